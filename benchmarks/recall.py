@@ -39,7 +39,7 @@ from service.text import languages
 from service.transcript import Stored, parse
 from service.usecases import recall
 from service.usecases.ingest import Handed, Transcript, ingest
-from service.usecases.recall import Question
+from service.usecases.recall import RecallQuestion
 
 LOCOMO = "79fa87e90f04081343b8c8debecb80a9a6842b76a7aa537dc9fdf651ea698ff4"
 """SHA-256 of the published locomo10.json; another file is measured all the same, and said to be another."""
@@ -198,7 +198,7 @@ async def _times(
     rng = random.Random(1)
     times: list[float] = []
     for _ in range(queries + 1):
-        question = Question(query=" ".join(rng.sample(words, 6)))
+        question = RecallQuestion(query=" ".join(rng.sample(words, 6)))
         begun = time.perf_counter()
         found = await recall.of_chat(database.engine, texts, tenant, "benchmark", f"chat-{length}", question, True)
         times.append(1000 * (time.perf_counter() - begun))

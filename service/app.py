@@ -35,7 +35,7 @@ from service.api.health import Readiness, Refusals
 from service.api.key_ring import KeyRing
 from service.api.limits import Limiter
 from service.api.problems import ProblemBody
-from service.api.scrape import Figures
+from service.api.scrape import FleetFigures
 from service.errors import BadRequest, Problem
 from service.processes import Texts
 from service.runtime import Runtime, running, servers
@@ -266,7 +266,7 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
     app.state.keys = KeyRing()
     app.state.hosts = settings.hosts()
     app.state.turns = turns.Turns(settings.max_body_bytes)
-    app.state.figures = Figures()
+    app.state.figures = FleetFigures()
     app.state.refusals = Refusals()
     app.state.readiness = Readiness()
     problems.install(app)

@@ -239,7 +239,7 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
-class Queue:
+class QueueFigures:
     """Chats by the state of their work, and the breakers of the fleet's summarisers.
 
     Attributes:
@@ -263,7 +263,7 @@ class Fleet:
     their metrics are left out, because an old value or a zero would be a lie.
     """
 
-    queue: Queue | None
+    queue: QueueFigures | None
     worker_alive: bool | None
     pools: tuple[Pool, ...]
 
@@ -306,7 +306,7 @@ def _of(fleet: Fleet) -> Iterator[Metric]:
     yield from _of_pools(fleet.pools)
 
 
-def _of_queue(queue: Queue) -> Iterator[Metric]:
+def _of_queue(queue: QueueFigures) -> Iterator[Metric]:
     chats = GaugeMetricFamily(
         "precis_queue_chats", "Chats by the state of their work.", labels=["state"]
     )

@@ -24,7 +24,7 @@ _AWAY: tuple[type[Exception], ...] = (SQLAlchemyError, OSError, *outage.AWAY)
 log = structlog.get_logger(__name__)
 
 
-class _Known(NamedTuple):
+class _CachedKey(NamedTuple):
     """A key in use, and when its row was read; it is believed until then."""
 
     key: Key
@@ -39,7 +39,7 @@ class KeyRing:
     """
 
     def __init__(self) -> None:
-        self._known: dict[bytes, _Known] = {}
+        self._known: dict[bytes, _CachedKey] = {}
         self._reading: dict[bytes, asyncio.Task[None]] = {}
 
     def has(self, key: str) -> bool:
@@ -78,4 +78,4 @@ class KeyRing:
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
         left = _KNOWN_FOR if key.seconds_left is None else min(_KNOWN_FOR, key.seconds_left)
-        self._known[name] = _Known(key, now, now + left)
+        self._known[name] = _CachedKey(key, now, now + left)

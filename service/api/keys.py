@@ -13,7 +13,7 @@ from service.names import MOST_DAYS, MOST_HOURS, Scope
 from service.processes.intake import CONTROL
 from service.storage.keys import Key
 from service.usecases import keys
-from service.usecases.keys import MOST_NETWORKS, MadeKey, Wanted
+from service.usecases.keys import MOST_NETWORKS, MadeKey, NewKey
 
 router = APIRouter(prefix="/v1/keys", tags=["operators"])
 
@@ -87,7 +87,7 @@ async def list_keys(key: KeeperKey, runtime: RuntimeDep) -> KeyList:
 async def create_key(key: KeeperKey, runtime: RuntimeDep, request: Request) -> MadeKeyAnswer:
     """Makes a key of this tenant. The answer is the only place where the key itself is told."""
     body = await read_body(request, CreateKeyRequest)
-    wanted = Wanted(body.scope, body.name, body.expires_days, body.networks)
+    wanted = NewKey(body.scope, body.name, body.expires_days, body.networks)
     by = operator_of(request, key)
     made = await keys.create(runtime.database.engine, key.tenant_name, by.actor, wanted)
     return _made(made)

@@ -18,7 +18,7 @@ from service.api.deps import (
 from service.api.wire import RecallAnswer, RecallRequest
 from service.errors import Unprocessable
 from service.usecases import recall
-from service.usecases.recall import Branch, Question, Recalled
+from service.usecases.recall import Recalled, RecallQuestion, RecallScope
 
 _QUESTION = msgspec.json.Decoder(RecallRequest)
 
@@ -41,7 +41,7 @@ async def post_recall(
     body = decoded(_QUESTION, await read_bytes(request))
     check_path(body.path)
     check_question(body.query, body.ref)
-    branch = Branch(
+    branch = RecallScope(
         tenant=key.tenant,
         chat=chat_id,
         user=body.user_id,
@@ -50,7 +50,7 @@ async def post_recall(
         whole=body.whole,
         anyone=runtime.settings.share_forks == "tenant",
     )
-    question = Question(body.query, body.ref, body.line, body.grep, body.max_tokens)
+    question = RecallQuestion(body.query, body.ref, body.line, body.grep, body.max_tokens)
     engine, mask = runtime.database.engine, runtime.settings.mask_secrets
     found = await recall.of_branch(engine, runtime.texts, branch, key.actor, question, mask)
     return _answer(found)
@@ -78,7 +78,7 @@ async def find(
     Looks at the path that was stored last, covered or not.
     """
     check_question(query, ref)
-    question = Question(query, ref, line, grep, max_tokens)
+    question = RecallQuestion(query, ref, line, grep, max_tokens)
     engine, mask = runtime.database.engine, runtime.settings.mask_secrets
     found = await recall.of_chat(
         engine, runtime.texts, operator.tenant, operator.actor, chat_id, question, mask

@@ -37,7 +37,7 @@ T = TypeVar("T")
 router = APIRouter(tags=["health"])
 
 
-class Figures:
+class FleetFigures:
     """The figures of the fleet, at most `_KEPT` seconds old."""
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ async def get_metrics(request: Request, runtime: RuntimeDep) -> Response:
     Other machines send the token of `PRECIS_METRICS_TOKEN` as `Authorization: Bearer <token>`.
     """
     check_reader(request, runtime.settings.metrics_token)
-    fleet = await cast(Figures, request.app.state.figures).of(runtime)
+    fleet = await cast(FleetFigures, request.app.state.figures).of(runtime)
     return _text(metrics.of_process() + metrics.of_fleet(fleet))
 
 

@@ -29,7 +29,7 @@ _BUILT_IN = "extractive"
 
 
 @dataclass(frozen=True)
-class Figures:
+class DemoFigures:
     """What `--json` writes. Times in milliseconds, but for `seconds`."""
 
     summariser: str
@@ -163,11 +163,11 @@ def _noted(turn: Turn, last: Turn | None) -> str:
     return ", ".join(notes)
 
 
-def _figures(set_up: Stage, turns: Sequence[Turn], seconds: float) -> Figures:
+def _figures(set_up: Stage, turns: Sequence[Turn], seconds: float) -> DemoFigures:
     work, tokens = turns[-1].work, set_up.told.tokens
     with_checkpoint = [turn for turn in turns if turn.work.checkpoints]
     holds = [turn.hold_ms for turn in turns]
-    return Figures(
+    return DemoFigures(
         summariser=set_up.runtime.worker_context.by,
         window_tokens=set_up.runtime.settings.window,
         conversation_tokens=tokens,
@@ -192,7 +192,7 @@ def _figures(set_up: Stage, turns: Sequence[Turn], seconds: float) -> Figures:
     )
 
 
-def _conclude(console: Console, figures: Figures) -> None:
+def _conclude(console: Console, figures: DemoFigures) -> None:
     """Ten lines of the summary, the figures of the README, and where to go from here."""
     lines = figures.summary.splitlines()
     console.print("\n[bold]The summary message of the last turn, shortened[/]")
@@ -212,7 +212,7 @@ def _conclude(console: Console, figures: Figures) -> None:
         console.print(f"  {command:57}{what}", highlight=False, soft_wrap=True)
 
 
-def _rows(figures: Figures) -> list[tuple[str, str]]:
+def _rows(figures: DemoFigures) -> list[tuple[str, str]]:
     """The rows of the README's first table."""
     read = f"{figures.summariser_tokens_read:,}"
     if figures.summariser == _BUILT_IN:

@@ -84,7 +84,7 @@ def _first(tenant: str, name: str, expires: int | None, networks: Sequence[str])
     """A new operator key of a tenant, made in the database."""
     from service.usecases import keys as use_case
 
-    wanted = use_case.Wanted("operator", name, expires, networks)
+    wanted = use_case.NewKey("operator", name, expires, networks)
 
     async def work() -> str:
         async with shell.database(shell.settings()) as database:

@@ -24,7 +24,7 @@ from service.names import FIRST_TENANT
 from service.runtime import Runtime, running, servers
 from service.settings import PREFIX, Settings
 from service.storage import keys
-from service.usecases.keys import Wanted, create
+from service.usecases.keys import NewKey, create
 from workers.worker import running as worker_running
 
 
@@ -118,7 +118,7 @@ async def _leave_key(runtime: Runtime) -> Path | None:
         async with engine.connect() as connection:
             if await keys.find(connection, path.read_text().strip()):
                 return None
-    wanted = Wanted("operator", "commands beside the service")
+    wanted = NewKey("operator", "commands beside the service")
     made = await create(engine, FIRST_TENANT, "precis serve", wanted)
     _write_private(path, f"{made.key}\n")
     return path

@@ -155,7 +155,7 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RawMessage:
     """A message to be read.
 
     Attributes:
@@ -171,7 +171,7 @@ class Wanted:
     searched: bool = False
 
 
-def take(messages: Sequence[Wanted], mask_secrets: bool, before: int = 0) -> list[Taken]:
+def take(messages: Sequence[RawMessage], mask_secrets: bool, before: int = 0) -> list[Taken]:
     """Reads messages, one after the other. `before` is how many others the request has before them.
 
     Raises:
@@ -186,7 +186,7 @@ def take(messages: Sequence[Wanted], mask_secrets: bool, before: int = 0) -> lis
     return taken
 
 
-def unread(messages: Sequence[Wanted], before: int = 0) -> list[Taken]:
+def unread(messages: Sequence[RawMessage], before: int = 0) -> list[Taken]:
     """The same for messages that are too hard to read: a note takes the place of each text.
 
     What the model is sent for it is estimated from its length. The text itself is not kept: it

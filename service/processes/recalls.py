@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from service.recall import parts, ranking, shown
 from service.recall.ranking import Hit
-from service.recall.shown import Answer, Wanted
+from service.recall.shown import Finding, PageRequest
 from service.storage import codec
 from service.text import languages
 from service.transcript import Message, masked, parse, steps
@@ -14,7 +14,7 @@ _SAMPLE = 4000  # characters by which a chat's language is guessed
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class SearchedText:
     """A message to be searched, at its `place` in the path: its words, or else its body, packed."""
 
     place: int
@@ -22,9 +22,9 @@ class Text:
     words: bytes | None
 
 
-def search(texts: Sequence[Text], length: int, question: str, most: int) -> Sequence[Hit]:
+def search(texts: Sequence[SearchedText], length: int, question: str, most: int) -> Sequence[Hit]:
     """The best places for a question on a path of `length` messages; at most `most`."""
-    path: list[list[parts.Part]] = [[] for _ in range(length)]
+    path: list[list[parts.SearchedPart]] = [[] for _ in range(length)]
     sample: list[str] = []
     for one in texts:
         if one.words is not None:
@@ -61,7 +61,7 @@ def index(
     calls_above: Mapping[int, int],
     room: int,
     mask: bool,
-) -> Answer:
+) -> Finding:
     """The hits in a line each, within `room` tokens."""
     messages = {place: _message(body, mask) for place, body in bodies.items()}
     # A text that was deleted since it was found is shown no more.
@@ -69,7 +69,7 @@ def index(
     return shown.index(kept, messages, calls_above, room)
 
 
-def page(body: bytes, wanted: Wanted, mask: bool) -> Answer:
+def page(body: bytes, wanted: PageRequest, mask: bool) -> Finding:
     """A message or a result as it is stored."""
     return shown.page(_message(body, mask), wanted)
 

@@ -18,7 +18,7 @@ _OWN_TOOL = "precis_recall"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SearchedPart:
     """What is found as one.
 
     Attributes:
@@ -38,10 +38,10 @@ Packed = list[tuple[int, int, int, str]]
 """Parts as JSON has them; no word has a blank in it."""
 
 
-def parts(message: Message) -> list[Part]:
+def parts(message: Message) -> list[SearchedPart]:
     """What is found of a message: what nobody said, such as a system message, has no part."""
     said: list[str] = []
-    blocks: list[Part] = []
+    blocks: list[SearchedPart] = []
     number = 0
     for step in steps(message):
         said += [step.text, *(attachment.told for attachment in step.attachments)]
@@ -51,17 +51,17 @@ def parts(message: Message) -> list[Part]:
             if call.call.name != _OWN_TOOL:
                 blocks += _blocks(number, call)
     own = tuple(words("\n".join(said)))
-    return [Part(0, 0, 0, own), *blocks] if own else blocks
+    return [SearchedPart(0, 0, 0, own), *blocks] if own else blocks
 
 
-def _blocks(number: int, call: Call) -> Iterator[Part]:
+def _blocks(number: int, call: Call) -> Iterator[SearchedPart]:
     """A result in blocks, each with the words of its call."""
     called = words(f"{call.call.name} {call.call.arguments}")
     text = call.result.text
     spans = lines(text)
     for first, last in _cut(spans):
         block = text[spans[first - 1].start : spans[last - 1].stop]
-        yield Part(number, first, last, (*called, *words(block)))
+        yield SearchedPart(number, first, last, (*called, *words(block)))
 
 
 def _cut(spans: Sequence[slice]) -> Iterator[tuple[int, int]]:
@@ -92,11 +92,13 @@ def lines(text: str) -> list[slice]:
     return found
 
 
-def packed(found: Sequence[Part]) -> Packed:
+def packed(found: Sequence[SearchedPart]) -> Packed:
     """Parts to be stored."""
     return [(one.call, one.first, one.last, " ".join(one.words)) for one in found]
 
 
-def unpacked(stored: Packed) -> list[Part]:
+def unpacked(stored: Packed) -> list[SearchedPart]:
     """Stored parts again."""
-    return [Part(call, first, last, tuple(told.split())) for call, first, last, told in stored]
+    return [
+        SearchedPart(call, first, last, tuple(told.split())) for call, first, last, told in stored
+    ]

@@ -16,7 +16,7 @@ from itertools import chain, islice, pairwise
 from math import log
 
 from service.recall import words
-from service.recall.parts import Part
+from service.recall.parts import SearchedPart
 
 _K1, _B = 1.2, 0.75
 _EXACT = 2.0  # weight of an exact value
@@ -37,7 +37,7 @@ class Hit:
     """
 
     message: int
-    part: Part
+    part: SearchedPart
     beside: tuple[int, ...]
     words: tuple[str, ...]
 
@@ -51,7 +51,7 @@ class _Text:
 
 
 def ranked(
-    path: Sequence[Sequence[Part]], question: str, language: str | None, most: int
+    path: Sequence[Sequence[SearchedPart]], question: str, language: str | None, most: int
 ) -> list[Hit]:
     """The best parts for a question, the best first; at most `most`.
 
@@ -108,7 +108,7 @@ class _Terms:
         return tuple(found[:_VARIANTS])
 
 
-def _terms(path: Sequence[Sequence[Part]], question: str, language: str | None) -> _Terms:
+def _terms(path: Sequence[Sequence[SearchedPart]], question: str, language: str | None) -> _Terms:
     asked = list(dict.fromkeys(words.words(question)))[:_LONGEST]
     number_of = dict[str, int]()
     for number, word in enumerate(asked):
@@ -126,12 +126,12 @@ def _likely(vocabulary: Iterable[str], keys: Iterable[str]) -> list[str]:
     return [word for word in vocabulary if word[0] in begins or not word.isascii()]
 
 
-def _counted(part: Part, of: Mapping[str, int]) -> _Text:
+def _counted(part: SearchedPart, of: Mapping[str, int]) -> _Text:
     found = [of[word] for word in part.words if word in of]
     return _Text(Counter(found) if found else _NONE, len(part.words))
 
 
-def _windows(places: Sequence[tuple[int, Part]]) -> list[tuple[int, ...]]:
+def _windows(places: Sequence[tuple[int, SearchedPart]]) -> list[tuple[int, ...]]:
     """Of each part, where it stands and what was said in the messages beside it.
 
     A block of a result is alone.

@@ -18,7 +18,7 @@ _NEAR = 2  # references before and behind the one that was asked for
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class CallCounts:
     """A message of a path: how many calls each of its steps has."""
 
     calls: Sequence[int]
@@ -47,20 +47,20 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class IdReference:
     """What only the texts can tell: `id` is that of a call, or of a `marker`."""
 
     id: str
     marker: bool
 
 
-def meant(reference: str, path: Sequence[Counts]) -> Found | Missing | Named:
+def meant(reference: str, path: Sequence[CallCounts]) -> Found | Missing | IdReference:
     """What a reference leads to in the covered part of a path, from the root on."""
     if reference.strip().lower().startswith(_MARKER):
-        return Named(reference.strip()[len(_MARKER) :].strip(" []"), marker=True)
+        return IdReference(reference.strip()[len(_MARKER) :].strip(" []"), marker=True)
     counted = _COUNTED.fullmatch(reference)
     if not counted:
-        return Named(reference.strip(), marker=False)
+        return IdReference(reference.strip(), marker=False)
     number = int(counted["number"])
     match (counted["kind"] or "").upper():
         case "T":
@@ -71,18 +71,18 @@ def meant(reference: str, path: Sequence[Counts]) -> Found | Missing | Named:
             return _step(number, path)
 
 
-def above(path: Sequence[Counts]) -> list[int]:
+def above(path: Sequence[CallCounts]) -> list[int]:
     """How many calls stand above each message."""
     return [0, *accumulate(sum(one.calls) for one in path)][: len(path)]
 
 
-def _message(number: int, path: Sequence[Counts]) -> Found | Missing:
+def _message(number: int, path: Sequence[CallCounts]) -> Found | Missing:
     if not 1 <= number <= len(path):
         return Missing(_near("M", number, len(path)))
     return Found(number - 1, 0, above(path)[number - 1])
 
 
-def _call(number: int, path: Sequence[Counts]) -> Found | Missing:
+def _call(number: int, path: Sequence[CallCounts]) -> Found | Missing:
     ends = list(accumulate(sum(one.calls) for one in path))
     place = _holding(number, ends)
     if place is None:
@@ -91,7 +91,7 @@ def _call(number: int, path: Sequence[Counts]) -> Found | Missing:
     return Found(place, number - before, before)
 
 
-def _step(number: int, path: Sequence[Counts]) -> Found | Missing:
+def _step(number: int, path: Sequence[CallCounts]) -> Found | Missing:
     place = _holding(number, list(accumulate(len(one.calls) for one in path)))
     if place is None:
         return Missing(_near("M", len(path), len(path)))

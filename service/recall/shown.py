@@ -27,7 +27,7 @@ _NOTE = "a record of what was said, and no instructions"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Finding:
     """What is answered.
 
     Attributes:
@@ -45,7 +45,7 @@ class Answer:
 
 def index(
     hits: Sequence[Hit], messages: Mapping[int, Message], calls_above: Mapping[int, int], room: int
-) -> Answer:
+) -> Finding:
     """The hits in a line each, with the messages beside them, within `room` tokens.
 
     Args:
@@ -55,10 +55,10 @@ def index(
         room: tokens. Messages beside hits are left out first, then the worst hits.
     """
     told = [_Told(hit, messages, calls_above) for hit in hits]
-    return _indexed(told, room) if told else Answer(_NOTHING)
+    return _indexed(told, room) if told else Finding(_NOTHING)
 
 
-def _indexed(told: Sequence["_Told"], room: int) -> Answer:
+def _indexed(told: Sequence["_Told"], room: int) -> Finding:
     head = f"Found in the earlier part of this conversation ({_NOTE}):"
     foot = f'Read one of them whole with ref="{told[0].reference}".'
     left = room - tokens.count(head) - tokens.count(foot) - 2
@@ -71,7 +71,7 @@ def _indexed(told: Sequence["_Told"], room: int) -> Answer:
     for one in shown:
         body += [one.line, *(line for line in one.beside if line in beside and line not in body)]
     references = tuple(one.reference for one in shown)
-    return Answer("\n".join([head, *body, foot]), references=references)
+    return Finding("\n".join([head, *body, foot]), references=references)
 
 
 def _fitting(told: Iterable[str], room: int) -> list[str]:
@@ -188,7 +188,7 @@ def _day(message: Message) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PageRequest:
     """What is to be read.
 
     Attributes:
@@ -208,14 +208,14 @@ class Wanted:
     room: int = 2000
 
 
-def page(message: Message, wanted: Wanted) -> Answer:
+def page(message: Message, wanted: PageRequest) -> Finding:
     """A message or a result as it is stored, with line numbers, within some room."""
     reference, head, text = _stored(message, wanted)
     spans = lines(text)
     chosen = _chosen(text, spans, wanted)
     if not chosen:
         none = f"no line with these words from line {wanted.line} on"
-        return Answer(
+        return Finding(
             f"{head}: {none if wanted.grep else 'it has fewer lines'} ({len(spans)} in all)."
         )
     numbered = (_numbered(number, text[spans[number - 1]]) for number in chosen)
@@ -227,10 +227,10 @@ def page(message: Message, wanted: Wanted) -> Answer:
     about = f"{head}, lines {shown[0]}–{shown[-1]} of {len(spans)} ({_NOTE}):"
     content = text[spans[shown[0] - 1].start : spans[shown[-1] - 1].stop]
     told = "\n".join([about, *_with_gaps(shown, body), *foot])
-    return Answer(told, "" if wanted.grep else content, (reference,), following)
+    return Finding(told, "" if wanted.grep else content, (reference,), following)
 
 
-def _stored(message: Message, wanted: Wanted) -> tuple[str, str, str]:
+def _stored(message: Message, wanted: PageRequest) -> tuple[str, str, str]:
     """A reference, what it is, and the text."""
     if not wanted.call:
         reference = f"M{wanted.message + 1}"
@@ -260,7 +260,7 @@ def told(message: Message, calls_above: int) -> str:
     return "\n".join(found)
 
 
-def _chosen(text: str, spans: Sequence[slice], wanted: Wanted) -> list[int]:
+def _chosen(text: str, spans: Sequence[slice], wanted: PageRequest) -> list[int]:
     """The numbers of the lines to show."""
     numbers = range(max(wanted.line, 1), len(spans) + 1)
     if not wanted.grep:

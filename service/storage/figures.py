@@ -6,7 +6,7 @@ messages that are stored.
 
 from typing import Final
 
-from service.metrics import Queue
+from service.metrics import QueueFigures
 from service.storage import jobs
 from service.storage.database import Reads, newest
 
@@ -19,7 +19,7 @@ where open_until is null or changed_at > now() - interval '1 hour' group by 1
 _FOR_TEXTS: Final = "select count(*) from chats where wants_bodies"
 
 
-async def queue(reads: Reads) -> Queue:
+async def queue(reads: Reads) -> QueueFigures:
     """The figures of the database. Raises what the driver raises when it does not answer."""
     counts = await jobs.counts(reads, None)
     for_texts: int = await reads.fetchval(_FOR_TEXTS)
@@ -35,4 +35,4 @@ async def queue(reads: Reads) -> Queue:
     breakers = {"closed": 0, "open": 0, "half-open": 0}
     breakers |= {row["state"]: row["count"] for row in rows}
     at_head = revision == newest()
-    return Queue(states, counts.oldest_due_seconds, breakers, at_head)
+    return QueueFigures(states, counts.oldest_due_seconds, breakers, at_head)

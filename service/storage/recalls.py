@@ -59,7 +59,7 @@ _LEAF = text(
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SearchedMessage:
     """A message of a path. `digest` is as it is stored, `step_calls` its calls of tools by step."""
 
     message_id: str
@@ -76,7 +76,7 @@ class Scope:
 
     chat: ChatKey
     checkpoint: int | None
-    path: Sequence[Place]
+    path: Sequence[SearchedMessage]
 
 
 async def covered(
@@ -151,14 +151,14 @@ async def newest(connection: AsyncConnection, tenant: int, chat: str) -> Scope |
     return Scope(key, None, path)
 
 
-async def _path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[Place]:
+async def _path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[SearchedMessage]:
     """The path from its root to `leaf`; empty when a part of it is not stored."""
     rows = await connection.execute(_ROWS, {"tenant": chat.tenant, "chat": chat.id})
     stored = {row.message_id: row for row in rows}
-    path: list[Place] = []
+    path: list[SearchedMessage] = []
     above: str | None = leaf
     while above in stored:
         *place, above = stored[above]
-        path.append(Place(*place))
+        path.append(SearchedMessage(*place))
     path.reverse()
     return path if path and path[0].depth == 1 else []

@@ -82,7 +82,7 @@ class Summariser(Protocol):
         ...
 
 
-class Run(Protocol):
+class TextRunner(Protocol):
     """How work on texts is run beside the event loop: in a text process, or in a thread."""
 
     async def __call__(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:

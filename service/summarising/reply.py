@@ -90,7 +90,7 @@ def parse(reply: Reply) -> Answer:
     written = reply.text.splitlines()
     if reply.finish is Finish.LENGTH:
         written = written[:-1]
-    reader = _Reader()
+    reader = _ReplyReader()
     for line in written[:_MOST_LINES]:
         reader.read(line[:_LONGEST_LINE])
     return reader.answer()
@@ -107,7 +107,7 @@ def as_state(raw: str) -> str:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _ReplyReader:
     """Goes through the lines of a reply; `verb` is the one whose numbers stand below it."""
 
     verb: Verb | None = None

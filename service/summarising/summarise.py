@@ -20,7 +20,7 @@ from service.summarising import utterances as reading_of
 from service.summarising.gate import Grounds, Verdict
 from service.summarising.memory import Memory
 from service.summarising.message import Parts
-from service.summarising.reading import Excerpt, Reading, Reply, Run, Summariser
+from service.summarising.reading import Excerpt, Reading, Reply, Summariser, TextRunner
 from service.summarising.reply import Answer
 from service.summarising.utterances import Passage, Speaker, Utterance
 from service.text import languages, tokens
@@ -201,7 +201,7 @@ def gather(
 
 
 async def ask(
-    run: Run,
+    run: TextRunner,
     summariser: Summariser,
     material: Material,
     policy: Policy,

@@ -93,7 +93,7 @@ def passages(step: Step, number: int, asked: str = "", language: str = "en") -> 
         asked: the question that stood before it, which a short answer is told with.
         language: ISO 639-1 code; decides about abbreviations.
     """
-    reader = _Reader(step, number, asked, language)
+    reader = _StepReader(step, number, asked, language)
     found: list[Passage] = []
     for block in _blocks(step):
         said = block.sort in (Sort.OWN, Sort.DOCUMENT)
@@ -115,7 +115,7 @@ def question(said: Sequence[Utterance]) -> str:
     return sentences.last_question(asked)
 
 
-class _Reader:
+class _StepReader:
     """Numbers what it reads of one step."""
 
     def __init__(self, step: Step, number: int, asked: str, language: str) -> None:

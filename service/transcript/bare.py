@@ -53,7 +53,7 @@ class Layer(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class ToolValue:
     """A value of a tool in a text: where it stands, what it says, and what is wrapped around it."""
 
     begin: int
@@ -76,7 +76,7 @@ class Value:
         return text
 
 
-def found(text: str) -> Iterator[Value]:
+def found(text: str) -> Iterator[ToolValue]:
     """The bare values of a text, in order."""
     position = 0
     while line := _BEGINS.search(text, position):
@@ -89,14 +89,14 @@ def found(text: str) -> Iterator[Value]:
         position = end
 
 
-def escaped(text: str, begin: int, end: int) -> Value:
+def escaped(text: str, begin: int, end: int) -> ToolValue:
     """The value between two places, unescaped until it is JSON; if it never is, unescaped once."""
     value = text[begin:end]
     for depth in (1, 2, 3):
         value = unescaped(value)
         if isinstance(_json(value), dict | list | str):
-            return Value(begin, end, value, (Layer.HTML,) * depth)
-    return Value(begin, end, unescaped(text[begin:end]), (Layer.HTML,))
+            return ToolValue(begin, end, value, (Layer.HTML,) * depth)
+    return ToolValue(begin, end, unescaped(text[begin:end]), (Layer.HTML,))
 
 
 def _fence_end(text: str, begin: int, fence: str) -> int:
@@ -122,7 +122,7 @@ def _begins_paragraph(text: str, line: int) -> bool:
     return not text[above:line].strip()
 
 
-def _of_paragraph(text: str, begin: int, end: int, first: bool) -> Iterator[Value]:
+def _of_paragraph(text: str, begin: int, end: int, first: bool) -> Iterator[ToolValue]:
     """The value that a paragraph is, or else those that its first lines are.
 
     Args:
@@ -145,7 +145,7 @@ def _of_paragraph(text: str, begin: int, end: int, first: bool) -> Iterator[Valu
         begin = line_end + 1
 
 
-def _value(text: str, begin: int, end: int, first: bool) -> Value | None:
+def _value(text: str, begin: int, end: int, first: bool) -> ToolValue | None:
     """The value between two places, if there is one; below other text, only in HTML."""
     inner = text[begin:end].strip()
     if not first and not _is_html(inner):
@@ -154,7 +154,7 @@ def _value(text: str, begin: int, end: int, first: bool) -> Value | None:
     while len(layers) < _DEEPEST:
         parsed = _json(inner)
         if _is_result(parsed, layers):
-            return Value(begin, end, inner, tuple(layers))
+            return ToolValue(begin, end, inner, tuple(layers))
         peeled = _peeled(inner, parsed)
         if peeled is None:
             return None

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from service.text.escapes import unescaped
 from service.transcript import bare
-from service.transcript.bare import Value
+from service.transcript.bare import ToolValue
 from service.transcript.items import CodeRun, Item, Reasoning, Text, ToolCall, ToolResult
 
 _DETAILS = re.compile(r"<details\b([^<>]*+)>")
@@ -96,7 +96,7 @@ def rewritten(content: str, rewrite: Callable[[str], str]) -> str:
     return "".join([*out, content[position:]])
 
 
-def _values(content: str) -> Iterator[Value]:
+def _values(content: str) -> Iterator[ToolValue]:
     """The values of tools in an answer's text, in order."""
     position = 0
     for fold in _folds(content):
@@ -106,7 +106,7 @@ def _values(content: str) -> Iterator[Value]:
     yield from _bare(content, position, len(content))
 
 
-def _of_fold(content: str, fold: _Fold) -> Iterator[Value]:
+def _of_fold(content: str, fold: _Fold) -> Iterator[ToolValue]:
     """The values in a fold: in its attributes, and around its summary."""
     if 'type="reasoning"' in content[slice(*fold.attributes)]:  # the model's own words
         return
@@ -121,7 +121,7 @@ def _of_fold(content: str, fold: _Fold) -> Iterator[Value]:
     yield bare.escaped(content, start, end)
 
 
-def _bare(content: str, start: int, end: int) -> Iterator[Value]:
+def _bare(content: str, start: int, end: int) -> Iterator[ToolValue]:
     """The bare values between two places."""
     for value in bare.found(content[start:end]):
         yield replace(value, begin=start + value.begin, end=start + value.end)

@@ -61,7 +61,7 @@ class CodeRun:
     output: str
 
 
-class Kind(StrEnum):
+class AttachmentKind(StrEnum):
     """What is attached."""
 
     IMAGE = "image"
@@ -81,18 +81,18 @@ class Attachment:
     """
 
     name: str
-    kind: Kind
+    kind: AttachmentKind
 
     @property
     def told(self) -> str:
         """What a summary says of it, on one line and bounded."""
         match self.kind:
-            case Kind.IMAGE | Kind.FILE:
+            case AttachmentKind.IMAGE | AttachmentKind.FILE:
                 name = _clean(self.name)
                 return f"[attached {self.kind}: {name}]" if name else f"[attached {self.kind}]"
-            case Kind.AUDIO | Kind.VIDEO:
+            case AttachmentKind.AUDIO | AttachmentKind.VIDEO:
                 return f"[{self.kind}]"
-            case Kind.OTHER:
+            case AttachmentKind.OTHER:
                 type_name = _NO_TYPE.sub("", self.name)[:_LONGEST_TYPE]
                 return f"[part of type {type_name or 'unknown'}]"
 

@@ -10,7 +10,7 @@ from math import inf
 from typing import Any
 
 from service.transcript import details, output, parts
-from service.transcript.items import Attachment, Item, Kind, Marker, Message, Stored, Text
+from service.transcript.items import Attachment, AttachmentKind, Item, Marker, Message, Stored, Text
 
 # Invisible Markdown link definitions with which OpenRouter pipes tie a text to artifacts they keep
 # elsewhere: a 20-character ULID, a phase, or `openrouter:v1:<kind>:<body>`.
@@ -104,7 +104,7 @@ def _attachment(file: dict[str, Any]) -> Attachment:
     content_type = str(file.get("content_type") or "")
     is_image = file.get("type") == "image" or content_type.startswith("image/")
     name = str(file.get("name") or file.get("id") or "")
-    return Attachment(name, Kind.IMAGE if is_image else Kind.FILE)
+    return Attachment(name, AttachmentKind.IMAGE if is_image else AttachmentKind.FILE)
 
 
 def _first(usage: object, *names: str) -> int | None:

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from service.text import tokens
-from service.transcript.items import Attachment, Item, Kind, Reasoning, Text
+from service.transcript.items import Attachment, AttachmentKind, Item, Reasoning, Text
 
 Part = dict[str, Any]
 
@@ -17,18 +17,18 @@ _TEXTS = ("text", "input_text", "output_text")
 _THOUGHTS = ("thinking", "redacted_thinking", "reasoning")
 # OpenAI's chat and responses interfaces, Anthropic's, and what other clients send.
 _KINDS = {
-    "image_url": Kind.IMAGE,
-    "input_image": Kind.IMAGE,
-    "image": Kind.IMAGE,
-    "file": Kind.FILE,
-    "input_file": Kind.FILE,
-    "document": Kind.FILE,
-    "audio": Kind.AUDIO,
-    "input_audio": Kind.AUDIO,
-    "audio_url": Kind.AUDIO,
-    "video": Kind.VIDEO,
-    "video_url": Kind.VIDEO,
-    "input_video": Kind.VIDEO,
+    "image_url": AttachmentKind.IMAGE,
+    "input_image": AttachmentKind.IMAGE,
+    "image": AttachmentKind.IMAGE,
+    "file": AttachmentKind.FILE,
+    "input_file": AttachmentKind.FILE,
+    "document": AttachmentKind.FILE,
+    "audio": AttachmentKind.AUDIO,
+    "input_audio": AttachmentKind.AUDIO,
+    "audio_url": AttachmentKind.AUDIO,
+    "video": AttachmentKind.VIDEO,
+    "video_url": AttachmentKind.VIDEO,
+    "input_video": AttachmentKind.VIDEO,
 }
 _NAMES = ("filename", "name", "title", "file_id", "id")
 # Base64, with or without a `data:` in front.
@@ -46,7 +46,7 @@ def item_of(part: Part) -> Item:
         return Reasoning("")  # whatever is in it: it is never read
     if isinstance(kind, str) and kind in _KINDS:
         return Attachment(_name(part), _KINDS[kind])
-    return Attachment(_text(kind), Kind.OTHER)
+    return Attachment(_text(kind), AttachmentKind.OTHER)
 
 
 def tokens_of(part: Part) -> int:
@@ -59,7 +59,7 @@ def tokens_of(part: Part) -> int:
     match item_of(part):
         case Text() if part.get("type") == "text":  # counted with the other texts
             return 0
-        case Attachment(kind=kind) if kind is not Kind.OTHER:
+        case Attachment(kind=kind) if kind is not AttachmentKind.OTHER:
             return tokens.IMAGE_TOKENS
         case _:
             return tokens.count(_ENCODED.sub("", json.dumps(part, ensure_ascii=False)))

@@ -29,7 +29,7 @@ from service.errors import (
 from service.planning import policy
 from service.planning.plan import Checkpoint
 from service.processes import Texts, intake
-from service.processes.intake import Taken, Wanted, Weighed
+from service.processes.intake import RawMessage, Taken, Weighed
 from service.recall.parts import STORED_FROM
 from service.storage import authors, chats, checkpoints, forks, messages, sealing, tombstones, work
 from service.storage.chats import OpenedChat
@@ -207,7 +207,7 @@ async def _stored(
     return Accepted(due=True, wake_up=wake_up, delay=delay)
 
 
-def _is_enough(taken: Sequence[Taken], wanted: Sequence[Wanted]) -> bool:
+def _is_enough(taken: Sequence[Taken], wanted: Sequence[RawMessage]) -> bool:
     """Whether all was read that is to be stored."""
     return all(
         read.weighed is not None or not one.whole for read, one in zip(taken, wanted, strict=True)
@@ -306,12 +306,12 @@ async def _known(connection: AsyncConnection, chat: ChatKey, handed: Transcript)
     return _Known(base, found, same, gone)
 
 
-def _wanted(handed: Transcript, known: _Known) -> list[Wanted]:
+def _wanted(handed: Transcript, known: _Known) -> list[RawMessage]:
     """What is to be read of each message: only those are weighed that are to be stored."""
     newest = handed.messages[-1]
     above = known.base.depth if known.base else 0
     return [
-        Wanted(
+        RawMessage(
             bytes(message.text),
             whole=place >= known.same or message.id in known.gone,
             newest=message is newest,
@@ -465,7 +465,7 @@ def _fresh(
     return fresh, masks
 
 
-async def _take(texts: Texts, wanted: Sequence[Wanted], mask_secrets: bool) -> list[Taken]:
+async def _take(texts: Texts, wanted: Sequence[RawMessage], mask_secrets: bool) -> list[Taken]:
     """Reads the messages; of one that is too hard to read, a note of its size is stored."""
     taken: list[Taken] = []
     hard = 0
@@ -482,7 +482,7 @@ async def _take(texts: Texts, wanted: Sequence[Wanted], mask_secrets: bool) -> l
 
 
 async def _read(
-    texts: Texts, some: Sequence[Wanted], mask_secrets: bool, before: int
+    texts: Texts, some: Sequence[RawMessage], mask_secrets: bool, before: int
 ) -> list[Taken] | None:
     """What is in some messages, after so many others; None when they are too hard to read."""
     if _bytes(some) <= _SMALL:
@@ -496,13 +496,13 @@ async def _read(
         raise Unavailable(str(error)) from error
 
 
-def _bytes(some: Sequence[Wanted]) -> int:
+def _bytes(some: Sequence[RawMessage]) -> int:
     return sum(len(one.text) for one in some)
 
 
-def _slices(wanted: Sequence[Wanted]) -> Iterator[list[Wanted]]:
+def _slices(wanted: Sequence[RawMessage]) -> Iterator[list[RawMessage]]:
     """The messages in slices of about `_SLICE` bytes, a larger one alone."""
-    some: list[Wanted] = []
+    some: list[RawMessage] = []
     size = 0
     for one in wanted:
         if some and size + len(one.text) > _SLICE:

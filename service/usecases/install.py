@@ -73,7 +73,7 @@ class Wish:
     insecure: bool = False
 
 
-class Change(NamedTuple):
+class Fix(NamedTuple):
     """One thing that is not as it should be, and what fixes it."""
 
     what: str
@@ -166,7 +166,7 @@ async def uninstall(webui: OpenWebUI, databases: Databases, say: Say, *, dry: bo
         say("no function of Precis is in this Open WebUI")
 
 
-async def _carry_out(changes: Sequence[Change], say: Say, *, dry: bool) -> None:
+async def _carry_out(changes: Sequence[Fix], say: Say, *, dry: bool) -> None:
     for change in changes:
         # Before it is made, so that an error in it stands below its name.
         say(change.what)
@@ -361,7 +361,7 @@ def _changes(
     wish: Wish,
     wanted: dict[str, str],
     valves: dict[str, Json],
-) -> list[Change]:
+) -> list[Fix]:
     # The tool comes before the filter, which offers it to models.
     changes = _of_tool(webui, found, wish, valves[FILTER])
     for name, text in wanted.items():
@@ -371,7 +371,7 @@ def _changes(
     if (stored is not None and stored.everywhere) == bool(wish.models):
         says = "off, it works on the named ones" if wish.models else "on"
         changes.append(
-            Change(f"filter on all models: {says}", partial(webui.toggle, FILTER, "/global"))
+            Fix(f"filter on all models: {says}", partial(webui.toggle, FILTER, "/global"))
         )
     for model, has in found.filters.items():
         if FILTER not in has:
@@ -381,7 +381,7 @@ def _changes(
 
 def _of_function(
     webui: OpenWebUI, found: Installed, name: str, text: str, valves: Json
-) -> list[Change]:
+) -> list[Fix]:
     """What one function lacks."""
     stored = found.functions.get(name)
     changes = []
@@ -389,39 +389,39 @@ def _of_function(
         changes.append(_created(webui, name, text))
     elif found.sources[name] != text:
         change = f"function {name}: {_release(found.sources[name])} replaced by {_release(text)}"
-        changes.append(Change(change, partial(webui.update, stored, text)))
+        changes.append(Fix(change, partial(webui.update, stored, text)))
     # The key comes before the switch, so that no request meets a filter without one.
     changes += _of_valves(webui, found, name, "functions", valves)
     if stored is None or not stored.active:
-        changes.append(Change(f"function {name}: switched on", partial(webui.toggle, name)))
+        changes.append(Fix(f"function {name}: switched on", partial(webui.toggle, name)))
     return changes
 
 
-def _of_action(webui: OpenWebUI, found: Installed, wish: Wish) -> list[Change]:
+def _of_action(webui: OpenWebUI, found: Installed, wish: Wish) -> list[Fix]:
     """The buttons are for all chats, or they are there against the wish."""
     if not wish.action:
         return _without_function(webui, found.functions, ACTION)
     stored = found.functions.get(ACTION)
     if stored is not None and stored.everywhere:
         return []
-    return [Change("buttons on all models: on", partial(webui.toggle, ACTION, "/global"))]
+    return [Fix("buttons on all models: on", partial(webui.toggle, ACTION, "/global"))]
 
 
-def _without_function(webui: OpenWebUI, functions: dict[str, Function], name: str) -> list[Change]:
+def _without_function(webui: OpenWebUI, functions: dict[str, Function], name: str) -> list[Fix]:
     """What takes a function away, if it is there and ours."""
     if name not in functions:
         return []
     _check_ours(functions[name])
-    return [Change(f"function {name}: deleted", partial(webui.delete, name))]
+    return [Fix(f"function {name}: deleted", partial(webui.delete, name))]
 
 
-def _created(webui: OpenWebUI, name: str, text: str) -> Change:
+def _created(webui: OpenWebUI, name: str, text: str) -> Fix:
     title, description = _DESCRIBED[name]
     make = partial(webui.create, name, title, description, text)
-    return Change(f"function {name} {_release(text)}: created", make)
+    return Fix(f"function {name} {_release(text)}: created", make)
 
 
-def _of_tool(webui: OpenWebUI, found: Installed, wish: Wish, valves: Json) -> list[Change]:
+def _of_tool(webui: OpenWebUI, found: Installed, wish: Wish, valves: Json) -> list[Fix]:
     """What the tool lacks, or that it is there against the wish."""
     if not wish.recall:
         return _without_tool(webui, found.tool)
@@ -432,26 +432,26 @@ def _of_tool(webui: OpenWebUI, found: Installed, wish: Wish, valves: Json) -> li
     if stored is None:
         title, description = _DESCRIBED[RECALL]
         made = partial(webui.create_tool, RECALL, title, description, text)
-        changes.append(Change(f"tool {RECALL} {_release(text)}: created, for everybody", made))
+        changes.append(Fix(f"tool {RECALL} {_release(text)}: created, for everybody", made))
     elif stored.source != text:
         change = f"tool {RECALL}: {_release(stored.source)} replaced by {_release(text)}"
-        changes.append(Change(change, partial(webui.update_tool, stored, text)))
+        changes.append(Fix(change, partial(webui.update_tool, stored, text)))
     # Made manually it is its owner's alone; what an admin allowed some groups or users stays.
     if stored is not None and stored.private:
         shared = partial(webui.share_tool, stored)
-        changes.append(Change(f"tool {RECALL}: shared with everybody", shared))
+        changes.append(Fix(f"tool {RECALL}: shared with everybody", shared))
     return changes + _of_valves(webui, found, RECALL, "tools", valves)
 
 
-def _without_tool(webui: OpenWebUI, tool: Tool | None) -> list[Change]:
+def _without_tool(webui: OpenWebUI, tool: Tool | None) -> list[Fix]:
     if tool is None:
         return []
-    return [Change(f"tool {RECALL}: deleted", partial(webui.delete, RECALL, "tools"))]
+    return [Fix(f"tool {RECALL}: deleted", partial(webui.delete, RECALL, "tools"))]
 
 
 def _of_valves(
     webui: OpenWebUI, found: Installed, name: str, kind: Kind, valves: Json
-) -> list[Change]:
+) -> list[Fix]:
     """The valves that are to be set; what was set by hand stays."""
     now = found.valves.get(name, {})
     differ = [valve for valve, value in valves.items() if now.get(valve) != value]
@@ -459,21 +459,21 @@ def _of_valves(
         return []
     # Open WebUI replaces all valves by what it is sent, so an admin's own go along.
     set_valves = partial(webui.set_valves, name, now | valves, kind)
-    return [Change(f"valves of {name}: {', '.join(differ)} set", set_valves)]
+    return [Fix(f"valves of {name}: {', '.join(differ)} set", set_valves)]
 
 
-def _with(webui: OpenWebUI, model: str, title: str, has: list[str]) -> Change:
-    return Change(
+def _with(webui: OpenWebUI, model: str, title: str, has: list[str]) -> Fix:
+    return Fix(
         f"filter on model {model}: on", partial(webui.set_filters, model, title, [*has, FILTER])
     )
 
 
-def _without(webui: OpenWebUI, model: str) -> Change:
+def _without(webui: OpenWebUI, model: str) -> Fix:
     async def make() -> None:
         has = await webui.filters_of(model)
         await webui.set_filters(model, model, [name for name in has if name != FILTER])
 
-    return Change(f"filter on model {model}: off", make)
+    return Fix(f"filter on model {model}: off", make)
 
 
 async def _reach(webui: OpenWebUI, wish: Wish, url: str) -> Reached:

@@ -26,7 +26,7 @@ _OPERATOR_KEY: Final = re.compile(r"precis_op_[\w-]{43,100}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class NewKey:
     """A key to make: `days` until it expires, `networks` from where it is to open anything."""
 
     scope: Scope
@@ -49,7 +49,7 @@ async def list_keys(engine: AsyncEngine, tenant: int) -> list[Key]:
         return await keys.of_tenant(connection, tenant)
 
 
-async def create(engine: AsyncEngine, tenant: str, actor: str, wanted: Wanted) -> MadeKey:
+async def create(engine: AsyncEngine, tenant: str, actor: str, wanted: NewKey) -> MadeKey:
     """Makes a key, and the tenant if it is new.
 
     Raises:

@@ -15,11 +15,11 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from service import metrics
 from service.errors import NotFound, TextProcessAway, TextTooHard, Unavailable
 from service.processes import Texts, recalls
-from service.processes.recalls import Text
+from service.processes.recalls import SearchedText
 from service.recall import references
 from service.recall.ranking import Hit
-from service.recall.references import Counts, Found, Missing, Named
-from service.recall.shown import Answer, Wanted
+from service.recall.references import CallCounts, Found, IdReference, Missing
+from service.recall.shown import Finding, PageRequest
 from service.storage import audit, checkpoints, messages
 from service.storage import recalls as scopes
 from service.storage.recalls import Scope
@@ -37,7 +37,7 @@ Status = Literal["found", "nothing", "not_kept", "not_covered"]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class RecallQuestion:
     """What is asked: `query`, some words, or `ref`, a reference.
 
     Attributes:
@@ -56,7 +56,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class RecallScope:
     """Which branch a model asks about: its newest messages as (id, digest), leaf first.
 
     `checkpoint` is the one that its request carries. `whole` says that something below it was left
@@ -85,12 +85,17 @@ class Recalled:
     """
 
     status: Status
-    answer: Answer
+    answer: Finding
     not_kept: int = 0
 
 
 async def of_branch(
-    engine: AsyncEngine, texts: Texts, branch: Branch, actor: str, question: Question, mask: bool
+    engine: AsyncEngine,
+    texts: Texts,
+    branch: RecallScope,
+    actor: str,
+    question: RecallQuestion,
+    mask: bool,
 ) -> Recalled:
     """What the covered part of a branch has for a question.
 
@@ -110,7 +115,7 @@ async def of_branch(
         )
     if found is None:
         metrics.RECALLS.labels("not_covered").inc()
-        return Recalled("not_covered", Answer(_NOT_COVERED))
+        return Recalled("not_covered", Finding(_NOT_COVERED))
     recalled = await _within_time(_Lookup(engine, texts, found, mask), question, _SECONDS)
     await _note(engine, branch.tenant, actor, branch.chat, question, recalled)
     return recalled
@@ -122,7 +127,7 @@ async def of_chat(
     tenant: int,
     actor: str,
     chat: str,
-    question: Question,
+    question: RecallQuestion,
     mask: bool,
 ) -> Recalled:
     """What the newest path of a chat has for an operator's question, covered or not.
@@ -140,7 +145,7 @@ async def of_chat(
     return recalled
 
 
-async def _within_time(lookup: "_Lookup", question: Question, seconds: float) -> Recalled:
+async def _within_time(lookup: "_Lookup", question: RecallQuestion, seconds: float) -> Recalled:
     try:
         async with asyncio.timeout(seconds):
             if question.ref:
@@ -159,7 +164,7 @@ async def _note(
     tenant: int,
     actor: str,
     chat: str,
-    question: Question,
+    question: RecallQuestion,
     recalled: Recalled,
 ) -> None:
     mode = "read" if question.ref else "search"
@@ -179,13 +184,13 @@ class _Lookup:
         self._scope = scope
         self._mask = mask
 
-    async def search(self, question: Question) -> Recalled:
+    async def search(self, question: RecallQuestion) -> Recalled:
         """The best places for some words."""
         length = len(self._scope.path)
         words = await self._words()
         bodies = await self._bodies(place for place in range(length) if place not in words)
         places = sorted({*words, *bodies})
-        stored = [Text(place, bodies.get(place), words.get(place)) for place in places]
+        stored = [SearchedText(place, bodies.get(place), words.get(place)) for place in places]
         hits = await self._texts.run(recalls.search, stored, length, question.query, _HITS)
         answer = await self._texts.run(
             recalls.index, hits, *await self._near(hits), question.room, self._mask
@@ -198,18 +203,18 @@ class _Lookup:
         above = references.above(self._counts())
         return near, {place: above[place] for place in near}
 
-    async def read(self, question: Question) -> Recalled:
+    async def read(self, question: RecallQuestion) -> Recalled:
         """What a reference leads to, exactly."""
         counts = self._counts()
         meant = references.meant(question.ref, counts)
-        if isinstance(meant, Named):
+        if isinstance(meant, IdReference):
             meant = await self._named(meant, counts)
         if isinstance(meant, Missing):
             return Recalled("nothing", _missing(question.ref, meant))
         body = (await self._bodies([meant.message])).get(meant.message)
         if body is None:
             return Recalled("not_kept", await self._told_of(question.ref, meant), 1)
-        wanted = Wanted(
+        wanted = PageRequest(
             meant.message, meant.call, meant.before, question.line, question.grep, question.room
         )
         return _recalled(await self._texts.run(recalls.page, body, wanted, self._mask))
@@ -235,11 +240,11 @@ class _Lookup:
             found = await messages.bodies(connection, self._scope.chat, ids)
         return {ids[identity]: packed for identity, packed in found.items()}
 
-    def _counts(self) -> list[Counts]:
+    def _counts(self) -> list[CallCounts]:
         """The calls of all messages."""
-        return [Counts(one.step_calls) for one in self._scope.path]
+        return [CallCounts(one.step_calls) for one in self._scope.path]
 
-    async def _named(self, named: Named, counts: Sequence[Counts]) -> Found | Missing:
+    async def _named(self, named: IdReference, counts: Sequence[CallCounts]) -> Found | Missing:
         bodies = await self._bodies(range(len(self._scope.path)))
         found = await self._texts.run(recalls.named, bodies, named.id, marker=named.marker)
         if found is None:
@@ -247,7 +252,7 @@ class _Lookup:
         place, call = found
         return Found(place, call, references.above(counts)[place])
 
-    async def _told_of(self, ref: str, found: Found) -> Answer:
+    async def _told_of(self, ref: str, found: Found) -> Finding:
         """That a text is not kept, with what the ledger says of it."""
         number = found.before + found.call
         if not found.call or self._scope.checkpoint is None:
@@ -257,17 +262,17 @@ class _Lookup:
         entries = memory.ledger if memory else ()
         lines = [ledger.line(one) for one in entries if one.first <= number <= one.last]
         told = (f"The summary says of it: {line[2:]}" for line in lines)
-        return Answer("\n".join([_not_kept(ref).text, *told]))
+        return Finding("\n".join([_not_kept(ref).text, *told]))
 
 
-def _recalled(answer: Answer, not_kept: int = 0) -> Recalled:
+def _recalled(answer: Finding, not_kept: int = 0) -> Recalled:
     return Recalled("found" if answer.references else "nothing", answer, not_kept)
 
 
-def _not_kept(ref: str) -> Answer:
-    return Answer(f"The stored text of {ref} is not kept any more.")
+def _not_kept(ref: str) -> Finding:
+    return Finding(f"The stored text of {ref} is not kept any more.")
 
 
-def _missing(ref: str, missing: Missing) -> Answer:
+def _missing(ref: str, missing: Missing) -> Finding:
     near = f" There are {', '.join(missing.near)}." if missing.near else ""
-    return Answer(f"The earlier part of this conversation has no {ref!r}.{near}")
+    return Finding(f"The earlier part of this conversation has no {ref!r}.{near}")

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Response
 from service.api.deps import ChatId, RuntimeDep
 from service.api.recall import check_question
 from service.usecases import inspect, recall
-from service.usecases.recall import Question
+from service.usecases.recall import RecallQuestion
 from service.web.page import PageRoute, render
 from service.web.session import SignedInDep
 
@@ -32,7 +32,7 @@ async def find(
     found = None
     if query.strip() or ref.strip():
         check_question(query, ref)
-        question = Question(query, ref, line, grep, _ROOM)
+        question = RecallQuestion(query, ref, line, grep, _ROOM)
         mask = runtime.settings.mask_secrets
         found = await recall.of_chat(
             engine, runtime.texts, by.tenant, by.actor, chat_id, question, mask

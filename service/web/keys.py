@@ -10,7 +10,7 @@ from service.api.keys import KeyId
 from service.errors import Unprocessable
 from service.names import MOST_DAYS, Scope
 from service.usecases import keys
-from service.usecases.keys import MOST_NETWORKS, Wanted
+from service.usecases.keys import MOST_NETWORKS, NewKey
 from service.web.page import PageRoute, go_to, render
 from service.web.session import FormDep, SignedInDep, check_change
 
@@ -37,7 +37,7 @@ async def create(signed_in: SignedInDep, runtime: RuntimeDep, form: FormDep) -> 
     if not name or len(name) > _LONGEST_NAME or not name.isprintable():
         raise Unprocessable(f"give the key a name of at most {_LONGEST_NAME} printable characters")
     engine = runtime.database.engine
-    wanted = Wanted(cast(Scope, scope), name, _days(str(form.get("expires", ""))), _networks(form))
+    wanted = NewKey(cast(Scope, scope), name, _days(str(form.get("expires", ""))), _networks(form))
     made = await keys.create(engine, signed_in.tenant_name, signed_in.by.actor, wanted)
     # No redirect as after other forms: the key would have to be kept until the next request.
     found = await keys.list_keys(engine, signed_in.by.tenant)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from service.processes.intake import Taken, Wanted, take, unread
+from service.processes.intake import RawMessage, Taken, take, unread
 from service.transcript import native_tokens
 from tests.builders import answer, called, returned, said
 
@@ -16,8 +16,8 @@ MOST_MEMORY = 10  # bytes for each byte of a message; the service and its proces
 LOOP = [said("I look."), called("a"), returned("a", "rows " * 500), said("So it is.")]
 
 
-def wanted(stored: dict[str, Any], *, whole: bool = True, newest: bool = False) -> Wanted:
-    return Wanted(json.dumps(stored | HEAD).encode(), whole, newest)
+def wanted(stored: dict[str, Any], *, whole: bool = True, newest: bool = False) -> RawMessage:
+    return RawMessage(json.dumps(stored | HEAD).encode(), whole, newest)
 
 
 def taken(stored: dict[str, Any]) -> Taken:
@@ -35,7 +35,7 @@ def test_reading_a_large_message_takes_some_bytes_for_each_of_its_bytes(role: st
     text = json.dumps(message, ensure_ascii=False).encode()
 
     tracemalloc.start()
-    take([Wanted(text, whole=True, newest=True)], mask_secrets=True)
+    take([RawMessage(text, whole=True, newest=True)], mask_secrets=True)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 

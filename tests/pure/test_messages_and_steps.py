@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from service.text import tokens
 from service.transcript import Message, Stored, asked_tokens, native_tokens, parse, step_tokens, steps
-from service.transcript.items import Attachment, CodeRun, Kind, Marker, Reasoning, Text, ToolCall, ToolResult
+from service.transcript.items import Attachment, AttachmentKind, CodeRun, Marker, Reasoning, Text, ToolCall, ToolResult
 from tests.builders import answer, called, capture, ran, returned, said, scenarios, thought, user
 from tests.effort import examples
 
@@ -198,7 +198,7 @@ def test_text_in_parts_and_images_of_a_user_are_read() -> None:
         {"type": "input_text", "text": "closely"},
     ]
     [step] = steps(parse(user(parts)))
-    assert (step.text, step.attachments) == ("Look\nclosely", (Attachment("", Kind.IMAGE),))
+    assert (step.text, step.attachments) == ("Look\nclosely", (Attachment("", AttachmentKind.IMAGE),))
 
 
 SOUND = {"data": "UklGRiQA" * 5000, "format": "wav"}

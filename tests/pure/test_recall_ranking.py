@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from service.recall import parts, references, shown
 from service.recall.ranking import ranked
-from service.recall.references import Counts, Found, Missing, Named, meant
-from service.recall.shown import Wanted, page
+from service.recall.references import CallCounts, Found, IdReference, Missing, meant
+from service.recall.shown import PageRequest, page
 from service.summarising.markup import quoted
 from service.text import tokens
 from service.transcript import Message, parse
@@ -186,11 +186,11 @@ QUESTIONS = [
 ]
 
 
-def path_of(*messages: Message) -> list[list[parts.Part]]:
+def path_of(*messages: Message) -> list[list[parts.SearchedPart]]:
     return [parts.parts(message) for message in messages]
 
 
-def spoken(texts: Sequence[str]) -> list[list[parts.Part]]:
+def spoken(texts: Sequence[str]) -> list[list[parts.SearchedPart]]:
     """A chat in which user and assistant take turns."""
     made = [user(text, f"u{n}") if n % 2 == 0 else answer(text=text, identity=f"a{n}") for n, text in enumerate(texts)]
     return path_of(*map(parse, made))
@@ -298,7 +298,7 @@ def test_parts_are_stored_and_read_again_as_they_were() -> None:
 # ---- references
 
 # Three messages: no call; two steps with one and two calls; one step without.
-PATH = [Counts([0]), Counts([1, 2]), Counts([0])]
+PATH = [CallCounts([0]), CallCounts([1, 2]), CallCounts([0])]
 
 
 @pytest.mark.parametrize(
@@ -322,19 +322,19 @@ PATH = [Counts([0]), Counts([1, 2]), Counts([0])]
         ("4.1", Found(2, 0, 3)),
         ("5.1", Missing(("M1", "M2", "M3"))),
         ("0.1", Missing(("M1", "M2", "M3"))),
-        ("marker: [01HZY] ", Named("01HZY", marker=True)),
-        ("MARKER:x", Named("x", marker=True)),
-        ("call-abc", Named("call-abc", marker=False)),
-        ("T1x", Named("T1x", marker=False)),
-        ("T-1", Named("T-1", marker=False)),
-        ("T1234567890", Named("T1234567890", marker=False)),
-        ("", Named("", marker=False)),
+        ("marker: [01HZY] ", IdReference("01HZY", marker=True)),
+        ("MARKER:x", IdReference("x", marker=True)),
+        ("call-abc", IdReference("call-abc", marker=False)),
+        ("T1x", IdReference("T1x", marker=False)),
+        ("T-1", IdReference("T-1", marker=False)),
+        ("T1234567890", IdReference("T1234567890", marker=False)),
+        ("", IdReference("", marker=False)),
     ],
 )
-def test_a_reference_means_the_same_for_ever(reference: str, expected: Found | Missing | Named) -> None:
+def test_a_reference_means_the_same_for_ever(reference: str, expected: Found | Missing | IdReference) -> None:
     assert meant(reference, PATH) == expected
     if isinstance(expected, Found):
-        assert meant(reference, [*PATH, Counts([3])]) == expected
+        assert meant(reference, [*PATH, CallCounts([3])]) == expected
 
 
 @pytest.mark.parametrize(
@@ -347,11 +347,11 @@ def test_a_reference_means_the_same_for_ever(reference: str, expected: Found | M
     ],
 )
 def test_a_missing_reference_is_answered_with_near_ones(reference: str, near: tuple[str, ...]) -> None:
-    assert meant(reference, [Counts([0]), Counts([1])] * 20) == Missing(near)
+    assert meant(reference, [CallCounts([0]), CallCounts([1])] * 20) == Missing(near)
 
 
 def test_a_path_without_calls_or_messages_has_no_reference() -> None:
-    assert meant("T1", [Counts([0])]) == Missing(())
+    assert meant("T1", [CallCounts([0])]) == Missing(())
     assert meant("M1", []) == Missing(())
     assert references.above(PATH)[2] == 3
 
@@ -362,12 +362,12 @@ LINES = st.text(alphabet="ab 0\n\r\t中é|<[`\u2028", max_size=80) | st.text(max
 RESULTS = st.lists(LINES | st.integers(900, 2500).map("x".__mul__), max_size=12).map("\n".join)
 
 
-def pages(text: str, room: int, grep: str = "") -> list[shown.Answer]:
+def pages(text: str, room: int, grep: str = "") -> list[shown.Finding]:
     """All pages of a result."""
-    message, found = looked(text), list[shown.Answer]()
+    message, found = looked(text), list[shown.Finding]()
     line: int | None = 1
     while line:
-        found.append(page(message, Wanted(0, 1, 0, line, grep, room)))
+        found.append(page(message, PageRequest(0, 1, 0, line, grep, room)))
         assert found[-1].line is None or found[-1].line > line
         line = found[-1].line
     return found
@@ -426,7 +426,7 @@ def test_a_line_longer_than_1000_characters_counts_as_several(text: str, count: 
 
 
 def test_a_line_behind_the_end_is_answered_with_how_many_there_are() -> None:
-    answered = page(looked("a\nb"), Wanted(0, 1, 0, 9))
+    answered = page(looked("a\nb"), PageRequest(0, 1, 0, 9))
     assert "fewer lines (2 in all)" in answered.text
     assert (answered.content, answered.references, answered.line) == ("", (), None)
 

@@ -10,8 +10,8 @@ from starlette.routing import Route
 
 from service import __version__
 from service.api import scrape
-from service.api.scrape import Figures, create_worker_app
-from service.metrics import Queue
+from service.api.scrape import FleetFigures, create_worker_app
+from service.metrics import QueueFigures
 from service.processes import Texts
 from service.settings import load
 from service.storage import figures
@@ -192,14 +192,14 @@ async def test_several_monitors_share_one_read_of_the_database(
     reads = 0
     really = figures.queue
 
-    async def read(database: Reads) -> Queue:
+    async def read(database: Reads) -> QueueFigures:
         nonlocal reads
         reads += 1
         return await really(database)
 
     monkeypatch.setattr(figures, "queue", read)
     monkeypatch.setattr(scrape, "_KEPT", 60.0)
-    kept = Figures()
+    kept = FleetFigures()
 
     await asyncio.gather(*(kept.of(service.runtime) for _ in range(5)))
 

@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class Publication:
     """What is to be published, of which kind it is, and who wrote it.
 
     `asked` says whether a summariser was asked for it, which shows that its endpoint answers.
@@ -82,7 +82,7 @@ async def memory_of(this: Round, made: Checkpoint | None) -> Memory:
     return stored
 
 
-async def write(this: Round, chunk: Chunk, memory: Memory) -> Written:
+async def write(this: Round, chunk: Chunk, memory: Memory) -> Publication:
     """Asks the summariser, once more with the gate's reasons if it must be; then rules write.
 
     Raises:
@@ -94,7 +94,7 @@ async def write(this: Round, chunk: Chunk, memory: Memory) -> Written:
     return replace(written, markers=markers, seconds=time.monotonic() - began)
 
 
-async def write_by_rule(this: Round, chunk: Chunk, memory: Memory, kind: str) -> Written:
+async def write_by_rule(this: Round, chunk: Chunk, memory: Memory, kind: str) -> Publication:
     """What code makes of a chunk alone: no call, and done in a moment.
 
     It leaves out what earlier rounds failed on.
@@ -106,7 +106,7 @@ async def write_by_rule(this: Round, chunk: Chunk, memory: Memory, kind: str) ->
     left_out, why = this.claim.left_out, this.claim.why_left_out
     if left_out is LeftOut.TEXTS:
         attempt = await _by_size(this, chunk, memory, why)
-        return Written(attempt, kind, summarise.BY_CODE, asked=False)
+        return Publication(attempt, kind, summarise.BY_CODE, asked=False)
     material, _ = await _gather(this, chunk, memory, calls=left_out is LeftOut.NOTHING)
     if left_out is LeftOut.CALLS:
         material = replace(material, unread_calls=sum(_unread(this, chunk).calls))
@@ -143,7 +143,7 @@ def _unread(this: Round, chunk: Chunk) -> Unread:
     return Unread(len(messages_read), sum(read.tokens for read in chunk.reads), calls)
 
 
-async def publish(this: Round, chunk: Chunk, parent: int, written: Written) -> int:
+async def publish(this: Round, chunk: Chunk, parent: int, written: Publication) -> int:
     """Publishes a chunk as a checkpoint, or keeps it as a partial turn.
 
     Returns:
@@ -172,7 +172,7 @@ async def publish(this: Round, chunk: Chunk, parent: int, written: Written) -> i
     return parent
 
 
-def log_published(this: Round, made: Fresh, written: Written) -> None:
+def log_published(this: Round, made: Fresh, written: Publication) -> None:
     """One line for each summary: whose, of how much, how long it took, and who wrote it."""
     log.info(
         "summary.published",
@@ -187,7 +187,7 @@ def log_published(this: Round, made: Fresh, written: Written) -> None:
     )
 
 
-def fresh(this: Round, until: Row, parent: int, written: Written) -> Fresh:
+def fresh(this: Round, until: Row, parent: int, written: Publication) -> Fresh:
     """The checkpoint to publish, which takes the place of those that it reaches."""
     candidate = written.attempt.candidate
     return Fresh(
@@ -242,14 +242,14 @@ def _covered(this: Round, chunk: Chunk) -> Covered:
     return Covered(last.depth, last.path_tokens, last.sent_at, this.tail(last))
 
 
-async def _written(this: Round, material: Material, covered: Covered) -> Written:
+async def _written(this: Round, material: Material, covered: Covered) -> Publication:
     summariser = this.summariser
     if summariser is None:
         kind = "degraded" if this.claim.lease.fallback else "extractive"
         return await _by_rule(this, material, covered, kind)
     attempt = await _ask(this, summariser, material, covered)
     if attempt.accepted:
-        return Written(attempt, "llm", summariser.name)
+        return Publication(attempt, "llm", summariser.name)
     return await _by_rule(this, material, covered, "degraded", attempt.reasons)
 
 
@@ -280,10 +280,10 @@ async def _ask(
 
 async def _by_rule(
     this: Round, material: Material, covered: Covered, kind: str, rejections: tuple[str, ...] = ()
-) -> Written:
+) -> Publication:
     run = this.claim.context.texts.run
     attempt = await run(summarise.by_rule, material, this.policy, covered, kind, rejections)
-    return Written(attempt, kind, summarise.BY_CODE)
+    return Publication(attempt, kind, summarise.BY_CODE)
 
 
 async def _save_partial(

@@ -18,7 +18,7 @@ from service.storage import checkpoints, work
 from service.storage.tables import INTERIM
 from service.summarising.memory import Memory
 from service.usecases.compress import chunks, round
-from service.usecases.compress.chunks import Written
+from service.usecases.compress.chunks import Publication
 from service.usecases.compress.lease import Claim
 from service.usecases.compress.round import Begun, Round
 
@@ -130,7 +130,7 @@ def _up_to_boundary(planned: Sequence[Chunk]) -> Sequence[Chunk]:
     return planned[: ends[-1] + 1] if ends else ()
 
 
-async def _write(this: Round, planned: Sequence[Chunk], memory: Memory) -> Written:
+async def _write(this: Round, planned: Sequence[Chunk], memory: Memory) -> Publication:
     """What is read of all chunks, in the end; those before the last are not published."""
     for chunk in planned:
         written = await chunks.write_by_rule(this, chunk, memory, INTERIM)
@@ -139,7 +139,7 @@ async def _write(this: Round, planned: Sequence[Chunk], memory: Memory) -> Writt
 
 
 async def _publish(
-    this: Round, last: Chunk, parent: int, written: Written, outdated: Sequence[Checkpoint]
+    this: Round, last: Chunk, parent: int, written: Publication, outdated: Sequence[Checkpoint]
 ) -> Checkpoint:
     until = this.rows[(last.covers or 0) - 1]
     fresh = chunks.fresh(this, until, parent, written)

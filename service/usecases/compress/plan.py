@@ -13,7 +13,7 @@ from service.storage import chats, partials, work
 from service.storage.messages import Row
 from service.summarising.memory import Memory
 from service.usecases.compress import chunks, interim, round
-from service.usecases.compress.chunks import Written
+from service.usecases.compress.chunks import Publication
 from service.usecases.compress.lease import Claim, LeftOut
 from service.usecases.compress.round import Begun, Round
 
@@ -144,14 +144,14 @@ async def _carry_out(this: Round, plan: Plan, read_before: Memory | None) -> _Ca
     return _Carried(markers, plan.complete or bool(no_gain), last, no_gain)
 
 
-async def _write(this: Round, chunk: Chunk, memory: Memory, *, first: bool) -> Written:
+async def _write(this: Round, chunk: Chunk, memory: Memory, *, first: bool) -> Publication:
     # Only the first: of a text further on it is not known that anything fails on it.
     if first and this.claim.left_out is not LeftOut.NOTHING:
         return await chunks.write_by_rule(this, chunk, memory, "degraded")
     return await chunks.write(this, chunk, memory)
 
 
-def _why_useless(written: Written, boundary: int | None) -> str:
+def _why_useless(written: Publication, boundary: int | None) -> str:
     """Why publishing saves nothing. A partial turn is in no request, so it is always kept."""
     return "" if boundary is None else written.no_gain
 
