@@ -12,7 +12,7 @@ from service.storage import breakers, work
 from service.usecases.compress import outcomes
 from workers import worker
 
-NEVER = 10**6
+NEVER = 32_000  # as a small integer of the database
 PLACES = {
     "debounce": (work, "DEBOUNCE"),
     "lease": (work, "LEASE"),
