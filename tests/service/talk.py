@@ -185,10 +185,9 @@ class Talk:
 
 
 def with_texts(answer: Json) -> Json:
-    """An answer with the `summary` and the `record` that its edit puts in."""
-    names = {"system": "summary", "user": "record"}
+    """An answer with the `summary` that its edit puts in: the record, which stands in a user's place."""
     inserted = answer.get("edit", {}).get("insert", ())
-    return answer | {names[one["role"]]: one["content"] for one in inserted if one["role"] in names}
+    return answer | {"summary": one["content"] for one in inserted if one["role"] == "user"}
 
 
 async def long_chat(client: httpx.AsyncClient, chat: str = "chat-1") -> tuple[Talk, str]:

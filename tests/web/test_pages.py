@@ -495,7 +495,7 @@ async def test_a_correction_is_a_new_version_with_what_was_written(
     assert made["checkpoint"]["version"] == 2
     assert made["checkpoint"]["serving"]
     assert made["state"] == "## State\n- Pump <b>P-7</b> & others.\n- Second line."
-    assert [(one["kind"], one["text"]) for one in made["pins"] if one["replaced_by"] is None] == [("goal", "Peace.")]
+    assert [(one["kind"], one["text"]) for one in made["pins"] if one["replaced_by"] is None] == [("rule", "Peace.")]
     assert [one["number"] for one in made["talk"]] == [one["number"] for one in said[2:]]
     noted = await audited(service)
     assert ("checkpoint.correct", "chat-1", {"checkpoint": old, "made": made["checkpoint"]["id"]}) in noted
