@@ -78,7 +78,7 @@ async def test_a_chat_is_looked_at_corrected_and_deleted(precis: Cli, service: S
     assert (await precis("chats", "correct", "chat-1", second, "--pins", str(file))).exit_code == 0
     third = str((await talk.ask(leaf))["checkpoint_id"])
     (pin,) = json.loads((await precis(*place, third, "--only", "pins")).stdout)
-    assert (pin["kind"], pin["text"]) == ("goal", "Peace.")
+    assert (pin["kind"], pin["text"]) == ("rule", "Peace.")
     assert f"Checkpoint {first}, version 1," in (await precis("chats", "serve", "chat-1", first)).stdout
 
     assert (await precis("chats", "reset", "chat-1", answer="n\n")).exit_code == 1
