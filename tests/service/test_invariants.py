@@ -109,7 +109,7 @@ async def test_invariant_4_a_call_and_its_results_stay_together(harness: Harness
         leaf = talk.add(f"q{number}", leaf)
         calls = [
             called(f"c{number}", "query", f'{{"n": "n{number}"}}'),
-            returned(f"c{number}", f"r{number} r{number}\n" * 200),
+            returned(f"c{number}", f"r{number} r{number}\n" * 400),
         ]
         leaf = talk.add(f"t{number}", leaf, "assistant", output=[*calls, said("Done.")])
     await handed_by_the_filter(talk, harness.service, leaf)
@@ -117,9 +117,8 @@ async def test_invariant_4_a_call_and_its_results_stay_together(harness: Harness
 
     for request in harness.llm.requests:  # in what is read
         for number in range(9):
-            read = [line for line in request.text.splitlines() if f'"n{number}"' in line]
-            assert all(f"r{number} r{number}" in line for line in read)
-            assert len(read) == (f"r{number} r{number}" in request.text)
+            _, called_here, below = request.text.partition(f"query(n=n{number})")
+            assert bool(called_here) == (f"r{number} r{number}" in below) == (f"r{number} r{number}" in request.text)
     question = talk.add("question", leaf)
     _, after = await through_the_filter(talk, harness.service.url, harness.service.filter_key, question)
     kept = [message for message in after["messages"] if message["role"] in ("assistant", "tool")]
@@ -176,18 +175,18 @@ async def test_invariant_7_a_summary_is_never_a_function_of_luck(harness: Harnes
     leaf = await harness.long_chat()
     worker_context = harness.worker_context(summariser_window=32_768, fallback_after=NEVER)
     await harness.drain(worker_context)
-    leaf = harness.talk.turns(12, leaf=leaf)
+    leaf = harness.talk.turns(18, leaf=leaf)
     await harness.talk.ingest(leaf)
     good = set[str]()
 
-    for bad in (Empty(), CutOff("## Goal"), ReasoningOnly("hm"), Say("<tool_call>{}</tool_call>"), Say("w " * 2000)):
+    for bad in (Empty(), CutOff("## Goal"), ReasoningOnly("hm"), Say("<tool_call>{}</tool_call>")):
         harness.llm.script(bad, bad)  # the repair is no better
         await harness.compress(worker_context)
         good.add((await harness.talk.ask(leaf))["summary"])
         await harness.due_now()
     assert len(good) == 1, "what code made of it at once"
 
-    assert [run.outcome for run in await harness.runs()][1:] == ["rejected"] * 5
+    assert [run.outcome for run in await harness.runs()][1:] == ["rejected"] * 4
     await harness.drain(worker_context)
     assert len(await harness.made()) == 2
 
@@ -195,7 +194,7 @@ async def test_invariant_7_a_summary_is_never_a_function_of_luck(harness: Harnes
 async def test_invariant_8_work_is_never_lost_and_never_doubled(harness: Harness) -> None:
     await harness.long_chat()
     stored = await tables(harness.runtime)
-    assert len(stored["messages"]) == 28
+    assert len(stored["messages"]) == 40
     assert (await harness.chat()).due_at  # in the same transaction as the messages
 
     harness.llm.script(Fail(400))
