@@ -187,7 +187,8 @@ class Talk:
 def with_texts(answer: Json) -> Json:
     """An answer with the `summary` that its edit puts in: the record, which stands in a user's place."""
     inserted = answer.get("edit", {}).get("insert", ())
-    return answer | {"summary": one["content"] for one in inserted if one["role"] == "user"}
+    texts = [one["content"] for one in inserted if one["role"] == "user"]
+    return answer | ({"summary": texts[0]} if texts else {})
 
 
 async def long_chat(client: httpx.AsyncClient, chat: str = "chat-1") -> tuple[Talk, str]:
