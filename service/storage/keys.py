@@ -137,7 +137,7 @@ async def create(
         The key itself, which is not stored and cannot be shown again.
     """
     tenant_id = await _tenant(connection, tenant)
-    key = f"precis_{_SHORT[scope]}_{secrets.token_urlsafe(32)}"
+    key = key or f"precis_{_SHORT[scope]}_{secrets.token_urlsafe(32)}"
     await connection.execute(
         insert(api_keys).values(
             tenant_id=tenant_id,
