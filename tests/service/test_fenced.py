@@ -76,7 +76,7 @@ async def test_the_run_of_a_worker_that_was_killed_is_lost_once_its_lease_has_en
 
     lost, *others = await harness.runs()
     assert (lost.outcome, lost.ended_at is not None) == ("lost", True)
-    assert {run.outcome for run in others} == {"done"}
+    assert {run.outcome for run in others} <= {"done", "nothing to do"}
     answer = await harness.service.as_operator.get("/v1/chats/chat-1")
     assert answer.json()["runs"][-1]["outcome"] == "lost"
 

@@ -86,7 +86,7 @@ async def test_it_is_made_without_a_call_when_there_is_little_to_read(harness: H
     leaf = await in_one_call(harness)
     calls = len(harness.llm.requests)
 
-    grown = harness.talk.turns(5, leaf=leaf)
+    grown = harness.talk.turns(8, leaf=leaf)
     await harness.talk.ingest(grown)
     await harness.drain(harness.worker_context(**WIDE))
 
@@ -101,7 +101,7 @@ async def test_it_is_made_without_a_call_when_there_is_little_to_read(harness: H
 
 async def test_the_next_one_goes_on_from_it_and_takes_its_place(harness: Harness) -> None:
     leaf = await in_one_call(harness)
-    for turns in (5, 3):
+    for turns in (8, 4):
         leaf = harness.talk.turns(turns, leaf=leaf)
         await harness.talk.ingest(leaf)
         await harness.drain(harness.worker_context(**WIDE))
@@ -126,6 +126,7 @@ def going_on(harness: Harness, leaf: str, turns: int, served: list[Json], **more
 
     async def go_on() -> None:
         longer = harness.talk.turns(turns, leaf=leaf, prefix=f"{len(harness.talk.rows)}-")
+        longer = harness.talk.turns(6, tokens=60, leaf=longer, prefix=f"{len(harness.talk.rows)}-")
         await harness.talk.ingest(longer)
         before = await harness.talk.ask(longer)
 
@@ -151,7 +152,7 @@ async def test_what_the_summariser_published_since_is_taken_over_however_long_a_
 
     for _ in range(3):
         before = (await harness.made())[-1:]
-        await harness.compress(going_on(harness, leaf_of(harness), 10, served))
+        await harness.compress(going_on(harness, leaf_of(harness), 18, served))
         (interim,) = [one for one in await harness.interim() if one.id == served[0]["checkpoint_id"]]
         assert pinned(interim) == [text for one in before for text in pinned(one)]
         assert all(text in served[0]["summary"] for text in pinned(interim))
@@ -183,7 +184,7 @@ async def test_one_that_reaches_deeper_yields_too(harness: Harness) -> None:
 
 async def test_a_branch_that_needs_it_keeps_it(harness: Harness) -> None:
     leaf = await in_one_call(harness)
-    trunk = harness.talk.turns(5, leaf=leaf)
+    trunk = harness.talk.turns(8, leaf=leaf)
     await harness.talk.ingest(trunk)
     await harness.drain(harness.worker_context(**WIDE))
     (interim,) = await harness.interim()
@@ -191,7 +192,7 @@ async def test_a_branch_that_needs_it_keeps_it(harness: Harness) -> None:
     await harness.talk.ingest(branch)
     assert (await harness.talk.ask(branch))["checkpoint_id"] == interim.id
 
-    await harness.talk.ingest(harness.talk.turns(12, leaf=trunk))
+    await harness.talk.ingest(harness.talk.turns(18, leaf=trunk))
     await harness.drain(harness.worker_context(**WIDE))
 
     assert len(await harness.made()) > 1

@@ -6,7 +6,6 @@ from service.usecases.compress import compress
 from tests.constants import NEVER
 from tests.fakes.scripted_llm import (
     Behaviour,
-    CutOff,
     Disconnect,
     Empty,
     Fail,
@@ -17,12 +16,10 @@ from tests.fakes.scripted_llm import (
     Say,
 )
 from tests.service.grown import in_one_call
-from tests.service.harness import Harness, state, told
+from tests.service.harness import Harness, told
 from tests.service.talk import check_tree, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-OUTPUT = 438  # summary_tokens at a window of 8192
 
 BAD: dict[str, tuple[Behaviour, str, str]] = {
     "500": (Fail(500), "failed", "HTTP 500"),
@@ -32,8 +29,6 @@ BAD: dict[str, tuple[Behaviour, str, str]] = {
     "an empty answer": (Empty(), "rejected", "empty answer"),
     "reasoning only": (ReasoningOnly("Let me think."), "rejected", "empty answer"),
     "reasoning in the answer": (Say("Fine. <think>Let me think."), "rejected", "reasoning"),
-    "a cut-off answer": (CutOff("## Goal\n- The goal was"), "rejected", "cut off"),
-    "too long an answer": (Say("word " * OUTPUT * 2), "rejected", "too long"),
     "tool protocol": (Say('<tool_call>{"name": "query"}</tool_call>'), "rejected", "tool protocol"),
     "no end of thinking": (Hang(), "failed", "time limit"),
 }
@@ -42,9 +37,7 @@ BAD: dict[str, tuple[Behaviour, str, str]] = {
 KINDS = {
     "empty answer": "empty",
     "reasoning": "reasoning",
-    "cut off": "cut_off",
-    "too long": "too_long",
-    "tool protocol": "tool_protocol",
+    "tool protocol": "protocol",
 }
 
 
@@ -54,7 +47,7 @@ async def test_a_bad_answer_is_recorded_and_what_was_read_before_keeps_serving(
 ) -> None:
     leaf = await in_one_call(harness)
     before = await harness.talk.ask(leaf)
-    leaf = harness.talk.turns(12, leaf=leaf)
+    leaf = harness.talk.turns(18, leaf=leaf)
     assert await harness.talk.ingest(leaf)
     harness.llm.default = behaviour
 
@@ -154,7 +147,7 @@ async def test_after_enough_failures_a_degraded_checkpoint_is_published(harness:
     await harness.due_now()
     await harness.compress(worker_context)
     newest = (await harness.made())[-1]
-    assert (newest.kind, newest.parent_id, told(newest)) == ("llm", 0, state("From the model."))
+    assert (newest.kind, newest.parent_id, told(newest)) == ("llm", 0, "From the model.")
     assert newest.covered_messages >= made.covered_messages
     assert (await harness.talk.ask(leaf))["checkpoint_id"] == newest.id
     await check_tree(harness.runtime)

@@ -38,7 +38,7 @@ _QUESTIONS = (
     "We decided to swap P-7 for the spare one on Thursday. Note that.",
     "What has to be ordered before the shutdown on 14 March?",
 )
-_NARRATIVE = "\n".join(
+_STATE = "\n".join(
     (
         "## Goal",
         "- Hall 3 runs until the shutdown on 14 March without an unplanned stop.",
@@ -63,7 +63,7 @@ class Filled:
 
 async def fill(service: Service) -> Filled:
     """Fills an empty service."""
-    async with scripted_llm(Say(_NARRATIVE)) as llm, httpx.AsyncClient() as http:
+    async with scripted_llm(Say(_STATE)) as llm, httpx.AsyncClient() as http:
         harness = Harness(service, Talk(service.as_filter), llm, http)
         talk = Talk(service.as_filter, PUMPS, model="llama3.3:70b", user="anna")
         pumps = await _grown(harness, talk, _QUESTIONS)

@@ -198,7 +198,7 @@ async def test_nothing_of_a_hostile_chat_runs_is_loaded_or_leads_away(site: Site
 async def test_hostile_texts_that_a_script_brings_do_not_run_either(site: Site, tab: Tab) -> None:
     await tab.goto(site.pages["a hostile checkpoint"])
     await tab.page.get_by_role("link", name="Show the texts").click()
-    await expect(tab.page.get_by_role("heading", name="What is kept")).to_be_visible()
+    await expect(tab.page.get_by_role("heading", name="Word for word")).to_be_visible()
     assert await tab.page.evaluate("window.hit") is None
     assert await tab.page.locator("#text").count() == 1
 
