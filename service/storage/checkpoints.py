@@ -505,7 +505,7 @@ async def _line(connection: AsyncConnection, chat: ChatKey, last: int) -> Line |
 
 
 async def _retire_others(connection: AsyncConnection, chat: ChatKey, newest: Checkpoint) -> None:
-    """Takes those out of service that reach as far as `made`, but those of other branches."""
+    """Takes those out of service that reach as far as `newest`, but those of other branches."""
     on_another_branch = select(message_rows).where(
         *of(chat, message_rows),
         message_rows.c.message_id == checkpoints.c.covered_until,
