@@ -103,8 +103,8 @@ def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _usual_constants() -> None:
-    """Nothing is debounced; what a test before this one changed is as usual again."""
-    constants.change({"debounce": 0})
+    """What a test before this one changed is as usual again."""
+    constants.change()
 
 
 @pytest.fixture(autouse=True)

@@ -1,11 +1,10 @@
 """The constants of the service that tests change: so that nobody waits, and so that limits are near.
 
-with changed(fallback_after=NEVER): ...             # in this process
-precis(lease=4, debounce=0.1), "worker"             # a command line of another one
+change(fallback_after=NEVER)                # in this process, until the end of the test
+precis(lease=4, debounce=0.1), "worker"     # a command line of another one
 """
 
 import sys
-from collections.abc import Mapping
 
 from service.processes import pool
 from service.storage import breakers, work
@@ -24,12 +23,13 @@ PLACES = {
     "text_seconds": (pool, "SECONDS"),
 }
 USUAL = {name: getattr(*place) for name, place in PLACES.items()}
+USUAL |= {"debounce": 0, "lease": 60}  # a busy machine may stand still for long
 
 
-def change(constants: Mapping[str, float]) -> None:
+def change(**constants: float) -> None:
     """These constants from now on, and the usual ones of all others."""
-    for name, (module, constant) in PLACES.items():
-        setattr(module, constant, constants.get(name, USUAL[name]))
+    for name, value in (USUAL | constants).items():
+        setattr(*PLACES[name], value)
 
 
 def precis(**constants: float) -> tuple[str, ...]:

@@ -74,7 +74,7 @@ class Recording:
 
 
 @dataclass(frozen=True)
-class Progress:
+class Background:
     """What the background has done for the chat so far, as the operators' interface reports it."""
 
     calls: int = 0
@@ -99,7 +99,7 @@ class Turn:
     hold_ms: float
     calls_while_held: int
     summary: str
-    work: Progress
+    work: Background
 
 
 def recording() -> Recording:
@@ -139,7 +139,7 @@ class Stage:
 
         The background work of a turn ends before the next one begins.
         """
-        number, work = 0, Progress()
+        number, work = 0, Background()
         for user_message, answers in self.told.turns():
             self._shown[user_message] = self.told.rows[user_message]
             for answer in answers or [""]:
@@ -148,7 +148,7 @@ class Stage:
                 work = turn.work
                 yield turn
 
-    async def _turn(self, number: int, user_message: str, answer: str, before: Progress) -> Turn:
+    async def _turn(self, number: int, user_message: str, answer: str, before: Background) -> Turn:
         body = self._request(user_message)
         metadata, full = body["metadata"], body["messages"]
         began = time.perf_counter()
@@ -200,19 +200,19 @@ class Stage:
         await self.filter.outlet(body, __metadata__=metadata, __user__={"id": self.told.user})
         return time.perf_counter() - began
 
-    async def work(self) -> Progress:
+    async def work(self) -> Background:
         """What the background has done so far."""
         response = await self.operator.get(f"/v1/chats/{self.told.chat}")
         if response.status_code == httpx.codes.NOT_FOUND:
-            return Progress()
+            return Background()
         detail = response.raise_for_status().json()
-        return Progress(
+        return Background(
             **detail["spent"],
             checkpoints=len(detail["checkpoints"]),
             idle=not detail["chat"]["due_at"] and not detail["chat"]["working"],
         )
 
-    async def _idle(self) -> Progress:
+    async def _idle(self) -> Background:
         """Waits until the turn is ingested and its work is done, as while a person reads."""
         await asyncio.gather(*self.filter._in_background)
         until = time.monotonic() + _PATIENCE

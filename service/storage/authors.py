@@ -79,14 +79,14 @@ async def wrote_on(
     counts, and what is above it.
     """
     seal = await sealing.of(connection, chat.tenant)
-    asked = {
+    parameters = {
         "tenant": chat.tenant,
         "chat": chat.id,
         "user": user,
         "ids": [identity for identity, _ in pairs],
         "digests": [seal.keyed(digest) for _, digest in pairs],
     }
-    return bool((await connection.execute(_WROTE_ON, asked)).scalar_one())
+    return bool((await connection.execute(_WROTE_ON, parameters)).scalar_one())
 
 
 async def add(connection: AsyncConnection, chat: ChatKey, user: str) -> None:
@@ -104,8 +104,8 @@ async def add(connection: AsyncConnection, chat: ChatKey, user: str) -> None:
 
 async def copy(connection: AsyncConnection, chat: ChatKey, ids: Collection[str]) -> None:
     """Takes over whose these messages are from the chat that this one was made from, if any."""
-    asked = {"tenant": chat.tenant, "chat": chat.id, "ids": list(ids)}
-    copied = set((await connection.execute(_COPY, asked)).scalars())
+    parameters = {"tenant": chat.tenant, "chat": chat.id, "ids": list(ids)}
+    copied = set((await connection.execute(_COPY, parameters)).scalars())
     if copied:
         rows = [chat.columns | {"user_id": user, "sent": False} for user in sorted(copied)]
         await connection.execute(insert(chat_authors).on_conflict_do_nothing(), rows)

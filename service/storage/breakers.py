@@ -45,10 +45,10 @@ class OpenBreaker:
 async def state(connection: AsyncConnection, name: str) -> BreakerState:
     """The breaker's state; an endpoint that is new is noted."""
     query = select(_STATE).where(endpoints.c.name == name)
-    found: BreakerState | None = (await connection.execute(query)).scalar_one_or_none()
-    if found is None:
+    breaker: BreakerState | None = (await connection.execute(query)).scalar_one_or_none()
+    if breaker is None:
         await connection.execute(insert(endpoints).values(name=name).on_conflict_do_nothing())
-    return found or "closed"
+    return breaker or "closed"
 
 
 async def succeeded(connection: AsyncConnection, name: str) -> None:

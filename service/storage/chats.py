@@ -170,8 +170,8 @@ async def open_chat(
     One that has expired is deleted first, whether a sweep has come by or not. A chat that is there
     stays the user's who began it.
     """
-    named = (chats.c.tenant_id == tenant, chats.c.external_id == chat)
-    await connection.execute(delete(chats).where(*named, chats.c.expires_at <= func.now()))
+    this_chat = (chats.c.tenant_id == tenant, chats.c.external_id == chat)
+    await connection.execute(delete(chats).where(*this_chat, chats.c.expires_at <= func.now()))
     values = {
         "model": model,
         "window_tokens": window,
@@ -225,9 +225,9 @@ async def ingested(
     await note_leaf(connection, chat, leaf)
     before = chats.c.overhead_tokens
     tools_added = estimated > before * MORE_TOOLS
-    known = func.coalesce(measured, case((tools_added, estimated), else_=before))
+    overhead = func.coalesce(measured, case((tools_added, estimated), else_=before))
     noted = {
-        "overhead_tokens": known,
+        "overhead_tokens": overhead,
         "wants_bodies": False,
         "masked": chats.c.masked + masks,
     }
@@ -322,13 +322,13 @@ def _conditions(tenant: int, which: Filters) -> Iterator[ColumnElement[bool]]:
 
 
 def _has_degraded(tenant: int) -> ColumnElement[bool]:
-    found = select(checkpoints.c.id).where(
+    degraded = select(checkpoints.c.id).where(
         checkpoints.c.tenant_id == tenant,
         checkpoints.c.chat_id == chats.c.id,
         checkpoints.c.kind == "degraded",
         checkpoints.c.retired_at.is_(None),
     )
-    return found.exists()
+    return degraded.exists()
 
 
 def _overviews(tenant: int) -> Select[Any]:
@@ -375,28 +375,28 @@ def _leaf_depth(tenant: int) -> ColumnElement[int]:
 
 
 def _checkpoint_count(tenant: int) -> ColumnElement[int]:
-    made = select(func.count()).where(
+    count = select(func.count()).where(
         checkpoints.c.tenant_id == tenant, checkpoints.c.chat_id == chats.c.id
     )
-    return made.scalar_subquery()
+    return count.scalar_subquery()
 
 
 async def served_models(connection: AsyncConnection, tenant: int) -> list[ServedModel]:
     """The models of a tenant's newest chats by name, each as its newest chat was served with it."""
-    served = (
+    about_model = (
         chats.c.model,
         chats.c.window_tokens,
         chats.c.window_assumed,
         chats.c.overhead_tokens,
     )
     newest = (
-        select(*served, chats.c.updated_at)
+        select(*about_model, chats.c.updated_at)
         .where(chats.c.tenant_id == tenant)
         .order_by(chats.c.updated_at.desc())
         .limit(_NEWEST_CHATS)
         .subquery()
     )
-    columns = (newest.c[column.name] for column in served)
+    columns = (newest.c[column.name] for column in about_model)
     query = select(*columns).ext(distinct_on(newest.c.model))
     query = query.order_by(newest.c.model, newest.c.updated_at.desc())
     return [ServedModel(*row) for row in await connection.execute(query)]

@@ -174,9 +174,9 @@ async def summary(
     if row is None:
         return None
     seal = await sealing.of(connection, chat.tenant)
-    *made, sealed, plain = row
+    *about, sealed, plain = row
     text = seal.open_text(place_of(chat, checkpoint, "sealed_summary"), sealed, plain)
-    return _as_made(made, seal, chat), text
+    return _as_made(about, seal, chat), text
 
 
 async def ancestors(connection: AsyncConnection, chat: ChatKey) -> dict[int, list[int]]:
@@ -189,11 +189,11 @@ async def along(connection: AsyncConnection, chat: ChatKey, ids: Collection[int]
     """Those of a path, of which `ids` are what its messages point to."""
     interim = and_(checkpoints.c.kind == INTERIM, ~_WANTED_AS_IT_IS)
     query = select(interim, *_PLANNED).where(*of(chat, checkpoints), among(checkpoints.c.id, ids))
-    found = Along([], [])
+    on_path = Along([], [])
     for is_interim, *row in (await connection.execute(query)).all():
-        kind = found.interim if is_interim else found.settled
+        kind = on_path.interim if is_interim else on_path.settled
         kind.append(Checkpoint(*row))
-    return found
+    return on_path
 
 
 async def memory(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> Memory | None:
@@ -300,11 +300,13 @@ async def serve(connection: AsyncConnection, chat: ChatKey, checkpoint: int, by:
         Whether it was done. It is not when the message at its boundary is not stored as the summary
         has read it.
     """
-    made = await find(connection, chat, checkpoint)
-    if made is None or not await _as_read(connection, chat, made.until, made.digest):
+    checkpoint_row = await find(connection, chat, checkpoint)
+    if checkpoint_row is None or not await _as_read(
+        connection, chat, checkpoint_row.until, checkpoint_row.digest
+    ):
         return False
-    await messages.point_to(connection, chat, made.until, checkpoint, None)
-    await _retire_others(connection, chat, made)
+    await messages.point_to(connection, chat, checkpoint_row.until, checkpoint, None)
+    await _retire_others(connection, chat, checkpoint_row)
     this = (*of(chat, checkpoints), checkpoints.c.id == checkpoint)
     verdict = checkpoints.c.verdict.concat({"served_by": by})
     in_service = update(checkpoints).where(*this).values(retired_at=null(), verdict=verdict)
@@ -374,12 +376,12 @@ def _stored_verdict(
     verdict: Mapping[str, Any], seal: Seal, chat: ChatKey, number: int
 ) -> dict[str, Any]:
     """A verdict; what of it quotes a text is apart when it is sealed."""
-    quotes = {name: found for name, found in verdict.items() if name in _QUOTES}
+    quotes = {name: value for name, value in verdict.items() if name in _QUOTES}
     if seal.writes is None or not quotes:
         return {"verdict": verdict, "sealed_verdict": None}
     where = place_of(chat, number, "sealed_verdict")
     return {
-        "verdict": {name: found for name, found in verdict.items() if name not in _QUOTES},
+        "verdict": {name: value for name, value in verdict.items() if name not in _QUOTES},
         "sealed_verdict": seal.seal_text(where, msgspec.json.encode(quotes).decode()),
     }
 
@@ -397,9 +399,9 @@ def _opened_verdict(
 def _as_made(row: Sequence[Any], seal: Seal, chat: ChatKey) -> Made:
     """A row of `_made`."""
     sealed_verdict, *rest = row
-    made = Made(*rest)
-    verdict = _opened_verdict(made.verdict, sealed_verdict, seal, chat, made.id)
-    return replace(made, verdict=verdict)
+    checkpoint = Made(*rest)
+    verdict = _opened_verdict(checkpoint.verdict, sealed_verdict, seal, chat, checkpoint.id)
+    return replace(checkpoint, verdict=verdict)
 
 
 def _next_version(chat: ChatKey, parent: int, digest: str) -> ScalarSelect[int]:
@@ -420,15 +422,15 @@ async def drop_all_but(connection: AsyncConnection, chat: ChatKey, keep: Collect
     Returns:
         How many were deleted.
     """
-    kept = {"tenant": chat.tenant, "chat": chat.id, "keep": list(keep)}
+    parameters = {"tenant": chat.tenant, "chat": chat.id, "keep": list(keep)}
     # Before they are deleted: their rows say to which ancestor the messages fall back.
-    await connection.execute(_LEAD_TO_KEPT, kept)
+    await connection.execute(_LEAD_TO_KEPT, parameters)
     rest = delete(checkpoints).where(*of(chat, checkpoints), not_among(checkpoints.c.id, keep))
-    dropped = (await connection.execute(rest)).rowcount
+    count = (await connection.execute(rest)).rowcount
     await partials.drop(connection, chat)
     await chats.fence(connection, chat)
     await chats.note_leaf(connection, chat)
-    return dropped
+    return count
 
 
 def _made(chat: ChatKey) -> list[ColumnElement[Any]]:
@@ -502,18 +504,18 @@ async def _line(connection: AsyncConnection, chat: ChatKey, last: int) -> Line |
     return Line([*row.ancestors, last], row.savings) if row else None
 
 
-async def _retire_others(connection: AsyncConnection, chat: ChatKey, made: Checkpoint) -> None:
-    """Takes those out of service that reach as far as `made`, but those of other branches."""
+async def _retire_others(connection: AsyncConnection, chat: ChatKey, newest: Checkpoint) -> None:
+    """Takes those out of service that reach as far as `newest`, but those of other branches."""
     on_another_branch = select(message_rows).where(
         *of(chat, message_rows),
         message_rows.c.message_id == checkpoints.c.covered_until,
         message_rows.c.digest == checkpoints.c.covered_digest,
-        message_rows.c.message_id.not_in(messages.subtree(chat, [made.until])),
+        message_rows.c.message_id.not_in(messages.subtree(chat, [newest.until])),
     )
     others = (
         *of(chat, checkpoints),
-        checkpoints.c.id != made.id,
-        checkpoints.c.covered_messages >= made.messages,
+        checkpoints.c.id != newest.id,
+        checkpoints.c.covered_messages >= newest.messages,
         checkpoints.c.retired_at.is_(None),
         ~on_another_branch.exists(),
     )
@@ -529,14 +531,14 @@ async def _retire_replaced(connection: AsyncConnection, chat: ChatKey, fresh: Fr
     if not fresh.replaces:
         return
     replaced = (*of(chat, checkpoints), among(checkpoints.c.id, fresh.replaces))
-    used = select(message_rows).where(
+    pointing = select(message_rows).where(
         *of(chat, message_rows), message_rows.c.checkpoint_id == checkpoints.c.id
     )
     above = messages.above(chat, fresh.until.message_id)
-    used_elsewhere = used.where(message_rows.c.message_id.not_in(above)).exists()
+    used_elsewhere = pointing.where(message_rows.c.message_id.not_in(above)).exists()
     obsolete = (*replaced, checkpoints.c.kind == INTERIM, ~used_elsewhere)
     interim = list((await connection.execute(select(checkpoints.c.id).where(*obsolete))).scalars())
     await messages.lead_back(connection, chat, fresh.until.message_id, interim)
     # Only now: leading back has made some of them unused.
-    unused = (*replaced, ~used.exists())
+    unused = (*replaced, ~pointing.exists())
     await connection.execute(update(checkpoints).where(*unused).values(retired_at=func.now()))

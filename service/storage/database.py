@@ -143,13 +143,13 @@ async def pending(url: str) -> Pending | None:
     Raises:
         ConfigurationError: the database cannot be reached, or is too old.
     """
-    known, head = ScriptDirectory(str(MIGRATIONS)), newest()
+    scripts, head = ScriptDirectory(str(MIGRATIONS)), newest()
     async with (
         connect(url, name="precis-migration") as database,
-        database.engine.connect() as opened,
+        database.engine.connect() as connection,
     ):
-        current = await opened.run_sync(_current_revision)
-    is_older = current in {one.revision for one in known.walk_revisions()} - {head}
+        current = await connection.run_sync(_current_revision)
+    is_older = current in {one.revision for one in scripts.walk_revisions()} - {head}
     return Pending(current, head) if current and is_older else None
 
 
@@ -161,11 +161,11 @@ async def check_schema(engine: AsyncEngine) -> None:
         SchemaError: it is at an older one, with both revisions and the command that upgrades it; or
             from before the first release.
     """
-    known, head = ScriptDirectory(str(MIGRATIONS)), newest()
+    scripts, head = ScriptDirectory(str(MIGRATIONS)), newest()
     async with engine.connect() as connection:
         current = await connection.run_sync(_current_revision)
     _refuse_unreleased(current)
-    if current and current not in {one.revision for one in known.walk_revisions()}:
+    if current and current not in {one.revision for one in scripts.walk_revisions()}:
         raise SchemaNewer(
             f"the database is at migration {current}, this version knows {head}:"
             " upgrade Precis here too"
@@ -186,8 +186,8 @@ async def ping(engine: AsyncEngine) -> None:
 async def is_read_only(engine: AsyncEngine) -> bool:
     """Whether the database takes no changes: a standby, or set so."""
     async with engine.connect() as connection:
-        found = await connection.execute(text("select current_setting('transaction_read_only')"))
-        return bool(found.scalar_one() == "on")
+        setting = await connection.execute(text("select current_setting('transaction_read_only')"))
+        return bool(setting.scalar_one() == "on")
 
 
 async def try_write(engine: AsyncEngine) -> None:
@@ -246,8 +246,8 @@ def _refuse_unreleased(revision: str | None) -> None:
 async def _revision(connection: "asyncpg.Connection[asyncpg.Record]") -> str | None:
     if await connection.fetchval("select to_regclass('alembic_version')") is None:
         return None
-    found: str | None = await connection.fetchval("select version_num from alembic_version")
-    return found
+    revision: str | None = await connection.fetchval("select version_num from alembic_version")
+    return revision
 
 
 def _current_revision(connection: Connection) -> str | None:

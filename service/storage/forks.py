@@ -36,11 +36,11 @@ async def adopt(
         The copies by the ids of the originals, shallowest first; none when this chat has one as
         deep itself.
     """
-    found = (await connection.execute(_deepest(chat, user, digests))).one_or_none()
+    deepest = (await connection.execute(_deepest(chat, user, digests))).one_or_none()
     # One of our own wins among equals, and needs no copy.
-    if found is None or found.chat_id == chat.id:
+    if deepest is None or deepest.chat_id == chat.id:
         return {}
-    return await _copy(connection, chat, ChatKey(chat.tenant, found.chat_id), found.line)
+    return await _copy(connection, chat, ChatKey(chat.tenant, deepest.chat_id), deepest.line)
 
 
 def _deepest(chat: ChatKey, user: str | None, digests: Collection[str]) -> Select[Any]:
@@ -84,13 +84,13 @@ async def _copy(
         return {}
     line = Line([], [])
     for original in originals:
-        known = await _known(connection, chat, line, original)
-        if known is None:
+        copy = await _known(connection, chat, line, original)
+        if copy is None:
             line = await add(connection, chat, line, await next_id(connection), original)
-        elif known.retired_at:
+        elif copy.retired_at:
             return {}
         else:
-            line = Line([*line.ids, known.id], known.savings)
+            line = Line([*line.ids, copy.id], copy.savings)
     # The deepest first: each message is then pointed to its own at once.
     for place in range(len(ids) - 1, -1, -1):
         until = originals[place]["covered_until"]

@@ -128,12 +128,12 @@ async def page(
 
 async def counts(reads: Reads, tenant: int | None) -> QueueCounts:
     """The queue in numbers; of all tenants for None."""
-    of_tenant, given = ("true", ()) if tenant is None else ("chats.tenant_id = $1", (tenant,))
+    of_tenant, parameters = ("true", ()) if tenant is None else ("chats.tenant_id = $1", (tenant,))
     query = f"""
         select {_STATE}, count(*), extract(epoch from now() - min(chats.due_at))
         from chats where {of_tenant} and {_ANY} group by 1
     """
-    rows = await reads.fetch(query, *given)
+    rows = await reads.fetch(query, *parameters)
     count = {state: number for state, number, _ in rows}
     seconds = {state: longest for state, _, longest in rows}
     return QueueCounts(
@@ -188,7 +188,7 @@ async def sealed_rows(reads: Reads, tenant: int | None) -> list[SealedRows]:
     From a sample of each table's pages, so that it takes no longer the more there are. What few
     rows have may be missing. `storage.rotation` counts all.
     """
-    found: dict[int | None, float] = {}
+    rows_by_key: dict[int | None, float] = {}
     for table, sealed, has_text in _WITH_TEXTS:
         pages = await reads.fetchval(f"select pg_relation_size('{table}') / {_PAGE}")
         share = min(1.0, _SAMPLED / max(pages, 1))
@@ -203,6 +203,6 @@ async def sealed_rows(reads: Reads, tenant: int | None) -> list[SealedRows]:
             group by 1
         """
         for row in await reads.fetch(query, share * 100, tenant):
-            found[row["key"]] = found.get(row["key"], 0) + row["rows"] / share
-    order = sorted(found, key=lambda key: key or 0)
-    return [SealedRows(key, round(found[key])) for key in order]
+            rows_by_key[row["key"]] = rows_by_key.get(row["key"], 0) + row["rows"] / share
+    order = sorted(rows_by_key, key=lambda key: key or 0)
+    return [SealedRows(key, round(rows_by_key[key])) for key in order]

@@ -137,7 +137,7 @@ async def create(
         The key itself, which is not stored and cannot be shown again.
     """
     tenant_id = await _tenant(connection, tenant)
-    key = f"precis_{_SHORT[scope]}_{secrets.token_urlsafe(32)}"
+    key = key or f"precis_{_SHORT[scope]}_{secrets.token_urlsafe(32)}"
     await connection.execute(
         insert(api_keys).values(
             tenant_id=tenant_id,
@@ -235,8 +235,8 @@ async def tenant(connection: AsyncConnection, name: str) -> int | None:
 
 async def count_tenants(connection: AsyncConnection) -> int:
     """How many tenants there are."""
-    found = await connection.execute(select(func.count()).select_from(tenants))
-    return int(found.scalar_one())
+    count = await connection.execute(select(func.count()).select_from(tenants))
+    return int(count.scalar_one())
 
 
 async def erase_tenant(connection: AsyncConnection, name: str) -> bool:
@@ -244,8 +244,8 @@ async def erase_tenant(connection: AsyncConnection, name: str) -> bool:
 
     Without the secrets, what is sealed for it in copies of the database cannot be opened either.
     """
-    gone = await connection.execute(delete(tenants).where(tenants.c.name == name))
-    return gone.rowcount == 1
+    result = await connection.execute(delete(tenants).where(tenants.c.name == name))
+    return result.rowcount == 1
 
 
 def _key(row: Mapping[Any, Any]) -> Key:

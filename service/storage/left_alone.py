@@ -47,8 +47,8 @@ async def find(
     row = (await connection.execute(query)).one_or_none()
     if row is None:
         return None
-    identity, *known = row
-    return OwnedChat(ChatKey(tenant, identity), *known)
+    identity, *state = row
+    return OwnedChat(ChatKey(tenant, identity), *state)
 
 
 def _is_working() -> ColumnElement[bool]:

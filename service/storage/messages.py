@@ -111,8 +111,8 @@ async def path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[Ro
         .lateral("parent")
     )
     up = up.union_all(select(parent).select_from(up.join(parent, true())))
-    found = await connection.execute(select(up).order_by(up.c.depth))
-    rows = [Row(*row) for row in found]
+    result = await connection.execute(select(up).order_by(up.c.depth))
+    rows = [Row(*row) for row in result]
     # Without its root it is no path: a message above was deleted.
     return rows if rows and rows[0].parent_id is None else []
 
@@ -226,8 +226,8 @@ async def checkpoints_by_digest(
         .order_by(checkpoints.c.id)
     )
     # By rising ids, so that of one digest the newest stays in the dictionary.
-    found = await connection.execute(query)
-    return {row.covered_digest: row.id for row in found}
+    rows = await connection.execute(query)
+    return {row.covered_digest: row.id for row in rows}
 
 
 async def write(
@@ -280,12 +280,12 @@ async def drop_below(
     Returns:
         How many.
     """
-    gone = delete(messages).where(
+    statement = delete(messages).where(
         *of(chat, messages),
         messages.c.message_id.in_(subtree(chat, roots)),
         not_among(messages.c.message_id, keep),
     )
-    return (await connection.execute(gone)).rowcount
+    return (await connection.execute(statement)).rowcount
 
 
 async def point_to(
@@ -320,17 +320,17 @@ def _outdone_by(chat: ChatKey, checkpoint: int) -> Select[tuple[int]]:
     Not only those that it grew from: interim summaries and copies of another chat's are published
     beside the work of a round, which has not seen them.
     """
-    made, this = checkpoints.alias("made"), checkpoints.alias("this")
+    other, this = checkpoints.alias("made"), checkpoints.alias("this")
     as_deep_by_code = and_(
-        made.c.covered_messages == this.c.covered_messages,
-        made.c.kind == INTERIM,
+        other.c.covered_messages == this.c.covered_messages,
+        other.c.kind == INTERIM,
         this.c.kind != INTERIM,
     )
-    return select(made.c.id).where(
-        *of(chat, made),
+    return select(other.c.id).where(
+        *of(chat, other),
         *of(chat, this),
         this.c.id == checkpoint,
-        or_(made.c.covered_messages < this.c.covered_messages, as_deep_by_code),
+        or_(other.c.covered_messages < this.c.covered_messages, as_deep_by_code),
     )
 
 
@@ -347,13 +347,13 @@ async def lead_back(
     columns = messages.c.message_id, messages.c.checkpoint_id
     on_path = messages.c.message_id.in_(above(chat, until))
     query = select(*columns).where(*of(chat, messages), on_path)
-    left: int | None = None
+    nearest: int | None = None
     fall_back: dict[int | None, list[str]] = defaultdict(list)
     for message_id, checkpoint in await connection.execute(query.order_by(messages.c.depth)):
         if checkpoint in retiring:
-            fall_back[left].append(message_id)
+            fall_back[nearest].append(message_id)
         else:
-            left = checkpoint
+            nearest = checkpoint
     for checkpoint, ids in fall_back.items():
         these = (*of(chat, messages), among(messages.c.message_id, ids))
         await connection.execute(update(messages).where(*these).values(checkpoint_id=checkpoint))
@@ -362,13 +362,13 @@ async def lead_back(
 def above(chat: ChatKey, leaf: str) -> Select[tuple[str]]:
     """The ids of `leaf` and of all that it hangs below."""
     place = messages.c.message_id, messages.c.parent_id
-    found = (
+    line = (
         select(*place)
         .where(*of(chat, messages), messages.c.message_id == leaf)
         .cte("found", recursive=True)
     )
-    parent = select(*place).where(*of(chat, messages), messages.c.message_id == found.c.parent_id)
-    return select(found.union_all(parent).c.message_id)
+    parent = select(*place).where(*of(chat, messages), messages.c.message_id == line.c.parent_id)
+    return select(line.union_all(parent).c.message_id)
 
 
 def subtree(chat: ChatKey, roots: Collection[str]) -> Select[tuple[str]]:
@@ -376,8 +376,8 @@ def subtree(chat: ChatKey, roots: Collection[str]) -> Select[tuple[str]]:
     below = select(messages.c.message_id).where(
         *of(chat, messages), among(messages.c.message_id, roots)
     )
-    found = below.cte("below", recursive=True)
+    tree = below.cte("below", recursive=True)
     child = select(messages.c.message_id).where(
-        *of(chat, messages), messages.c.parent_id == found.c.message_id
+        *of(chat, messages), messages.c.parent_id == tree.c.message_id
     )
-    return select(found.union_all(child).c.message_id)
+    return select(tree.union_all(child).c.message_id)

@@ -106,7 +106,7 @@ async def covered(
         anyone: whether chats of all users lend to forks.
     """
     seal = await sealing.of(connection, tenant)
-    asked = {
+    parameters = {
         "tenant": tenant,
         "user": user,
         "ids": [identity for identity, _ in pairs],
@@ -114,51 +114,51 @@ async def covered(
         "checkpoint": checkpoint or 0,
         "whole": whole,
     }
-    found = (await connection.execute(_HERE, asked | {"chat": chat})).one_or_none()
-    if found is None or not await _is_theirs(connection, tenant, found, user, pairs):
-        lent = asked | {"anyone": anyone}
-        found = (await connection.execute(_ELSEWHERE, lent)).one_or_none()
-    if found is None:
+    row = (await connection.execute(_HERE, parameters | {"chat": chat})).one_or_none()
+    if row is None or not await _is_theirs(connection, tenant, row, user, pairs):
+        lent = parameters | {"anyone": anyone}
+        row = (await connection.execute(_ELSEWHERE, lent)).one_or_none()
+    if row is None:
         return None
-    key, made, until, digest = ChatKey(tenant, found.id), found.made, found.until, found.digest
+    key, checkpoint_id, until, digest = ChatKey(tenant, row.id), row.made, row.until, row.digest
     path = await _path(connection, key, until)
     # Rows below an edit are gone, or have other digests: then nothing of it is covered any more.
     if not path or path[-1].digest != digest:
         return None
-    return Scope(key, made, path)
+    return Scope(key, checkpoint_id, path)
 
 
 async def _is_theirs(
     connection: AsyncConnection,
     tenant: int,
-    found: Row[Any],
+    row: Row[Any],
     user: str,
     pairs: Sequence[tuple[str, str]],
 ) -> bool:
     """Whether the user began the chat that was found, or wrote on this branch of it."""
-    if found.owner == user:
+    if row.owner == user:
         return True
-    return await authors.wrote_on(connection, ChatKey(tenant, found.id), user, pairs)
+    return await authors.wrote_on(connection, ChatKey(tenant, row.id), user, pairs)
 
 
 async def newest(connection: AsyncConnection, tenant: int, chat: str) -> Scope | None:
     """The whole path that was ingested last; None when this tenant has no such chat."""
-    found = (await connection.execute(_LEAF, {"tenant": tenant, "chat": chat})).one_or_none()
-    if found is None:
+    leaf_row = (await connection.execute(_LEAF, {"tenant": tenant, "chat": chat})).one_or_none()
+    if leaf_row is None:
         return None
-    key = ChatKey(tenant, found.id)
-    path = await _path(connection, key, found.leaf_id) if found.leaf_id else []
+    key = ChatKey(tenant, leaf_row.id)
+    path = await _path(connection, key, leaf_row.leaf_id) if leaf_row.leaf_id else []
     return Scope(key, None, path)
 
 
 async def _path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[SearchedMessage]:
     """The path from its root to `leaf`; empty when a part of it is not stored."""
     rows = await connection.execute(_ROWS, {"tenant": chat.tenant, "chat": chat.id})
-    stored = {row.message_id: row for row in rows}
+    by_id = {row.message_id: row for row in rows}
     path: list[SearchedMessage] = []
     above: str | None = leaf
-    while above in stored:
-        *place, above = stored[above]
+    while above in by_id:
+        *place, above = by_id[above]
         path.append(SearchedMessage(*place))
     path.reverse()
     return path if path and path[0].depth == 1 else []

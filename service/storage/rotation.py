@@ -106,9 +106,9 @@ async def reseal(connection: AsyncConnection, tenant: int, group: Sequence[ChatK
     held_ids = list((await connection.execute(lock)).scalars())
     busy = [chat for chat in group if chat.id not in held_ids] if len(group) > 1 else []
     seal = await sealing.of(connection, tenant)
-    locked = _Locked(tenant, held_ids)
+    batch = _Locked(tenant, held_ids)
     for work in (_messages, _checkpoints, _partials, _runs):
-        changed = await work(connection, locked, seal)
+        changed = await work(connection, batch, seal)
         if changed:
             return Batch(changed, busy)
     return Batch(0, busy)
@@ -129,24 +129,26 @@ async def reseal_secrets(connection: AsyncConnection) -> None:
 
 async def held(connection: AsyncConnection) -> list[Held]:
     """How many values each key seals, and how many are plain. Reads every row."""
-    found: dict[int | None, int] = {}
+    values_by_key: dict[int | None, int] = {}
     for sealed, plain in _VALUES:
         is_sealed = func.get_byte(sealed, 0) == SEALED
         key = func.get_byte(sealed, 1)
         query = select(is_sealed, key, func.count()).where(sealed.is_not(None))
         for sealed_row, number, count in await connection.execute(query.group_by(is_sealed, key)):
             by = number if sealed_row else None
-            found[by] = found.get(by, 0) + count
+            values_by_key[by] = values_by_key.get(by, 0) + count
         if plain is not None:
             query_plain = select(func.count()).where(plain != "")
-            found[None] = found.get(None, 0) + (await connection.execute(query_plain)).scalar_one()
-    order = sorted(found, key=lambda number: number or 0)
-    return [Held(number, found[number]) for number in order if found[number]]
+            values_by_key[None] = (
+                values_by_key.get(None, 0) + (await connection.execute(query_plain)).scalar_one()
+            )
+    order = sorted(values_by_key, key=lambda number: number or 0)
+    return [Held(number, values_by_key[number]) for number in order if values_by_key[number]]
 
 
-async def forget_unused(connection: AsyncConnection, used: Sequence[int]) -> None:
+async def forget_unused(connection: AsyncConnection, in_use: Sequence[int]) -> None:
     """Notes that no value is sealed with any other key than these: a start needs no other."""
-    await connection.execute(delete(sealing_keys).where(not_among(sealing_keys.c.id, used)))
+    await connection.execute(delete(sealing_keys).where(not_among(sealing_keys.c.id, in_use)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,8 +247,8 @@ def _some_bytes(batch: Select[Any]) -> Select[Any]:
 
 
 async def _rows(connection: AsyncConnection, query: Select[Any]) -> Sequence[Mapping[Any, Any]]:
-    found: Sequence[Mapping[Any, Any]] = (await connection.execute(query)).mappings().all()
-    return found
+    rows: Sequence[Mapping[Any, Any]] = (await connection.execute(query)).mappings().all()
+    return rows
 
 
 def _new(chat: ChatKey, this: int | str, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -63,12 +63,12 @@ async def latest(connection: AsyncConnection, chat: ChatKey, limit: int | None =
     """The newest rounds of work, newest first; all of them for None."""
     query = select(*_RUN, _SEALED).where(*of(chat, runs)).order_by(runs.c.id.desc()).limit(limit)
     seal = await sealing.of(connection, chat.tenant)
-    found: list[Run] = []
+    latest_runs: list[Run] = []
     for *row, sealed in await connection.execute(query):
         run = Run(*row)
         reason = seal.open_text(place_of(chat, run.id), sealed, run.reason)
-        found.append(replace(run, reason=reason))
-    return found
+        latest_runs.append(replace(run, reason=reason))
+    return latest_runs
 
 
 def place_of(chat: ChatKey, run: int) -> Where:
@@ -91,15 +91,15 @@ async def troubles(connection: AsyncConnection, chat: ChatKey, run: int) -> Sequ
     query = select(runs.c.outcome, runs.c.published).where(
         *of(chat, runs), runs.c.id < run, runs.c.outcome.in_(_ENDS)
     )
-    found: list[str] = []
+    outcomes: list[str] = []
     newest = query.order_by(runs.c.id.desc()).limit(_MOST_TROUBLES)
     for outcome, published in await connection.execute(newest):
         if outcome not in (TOO_HARD, OWN_ERROR):
             break
-        found.append(outcome)
+        outcomes.append(outcome)
         if published:
             break
-    return found
+    return outcomes
 
 
 async def begin(connection: AsyncConnection, chat: ChatKey, seq: int, request_id: str) -> int:
@@ -110,8 +110,8 @@ async def begin(connection: AsyncConnection, chat: ChatKey, seq: int, request_id
     """
     lost = (*of(chat, runs), runs.c.outcome == "running")
     await connection.execute(update(runs).where(*lost).values(outcome="lost", ended_at=func.now()))
-    begun = insert(runs).values(**chat.columns, seq=seq, request_id=request_id)
-    query = begun.returning(runs.c.id)
+    statement = insert(runs).values(**chat.columns, seq=seq, request_id=request_id)
+    query = statement.returning(runs.c.id)
     return cast(int, (await connection.execute(query)).scalar_one())
 
 

@@ -160,21 +160,21 @@ class Seals:
         Raises:
             ConfigurationError: a key is missing, or is another one than rows were sealed with.
         """
-        given = {key.id: key for key in self.keys}
+        by_id = {key.id: key for key in self.keys}
         for row in await self._reads.fetch("select id, proof from sealing_keys order by id"):
-            known = given.get(row["id"])
-            if known is None:
+            own_key = by_id.get(row["id"])
+            if own_key is None:
                 raise ConfigurationError(
                     f"the database has texts sealed with key {row['id']}, which is not in"
                     " PRECIS_ENCRYPTION_KEYS: add it there, behind the key that is to write"
                 )
-            if not hmac.compare_digest(_proof(known), row["proof"]):
+            if not hmac.compare_digest(_proof(own_key), row["proof"]):
                 raise ConfigurationError(
-                    f"key {known.id} of PRECIS_ENCRYPTION_KEYS is not the one that texts in the"
+                    f"key {own_key.id} of PRECIS_ENCRYPTION_KEYS is not the one that texts in the"
                     " database are sealed with: correct it, or give the new key another id"
                 )
         if self.writes is not None:
-            await self._reads.fetch(_NOTE_KEY, self.writes, _proof(given[self.writes]))
+            await self._reads.fetch(_NOTE_KEY, self.writes, _proof(by_id[self.writes]))
 
     async def without_secrets(self) -> list[str]:
         """The names of the tenants whose secrets are not in this database.
@@ -217,8 +217,8 @@ async def of(connection: AsyncConnection, tenant: int) -> Seal:
 def seals(connection: AsyncConnection) -> Seals:
     """The seals of the database behind this connection."""
     assert connection.sync_connection is not None
-    found: Seals = connection.sync_connection.get_execution_options()[OPTION]
-    return found
+    of_connection: Seals = connection.sync_connection.get_execution_options()[OPTION]
+    return of_connection
 
 
 async def lacked(connection: AsyncConnection) -> str | None:

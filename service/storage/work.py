@@ -177,8 +177,8 @@ async def _may_ask(connection: AsyncConnection, endpoint: str, calls: int) -> bo
     state = await breakers.state(connection, endpoint)
     most = {"closed": calls, "half-open": 1, "open": 0}[state]
     asking = chats.c.lease_endpoint == endpoint, chats.c.lease_until > func.now()
-    counted = await connection.execute(select(func.count()).where(*asking))
-    return counted.scalar_one() < most
+    count = await connection.execute(select(func.count()).where(*asking))
+    return count.scalar_one() < most
 
 
 async def _lease(
@@ -192,11 +192,11 @@ async def _lease(
 ) -> Lease:
     chat, token = ChatKey(turn.tenant_id, turn.id), uuid4()
     # Not now(): that is before this claim waited for those before it.
-    served = (
+    turn_taken = (
         update(tenants).where(tenants.c.id == chat.tenant).values(served_at=func.clock_timestamp())
     )
-    await connection.execute(served)
-    asked = {
+    await connection.execute(turn_taken)
+    parameters = {
         "tenant": chat.tenant,
         "chat": chat.id,
         "token": token,
@@ -204,7 +204,7 @@ async def _lease(
         "endpoint": endpoint,
         "worker": worker,
     }
-    leased = (await connection.execute(_LEASE, asked)).mappings().one()
+    leased = (await connection.execute(_LEASE, parameters)).mappings().one()
     return Lease(chat=chat, token=token, fallback=fallback, at_once=at_once, **leased)
 
 
@@ -279,10 +279,10 @@ async def give_back(
     """
     # `claim` has counted the attempt already.
     attempts = chats.c.attempts if error else func.greatest(chats.c.attempts - 1, 0)
-    asked = chats.c.handed_seq > lease.seq
+    ingested_since = chats.c.handed_seq > lease.seq
     dead = {
-        "due_at": case((asked, func.now()), else_=null()),
-        "dead_at": case((asked, null()), else_=func.now()),
+        "due_at": case((ingested_since, func.now()), else_=null()),
+        "dead_at": case((ingested_since, null()), else_=func.now()),
     }
     when = dead if delay is None else {"due_at": in_seconds(delay)}
     query = update(chats).where(*_mine(lease)).returning(chats.c.due_at)
@@ -332,8 +332,8 @@ async def waiting(connection: AsyncConnection, limit: int, besides: ChatKey | No
     query = select(chats.c.id).where(chats.c.due_at <= func.now(), _FREE)
     if besides:
         query = query.where(chats.c.id != besides.id)
-    counted = select(func.count()).select_from(query.limit(limit).subquery())
-    return (await connection.execute(counted)).scalar_one()
+    count = select(func.count()).select_from(query.limit(limit).subquery())
+    return (await connection.execute(count)).scalar_one()
 
 
 def _mine(lease: Lease) -> tuple[ColumnElement[bool], ...]:

@@ -14,7 +14,7 @@ from service.summarising.reading import Reading
 from service.summarising.wordings import ENGLISH, WORDINGS
 from service.text import tokens
 
-VERSION: Final = "2026-11-24.1"
+VERSION: Final = "2026-11-24.2"
 LANGUAGES: Final = frozenset(WORDINGS)
 """Those that have a wording of their own; the others get the English one."""
 _REPAIR_WORDING: Final = 50  # tokens

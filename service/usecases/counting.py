@@ -55,18 +55,18 @@ class Counting:
     async def store(self) -> None:
         """Stores what was counted. When that fails, it is kept for the next time."""
         async with self._one_by_one:
-            counted, self._counted = self._counted, defaultdict(Counter)
-            if not counted:
+            by_share, self._counted = self._counted, defaultdict(Counter)
+            if not by_share:
                 return
             try:
                 async with asyncio.timeout(_PATIENCE), self._engine.begin() as connection:
-                    await sums.add(connection, counted)
+                    await sums.add(connection, by_share)
             except BaseException:
-                self._keep(counted)
+                self._keep(by_share)
                 raise
 
-    def _keep(self, counted: Mapping[Share, Counts]) -> None:
-        for share, counts in counted.items():
+    def _keep(self, by_share: Mapping[Share, Counts]) -> None:
+        for share, counts in by_share.items():
             self._counted[share].update(counts)
         if len(self._counted) > _MOST:
             log.error("sums.lost", shares=len(self._counted))

@@ -122,12 +122,12 @@ async def show_chat(engine: AsyncEngine, tenant: int, chat: str) -> Detail:
         NotFound: this tenant has no such chat.
     """
     async with engine.connect() as connection:
-        found = await chats.overviews(connection, tenant, chat=chat)
-        if not found:
+        overviews = await chats.overviews(connection, tenant, chat=chat)
+        if not overviews:
             raise no_chat(chat)
-        key = ChatKey(tenant, found[0].id)
+        key = ChatKey(tenant, overviews[0].id)
         return Detail(
-            chat=found[0],
+            chat=overviews[0],
             branches=await messages.branches(connection, key),
             checkpoints=await checkpoints.everyone(connection, key),
             runs=await runs.latest(connection, key),
@@ -175,8 +175,8 @@ async def show_checkpoint(
     """
     async with engine.connect() as connection:
         key = await _key(connection, tenant, chat)
-        made, _ = await summary_of(connection, key, chat, checkpoint)
-        return made, await _covers(connection, key, made)
+        stored_checkpoint, _ = await summary_of(connection, key, chat, checkpoint)
+        return stored_checkpoint, await _covers(connection, key, stored_checkpoint)
 
 
 async def show_summary(
@@ -189,12 +189,12 @@ async def show_summary(
     """
     async with engine.begin() as connection:
         key = await _key(connection, tenant, chat)
-        made, text = await summary_of(connection, key, chat, checkpoint)
+        stored_checkpoint, text = await summary_of(connection, key, chat, checkpoint)
         memory = await memory_of(connection, key, chat, checkpoint)
-        covers = await _covers(connection, key, made)
+        covers = await _covers(connection, key, stored_checkpoint)
         await audit.record(connection, tenant, actor, "summary.read", chat, checkpoint=checkpoint)
     return Shown(
-        checkpoint=made,
+        checkpoint=stored_checkpoint,
         summary=text,
         state=message.markdown(memory.state),
         pins=memory.pins,
@@ -239,9 +239,11 @@ def _stands_in(summary: str, one: Utterance) -> bool:
     return f"[{one.number}]" in summary or one.text[:_TELLING] in summary
 
 
-async def _covers(connection: AsyncConnection, key: ChatKey, made: Made) -> list[CoveredMessage]:
-    path = await messages.path(connection, key, made.covered_until)
-    checkpoint = await checkpoints.find(connection, key, made.id)
+async def _covers(
+    connection: AsyncConnection, key: ChatKey, stored_checkpoint: Made
+) -> list[CoveredMessage]:
+    path = await messages.path(connection, key, stored_checkpoint.covered_until)
+    checkpoint = await checkpoints.find(connection, key, stored_checkpoint.id)
     # What an edited path has now is not what the summary was made of.
     if not path or checkpoint is None or path[-1].digest != checkpoint.digest:
         return []
@@ -256,10 +258,10 @@ async def summary_of(
     Raises:
         NotFound: the chat has no such checkpoint.
     """
-    found = await checkpoints.summary(connection, key, checkpoint)
-    if found is None:
+    pair = await checkpoints.summary(connection, key, checkpoint)
+    if pair is None:
         raise no_checkpoint(chat, checkpoint)
-    return found
+    return pair
 
 
 async def memory_of(
@@ -270,10 +272,10 @@ async def memory_of(
     Raises:
         NotFound: the chat has no such checkpoint.
     """
-    found = await checkpoints.memory(connection, key, checkpoint)
-    if found is None:
+    memory = await checkpoints.memory(connection, key, checkpoint)
+    if memory is None:
         raise no_checkpoint(chat, checkpoint)
-    return found
+    return memory
 
 
 def no_chat(chat: str) -> NotFound:

@@ -118,20 +118,20 @@ async def install(
             service.
     """
     wanted = _wanted(webui, wish)
-    found = await _look(webui, wish, wanted)
+    installed = await _look(webui, wish, wanted)
     if wish.recall and webui.tools_off:
         say(_TOOLS_OFF)
     async with AsyncExitStack() as stack:
         harness = _Keys(webui.url, databases, stack, dry)
-        valves = await _valves(found, wish, wanted, harness, say)
-        changes = _changes(webui, found, wish, wanted, valves)
+        valves = await _valves(installed, wish, wanted, harness, say)
+        changes = _changes(webui, installed, wish, wanted, valves)
         await _carry_out(changes, say, dry=dry)
         if not changes:
             say("nothing to change")
         if dry:
             return
         url = valves[FILTER]["service_url"]
-        reached = await _reach(webui, wish, url) if changes else found.reached
+        reached = await _reach(webui, wish, url) if changes else installed.reached
         if reached.problem:
             raise OpenWebUIError(f"the filter is installed, but does not work: {reached.problem}")
         # Only now that the new key has worked: until then the old one may be all there is.
@@ -198,9 +198,9 @@ class _Keys:
         if self._dry or not key:  # looking would start the embedded servers
             return None
         async with (await self._open()).engine.connect() as connection:
-            found = await keys.find(connection, key)
-        is_right = found and found.scope == scope and tenant in (None, found.tenant_name)
-        return found.tenant_name if found and is_right else None
+            row = await keys.find(connection, key)
+        is_right = row and row.scope == scope and tenant in (None, row.tenant_name)
+        return row.tenant_name if row and is_right else None
 
     async def make(self, tenant: str, scope: Scope, say: Say) -> str:
         """A new key."""
@@ -212,12 +212,12 @@ class _Keys:
         say(f"{scope} key for tenant {tenant!r}: made")
         return key
 
-    async def revoke_others(self, say: Say, *kept: str) -> None:
-        """Revokes what earlier installs made, once a new key works; without `kept` keys, all."""
-        if kept and not self._has_made:
+    async def revoke_others(self, say: Say, *still_used: str) -> None:
+        """Revokes what earlier installs made, once a new key works; without `still_used`, all."""
+        if still_used and not self._has_made:
             return
         async with (await self._open()).engine.begin() as connection:
-            mine = [await keys.find(connection, key) for key in kept]
+            mine = [await keys.find(connection, key) for key in still_used]
             ids = {key.id for key in mine if key}
             for key in await keys.everyone(connection):
                 # By name: keys that an operator made for this Open WebUI are not ours to revoke.
@@ -297,8 +297,8 @@ def _check_functions(functions: dict[str, Function]) -> None:
 def _check_models(wish: Wish, models: dict[str, str]) -> None:
     for model in wish.models:
         if model not in models:
-            known = ", ".join(sorted(models)) or "none"
-            raise OpenWebUIError(f"Open WebUI has no model {model!r}; it has {known}")
+            names = ", ".join(sorted(models)) or "none"
+            raise OpenWebUIError(f"Open WebUI has no model {model!r}; it has {names}")
 
 
 def _check_ours(function: Function) -> None:
@@ -310,19 +310,19 @@ def _check_ours(function: Function) -> None:
 
 
 async def _valves(
-    found: Installed, wish: Wish, wanted: dict[str, str], harness: _Keys, say: Say
+    installed: Installed, wish: Wish, wanted: dict[str, str], harness: _Keys, say: Say
 ) -> dict[str, Json]:
     """The valves that the installer sets: the address and a working key."""
-    now = found.valves.get(FILTER, {})
+    now = installed.valves.get(FILTER, {})
     url = (wish.service_url or now.get("service_url") or wish.first_url).rstrip("/")
-    right_tenant = wish.tenant in (None, found.reached.tenant)
-    works = not found.reached.problem and url == now.get("service_url") and right_tenant
-    key, tenant = _key_of(found, FILTER), found.reached.tenant
+    right_tenant = wish.tenant in (None, installed.reached.tenant)
+    works = not installed.reached.problem and url == now.get("service_url") and right_tenant
+    key, tenant = _key_of(installed, FILTER), installed.reached.tenant
     if not works:
-        key, tenant = await _filter_key(found, wish, harness, say)
+        key, tenant = await _filter_key(installed, wish, harness, say)
     of_events = ""
     if EVENTS in wanted:
-        of_events = await _events_key(found, tenant, harness, say, works=works)
+        of_events = await _events_key(installed, tenant, harness, say, works=works)
     more = {"insecure": True} if wish.insecure else {}
     return {
         FILTER: {"service_url": url, "api_key": key, **more},
@@ -331,9 +331,11 @@ async def _valves(
     }
 
 
-async def _filter_key(found: Installed, wish: Wish, harness: _Keys, say: Say) -> tuple[str, str]:
+async def _filter_key(
+    installed: Installed, wish: Wish, harness: _Keys, say: Say
+) -> tuple[str, str]:
     """A key that the database knows, the one that is there or a new one, and its tenant."""
-    key = _key_of(found, FILTER)
+    key = _key_of(installed, FILTER)
     if owner := await harness.owner(key, wish.tenant, "filter"):
         return key, owner
     tenant = wish.tenant or wish.first_tenant
@@ -341,68 +343,70 @@ async def _filter_key(found: Installed, wish: Wish, harness: _Keys, say: Say) ->
 
 
 async def _events_key(
-    found: Installed, tenant: str, harness: _Keys, say: Say, *, works: bool
+    installed: Installed, tenant: str, harness: _Keys, say: Say, *, works: bool
 ) -> str:
     """The events function's own key. Whether it works, nobody can ask; the filter's `works`."""
-    key = _key_of(found, EVENTS)
+    key = _key_of(installed, EVENTS)
     is_kept = works and key.startswith("precis_ev_")
     if is_kept or await harness.owner(key, tenant, "events"):
         return key
     return await harness.make(tenant, "events", say)
 
 
-def _key_of(found: Installed, function: str) -> str:
-    return str(found.valves.get(function, {}).get("api_key") or "")
+def _key_of(installed: Installed, function: str) -> str:
+    return str(installed.valves.get(function, {}).get("api_key") or "")
 
 
 def _changes(
     webui: OpenWebUI,
-    found: Installed,
+    installed: Installed,
     wish: Wish,
     wanted: dict[str, str],
     valves: dict[str, Json],
 ) -> list[Fix]:
     # The tool comes before the filter, which offers it to models.
-    changes = _of_tool(webui, found, wish, valves[FILTER])
+    changes = _of_tool(webui, installed, wish, valves[FILTER])
     for name, text in wanted.items():
-        changes += _of_function(webui, found, name, text, valves[name])
-    changes += _of_action(webui, found, wish)
-    stored = found.functions.get(FILTER)
-    if (stored is not None and stored.everywhere) == bool(wish.models):
+        changes += _of_function(webui, installed, name, text, valves[name])
+    changes += _of_action(webui, installed, wish)
+    the_filter = installed.functions.get(FILTER)
+    if (the_filter is not None and the_filter.everywhere) == bool(wish.models):
         says = "off, it works on the named ones" if wish.models else "on"
         changes.append(
             Fix(f"filter on all models: {says}", partial(webui.toggle, FILTER, "/global"))
         )
-    for model, has in found.filters.items():
+    for model, has in installed.filters.items():
         if FILTER not in has:
-            changes.append(_with(webui, model, found.models[model], has))
+            changes.append(_with(webui, model, installed.models[model], has))
     return changes
 
 
 def _of_function(
-    webui: OpenWebUI, found: Installed, name: str, text: str, valves: Json
+    webui: OpenWebUI, installed: Installed, name: str, text: str, valves: Json
 ) -> list[Fix]:
     """What one function lacks."""
-    stored = found.functions.get(name)
+    function = installed.functions.get(name)
     changes = []
-    if stored is None:
+    if function is None:
         changes.append(_created(webui, name, text))
-    elif found.sources[name] != text:
-        change = f"function {name}: {_release(found.sources[name])} replaced by {_release(text)}"
-        changes.append(Fix(change, partial(webui.update, stored, text)))
+    elif installed.sources[name] != text:
+        change = (
+            f"function {name}: {_release(installed.sources[name])} replaced by {_release(text)}"
+        )
+        changes.append(Fix(change, partial(webui.update, function, text)))
     # The key comes before the switch, so that no request meets a filter without one.
-    changes += _of_valves(webui, found, name, "functions", valves)
-    if stored is None or not stored.active:
+    changes += _of_valves(webui, installed, name, "functions", valves)
+    if function is None or not function.active:
         changes.append(Fix(f"function {name}: switched on", partial(webui.toggle, name)))
     return changes
 
 
-def _of_action(webui: OpenWebUI, found: Installed, wish: Wish) -> list[Fix]:
+def _of_action(webui: OpenWebUI, installed: Installed, wish: Wish) -> list[Fix]:
     """The buttons are for all chats, or they are there against the wish."""
     if not wish.action:
-        return _without_function(webui, found.functions, ACTION)
-    stored = found.functions.get(ACTION)
-    if stored is not None and stored.everywhere:
+        return _without_function(webui, installed.functions, ACTION)
+    function = installed.functions.get(ACTION)
+    if function is not None and function.everywhere:
         return []
     return [Fix("buttons on all models: on", partial(webui.toggle, ACTION, "/global"))]
 
@@ -421,26 +425,26 @@ def _created(webui: OpenWebUI, name: str, text: str) -> Fix:
     return Fix(f"function {name} {_release(text)}: created", make)
 
 
-def _of_tool(webui: OpenWebUI, found: Installed, wish: Wish, valves: Json) -> list[Fix]:
+def _of_tool(webui: OpenWebUI, installed: Installed, wish: Wish, valves: Json) -> list[Fix]:
     """What the tool lacks, or that it is there against the wish."""
     if not wish.recall:
-        return _without_tool(webui, found.tool)
+        return _without_tool(webui, installed.tool)
     if webui.tools_off:
         return []
     text = (files("filter_stub") / "precis_recall.py").read_text(encoding="utf-8")
-    stored, changes = found.tool, []
-    if stored is None:
+    tool, changes = installed.tool, []
+    if tool is None:
         title, description = _DESCRIBED[RECALL]
-        made = partial(webui.create_tool, RECALL, title, description, text)
-        changes.append(Fix(f"tool {RECALL} {_release(text)}: created, for everybody", made))
-    elif stored.source != text:
-        change = f"tool {RECALL}: {_release(stored.source)} replaced by {_release(text)}"
-        changes.append(Fix(change, partial(webui.update_tool, stored, text)))
+        create = partial(webui.create_tool, RECALL, title, description, text)
+        changes.append(Fix(f"tool {RECALL} {_release(text)}: created, for everybody", create))
+    elif tool.source != text:
+        change = f"tool {RECALL}: {_release(tool.source)} replaced by {_release(text)}"
+        changes.append(Fix(change, partial(webui.update_tool, tool, text)))
     # Made manually it is its owner's alone; what an admin allowed some groups or users stays.
-    if stored is not None and stored.private:
-        shared = partial(webui.share_tool, stored)
+    if tool is not None and tool.private:
+        shared = partial(webui.share_tool, tool)
         changes.append(Fix(f"tool {RECALL}: shared with everybody", shared))
-    return changes + _of_valves(webui, found, RECALL, "tools", valves)
+    return changes + _of_valves(webui, installed, RECALL, "tools", valves)
 
 
 def _without_tool(webui: OpenWebUI, tool: Tool | None) -> list[Fix]:
@@ -450,10 +454,10 @@ def _without_tool(webui: OpenWebUI, tool: Tool | None) -> list[Fix]:
 
 
 def _of_valves(
-    webui: OpenWebUI, found: Installed, name: str, kind: Kind, valves: Json
+    webui: OpenWebUI, installed: Installed, name: str, kind: Kind, valves: Json
 ) -> list[Fix]:
     """The valves that are to be set; what was set by hand stays."""
-    now = found.valves.get(name, {})
+    now = installed.valves.get(name, {})
     differ = [valve for valve, value in valves.items() if now.get(valve) != value]
     if not differ:
         return []
@@ -525,8 +529,8 @@ def _advice(error: str, url: str) -> str:
 
 def _release(text: str) -> str:
     """The version in a function's first lines."""
-    found: Any = re.search(r"^version:\s*(\S+)", text, re.MULTILINE)
-    return str(found[1]) if found else "of an unknown version"
+    match: Any = re.search(r"^version:\s*(\S+)", text, re.MULTILINE)
+    return str(match[1]) if match else "of an unknown version"
 
 
 def _dotted(version: tuple[int, ...]) -> str:

@@ -58,21 +58,21 @@ async def create(engine: AsyncEngine, tenant: str, actor: str, wanted: NewKey) -
     networks = read_networks(wanted.networks)
     seconds = None if wanted.days is None else wanted.days * _DAY
     async with engine.begin() as connection:
-        made = await _make(connection, tenant, wanted.scope, wanted.name, seconds, networks)
-        told = {"expires_days": wanted.days, "networks": networks}
-        more = {name: value for name, value in told.items() if value}
+        new_key = await _make(connection, tenant, wanted.scope, wanted.name, seconds, networks)
+        limits = {"expires_days": wanted.days, "networks": networks}
+        more = {name: value for name, value in limits.items() if value}
         await audit.record(
             connection,
-            made.row.tenant,
+            new_key.row.tenant,
             actor,
             "key.create",
             None,
-            key=made.row.id,
+            key=new_key.row.id,
             scope=wanted.scope,
             name=wanted.name,
             **more,
         )
-    return made
+    return new_key
 
 
 async def store_first(engine: AsyncEngine, actor: str, key: str) -> bool:
@@ -98,10 +98,10 @@ async def store_first(engine: AsyncEngine, actor: str, key: str) -> bool:
             raise ConfigurationError(
                 "the key of PRECIS_KEY was revoked: put another one there"
             ) from None
-        made = await keys.find(connection, key)
-        assert made
-        details = {"key": made.id, "scope": made.scope, "name": made.name}
-        await audit.record(connection, made.tenant, actor, "key.create", None, **details)
+        row = await keys.find(connection, key)
+        assert row
+        details = {"key": row.id, "scope": row.scope, "name": row.name}
+        await audit.record(connection, row.tenant, actor, "key.create", None, **details)
     return True
 
 
@@ -133,11 +133,11 @@ async def rotate(engine: AsyncEngine, by: Operator, identity: int, hours: float)
         life = None
         if old.expires_at is not None:
             life = (old.expires_at - old.created_at).total_seconds()
-        made = await _make(connection, old.tenant_name, old.scope, old.name, life, old.networks)
+        new_key = await _make(connection, old.tenant_name, old.scope, old.name, life, old.networks)
         await keys.end_in(connection, identity, hours * 3600)
-        details = {"key": identity, "name": old.name, "by": made.row.id, "grace_hours": hours}
+        details = {"key": identity, "name": old.name, "by": new_key.row.id, "grace_hours": hours}
         await audit.record(connection, by.tenant, by.actor, "key.rotate", None, **details)
-    return made
+    return new_key
 
 
 async def revoke(engine: AsyncEngine, by: Operator, identity: int) -> None:
@@ -155,23 +155,23 @@ async def revoke(engine: AsyncEngine, by: Operator, identity: int) -> None:
 
 
 async def _in_use(connection: AsyncConnection, by: Operator, identity: int) -> Key:
-    found = await keys.one(connection, identity)
-    if found is None or found.tenant != by.tenant or not found.in_use:
+    row = await keys.one(connection, identity)
+    if row is None or row.tenant != by.tenant or not row.in_use:
         raise _missing(identity)
-    return found
+    return row
 
 
 def _missing(identity: int) -> NotFound:
     return NotFound(f"there is no key {identity} in use; see `precis keys list`")
 
 
-def read_networks(given: Sequence[str]) -> list[str]:
+def read_networks(texts: Sequence[str]) -> list[str]:
     """Networks as they are stored: `10.1.2.3/8` becomes `10.0.0.0/8`, and an address a network.
 
     Raises:
         Unprocessable: one of them is none.
     """
-    return [_network(text) for text in given]
+    return [_network(text) for text in texts]
 
 
 def _network(text: str) -> str:

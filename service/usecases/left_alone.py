@@ -63,17 +63,17 @@ async def view(
         NotFound: this user neither began such a chat here nor wrote on this branch of it.
     """
     async with database.engine.connect() as connection:
-        stored = await _visible(connection, asker, chat, pairs)
-    asked = Lookup(
+        own_chat = await _visible(connection, asker, chat, pairs)
+    lookup = Lookup(
         tenant=asker.by.tenant,
         chat=chat,
         depth=depth,
         pairs=pairs,
         sizes=[0] * len(pairs),  # a branch as it is stored: no message of it is new
-        apply_at=settings.apply_share(stored.model),
+        apply_at=settings.apply_share(own_chat.model),
     )
-    answer, summary = await context.stored(database, asked)
-    return View(answer, summary, stored)
+    answer, summary = await context.stored(database, lookup)
+    return View(answer, summary, own_chat)
 
 
 async def leave_alone(engine: AsyncEngine, asker: Asker, chat: str) -> None:
@@ -85,8 +85,8 @@ async def leave_alone(engine: AsyncEngine, asker: Asker, chat: str) -> None:
         NotFound: this user has no such chat here.
     """
     async with engine.begin() as connection:
-        stored = await _lock(connection, asker, chat)
-        await left_alone.leave_alone(connection, stored.key)
+        own_chat = await _lock(connection, asker, chat)
+        await left_alone.leave_alone(connection, own_chat.key)
         await _note(connection, asker, "chat.leave", chat)
 
 
@@ -100,9 +100,9 @@ async def resume(engine: AsyncEngine, asker: Asker, chat: str) -> str:
         NotFound: this user has no such chat here.
     """
     async with engine.begin() as connection:
-        stored = await _lock(connection, asker, chat)
-        await left_alone.resume(connection, stored.key)
-        wake_up = await work.mark_due_at_once(connection, stored.key)
+        own_chat = await _lock(connection, asker, chat)
+        await left_alone.resume(connection, own_chat.key)
+        wake_up = await work.mark_due_at_once(connection, own_chat.key)
         await _note(connection, asker, "chat.resume", chat)
     return wake_up
 
@@ -111,23 +111,23 @@ async def _visible(
     connection: AsyncConnection, asker: Asker, chat: str, pairs: Sequence[tuple[str, str]]
 ) -> OwnedChat:
     """A chat for somebody who looks at a branch of it."""
-    stored = await left_alone.find(connection, asker.by.tenant, chat)
-    if stored is None:
+    own_chat = await left_alone.find(connection, asker.by.tenant, chat)
+    if own_chat is None:
         raise inspect.no_chat(chat)
-    if asker.user in (None, stored.owner):
-        return stored
-    if not await authors.wrote_on(connection, stored.key, asker.user, pairs):
+    if asker.user in (None, own_chat.owner):
+        return own_chat
+    if not await authors.wrote_on(connection, own_chat.key, asker.user, pairs):
         raise inspect.no_chat(chat)
-    return stored
+    return own_chat
 
 
 async def _lock(connection: AsyncConnection, asker: Asker, chat: str) -> OwnedChat:
     """A chat for somebody who may change it, and nobody else until the transaction ends."""
-    stored = await left_alone.find(connection, asker.by.tenant, chat, lock=True)
-    if stored is None or asker.user not in (None, stored.owner):
+    own_chat = await left_alone.find(connection, asker.by.tenant, chat, lock=True)
+    if own_chat is None or asker.user not in (None, own_chat.owner):
         # The same words for a chat of somebody else: nobody learns that it is there.
         raise inspect.no_chat(chat)
-    return stored
+    return own_chat
 
 
 async def _note(connection: AsyncConnection, asker: Asker, action: str, chat: str) -> None:

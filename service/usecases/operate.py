@@ -98,12 +98,12 @@ async def serve(engine: AsyncEngine, by: Operator, chat: str, checkpoint: int) -
         Conflict: what it covers was edited or deleted since.
     """
     async with engine.begin() as connection:
-        locked = await _lock(connection, by.tenant, chat)
+        row = await _lock(connection, by.tenant, chat)
         # For its NotFound: to `_serve`, one that is not there would be stale.
-        await inspect.summary_of(connection, locked.key, chat, checkpoint)
-        served = await _serve(connection, by, locked, chat, checkpoint)
+        await inspect.summary_of(connection, row.key, chat, checkpoint)
+        answer = await _serve(connection, by, row, chat, checkpoint)
         await _note(connection, by, "checkpoint.serve", chat, checkpoint=checkpoint)
-    return served
+    return answer
 
 
 async def correct(
@@ -127,23 +127,23 @@ async def correct(
         Unprocessable: a part is too long, or names what there is not; nothing was stored.
     """
     async with engine.begin() as connection:
-        locked = await _lock(connection, by.tenant, chat)
-        old, _ = await inspect.summary_of(connection, locked.key, chat, checkpoint)
-        stored = await inspect.memory_of(connection, locked.key, chat, checkpoint)
-        rows = await messages.find(connection, locked.key, [old.covered_until])
+        row = await _lock(connection, by.tenant, chat)
+        old, _ = await inspect.summary_of(connection, row.key, chat, checkpoint)
+        before = await inspect.memory_of(connection, row.key, chat, checkpoint)
+        rows = await messages.find(connection, row.key, [old.covered_until])
     sent_at = rows[old.covered_until].sent_at if rows else None
-    memory = corrected(stored, state, pins, forget)
+    memory = corrected(before, state, pins, forget)
     # In a thread and in no transaction: an operator's text may be long.
-    written = () if state is None else memory.state
-    version = await asyncio.to_thread(_version, settings, locked, old, memory, written, sent_at)
+    own_state = () if state is None else memory.state
+    version = await asyncio.to_thread(_version, settings, row, old, memory, own_state, sent_at)
     async with engine.begin() as connection:
-        locked = await _lock(connection, by.tenant, chat)
+        row = await _lock(connection, by.tenant, chat)
         # A checkpoint never changes, but it may have been deleted meanwhile.
-        await inspect.summary_of(connection, locked.key, chat, checkpoint)
-        new = await _add_version(connection, by, locked, checkpoint, memory, version)
-        served = await _serve(connection, by, locked, chat, new)
+        await inspect.summary_of(connection, row.key, chat, checkpoint)
+        new = await _add_version(connection, by, row, checkpoint, memory, version)
+        answer = await _serve(connection, by, row, chat, new)
         await _note(connection, by, "checkpoint.correct", chat, checkpoint=checkpoint, made=new)
-    return served
+    return answer
 
 
 async def reset(
@@ -158,10 +158,10 @@ async def reset(
         NotFound: this tenant has no such chat, or the chat no checkpoint `keep`.
     """
     async with engine.begin() as connection:
-        locked = await _lock(connection, by.tenant, chat)
-        dropped = await _drop(connection, by, locked, chat, keep)
-        await _note(connection, by, "chat.reset", chat, dropped=dropped.checkpoints, kept=keep)
-    return dropped
+        row = await _lock(connection, by.tenant, chat)
+        answer = await _drop(connection, by, row, chat, keep)
+        await _note(connection, by, "chat.reset", chat, dropped=answer.checkpoints, kept=keep)
+    return answer
 
 
 async def recompute(engine: AsyncEngine, by: Operator, chat: str) -> DroppedCheckpoints:
@@ -171,14 +171,14 @@ async def recompute(engine: AsyncEngine, by: Operator, chat: str) -> DroppedChec
         NotFound: this tenant has no such chat.
     """
     async with engine.begin() as connection:
-        locked = await _lock(connection, by.tenant, chat)
-        dropped = await _drop(connection, by, locked, chat, None)
+        row = await _lock(connection, by.tenant, chat)
+        answer = await _drop(connection, by, row, chat, None)
         # Without the texts there is nothing to do; the filter's next whole path makes it due.
-        if not dropped.waits:
-            wake_up = await work.mark_due_at_once(connection, locked.key, request_ids.current())
-            dropped = replace(dropped, wake_up=wake_up)
-        await _note(connection, by, "chat.recompute", chat, dropped=dropped.checkpoints)
-    return dropped
+        if not answer.waits:
+            wake_up = await work.mark_due_at_once(connection, row.key, request_ids.current())
+            answer = replace(answer, wake_up=wake_up)
+        await _note(connection, by, "chat.recompute", chat, dropped=answer.checkpoints)
+    return answer
 
 
 async def retry(engine: AsyncEngine, by: Operator, chat: str) -> str:
@@ -191,8 +191,8 @@ async def retry(engine: AsyncEngine, by: Operator, chat: str) -> str:
         NotFound: this tenant has no such chat.
     """
     async with engine.begin() as connection:
-        locked = await _lock(connection, by.tenant, chat)
-        wake_up = await work.mark_due_at_once(connection, locked.key, request_ids.current())
+        row = await _lock(connection, by.tenant, chat)
+        wake_up = await work.mark_due_at_once(connection, row.key, request_ids.current())
         await _note(connection, by, "job.retry", chat)
     return wake_up
 
@@ -281,28 +281,28 @@ async def try_summariser(engine: AsyncEngine, by: Operator, summariser: Summaris
 
 def _version(
     settings: Settings,
-    locked: LockedChat,
+    row: LockedChat,
     old: Made,
     memory: Memory,
-    written: Sequence[str],
+    own_state: Sequence[str],
     sent_at: int | None,
 ) -> tuple[str, int]:
     """The text of another version of a checkpoint, and its size in tokens, if it fits.
 
-    `written` is the state, if the operator wrote it.
+    `own_state` is the state, if the operator wrote it.
     """
-    policy = settings.policy(locked.model, locked.window, locked.overhead)
+    policy = settings.policy(row.model, row.window, row.overhead)
     covered = Covered(old.covered_messages, old.covered_tokens, sent_at, policy.keep_tokens)
     text, parts = summarise.rendered(memory, policy, covered)
     size = message.size(text)
-    check(written, parts, size, before=old.tokens, covered=covered.tokens, window=locked.window)
+    check(own_state, parts, size, before=old.tokens, covered=covered.tokens, window=row.window)
     return text, size
 
 
 async def _add_version(
     connection: AsyncConnection,
     by: Operator,
-    locked: LockedChat,
+    row: LockedChat,
     old: int,
     memory: Memory,
     version: tuple[str, int],
@@ -311,7 +311,7 @@ async def _add_version(
     text, size = version
     return await checkpoints.correct(
         connection,
-        locked.key,
+        row.key,
         old,
         memory,
         text,
@@ -324,60 +324,60 @@ async def _add_version(
 
 
 async def _drop(
-    connection: AsyncConnection, by: Operator, locked: LockedChat, chat: str, keep: int | None
+    connection: AsyncConnection, by: Operator, row: LockedChat, chat: str, keep: int | None
 ) -> DroppedCheckpoints:
     line: list[int] = []
     if keep is not None:
         # Looked up here and not in SQL: an operator's number may be larger than any column holds.
-        ancestors = await checkpoints.ancestors(connection, locked.key)
+        ancestors = await checkpoints.ancestors(connection, row.key)
         if keep not in ancestors:
             raise inspect.no_checkpoint(chat, keep)
         line = [*ancestors[keep], keep]
-    dropped = await checkpoints.drop_all_but(connection, locked.key, line)
+    count = await checkpoints.drop_all_but(connection, row.key, line)
     if keep is not None:
         # It may have been out of service, with no message that leads to it.
-        await checkpoints.serve(connection, locked.key, keep, by.actor)
-    waits = await _lacks_texts(connection, locked)
+        await checkpoints.serve(connection, row.key, keep, by.actor)
+    waits = await _lacks_texts(connection, row)
     if waits:
-        await work.ask_for_bodies(connection, locked.key)
-    return DroppedCheckpoints(dropped, waits)
+        await work.ask_for_bodies(connection, row.key)
+    return DroppedCheckpoints(count, waits)
 
 
 async def _serve(
-    connection: AsyncConnection, by: Operator, locked: LockedChat, chat: str, checkpoint: int
+    connection: AsyncConnection, by: Operator, row: LockedChat, chat: str, checkpoint: int
 ) -> ServedCheckpoint:
     """Serves a checkpoint that exists, and marks due what follows it."""
-    if not await checkpoints.serve(connection, locked.key, checkpoint, by.actor):
+    if not await checkpoints.serve(connection, row.key, checkpoint, by.actor):
         raise Conflict(
             f"checkpoint {checkpoint} is stale: messages it covers were edited or deleted"
         )
     wake_up = None
-    waits = await _lacks_texts(connection, locked)
+    waits = await _lacks_texts(connection, row)
     if waits:
-        await work.ask_for_bodies(connection, locked.key)
+        await work.ask_for_bodies(connection, row.key)
     else:
         # What follows it has no summary now, whatever its size.
-        wake_up = await work.mark_due_at_once(connection, locked.key, request_ids.current())
-    made, _ = await inspect.summary_of(connection, locked.key, chat, checkpoint)
-    return ServedCheckpoint(made, waits, wake_up)
+        wake_up = await work.mark_due_at_once(connection, row.key, request_ids.current())
+    stored_checkpoint, _ = await inspect.summary_of(connection, row.key, chat, checkpoint)
+    return ServedCheckpoint(stored_checkpoint, waits, wake_up)
 
 
-async def _lacks_texts(connection: AsyncConnection, locked: LockedChat) -> bool:
+async def _lacks_texts(connection: AsyncConnection, chat_row: LockedChat) -> bool:
     """Whether a text is not kept any more that the next summary of the newest path has to read."""
-    path = await messages.path(connection, locked.key, locked.leaf) if locked.leaf else []
+    path = await messages.path(connection, chat_row.key, chat_row.leaf) if chat_row.leaf else []
     pointed_to = {row.checkpoint_id or 0 for row in path}
     # What an interim summary covers, a summariser has yet to read.
-    settled = (await checkpoints.along(connection, locked.key, pointed_to)).settled
-    covered = max((made.messages for made in settled), default=0)
-    uncovered = [row.message_id for row in path[covered:]]
-    return bool(uncovered and await messages.without_body(connection, locked.key, uncovered))
+    settled = (await checkpoints.along(connection, chat_row.key, pointed_to)).settled
+    depth = max((checkpoint.messages for checkpoint in settled), default=0)
+    uncovered = [row.message_id for row in path[depth:]]
+    return bool(uncovered and await messages.without_body(connection, chat_row.key, uncovered))
 
 
 async def _lock(connection: AsyncConnection, tenant: int, chat: str) -> LockedChat:
-    locked = await chats.lock(connection, tenant, chat)
-    if locked is None:
+    row = await chats.lock(connection, tenant, chat)
+    if row is None:
         raise inspect.no_chat(chat)
-    return locked
+    return row
 
 
 async def _note(

@@ -103,7 +103,7 @@ async def of_branch(
         Unavailable: it took too long, or no text process starts.
     """
     async with engine.connect() as connection:
-        found = await scopes.covered(
+        scope = await scopes.covered(
             connection,
             branch.tenant,
             branch.chat,
@@ -113,10 +113,10 @@ async def of_branch(
             whole=branch.whole,
             anyone=branch.anyone,
         )
-    if found is None:
+    if scope is None:
         metrics.RECALLS.labels("not_covered").inc()
         return Recalled("not_covered", Finding(_NOT_COVERED))
-    recalled = await _within_time(_Lookup(engine, texts, found, mask), question, _SECONDS)
+    recalled = await _within_time(_Lookup(engine, texts, scope, mask), question, _SECONDS)
     await _note(engine, branch.tenant, actor, branch.chat, question, recalled)
     return recalled
 
@@ -137,10 +137,10 @@ async def of_chat(
         Unavailable: it took too long, or no text process starts.
     """
     async with engine.connect() as connection:
-        found = await scopes.newest(connection, tenant, chat)
-    if found is None:
+        scope = await scopes.newest(connection, tenant, chat)
+    if scope is None:
         raise NotFound(f"there is no chat {chat!r}")
-    recalled = await _within_time(_Lookup(engine, texts, found, mask), question, _OPERATORS_SECONDS)
+    recalled = await _within_time(_Lookup(engine, texts, scope, mask), question, _OPERATORS_SECONDS)
     await _note(engine, tenant, actor, chat, question, recalled)
     return recalled
 
@@ -190,12 +190,12 @@ class _Lookup:
         words = await self._words()
         bodies = await self._bodies(place for place in range(length) if place not in words)
         places = sorted({*words, *bodies})
-        stored = [SearchedText(place, bodies.get(place), words.get(place)) for place in places]
-        hits = await self._texts.run(recalls.search, stored, length, question.query, _HITS)
+        texts = [SearchedText(place, bodies.get(place), words.get(place)) for place in places]
+        hits = await self._texts.run(recalls.search, texts, length, question.query, _HITS)
         answer = await self._texts.run(
             recalls.index, hits, *await self._near(hits), question.room, self._mask
         )
-        return _recalled(answer, length - len(stored))
+        return _recalled(answer, length - len(texts))
 
     async def _near(self, hits: Sequence[Hit]) -> tuple[dict[int, bytes], dict[int, int]]:
         """The bodies of hits and of those beside them, and how many calls stand above each."""
@@ -223,8 +223,8 @@ class _Lookup:
         """The stored words of the messages, by place."""
         places = {one.message_id: place for place, one in enumerate(self._scope.path)}
         async with self._engine.connect() as connection:
-            found = await messages.words(connection, self._scope.chat, places)
-        return {places[identity]: packed for identity, packed in found.items()}
+            words_by_id = await messages.words(connection, self._scope.chat, places)
+        return {places[identity]: packed for identity, packed in words_by_id.items()}
 
     async def _bodies(self, places: Iterable[int]) -> dict[int, bytes]:
         """The packed bodies at some places of the path, as far as they are kept."""
@@ -237,32 +237,32 @@ class _Lookup:
         if not ids:
             return {}
         async with self._engine.connect() as connection:
-            found = await messages.bodies(connection, self._scope.chat, ids)
-        return {ids[identity]: packed for identity, packed in found.items()}
+            bodies_by_id = await messages.bodies(connection, self._scope.chat, ids)
+        return {ids[identity]: packed for identity, packed in bodies_by_id.items()}
 
     def _counts(self) -> list[CallCounts]:
         """The calls of all messages."""
         return [CallCounts(one.step_calls) for one in self._scope.path]
 
-    async def _named(self, named: IdReference, counts: Sequence[CallCounts]) -> Found | Missing:
+    async def _named(self, reference: IdReference, counts: Sequence[CallCounts]) -> Found | Missing:
         bodies = await self._bodies(range(len(self._scope.path)))
-        found = await self._texts.run(recalls.named, bodies, named.id, marker=named.marker)
-        if found is None:
+        match = await self._texts.run(recalls.named, bodies, reference.id, marker=reference.marker)
+        if match is None:
             return Missing(())
-        place, call = found
+        place, call = match
         return Found(place, call, references.above(counts)[place])
 
-    async def _told_of(self, ref: str, found: Found) -> Finding:
+    async def _told_of(self, ref: str, place: Found) -> Finding:
         """That a text is not kept, with what the ledger says of it."""
-        number = found.before + found.call
-        if not found.call or self._scope.checkpoint is None:
+        number = place.before + place.call
+        if not place.call or self._scope.checkpoint is None:
             return _not_kept(ref)
         async with self._engine.connect() as connection:
             memory = await checkpoints.memory(connection, self._scope.chat, self._scope.checkpoint)
         entries = memory.ledger if memory else ()
         lines = [ledger.line(one) for one in entries if one.first <= number <= one.last]
-        told = (f"The summary says of it: {line[2:]}" for line in lines)
-        return Finding("\n".join([_not_kept(ref).text, *told]))
+        mentions = (f"The summary says of it: {line[2:]}" for line in lines)
+        return Finding("\n".join([_not_kept(ref).text, *mentions]))
 
 
 def _recalled(answer: Finding, not_kept: int = 0) -> Recalled:

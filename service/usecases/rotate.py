@@ -21,14 +21,14 @@ class Progress:
     rows: int
 
 
-async def rotate(database: Database, told: Callable[[Progress], None]) -> list[Held]:
-    """Brings all rows to what is written now; `told` hears of it now and then.
+async def rotate(database: Database, report: Callable[[Progress], None]) -> list[Held]:
+    """Brings all rows to what is written now; `report` hears of it now and then.
 
     Returns:
         What is held by which key then. A key that holds nothing any more may be removed from the
         settings.
     """
-    seen = changed = after = 0
+    chats = changed = after = 0
     while True:
         async with database.engine.connect() as connection:
             page = await rotation.chats_after(connection, after)
@@ -37,10 +37,10 @@ async def rotate(database: Database, told: Callable[[Progress], None]) -> list[H
         for group in rotation.together(page):
             async for rows in _through(database, group):
                 changed += rows
-                told(Progress(seen, changed))
-            seen += len(group)
+                report(Progress(chats, changed))
+            chats += len(group)
         after = page[-1].id
-        told(Progress(seen, changed))
+        report(Progress(chats, changed))
     return await _finish(database)
 
 
@@ -63,12 +63,12 @@ async def _through(database: Database, group: Sequence[ChatKey]) -> AsyncIterato
 async def _finish(database: Database) -> list[Held]:
     async with database.engine.begin() as connection:
         await rotation.reseal_secrets(connection)
-        left = await rotation.held(connection)
-        in_use = {one.key for one in left if one.key is not None}
+        remaining = await rotation.held(connection)
+        in_use = {one.key for one in remaining if one.key is not None}
         writes = database.seals.writes
-        used = in_use if writes is None else in_use | {writes}
-        await rotation.forget_unused(connection, sorted(used))
-    return left
+        still_used = in_use if writes is None else in_use | {writes}
+        await rotation.forget_unused(connection, sorted(still_used))
+    return remaining
 
 
 async def held(database: Database) -> list[Held]:

@@ -55,15 +55,15 @@ async def sign_in(database: Database, key: str, address: str, person: str = "") 
     Raises:
         NoSignIn: this is no operator key, or it has ended, or may not be used from there.
     """
-    found = await keys.known(database.reads, key)
-    if found is None or not _opens_pages(found, address):
-        raise NoSignIn(found)
+    row = await keys.known(database.reads, key)
+    if row is None or not _opens_pages(row, address):
+        raise NoSignIn(row)
     cookie = secrets.token_urlsafe(32)
     async with database.engine.begin() as connection:
-        await sessions.begin(connection, found.id, keys.hash_of(cookie), SECONDS)
-        actor = found.actor + person
-        await audit.record(connection, found.tenant, actor, "session.begin", None)
-    return cookie, found
+        await sessions.begin(connection, row.id, keys.hash_of(cookie), SECONDS)
+        actor = row.actor + person
+        await audit.record(connection, row.tenant, actor, "session.begin", None)
+    return cookie, row
 
 
 def _opens_pages(key: Key, address: str) -> bool:
@@ -79,16 +79,16 @@ async def signed_in(
     `person` is what a proxy tells of who it is.
     """
     async with engine.connect() as connection:
-        found = await sessions.find(connection, keys.hash_of(cookie))
-    if found is None or not is_within(address, tuple(found.networks or ())):
+        session = await sessions.find(connection, keys.hash_of(cookie))
+    if session is None or not is_within(address, tuple(session.networks or ())):
         return None
     return SignedIn(
-        Operator(found.tenant, found.actor + person),
-        found.tenant_name,
-        found.key,
-        found.expires_at,
+        Operator(session.tenant, session.actor + person),
+        session.tenant_name,
+        session.key,
+        session.expires_at,
         form_token(cookie),
-        "operator" in keys.OPENS[found.scope],
+        "operator" in keys.OPENS[session.scope],
     )
 
 

@@ -62,12 +62,13 @@ async def test_a_chat_is_looked_at_corrected_and_deleted(precis: Cli, service: S
     assert "1| " in (await precis("chats", "find", "chat-1", "--ref", "M1")).stdout
     nothing = await precis("chats", "find", "chat-1", "Zeppelin")
     assert (nothing.exit_code, "Nothing" in nothing.stdout) == (1, True)
+    text = (await service.as_operator.get(f"/v1/chats/chat-1/checkpoints/{first}")).json()["summary"]
     summary = (await precis("chats", "show", "chat-1", "--checkpoint", first)).stdout
-    for part in (*(await talk.ask(leaf))["summary"].splitlines(), "outcome", "talk:", "covers:"):
-        assert part.rstrip() in summary
+    for part in (text, "outcome", "talk:", "covers:"):
+        assert part in summary
 
     place = ("chats", "show", "chat-1", "--checkpoint")
-    assert (await precis(*place, first, "--only", "summary")).stdout == (await talk.ask(leaf))["summary"] + "\n"
+    assert (await precis(*place, first, "--only", "summary")).stdout == f"{text}\n"
     state = (await precis(*place, first, "--only", "state")).stdout
     corrected = await precis("chats", "correct", "chat-1", first, "--state", "-", answer=f"{state}\n- Well.")
     second = str((await talk.ask(leaf))["checkpoint_id"])
@@ -337,8 +338,7 @@ SHOWING = [
 
 async def test_commands_write_control_characters_out(precis: Cli, service: Service) -> None:
     await summarised(service, Talk(service.as_filter))
-    pin = "jsonb_build_object('number', 1, 'kind', 'goal', 'text', :it, 'source', :it, 'speaker', 'user')"
-    section = "jsonb_build_object('section', 'Goal', 'lines', jsonb_build_array(:it))"
+    pin = "jsonb_build_object('number', 1, 'kind', 'rule', 'text', :it, 'source', :it, 'speaker', 'user')"
     for statement in (
         "update chats set model = :it, last_error = :it, leased_by = :it, dead_at = now()",
         "update chats set lease_until = now() + interval '1 hour' where :it <> ''",
@@ -347,7 +347,7 @@ async def test_commands_write_control_characters_out(precis: Cli, service: Servi
         "update chats set leaf_id = :it || leaf_id",
         "update api_keys set name = :it",
         "update checkpoints set summariser = :it, summary = :it || summary, covered_until = :it",
-        f"update checkpoints set pins = jsonb_build_array({pin}), sections = jsonb_build_array({section})",
+        f"update checkpoints set pins = jsonb_build_array({pin}), state = jsonb_build_array(cast(:it as text))",
         "update checkpoints set talk = jsonb_set(talk, '{0,text}', to_jsonb(cast(:it as text)))",
         "insert into endpoints (name, failures, last_error) values (:it, 1, :it)",
     ):

@@ -14,11 +14,11 @@ async def test_retention_counts_first_then_removes(cli: Cli, service: Service) -
     counted = await cli("retention", "--dry-run", PRECIS_RETENTION="off")
     assert counted.exit_code == 0
     assert "found" in counted.stdout
-    assert "bodies       28\n" in counted.stdout
+    assert "bodies       40\n" in counted.stdout
     assert await rows(service.runtime, "select 1 from messages where body is null") == []
     removed = await cli("retention")
     assert "removed" in removed.stdout
-    assert (await row(service.runtime, "select count(*) as gone from messages where body is null")).gone == 28
+    assert (await row(service.runtime, "select count(*) as gone from messages where body is null")).gone == 40
     assert "bodies       0\n" in (await cli("retention")).stdout
 
 

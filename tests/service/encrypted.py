@@ -23,7 +23,6 @@ FIRST = "1:" + base64.b64encode(b"1" * 32).decode()
 SECOND = "2:" + base64.b64encode(b"2" * 32).decode()
 MARK = "zyxomark"
 WRITTEN = Say(f"## State\n- The {MARK} pump is watched.\n- The {MARK} pump costs 31,337 EUR.")
-REJECTED = Say(f"## State\n- Never buy the {MARK} pump for 31,337 EUR.")
 
 
 @asynccontextmanager
@@ -49,11 +48,11 @@ async def lived(harness: Harness) -> str:
     leaf = talk.add("long", talk.add("q", leaf), "assistant", f"The {MARK} pump. {prose(9000, MARK)}")
     leaf = talk.turns(6, leaf=leaf)
     await talk.ingest(leaf)
-    # A turn that is half read, and then a round whose reply the gate rejects.
+    # A turn that is half read, and then a round whose failure quotes the chat.
     harness.llm.script(*[WRITTEN] * 4, Fail(400))
     await harness.compress()
     await harness.due_now()
-    harness.llm.default = REJECTED
+    harness.llm.default = Fail(400, f"The {MARK} pump is no question.")
     await harness.compress(harness.worker_context(fallback_after=NEVER))
     harness.llm.default = WRITTEN
     await run_sql(harness.runtime, "update chats set due_at = now() + interval '1 day' where due_at is not null")

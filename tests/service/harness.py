@@ -41,7 +41,7 @@ class Harness:
         """
         runtime = self.runtime
         url = self.llm.openai_url if kind == "openai" else self.llm.ollama_url
-        constants.change({"lease": 60} | {name: more.pop(name) for name in constants.PLACES if name in more})
+        constants.change(**{name: more.pop(name) for name in constants.PLACES if name in more})
         asked = {"summariser": kind, "summariser_url": url, "summariser_model": "scripted"}
         sizes = {"summariser_window": 5120, "summariser_timeout": 120, "window": 8192}
         settings = Settings(**(asked | sizes | more))

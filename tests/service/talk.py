@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import httpx
-from sqlalchemy import select, text
+from sqlalchemy import Select, Table, select, text
 
 from service.runtime import Runtime
 from service.storage.sealing import Seal
@@ -188,7 +188,7 @@ def with_texts(answer: Json) -> Json:
     """An answer with the `summary` that its edit puts in: the record, which stands in a user's place."""
     inserted = answer.get("edit", {}).get("insert", ())
     texts = [one["content"] for one in inserted if one["role"] == "user"]
-    return answer | {"summary": texts[0]} if texts else answer
+    return answer | ({"summary": texts[0]} if texts else {})
 
 
 async def long_chat(client: httpx.AsyncClient, chat: str = "chat-1") -> tuple[Talk, str]:
@@ -200,13 +200,18 @@ async def long_chat(client: httpx.AsyncClient, chat: str = "chat-1") -> tuple[Ta
 
 
 async def tables(runtime: Runtime) -> Tables:
-    """All rows of all tables but the sums, which a running service writes later."""
+    """All rows of all tables but the sums; of keys without their last use: a running service writes both later."""
     async with runtime.database.engine.connect() as connection:
         return {
-            table.name: [tuple(row) for row in await connection.execute(select(table).order_by(*table.primary_key))]
+            table.name: [tuple(row) for row in await connection.execute(_stored(table))]
             for table in metadata.sorted_tables
             if table.name != "sums"
         }
+
+
+def _stored(table: Table) -> Select[Any]:
+    columns = [column for column in table.columns if column.name != "last_used_at"]
+    return select(*columns).order_by(*table.primary_key)
 
 
 async def rows(runtime: Runtime, query: str, **values: object) -> Sequence[Any]:

@@ -284,7 +284,7 @@ ALLOWED = {
     "pool": r"engine|reads",
     "state": r"working|due|waiting|dead|waiting_for_texts|open|half-open|closed|in_use|idle",
     "kind": r"llm|extractive|degraded|interim|chats|messages|checkpoints|bodies|runs|audit|sums",
-    "outcome": r"done|nothing to do|waits|rejected|failed|too hard|internal error|refused|released|answered|away"
+    "outcome": r"done|nothing to do|waits|failed|too hard|internal error|refused|released|answered|away"
     r"|found|nothing|not_kept|not_covered"
     r"|compressed|truncated_with_summary|truncated|unchanged",
     "reason": r"[a-z_-]{3,20}",

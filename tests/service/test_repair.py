@@ -28,20 +28,6 @@ async def test_the_repair_call_carries_the_reasons_and_its_reply_is_taken(harnes
     assert "31337" not in (await harness.talk.ask(leaf))["summary"]
 
 
-async def test_after_two_bad_replies_rules_write_at_once_and_say_why(harness: Harness) -> None:
-    leaf = await harness.long_chat()
-    harness.llm.script(INVENTED, Empty())
-
-    assert await harness.compress(harness.worker_context(summariser_window=32_768)) == 300
-
-    (made,) = await harness.made()
-    assert (made.kind, made.summariser, made.verdict["outcome"]) == ("degraded", "extractive", "degraded")
-    assert made.verdict["reasons"] == ["empty answer"]
-    assert len(harness.llm.requests) == 2
-    assert (await harness.talk.ask(leaf))["status"] == "ready"
-    assert (await harness.chat()).attempts == 0
-
-
 async def test_a_degraded_summary_is_made_anew_by_the_model_and_covers_as_much(harness: Harness) -> None:
     leaf = await harness.long_chat()
     worker_context = harness.worker_context(summariser_window=32_768)

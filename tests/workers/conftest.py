@@ -13,7 +13,7 @@ from workers.worker import running
 @pytest_asyncio.fixture(loop_scope="module")
 async def service(shared_service: Service) -> AsyncIterator[Service]:
     """A running service without chats, whose workers sweep every second."""
-    constants.change({"debounce": 0, "sweep_every": 1})
+    constants.change(sweep_every=1)
     yield shared_service
     await emptied(shared_service)
 

@@ -192,7 +192,7 @@ async def test_a_worker_outlives_the_loss_of_its_connections(service: Service) -
 
 async def test_a_hand_over_during_the_work_is_not_lost(service: Service) -> None:
     gated = Gated()
-    constants.change({"debounce": 0, "sweep_every": 60})  # wake-ups alone have to do it
+    constants.change(sweep_every=60)  # wake-ups alone have to do it
     worker_context = replace(service.runtime.worker_context, summariser=gated)
     async with at_work(service, worker_context):
         talk, leaf = await long_chat(service.as_filter)
@@ -216,7 +216,7 @@ async def test_failed_work_is_tried_again_by_itself(service: Service) -> None:
     async def done() -> bool:
         return (await rows(service.runtime, "select outcome from runs order by id"))[-1:] == [("done",)]
 
-    constants.change({"debounce": 0, "sweep_every": 60})  # wake-ups alone have to do it
+    constants.change(sweep_every=60)  # wake-ups alone have to do it
     async with asking(service, Fail(400)) as (_, worker_context), at_work(service, worker_context):
         talk, leaf = await long_chat(service.as_filter)
         await until(done)

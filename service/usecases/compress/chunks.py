@@ -67,19 +67,19 @@ def changed() -> Refused:
     return Refused("the chat was edited, reset or leased again while its summary was written")
 
 
-async def memory_of(this: Round, made: Checkpoint | None) -> Memory:
+async def memory_of(this: Round, parent: Checkpoint | None) -> Memory:
     """What the next summary grows from.
 
     Raises:
         Refused: the checkpoint was deleted since it was planned on.
     """
-    if made is None:
+    if parent is None:
         return Memory()
     async with this.engine.connect() as connection:
-        stored = await checkpoints.memory(connection, this.chat, made.id)
-    if stored is None:
+        memory = await checkpoints.memory(connection, this.chat, parent.id)
+    if memory is None:
         raise changed()
-    return stored
+    return memory
 
 
 async def write(this: Round, chunk: Chunk, memory: Memory) -> Publication:
@@ -90,8 +90,8 @@ async def write(this: Round, chunk: Chunk, memory: Memory) -> Publication:
     """
     began = time.monotonic()
     material, markers = await _gather(this, chunk, memory)
-    written = await _written(this, material, _covered(this, chunk))
-    return replace(written, markers=markers, seconds=time.monotonic() - began)
+    publication = await _written(this, material, _covered(this, chunk))
+    return replace(publication, markers=markers, seconds=time.monotonic() - began)
 
 
 async def write_by_rule(this: Round, chunk: Chunk, memory: Memory, kind: str) -> Publication:
@@ -111,8 +111,8 @@ async def write_by_rule(this: Round, chunk: Chunk, memory: Memory, kind: str) ->
     if left_out is LeftOut.CALLS:
         material = replace(material, unread_calls=sum(_unread(this, chunk).calls))
     reasons = (why,) if why else ()
-    written = await _by_rule(this, material, _covered(this, chunk), kind, reasons)
-    return replace(written, asked=False, seconds=time.monotonic() - began)
+    publication = await _by_rule(this, material, _covered(this, chunk), kind, reasons)
+    return replace(publication, asked=False, seconds=time.monotonic() - began)
 
 
 async def _by_size(this: Round, chunk: Chunk, memory: Memory, why: str) -> Attempt:
@@ -127,8 +127,8 @@ async def _by_size(this: Round, chunk: Chunk, memory: Memory, why: str) -> Attem
         return await texts.run(summarise.by_size, memory, unread, this.policy, covered, why)
     except (TextTooHard, TextWorkFailed) as error:
         log.warning("compress.memory_not_read", chat=this.claim.lease.chat_id, error=str(error))
-        kept = memory if isinstance(error, TextWorkFailed) else Memory()
-        return summarise.by_size_alone(kept, unread, covered, why)
+        carried_on = memory if isinstance(error, TextWorkFailed) else Memory()
+        return summarise.by_size_alone(carried_on, unread, covered, why)
 
 
 def _unread(this: Round, chunk: Chunk) -> Unread:
@@ -137,13 +137,13 @@ def _unread(this: Round, chunk: Chunk) -> Unread:
     for read in chunk.reads:
         at = read.position
         if at.piece == read.pieces - 1:
-            counted = this.rows[at.message].step_calls
-            calls.append(counted[at.step] if at.step < len(counted) else 0)
+            calls_by_step = this.rows[at.message].step_calls
+            calls.append(calls_by_step[at.step] if at.step < len(calls_by_step) else 0)
     messages_read = {read.position.message for read in chunk.reads}
     return Unread(len(messages_read), sum(read.tokens for read in chunk.reads), calls)
 
 
-async def publish(this: Round, chunk: Chunk, parent: int, written: Publication) -> int:
+async def publish(this: Round, chunk: Chunk, parent: int, publication: Publication) -> int:
     """Publishes a chunk as a checkpoint, or keeps it as a partial turn.
 
     Returns:
@@ -153,54 +153,56 @@ async def publish(this: Round, chunk: Chunk, parent: int, written: Publication) 
         Refused: the chat is not as it was planned on any more.
     """
     async with this.engine.begin() as connection:
-        if written.asked:
+        if publication.asked:
             await _note_answer(connection, this)
         if chunk.covers is not None:
             until = this.rows[chunk.covers - 1]
-            checkpoint = fresh(this, until, parent, written)
+            checkpoint = fresh(this, until, parent, publication)
             parent = await checkpoints.publish(connection, this.claim.lease, checkpoint) or 0
-            stored = bool(parent)
+            is_stored = bool(parent)
         else:
-            stored = await _save_partial(connection, this, chunk, parent, written.memory)
-        await _count(connection, this, written.attempt, published=stored)
+            is_stored = await _save_partial(connection, this, chunk, parent, publication.memory)
+        await _count(connection, this, publication.attempt, published=is_stored)
     # Raised after the transaction: what the call cost stays counted.
-    if not stored:
+    if not is_stored:
         raise changed()
     if chunk.covers is not None:
-        metrics.PUBLISHED.labels(written.kind).inc()
-        log_published(this, checkpoint, written)
+        metrics.PUBLISHED.labels(publication.kind).inc()
+        log_published(this, checkpoint, publication)
     return parent
 
 
-def log_published(this: Round, made: Fresh, written: Publication) -> None:
+def log_published(this: Round, checkpoint: Fresh, publication: Publication) -> None:
     """One line for each summary: whose, of how much, how long it took, and who wrote it."""
     log.info(
         "summary.published",
         chat=this.claim.lease.chat_id,
         user=this.claim.lease.user_id,
-        kind=made.kind,
-        messages=made.until.depth,
-        tokens_before=made.until.path_tokens,
-        tokens_after=made.tokens,
-        seconds=round(written.seconds, 1),
-        model=made.summariser,
+        kind=checkpoint.kind,
+        messages=checkpoint.until.depth,
+        tokens_before=checkpoint.until.path_tokens,
+        tokens_after=checkpoint.tokens,
+        seconds=round(publication.seconds, 1),
+        model=checkpoint.summariser,
     )
 
 
-def fresh(this: Round, until: Row, parent: int, written: Publication) -> Fresh:
+def fresh(this: Round, until: Row, parent: int, publication: Publication) -> Fresh:
     """The checkpoint to publish, which takes the place of those that it reaches."""
-    candidate = written.attempt.candidate
+    candidate = publication.attempt.candidate
     return Fresh(
         parent=parent,
         until=until,
-        kind=written.kind,
+        kind=publication.kind,
         memory=candidate.memory,
         text=candidate.text,
         tokens=candidate.size,
-        summariser=written.by,
+        summariser=publication.by,
         prompt_version=prompt.VERSION,
         verdict=candidate.verdict.as_json(),
-        replaces=[made.id for made in this.instead_of if made.messages <= until.depth],
+        replaces=[
+            checkpoint.id for checkpoint in this.instead_of if checkpoint.messages <= until.depth
+        ],
     )
 
 

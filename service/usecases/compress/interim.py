@@ -48,11 +48,11 @@ async def serve_at_once(begun: Begun) -> Round:
     if not whole:
         return this
     memory = await chunks.memory_of(this, plan.reuse)
-    written = await _write(this, whole, memory)
-    if written.no_gain:
+    publication = await _write(this, whole, memory)
+    if publication.no_gain:
         return this
     parent = begun.made.id if begun.made else 0
-    interim = await _publish(this, whole[-1], parent, written, outdated)
+    interim = await _publish(this, whole[-1], parent, publication, outdated)
     return replace(this, instead_of=[*this.instead_of, interim])
 
 
@@ -104,24 +104,26 @@ async def _serve_grown(this: Round, claim: Claim) -> None:
 
 def _outdated(begun: Begun) -> Sequence[Checkpoint]:
     """The interim ones that serve in place of what the summariser has published since."""
-    made = begun.made
-    if made is None:
+    deepest = begun.made
+    if deepest is None:
         return ()
     # Ids rise with every publication.
     return [
-        one for one in begun.round.instead_of if one.id < made.id and one.messages >= made.messages
+        one
+        for one in begun.round.instead_of
+        if one.id < deepest.id and one.messages >= deepest.messages
     ]
 
 
 async def _plan(begun: Begun, outdated: Sequence[Checkpoint]) -> Plan:
     """The reading up to the tail, from the deepest checkpoint that is not outdated."""
     this = begun.round
-    made = [begun.made] if begun.made else []
-    served = [one for one in [*this.instead_of, *made] if one not in outdated]
+    settled = [begun.made] if begun.made else []
+    usable = [one for one in [*this.instead_of, *settled] if one not in outdated]
     policy = this.policy.at_once
     if outdated:
         policy = replace(policy, prepare_at=0, step_tokens=1)
-    return await asyncio.to_thread(plan, begun.path, served, policy)
+    return await asyncio.to_thread(plan, begun.path, usable, policy)
 
 
 def _up_to_boundary(planned: Sequence[Chunk]) -> Sequence[Chunk]:
@@ -133,16 +135,16 @@ def _up_to_boundary(planned: Sequence[Chunk]) -> Sequence[Chunk]:
 async def _write(this: Round, planned: Sequence[Chunk], memory: Memory) -> Publication:
     """What is read of all chunks, in the end; those before the last are not published."""
     for chunk in planned:
-        written = await chunks.write_by_rule(this, chunk, memory, INTERIM)
-        memory = written.memory
-    return written
+        publication = await chunks.write_by_rule(this, chunk, memory, INTERIM)
+        memory = publication.memory
+    return publication
 
 
 async def _publish(
-    this: Round, last: Chunk, parent: int, written: Publication, outdated: Sequence[Checkpoint]
+    this: Round, last: Chunk, parent: int, publication: Publication, outdated: Sequence[Checkpoint]
 ) -> Checkpoint:
     until = this.rows[(last.covers or 0) - 1]
-    fresh = chunks.fresh(this, until, parent, written)
+    fresh = chunks.fresh(this, until, parent, publication)
     # Those too that are deeper than this one, because the tail was shorter.
     replaced = {*fresh.replaces, *(one.id for one in outdated)}
     fresh = replace(fresh, replaces=replaced)
@@ -151,7 +153,7 @@ async def _publish(
     if not published:
         raise chunks.changed()
     metrics.PUBLISHED.labels(INTERIM).inc()
-    chunks.log_published(this, fresh, written)
+    chunks.log_published(this, fresh, publication)
     return Checkpoint(
         published, until.message_id, until.digest, until.depth, until.path_tokens, fresh.tokens
     )

@@ -130,13 +130,13 @@ async def kept(claim: Claim) -> AsyncIterator[None]:
 
 
 async def _renew(claim: Claim) -> None:
-    held = True
-    while held:
+    is_held = True
+    while is_held:
         # A third of it, so that one renewal may fail without losing the lease.
         await asyncio.sleep(work.LEASE / 3)
         try:
             async with claim.engine.begin() as connection:
-                held = await work.renew(connection, claim.lease)
+                is_held = await work.renew(connection, claim.lease)
         except (SQLAlchemyError, OSError) as error:  # it may be back before the lease expires
             kind = type(error).__name__
             log.warning("compress.lease_not_renewed", chat=claim.lease.chat_id, error=kind)

@@ -107,8 +107,8 @@ def _words(error: Exception) -> tuple[str, str]:
         return str(error), error.detail
     if isinstance(error, PrecisError):
         return str(error), str(error)
-    told = class_and_place(error)
-    return told, told
+    text = class_and_place(error)
+    return text, text
 
 
 async def _end(claim: Claim, done: Done) -> float | None:

@@ -97,21 +97,21 @@ def _unwanted(claim: Claim) -> str:
 async def _plan(this: Round, begun: Begun) -> tuple[Plan, Memory | None]:
     """The plan, and what was read before of the long turn that it goes on with."""
     async with this.engine.connect() as connection:
-        kept = await partials.find(connection, this.chat)
-    partial, memory = _on_path(kept, this.rows)
+        partly_read = await partials.find(connection, this.chat)
+    partial, memory = _on_path(partly_read, this.rows)
     plan_of = plan if this.summariser else plan_by_code
-    made = [begun.made] if begun.made else []
-    planned = await asyncio.to_thread(plan_of, begun.path, made, this.policy, partial=partial)
+    settled = [begun.made] if begun.made else []
+    planned = await asyncio.to_thread(plan_of, begun.path, settled, this.policy, partial=partial)
     return planned, memory if planned.partial else None
 
 
 def _on_path(
-    kept: tuple[str, PartialTurn, Memory] | None, rows: Sequence[Row]
+    partly_read: tuple[str, PartialTurn, Memory] | None, rows: Sequence[Row]
 ) -> tuple[PartialTurn | None, Memory | None]:
     """The partial turn with its message's index on this path; nothing when it is on another."""
-    if kept is None:
+    if partly_read is None:
         return None, None
-    message, partial, memory = kept
+    message, partial, memory = partly_read
     ids = [row.message_id for row in rows]
     if message not in ids:
         return None, None
@@ -131,14 +131,14 @@ async def _carry_out(this: Round, plan: Plan, read_before: Memory | None) -> _Ca
         all_stored = number > 0 and not no_gain
         if all_stored and await _gives_way(this):
             return _Carried(markers, complete=False, last=last)
-        written = await _write(this, chunk, memory, first=number == 0)
-        markers += written.markers
-        memory = written.memory
-        no_gain = _why_useless(written, boundary=chunk.covers)
+        publication = await _write(this, chunk, memory, first=number == 0)
+        markers += publication.markers
+        memory = publication.memory
+        no_gain = _why_useless(publication, boundary=chunk.covers)
         if no_gain:  # the next chunk's summary stands for this one as well
-            await chunks.count_unpublished(this, written.attempt)
+            await chunks.count_unpublished(this, publication.attempt)
             continue
-        parent = await chunks.publish(this, chunk, parent, written)
+        parent = await chunks.publish(this, chunk, parent, publication)
         last = last if chunk.covers is None else parent
     # Without a gain, another round would end in the same way: new messages make work due.
     return _Carried(markers, plan.complete or bool(no_gain), last, no_gain)
@@ -151,9 +151,9 @@ async def _write(this: Round, chunk: Chunk, memory: Memory, *, first: bool) -> P
     return await chunks.write(this, chunk, memory)
 
 
-def _why_useless(written: Publication, boundary: int | None) -> str:
+def _why_useless(publication: Publication, boundary: int | None) -> str:
     """Why publishing saves nothing. A partial turn is in no request, so it is always kept."""
-    return "" if boundary is None else written.no_gain
+    return "" if boundary is None else publication.no_gain
 
 
 async def _gives_way(this: Round) -> bool:

@@ -78,14 +78,14 @@ async def begin(claim: Claim) -> Begun:
         path = [_planned(row) for row in rows]
         pointed_to = {row.checkpoint_id or 0 for row in rows}
         settled, interim = await checkpoints.along(connection, claim.chat, pointed_to)
-        made = deepest(path, settled)
+        checkpoint = deepest(path, settled)
         instead_of = interim
-        degraded = await _to_redo(connection, claim, made)
-        if made and degraded:
-            instead_of = [*interim, made]
-            made = await checkpoints.find(connection, claim.chat, degraded.parent)
+        degraded = await _to_redo(connection, claim, checkpoint)
+        if checkpoint and degraded:
+            instead_of = [*interim, checkpoint]
+            checkpoint = await checkpoints.find(connection, claim.chat, degraded.parent)
     redoes = degraded is not None
-    return Begun(Round(claim, policy, rows, instead_of, redoes), path, made)
+    return Begun(Round(claim, policy, rows, instead_of, redoes), path, checkpoint)
 
 
 def _planned(row: Row) -> PathMessage:
@@ -93,17 +93,17 @@ def _planned(row: Row) -> PathMessage:
 
 
 async def _to_redo(
-    connection: AsyncConnection, claim: Claim, made: Checkpoint | None
+    connection: AsyncConnection, claim: Claim, checkpoint: Checkpoint | None
 ) -> Degraded | None:
     """Where a checkpoint stands that the LLM is to write again in this round."""
-    if made is None or claim.lease.fallback or not claim.context.has_model:
+    if checkpoint is None or claim.lease.fallback or not claim.context.has_model:
         return None
-    return await worth_redoing(connection, claim.chat, made.id)
+    return await worth_redoing(connection, claim.chat, checkpoint.id)
 
 
 async def worth_redoing(
     connection: AsyncConnection, chat: ChatKey, checkpoint: int
 ) -> Degraded | None:
     """Where a degraded checkpoint stands, if the LLM did not try yet to write it again."""
-    found = await checkpoints.degraded(connection, chat, checkpoint)
-    return found if found and found.siblings < _MOST_DEGRADED else None
+    place = await checkpoints.degraded(connection, chat, checkpoint)
+    return place if place and place.siblings < _MOST_DEGRADED else None
