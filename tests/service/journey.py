@@ -86,7 +86,7 @@ class Tenant:
 async def settle(tenant: Tenant, harness: Harness) -> str:
     """Rows in every table: checkpoints, a half-read turn, work that failed and is due tomorrow. Returns the leaf."""
     talk = tenant.talk
-    assert (await tenant.filter.post("/v1/events", json={"type": "chat.deleted", "chat_id": "gone"})).status_code == 202
+    assert (await tenant.events.post("/v1/events", json={"type": "chat.deleted", "chat_id": "gone"})).status_code == 202
     leaf = talk.turns(20)
     await talk.ingest(leaf)
     await tenant.work(harness)

@@ -53,7 +53,7 @@ async def test_the_texts_of_a_chat_with_work_stay_until_it_is_done(harness: Harn
     assert await removed(harness, keep_bodies=30) == NOTHING
 
     await sql(harness, "update chats set due_at = null, lease_until = now() - interval '1 second'")
-    assert (await removed(harness, keep_bodies=30)).bodies == 28
+    assert (await removed(harness, keep_bodies=30)).bodies == 40
 
 
 async def test_an_edited_text_is_as_old_as_its_edit(harness: Harness) -> None:
