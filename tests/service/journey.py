@@ -188,7 +188,7 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
         {"type": "chat.deleted_all", "user_id": b.talk.user},
         {"type": "user.deleted", "user_id": b.talk.user},
     ):
-        assert (await a.filter.post("/v1/events", json=happened)).status_code == 202
+        assert (await a.events.post("/v1/events", json=happened)).status_code == 202
         await still()
 
     assert (await a.ask("DELETE", "/chat-1")).status_code == 204
