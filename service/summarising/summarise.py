@@ -425,10 +425,14 @@ def _language(steps: Sequence[Step]) -> str | None:
 
 
 def _first(state: Sequence[str], limit: int) -> Iterator[str]:
-    for line in state:
-        limit -= tokens.count(line) + 1
-        if limit < 0:
+    for place, line in enumerate(state):
+        size = tokens.count(line) + 1
+        if size > limit:
+            if not place:
+                # All in one line: its whole words, because a cut number would be another one.
+                yield tokens.cut(line, limit).rpartition(" ")[0]
             return
+        limit -= size
         yield line
 
 

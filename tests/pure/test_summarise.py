@@ -95,6 +95,12 @@ def test_a_state_that_was_cut_off_is_used_up_to_its_last_whole_line() -> None:
     assert len(made.memory.rules) == 1
 
 
+def test_of_a_state_in_one_endless_line_as_many_whole_words_stand_as_it_may_have() -> None:
+    (line,) = work(CHAT, "invoices 12,847 " * 250 + "budget", policy=replace(POLICY, state_tokens=200)).memory.state
+    assert 200 < tokens.count(line) <= 250
+    assert set(line.split()) == {"invoices", "12,847"}
+
+
 def test_the_next_state_takes_the_place_of_the_last_and_a_reply_that_only_chooses_leaves_it() -> None:
     first = work(CHAT).memory
     assert work(CHAT, "## Goal\nAll is done.", first).memory.state == ("## Goal", "All is done.")

@@ -200,7 +200,7 @@ async def test_an_interim_summary_is_made_once_and_the_chat_waits_on(harness: Ha
     assert (await harness.runs())[-1].outcome == "waits"
     assert (await talk.ask(leaf))["status"] == "ready"
     await run_sql(harness.runtime, "delete from endpoints")
-    await harness.drain()
+    await harness.drain(harness.worker_context(**ONE_CALL))
     assert {made.kind for made in await harness.made()} == {"llm"}
     assert await harness.interim() == []
 

@@ -263,7 +263,7 @@ async def test_the_next_summary_of_a_fork_grows_from_the_adopted_one_and_reads_o
     adopted = (await made(harness, "fork"))[-1]
     asked = len(harness.llm.requests)
 
-    grown = fork.turns(8, leaf=leaf, prefix="fork-")
+    grown = fork.turns(14, leaf=leaf, prefix="fork-")
     assert await fork.ingest(grown, after=leaf)
     await work_off(harness)
 

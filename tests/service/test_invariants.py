@@ -108,7 +108,7 @@ async def test_invariant_4_a_call_and_its_results_stay_together(harness: Harness
         leaf = talk.add(f"q{number}", leaf)
         calls = [
             called(f"c{number}", "query", f'{{"n": "n{number}"}}'),
-            returned(f"c{number}", f"r{number} r{number}\n" * 200),
+            returned(f"c{number}", f"r{number} r{number}\n" * 400),
         ]
         leaf = talk.add(f"t{number}", leaf, "assistant", output=[*calls, said("Done.")])
     await handed_by_the_filter(talk, harness.service, leaf)
@@ -116,9 +116,8 @@ async def test_invariant_4_a_call_and_its_results_stay_together(harness: Harness
 
     for request in harness.llm.requests:  # in what is read
         for number in range(9):
-            read = [line for line in request.text.splitlines() if f'"n{number}"' in line]
-            assert all(f"r{number} r{number}" in line for line in read)
-            assert len(read) == (f"r{number} r{number}" in request.text)
+            _, called_here, below = request.text.partition(f"query(n=n{number})")
+            assert bool(called_here) == (f"r{number} r{number}" in below) == (f"r{number} r{number}" in request.text)
     question = talk.add("question", leaf)
     _, after = await through_the_filter(talk, harness.service.url, harness.service.filter_key, question)
     kept = [message for message in after["messages"] if message["role"] in ("assistant", "tool")]
@@ -178,14 +177,14 @@ async def test_invariant_7_a_summary_is_never_a_function_of_luck(harness: Harnes
         CutOff("## Goal"),
         ReasoningOnly("hm"),
         Say("<tool_call>{}</tool_call>"),
-        Say("w " * 2000),
     ]
     summaries = set[str]()
 
     for (talk, leaf), reply in zip(await long_chats(harness, len(unusable)), unusable, strict=True):
         harness.llm.script(reply, reply)  # the repair is no better
         await harness.compress(worker_context)
-        summaries.add((await talk.ask(leaf))["summary"])
+        # Behind its first line, which names the checkpoint.
+        summaries.add((await talk.ask(leaf))["summary"].partition("\n")[2])
 
     assert len(summaries) == 1, "what code makes of a path"
     assert {made.kind for made in await harness.made()} == {"degraded"}
@@ -194,7 +193,7 @@ async def test_invariant_7_a_summary_is_never_a_function_of_luck(harness: Harnes
 async def test_invariant_8_work_is_never_lost_and_never_doubled(harness: Harness) -> None:
     await harness.long_chat()
     stored = await tables(harness.runtime)
-    assert len(stored["messages"]) == 28
+    assert len(stored["messages"]) == 40
     assert (await harness.chat()).due_at  # in the same transaction as the messages
 
     harness.llm.script(Fail(400))
