@@ -67,10 +67,11 @@ def _state(text: str) -> tuple[str, ...]:
     if any(len(line) > _LONGEST_LINE for line in lines):
         why = f"/state has a line of more than {_LONGEST_LINE} characters; begin a new one"
         raise Unprocessable(why, pointer="/state")
+    state = tuple(map(as_state, lines))
     # An empty file is a slip of a pipe or an editor, and the correction would be served at once.
-    if not lines:
+    if not _without_heads(state):
         raise Unprocessable("/state is empty; leave it out to keep it", pointer="/state")
-    return tuple(map(as_state, lines))
+    return state
 
 
 def _without(talk: Sequence[Utterance], forget: Sequence[str]) -> tuple[Utterance, ...]:

@@ -98,7 +98,7 @@ async def test_an_erased_tenant_is_gone_also_from_a_backup_whose_salts_were_kept
 
     assert (await cli("restore", str(dump), "--secrets", str(later), "--yes", **key)).exit_code == 0
     async with service_with(urls, FIRST) as harness:
-        with pytest.raises(Problem, match="its salt is not in this database"):
+        with pytest.raises(Problem, match="are not in this database"):
             await text_of(harness)
 
 

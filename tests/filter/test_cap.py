@@ -14,7 +14,7 @@ import pytest_asyncio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from filter_stub.precis_filter import LEFT_OUT, leading
+from filter_stub.precis_filter import LEFT_OUT, NOTED, leading
 from service.transcript import Native
 from service.transcript.steps import sent_tokens
 from tests.filter.chat import Chat, filler, filter_of, no_log, pairs_are_whole
@@ -280,8 +280,9 @@ async def test_a_summary_and_the_newest_turn_stay_when_the_tail_is_too_long_for_
         chat.ask("How far are we?")
         tap.behaviour = Answer(good_answer(chat))
         turn = await chat.inlet()
-        assert turn.messages[:2] == [turn.original[0], {"role": "system", "content": MADE}]
-        assert is_note(turn.messages[2])
+        assert turn.messages[0] == turn.original[0]
+        assert is_note(turn.messages[1])
+        assert turn.messages[2:4] == [{"role": "user", "content": MADE}, {"role": "assistant", "content": NOTED}]
         assert turn.messages[-1] == turn.original[-1]
         assert sent_tokens(turn.messages) <= 4096
         (line,) = chat.host.statuses

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from filter_stub import precis_filter
-from filter_stub.precis_filter import SUMMARY, Node
+from filter_stub.precis_filter import NOTED, SUMMARY, Node
 from service.request import edit
 from service.transcript import Native, unfold
 from tests.builders import called, returned, said
@@ -107,7 +107,7 @@ def test_a_request_as_it_is_stored_loses_exactly_what_is_covered(talk: Talk) -> 
     messages = talk.native
     out = precis_filter.edited(messages, talk.path, proposed(talk, messages))
     tail = messages[1 + len(talk.hidden) :]
-    assert out == [SYSTEM, {"role": "system", "content": MADE}, *tail]
+    assert out == [SYSTEM, {"role": "user", "content": MADE}, {"role": "assistant", "content": NOTED}, *tail]
     assert pairs_are_whole(tail)
 
 

@@ -97,6 +97,7 @@ def test_a_sentence_that_is_not_there_is_refused_with_its_place() -> None:
         (None, None, None),
         ("", None, "/state"),
         (" \n", [], "/state"),
+        ("## State\n", None, "/state"),
         ("x" * 100_001, None, "/state"),
         ("x" * 4001, None, "/state"),
         ("x\n" * 401, None, "/state"),

@@ -86,7 +86,7 @@ class Tenant:
 async def settle(tenant: Tenant, harness: Harness) -> str:
     """Rows in every table: checkpoints, a half-read turn, work that failed and is due tomorrow. Returns the leaf."""
     talk = tenant.talk
-    assert (await tenant.filter.post("/v1/events", json={"type": "chat.deleted", "chat_id": "gone"})).status_code == 202
+    assert (await tenant.events.post("/v1/events", json={"type": "chat.deleted", "chat_id": "gone"})).status_code == 202
     leaf = talk.turns(20)
     await talk.ingest(leaf)
     await tenant.work(harness)
@@ -188,7 +188,7 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
         {"type": "chat.deleted_all", "user_id": b.talk.user},
         {"type": "user.deleted", "user_id": b.talk.user},
     ):
-        assert (await a.filter.post("/v1/events", json=happened)).status_code == 202
+        assert (await a.events.post("/v1/events", json=happened)).status_code == 202
         await still()
 
     assert (await a.ask("DELETE", "/chat-1")).status_code == 204
@@ -316,9 +316,7 @@ async def _leave_alone(a: Tenant, b: Tenant, leaf: str) -> None:
 
 
 async def _recall(a: Tenant, leaf: str) -> None:
-    """A model and an operator look something up, as if an older release had stored the messages."""
-    whose = f"tenant_id = {await a.identity()}"
-    await execute(a.service.runtime.urls.database, f"update messages set step_calls = null where {whose}")
+    """A model and an operator look something up."""
     path = a.talk.question(leaf)["path"]
     body = {"user_id": a.talk.user, "path": path, "ref": "M1"}
     assert (await a.filter.post("/v1/chats/chat-1/recall", json=body)).json()["status"] == "found"

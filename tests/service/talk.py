@@ -26,6 +26,8 @@ Tables = dict[str, list[tuple[Any, ...]]]
 
 UNKNOWN: Json = {"status": "unknown", "window": 8192}
 """The answer for a chat that is not stored."""
+OF_THE_EDIT = ("covered_digest", "edit", "summary")
+"""What an answer lacks whose pairs do not reach the boundary: the filter asks again with more."""
 
 
 def prose(tokens: int, seed: str) -> str:

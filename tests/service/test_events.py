@@ -158,7 +158,7 @@ async def test_a_message_takes_what_is_below_it_and_every_summary_that_has_read_
     assert (chat.leaf_id, chat.leaf_line) == ("a0", None)
     (said,) = await audited(service)
     assert (said.action, said.chat) == ("chat.cut", "chat-1")
-    assert said.details == {"why": f"Open WebUI: {kind}", "messages": 29, "checkpoints": 1}
+    assert said.details == {"why": f"Open WebUI: {kind}", "messages": 41, "checkpoints": 1}
 
 
 async def test_other_branches_keep_their_messages_and_summaries(service: Service, talk: Talk) -> None:
@@ -188,7 +188,7 @@ async def test_a_summary_that_ends_above_the_message_stays_and_is_served(service
 
     await check_tree(service.runtime)
     assert await boundaries(service) == [served["covered_until"]]
-    assert (await talk.ask(talk.rows[newest]["parentId"]))["summary"] == served["summary"]
+    assert (await talk.ask(talk.rows[newest]["parentId"]))["checkpoint_id"] == served["checkpoint_id"]
 
 
 async def test_with_its_first_message_a_chat_keeps_nothing_and_goes_on(service: Service, talk: Talk) -> None:

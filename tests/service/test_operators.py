@@ -161,7 +161,7 @@ async def test_a_chat_shows_its_branches_checkpoints_and_runs(service: Service, 
     (made,) = shown["checkpoints"]
     assert shown["chat"]["chat_id"] == "chat-1"
     assert shown["chat"]["leaf_id"] == sibling
-    assert shown["chat"]["messages"] == 28
+    assert shown["chat"]["messages"] == 40
     assert shown["chat"]["checkpoints"] == 1
     assert shown["chat"]["due_at"] is None
     assert shown["chat"]["working"] is False
@@ -312,10 +312,11 @@ async def test_every_change_leaves_an_audit_row_with_who_did_it(service: Service
     await service.as_operator.delete("/v1/chats/chat-1")
 
     actor = f"{service.operator_key[:14]}… test"
+    deleted = {"why": "an operator wished it", "chats": 1}
     assert await audited(service) == [
         {"action": "chat.reset", "chat": "chat-1", "actor": actor, "details": {"dropped": 1, "kept": None}},
         {"action": "chat.recompute", "chat": "chat-1", "actor": actor, "details": {"dropped": 0}},
-        {"action": "chat.delete", "chat": "chat-1", "actor": actor, "details": {}},
+        {"action": "chat.delete", "chat": "chat-1", "actor": actor, "details": deleted},
     ]
 
 

@@ -197,7 +197,7 @@ async def test_a_hand_over_during_the_work_is_not_lost(service: Service) -> None
     async with at_work(service, worker_context):
         talk, leaf = await long_chat(service.as_filter)
         await gated.asked.wait()
-        grown = talk.turns(12, leaf=leaf)
+        grown = talk.turns(20, leaf=leaf)
         await talk.ingest(grown)
         await talk.ingest(grown)
         gated.go.set()
