@@ -70,34 +70,13 @@ async def test_what_is_pointed_at_is_kept_word_for_word_and_what_is_nowhere_is_t
     assert answer["summary"].count(OLD) == 1, "it stands among the rules, and not in the talk once more"
 
 
-async def test_a_later_call_is_shown_what_was_kept_and_need_not_repeat_it(harness: Harness) -> None:
+async def test_a_later_call_is_shown_what_was_chosen_and_may_replace_and_drop_it(harness: Harness) -> None:
     leaf = await first_round(harness)
 
-    await second_round(harness, leaf, "")
+    leaf = await second_round(harness, leaf, "replaced: P1 by {new}\ndrop: P2")
 
     read = harness.llm.requests[-1].text
-    assert f"P1 rule: {OLD}" in read
-    assert f"P2 quotation: {NAMED}" in read
-    assert held(await shown(harness)) == [(1, "rule", OLD), (2, "quotation", NAMED)]
-
-
-async def test_a_rule_that_a_user_changed_is_replaced_by_their_own_words_once_the_model_says_so(
-    harness: Harness,
-) -> None:
-    leaf = await first_round(harness)
-
-    leaf = await second_round(harness, leaf, "replaced: P1 by {new}")
-
-    assert held(await shown(harness)) == [(2, "quotation", NAMED), (3, "rule", NEW)]
+    assert f"P1 rule: {OLD}\nP2 quotation: {NAMED}" in read
+    assert held(await shown(harness)) == [(3, "rule", NEW)]
     summary = (await harness.talk.ask(leaf))["summary"]
-    assert section(summary, RULES) == [NEW]
-
-
-async def test_what_is_dropped_is_chosen_no_more_and_stays_in_the_talk(harness: Harness) -> None:
-    leaf = await first_round(harness)
-
-    leaf = await second_round(harness, leaf, "drop: P2")
-
-    assert held(await shown(harness)) == [(1, "rule", OLD)]
-    assert section((await harness.talk.ask(leaf))["summary"], "Word for word") == []
-    assert NAMED in [one["text"] for one in (await shown(harness))["talk"]]
+    assert (section(summary, RULES), section(summary, "Word for word")) == ([NEW], [])
