@@ -316,9 +316,7 @@ async def _leave_alone(a: Tenant, b: Tenant, leaf: str) -> None:
 
 
 async def _recall(a: Tenant, leaf: str) -> None:
-    """A model and an operator look something up, as if an older release had stored the messages."""
-    whose = f"tenant_id = {await a.identity()}"
-    await execute(a.service.runtime.urls.database, f"update messages set step_calls = null where {whose}")
+    """A model and an operator look something up."""
     path = a.talk.question(leaf)["path"]
     body = {"user_id": a.talk.user, "path": path, "ref": "M1"}
     assert (await a.filter.post("/v1/chats/chat-1/recall", json=body)).json()["status"] == "found"

@@ -61,7 +61,9 @@ async def test_one_pair_is_enough_and_the_digest_of_the_boundary_is_told_where_t
         assert above == {name: value for name, value in whole.items() if name not in OF_THE_EDIT}
 
     path = talk.question(leaf, pairs=reaching)["path"]
-    assert (await talk.ask(leaf, path=[*path[:-1], (whole["covered_until"], "d" * 32)]))["status"] == "pending"
+    assert (await talk.ask(leaf, reaching, path=[*path[:-1], (whole["covered_until"], "d" * 32)]))[
+        "status"
+    ] == "pending"
 
 
 async def test_the_size_of_messages_that_were_not_handed_over_yet_is_estimated(talk: Talk) -> None:
