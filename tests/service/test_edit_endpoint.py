@@ -96,7 +96,7 @@ async def test_a_description_has_its_bound(talk: Talk) -> None:
 
 
 async def test_a_record_is_inserted_as_words_of_a_user_whom_the_model_answers(talk: Talk, service: Service) -> None:
-    answer = await talk.ask(await question_of(talk, service), summary_role="record")
+    answer = await talk.ask(await question_of(talk, service))
 
     *_, record, noted = answer["edit"]["insert"]
     assert record["role"] == "user"

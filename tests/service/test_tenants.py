@@ -92,9 +92,7 @@ async def test_what_one_tenant_does_leaves_every_row_of_another_as_it_was_and_sh
     }
     assert await b.talk.ask(leaf) == served
     shown = "\n".join(answer.text for answer in a.answers)
-    assert {"Narrative of tenant-a", "user of tenant-a", "model of tenant-a"} <= set(
-        re.findall(r"\w+ of tenant-a", shown)
-    )
+    assert {"Story of tenant-a", "user of tenant-a", "model of tenant-a"} <= set(re.findall(r"\w+ of tenant-a", shown))
     assert "tenant-b" not in shown
     described = (await a.operator.get("/openapi.json")).json()["paths"]
     assert {_route(answer.request) for answer in a.answers} >= {
