@@ -37,6 +37,7 @@ from service.transcript import Native, asked_tokens, native_tokens, sent_tokens,
 TOOL_SPECIFICATIONS = 6_000
 """Tokens of the tool specifications that Open WebUI adds to each request after the filter."""
 
+_SUMMARY = "[Previous conversation summary: "  # so begins a record
 _PATIENCE = 900.0  # seconds for the background work of one turn: a small local model takes minutes
 
 
@@ -160,7 +161,7 @@ class Stage:
         sent: list[Native] = body["messages"]
         if answer:
             hold += await self._answer(answer, metadata, _size(sent))
-        summary = self._summary(sent)
+        summary = _summary(sent)
         return Turn(
             number,
             text_of(self.told.rows[user_message]),
@@ -181,11 +182,6 @@ class Stage:
             model=self.told.model,
             system=self.told.system,
         )
-
-    def _summary(self, sent: list[Native]) -> str:
-        """The summary message of a request: its system message that is not the recorded one."""
-        texts = [text_of(message) for message in sent[:2] if message["role"] == "system"]
-        return "".join(text for text in texts if text != self.told.system)
 
     async def _answer(self, answer: str, metadata: dict[str, Any], sent: int) -> float:
         """Stores the recorded answer and calls outlet; returns the seconds that outlet took."""
@@ -306,9 +302,14 @@ def _folder() -> Path:
     return folder
 
 
+def _summary(sent: list[Native]) -> str:
+    """The record in a request, which stands behind the system message; "" when there is none."""
+    texts = (text_of(message) for message in sent[:2])
+    return next((text for text in texts if text.startswith(_SUMMARY)), "")
+
+
 def _covered(summary: str) -> int:
     """The number of messages that the summary message says it covers; 0 without one."""
     if not summary:
         return 0
-    _, _, after = summary.partition("summary: ")
-    return int(after.split(" ", 1)[0])
+    return int(summary.removeprefix(_SUMMARY).split(" ", 1)[0])

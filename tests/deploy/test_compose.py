@@ -135,7 +135,7 @@ def test_work_and_requests_have_time_to_end() -> None:
 
 def test_every_variable_is_in_the_example_and_every_setting_is_one() -> None:
     named = set(re.findall(r"(?<!\$)\$\{(\w+)", FILE.read_text(encoding="utf-8")))
-    own = EXAMPLE.partition("For every installation")[0]
+    own = EXAMPLE.partition("What you must set")[0]
 
     assert named == set(re.findall(r"(?m)^#?([A-Z_]+)=", own))
     for name in OURS:

@@ -26,6 +26,7 @@ Json = dict[str, Any]
 
 SYSTEM: Native = {"role": "system", "content": "You are a careful assistant."}
 MADE = SUMMARY + "some messages]\nThey talked."
+RECORD: list[Native] = [{"role": "user", "content": MADE}, {"role": "assistant", "content": NOTED}]
 WORDS = st.sampled_from(["go on", "go on", "And then?", "Which one?", "长江有多长?", "<b>bold</b>"])
 
 
@@ -107,7 +108,7 @@ def test_a_request_as_it_is_stored_loses_exactly_what_is_covered(talk: Talk) -> 
     messages = talk.native
     out = precis_filter.edited(messages, talk.path, proposed(talk, messages))
     tail = messages[1 + len(talk.hidden) :]
-    assert out == [SYSTEM, {"role": "user", "content": MADE}, {"role": "assistant", "content": NOTED}, *tail]
+    assert out == [SYSTEM, *RECORD, *tail]
     assert pairs_are_whole(tail)
 
 
@@ -140,7 +141,7 @@ def test_no_uncovered_message_is_ever_hidden_and_no_call_is_split(
     if out is None:
         assert left_out or front or end or most < 100, "a question that another filter edited keeps no summary away"
         return
-    tail = out[2:]
+    tail = out[3:]
     kept = stored[max(len(talk.hidden) - left_out, 0) :] + added
     assert tail[len(tail) - len(kept) :] == kept
     assert tail == messages[len(messages) - len(tail) :]
@@ -185,7 +186,7 @@ def test_whatever_range_an_answer_names_nothing_uncovered_is_hidden(talk: Talk, 
     """A service that is wrong costs a summary, and no message."""
     messages = talk.native
     answer = proposed(talk, messages)
-    answer["edit"] = {"drop": [first, end], "insert": [{"role": "system", "content": MADE}]}
+    answer["edit"] = {"drop": [first, end], "insert": RECORD}
     out = precis_filter.edited(messages, talk.path, answer)
     if out is not None:
         kept = messages[1 + len(talk.hidden) :]
@@ -242,4 +243,4 @@ def test_another_filter_may_add_a_question_in_front_put_words_around_a_kept_one_
     messages = [system, {"role": "user", "content": "Memory: tea."}, *stored]
     messages.insert(-1, {"role": "assistant", "content": ""})
     out = precis_filter.edited(messages, talk.path, proposed(talk, messages))
-    assert out == [SYSTEM, {"role": "system", "content": MADE}, *messages[4:]]
+    assert out == [SYSTEM, *RECORD, *messages[4:]]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from filter_stub.precis_filter import SUMMARY
+from filter_stub.precis_filter import NOTED, SUMMARY
 from service.demo.host import Host
 from tests.filter.chat import Chat, filter_of, remembered
 from tests.filter.staged import MADE, against, chat_of, good_answer, summarised
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 Json = dict[str, Any]
 
 GARBAGE: list[object] = ["", "null", "<html>It works!</html>", "[]", "NaN", {"status": ["ready"]}, {"known": {"a": 1}}]
-INSERTED = {"role": "system", "content": MADE}
+INSERTED = [{"role": "user", "content": MADE}, {"role": "assistant", "content": NOTED}]
 MISSING = object()
 NO_ADDRESSES = ["", "not a url", "http://", "ftp://127.0.0.1", "http://127.0.0.1:99999", "//", "\x00"]
 
@@ -92,11 +92,11 @@ async def test_garbage_from_the_service(ready: tuple[Chat, Wire], body: object) 
         {"edit": None},
         {"edit": {}},
         {"edit": {"drop": [1, 3]}},
-        {"edit": {"drop": [1], "insert": [INSERTED]}},
-        {"edit": {"drop": [1, 4], "insert": [INSERTED]}},  # inside a turn
-        {"edit": {"drop": [1, 5], "insert": [INSERTED]}},  # above an uncovered question
-        {"edit": {"drop": [0, 3], "insert": [INSERTED]}},  # the system message too
-        {"edit": {"drop": [1, 99], "insert": [INSERTED]}},
+        {"edit": {"drop": [1], "insert": INSERTED}},
+        {"edit": {"drop": [1, 4], "insert": INSERTED}},  # inside a turn
+        {"edit": {"drop": [1, 5], "insert": INSERTED}},  # above an uncovered question
+        {"edit": {"drop": [0, 3], "insert": INSERTED}},  # the system message too
+        {"edit": {"drop": [1, 99], "insert": INSERTED}},
         {"edit": {"drop": [1, 3], "insert": "text"}},
         {"tokens": [1, 2]},
         {"checkpoint_id": None},

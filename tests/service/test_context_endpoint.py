@@ -60,9 +60,10 @@ async def test_one_pair_is_enough_and_the_digest_of_the_boundary_is_told_where_t
         # Without the boundary's digest no edit is proposed, and the filter asks again with more.
         assert above == {name: value for name, value in whole.items() if name not in OF_THE_EDIT}
 
-    asked = talk.question(leaf, pairs=reaching)
-    path = [*asked["path"][:-1], (whole["covered_until"], "d" * 32)]
-    assert (await talk.ask(leaf, path=path, sizes=asked["sizes"]))["status"] == "pending"
+    path = talk.question(leaf, pairs=reaching)["path"]
+    assert (await talk.ask(leaf, reaching, path=[*path[:-1], (whole["covered_until"], "d" * 32)]))[
+        "status"
+    ] == "pending"
 
 
 async def test_the_size_of_messages_that_were_not_handed_over_yet_is_estimated(talk: Talk) -> None:

@@ -6,9 +6,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
+import asyncpg
 import pytest
-from sqlalchemy import event
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from service.storage.database import connect
 from tests.fakes.scripted_llm import Fail, Request, Say
@@ -19,18 +18,21 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @asynccontextmanager
-async def away(harness: Harness, engine: AsyncEngine) -> AsyncIterator[None]:
-    """For this engine, whose connections are named `cut off`: they are ended, and there are no new ones."""
+async def away(harness: Harness) -> AsyncIterator[None]:
+    """For an engine whose connections are named `cut off`: they are ended, and there are no new ones."""
+    really = asyncpg.connect
 
-    def refuse(*_: Any) -> None:
-        raise ConnectionRefusedError("nobody listens")
+    async def connect(url: str, *, server_settings: dict[str, str], **more: Any) -> Any:
+        if server_settings["application_name"] == "cut off":
+            raise ConnectionRefusedError("nobody listens")
+        return await really(url, server_settings=server_settings, **more)
 
-    event.listen(engine.sync_engine, "do_connect", refuse)
-    await run_sql(
-        harness.runtime, "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'cut off'"
-    )
-    yield
-    event.remove(engine.sync_engine, "do_connect", refuse)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(asyncpg, "connect", connect)
+        await run_sql(
+            harness.runtime, "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'cut off'"
+        )
+        yield
 
 
 @pytest.mark.parametrize("end", ["answers", "fails", "is not waited for"])
@@ -45,7 +47,7 @@ async def test_work_that_cannot_be_given_back_is_left_to_its_lease(harness: Harn
     async with connect(harness.runtime.urls.database, name="cut off") as own:
         working = asyncio.create_task(harness.compress(replace(usual, engine=own.engine)))
         await harness.llm.received(1)
-        async with away(harness, own.engine):
+        async with away(harness):
             if end == "is not waited for":
                 working.cancel()
             go.set()

@@ -95,6 +95,14 @@ async def test_a_description_has_its_bound(talk: Talk) -> None:
     assert response.status_code == 413, response.text
 
 
+async def test_a_record_is_inserted_as_words_of_a_user_whom_the_model_answers(talk: Talk, service: Service) -> None:
+    answer = await talk.ask(await question_of(talk, service))
+
+    *_, record, noted = answer["edit"]["insert"]
+    assert record["role"] == "user"
+    assert noted == {"role": "assistant", "content": NOTED}
+
+
 @pytest.mark.parametrize(("told", "window"), [([0, 16_384, 8192], 16_384), ([], 8192), ([5], 8192)])
 async def test_of_the_windows_that_are_told_the_first_that_can_be_one_counts(
     talk: Talk, told: list[int], window: int

@@ -235,5 +235,5 @@ async def test_a_tenant_without_its_salt_is_erased_in_every_copy(urls: Urls) -> 
         await harness.talk.ingest(harness.talk.turns(1))
     await execute(urls.database, "delete from tenant_secrets")
     async with service_with(urls, FIRST) as harness, harness.runtime.database.engine.connect() as connection:
-        with pytest.raises(Problem, match="are not in this database"):
+        with pytest.raises(Problem, match="the secrets of tenant"):
             await messages.bodies(connection, ChatKey(1, 1), ["u0"])

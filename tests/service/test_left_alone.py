@@ -122,7 +122,7 @@ async def test_a_chat_that_is_left_alone_on_any_path_and_as_a_fork_is_served_not
     # Of a fork that is stored under its first messages only, and whose newest ones are asked about.
     body = harness.talk.question(leaf) | {"user_id": "user-1"}
     body["path"] = [one for one in body["path"] if one[0] not in list(harness.talk.rows)[:2]]
-    body["sizes"] = [0] * len(body["path"])
+    body["sizes"] = body["sizes"][: len(body["path"])]
 
     async def asked() -> Json:
         answer: Json = (await harness.talk.client.post("/v1/chats/fork/context", json=body)).json()

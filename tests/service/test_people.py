@@ -178,7 +178,8 @@ async def test_a_partial_turn_goes_with_what_it_has_read(harness: Harness) -> No
     await run_sql(
         harness.runtime,
         "insert into partials (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, ledger)"
-        " select tenant_id, id, 0, 'u0', 'd', 0, 1, 2, '[\"ann said\"]' from chats",
+        " select tenant_id, id, 0, 'u0', 'd', 0, 1, 2, '[\"ann said\"]' from chats"
+        " on conflict (chat_id) do nothing",
     )
     await erase(harness.service, ANN)
     assert await rows(harness.runtime, "select 1 from partials") == []

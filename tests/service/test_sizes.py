@@ -18,13 +18,13 @@ def talk(service: Service) -> Talk:
     return three_turns(service)
 
 
-async def test_a_path_of_50000_messages_is_too_large(service: Service) -> None:
-    path = [(f"id-{number}", "d" * 32) for number in range(50_000)]
-    question = {"model": "m", "depth": 50_000, "path": path}
+async def test_a_path_of_40000_messages_is_too_large(service: Service) -> None:
+    path = [(f"id-{number}", "d" * 32) for number in range(40_000)]
+    question = {"model": "m", "depth": 40_000, "path": path, "sizes": [1] * 40_000}
     messages = [{"id": i, "fingerprint": "f", "digest": d, "role": "user", "content": ""} for i, d in path]
 
     problem = is_problem(await service.as_filter.post(CONTEXT, json=question), 413)
-    assert "50000" in problem["detail"]
+    assert "40000" in problem["detail"]
     is_problem(await service.as_filter.put(TRANSCRIPT, json={"model": "m", "user_id": "u", "messages": messages}), 413)
     assert (await tables(service.runtime))["chats"] == []
 
