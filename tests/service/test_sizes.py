@@ -20,7 +20,8 @@ def talk(service: Service) -> Talk:
 
 async def test_a_path_of_40000_messages_is_too_large(service: Service) -> None:
     path = [(f"id-{number}", "d" * 32) for number in range(40_000)]
-    question = {"model": "m", "depth": 40_000, "path": path, "sizes": [1] * 40_000}
+    question = three_turns(service).question(LEAF)
+    question |= {"depth": 40_000, "path": path, "sizes": [1] * 40_000}
     messages = [{"id": i, "fingerprint": "f", "digest": d, "role": "user", "content": ""} for i, d in path]
 
     problem = is_problem(await service.as_filter.post(CONTEXT, json=question), 413)
