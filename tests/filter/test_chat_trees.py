@@ -105,7 +105,7 @@ class Tree:
         assert turn.tail[0]["role"] == "user"
         assert TOOL_IMAGES not in str(turn.tail[0]["content"]), "which no user wrote"
         assert pairs_are_whole(turn.tail)
-        assert sum(one["role"] == "system" for one in turn.messages) == 2
+        assert sum(one["role"] == "system" for one in turn.messages) == 1
         async with self.service.runtime.database.engine.connect() as connection:
             query = text("select * from checkpoints where id = :id")
             made = (await connection.execute(query, {"id": turn.served})).one()
@@ -118,8 +118,8 @@ class Tree:
         assert turn.summary == made.summary
         words = words_in(native(covered))
         # An interim summary has the state that a model wrote some turns above.
-        assert words_in(made.sections) <= words
-        assert words_in(made.sections) == words or made.kind == "interim"
+        assert words_in(made.state) <= words
+        assert words_in(made.state) == words or made.kind == "interim"
         beside = [made.summary, made.pins, made.talk, made.ledger]
         assert words_in(beside) <= words, "nothing of another branch, or of an edited text"
 
