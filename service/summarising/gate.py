@@ -44,7 +44,7 @@ _CLAUSE_ENDS = re.compile(
 )
 _ENDS = " ,;:，；、-–—"
 _SUMMED = 6  # values that one value may be the sum of
-_BESIDE = 12  # values on a line that are added up; more would reach nearly any number
+_BESIDE = 12  # values on a line that are combined; more would reach nearly any number
 _SHOWN = 160  # characters of a cut clause in a verdict
 _MOST_REASONS = 12
 _MARKED = {
@@ -170,37 +170,57 @@ def rejected(rejections: Sequence[Rejection]) -> Verdict:
     return Verdict("rejected", reasons, kinds=kinds)
 
 
-def doubts(state: Sequence[str], grounds: Grounds) -> list[Rejection]:
-    """What a summariser is asked about its state once, before anything is cut."""
-    written = "\n".join(state)
-    found: list[Rejection] = []
-    if grounds.language and languages.differs(written, grounds.language):
-        reason = f"not in the language of the conversation ({grounds.language})"
-        found.append(Rejection("other_language", reason))
-    for unknown in _unknown(state, grounds):
-        found += [Rejection("value_unknown", f"{one} does not occur") for one in unknown]
-    return found[:_MOST_REASONS]
+class Judged(NamedTuple):
+    """A state by its clauses.
+
+    Attributes:
+        kept: its lines without the clauses that nothing bears out.
+        dropped: those clauses.
+        doubts: what a summariser is asked about it once, before anything is cut.
+    """
+
+    kept: tuple[str, ...]
+    dropped: tuple[Dropped, ...]
+    doubts: tuple[Rejection, ...]
 
 
-def founded(state: Sequence[str], grounds: Grounds) -> tuple[tuple[str, ...], tuple[Dropped, ...]]:
-    """The lines of a state without the clauses that nothing bears out, and those clauses."""
+def judged(state: Sequence[str], grounds: Grounds) -> Judged:
+    """What of a state may stand."""
+    unknown = _unknown(state, grounds)
     kept: list[str] = []
     dropped: list[Dropped] = []
-    for line, unknown in zip(state, _unknown(state, grounds), strict=True):
-        if not unknown:
-            kept.append(line)
-            continue
-        clauses = _CLAUSE_ENDS.split(line)
-        standing = [one for one in clauses if not any(words in one for words in unknown)]
-        if len(standing) == len(clauses):
-            # The value spans two clauses: nothing smaller than the line can be cut.
-            standing = []
-        reason = f"{', '.join(unknown[:3])} does not occur"
-        dropped += [Dropped(one, reason) for one in clauses if one not in standing]
-        rest = " ".join(standing).strip(_ENDS)
+    for line, words in zip(state, unknown, strict=True):
+        rest, cut = _without(line, words)
+        dropped += cut
         if any(map(str.isalnum, rest)):
             kept.append(rest)
-    return tuple(kept), tuple(dropped)
+    return Judged(tuple(kept), tuple(dropped), _doubts(state, unknown, grounds.language))
+
+
+def _doubts(
+    state: Sequence[str], unknown: Iterable[Sequence[str]], language: str | None
+) -> tuple[Rejection, ...]:
+    found: list[Rejection] = []
+    if language and languages.differs("\n".join(state), language):
+        reason = f"not in the language of the conversation ({language})"
+        found.append(Rejection("other_language", reason))
+    unfounded = chain.from_iterable(unknown)
+    found += [Rejection("value_unknown", f"{words} does not occur") for words in unfounded]
+    return tuple(found[:_MOST_REASONS])
+
+
+def _without(line: str, unknown: Sequence[str]) -> tuple[str, list[Dropped]]:
+    """A line without the clauses that have something unknown, and those clauses."""
+    if not unknown:
+        return line, []
+    clauses = _CLAUSE_ENDS.split(line)
+    standing = [one for one in clauses if not any(words in one for words in unknown)]
+    if len(standing) == len(clauses):
+        # The value spans two clauses: nothing smaller than the line can be cut.
+        standing = []
+    reason = f"{', '.join(unknown[:3])} does not occur"
+    cut = [Dropped(one, reason) for one in clauses if one not in standing]
+    return " ".join(standing).strip(_ENDS), cut
 
 
 def _unknown(state: Sequence[str], grounds: Grounds) -> list[list[str]]:
@@ -256,16 +276,23 @@ def _follows(
     value: Value, beside: set[Decimal], totals: set[Decimal], factors: set[Decimal]
 ) -> bool:
     sums = set(_sums(beside))
-    reached = sums | {one * other for one, other in combinations(factors, 2)}
-    reached |= {total - one for total in totals for one in sums | beside}
-    return not value.readings.isdisjoint(reached)
+    products = {one * other for one, other in combinations(_few(factors), 2)}
+    if not value.readings.isdisjoint(sums | products):
+        return True
+    # A rest: with it, others make a total.
+    others = sums | beside
+    return any(total - one in others for total in totals for one in value.readings)
 
 
 def _sums(amounts: Iterable[Decimal]) -> Iterator[Decimal]:
     """The sums of two to six of a few numbers."""
-    few = sorted(amounts, reverse=True)[:_BESIDE]
+    few = _few(amounts)
     for count in range(2, _SUMMED + 1):
         yield from map(sum, combinations(few, count))
+
+
+def _few(amounts: Iterable[Decimal]) -> list[Decimal]:
+    return sorted(amounts, reverse=True)[:_BESIDE]
 
 
 def _unknown_names(line: str, grounds: Grounds) -> Iterator[str]:

@@ -27,7 +27,8 @@ _RULER = re.compile(r"\A\s*+[=\-_*~]{3,}+\s*\Z")
 _NUMBER = re.compile(
     r"(?<![\w.])(P\d{1,6}|\d{1,6}(?:\.\d{1,4})?)(?:\s?[-–—~～至]\s?(\d{1,6}(?:\.\d{1,4})?))?(?![\w.])"
 )
-_ONLY_NUMBERS = re.compile(r"[\sP\d.,;、，–—~～至\[\]()-]*\d[\sP\d.,;、，–—~～至\[\]()-]*")
+_BETWEEN = r"\sP.,;、，–—~～至\[\]()-"
+_ONLY_NUMBERS = re.compile(rf"\A[{_BETWEEN}]*+\d[\d{_BETWEEN}]*+\Z")
 # A comma of a list, not of a number such as `1.204,50`.
 _JOINED = re.compile(r"(\d{1,6}\.\d{1,4}|P\d{1,6}),(?=P?\d)")
 _REPLACED = re.compile(
@@ -159,7 +160,7 @@ def _labelled(raw: str) -> tuple[str, str]:
 def _chooses(rest: str) -> bool:
     """Whether a line names sentences or pins, and says nothing else."""
     bare = _REPLACED.sub("1", _MARKS.sub("", rest, count=1))
-    return bool(_ONLY_NUMBERS.fullmatch(bare))
+    return bool(_ONLY_NUMBERS.match(bare))
 
 
 def _numbers(line: str) -> Iterator[str]:

@@ -305,8 +305,7 @@ def _judged(answer: Answer, material: Material, policy: Policy) -> tuple[tuple[s
     limit = int(policy.state_tokens * _SLACK)
     # A model that never stops writing has said what matters first.
     state = tuple(_first(answer.state, limit))
-    kept, dropped = gate.founded(state, grounds)
-    doubts = gate.doubts(state, grounds)
+    kept, dropped, doubts = gate.judged(state, grounds)
     other_language = any(one.kind == "other_language" for one in doubts)
     left = _length(kept) / max(_length(state), 1)
     asked_before = bool(material.reading.rejections)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from filter_stub.precis_filter import LEFT_OUT, OWN_COMPACTION, SUMMARY
+from filter_stub.precis_filter import LEFT_OUT, NOTED, OWN_COMPACTION, SUMMARY
 from tests.builders import capture
 from tests.filter.chat import Chat, Turn, filler, ingested
 from tests.filter.staged import MADE, UNKNOWN, against, good_answer, summarised
@@ -158,8 +158,9 @@ async def test_our_own_summary_behind_open_webuis_marker_gives_way_to_the_newest
         tap.behaviour = Answer(good_answer(chat, "a4") | {"summary": SUMMARY + "4 messages]\nNewer."})
         turn = await chat.enter(compacted(chat, MADE, kept=5))
         prompt = [{"role": "system", "content": system}] if system else []
-        newest = {"role": "system", "content": SUMMARY + "4 messages]\nNewer."}
-        assert turn.messages == [*prompt, newest, *turn.original[-3:]]
+        newest = {"role": "user", "content": SUMMARY + "4 messages]\nNewer."}
+        noted = {"role": "assistant", "content": NOTED}
+        assert turn.messages == [*prompt, newest, noted, *turn.original[-3:]]
         assert turn.metadata["precis"]["served"] == 7
         assert chat.host.statuses == ["Summarised 4 earlier messages: 9k → 3k tokens"]
 

@@ -14,7 +14,7 @@ from service.summarising.reading import Finish, Reply
 
 def founded(line: str, *covered: str, language: str | None = "en") -> tuple[str, list[str]]:
     """What is left of a line, and the clauses that were cut."""
-    kept, dropped = gate.founded([line], Grounds(covered, language))
+    kept, dropped, _ = gate.judged([line], Grounds(covered, language))
     return "\n".join(kept), [one.line for one in dropped]
 
 
@@ -72,7 +72,7 @@ def test_sums_rests_and_products_of_values_beside_them_stand(line: str) -> None:
 def test_a_rest_of_the_total_on_the_line_above_stands() -> None:
     grounds = Grounds(["In all 5,300 €. The band takes 700 €."], "en")
     state = ["The budget is 5,300 €.", "After 700 € for the band, 4,600 € are left."]
-    assert gate.founded(state, grounds) == (tuple(state), ())
+    assert gate.judged(state, grounds)[:2] == (tuple(state), ())
 
 
 def test_a_number_that_follows_from_nothing_beside_it_is_cut() -> None:
@@ -88,14 +88,14 @@ def test_nouns_are_no_names_in_german_and_where_the_language_is_unknown() -> Non
 
 def test_what_a_summariser_is_asked_about_is_named_once_each_and_bounded() -> None:
     state = [f"There are {number} of them." for number in range(1000, 1100)]
-    doubts = gate.doubts(state, Grounds(["nothing"], "en"))
+    doubts = gate.judged(state, Grounds(["nothing"], "en")).doubts
     assert len(doubts) == 12
     assert doubts[0].reason == "1000 does not occur"
 
 
 def test_another_language_than_the_conversations_is_asked_about() -> None:
     german = "Die Rechnungen werden morgen verschickt und der Kunde hat noch nicht geantwortet."
-    (doubt,) = gate.doubts([german], Grounds([german], "en"))
+    (doubt,) = gate.judged([german], Grounds([german], "en")).doubts
     assert doubt.kind == "other_language"
 
 
@@ -134,17 +134,17 @@ LINES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=8).map(" ".join)
 @given(st.lists(LINES, max_size=5), LINES)
 def test_no_value_that_occurs_nowhere_is_left(state: list[str], source: str) -> None:
     grounds = Grounds([source], "en")
-    kept, dropped = gate.founded(state, grounds)
+    kept, dropped, _ = gate.judged(state, grounds)
     for line in kept:
         # What is left may have a sum of its own values, and nothing else that is not said.
         assert set(grounds.evidence.missing(line)) <= {"2026-12-01", "5 GB", "99%", "12,847"} or dropped
-    assert gate.founded(kept, grounds)[0] == kept
+    assert gate.judged(kept, grounds).kept == kept
 
 
 @given(st.text(max_size=200), st.text(max_size=200), st.sampled_from(list(Finish)))
 def test_judging_never_fails(line: str, source: str, finish: Finish) -> None:
     gate.rejection(Reply(line, finish))
-    gate.founded([line], Grounds([source], "en"))
+    gate.judged([line], Grounds([source], "en"))
 
 
 MARKS = [

@@ -274,6 +274,21 @@ def test_a_step_of_as_many_calls_again_takes_twice_the_time() -> None:
     assert not too_slow(work, lambda size: "c" * size, MESSAGE, MESSAGE_FLOOR)
 
 
+def test_a_line_of_as_many_figures_again_is_judged_in_twice_the_time() -> None:
+    """Any of them may be a sum, a rest or a product of others."""
+
+    def figures(size: int) -> str:
+        known = (f"{1000 + 7 * n}" for n in range(size // 16))
+        unknown = (f"{90_000_000 + 13 * n}" for n in range(size // 16))
+        return ", ".join([*known, *unknown])
+
+    def work(text: str) -> None:
+        known = ", ".join(text.split(", ")[: text.count(", ") // 2])
+        gate.judged([text], gate.Grounds([known], "en"))
+
+    assert not too_slow(work, figures, 2000, MESSAGE_FLOOR)
+
+
 SHAPES: dict[str, Callable[[int], str]] = {
     "heads, then blank lines": lambda size: filled("a: b\n", size // 2) + filled("\n", size // 2),
     "lines that go on": lambda size: filled(f"{'and so we go on ' * 5}\n", size),
