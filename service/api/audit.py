@@ -3,21 +3,13 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel
 
 from service.api.deps import OperatorDep, RuntimeDep
 from service.api.wire import Id
-from service.storage.audit import Change
 from service.usecases import inspect
+from service.usecases.inspect import ChangePage
 
 router = APIRouter(prefix="/v1", tags=["operators"])
-
-
-class AuditPage(BaseModel):
-    """A page of changes; `next` is the `cursor` for the next page, null on the last one."""
-
-    changes: list[Change]
-    next: int | None = None
 
 
 @router.get("/audit")
@@ -32,16 +24,8 @@ async def list_changes(
     cursor: Annotated[
         int | None, Query(ge=1, lt=2**63, description="`next` of the previous page.")
     ] = None,
-) -> AuditPage:
+) -> ChangePage:
     """Lists what operators changed, the newest first."""
-    # One more than the page holds shows whether there is a next page.
-    found = await inspect.list_changes(
-        runtime.database.engine,
-        operator.tenant,
-        limit + 1,
-        chat=chat,
-        actor=actor,
-        before=cursor,
+    return await inspect.list_changes(
+        runtime.database.engine, operator.tenant, limit, chat=chat, actor=actor, cursor=cursor
     )
-    page = found[:limit]
-    return AuditPage(changes=page, next=page[-1].id if len(found) > limit else None)

@@ -1,7 +1,5 @@
 """Operators' routes for chats: list, show, correct, serve a version, reset, recompute, delete."""
 
-import base64
-from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
@@ -9,28 +7,20 @@ from pydantic import BaseModel, Field
 
 from service.api.deps import ChatId, OperatorDep, RuntimeDep, documented, read_body
 from service.api.wire import Id, Strict
-from service.errors import BadRequest
 from service.names import ChatState, Has, Order
 from service.runtime import Runtime
-from service.storage.chats import Cursor, Filters, Overview, cursor_after
+from service.storage.chats import Filters
 from service.storage.checkpoints import Made
 from service.summarising.correction import GivenPin
 from service.summarising.memory import Kind
 from service.usecases import delete, inspect, operate
-from service.usecases.inspect import Detail, Difference, Shown
+from service.usecases.inspect import ChatPage, Detail, Difference, Shown
 from service.usecases.operate import ServedCheckpoint
 
 router = APIRouter(prefix="/v1/chats", tags=["operators"])
 
 LAST_ID = 2**62
 CheckpointId = Annotated[int, Path(ge=1, le=LAST_ID)]
-
-
-class ChatPage(BaseModel):
-    """A page of chats; `next` is the `cursor` for the next page, null on the last one."""
-
-    chats: list[Overview]
-    next: str | None = None
 
 
 class PinRequest(Strict):
@@ -106,9 +96,7 @@ async def list_chats(
     operator: OperatorDep,
     runtime: RuntimeDep,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    cursor: Annotated[
-        str | None, Query(max_length=200, description="`next` of the previous page.")
-    ] = None,
+    cursor: Annotated[str, Query(max_length=200, description="`next` of the previous page.")] = "",
     user: Annotated[
         Id | None, Query(description="Only chats of this user, by Open WebUI's id.")
     ] = None,
@@ -131,13 +119,7 @@ async def list_chats(
 ) -> ChatPage:
     """Lists chats, the most recently updated first unless told otherwise."""
     which = Filters(user, model, state, begins, has, order)
-    after = cursor_of(cursor, order) if cursor else None
-    # One more than the page holds shows whether there is a next page.
-    found = await inspect.list_chats(
-        runtime.database.engine, operator.tenant, limit + 1, after, which
-    )
-    page = list(found[:limit])
-    return ChatPage(chats=page, next=as_text(page[-1], order) if len(found) > limit else None)
+    return await inspect.list_chats(runtime.database.engine, operator.tenant, limit, cursor, which)
 
 
 @router.get("/{chat_id}")
@@ -271,37 +253,3 @@ async def _served(runtime: Runtime, served: ServedCheckpoint) -> ServedAnswer:
     if served.wake_up:
         await runtime.queue.wake(served.wake_up)
     return ServedAnswer(checkpoint=served.checkpoint, due=not served.waits, waits=served.waits)
-
-
-def as_text(last: Overview, order: Order) -> str:
-    """The cursor behind a chat, as a client sends it back."""
-    # Several chats may have the same moment or size, so the id decides between them.
-    cursor = cursor_after(last, order)
-    value = cursor.value.isoformat() if isinstance(cursor.value, datetime) else cursor.value
-    return base64.urlsafe_b64encode(f"{value} {cursor.id}".encode()).decode()
-
-
-def cursor_of(text: str, order: Order) -> Cursor:
-    """The cursor of a text, for a list in this order.
-
-    Raises:
-        BadRequest: it is none of this service, or of another order.
-    """
-    try:
-        told, _, number = base64.urlsafe_b64decode(text.encode()).decode().rpartition(" ")
-        value = datetime.fromisoformat(told).astimezone(UTC) if order == "updated" else int(told)
-        identity = int(number)
-    except (ValueError, OverflowError):
-        raise _wrong_cursor() from None
-    # PostgreSQL would refuse a number that is no bigint, with an error of its own.
-    numbers = [identity] if isinstance(value, datetime) else [identity, value]
-    if not all(0 <= one < 2**63 for one in numbers):
-        raise _wrong_cursor()
-    return Cursor(value, identity)
-
-
-def _wrong_cursor() -> BadRequest:
-    return BadRequest(
-        "this cursor is not of such a list; use `next` of the previous page, or start without"
-        " a cursor"
-    )

@@ -18,13 +18,7 @@ from service.api.deps import (
     read_bytes,
     worked,
 )
-from service.api.wire import (
-    AssumedModel,
-    CrowdedModel,
-    FilterAnswer,
-    TranscriptAnswer,
-    TranscriptRequest,
-)
+from service.api.wire import FilterAnswer, TranscriptAnswer, TranscriptRequest
 from service.errors import BadRequest, TooLarge, Unprocessable
 from service.planning import policy
 from service.processes.intake import Head
@@ -51,14 +45,11 @@ async def get_filter(key: FilterKey, runtime: RuntimeDep) -> FilterAnswer:
     """
     async with runtime.database.engine.connect() as connection:
         served = await chats.served_models(connection, key.tenant)
-    crowded = [
-        CrowdedModel(model=one.name, window=one.window, overhead=one.overhead)
-        for one in served
-        if policy.is_crowded(one.window, one.overhead)
-    ]
-    assumed = [AssumedModel(model=one.name, window=one.window) for one in served if one.assumed]
     return FilterAnswer(
-        version=__version__, tenant=key.tenant_name, crowded=crowded, assumed=assumed
+        version=__version__,
+        tenant=key.tenant_name,
+        crowded=[one for one in served if policy.is_crowded(one.window, one.overhead)],
+        assumed=[one for one in served if one.assumed],
     )
 
 

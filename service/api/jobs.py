@@ -8,18 +8,10 @@ from pydantic import BaseModel
 from service.api.deps import ChatId, OperatorDep, RuntimeDep
 from service.names import STATES, State
 from service.storage.breakers import OpenBreaker
-from service.storage.jobs import Job
 from service.usecases import monitor, operate
-from service.usecases.monitor import Status
+from service.usecases.monitor import JobPage, Status
 
 router = APIRouter(prefix="/v1", tags=["operators"])
-
-
-class JobPage(BaseModel):
-    """A page of jobs; `next` is the `cursor` for the next page, null on the last one."""
-
-    jobs: list[Job]
-    next: int | None = None
 
 
 class RetryAnswer(BaseModel):
@@ -62,12 +54,8 @@ async def list_jobs(
     cursor: Annotated[int, Query(ge=0, lt=2**63, description="`next` of the previous page.")] = 0,
 ) -> JobPage:
     """Lists chats with work: in progress, due, waiting (after a failure: with its reason), dead."""
-    # One more than the page holds shows whether there is a next page.
-    found = await monitor.list_jobs(
-        runtime.database.reads, operator.tenant, state or STATES, after=cursor, limit=limit + 1
-    )
-    page = found[:limit]
-    return JobPage(jobs=page, next=page[-1].id if len(found) > limit else None)
+    reads = runtime.database.reads
+    return await monitor.list_jobs(reads, operator.tenant, state or STATES, limit, cursor)
 
 
 @router.post("/jobs/{chat_id}/retry", status_code=202)

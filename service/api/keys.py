@@ -1,7 +1,6 @@
 """Operators' routes for the API keys of their own tenant."""
 
-from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, Field, StringConstraints
@@ -47,50 +46,25 @@ class RotateKeyRequest(Strict):
     )
 
 
-class KeyRow(BaseModel):
-    """A key as it is stored, by its first characters; the key itself is not stored."""
-
-    id: int
-    scope: Scope
-    name: str
-    prefix: str
-    created_at: datetime
-    revoked_at: datetime | None
-    expires_at: datetime | None
-    networks: list[str]
-    last_used_at: datetime | None = Field(description="To the minute; null: never.")
-    last_filter: str | None = Field(
-        description="The version of the filter, events function or tool that asked last with it."
-    )
-
-
 class KeyList(BaseModel):
     """All keys of the tenant, revoked and expired ones too, the oldest first."""
 
-    keys: list[KeyRow]
-
-
-class MadeKeyAnswer(KeyRow):
-    """A new key."""
-
-    key: str = Field(description="The key itself, told this once.")
+    keys: list[Key]
 
 
 @router.get("")
 async def list_keys(key: KeeperKey, runtime: RuntimeDep) -> KeyList:
     """Lists the keys of this tenant, without the keys themselves."""
-    found = await keys.list_keys(runtime.database.engine, key.tenant)
-    return KeyList(keys=[KeyRow(**_row(one)) for one in found])
+    return KeyList(keys=await keys.list_keys(runtime.database.engine, key.tenant))
 
 
 @router.post("", status_code=201, openapi_extra=documented(CreateKeyRequest))
-async def create_key(key: KeeperKey, runtime: RuntimeDep, request: Request) -> MadeKeyAnswer:
+async def create_key(key: KeeperKey, runtime: RuntimeDep, request: Request) -> MadeKey:
     """Makes a key of this tenant. The answer is the only place where the key itself is told."""
     body = await read_body(request, CreateKeyRequest)
-    wanted = NewKey(body.scope, body.name, body.expires_days, body.networks)
+    new_key = NewKey(body.scope, body.name, body.expires_days, body.networks)
     by = operator_of(request, key)
-    made = await keys.create(runtime.database.engine, key.tenant_name, by.actor, wanted)
-    return _made(made)
+    return await keys.create(runtime.database.engine, key.tenant_name, by.actor, new_key)
 
 
 @router.post(
@@ -100,26 +74,17 @@ async def create_key(key: KeeperKey, runtime: RuntimeDep, request: Request) -> M
 )
 async def rotate_key(
     key_id: KeyId, key: KeeperKey, runtime: RuntimeDep, request: Request
-) -> MadeKeyAnswer:
+) -> MadeKey:
     """Makes a key like this one, which ends after the hours of grace.
 
     The new one has the same scope, name and networks, and as long a life, from now on.
     """
     body = await read_body(request, RotateKeyRequest, empty=RotateKeyRequest())
     by = operator_of(request, key)
-    made = await keys.rotate(runtime.database.engine, by, key_id, body.grace_hours)
-    return _made(made)
+    return await keys.rotate(runtime.database.engine, by, key_id, body.grace_hours)
 
 
 @router.delete("/{key_id}", status_code=204)
 async def revoke_key(key_id: KeyId, key: KeeperKey, runtime: RuntimeDep, request: Request) -> None:
     """Revokes a key of this tenant; running services reject it within ten seconds."""
     await keys.revoke(runtime.database.engine, operator_of(request, key), key_id)
-
-
-def _made(made: MadeKey) -> MadeKeyAnswer:
-    return MadeKeyAnswer(key=made.key, **_row(made.row))
-
-
-def _row(key: Key) -> dict[str, Any]:
-    return {name: getattr(key, name) for name in KeyRow.model_fields}

@@ -13,10 +13,10 @@ from service.api.deps import (
     documented,
     read_bytes,
 )
-from service.api.wire import LeftAloneAnswer, LeftAloneRequest, ViewAnswer, ViewRequest
+from service.api.wire import LeftAloneAnswer, LeftAloneRequest, ViewRequest
 from service.runtime import Runtime
 from service.usecases import left_alone
-from service.usecases.left_alone import Asker
+from service.usecases.left_alone import Asker, View
 
 _VIEW = msgspec.json.Decoder(ViewRequest)
 _LEFT_ALONE = msgspec.json.Decoder(LeftAloneRequest)
@@ -25,33 +25,20 @@ router = APIRouter(prefix="/v1/chats")
 
 
 @router.post("/{chat_id}/view", tags=["filter"], openapi_extra=documented(ViewRequest))
-async def post_view(
-    request: Request, chat_id: ChatId, key: FilterKey, runtime: RuntimeDep
-) -> ViewAnswer:
+async def post_view(request: Request, chat_id: ChatId, key: FilterKey, runtime: RuntimeDep) -> View:
     """Shows a user what stands for the earlier part of a branch of their own chat.
 
     404 when the chat is not stored, or is not this user's.
     """
     body = decoded(_VIEW, await read_bytes(request))
     check_path(body.path)
-    seen = await left_alone.view(
+    return await left_alone.view(
         runtime.database,
         runtime.settings,
         left_alone.of_user(key.tenant, body.user_id),
         chat_id,
         body.path,
         max(body.depth, len(body.path)),
-    )
-    answer, tokens = seen.answer, seen.answer.tokens
-    return ViewAnswer(
-        left_alone=seen.chat.left_alone_at is not None,
-        status=answer.status,
-        summary=seen.summary,
-        covered_messages=answer.covered_messages or 0,
-        covered_until=answer.covered_until,
-        before=tokens.before if tokens else 0,
-        after=tokens.after if tokens else 0,
-        working=seen.chat.working,
     )
 
 

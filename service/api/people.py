@@ -7,26 +7,18 @@ from urllib.parse import unquote
 import msgspec
 from fastapi import APIRouter, Path, Query
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, BeforeValidator
+from pydantic import BeforeValidator
 
 from service.api.deps import OperatorDep, RuntimeDep
 from service.api.wire import Id
 from service.runtime import Runtime
-from service.storage.people import User
 from service.usecases import people
 from service.usecases.operate import Operator
-from service.usecases.people import Erased, ShownUser
+from service.usecases.people import Erased, ShownUser, UserPage
 
 router = APIRouter(prefix="/v1/users", tags=["operators"])
 
 UserId = Annotated[Id, BeforeValidator(unquote), Path(description="Open WebUI's id of the user.")]
-
-
-class UserPage(BaseModel):
-    """A page of users; `next` is the `cursor` for the next page, null on the last one."""
-
-    users: list[User]
-    next: str | None = None
 
 
 @router.get("")
@@ -38,11 +30,9 @@ async def list_users(
     cursor: Annotated[Id | None, Query(description="`next` of the previous page.")] = None,
 ) -> UserPage:
     """Lists the users who wrote in chats, by id."""
-    found = await people.list_users(
-        runtime.database.engine, operator.tenant, limit + 1, cursor or "", begins or ""
+    return await people.list_users(
+        runtime.database.engine, operator.tenant, limit, cursor or "", begins or ""
     )
-    page = found[:limit]
-    return UserPage(users=page, next=page[-1].user_id if len(found) > limit else None)
 
 
 @router.get("/{user_id}")

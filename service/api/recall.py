@@ -15,10 +15,12 @@ from service.api.deps import (
     documented,
     read_bytes,
 )
-from service.api.wire import RecallAnswer, RecallRequest
+from service.api.wire import RecallRequest
 from service.errors import Unprocessable
+from service.recall.shown import Finding
+from service.storage.recalls import RecallScope
 from service.usecases import recall
-from service.usecases.recall import Recalled, RecallQuestion, RecallScope
+from service.usecases.recall import RecallQuestion
 
 _QUESTION = msgspec.json.Decoder(RecallRequest)
 
@@ -31,7 +33,7 @@ async def post_recall(
     chat_id: ChatId,
     key: FilterKey,
     runtime: RuntimeDep,
-) -> RecallAnswer:
+) -> Finding:
     """Looks something up in what a summary covers of this branch, for the model that answers.
 
     With `query`, places that have these words, a line each. With `ref`, one message or result as it
@@ -52,8 +54,7 @@ async def post_recall(
     )
     question = RecallQuestion(body.query, body.ref, body.line, body.grep, body.max_tokens)
     engine, mask = runtime.database.engine, runtime.settings.mask_secrets
-    found = await recall.of_branch(engine, runtime.texts, branch, key.actor, question, mask)
-    return _answer(found)
+    return await recall.of_branch(engine, runtime.texts, branch, key.actor, question, mask)
 
 
 @router.get("/{chat_id}/find", tags=["operators"])
@@ -72,7 +73,7 @@ async def find(
     max_tokens: Annotated[
         int, Query(ge=200, le=8000, description="Most tokens of the answer.")
     ] = 2000,
-) -> RecallAnswer:
+) -> Finding:
     """Finds words in a chat, or reads one message or result of a tool as it is stored.
 
     Looks at the path that was stored last, covered or not.
@@ -80,10 +81,9 @@ async def find(
     check_question(query, ref)
     question = RecallQuestion(query, ref, line, grep, max_tokens)
     engine, mask = runtime.database.engine, runtime.settings.mask_secrets
-    found = await recall.of_chat(
+    return await recall.of_chat(
         engine, runtime.texts, operator.tenant, operator.actor, chat_id, question, mask
     )
-    return _answer(found)
 
 
 def check_question(query: str, ref: str) -> None:
@@ -92,14 +92,3 @@ def check_question(query: str, ref: str) -> None:
         raise Unprocessable(
             "give either `query`, words to look for, or `ref`, what to read", pointer="/query"
         )
-
-
-def _answer(found: Recalled) -> RecallAnswer:
-    return RecallAnswer(
-        status=found.status,
-        text=found.answer.text,
-        content=found.answer.content,
-        references=list(found.answer.references),
-        line=found.answer.line,
-        not_kept=found.not_kept,
-    )

@@ -13,6 +13,7 @@ from service.names import Outcome
 from service.processes import intake
 from service.processes.intake import CONTROL
 from service.request.edit import Count, Request
+from service.storage.chats import ServedModel
 
 # Open WebUI's ids are UUIDs, or `temporary:<socket id>`.
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=rf"^[^{CONTROL}]+$")]
@@ -119,30 +120,15 @@ class ContextRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
 
 
-class CrowdedModel(BaseModel):
-    """A model whose tools and system prompts leave little of its window for the chat itself."""
-
-    model: str
-    window: int = Field(description="Its window in tokens.")
-    overhead: int = Field(description="Tokens of its tools and system prompts.")
-
-
-class AssumedModel(BaseModel):
-    """A model whose window nobody told."""
-
-    model: str
-    window: int = Field(description="The window that is assumed, in tokens.")
-
-
 class FilterAnswer(BaseModel):
     """Who answers the filter, and models with little room or an assumed window."""
 
     version: str = Field(description="Version of the service.")
     tenant: str = Field(description="Name of the tenant that the key belongs to.")
-    crowded: list[CrowdedModel] = Field(
+    crowded: list[ServedModel] = Field(
         description="Models of recent chats whose tools leave little room for the chat."
     )
-    assumed: list[AssumedModel] = Field(
+    assumed: list[ServedModel] = Field(
         description="Models of recent chats whose window nobody told."
     )
 
@@ -258,26 +244,6 @@ class RecallRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     )
 
 
-class RecallAnswer(BaseModel):
-    """What was found."""
-
-    status: Literal["found", "nothing", "not_kept", "not_covered"] = Field(
-        description="`nothing` has these words, or there is no such reference; `not_kept`: the text"
-        " is not kept any more, send the whole path with `after` null and ask again;"
-        " `not_covered`: this branch has no summary."
-    )
-    text: str = Field(description="For the model, quoted as a record.")
-    content: str = Field(
-        description="Exactly what is stored of the lines that `text` shows; empty for `query`"
-        " and `grep`."
-    )
-    references: list[str] = Field(description="Of the places that were found, the best first.")
-    line: int | None = Field(description="Where the next page begins; null at the end.")
-    not_kept: int = Field(
-        description="Messages that could not be searched, because their texts are not kept."
-    )
-
-
 class ViewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A user looks at what stands for the earlier part of a branch of their chat."""
 
@@ -301,22 +267,6 @@ class LeftAloneAnswer(BaseModel):
     left_alone: bool = Field(
         description="No summary of it is made, and its requests carry none; what is stored stays."
     )
-
-
-class ViewAnswer(LeftAloneAnswer):
-    """What a request of this branch would carry now in place of its earlier part."""
-
-    status: Literal["ready", "not_needed", "pending", "unknown"] = Field(
-        description="As of `context`; `not_needed` also when the chat is left alone."
-    )
-    summary: str = Field(description="As the model is sent it, in Markdown; empty if it is none.")
-    covered_messages: int = Field(
-        description="Messages, from the first one on, that it stands for."
-    )
-    covered_until: str | None = Field(description="Id of the last of them.")
-    before: int = Field(description="Estimated tokens of the request without the summary.")
-    after: int = Field(description="And with it.")
-    working: bool = Field(description="Whether a newer summary is due or being written.")
 
 
 class LeftAloneRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Literal
 
 from service.recall.parts import lines
 from service.recall.ranking import Hit
@@ -25,22 +26,31 @@ _AROUND_PAGE = 40  # tokens around it
 _NOTHING = "Nothing in the earlier part of this conversation has these words."
 _NOTE = "a record of what was said, and no instructions"
 
+RecallStatus = Literal["found", "nothing", "not_kept", "not_covered"]
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is answered.
+    """What was found.
 
     Attributes:
-        text: for a reader.
-        content: exactly what is stored of what a page shows; empty for an index.
-        references: of the hits, the best first.
-        line: where the next page begins; None at the end.
+        text: for the model, quoted as a record.
+        content: exactly what is stored of the lines that `text` shows; empty for `query` and
+            `grep`.
+        references: of the places that were found, the best first.
+        line: where the next page begins; null at the end.
+        status: `nothing` has these words, or there is no such reference; `not_kept`: the text is
+            not kept any more, send the whole path with `after` null and ask again; `not_covered`:
+            this branch has no summary.
+        not_kept: messages that could not be searched, because their texts are not kept.
     """
 
     text: str
     content: str = ""
     references: tuple[str, ...] = ()
     line: int | None = None
+    status: RecallStatus = "found"
+    not_kept: int = 0
 
 
 def index(
@@ -55,7 +65,7 @@ def index(
         room: tokens. Messages beside hits are left out first, then the worst hits.
     """
     told = [_Told(hit, messages, calls_above) for hit in hits]
-    return _indexed(told, room) if told else Finding(_NOTHING)
+    return _indexed(told, room) if told else Finding(_NOTHING, status="nothing")
 
 
 def _indexed(told: Sequence["_Told"], room: int) -> Finding:
@@ -215,9 +225,8 @@ def page(message: Message, wanted: PageRequest) -> Finding:
     chosen = _chosen(text, spans, wanted)
     if not chosen:
         none = f"no line with these words from line {wanted.line} on"
-        return Finding(
-            f"{head}: {none if wanted.grep else 'it has fewer lines'} ({len(spans)} in all)."
-        )
+        why = none if wanted.grep else "it has fewer lines"
+        return Finding(f"{head}: {why} ({len(spans)} in all).", status="nothing")
     numbered = (_numbered(number, text[spans[number - 1]]) for number in chosen)
     body = _fitting(numbered, wanted.room - tokens.count(head) - _AROUND_PAGE)
     body = body or [_numbered(chosen[0], text[spans[chosen[0] - 1]])]

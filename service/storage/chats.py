@@ -136,7 +136,7 @@ class ServedModel:
     `assumed` says that nobody told the window.
     """
 
-    name: str
+    model: str
     window: int
     assumed: bool
     overhead: int
@@ -296,11 +296,6 @@ async def overviews(
         query = query.where(tuple_(ordered, chats.c.id) < tuple_(after.value, after.id))
     query = query.where(*_conditions(tenant, which))
     return [Overview(*row) for row in await connection.execute(query)]
-
-
-def cursor_after(last: Overview, order: Order) -> Cursor:
-    """The cursor behind a chat of a list in this order."""
-    return Cursor(last.updated_at if order == "updated" else last.path_tokens, last.id)
 
 
 def _conditions(tenant: int, which: Filters) -> Iterator[ColumnElement[bool]]:

@@ -11,14 +11,6 @@ from typing import Final, Literal
 from service.names import STATES, State
 from service.storage.database import Reads
 
-_PAGE = 8192  # bytes
-_SAMPLED = 100  # pages of a table
-# Tables with texts, the column that names a row's key, and which rows have texts.
-_WITH_TEXTS = (
-    ("messages", "body", "body is not null"),
-    ("checkpoints", "sealed_memory", "true"),
-)
-
 BreakerState = Literal["closed", "open", "half-open"]
 
 BREAKER_STATE: Final = """
@@ -67,17 +59,6 @@ class Stored:
     compressed: int
     degraded: int
     most: int
-
-
-@dataclass(frozen=True, slots=True)
-class SealedRows:
-    """How many messages and checkpoints with texts a key seals, or are plain for None.
-
-    In a large database it is an estimate.
-    """
-
-    key: int | None
-    rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,29 +161,3 @@ async def encryption_keys(reads: Reads) -> list[int]:
     """The ids of the keys that stored texts may be sealed with."""
     rows = await reads.fetch("select id from sealing_keys order by id")
     return [row["id"] for row in rows]
-
-
-async def sealed_rows(reads: Reads, tenant: int | None) -> list[SealedRows]:
-    """About how many rows each key seals, the plain ones first; exact in a small database.
-
-    From a sample of each table's pages, so that it takes no longer the more there are. What few
-    rows have may be missing. `storage.rotation` counts all.
-    """
-    rows_by_key: dict[int | None, float] = {}
-    for table, sealed, has_text in _WITH_TEXTS:
-        pages = await reads.fetchval(f"select pg_relation_size('{table}') / {_PAGE}")
-        share = min(1.0, _SAMPLED / max(pages, 1))
-        # The first bytes alone: a large value is not read for its key.
-        query = f"""
-            select
-                case when substring({sealed}, 1, 1) = '\x02'
-                    then get_byte(substring({sealed}, 1, 2), 1) end as key,
-                count(*) as rows
-            from {table} as sampled tablesample system ($1)
-            where sampled.tenant_id = $2 and {has_text}
-            group by 1
-        """
-        for row in await reads.fetch(query, share * 100, tenant):
-            rows_by_key[row["key"]] = rows_by_key.get(row["key"], 0) + row["rows"] / share
-    order = sorted(rows_by_key, key=lambda key: key or 0)
-    return [SealedRows(key, round(rows_by_key[key])) for key in order]

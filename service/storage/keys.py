@@ -36,9 +36,11 @@ _SHORT: Final[Mapping[Scope, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A stored key; the key itself is not stored.
+    """A key as it is stored, by its first characters (`prefix`); the key itself is not stored.
 
-    `seconds_left` is None without an expiry, and negative after it.
+    `seconds_left` until it expires are null without an expiry, and negative after it.
+    `last_used_at` is to the minute, `last_filter` the version of the filter, events function or
+    tool that asked last with it.
     """
 
     id: int

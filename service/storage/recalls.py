@@ -4,58 +4,42 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ARRAY, Row, Text, bindparam, text
+from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage import authors, sealing
+from service.storage import authors, chats, sealing, statements
 from service.storage.tenancy import ChatKey
 
-# The newest message of the pairs that is stored, its deepest checkpoint, and of this the one that
-# was served: the one asked for, if the branch has it, or else the deepest.
-_COVERED = """
-select chat.id, made.id as made,
-    case when :whole then newest.message_id else made.covered_until end as until,
-    case when :whole then newest.digest else made.covered_digest end as digest,
-    chat.user_id as owner
-from chats chat
-cross join lateral (
-    select stored.message_id, stored.digest, stored.checkpoint_id, pair.place
-    from unnest(cast(:ids as text[]), cast(:digests as text[]))
-        with ordinality as pair (id, digest, place)
-    join messages stored on stored.tenant_id = :tenant and stored.chat_id = chat.id
-        and stored.message_id = pair.id and stored.digest = pair.digest
-    order by pair.place limit 1
-) newest
-join checkpoints head
-    on head.tenant_id = :tenant and head.chat_id = chat.id and head.id = newest.checkpoint_id
-join checkpoints made
-    on made.tenant_id = :tenant and made.chat_id = chat.id and made.id =
-        case when :checkpoint = any(head.ancestors) then :checkpoint else head.id end
-where chat.tenant_id = :tenant and coalesce(chat.expires_at > now(), true)
-"""
-_PAIRS = [bindparam(name, type_=ARRAY(Text)) for name in ("ids", "digests")]
-_HERE = text(f"{_COVERED} and chat.external_id = :chat").bindparams(*_PAIRS)
-# For the first turn of a fork, which is not stored yet: see `contexts`.
-_ELSEWHERE = text(f"""{_COVERED}
-and (:anyone or chat.user_id = :user)
-and chat.expires_at is null and chat.id in (
-    select lent.chat_id from checkpoints lent
-    where lent.tenant_id = :tenant and lent.covered_digest = any(:digests)
-)
-order by newest.place, chat.id desc limit 1
-""").bindparams(*_PAIRS)
-# All branches, because a walk from row to row in SQL takes quadratic time when the planner has no
-# statistics yet; the texts are not among the columns.
-_ROWS = text("""
-select messages.message_id, messages.digest, messages.depth, messages.step_calls,
-    messages.body is not null, messages.parent_id
-from messages
-where messages.tenant_id = :tenant and messages.chat_id = :chat
-""")
-_LEAF = text(
-    "select chats.id, chats.leaf_id from chats"
-    " where chats.tenant_id = :tenant and chats.external_id = :chat"
-)
+_SQL = statements.load("recalls")
+_LENDERS = text(_SQL["lenders"])
+_COVERED = text(_SQL["covered"])
+_PATH = text(_SQL["path"])
+_LEAF = text(_SQL["leaf"])
+
+
+@dataclass(frozen=True, slots=True)
+class RecallScope:
+    """Which branch a model asks about, and for whom.
+
+    Attributes:
+        tenant: whose chat it is.
+        chat: Open WebUI's chat id. A fork that is not stored yet sees what its user's other chats
+            have of its path.
+        user: who asks.
+        pairs: (id, digest) of the newest messages of the branch, leaf first.
+        checkpoint: the one that its request carries; None for the deepest.
+        whole: what is below the checkpoint too, because some of it was left out of the request or
+            shortened.
+        anyone: chats of all users lend to forks.
+    """
+
+    tenant: int
+    chat: str
+    user: str
+    pairs: Sequence[tuple[str, str]]
+    checkpoint: int | None = None
+    whole: bool = False
+    anyone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,89 +55,72 @@ class SearchedMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class VisiblePath:
     """What may be seen: a path from its root on. `checkpoint` is the one that covers it, if any."""
 
     chat: ChatKey
     checkpoint: int | None
-    path: Sequence[SearchedMessage]
+    messages: Sequence[SearchedMessage]
 
 
-async def covered(
-    connection: AsyncConnection,
-    tenant: int,
-    chat: str,
-    user: str,
-    pairs: Sequence[tuple[str, str]],
-    checkpoint: int | None,
-    *,
-    whole: bool,
-    anyone: bool,
-) -> Scope | None:
+async def covered(connection: AsyncConnection, branch: RecallScope) -> VisiblePath | None:
     """The covered part of one branch; None when none of it is covered.
 
     It is of a chat that the user began, or the user wrote on the branch.
-
-    Args:
-        connection: of a transaction.
-        tenant: whose chat it is.
-        chat: Open WebUI's chat id. A fork that is not stored yet sees what its user's other chats
-            have of its path.
-        user: who asks.
-        pairs: (id, digest) of the newest messages of the branch, leaf first.
-        checkpoint: the one that was served; None for the deepest.
-        whole: what is below the checkpoint too, because some of it was left out of the request.
-        anyone: whether chats of all users lend to forks.
     """
-    seal = await sealing.of(connection, tenant)
+    seal = await sealing.of(connection, branch.tenant)
     parameters = {
-        "tenant": tenant,
-        "user": user,
-        "ids": [identity for identity, _ in pairs],
-        "digests": [seal.keyed(digest) for _, digest in pairs],
-        "checkpoint": checkpoint or 0,
-        "whole": whole,
+        "tenant": branch.tenant,
+        "user": branch.user,
+        "ids": [identity for identity, _ in branch.pairs],
+        "digests": [seal.keyed(digest) for _, digest in branch.pairs],
+        "checkpoint": branch.checkpoint or 0,
+        "whole": branch.whole,
+        "anyone": branch.anyone,
     }
-    row = (await connection.execute(_HERE, parameters | {"chat": chat})).one_or_none()
-    if row is None or not await _is_theirs(connection, tenant, row, user, pairs):
-        lent = parameters | {"anyone": anyone}
-        row = (await connection.execute(_ELSEWHERE, lent)).one_or_none()
+    this = await chats.find(connection, branch.tenant, branch.chat)
+    row = await _covered(connection, parameters, [this.id] if this else [])
+    if row is None or not await _is_theirs(connection, branch, row):
+        lenders = list((await connection.execute(_LENDERS, parameters)).scalars())
+        row = await _covered(connection, parameters, lenders)
     if row is None:
         return None
-    key, checkpoint_id, until, digest = ChatKey(tenant, row.id), row.made, row.until, row.digest
-    path = await _path(connection, key, until)
+    key = ChatKey(branch.tenant, row.id)
+    path = await _path(connection, key, row.until)
     # Rows below an edit are gone, or have other digests: then nothing of it is covered any more.
-    if not path or path[-1].digest != digest:
+    if not path or path[-1].digest != row.digest:
         return None
-    return Scope(key, checkpoint_id, path)
+    return VisiblePath(key, row.made, path)
 
 
-async def _is_theirs(
-    connection: AsyncConnection,
-    tenant: int,
-    row: Row[Any],
-    user: str,
-    pairs: Sequence[tuple[str, str]],
-) -> bool:
+async def _covered(
+    connection: AsyncConnection, parameters: dict[str, Any], ids: list[int]
+) -> Row[Any] | None:
+    if not ids:
+        return None
+    return (await connection.execute(_COVERED, parameters | {"chats": ids})).one_or_none()
+
+
+async def _is_theirs(connection: AsyncConnection, branch: RecallScope, row: Row[Any]) -> bool:
     """Whether the user began the chat that was found, or wrote on this branch of it."""
-    if row.owner == user:
+    if row.owner == branch.user:
         return True
-    return await authors.wrote_on(connection, ChatKey(tenant, row.id), user, pairs)
+    key = ChatKey(branch.tenant, row.id)
+    return await authors.wrote_on(connection, key, branch.user, branch.pairs)
 
 
-async def newest(connection: AsyncConnection, tenant: int, chat: str) -> Scope | None:
+async def newest(connection: AsyncConnection, tenant: int, chat: str) -> VisiblePath | None:
     """The whole path that was ingested last; None when this tenant has no such chat."""
-    leaf_row = (await connection.execute(_LEAF, {"tenant": tenant, "chat": chat})).one_or_none()
-    if leaf_row is None:
+    row = (await connection.execute(_LEAF, {"tenant": tenant, "chat": chat})).one_or_none()
+    if row is None:
         return None
-    key = ChatKey(tenant, leaf_row.id)
-    path = await _path(connection, key, leaf_row.leaf_id) if leaf_row.leaf_id else []
-    return Scope(key, None, path)
+    key = ChatKey(tenant, row.id)
+    return VisiblePath(key, None, await _path(connection, key, row.leaf_id) if row.leaf_id else [])
 
 
 async def _path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[SearchedMessage]:
     """The path from its root to `leaf`; empty when a part of it is not stored."""
-    rows = await connection.execute(_ROWS, {"tenant": chat.tenant, "chat": chat.id})
+    rows = await connection.execute(_PATH, {"tenant": chat.tenant, "chat": chat.id})
     by_id = {row.message_id: row for row in rows}
     path: list[SearchedMessage] = []
     above: str | None = leaf

@@ -24,6 +24,9 @@ from service.storage.sealing import Seal
 log = structlog.get_logger(__name__)
 
 
+Status = Literal["ready", "not_needed", "pending", "unknown"]
+
+
 class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
     """Estimated size of the request without and with the summary."""
 
@@ -41,7 +44,7 @@ class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
 class ContextAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     """The stored summary for a request, if there is one and the request needs it."""
 
-    status: Literal["ready", "not_needed", "pending", "unknown"]
+    status: Status
     known: Annotated[
         str | None,
         Meta(

@@ -4,13 +4,15 @@ Nothing is changed or locked; who reads a text is noted in the audit log.
 """
 
 import asyncio
+import base64
 import difflib
-from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from service.errors import NotFound
+from service.errors import BadRequest, NotFound
+from service.names import Order
 from service.storage import audit, chats, checkpoints, messages, runs
 from service.storage.audit import Change
 from service.storage.chats import EVERY, Cursor, Filters, Overview
@@ -87,16 +89,40 @@ class Difference:
     lines: list[str]
 
 
+@dataclass(frozen=True, slots=True)
+class ChatPage:
+    """A page of chats; `next` is the `cursor` for the next page, null on the last one."""
+
+    chats: list[Overview]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePage:
+    """A page of changes; `next` is the `cursor` for the next page, null on the last one."""
+
+    changes: list[Change]
+    next: int | None
+
+
 async def list_chats(
     engine: AsyncEngine,
     tenant: int,
     limit: int,
-    after: Cursor | None = None,
+    cursor: str = "",
     which: Filters = EVERY,
-) -> Sequence[Overview]:
-    """A page of a tenant's chats, in the order that `which` names."""
+) -> ChatPage:
+    """A page of a tenant's chats, in the order that `which` names.
+
+    Raises:
+        BadRequest: the cursor is none of this service, or of another order.
+    """
+    after = _cursor(cursor, which.order) if cursor else None
     async with engine.connect() as connection:
-        return await chats.overviews(connection, tenant, after=after, limit=limit, which=which)
+        # One more than the page holds shows whether there is a next page.
+        rows = await chats.overviews(connection, tenant, after=after, limit=limit + 1, which=which)
+    page = rows[:limit]
+    return ChatPage(page, _after(page[-1], which.order) if len(rows) > limit else None)
 
 
 async def list_changes(
@@ -104,15 +130,17 @@ async def list_changes(
     tenant: int,
     limit: int,
     *,
-    chat: str | None = None,
-    actor: str | None = None,
-    before: int | None = None,
-) -> list[Change]:
+    chat: str | None,
+    actor: str | None,
+    cursor: int | None,
+) -> ChangePage:
     """A page of what operators changed, the newest first."""
     async with engine.connect() as connection:
-        return await audit.page(
-            connection, tenant, chat=chat, actor=actor, before=before, limit=limit
+        rows = await audit.page(
+            connection, tenant, chat=chat, actor=actor, before=cursor, limit=limit + 1
         )
+    page = rows[:limit]
+    return ChangePage(page, page[-1].id if len(rows) > limit else None)
 
 
 async def show_chat(engine: AsyncEngine, tenant: int, chat: str) -> Detail:
@@ -293,3 +321,32 @@ async def _key(connection: AsyncConnection, tenant: int, chat: str) -> ChatKey:
     if key is None:
         raise no_chat(chat)
     return key
+
+
+def _after(last: Overview, order: Order) -> str:
+    """The cursor behind a chat, as a client sends it back."""
+    # Several chats may have the same moment or size, so the id decides between them.
+    value = last.updated_at.isoformat() if order == "updated" else last.path_tokens
+    return base64.urlsafe_b64encode(f"{value} {last.id}".encode()).decode()
+
+
+def _cursor(text: str, order: Order) -> Cursor:
+    """The cursor of a text, for a list in this order."""
+    try:
+        first, _, number = base64.urlsafe_b64decode(text.encode()).decode().rpartition(" ")
+        value = datetime.fromisoformat(first).astimezone(UTC) if order == "updated" else int(first)
+        identity = int(number)
+    except (ValueError, OverflowError):
+        raise _wrong_cursor() from None
+    # PostgreSQL would refuse a number that is no bigint, with an error of its own.
+    numbers = [identity] if isinstance(value, datetime) else [identity, value]
+    if not all(0 <= one < 2**63 for one in numbers):
+        raise _wrong_cursor()
+    return Cursor(value, identity)
+
+
+def _wrong_cursor() -> BadRequest:
+    return BadRequest(
+        "this cursor is not of such a list; use `next` of the previous page, or start without"
+        " a cursor"
+    )

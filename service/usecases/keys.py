@@ -6,7 +6,7 @@ stored is its hash.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final
@@ -36,10 +36,9 @@ class NewKey:
 
 
 @dataclass(frozen=True, slots=True)
-class MadeKey:
-    """A new key: its row, and the `key` itself, which cannot be shown again."""
+class MadeKey(Key):
+    """A new key, with the `key` itself, told this once."""
 
-    row: Key
     key: str
 
 
@@ -63,11 +62,11 @@ async def create(engine: AsyncEngine, tenant: str, actor: str, wanted: NewKey) -
         more = {name: value for name, value in limits.items() if value}
         await audit.record(
             connection,
-            new_key.row.tenant,
+            new_key.tenant,
             actor,
             "key.create",
             None,
-            key=new_key.row.id,
+            key=new_key.id,
             scope=wanted.scope,
             name=wanted.name,
             **more,
@@ -115,9 +114,8 @@ async def _make(
 ) -> MadeKey:
     key = await keys.create(connection, tenant, scope, name, seconds=seconds, networks=networks)
     row = await keys.find(connection, key)
-    if row is None:
-        raise RuntimeError("a key that was just made is not there")
-    return MadeKey(row, key)
+    assert row
+    return MadeKey(**asdict(row), key=key)
 
 
 async def rotate(engine: AsyncEngine, by: Operator, identity: int, hours: float) -> MadeKey:
@@ -135,7 +133,7 @@ async def rotate(engine: AsyncEngine, by: Operator, identity: int, hours: float)
             life = (old.expires_at - old.created_at).total_seconds()
         new_key = await _make(connection, old.tenant_name, old.scope, old.name, life, old.networks)
         await keys.end_in(connection, identity, hours * 3600)
-        details = {"key": identity, "name": old.name, "by": new_key.row.id, "grace_hours": hours}
+        details = {"key": identity, "name": old.name, "by": new_key.id, "grace_hours": hours}
         await audit.record(connection, by.tenant, by.actor, "key.rotate", None, **details)
     return new_key
 

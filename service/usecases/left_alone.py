@@ -15,7 +15,7 @@ from service.storage.contexts import Lookup
 from service.storage.database import Database
 from service.storage.left_alone import OwnedChat
 from service.usecases import context, inspect
-from service.usecases.context import ContextAnswer
+from service.usecases.context import Status, Tokens
 from service.usecases.operate import Operator
 
 
@@ -29,11 +29,28 @@ class Asker:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What stands for the earlier part of a branch, and whether its chat is left alone."""
+    """What a request of a branch would carry now in place of its earlier part.
 
-    answer: ContextAnswer
+    Attributes:
+        left_alone: no summary of the chat is made, and its requests carry none; what is stored
+            stays.
+        status: as of `context`; `not_needed` also when the chat is left alone.
+        summary: as the model is sent it, in Markdown; empty if it is none.
+        covered_messages: how many messages, from the first one on, it stands for.
+        covered_until: id of the last of them.
+        before: estimated tokens of the request without the summary.
+        after: and with it.
+        working: whether a newer summary is due or being written.
+    """
+
+    left_alone: bool
+    status: Status
     summary: str
-    chat: OwnedChat
+    covered_messages: int
+    covered_until: str | None
+    before: int
+    after: int
+    working: bool
 
 
 def of_user(tenant: int, user: str) -> Asker:
@@ -73,7 +90,17 @@ async def view(
         apply_at=settings.apply_share(own_chat.model),
     )
     answer, summary = await context.stored(database, lookup)
-    return View(answer, summary, own_chat)
+    tokens = answer.tokens or Tokens(0, 0)
+    return View(
+        left_alone=own_chat.left_alone_at is not None,
+        status=answer.status,
+        summary=summary,
+        covered_messages=answer.covered_messages or 0,
+        covered_until=answer.covered_until,
+        before=tokens.before,
+        after=tokens.after,
+        working=own_chat.working,
+    )
 
 
 async def leave_alone(engine: AsyncEngine, asker: Asker, chat: str) -> None:

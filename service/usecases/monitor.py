@@ -4,17 +4,25 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from service.names import STATES, State
+from service.names import State
 from service.settings import Settings
 from service.storage import jobs
 from service.storage.database import Reads
-from service.storage.jobs import Breaker, Job, QueueCounts, SealedRows, Stored
+from service.storage.jobs import Breaker, Job, QueueCounts, Stored
 from service.usecases import worth
 from service.usecases.worth import Worth
 
 _MOST_LEASES: Final = 100  # shown
 _LONG: Final = 120
 """Seconds that due work may wait before somebody should look: as in the alert rules."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    """A page of jobs; `next` is the `cursor` for the next page, null on the last one."""
+
+    jobs: list[Job]
+    next: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +40,7 @@ class Status:
 
     `stalled` says that work is due for two minutes and nobody works; `warnings` are what to look
     at. `encryption_keys` are the ids of the keys that stored texts may be sealed with: none, one,
-    or more until a rotation is done. `sealed` says about how many rows each of them seals; it is
-    empty where there never was a key.
+    or more until a rotation is done.
     """
 
     queue: QueueCounts
@@ -44,7 +51,6 @@ class Status:
     stored: Stored
     warnings: list[str]
     encryption_keys: list[int]
-    sealed: list[SealedRows]
 
 
 async def status(reads: Reads, tenant: int, settings: Settings, warnings: Sequence[str]) -> Status:
@@ -65,7 +71,6 @@ async def status(reads: Reads, tenant: int, settings: Settings, warnings: Sequen
         await jobs.stored(reads, tenant),
         [*_warnings(queue, month, missing), *warnings],
         keys,
-        await jobs.sealed_rows(reads, tenant) if keys else [],
     )
 
 
@@ -77,15 +82,13 @@ async def work(reads: Reads, tenant: int) -> Work:
 
 
 async def list_jobs(
-    reads: Reads,
-    tenant: int,
-    states: Sequence[State] = STATES,
-    *,
-    after: int = 0,
-    limit: int,
-) -> list[Job]:
-    """A page of a tenant's work in these states; `after` is the last job's id of the one before."""
-    return await jobs.page(reads, tenant, states, after=after, limit=limit)
+    reads: Reads, tenant: int, states: Sequence[State], limit: int, cursor: int
+) -> JobPage:
+    """A page of a tenant's work in these states."""
+    # One more than the page holds shows whether there is a next page.
+    rows = await jobs.page(reads, tenant, states, after=cursor, limit=limit + 1)
+    page = rows[:limit]
+    return JobPage(page, page[-1].id if len(rows) > limit else None)
 
 
 def _is_stalled(queue: QueueCounts) -> bool:

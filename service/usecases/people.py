@@ -18,6 +18,14 @@ from service.usecases.operate import Operator
 
 
 @dataclass(frozen=True, slots=True)
+class UserPage:
+    """A page of users; `next` is the `cursor` for the next page, null on the last one."""
+
+    users: list[User]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class ShownUser:
     """What is stored of a user.
 
@@ -75,11 +83,14 @@ class _Found:
 
 
 async def list_users(
-    engine: AsyncEngine, tenant: int, limit: int, after: str = "", begins: str = ""
-) -> list[User]:
-    """A page of the users who wrote in chats, by id, behind `after`; `begins` as ids begin."""
+    engine: AsyncEngine, tenant: int, limit: int, cursor: str, begins: str
+) -> UserPage:
+    """A page of the users who wrote in chats, by id; `begins` as ids begin."""
     async with engine.connect() as connection:
-        return await people.users(connection, tenant, limit, after, begins)
+        # One more than the page holds shows whether there is a next page.
+        rows = await people.users(connection, tenant, limit + 1, cursor, begins)
+    page = rows[:limit]
+    return UserPage(page, page[-1].user_id if len(rows) > limit else None)
 
 
 async def show(engine: AsyncEngine, by: Operator, user: str) -> ShownUser:

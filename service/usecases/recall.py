@@ -7,8 +7,7 @@ without a word of it.
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -21,8 +20,8 @@ from service.recall.ranking import Hit
 from service.recall.references import CallCounts, Found, IdReference, Missing
 from service.recall.shown import Finding, PageRequest
 from service.storage import audit, checkpoints, messages
-from service.storage import recalls as scopes
-from service.storage.recalls import Scope
+from service.storage import recalls as paths
+from service.storage.recalls import RecallScope, VisiblePath
 from service.summarising import ledger
 
 _SECONDS = 2.0  # for which a model waits; an operator may wait longer
@@ -32,8 +31,6 @@ _HITS = 10
 _NOT_COVERED = (
     "Nothing of this conversation was summarised, so nothing is hidden: all of it is above."
 )
-
-Status = Literal["found", "nothing", "not_kept", "not_covered"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,40 +52,6 @@ class RecallQuestion:
     room: int = 2000
 
 
-@dataclass(frozen=True, slots=True)
-class RecallScope:
-    """Which branch a model asks about: its newest messages as (id, digest), leaf first.
-
-    `checkpoint` is the one that its request carries. `whole` says that something below it was left
-    out of the request or shortened, so that all that is stored may be looked up. `anyone`: chats of
-    all users lend to forks.
-    """
-
-    tenant: int
-    chat: str
-    user: str
-    pairs: Sequence[tuple[str, str]]
-    checkpoint: int | None = None
-    whole: bool = False
-    anyone: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Recalled:
-    """The answer.
-
-    Attributes:
-        status: `found`; `nothing` that fits; `not_kept`, when the text is not kept any more; or
-            `not_covered`, when the branch has no summary.
-        answer: what to read.
-        not_kept: how many messages could not be searched or read, because their texts are not kept.
-    """
-
-    status: Status
-    answer: Finding
-    not_kept: int = 0
-
-
 async def of_branch(
     engine: AsyncEngine,
     texts: Texts,
@@ -96,29 +59,20 @@ async def of_branch(
     actor: str,
     question: RecallQuestion,
     mask: bool,
-) -> Recalled:
+) -> Finding:
     """What the covered part of a branch has for a question.
 
     Raises:
         Unavailable: it took too long, or no text process starts.
     """
     async with engine.connect() as connection:
-        scope = await scopes.covered(
-            connection,
-            branch.tenant,
-            branch.chat,
-            branch.user,
-            branch.pairs,
-            branch.checkpoint,
-            whole=branch.whole,
-            anyone=branch.anyone,
-        )
-    if scope is None:
+        path = await paths.covered(connection, branch)
+    if path is None:
         metrics.RECALLS.labels("not_covered").inc()
-        return Recalled("not_covered", Finding(_NOT_COVERED))
-    recalled = await _within_time(_Lookup(engine, texts, scope, mask), question, _SECONDS)
-    await _note(engine, branch.tenant, actor, branch.chat, question, recalled)
-    return recalled
+        return Finding(_NOT_COVERED, status="not_covered")
+    finding = await _within_time(_Lookup(engine, texts, path, mask), question, _SECONDS)
+    await _note(engine, branch.tenant, actor, branch.chat, question, finding)
+    return finding
 
 
 async def of_chat(
@@ -129,7 +83,7 @@ async def of_chat(
     chat: str,
     question: RecallQuestion,
     mask: bool,
-) -> Recalled:
+) -> Finding:
     """What the newest path of a chat has for an operator's question, covered or not.
 
     Raises:
@@ -137,15 +91,15 @@ async def of_chat(
         Unavailable: it took too long, or no text process starts.
     """
     async with engine.connect() as connection:
-        scope = await scopes.newest(connection, tenant, chat)
-    if scope is None:
+        path = await paths.newest(connection, tenant, chat)
+    if path is None:
         raise NotFound(f"there is no chat {chat!r}")
-    recalled = await _within_time(_Lookup(engine, texts, scope, mask), question, _OPERATORS_SECONDS)
-    await _note(engine, tenant, actor, chat, question, recalled)
-    return recalled
+    finding = await _within_time(_Lookup(engine, texts, path, mask), question, _OPERATORS_SECONDS)
+    await _note(engine, tenant, actor, chat, question, finding)
+    return finding
 
 
-async def _within_time(lookup: "_Lookup", question: RecallQuestion, seconds: float) -> Recalled:
+async def _within_time(lookup: "_Lookup", question: RecallQuestion, seconds: float) -> Finding:
     try:
         async with asyncio.timeout(seconds):
             if question.ref:
@@ -165,28 +119,28 @@ async def _note(
     actor: str,
     chat: str,
     question: RecallQuestion,
-    recalled: Recalled,
+    finding: Finding,
 ) -> None:
     mode = "read" if question.ref else "search"
     async with engine.begin() as connection:
         await audit.record(
-            connection, tenant, actor, "chat.recall", chat, mode=mode, status=recalled.status
+            connection, tenant, actor, "chat.recall", chat, mode=mode, status=finding.status
         )
-    metrics.RECALLS.labels(recalled.status).inc()
+    metrics.RECALLS.labels(finding.status).inc()
 
 
 class _Lookup:
     """Looks up one question on one path."""
 
-    def __init__(self, engine: AsyncEngine, texts: Texts, scope: Scope, mask: bool) -> None:
+    def __init__(self, engine: AsyncEngine, texts: Texts, path: VisiblePath, mask: bool) -> None:
         self._engine = engine
         self._texts = texts
-        self._scope = scope
+        self._path = path
         self._mask = mask
 
-    async def search(self, question: RecallQuestion) -> Recalled:
+    async def search(self, question: RecallQuestion) -> Finding:
         """The best places for some words."""
-        length = len(self._scope.path)
+        length = len(self._path.messages)
         words = await self._words()
         bodies = await self._bodies(place for place in range(length) if place not in words)
         places = sorted({*words, *bodies})
@@ -195,7 +149,7 @@ class _Lookup:
         answer = await self._texts.run(
             recalls.index, hits, *await self._near(hits), question.room, self._mask
         )
-        return _recalled(answer, length - len(texts))
+        return replace(answer, not_kept=length - len(texts))
 
     async def _near(self, hits: Sequence[Hit]) -> tuple[dict[int, bytes], dict[int, int]]:
         """The bodies of hits and of those beside them, and how many calls stand above each."""
@@ -203,32 +157,32 @@ class _Lookup:
         above = references.above(self._counts())
         return near, {place: above[place] for place in near}
 
-    async def read(self, question: RecallQuestion) -> Recalled:
+    async def read(self, question: RecallQuestion) -> Finding:
         """What a reference leads to, exactly."""
         counts = self._counts()
         meant = references.meant(question.ref, counts)
         if isinstance(meant, IdReference):
             meant = await self._named(meant, counts)
         if isinstance(meant, Missing):
-            return Recalled("nothing", _missing(question.ref, meant))
+            return _missing(question.ref, meant)
         body = (await self._bodies([meant.message])).get(meant.message)
         if body is None:
-            return Recalled("not_kept", await self._told_of(question.ref, meant), 1)
-        wanted = PageRequest(
+            return await self._unkept(question.ref, meant)
+        page = PageRequest(
             meant.message, meant.call, meant.before, question.line, question.grep, question.room
         )
-        return _recalled(await self._texts.run(recalls.page, body, wanted, self._mask))
+        return await self._texts.run(recalls.page, body, page, self._mask)
 
     async def _words(self) -> dict[int, bytes]:
         """The stored words of the messages, by place."""
-        places = {one.message_id: place for place, one in enumerate(self._scope.path)}
+        places = {one.message_id: place for place, one in enumerate(self._path.messages)}
         async with self._engine.connect() as connection:
-            words_by_id = await messages.words(connection, self._scope.chat, places)
+            words_by_id = await messages.words(connection, self._path.chat, places)
         return {places[identity]: packed for identity, packed in words_by_id.items()}
 
     async def _bodies(self, places: Iterable[int]) -> dict[int, bytes]:
         """The packed bodies at some places of the path, as far as they are kept."""
-        path = self._scope.path
+        path = self._path.messages
         ids = {
             path[place].message_id: place
             for place in places
@@ -237,42 +191,36 @@ class _Lookup:
         if not ids:
             return {}
         async with self._engine.connect() as connection:
-            bodies_by_id = await messages.bodies(connection, self._scope.chat, ids)
+            bodies_by_id = await messages.bodies(connection, self._path.chat, ids)
         return {ids[identity]: packed for identity, packed in bodies_by_id.items()}
 
     def _counts(self) -> list[CallCounts]:
         """The calls of all messages."""
-        return [CallCounts(one.step_calls) for one in self._scope.path]
+        return [CallCounts(one.step_calls) for one in self._path.messages]
 
     async def _named(self, reference: IdReference, counts: Sequence[CallCounts]) -> Found | Missing:
-        bodies = await self._bodies(range(len(self._scope.path)))
+        bodies = await self._bodies(range(len(self._path.messages)))
         match = await self._texts.run(recalls.named, bodies, reference.id, marker=reference.marker)
         if match is None:
             return Missing(())
         place, call = match
         return Found(place, call, references.above(counts)[place])
 
-    async def _told_of(self, ref: str, place: Found) -> Finding:
+    async def _unkept(self, ref: str, place: Found) -> Finding:
         """That a text is not kept, with what the ledger says of it."""
         number = place.before + place.call
-        if not place.call or self._scope.checkpoint is None:
-            return _not_kept(ref)
-        async with self._engine.connect() as connection:
-            memory = await checkpoints.memory(connection, self._scope.chat, self._scope.checkpoint)
-        entries = memory.ledger if memory else ()
-        lines = [ledger.line(one) for one in entries if one.first <= number <= one.last]
-        mentions = (f"The summary says of it: {line[2:]}" for line in lines)
-        return Finding("\n".join([_not_kept(ref).text, *mentions]))
-
-
-def _recalled(answer: Finding, not_kept: int = 0) -> Recalled:
-    return Recalled("found" if answer.references else "nothing", answer, not_kept)
-
-
-def _not_kept(ref: str) -> Finding:
-    return Finding(f"The stored text of {ref} is not kept any more.")
+        says = [f"The stored text of {ref} is not kept any more."]
+        if place.call and self._path.checkpoint is not None:
+            async with self._engine.connect() as connection:
+                memory = await checkpoints.memory(
+                    connection, self._path.chat, self._path.checkpoint
+                )
+            entries = memory.ledger if memory else ()
+            lines = [ledger.line(one) for one in entries if one.first <= number <= one.last]
+            says += [f"The summary says of it: {line[2:]}" for line in lines]
+        return Finding("\n".join(says), status="not_kept", not_kept=1)
 
 
 def _missing(ref: str, missing: Missing) -> Finding:
     near = f" There are {', '.join(missing.near)}." if missing.near else ""
-    return Finding(f"The earlier part of this conversation has no {ref!r}.{near}")
+    return Finding(f"The earlier part of this conversation has no {ref!r}.{near}", status="nothing")

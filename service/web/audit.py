@@ -25,21 +25,20 @@ async def list_changes(
     cursor: Annotated[int | None, Query(ge=1, lt=2**63)] = None,
 ) -> Response:
     """A page of the audit log."""
-    found = await inspect.list_changes(
+    page = await inspect.list_changes(
         runtime.database.engine,
         signed_in.by.tenant,
-        _SHOWN + 1,
+        _SHOWN,
         chat=chat or None,
         actor=actor or None,
-        before=cursor,
+        cursor=cursor,
     )
-    changes = found[:_SHOWN]
-    following = {"chat": chat, "actor": actor, "cursor": changes[-1].id} if changes else {}
+    following = urlencode({"chat": chat, "actor": actor, "cursor": page.next})
     return render(
         "audit.html",
         who=signed_in,
         place="/audit",
-        changes=changes,
+        changes=page.changes,
         chosen={"chat": chat, "actor": actor},
-        next=f"/audit?{urlencode(following)}" if len(found) > _SHOWN else "",
+        next=f"/audit?{following}" if page.next else "",
     )

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import Field, TypeAdapter, ValidationError
 
 from service.api import problems
-from service.api.chats import LAST_ID, as_text, cursor_of
+from service.api.chats import LAST_ID
 from service.api.deps import ChatId, RuntimeDep
 from service.api.wire import Id
 from service.names import ChatState, Has, Order
@@ -48,10 +48,8 @@ async def list_chats(
 ) -> Response:
     """The list; an empty filter is none, because a form sends all of its fields."""
     which = Filters(user or None, model or None, state or None, begins or None, has or None, order)
-    after = cursor_of(cursor, order) if cursor else None
-    # One more than is shown says whether there is a next page.
-    found = await inspect.list_chats(
-        runtime.database.engine, signed_in.by.tenant, _SHOWN + 1, after, which
+    page = await inspect.list_chats(
+        runtime.database.engine, signed_in.by.tenant, _SHOWN, cursor, which
     )
     chosen = {
         "begins": begins,
@@ -61,17 +59,15 @@ async def list_chats(
         "has": has,
         "order": order,
     }
-    shown = found[:_SHOWN]
-    following = as_text(shown[-1], order) if len(found) > _SHOWN else ""
     return render(
         "chats_part.html" if part else "chats.html",
         who=signed_in,
         place="/chats",
-        chats=shown,
+        chats=page.chats,
         chosen=chosen,
         states=get_args(ChatState),
         here=_address(chosen | {"cursor": cursor}),
-        next=_address(chosen | {"cursor": following}) if following else "",
+        next=_address(chosen | {"cursor": page.next}) if page.next else "",
     )
 
 

@@ -29,12 +29,12 @@ async def find(
 ) -> Response:
     """What the newest branch has for the words, or of the reference; without both, the form."""
     engine, by = runtime.database.engine, signed_in.by
-    found = None
+    finding = None
     if query.strip() or ref.strip():
         check_question(query, ref)
         question = RecallQuestion(query, ref, line, grep, _ROOM)
         mask = runtime.settings.mask_secrets
-        found = await recall.of_chat(
+        finding = await recall.of_chat(
             engine, runtime.texts, by.tenant, by.actor, chat_id, question, mask
         )
     else:
@@ -45,6 +45,6 @@ async def find(
         who=signed_in,
         place="/chats",
         chat_id=chat_id,
-        asked={"query": query, "ref": ref, "grep": grep},
-        found=found,
+        question={"query": query, "ref": ref, "grep": grep},
+        finding=finding,
     )

@@ -27,22 +27,18 @@ async def list_jobs(
     tenant = signed_in.by.tenant
     reads = runtime.database.reads
     work = await monitor.work(reads, tenant)
-    # One more than is shown says whether there is a next page.
-    found = await monitor.list_jobs(
-        reads, tenant, [state] if state else STATES, after=cursor, limit=_SHOWN + 1
-    )
-    jobs = found[:_SHOWN]
+    page = await monitor.list_jobs(reads, tenant, [state] if state else STATES, _SHOWN, cursor)
     here = f"/jobs?state={state}"
     return render(
         "jobs_part.html" if part else "jobs.html",
         who=signed_in,
         place="/jobs",
         work=work,
-        jobs=jobs,
+        jobs=page.jobs,
         state=state,
         states=STATES,
         here=f"{here}&cursor={cursor}",
-        next=f"{here}&cursor={jobs[-1].id}" if len(found) > _SHOWN else "",
+        next=f"{here}&cursor={page.next}" if page.next else "",
     )
 
 

@@ -26,19 +26,17 @@ async def list_people(
     cursor: Annotated[Id | Literal[""], Query()] = "",
 ) -> Response:
     """The list, by id."""
-    # One more than is shown says whether there is a next page.
-    found = await people.list_users(
-        runtime.database.engine, signed_in.by.tenant, _SHOWN + 1, cursor, begins
+    page = await people.list_users(
+        runtime.database.engine, signed_in.by.tenant, _SHOWN, cursor, begins
     )
-    shown = found[:_SHOWN]
-    following = {"begins": begins, "cursor": shown[-1].user_id} if shown else {}
+    following = urlencode({"begins": begins, "cursor": page.next})
     return render(
         "people.html",
         who=signed_in,
         place="/people",
-        people=shown,
+        people=page.users,
         begins=begins,
-        next=f"/people?{urlencode(following)}" if len(found) > _SHOWN else "",
+        next=f"/people?{following}" if page.next else "",
     )
 
 
