@@ -295,7 +295,7 @@ async def overviews(
     if after is not None:
         query = query.where(tuple_(ordered, chats.c.id) < tuple_(after.value, after.id))
     query = query.where(*_conditions(tenant, which))
-    return [Overview(*row) for row in await connection.execute(query)]
+    return [Overview(**row) for row in (await connection.execute(query)).mappings()]
 
 
 def _conditions(tenant: int, which: Filters) -> Iterator[ColumnElement[bool]]:
@@ -327,36 +327,20 @@ def _has_degraded(tenant: int) -> ColumnElement[bool]:
 
 
 def _overviews(tenant: int) -> Select[Any]:
-    return select(*_overview_columns(tenant)).where(chats.c.tenant_id == tenant)
-
-
-def _overview_columns(tenant: int) -> list[ColumnElement[Any]]:
-    """In the order of `Overview`."""
-    return [
-        chats.c.id,
-        chats.c.external_id,
-        chats.c.user_id,
-        chats.c.model,
-        chats.c.window_tokens,
-        chats.c.window_assumed,
-        chats.c.overhead_tokens,
-        chats.c.leaf_id,
-        func.coalesce(_leaf_depth(tenant), 0),
-        _TOKENS,
-        _checkpoint_count(tenant),
-        literal_column(CHAT_STATE),
-        chats.c.due_at,
-        func.coalesce(chats.c.lease_until > func.now(), False),
-        chats.c.attempts,
-        chats.c.wants_bodies,
-        chats.c.last_error,
-        chats.c.expires_at,
-        chats.c.compactor,
-        chats.c.masked,
-        chats.c.left_alone_at,
-        chats.c.created_at,
-        chats.c.updated_at,
+    """Chats with the fields of `Overview`, most of which are columns of the same name."""
+    others: dict[str, ColumnElement[Any]] = {
+        "chat_id": chats.c.external_id,
+        "messages": func.coalesce(_leaf_depth(tenant), 0),
+        "path_tokens": _TOKENS,
+        "checkpoints": _checkpoint_count(tenant),
+        "state": literal_column(CHAT_STATE),
+        "working": func.coalesce(chats.c.lease_until > func.now(), False),
+    }
+    columns = [
+        others[name].label(name) if name in others else chats.c[name]
+        for name in Overview.__dataclass_fields__
     ]
+    return select(*columns).where(chats.c.tenant_id == tenant)
 
 
 def _leaf_depth(tenant: int) -> ColumnElement[int]:

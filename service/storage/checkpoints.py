@@ -5,8 +5,8 @@ to it. One that was put out of service is `retired`, so that a message which an 
 back does not find it by its digest.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -161,7 +161,8 @@ async def everyone(connection: AsyncConnection, chat: ChatKey) -> list[Made]:
     """The chat's checkpoints, oldest first."""
     seal = await sealing.of(connection, chat.tenant)
     query = select(*_made(chat)).where(*of(chat, checkpoints)).order_by(checkpoints.c.id)
-    return [_as_made(row, seal, chat) for row in await connection.execute(query)]
+    rows = (await connection.execute(query)).mappings()
+    return [_as_made(row, seal, chat) for row in rows]
 
 
 async def summary(
@@ -170,13 +171,13 @@ async def summary(
     """One checkpoint and its summary message; None when there is none of this id."""
     query = select(*_made(chat), checkpoints.c.sealed_summary, checkpoints.c.summary)
     this = (*of(chat, checkpoints), checkpoints.c.id == checkpoint)
-    row = (await connection.execute(query.where(*this))).one_or_none()
+    row = (await connection.execute(query.where(*this))).mappings().one_or_none()
     if row is None:
         return None
     seal = await sealing.of(connection, chat.tenant)
-    *about, sealed, plain = row
-    text = seal.open_text(place_of(chat, checkpoint, "sealed_summary"), sealed, plain)
-    return _as_made(about, seal, chat), text
+    place = place_of(chat, checkpoint, "sealed_summary")
+    text = seal.open_text(place, row["sealed_summary"], row["summary"])
+    return _as_made(row, seal, chat), text
 
 
 async def ancestors(connection: AsyncConnection, chat: ChatKey) -> dict[int, list[int]]:
@@ -396,12 +397,12 @@ def _opened_verdict(
     return verdict | quotes
 
 
-def _as_made(row: Sequence[Any], seal: Seal, chat: ChatKey) -> Made:
+def _as_made(row: Mapping[Any, Any], seal: Seal, chat: ChatKey) -> Made:
     """A row of `_made`."""
-    sealed_verdict, *rest = row
-    checkpoint = Made(*rest)
-    verdict = _opened_verdict(checkpoint.verdict, sealed_verdict, seal, chat, checkpoint.id)
-    return replace(checkpoint, verdict=verdict)
+    fields = {name: row[name] for name in Made.__dataclass_fields__}
+    sealed = row["sealed_verdict"]
+    verdict = _opened_verdict(row["verdict"], sealed, seal, chat, row["id"])
+    return Made(**fields | {"verdict": verdict})
 
 
 def _next_version(chat: ChatKey, parent: int, digest: str) -> ScalarSelect[int]:
@@ -434,23 +435,16 @@ async def drop_all_but(connection: AsyncConnection, chat: ChatKey, keep: Collect
 
 
 def _made(chat: ChatKey) -> list[ColumnElement[Any]]:
-    """The sealed part of the verdict, and then the columns in the order of `Made`."""
-    return [
-        checkpoints.c.sealed_verdict,
-        checkpoints.c.id,
-        func.nullif(checkpoints.c.parent_id, 0),
-        _serving(chat),
-        checkpoints.c.version,
-        checkpoints.c.covered_until,
-        checkpoints.c.covered_messages,
-        checkpoints.c.covered_tokens,
-        checkpoints.c.tokens,
-        checkpoints.c.kind,
-        checkpoints.c.summariser,
-        checkpoints.c.prompt_version,
-        checkpoints.c.verdict,
-        checkpoints.c.created_at,
+    """The fields of `Made`, and the sealed part of the verdict."""
+    others: dict[str, ColumnElement[Any]] = {
+        "parent_id": func.nullif(checkpoints.c.parent_id, 0),
+        "serving": _serving(chat),
+    }
+    fields = [
+        others[name].label(name) if name in others else checkpoints.c[name]
+        for name in Made.__dataclass_fields__
     ]
+    return [*fields, checkpoints.c.sealed_verdict]
 
 
 def _serving(chat: ChatKey) -> ColumnElement[bool]:

@@ -7,13 +7,13 @@ that say so (`messages.author_id`).
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
-from sqlalchemy import ARRAY, BigInteger, Text, bindparam, func, or_, select, text
+from sqlalchemy import BigInteger, func, or_, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import checkpoints as made
-from service.storage import memories, sealing
+from service.storage import memories, sealing, statements
 from service.storage import partials as of_partials
 from service.storage import runs as of_runs
 from service.storage.audit import user_actor
@@ -92,49 +92,18 @@ class Written:
     role: str
 
 
-_USERS: Final = text("""
-select chat_authors.user_id,
-    count(*) filter (where chats.user_id = chat_authors.user_id),
-    count(*) filter (where chats.user_id != chat_authors.user_id),
-    max(chats.updated_at)
-from chat_authors
-join chats on chats.tenant_id = :tenant and chats.id = chat_authors.chat_id
-where chat_authors.tenant_id = :tenant and chat_authors.user_id > :after
-    and starts_with(chat_authors.user_id, :begins)
-group by 1 order by 1 limit :limit
-""")
-_COUNTS: Final = text("""
-select
-    (select count(*) from messages
-        where messages.tenant_id = :tenant and messages.chat_id = any(:own)),
-    (select count(*) from messages
-        where messages.tenant_id = :tenant and messages.chat_id = any(:own)
-            and messages.author_id not in (:user, '')),
-    (select count(*) from checkpoints
-        where checkpoints.tenant_id = :tenant and checkpoints.chat_id = any(:own)),
-    (select count(*) from runs where runs.tenant_id = :tenant and runs.chat_id = any(:own)),
-    (select count(*) from messages
-        where messages.tenant_id = :tenant and messages.chat_id = any(:beside)
-            and messages.author_id = :user),
-    :covered,
-    (select count(*) from sums where sums.tenant_id = :tenant and sums.user_id = :user),
-    (select count(*) from audit where audit.tenant_id = :tenant
-        and (audit.actor = :actor or audit.details ->> 'user' = :user
-            or audit.chat = any(:names)))
-""").bindparams(
-    bindparam("own", type_=ARRAY(BigInteger)),
-    bindparam("beside", type_=ARRAY(BigInteger)),
-    bindparam("names", type_=ARRAY(Text)),
-    bindparam("covered", type_=BigInteger),
-)
+_SQL = statements.load("people")
+_USERS = text(_SQL["users"])
+_COUNTS = text(_SQL["counts"])
 
 
 async def users(
     connection: AsyncConnection, tenant: int, limit: int, after: str, begins: str
 ) -> list[User]:
     """A page of users by id, behind the user `after`; of those whose id begins so."""
-    asked = {"tenant": tenant, "after": after, "begins": begins, "limit": limit}
-    return [User(*row) for row in await connection.execute(_USERS, asked)]
+    parameters = {"tenant": tenant, "after": after, "begins": begins, "limit": limit}
+    rows = await connection.execute(_USERS, parameters)
+    return [User(**row) for row in rows.mappings()]
 
 
 async def own(
@@ -187,7 +156,7 @@ async def counts(
     for chat in others:
         written = [one.message_id for one in await written_in(connection, chat.key, user)]
         covered += len(await covering(connection, chat.key, written))
-    asked = {
+    parameters = {
         "tenant": tenant,
         "user": user,
         "actor": user_actor(user),
@@ -196,7 +165,7 @@ async def counts(
         "names": [chat.chat_id for chat in theirs],
         "covered": covered,
     }
-    return Counts(*(await connection.execute(_COUNTS, asked)).one())
+    return Counts(**(await connection.execute(_COUNTS, parameters)).mappings().one())
 
 
 async def written_in(connection: AsyncConnection, chat: ChatKey, user: str) -> list[Written]:

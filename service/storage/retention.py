@@ -28,6 +28,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.storage import statements
 from service.storage.messages import ERASED
 from service.storage.tables import (
     audit,
@@ -53,40 +54,7 @@ Place = tuple[datetime, int, str]
 Page = tuple[set[ChatKey], int | None]
 """Chats that have something to remove, and where the next page begins; None at the end."""
 
-# What a branch still needs: its messages below the deepest checkpoint of its leaf, walked up from
-# the leaf. What an interim one covers has not been read by a summariser yet.
-_COVERED = """
-with recursive needed as (
-    select m.message_id, m.parent_id, coalesce(c.covered_messages, 0) as covered
-    from messages m
-    left join checkpoints head
-        on head.tenant_id = :tenant and head.chat_id = :chat and head.id = m.checkpoint_id
-    left join checkpoints c
-        on c.tenant_id = :tenant and c.chat_id = :chat
-        and c.id = case head.kind when 'interim' then head.parent_id else head.id end
-    where m.tenant_id = :tenant and m.chat_id = :chat and m.depth > coalesce(c.covered_messages, 0)
-        and not exists (
-            select 1 from messages child
-            where child.tenant_id = :tenant and child.chat_id = :chat
-                and child.parent_id = m.message_id
-        )
-    union
-    select above.message_id, above.parent_id, needed.covered
-    from needed join messages above
-        on above.tenant_id = :tenant and above.chat_id = :chat
-        and above.message_id = needed.parent_id
-    where above.depth > needed.covered
-)
-"""
-_UNNEEDED = """
-where messages.tenant_id = :tenant and messages.chat_id = :chat and body is not null
-    and author_id is distinct from ''
-    and message_id not in (select message_id from needed)
-"""
-_DROP_COVERED = text(
-    f"{_COVERED} update messages set body = null, words = null {_UNNEEDED} returning 1"
-)
-_COUNT_COVERED = text(f"{_COVERED} select 1 from messages {_UNNEEDED}")
+_DROP_COVERED = text(statements.load("retention")["drop_covered"])
 
 
 async def old_rows(
@@ -185,10 +153,8 @@ async def covered_bodies(connection: AsyncConnection, chat: ChatKey, *, dry: boo
     """Drops the bodies that a checkpoint covers on every branch through them; returns how many."""
     if not dry and not await _lock(connection, chat):
         return 0
-    statement = _COUNT_COVERED if dry else _DROP_COVERED
-    return len(
-        (await connection.execute(statement, {"tenant": chat.tenant, "chat": chat.id})).all()
-    )
+    parameters = {"tenant": chat.tenant, "chat": chat.id, "dry": dry}
+    return int((await connection.execute(_DROP_COVERED, parameters)).scalar_one())
 
 
 async def lost_chats(connection: AsyncConnection, after: int, days: int) -> Page:

@@ -186,7 +186,6 @@ async def test_without_work_all_figures_are_zero(service: Service) -> None:
     assert status == {
         "queue": {"working": 0, "due": 0, "waiting": 0, "dead": 0, "oldest_due_seconds": 0},
         "encryption_keys": [],
-        "sealed": [],
         "leases": [],
         "endpoints": [],
         "stalled": False,

@@ -1,0 +1,50 @@
+-- page --
+-- A tenant's jobs in these states with an id above `after`, in that order. The columns are fields of
+-- `Job`.
+select chats.id, tenants.name as tenant, chats.external_id as chat_id, chats.model, job.state,
+    chats.attempts, chats.last_error, chats.due_at, chats.dead_at,
+    case when job.state = 'working' then chats.leased_by end as worker,
+    case when job.state = 'working' then chats.lease_until end as lease_until
+from chats join tenants on tenants.id = chats.tenant_id
+cross join lateral (
+    select case when chats.lease_until > now() then 'working'
+        when chats.dead_at is not null then 'dead'
+        when chats.due_at <= now() then 'due'
+        else 'waiting' end
+) job (state)
+where chats.tenant_id = :tenant and (chats.due_at is not null or chats.dead_at is not null)
+    and job.state = any(:states::text[]) and chats.id > :after
+order by chats.id limit :limit
+
+-- counts --
+-- How many chats are in each state, and for how many seconds the first of them is due; of all
+-- tenants for null.
+select job.state, count(*) as chats, extract(epoch from now() - min(chats.due_at)) as seconds
+from chats
+cross join lateral (
+    select case when chats.lease_until > now() then 'working'
+        when chats.dead_at is not null then 'dead'
+        when chats.due_at <= now() then 'due'
+        else 'waiting' end
+) job (state)
+where (:tenant::bigint is null or chats.tenant_id = :tenant)
+    and (chats.due_at is not null or chats.dead_at is not null)
+group by 1
+
+-- stored --
+-- The columns are fields of `Stored`; none of them counts further than `most`.
+select
+    (select count(*) from (select from chats where chats.tenant_id = :tenant limit :most) as some)
+        as chats,
+    (select count(*) from (
+        select from chats where chats.tenant_id = :tenant and cardinality(leaf_line) > 0 limit :most
+    ) as some) as compressed,
+    (select count(*) from (
+        select distinct checkpoints.chat_id
+        from checkpoints join chats
+            on chats.tenant_id = checkpoints.tenant_id and chats.id = checkpoints.chat_id
+        where chats.tenant_id = :tenant and checkpoints.tenant_id = :tenant
+            and checkpoints.kind = 'degraded' and checkpoints.retired_at is null
+        limit :most
+    ) as some) as degraded,
+    :most::bigint as most

@@ -1,0 +1,34 @@
+-- users --
+-- The columns are fields of `User`.
+select chat_authors.user_id,
+    count(*) filter (where chats.user_id = chat_authors.user_id) as chats,
+    count(*) filter (where chats.user_id != chat_authors.user_id) as beside,
+    max(chats.updated_at) as updated_at
+from chat_authors
+join chats on chats.tenant_id = :tenant and chats.id = chat_authors.chat_id
+where chat_authors.tenant_id = :tenant and chat_authors.user_id > :after
+    and starts_with(chat_authors.user_id, :begins)
+group by 1 order by 1 limit :limit
+
+-- counts --
+-- The columns are fields of `Counts`; `covered` was counted before.
+select
+    (select count(*) from messages
+        where messages.tenant_id = :tenant and messages.chat_id = any(cast(:own as bigint[]))) as messages,
+    (select count(*) from messages
+        where messages.tenant_id = :tenant and messages.chat_id = any(cast(:own as bigint[]))
+            and messages.author_id not in (:user, '')) as of_others,
+    (select count(*) from checkpoints
+        where checkpoints.tenant_id = :tenant
+            and checkpoints.chat_id = any(cast(:own as bigint[]))) as checkpoints,
+    (select count(*) from runs
+        where runs.tenant_id = :tenant and runs.chat_id = any(cast(:own as bigint[]))) as runs,
+    (select count(*) from messages
+        where messages.tenant_id = :tenant and messages.chat_id = any(cast(:beside as bigint[]))
+            and messages.author_id = :user) as written_beside,
+    cast(:covered as bigint) as covered_beside,
+    (select count(*) from sums where sums.tenant_id = :tenant and sums.user_id = :user)
+        as figures,
+    (select count(*) from audit where audit.tenant_id = :tenant
+        and (audit.actor = :actor or audit.details ->> 'user' = :user
+            or audit.chat = any(cast(:names as text[])))) as audit
