@@ -9,7 +9,6 @@ import time
 from typing import Final, NamedTuple
 
 import structlog
-from sqlalchemy.exc import SQLAlchemyError
 
 from service.storage import keys, outage
 from service.storage.database import Database
@@ -19,7 +18,6 @@ from service.storage.keys import Key
 _KNOWN_FOR: Final = 10.0
 _READ_AGAIN: Final = 5.0  # seconds after which the next request has a key read again beside it
 _MOST_KNOWN: Final = 1000
-_AWAY: tuple[type[Exception], ...] = (SQLAlchemyError, OSError, *outage.AWAY)
 
 log = structlog.get_logger(__name__)
 
@@ -68,7 +66,7 @@ class KeyRing:
     async def _read_again(self, database: Database, name: bytes, key: str) -> None:
         try:
             await self._read(database, name, key)
-        except _AWAY as error:  # a request says so, when the key is not believed any more
+        except outage.FAILURES as error:  # a request says so, when the key is not believed any more
             log.warning("key.not_read", error=type(error).__name__)
         finally:
             del self._reading[name]

@@ -93,13 +93,16 @@ _COLUMNS = (
 )
 
 
-def _rows() -> Select[*tuple[Any, ...]]:
-    return select(*_COLUMNS).join(tenants)
+def select_keys(*more: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
+    """All keys, with the columns that `key_of` reads and `more`."""
+    return select(*_COLUMNS, *more).join(tenants, tenants.c.id == api_keys.c.tenant_id)
 
 
 # For the pool of the quick reads, which takes no statements of SQLAlchemy.
 _DIALECT: Final = asyncpg.dialect()  # type: ignore[no-untyped-call]
-_KNOWN: Final = str(_rows().where(api_keys.c.hash == bindparam("hash")).compile(dialect=_DIALECT))
+_KNOWN: Final = str(
+    select_keys().where(api_keys.c.hash == bindparam("hash")).compile(dialect=_DIALECT)
+)
 
 
 def hash_of(key: str) -> bytes:
@@ -169,7 +172,7 @@ async def _tenant(connection: AsyncConnection, name: str) -> int:
 async def known(reads: Reads, key: str) -> Key | None:
     """The key's row, revoked and expired ones too; None when it is unknown."""
     row = await reads.fetchrow(_KNOWN, hash_of(key))
-    return _key(dict(row)) if row else None
+    return key_of(dict(row)) if row else None
 
 
 async def find(connection: AsyncConnection, key: str) -> Key | None:
@@ -183,20 +186,20 @@ async def one(connection: AsyncConnection, identity: int) -> Key | None:
 
 
 async def _one(connection: AsyncConnection, which: ColumnElement[bool]) -> Key | None:
-    row = (await connection.execute(_rows().where(which))).mappings().one_or_none()
-    return _key(row) if row else None
+    row = (await connection.execute(select_keys().where(which))).mappings().one_or_none()
+    return key_of(row) if row else None
 
 
 async def everyone(connection: AsyncConnection) -> list[Key]:
     """All keys of all tenants, revoked and expired ones too."""
-    rows = await connection.execute(_rows().order_by(api_keys.c.id))
-    return [_key(row) for row in rows.mappings()]
+    rows = await connection.execute(select_keys().order_by(api_keys.c.id))
+    return [key_of(row) for row in rows.mappings()]
 
 
 async def of_tenant(connection: AsyncConnection, tenant: int) -> list[Key]:
     """A tenant's keys, revoked and expired ones too."""
-    query = _rows().where(api_keys.c.tenant_id == tenant).order_by(api_keys.c.id)
-    return [_key(row) for row in (await connection.execute(query)).mappings()]
+    query = select_keys().where(api_keys.c.tenant_id == tenant).order_by(api_keys.c.id)
+    return [key_of(row) for row in (await connection.execute(query)).mappings()]
 
 
 async def revoke(connection: AsyncConnection, identity: int) -> bool:
@@ -250,7 +253,9 @@ async def erase_tenant(connection: AsyncConnection, name: str) -> bool:
     return result.rowcount == 1
 
 
-def _key(row: Mapping[Any, Any]) -> Key:
-    seconds = None if row["seconds_left"] is None else float(row["seconds_left"])
-    more = {"networks": tuple(row["networks"] or ()), "seconds_left": seconds}
-    return Key(**(dict(row) | more))
+def key_of(row: Mapping[Any, Any]) -> Key:
+    """A key of a row of `select_keys`."""
+    fields = {name: row[name] for name in Key.__dataclass_fields__}
+    fields["networks"] = tuple(row["networks"] or ())
+    fields["seconds_left"] = None if row["seconds_left"] is None else float(row["seconds_left"])
+    return Key(**fields)

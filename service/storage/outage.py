@@ -6,7 +6,7 @@ Then the same request may succeed later, and nobody's code is to blame.
 import socket
 
 import asyncpg
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 _REFUSES: dict[type[Exception], str] = {
@@ -29,6 +29,9 @@ AWAY: tuple[type[Exception], ...] = (
     asyncpg.InternalClientError,
     *_REFUSES,
 )
+
+FAILURES: tuple[type[Exception], ...] = (SQLAlchemyError, OSError, *AWAY)
+"""What a statement raises that failed for whatever reason in the database or on the way there."""
 
 
 def is_away(error: BaseException | None) -> bool:

@@ -60,7 +60,7 @@ class Chat:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class UserTotals:
     """How much is stored of a user.
 
     Attributes:
@@ -150,7 +150,7 @@ async def counts(
     user: str,
     theirs: Collection[Chat],
     others: Collection[Chat],
-) -> Counts:
+) -> UserTotals:
     """How much is stored of a user, whose own chats are `theirs`, and who wrote in `others`."""
     covered = 0
     for chat in others:
@@ -165,7 +165,7 @@ async def counts(
         "names": [chat.chat_id for chat in theirs],
         "covered": covered,
     }
-    return Counts(**(await connection.execute(_COUNTS, parameters)).mappings().one())
+    return UserTotals(**(await connection.execute(_COUNTS, parameters)).mappings().one())
 
 
 async def written_in(connection: AsyncConnection, chat: ChatKey, user: str) -> list[Written]:

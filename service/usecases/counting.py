@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 import structlog
-from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from service import metrics
@@ -24,7 +23,6 @@ EVERY: Final = 5.0
 """Seconds between two writes."""
 _PATIENCE: Final = 5.0  # seconds that a write may take
 _MOST: Final = 50_000  # shares that are kept while the database takes none
-_AWAY: tuple[type[Exception], ...] = (SQLAlchemyError, OSError, *outage.AWAY)
 
 log = structlog.get_logger(__name__)
 
@@ -97,7 +95,7 @@ async def _go_on(this: Counting, ending: asyncio.Event) -> None:
 async def _store(this: Counting) -> None:
     try:
         await this.store()
-    except _AWAY as error:  # the next one may get through
+    except outage.FAILURES as error:  # the next one may get through
         log.warning("sums.not_stored", error=type(error).__name__)
     except Exception as error:  # a mistake of ours must not end the counting
         log.error("sums.not_stored", exception=trace(error))

@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 import structlog
-from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from service.storage import keys, outage
@@ -20,7 +19,6 @@ from service.storage.keys import Use
 EVERY: Final = 60.0
 """Seconds between two writes."""
 _PATIENCE: Final = 5.0  # seconds that a write may take
-_AWAY: tuple[type[Exception], ...] = (SQLAlchemyError, OSError, *outage.AWAY)
 
 log = structlog.get_logger(__name__)
 
@@ -43,7 +41,7 @@ class KeyUses:
         try:
             async with asyncio.timeout(_PATIENCE), engine.begin() as connection:
                 await keys.note_uses(connection, new)
-        except _AWAY as error:
+        except outage.FAILURES as error:
             self._new = new | self._new
             log.warning("keys.uses_not_stored", error=type(error).__name__)
 

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.errors import KeyMissing, NotFound
 from service.storage import audit, people, sealing
-from service.storage.people import Chat, Counts, User
+from service.storage.people import Chat, User, UserTotals
 from service.usecases.delete import Person, delete, hashed_user
 from service.usecases.operate import Operator
 
@@ -36,7 +36,7 @@ class ShownUser:
     user_id: str
     chats: list[str]
     beside: list[str]
-    stored: Counts
+    stored: UserTotals
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,31 +55,25 @@ class Erased:
     Attributes:
         dry: nothing was deleted.
         chats: of the user, with everything stored for them.
-        messages: in these.
-        checkpoints: of these.
-        messages_beside: of the user in chats of others, whose texts were erased.
-        checkpoints_beside: of chats of others, deleted because they had read such a message.
-        figures: rows of daily figures that are nobody's now.
-        audit: rows of the audit log that named the user.
+        stored: how much was stored of the user. Texts of messages in chats of others were erased,
+            and checkpoints that had read one deleted; figures are nobody's now, and the audit log
+            names the user no more.
         remains: what is left.
     """
 
     dry: bool
     chats: int
-    messages: int
-    checkpoints: int
-    messages_beside: int
-    checkpoints_beside: int
-    figures: int
-    audit: int
+    stored: UserTotals
     remains: list[Remains]
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Holdings:
+    """The user's own chats, those of others in which the user wrote, and how much that is."""
+
     own: list[Chat]
     beside: list[Chat]
-    stored: Counts
+    stored: UserTotals
 
 
 async def list_users(
@@ -100,10 +94,10 @@ async def show(engine: AsyncEngine, by: Operator, user: str) -> ShownUser:
         NotFound: nothing is.
     """
     async with engine.begin() as connection:
-        found = await _find(connection, by, user)
+        holdings = await _find(connection, by, user)
         await _note(connection, by, "user.show", user)
-    own, beside = ([chat.chat_id for chat in chats] for chats in (found.own, found.beside))
-    return ShownUser(user, own, beside, found.stored)
+    own, beside = ([chat.chat_id for chat in chats] for chats in (holdings.own, holdings.beside))
+    return ShownUser(user, own, beside, holdings.stored)
 
 
 async def export(engine: AsyncEngine, by: Operator, user: str) -> AsyncIterator[dict[str, Any]]:
@@ -119,30 +113,30 @@ async def export(engine: AsyncEngine, by: Operator, user: str) -> AsyncIterator[
         KeyMissing: this process cannot open all texts.
     """
     async with engine.begin() as connection:
-        found = await _find(connection, by, user)
+        holdings = await _find(connection, by, user)
         # Before the first record: an answer that has begun cannot become an error.
         await sealing.of(connection, by.tenant)
         if lacked := await sealing.lacked(connection):
             raise KeyMissing(lacked)
         await _note(connection, by, "user.export", user)
-    return _records(engine, by, user, found)
+    return _records(engine, by, user, holdings)
 
 
 async def _records(
-    engine: AsyncEngine, by: Operator, user: str, found: _Found
+    engine: AsyncEngine, by: Operator, user: str, holdings: _Holdings
 ) -> AsyncIterator[dict[str, Any]]:
-    yield {"type": "user", "user_id": user, "stored": found.stored}
-    for chat in found.own:
+    yield {"type": "user", "user_id": user, "stored": holdings.stored}
+    for chat in holdings.own:
         async for record in _own_chat(engine, chat, user):
             yield record
-    for chat in found.beside:
+    for chat in holdings.beside:
         async with engine.connect() as connection:
             written = await people.read_messages(connection, chat.key, user)
         for message in written:
             yield {"type": "message", "chat_id": chat.chat_id, "own_chat": False, **message}
     async with engine.connect() as connection:
         figures = await people.read_figures(connection, by.tenant, user)
-        names = [chat.chat_id for chat in found.own]
+        names = [chat.chat_id for chat in holdings.own]
         changes = await people.read_audit(connection, by.tenant, user, names)
     for figure in figures:
         yield {"type": "figures", **figure}
@@ -186,14 +180,14 @@ async def erase(engine: AsyncEngine, by: Operator, user: str, *, dry: bool = Fal
         NotFound: nothing is stored of the user.
     """
     async with engine.connect() as connection:
-        found = await _find(connection, by, user)
+        holdings = await _find(connection, by, user)
     if not dry:
         await delete(engine, by, Person(user), "erasure")
-    return _report(found, dry=dry)
+    return _report(holdings, dry=dry)
 
 
-def _report(found: _Found, *, dry: bool) -> Erased:
-    stored = found.stored
+def _report(holdings: _Holdings, *, dry: bool) -> Erased:
+    stored = holdings.stored
     remains = [
         Remains(
             "notes in place of the user's messages in chats of others, with their size and hashes",
@@ -202,7 +196,7 @@ def _report(found: _Found, *, dry: bool) -> Erased:
         ),
         Remains(
             "chats of others in which the user wrote",
-            len(found.beside),
+            len(holdings.beside),
             "they are another user's own; what others said there may quote the user",
         ),
         Remains("daily figures of nobody", stored.figures, "totals stay right; no id is in them"),
@@ -214,20 +208,10 @@ def _report(found: _Found, *, dry: bool) -> Erased:
         Remains("backups", None, "they have what was stored when they were taken; delete them"),
         Remains("Open WebUI's own data", None, "Precis deletes nothing there"),
     ]
-    return Erased(
-        dry=dry,
-        chats=len(found.own),
-        messages=stored.messages,
-        checkpoints=stored.checkpoints,
-        messages_beside=stored.written_beside,
-        checkpoints_beside=stored.covered_beside,
-        figures=stored.figures,
-        audit=stored.audit,
-        remains=[one for one in remains if one.count != 0],
-    )
+    return Erased(dry, len(holdings.own), stored, [one for one in remains if one.count != 0])
 
 
-async def _find(connection: AsyncConnection, by: Operator, user: str) -> _Found:
+async def _find(connection: AsyncConnection, by: Operator, user: str) -> _Holdings:
     """What there is of a user.
 
     Raises:
@@ -238,7 +222,7 @@ async def _find(connection: AsyncConnection, by: Operator, user: str) -> _Found:
     stored = await people.counts(connection, by.tenant, user, own, beside)
     if not (own or beside or stored.figures or stored.audit):
         raise NotFound(f"nothing is stored of user {user!r}; see `precis users list`")
-    return _Found(own, beside, stored)
+    return _Holdings(own, beside, stored)
 
 
 async def _note(connection: AsyncConnection, by: Operator, action: str, user: str) -> None:

@@ -80,15 +80,18 @@ async def signed_in(
     """
     async with engine.connect() as connection:
         session = await sessions.find(connection, keys.hash_of(cookie))
-    if session is None or not is_within(address, tuple(session.networks or ())):
+    if session is None:
+        return None
+    key, ends_at = session
+    if not is_within(address, key.networks):
         return None
     return SignedIn(
-        Operator(session.tenant, session.actor + person),
-        session.tenant_name,
-        session.key,
-        session.expires_at,
+        Operator(key.tenant, key.actor + person),
+        key.tenant_name,
+        key.id,
+        ends_at,
         form_token(cookie),
-        "operator" in keys.OPENS[session.scope],
+        "operator" in keys.OPENS[key.scope],
     )
 
 

@@ -235,7 +235,7 @@ async def _people(a: Tenant, b: Tenant, leaf: str) -> None:
         found = await reconcile(a.service.runtime.database.engine, admin, who, most=100, dry=True)
     assert (found.asked, found.missing) == (2, ["clone"])
     erased = (await a.operator.delete(f"/v1/users/{guest}")).json()
-    assert (erased["chats"], erased["messages_beside"]) == (1, 2)
+    assert (erased["chats"], erased["stored"]["written_beside"]) == (1, 2)
 
 
 async def _administer(a: Tenant, b: Tenant) -> None:

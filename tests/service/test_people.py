@@ -118,8 +118,8 @@ async def test_after_an_erasure_nothing_of_the_user_is_left_but_notes(harness: H
     assert [one for one in words if one in left] == []
     assert ANN not in left
     assert "chat-1" not in left
-    assert (erased["chats"], erased["messages"]) == (1, before["stored"]["messages"])
-    assert (erased["messages_beside"], erased["checkpoints_beside"]) == (60, before["stored"]["covered_beside"])
+    assert (erased["chats"], erased["stored"]) == (1, before["stored"])
+    assert erased["stored"]["written_beside"] == 60
     assert {one["what"].split()[0] for one in erased["remains"]} == {
         "notes",
         "chats",

@@ -11,7 +11,7 @@ where chat_authors.tenant_id = :tenant and chat_authors.user_id > :after
 group by 1 order by 1 limit :limit
 
 -- counts --
--- The columns are fields of `Counts`; `covered` was counted before.
+-- The columns are fields of `UserTotals`; `covered` was counted before.
 select
     (select count(*) from messages
         where messages.tenant_id = :tenant and messages.chat_id = any(cast(:own as bigint[]))) as messages,
