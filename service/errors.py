@@ -42,8 +42,8 @@ def class_and_place(error: BaseException) -> str:
 
 def _place(frame: traceback.FrameSummary) -> str:
     file = Path(frame.filename)
-    shown = file.relative_to(_OURS) if _OURS in file.parents else file.name
-    return f"{shown}:{frame.lineno} in {frame.name}"
+    path = file.relative_to(_OURS) if _OURS in file.parents else file.name
+    return f"{path}:{frame.lineno} in {frame.name}"
 
 
 def _cause(error: BaseException) -> BaseException | None:

@@ -57,10 +57,10 @@ _BUILD.info({"version": __version__})
 
 def _counter(name: str, meaning: str, label: str = "", values: tuple[str, ...] = ()) -> Counter:
     """A counter with at most one label; known values begin at 0, so that a rate sees the first."""
-    made = Counter(name, meaning, [label] if label else [], registry=_PROCESS)
+    counter = Counter(name, meaning, [label] if label else [], registry=_PROCESS)
     for value in values:
-        made.labels(value)
-    return made
+        counter.labels(value)
+    return counter
 
 
 def _seconds(
@@ -89,9 +89,9 @@ class _Times(Collector):
         return self._seen.setdefault(labels, [0] * (len(self._bounds) + 2))
 
     def observe(self, labels: tuple[str, ...], seconds: float) -> None:
-        seen = self._seen.get(labels) or self.add(labels)
-        seen[bisect_left(self._bounds, seconds)] += 1
-        seen[-1] += seconds
+        counts = self._seen.get(labels) or self.add(labels)
+        counts[bisect_left(self._bounds, seconds)] += 1
+        counts[-1] += seconds
 
     def collect(self) -> Iterator[Metric]:
         family = HistogramMetricFamily(self._name, self._meaning, labels=self._labels)
@@ -221,11 +221,11 @@ def filter_asked(version: str) -> None:
 
     After twenty versions, a process counts each new one as `other`.
     """
-    counted = _FILTERS.values
+    versions = _FILTERS.values
     name = version or "none"
-    if name not in counted:
-        name = name if len(counted) < _MOST_VERSIONS else OTHER
-    counted[name] = counted.get(name, 0) + 1
+    if name not in versions:
+        name = name if len(versions) < _MOST_VERSIONS else OTHER
+    versions[name] = versions.get(name, 0) + 1
 
 
 @dataclass(frozen=True, slots=True)

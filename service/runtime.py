@@ -114,25 +114,25 @@ async def running(
             database.engine, settings, summariser, texts_of_rounds, others=others, warnings=amiss
         )
         await stack.enter_async_context(_probing(worker_context, http))
-        counted = await stack.enter_async_context(counting(database.engine))
-        yield Runtime(settings, urls, database, queue, worker_context, texts, counted)
+        counts = await stack.enter_async_context(counting(database.engine))
+        yield Runtime(settings, urls, database, queue, worker_context, texts, counts)
 
 
 def _without_tls(urls: Urls) -> list[str]:
     """Which of the servers are on another network, and their URLs demand no TLS."""
-    found = []
+    without = []
     database, redis = urlsplit(urls.database).hostname, urlsplit(urls.redis).hostname
     if _is_outside(database) and not demands_tls(urls.database):
-        found.append(
+        without.append(
             f"PRECIS_DATABASE_URL goes to {database} perhaps without TLS: add"
             " ?sslmode=verify-full&sslrootcert=FILE (docs/howto/tls.md)"
         )
     if _is_outside(redis) and not urls.redis.startswith("rediss:"):
-        found.append(
+        without.append(
             f"PRECIS_REDIS_URL goes to {redis} without TLS: write"
             " rediss://…?ssl_ca_certs=FILE&ssl_check_hostname=true (docs/howto/tls.md)"
         )
-    return found
+    return without
 
 
 def _is_outside(host: str | None) -> bool:
@@ -159,14 +159,14 @@ async def _probing(context: WorkerContext, http: httpx.AsyncClient) -> AsyncIter
 
 
 async def _probe(context: WorkerContext, http: httpx.AsyncClient) -> None:
-    known = list(context.warnings)
-    while found := await probe(context.settings, http):
-        if context.warnings != known + found:
-            context.warnings[:] = known + found
-            for warning in found:
+    lasting = list(context.warnings)
+    while new := await probe(context.settings, http):
+        if context.warnings != lasting + new:
+            context.warnings[:] = lasting + new
+            for warning in new:
                 log.warning("start.warning", what=warning)
         await asyncio.sleep(_PROBE_AGAIN)
-    context.warnings[:] = known
+    context.warnings[:] = lasting
 
 
 @contextmanager

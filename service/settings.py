@@ -182,12 +182,12 @@ class _FromFiles(PydanticBaseSettingsSource):
             ) from error
 
     def __call__(self) -> dict[str, Any]:
-        found = {}
+        values = {}
         for name, field in self.settings_cls.model_fields.items():
             value, _, _ = self.get_field_value(field, name)
             if value is not None:
-                found[name] = value
-        return found
+                values[name] = value
+        return values
 
 
 class Settings(BaseSettings):
@@ -450,8 +450,8 @@ class Settings(BaseSettings):
     @property
     def sealing_keys(self) -> EncryptionKeys:
         """The keys that texts are sealed with."""
-        given = self.encryption_keys.get_secret_value()
-        return _encryption_keys(given) if given.strip() else EncryptionKeys()
+        text = self.encryption_keys.get_secret_value()
+        return _encryption_keys(text) if text.strip() else EncryptionKeys()
 
     def hosts(self) -> tuple[str, ...]:
         """The names of `allowed_hosts`."""
@@ -516,9 +516,9 @@ def _reason(place: tuple[int | str, ...], message: str) -> str:
 
 def unknown() -> list[str]:
     """Variables with our prefix that nobody reads: most likely misspelt."""
-    known = {_variable(name) for name in (*Settings.model_fields, *OF_COMMANDS)}
-    given = (name for name in os.environ if name.startswith(PREFIX))
-    return sorted(name for name in given if name.removesuffix("_FILE") not in known)
+    names = {_variable(name) for name in (*Settings.model_fields, *OF_COMMANDS)}
+    ours = (name for name in os.environ if name.startswith(PREFIX))
+    return sorted(name for name in ours if name.removesuffix("_FILE") not in names)
 
 
 def warnings(settings: Settings) -> list[str]:
@@ -608,8 +608,8 @@ def as_markdown() -> str:
 
 def _row(name: str, field: FieldInfo) -> str:
     default = _default(field)
-    shown = f"`{default}`" if default else ""
-    return f"| `{_variable(name)}` | {shown} | {field.description} |\n"
+    cell = f"`{default}`" if default else ""
+    return f"| `{_variable(name)}` | {cell} | {field.description} |\n"
 
 
 _ENV_HEAD = """\

@@ -40,33 +40,33 @@ async def caller(request: Request, scope: Scope) -> Key:
         Problem: FILTER_TOO_OLD: `Precis-Filter` names a version below `LEAST_FILTER`.
         BadRequest: that header is no version.
     """
-    given = await _given_key(request)
-    key = await _key_in_use(request, given)
+    sent_key = await _sent_key(request)
+    key = await _key_in_use(request, sent_key)
     await _check_use(request, key, scope)
     version = _filter_version(request, scope)
     uses_of(request).note(key.id, version)
     return key
 
 
-async def _given_key(request: Request) -> str:
+async def _sent_key(request: Request) -> str:
     """The key as it was sent."""
-    kind, _, given = header(request, b"authorization").partition(" ")
-    if kind.lower() == "bearer" and given:
-        return given.strip()
+    kind, _, sent_key = header(request, b"authorization").partition(" ")
+    if kind.lower() == "bearer" and sent_key:
+        return sent_key.strip()
     limiter, address = limiter_of(request), address_of(request)
     await limiter.check_wrong_keys(address)
     limiter.wrong_key(address)
     raise Unauthorised("send an API key as `Authorization: Bearer <key>`")
 
 
-async def _key_in_use(request: Request, given: str) -> Key:
+async def _key_in_use(request: Request, sent_key: str) -> Key:
     """The row of a key that is neither unknown nor revoked nor expired."""
     ring, limiter = cast(KeyRing, request.app.state.keys), limiter_of(request)
     address = address_of(request)
     # A key that was in use a while ago is looked up however many wrong ones come from its address.
-    if not ring.has(given):
+    if not ring.has(sent_key):
         await limiter.check_wrong_keys(address)
-    key = await ring.find(runtime_of(request).database, given)
+    key = await ring.find(runtime_of(request).database, sent_key)
     if key is not None and key.in_use:
         return key
     limiter.wrong_key(address)

@@ -71,9 +71,9 @@ async def post_context(request: Request) -> Response:
     key, runtime = await caller(request, "filter"), runtime_of(request)
     chat = _chat_id(request)
     body = _question(await read_bytes(request), MOST_MESSAGES)
-    asked = _asked(key.tenant, chat, body, runtime.settings)
+    lookup = _lookup(key.tenant, chat, body, runtime.settings)
     began = perf_counter()
-    answer = await context.answer(runtime.database, asked, body.native)
+    answer = await context.answer(runtime.database, lookup, body.native)
     seconds = perf_counter() - began
     kept_out = context.not_sent(answer)
     metrics.context_answered(answer.status, seconds, saved=kept_out)
@@ -97,7 +97,7 @@ def _chat_id(request: Request) -> str:
     return chat
 
 
-def _asked(tenant: int, chat: str, body: ContextRequest, settings: Settings) -> Lookup:
+def _lookup(tenant: int, chat: str, body: ContextRequest, settings: Settings) -> Lookup:
     """The request as the use case takes it."""
     window = policy.believed(body.windows)
     return Lookup(
@@ -115,39 +115,39 @@ def _asked(tenant: int, chat: str, body: ContextRequest, settings: Settings) -> 
     )
 
 
-def _question(body: bytearray, most: int) -> ContextRequest:
+def _question(content: bytearray, most: int) -> ContextRequest:
     """The decoded and checked body; `most` messages are accepted."""
     try:
-        asked = _DECODE(body)
+        body = _DECODE(content)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise problems.from_msgspec(error) from None
-    _check_path(asked, most)
-    _check_description(asked.native, most)
+    _check_path(body, most)
+    _check_description(body.native, most)
     # In JSON, control characters of C0 can only be escaped, and those of C1 are not ASCII, so that
     # most bodies need not be searched.
-    if b"\\" in body or b"\x7f" in body or not body.isascii():
-        _check_characters(asked)
-    return asked
+    if b"\\" in content or b"\x7f" in content or not content.isascii():
+        _check_characters(body)
+    return body
 
 
-def _check_path(asked: ContextRequest, most: int) -> None:
-    shown = len(asked.path)
-    if shown > most:
+def _check_path(body: ContextRequest, most: int) -> None:
+    length = len(body.path)
+    if length > most:
         raise TooLarge(
-            f"the path has {shown} messages, and {most} are accepted; send the newest of them"
+            f"the path has {length} messages, and {most} are accepted; send the newest of them"
         )
-    if asked.depth < shown:
+    if body.depth < length:
         raise Unprocessable(
-            f"`depth` is {asked.depth}, but `path` has {shown} messages; `depth` counts all"
+            f"`depth` is {body.depth}, but `path` has {length} messages; `depth` counts all"
             " messages from the root",
             pointer="/depth",
         )
-    if len(asked.sizes) != shown:
+    if len(body.sizes) != length:
         raise Unprocessable(
-            f"`sizes` has {len(asked.sizes)} numbers, but `path` has {shown} messages",
+            f"`sizes` has {len(body.sizes)} numbers, but `path` has {length} messages",
             pointer="/sizes",
         )
-    if len({identity for identity, _ in asked.path}) < shown:
+    if len({identity for identity, _ in body.path}) < length:
         raise Unprocessable(
             "`path` has the same message twice; a path has no cycle", pointer="/path"
         )
@@ -158,13 +158,13 @@ def _check_description(native: edit.Request, most: int) -> None:
         raise TooLarge(f"`native` describes more than {most} messages; send the newest of them")
 
 
-def _check_characters(asked: ContextRequest) -> None:
-    for identity, digest in asked.path:
+def _check_characters(body: ContextRequest) -> None:
+    for identity, digest in body.path:
         if _CONTROL.search(identity) or _CONTROL.search(digest):
             raise Unprocessable("an id or a digest has a control character", pointer="/path")
-    if _CONTROL.search(asked.user_id or ""):
+    if _CONTROL.search(body.user_id or ""):
         raise Unprocessable("the user's id has a control character", pointer="/user_id")
-    if _CONTROL.search(asked.model):
+    if _CONTROL.search(body.model):
         raise Unprocessable("the model's name has a control character", pointer="/model")
 
 

@@ -100,12 +100,12 @@ async def known_parameters(request: Request) -> None:
         return
     described = request.app.openapi()["paths"].get(request.scope["route"].path, {})
     operation = described.get(request.method.lower(), {})
-    known = [one["name"] for one in operation.get("parameters", []) if one["in"] == "query"]
-    unknown = sorted(set(request.query_params) - set(known))
+    names = [one["name"] for one in operation.get("parameters", []) if one["in"] == "query"]
+    unknown = sorted(set(request.query_params) - set(names))
     if unknown:
         named = ", ".join(repr(name[:_SHOWN]) for name in unknown[:_SHOWN_UNKNOWN])
         raise Unprocessable(
-            f"unknown query parameters: {named}; this route has {', '.join(known) or 'none'}"
+            f"unknown query parameters: {named}; this route has {', '.join(names) or 'none'}"
         )
 
 
@@ -178,8 +178,8 @@ async def read_bytes(request: Request) -> bytearray:
     return body
 
 
-def _is_json(given: str) -> bool:
-    kind = given.partition(";")[0].strip().lower()
+def _is_json(media_type: str) -> bool:
+    kind = media_type.partition(";")[0].strip().lower()
     return kind == "application/json" or kind.endswith("+json")
 
 

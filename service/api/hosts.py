@@ -19,10 +19,10 @@ _OPEN: Final = ("/livez", "/readyz")
 def host_of(scope: Scope) -> str:
     """The name by which a request reached us, without its port."""
     headers: Mapping[bytes, bytes] = dict(scope["headers"])
-    given = headers.get(b"host", b"").decode("latin-1").lower()
-    if given.startswith("["):
-        return given[1:].partition("]")[0]
-    return given.partition(":")[0]
+    host = headers.get(b"host", b"").decode("latin-1").lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
 
 
 def is_own(host: str) -> bool:

@@ -47,21 +47,21 @@ class KeyRing:
     async def find(self, database: Database, key: str) -> Key | None:
         """The key's row, at most `_KNOWN_FOR` seconds old; None when it is unknown."""
         name, now = keys.hash_of(key), time.monotonic()
-        known = self._known.get(name)
-        if known is None or known.until <= now:
+        cached = self._known.get(name)
+        if cached is None or cached.until <= now:
             return await self._read(database, name, key)
-        if known.read + _READ_AGAIN <= now and name not in self._reading:
+        if cached.read + _READ_AGAIN <= now and name not in self._reading:
             self._reading[name] = asyncio.create_task(self._read_again(database, name, key))
-        return known.key
+        return cached.key
 
     async def _read(self, database: Database, name: bytes, key: str) -> Key | None:
         """The key's row as it is stored, which is remembered if it is in use."""
         now = time.monotonic()
-        stored = await keys.known(database.reads, key)
+        row = await keys.known(database.reads, key)
         self._known.pop(name, None)
-        if stored and stored.in_use:
-            self._remember(name, stored, now)
-        return stored
+        if row and row.in_use:
+            self._remember(name, row, now)
+        return row
 
     async def _read_again(self, database: Database, name: bytes, key: str) -> None:
         try:
@@ -75,5 +75,5 @@ class KeyRing:
         # Clearing costs one read for each key in use, and spares a bookkeeping of ages.
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
-        left = _KNOWN_FOR if key.seconds_left is None else min(_KNOWN_FOR, key.seconds_left)
-        self._known[name] = _CachedKey(key, now, now + left)
+        seconds = _KNOWN_FOR if key.seconds_left is None else min(_KNOWN_FOR, key.seconds_left)
+        self._known[name] = _CachedKey(key, now, now + seconds)

@@ -121,7 +121,7 @@ def create_worker_app(settings: Settings) -> FastAPI:
     return app
 
 
-def check_reader(request: Request, wanted: SecretStr) -> None:
+def check_reader(request: Request, secret: SecretStr) -> None:
     """Lets this machine read metrics, and others with the token.
 
     Raises:
@@ -129,13 +129,13 @@ def check_reader(request: Request, wanted: SecretStr) -> None:
     """
     if _is_local(request):
         return
-    token = wanted.get_secret_value()
+    token = secret.get_secret_value()
     if not token:
         raise Unauthorised(
             "metrics are for this machine only; set PRECIS_METRICS_TOKEN to let others read them"
         )
-    kind, _, given = request.headers.get("authorization", "").partition(" ")
-    if kind.lower() != "bearer" or not compare_digest(given.strip().encode(), token.encode()):
+    kind, _, sent_token = request.headers.get("authorization", "").partition(" ")
+    if kind.lower() != "bearer" or not compare_digest(sent_token.strip().encode(), token.encode()):
         raise Unauthorised("send PRECIS_METRICS_TOKEN as `Authorization: Bearer <token>`")
 
 

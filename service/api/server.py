@@ -75,9 +75,9 @@ def raise_open_files() -> None:
     """Raises this process's limit of open files, and warns when it is less than it may need."""
     # Each connection is an open file, and many systems begin with a soft limit of 1,024.
     soft, hard = getrlimit(RLIMIT_NOFILE)
-    wanted = _FILES if hard == RLIM_INFINITY else min(_FILES, hard)
-    if soft != RLIM_INFINITY and soft < wanted:
-        setrlimit(RLIMIT_NOFILE, (wanted, hard))
+    limit = _FILES if hard == RLIM_INFINITY else min(_FILES, hard)
+    if soft != RLIM_INFINITY and soft < limit:
+        setrlimit(RLIMIT_NOFILE, (limit, hard))
     most, needed = getrlimit(RLIMIT_NOFILE)[0], Limits().connections + _OTHER_FILES
     if most != RLIM_INFINITY and most < needed:
         log.warning("files.few", limit=most, wanted=needed)

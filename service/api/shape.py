@@ -28,8 +28,8 @@ def check(body: bytes | bytearray, most: int) -> None:
         BadRequest: more than `DEEPEST` lists and objects within each other.
     """
     # Most bodies have too few brackets and commas even if none of them stood in a text.
-    opened = body.count(b"[") + body.count(b"{")
-    if opened <= DEEPEST and opened + body.count(b",") < most:
+    brackets = body.count(b"[") + body.count(b"{")
+    if brackets <= DEEPEST and brackets + body.count(b",") < most:
         return
     values, texts, depth = 1, 0, 0
     for token in _TOKEN.finditer(body):

@@ -80,9 +80,9 @@ def restore(file: Path, secrets: Path | None, yes: bool) -> None:
             async with connect(urls.database) as database:
                 return await database.seals.without_secrets()
 
-    lost = shell.run(work())
+    nameless = shell.run(work())
     say("Restored. API keys are those of the backup.")
-    for name in lost:
+    for name in nameless:
         say(
             f"Nobody can read what is stored for tenant {name!r}: its secrets are not there."
             f" `precis tenants erase {name}` removes what is left of it."

@@ -239,6 +239,6 @@ def _read(path: Path | None) -> str | None:
 
 
 def _print_served(answer: Row) -> None:
-    made = answer["checkpoint"]
+    checkpoint = answer["checkpoint"]
     follows = _WAITS if answer["waits"] else "Later turns are summarised again."
-    say(f"Checkpoint {made['id']}, version {made['version']}, serves now. {follows}")
+    say(f"Checkpoint {checkpoint['id']}, version {checkpoint['version']}, serves now. {follows}")

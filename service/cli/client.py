@@ -171,15 +171,17 @@ def _answer(
 def _url(base: str, parts: tuple[object, ...], query: Mapping[str, object]) -> str:
     from urllib.parse import quote, urlencode
 
-    given = {name: value for name, value in query.items() if value is not None}
+    present = {name: value for name, value in query.items() if value is not None}
     # As the API reads them: `True` is no boolean of its own.
-    shown = {name: str(value).lower() if value is True else value for name, value in given.items()}
+    parameters = {
+        name: str(value).lower() if value is True else value for name, value in present.items()
+    }
     try:
         path = "/".join(quote(str(part), safe="") for part in parts)
-        asked = urlencode(shown, doseq=True)
+        query_string = urlencode(parameters, doseq=True)
     except UnicodeEncodeError:
         raise PrecisError("an argument is not valid UTF-8") from None
-    return f"{base.rstrip('/')}/v1/{path}{'?' if asked else ''}{asked}"
+    return f"{base.rstrip('/')}/v1/{path}{'?' if query_string else ''}{query_string}"
 
 
 @contextmanager

@@ -62,19 +62,19 @@ def status(wait: float | None, as_json: bool) -> None:
 
     Exits with 1 when work is due for two minutes and nobody works.
     """
-    seen = _settled(time.monotonic() + (wait or 0))
-    is_late = wait is not None and not _is_idle(seen)
-    is_bad = seen["stalled"] or is_late
+    answer = _settled(time.monotonic() + (wait or 0))
+    is_late = wait is not None and not _is_idle(answer)
+    is_bad = answer["stalled"] or is_late
     if not as_json:
-        queue = seen.pop("queue")
+        queue = answer.pop("queue")
         say(
             f"{queue['due']} due (the oldest for {queue['oldest_due_seconds']:.0f} s),"
             f" {queue['working']} working, {queue['waiting']} waiting, {queue['dead']} dead"
         )
-        for warning in seen.pop("warnings"):
+        for warning in answer.pop("warnings"):
             say(f"{warning}.")
-        seen["worth in 30 days"] = seen.pop("worth")["total"]
-    print_answer(seen, as_json)
+        answer["worth in 30 days"] = answer.pop("worth")["total"]
+    print_answer(answer, as_json)
     if is_bad:
         raise SystemExit(1)
 
@@ -82,14 +82,14 @@ def status(wait: float | None, as_json: bool) -> None:
 def _settled(until: float) -> Any:  # noqa: ANN401 - JSON
     """The status without work left, or the last one before this moment."""
     while True:
-        seen = ask("GET", "status")
-        if _is_idle(seen) or time.monotonic() >= until:
-            return seen
+        answer = ask("GET", "status")
+        if _is_idle(answer) or time.monotonic() >= until:
+            return answer
         time.sleep(_LOOK)
 
 
-def _is_idle(seen: Row) -> bool:
-    return not any(seen["queue"][state] for state in ("working", "due", "waiting"))
+def _is_idle(answer: Row) -> bool:
+    return not any(answer["queue"][state] for state in ("working", "due", "waiting"))
 
 
 @click.group()

@@ -84,12 +84,12 @@ def _first(tenant: str, name: str, expires: int | None, networks: Sequence[str])
     """A new operator key of a tenant, made in the database."""
     from service.usecases import keys as use_case
 
-    wanted = use_case.NewKey("operator", name, expires, networks)
+    new_key = use_case.NewKey("operator", name, expires, networks)
 
     async def work() -> str:
         async with shell.database(shell.settings()) as database:
-            made = await use_case.create(database.engine, tenant, "precis keys", wanted)
-            return made.key
+            key = await use_case.create(database.engine, tenant, "precis keys", new_key)
+            return key.key
 
     return shell.run(work())
 
@@ -130,9 +130,9 @@ def new_encryption_key() -> None:
     import base64
     import secrets
 
-    taken = [key.id for key in shell.settings().sealing_keys.keys]
+    ids = [key.id for key in shell.settings().sealing_keys.keys]
     secret = base64.b64encode(secrets.token_bytes(32)).decode()
-    click.echo(f"{max(taken, default=0) + 1}:{secret}")
+    click.echo(f"{max(ids, default=0) + 1}:{secret}")
 
 
 @keys.command("rotate-encryption")
@@ -172,12 +172,12 @@ def encryption(as_json: bool) -> None:
     _print_held(shell.run(work()), as_json)
 
 
-def _print_held(found: list[Held], as_json: bool) -> None:
+def _print_held(holdings: list[Held], as_json: bool) -> None:
     if as_json:
-        print_json([asdict(one) for one in found])
+        print_json([asdict(one) for one in holdings])
         return
     rows = [
         {"sealed_with": f"key {one.key}" if one.key else "nothing", "values": one.values}
-        for one in found
+        for one in holdings
     ]
     print_table(rows, "sealed_with values")

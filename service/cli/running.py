@@ -42,18 +42,19 @@ async def serve(current: Settings, *beside: Beside) -> None:
     raise_open_files()
     async with listening(create_app(current, *beside), listener) as runtime:
         host, port = listener.getsockname()[:2]
-        made = None
+        key_file = None
         if not current.database_url:
-            made = await _leave_key(runtime)
+            key_file = await _leave_key(runtime)
             announce_address(current.data_dir, reached_at(host, port))
         say(
             f"Precis {__version__} on http://{host}:{port},"
             f" summaries by {runtime.worker_context.by}"
         )
-        if made:
+        if key_file:
             say(
-                f"{made} has an operator key: commands on this machine use it, and with it you sign"
-                " in to the pages. `precis install-filter` installs the filter, with its own key."
+                f"{key_file} has an operator key: commands on this machine use it, and with it you"
+                " sign in to the pages. `precis install-filter` installs the filter, with its own"
+                " key."
             )
         died = runtime.urls.died or asyncio.get_running_loop().create_future()
         await asyncio.wait({stopped, died}, return_when=asyncio.FIRST_COMPLETED)
@@ -118,9 +119,9 @@ async def _leave_key(runtime: Runtime) -> Path | None:
         async with engine.connect() as connection:
             if await keys.find(connection, path.read_text().strip()):
                 return None
-    wanted = NewKey("operator", "commands beside the service")
-    made = await create(engine, FIRST_TENANT, "precis serve", wanted)
-    _write_private(path, f"{made.key}\n")
+    new_key = NewKey("operator", "commands beside the service")
+    key = await create(engine, FIRST_TENANT, "precis serve", new_key)
+    _write_private(path, f"{key.key}\n")
     return path
 
 

@@ -25,8 +25,10 @@ def serve(host: str | None, port: int | None, data_dir: Path | None, worker: boo
     """
     from service.cli import running
 
-    given = {"host": host, "port": port, "data_dir": data_dir}
-    current = shell.settings(**{name: value for name, value in given.items() if value is not None})
+    options = {"host": host, "port": port, "data_dir": data_dir}
+    current = shell.settings(
+        **{name: value for name, value in options.items() if value is not None}
+    )
     running.run(running.serve(current, *([running.embedded_worker] if worker else [])), current)
 
 

@@ -50,8 +50,8 @@ async def database(current: Settings) -> AsyncIterator[Database]:
     keys = current.sealing_keys
     async with (
         reachable(current) as urls,
-        connect(urls.database, name="precis-cli", keys=keys) as opened,
+        connect(urls.database, name="precis-cli", keys=keys) as connected,
     ):
-        await check_schema(opened.engine)
-        await opened.seals.check()
-        yield opened
+        await check_schema(connected.engine)
+        await connected.seals.check()
+        yield connected

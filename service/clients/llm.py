@@ -239,9 +239,9 @@ async def _retried(endpoint: Endpoint, path: str, request: _Request, read: _Read
             f"{late.detail} (before that: {last.detail})" if last else late.detail,
         ) from None
     except _AttemptError as error:
-        made = SummariserAway if error.away else SummariserError
+        kind = SummariserAway if error.away else SummariserError
         attempts = f"(attempts: {len(failures)})"
-        raise made(f"{error} {attempts}", f"{error.detail} {attempts}") from error
+        raise kind(f"{error} {attempts}", f"{error.detail} {attempts}") from error
 
 
 async def _answered(

@@ -117,16 +117,16 @@ class OpenWebUI:
                 f"{self.url} redirects to {answer.headers['location']}; pass that address to --url"
             )
         try:
-            said = answer.json()
+            content = answer.json()
         except ValueError:
             raise OpenWebUIError(
                 f"{self.url}{path} answers {answer.status_code}, but not as Open WebUI does."
                 " Is --url right?"
             ) from None
         if answer.is_error:
-            detail = said.get("detail") if isinstance(said, dict) else None
-            raise RequestRefused(f"{method} {path}", answer.status_code, str(detail or said))
-        return said
+            detail = content.get("detail") if isinstance(content, dict) else None
+            raise RequestRefused(f"{method} {path}", answer.status_code, str(detail or content))
+        return content
 
     async def sign_in(self, who: Login | str | None) -> None:
         """Signs in with an account, a key or a session's token; None for one without accounts.
@@ -134,9 +134,9 @@ class OpenWebUI:
         Raises:
             OpenWebUIError: it did not work, or the account is no admin's.
         """
-        said = await self.ask("GET", "/api/version")
+        version = await self.ask("GET", "/api/version")
         self.version = tuple(
-            int(number) for number in re.findall(r"\d+", str(said.get("version")))[:3]
+            int(number) for number in re.findall(r"\d+", str(version.get("version")))[:3]
         )
         if not isinstance(who, str):
             who = await self._token(who)
@@ -165,7 +165,7 @@ class OpenWebUI:
                 "pass --email of an admin of Open WebUI, or --api-key with an admin's API key"
             )
         try:
-            said = await self.ask(
+            session = await self.ask(
                 "POST", "/api/v1/auths/signin", {"email": login.email, "password": login.password}
             )
         except RequestRefused as refused:
@@ -177,15 +177,15 @@ class OpenWebUI:
             raise OpenWebUIError(
                 f"sign-in as {login.email} failed: {refused.detail}; {repair}"
             ) from refused
-        if not said.get("token"):
+        if not session.get("token"):
             raise OpenWebUIError(
                 f"sign-in as {login.email} wants a second factor: give an API key instead"
             )
-        if said.get("role") != "admin":
+        if session.get("role") != "admin":
             raise OpenWebUIError(
-                f"{login.email} is no admin of this Open WebUI, but {said.get('role')!r}"
+                f"{login.email} is no admin of this Open WebUI, but {session.get('role')!r}"
             )
-        return str(said["token"])
+        return str(session["token"])
 
     async def whoami(self) -> str:
         """The id of the admin who is signed in."""
@@ -203,14 +203,14 @@ class OpenWebUI:
             OpenWebUIError: any other answer.
         """
         try:
-            found = await self.ask("GET", f"/api/v1/chats/{quote(chat, safe='')}")
+            record = await self.ask("GET", f"/api/v1/chats/{quote(chat, safe='')}")
         except RequestRefused as refused:
             if refused.status in (401, 404) and refused.detail.startswith(_NOT_FOUND):
                 return None
             raise
-        if not isinstance(found, dict) or not found.get("user_id"):
+        if not isinstance(record, dict) or not record.get("user_id"):
             raise OpenWebUIError(f"{self.url} does not say whose chat {chat} is")
-        return str(found["user_id"])
+        return str(record["user_id"])
 
     async def functions(self) -> dict[str, Function]:
         """All functions by id."""
@@ -252,15 +252,15 @@ class OpenWebUI:
     async def tool(self, identity: str) -> Tool | None:
         """A workspace tool, if there is one of this id."""
         try:
-            found = await self.ask("GET", f"/api/v1/tools/id/{identity}")
+            record = await self.ask("GET", f"/api/v1/tools/id/{identity}")
         except RequestRefused as refused:
             if refused.status in (401, 404):
                 return None
             raise
         # Another admin is not shown the text with BYPASS_ADMIN_ACCESS_CONTROL=false, since 0.11.
-        source = str(found.get("content") or "")
-        meta, grants = found.get("meta") or {}, found["access_grants"]
-        return Tool(found["id"], found["name"], meta, source, grants)
+        source = str(record.get("content") or "")
+        meta, grants = record.get("meta") or {}, record["access_grants"]
+        return Tool(record["id"], record["name"], meta, source, grants)
 
     async def create_tool(self, identity: str, name: str, description: str, source: str) -> None:
         """Makes a tool that everybody may use."""
@@ -320,7 +320,7 @@ class OpenWebUI:
             record["meta"]["filterIds"] = filters
             await self.ask("POST", "/api/v1/models/model/update", record)
             return
-        made: Json = {
+        new: Json = {
             "id": model,
             "base_model_id": None,
             "name": name,
@@ -328,16 +328,16 @@ class OpenWebUI:
             "meta": {"filterIds": filters},
             "access_grants": [],
         }
-        await self.ask("POST", "/api/v1/models/create", made)
+        await self.ask("POST", "/api/v1/models/create", new)
 
     async def _record(self, model: str) -> Json | None:
         try:
-            found: Json = await self.ask("GET", "/api/v1/models/model", id=model)
+            record: Json = await self.ask("GET", "/api/v1/models/model", id=model)
         except RequestRefused as refused:
             if refused.status in (401, 404):
                 return None
             raise
-        return found
+        return record
 
     async def outlet(self, model: str, more: Json) -> Json:
         """Sends two messages through the outlets of a model's filters; no model is asked.
@@ -347,13 +347,13 @@ class OpenWebUI:
 
         Open WebUI keeps `POST /api/chat/completed` for clients; the page does not use it.
         """
-        said = [
+        messages = [
             {"id": "precis-1", "role": "user", "content": "?"},
             {"id": "precis", "role": "assistant", "content": "!"},
         ]
         body = {
             "model": model,
-            "messages": said,
+            "messages": messages,
             "id": "precis",
             "chat_id": "",
             "session_id": "",

@@ -39,8 +39,8 @@ def configured(settings: Settings, http: httpx.AsyncClient) -> Summariser | None
 def for_models(settings: Settings, http: httpx.AsyncClient) -> dict[str, Summariser]:
     """The summarisers of the models that have one of their own, at the same address."""
     own = {name: one.summariser_model for name, one in settings.models.items()}
-    made = {name: _of(settings, http, model) for name, model in own.items() if model}
-    return {name: one for name, one in made.items() if one}
+    summarisers = {name: _of(settings, http, model) for name, model in own.items() if model}
+    return {name: one for name, one in summarisers.items() if one}
 
 
 async def probe(settings: Settings, http: httpx.AsyncClient) -> list[str]:
@@ -55,7 +55,7 @@ async def probe(settings: Settings, http: httpx.AsyncClient) -> list[str]:
     headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {key}"} if key else {})
     path = "/models" if settings.summariser == "openai" else "/api/tags"
     try:
-        answer = await _asked(http, url + path, headers)
+        answer = await _answer(http, url + path, headers)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         return [f"the summariser at {url} does not answer: {type(error).__name__}"]
     if answer is None:
@@ -69,7 +69,7 @@ async def probe(settings: Settings, http: httpx.AsyncClient) -> list[str]:
     ]
 
 
-async def _asked(
+async def _answer(
     http: httpx.AsyncClient, url: str, headers: dict[str, str]
 ) -> httpx.Response | None:
     """The whole answer; None when it is packed, or longer than a list of models can be."""
@@ -87,23 +87,23 @@ async def _asked(
 def _missing(settings: Settings, there: set[str]) -> list[str]:
     """The models of the settings that a server does not have; none if it told of none."""
     own = [one.summariser_model for one in settings.models.values()]
-    wanted = sorted({name for name in (settings.summariser_model, *own) if name})
-    return [name for name in wanted if there and not {name, f"{name}:latest"} & there]
+    models = sorted({name for name in (settings.summariser_model, *own) if name})
+    return [name for name in models if there and not {name, f"{name}:latest"} & there]
 
 
 def _models(answer: httpx.Response) -> set[str]:
     """The names that a list of models has; empty when the answer is no such list."""
     try:
-        said: Any = json.loads(answer.content)
-        listed = said["data"] if "data" in said else said["models"]
+        answer_body: Any = json.loads(answer.content)
+        listed = answer_body["data"] if "data" in answer_body else answer_body["models"]
         return {str(one.get("id") or one["name"]) for one in listed}
     except (ValueError, LookupError, TypeError, AttributeError):
         return set()
 
 
 def _some(names: set[str]) -> str:
-    shown = ", ".join(sorted(names)[:_NAMED])
-    return f"{shown}, …" if len(names) > _NAMED else shown
+    names_shown = ", ".join(sorted(names)[:_NAMED])
+    return f"{names_shown}, …" if len(names) > _NAMED else names_shown
 
 
 def _of(settings: Settings, http: httpx.AsyncClient, model: str) -> Summariser | None:

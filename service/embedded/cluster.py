@@ -56,12 +56,12 @@ def check(data: Path) -> bool:
     return False
 
 
-def _check_major(data: Path, found: str) -> None:
-    if found == MAJOR:
+def _check_major(data: Path, major: str) -> None:
+    if major == MAJOR:
         return
     raise EmbeddedServerError(
-        f"{data} was made by PostgreSQL {found}; this Precis runs PostgreSQL {MAJOR} and has left "
-        f"it untouched. Start the Precis that made it and dump the database with pg_dump {found}, "
+        f"{data} was made by PostgreSQL {major}; this Precis runs PostgreSQL {MAJOR} and has left "
+        f"it untouched. Start the Precis that made it and dump the database with pg_dump {major}, "
         "then restore into a new data folder; or convert the folder with pg_upgrade."
     )
 

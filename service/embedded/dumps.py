@@ -170,7 +170,7 @@ async def _run(program: Path, url: str | None, *arguments: str) -> None:
     process = await asyncio.create_subprocess_exec(
         program, *arguments, env=environment, stdout=DEVNULL, stderr=PIPE
     )
-    _, said = await process.communicate()
+    _, errors = await process.communicate()
     if process.returncode:
-        why = " ".join(said.decode(errors="replace").split())[:1000]
+        why = " ".join(errors.decode(errors="replace").split())[:1000]
         raise ConfigurationError(f"{program.name} failed: {why}")

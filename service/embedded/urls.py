@@ -67,8 +67,8 @@ def announced(settings: "Settings") -> Urls | None:
     Raises:
         EmbeddedServerError: `data_dir` cannot be read.
     """
-    said = announcement(settings.data_dir)
-    return Urls(said["database"], said["redis"]) if said else None
+    urls = announcement(settings.data_dir)
+    return Urls(urls["database"], urls["redis"]) if urls else None
 
 
 def address(settings: "Settings") -> str | None:
@@ -83,15 +83,15 @@ def address(settings: "Settings") -> str | None:
 def reached_at(host: str, port: int) -> str:
     """The URL at which this machine reaches a service that listens there."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - not bound
-    shown = f"[{host}]" if ":" in host else host
-    return f"http://{shown}:{port}"
+    name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{port}"
 
 
 def announce_address(data_dir: Path, listens_at: str) -> None:
     """Adds to the announcement where the service listens, which only this process may do."""
     path = data_dir / _ANNOUNCEMENT
-    said = json.loads(path.read_text()) | {"address": listens_at}
-    _write(path.with_suffix(".new"), said)
+    content = json.loads(path.read_text()) | {"address": listens_at}
+    _write(path.with_suffix(".new"), content)
     path.with_suffix(".new").replace(path)
 
 
@@ -106,15 +106,15 @@ def announcement(data_dir: Path) -> dict[str, Any] | None:
     path = data_dir / _ANNOUNCEMENT
     if not readable(Path.is_file, path):
         return None
-    said: dict[str, Any] = json.loads(readable(Path.read_text, path))
+    content: dict[str, Any] = json.loads(readable(Path.read_text, path))
     # A kill -9 leaves the file behind.
-    return said if is_running(said["pid"]) else None
+    return content if is_running(content["pid"]) else None
 
 
-def _write(path: Path, said: dict[str, object]) -> None:
+def _write(path: Path, content: dict[str, object]) -> None:
     path.unlink(missing_ok=True)  # left behind by a kill -9
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        json.dump(said, file)
+        json.dump(content, file)
 
 
 @contextmanager

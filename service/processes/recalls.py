@@ -49,9 +49,9 @@ def named(bodies: Mapping[int, bytes], identity: str, *, marker: bool) -> tuple[
             if identity in message.markers:
                 return place, 0
             continue
-        found = [call.call.id for step in steps(message) for call in step.calls]
-        if identity in found:
-            return place, found.index(identity) + 1
+        ids = [call.call.id for step in steps(message) for call in step.calls]
+        if identity in ids:
+            return place, ids.index(identity) + 1
     return None
 
 
@@ -65,13 +65,13 @@ def index(
     """The hits in a line each, within `room` tokens."""
     messages = {place: _message(body, mask) for place, body in bodies.items()}
     # A text that was deleted since it was found is shown no more.
-    kept = [hit for hit in hits if hit.message in messages]
-    return shown.index(kept, messages, calls_above, room)
+    visible = [hit for hit in hits if hit.message in messages]
+    return shown.index(visible, messages, calls_above, room)
 
 
-def page(body: bytes, wanted: PageRequest, mask: bool) -> Finding:
+def page(body: bytes, request: PageRequest, mask: bool) -> Finding:
     """A message or a result as it is stored."""
-    return shown.page(_message(body, mask), wanted)
+    return shown.page(_message(body, mask), request)
 
 
 def _message(body: bytes, mask: bool) -> Message:

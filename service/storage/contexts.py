@@ -76,59 +76,59 @@ class StoredContext(NamedTuple):
     left_alone: bool
 
 
-async def find(database: Database, asked: Lookup) -> StoredContext | None:
+async def find(database: Database, lookup: Lookup) -> StoredContext | None:
     """The newest stored message of the path and the checkpoint to serve.
 
     None when none of the path is stored.
     """
-    seal = await database.seals.of(asked.tenant)
-    digests = [seal.keyed(digest) for _, digest in asked.pairs[:2]]
+    seal = await database.seals.of(lookup.tenant)
+    digests = [seal.keyed(digest) for _, digest in lookup.pairs[:2]]
     goes_on = {
         "leaf": digests[0],
         "above": digests[-1],
-        "question": asked.sizes[0] // _CHARACTERS,
+        "question": lookup.sizes[0] // _CHARACTERS,
     }
-    row = await _read(database, CONTINUED, asked, goes_on)
+    row = await _read(database, CONTINUED, lookup, goes_on)
     if row is None:
-        row = await _read(database, BRANCHED, asked, _path(asked, seal))
-    return _context(row, asked.tenant, seal) if row else None
+        row = await _read(database, BRANCHED, lookup, _path(lookup, seal))
+    return _context(row, lookup.tenant, seal) if row else None
 
 
-async def find_elsewhere(database: Database, asked: Lookup) -> StoredContext | None:
+async def find_elsewhere(database: Database, lookup: Lookup) -> StoredContext | None:
     """The same of another chat that has a checkpoint on the path: the user's, or anyone's.
 
     The checkpoint's boundary has to be among the pairs.
     """
-    seal = await database.seals.of(asked.tenant)
-    lender = {"lender": None if asked.anyone else asked.user}
-    row = await _read(database, _ELSEWHERE, asked, _path(asked, seal) | lender)
+    seal = await database.seals.of(lookup.tenant)
+    lender = {"lender": None if lookup.anyone else lookup.user}
+    row = await _read(database, _ELSEWHERE, lookup, _path(lookup, seal) | lender)
     if row is None:
         return None
     # What another chat has stored is not stored for this one, so all of it is still to be ingested.
     # Whether the other one is left alone, is a wish about that one.
-    return _context(row, asked.tenant, seal)._replace(known=None, left_alone=False)
+    return _context(row, lookup.tenant, seal)._replace(known=None, left_alone=False)
 
 
-def _path(asked: Lookup, seal: Seal) -> dict[str, Any]:
+def _path(lookup: Lookup, seal: Seal) -> dict[str, Any]:
     return {
-        "ids": [identity for identity, _ in asked.pairs],
-        "digests": [seal.keyed(digest) for _, digest in asked.pairs],
+        "ids": [identity for identity, _ in lookup.pairs],
+        "digests": [seal.keyed(digest) for _, digest in lookup.pairs],
         # By place: what those before it cost.
-        "new": [size // _CHARACTERS for size in accumulate(asked.sizes[:-1], initial=0)],
+        "new": [size // _CHARACTERS for size in accumulate(lookup.sizes[:-1], initial=0)],
     }
 
 
 async def _read(
-    database: Database, statement: Numbered, asked: Lookup, more: Mapping[str, Any]
+    database: Database, statement: Numbered, lookup: Lookup, more: Mapping[str, Any]
 ) -> "asyncpg.Record | None":
     values = {
-        "tenant": asked.tenant,
-        "chat": asked.chat,
-        "window": asked.window,
-        "apply_parts": parts_of(asked.apply_at),
+        "tenant": lookup.tenant,
+        "chat": lookup.chat,
+        "window": lookup.window,
+        "apply_parts": parts_of(lookup.apply_at),
         "all_parts": APPLY_PARTS,
-        "room": asked.room,
-        "tools": asked.overhead,
+        "room": lookup.room,
+        "tools": lookup.overhead,
         "more_tools": MORE_TOOLS,
         **more,
     }

@@ -91,21 +91,21 @@ class ContextAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     ] = None
 
 
-async def answer(database: Database, asked: Lookup, request: edit.Request) -> ContextAnswer:
+async def answer(database: Database, lookup: Lookup, request: edit.Request) -> ContextAnswer:
     """What the request should carry, and how it is put in.
 
     Where texts cannot be opened, the request goes on as if nothing were stored.
     """
     try:
-        decided, summary = await stored(database, asked)
+        decision, summary = await stored(database, lookup)
     except KeyMissing as error:
-        log.warning("context.key_missing", chat=asked.chat, why=str(error))
+        log.warning("context.key_missing", chat=lookup.chat, why=str(error))
         # Said to be known is what is above the question. Else the filter would upload the whole
         # path after each turn, which would be refused for the same reason. Once there is a key, or
         # another process answers, that is wrong at worst, and the filter then sends all.
-        above = asked.pairs[1][0] if len(asked.pairs) > 1 else None
-        return ContextAnswer("unknown", known=above, window=asked.window)
-    return _with_edit(decided, summary, asked, request)
+        above = lookup.pairs[1][0] if len(lookup.pairs) > 1 else None
+        return ContextAnswer("unknown", known=above, window=lookup.window)
+    return _with_edit(decision, summary, lookup, request)
 
 
 def not_sent(answer: ContextAnswer) -> int:
@@ -119,89 +119,93 @@ def not_sent(answer: ContextAnswer) -> int:
 
 
 def _with_edit(
-    decided: ContextAnswer, summary: str, asked: Lookup, request: edit.Request
+    decision: ContextAnswer, summary: str, lookup: Lookup, request: edit.Request
 ) -> ContextAnswer:
-    tokens, covered = decided.tokens, decided.covered_messages
+    tokens, covered = decision.tokens, decision.covered_messages
     if tokens is None:
-        return decided
-    ids = [message for message, _ in asked.pairs]
-    known = ids.index(decided.known) if decided.known in ids else None
+        return decision
+    ids = [message for message, _ in lookup.pairs]
+    known = ids.index(decision.known) if decision.known in ids else None
     # The filter estimates messages only, so what goes beside them is no part of the comparison.
-    counted = tokens.before - tokens.overhead
-    density = edit.density(request, asked.sizes, known, counted)
-    if decided.status == "pending":
-        return replace(decided, density=density, status_text=edit.SUMMARISING)
+    messages_only = tokens.before - tokens.overhead
+    density = edit.density(request, lookup.sizes, known, messages_only)
+    if decision.status == "pending":
+        return replace(decision, density=density, status_text=edit.SUMMARISING)
     if covered is None:
-        return replace(decided, density=density)
+        return replace(decision, density=density)
     text = edit.summarised(covered, tokens.before, tokens.after)
     proposed = None
     # Without it the filter cannot compare the boundary, and asks again with more.
-    if decided.covered_digest is not None:
+    if decision.covered_digest is not None:
         proposed = edit.propose(request, covered, edit.inserted(summary))
-    return replace(decided, density=density, status_text=text, edit=proposed)
+    return replace(decision, density=density, status_text=text, edit=proposed)
 
 
-async def stored(database: Database, asked: Lookup) -> tuple[ContextAnswer, str]:
+async def stored(database: Database, lookup: Lookup) -> tuple[ContextAnswer, str]:
     """The answer without its edit, and the words of the summary, which come with `ready` only.
 
     Raises:
         KeyMissing: this process cannot open what is stored.
     """
-    found = await contexts.find(database, asked)
+    row = await contexts.find(database, lookup)
     # A fork that is not stored yet. A request that does not say who asks is served nothing of other
     # chats (ADR 2).
-    if found is None and (asked.user or asked.anyone):
-        found = await contexts.find_elsewhere(database, asked)
-    if found is None:
-        return ContextAnswer("unknown", window=asked.window), ""
-    answer = _decided(found, asked, await database.seals.of(asked.tenant))
-    return answer, found.summary if answer.status == "ready" else ""
+    if row is None and (lookup.user or lookup.anyone):
+        row = await contexts.find_elsewhere(database, lookup)
+    if row is None:
+        return ContextAnswer("unknown", window=lookup.window), ""
+    answer = _decided(row, lookup, await database.seals.of(lookup.tenant))
+    return answer, row.summary if answer.status == "ready" else ""
 
 
-def _decided(found: StoredContext, asked: Lookup, seal: Seal) -> ContextAnswer:
-    before, window = found.tokens, asked.window or found.window
+def _decided(row: StoredContext, lookup: Lookup, seal: Seal) -> ContextAnswer:
+    before, window = row.tokens, lookup.window or row.window
     unchanged = ContextAnswer(
         "not_needed",
-        known=found.known,
+        known=row.known,
         window=window,
-        tokens=Tokens(before, before, found.overhead),
+        tokens=Tokens(before, before, row.overhead),
     )
-    apply_at = policy.apply_at(window, asked.apply_at)
+    apply_at = policy.apply_at(window, lookup.apply_at)
     # A long answer needs its room even where the chat alone would not need a summary yet.
-    if found.left_alone or before <= min(apply_at, asked.room or apply_at):
+    if row.left_alone or before <= min(apply_at, lookup.room or apply_at):
         return unchanged
-    made = found.checkpoint
+    checkpoint = row.checkpoint
     # One that saves nothing would only take words away.
-    if made is None or not fits(asked, made, seal) or made.tokens >= made.covered_tokens:
+    if (
+        checkpoint is None
+        or not fits(lookup, checkpoint, seal)
+        or checkpoint.tokens >= checkpoint.covered_tokens
+    ):
         return replace(unchanged, status="pending")
-    boundary = _at_boundary(asked, made)
+    boundary = _at_boundary(lookup, checkpoint)
     return replace(
         unchanged,
         status="ready",
-        tokens=Tokens(before, before - made.covered_tokens + made.tokens, found.overhead),
-        checkpoint_id=made.id,
-        covered_until=made.until,
+        tokens=Tokens(before, before - checkpoint.covered_tokens + checkpoint.tokens, row.overhead),
+        checkpoint_id=checkpoint.id,
+        covered_until=checkpoint.until,
         covered_digest=boundary[1] if boundary else None,
-        covered_messages=made.messages,
+        covered_messages=checkpoint.messages,
     )
 
 
-def fits(asked: Lookup, checkpoint: Checkpoint, seal: Seal) -> bool:
+def fits(lookup: Lookup, checkpoint: Checkpoint, seal: Seal) -> bool:
     """False when the path shows another message or digest where the checkpoint's coverage ends.
 
     Above the pairs that were sent, storage has already compared: the digest of the newest known
     message speaks for everything above it.
     """
-    if checkpoint.messages > asked.depth:
+    if checkpoint.messages > lookup.depth:
         return False
-    shown = _at_boundary(asked, checkpoint)
-    if shown is None:
+    pair = _at_boundary(lookup, checkpoint)
+    if pair is None:
         return True
-    message, digest = shown
+    message, digest = pair
     return (message, seal.keyed(digest)) == (checkpoint.until, checkpoint.digest)
 
 
-def _at_boundary(asked: Lookup, checkpoint: Checkpoint) -> tuple[str, str] | None:
+def _at_boundary(lookup: Lookup, checkpoint: Checkpoint) -> tuple[str, str] | None:
     """The pair of the checkpoint's last covered message; None above the pairs that were sent."""
-    place = asked.depth - checkpoint.messages
-    return asked.pairs[place] if place < len(asked.pairs) else None
+    place = lookup.depth - checkpoint.messages
+    return lookup.pairs[place] if place < len(lookup.pairs) else None

@@ -86,8 +86,8 @@ async def show_chat(
     engine, tenant = runtime.database.engine, signed_in.by.tenant
     detail = await inspect.show_chat(engine, tenant, chat_id)
     places = await inspect.places(engine, tenant, chat_id)
-    covers = {made.id: made.covered_messages for made in detail.checkpoints}
-    grown = await inspect.lines(engine, tenant, chat_id)
+    covers = {one.id: one.covered_messages for one in detail.checkpoints}
+    ancestors = await inspect.lines(engine, tenant, chat_id)
     chat = detail.chat
     crowded = policy.is_crowded(chat.window_tokens, chat.overhead_tokens)
     return render(
@@ -96,7 +96,7 @@ async def show_chat(
         place="/chats",
         detail=detail,
         chat=chat,
-        bands=bands(places, covers, grown),
+        bands=bands(places, covers, ancestors),
         crowding=policy.crowding(chat.window_tokens, chat.overhead_tokens) if crowded else "",
         done=_DONE.get(done, ""),
     )

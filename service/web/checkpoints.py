@@ -125,13 +125,13 @@ async def correct(
         chat_id,
         checkpoint_id,
         state if state.strip() else None,
-        None if pins is None else _given(str(pins)),
+        None if pins is None else _pins(str(pins)),
         [str(number) for number in form.getlist("forget")],
     )
     return await _to_chat(runtime, chat_id, served)
 
 
-def _given(pins: str) -> list[GivenPin]:
+def _pins(pins: str) -> list[GivenPin]:
     try:
         return [one.given() for one in _PINS.validate_json(pins)]
     except ValidationError as error:

@@ -24,8 +24,8 @@ _GRACE: Final = 24  # hours
 async def list_keys(signed_in: SignedInDep, runtime: RuntimeDep) -> Response:
     """The keys, without the keys themselves."""
     check_change(signed_in)
-    found = await keys.list_keys(runtime.database.engine, signed_in.by.tenant)
-    return render("keys.html", who=signed_in, place="/keys", keys=found, made="")
+    rows = await keys.list_keys(runtime.database.engine, signed_in.by.tenant)
+    return render("keys.html", who=signed_in, place="/keys", keys=rows, made="")
 
 
 @router.post("")
@@ -37,11 +37,11 @@ async def create(signed_in: SignedInDep, runtime: RuntimeDep, form: FormDep) -> 
     if not name or len(name) > _LONGEST_NAME or not name.isprintable():
         raise Unprocessable(f"give the key a name of at most {_LONGEST_NAME} printable characters")
     engine = runtime.database.engine
-    wanted = NewKey(cast(Scope, scope), name, _days(str(form.get("expires", ""))), _networks(form))
-    made = await keys.create(engine, signed_in.tenant_name, signed_in.by.actor, wanted)
+    new_key = NewKey(cast(Scope, scope), name, _days(str(form.get("expires", ""))), _networks(form))
+    key = await keys.create(engine, signed_in.tenant_name, signed_in.by.actor, new_key)
     # No redirect as after other forms: the key would have to be kept until the next request.
-    found = await keys.list_keys(engine, signed_in.by.tenant)
-    return render("keys.html", who=signed_in, place="/keys", keys=found, made=made.key)
+    rows = await keys.list_keys(engine, signed_in.by.tenant)
+    return render("keys.html", who=signed_in, place="/keys", keys=rows, made=key.key)
 
 
 @router.post("/{identity}/rotate")
@@ -50,9 +50,9 @@ async def rotate(
 ) -> Response:
     """Makes a key like this one, which ends after a day, and shows it this once."""
     engine = runtime.database.engine
-    made = await keys.rotate(engine, signed_in.by, identity, _GRACE)
-    found = await keys.list_keys(engine, signed_in.by.tenant)
-    return render("keys.html", who=signed_in, place="/keys", keys=found, made=made.key)
+    key = await keys.rotate(engine, signed_in.by, identity, _GRACE)
+    rows = await keys.list_keys(engine, signed_in.by.tenant)
+    return render("keys.html", who=signed_in, place="/keys", keys=rows, made=key.key)
 
 
 @router.post("/{identity}/revoke")
@@ -77,7 +77,7 @@ def _days(text: str) -> int | None:
 
 
 def _networks(form: FormData) -> list[str]:
-    found = str(form.get("networks", "")).replace(",", " ").split()
-    if len(found) > MOST_NETWORKS:
+    networks = str(form.get("networks", "")).replace(",", " ").split()
+    if len(networks) > MOST_NETWORKS:
         raise Unprocessable(f"a key has at most {MOST_NETWORKS} networks")
-    return found
+    return networks

@@ -33,6 +33,6 @@ async def overview(
 
 def columns(month: Worth) -> list[tuple[date, int]]:
     """Tokens not sent on each of the last 30 days, also on those without any."""
-    counted = {part.name: part.figures.tokens_not_sent for part in month.parts}
+    by_day = {part.name: part.figures.tokens_not_sent for part in month.parts}
     days = [month.first_day + timedelta(days=number) for number in range(MONTH)]
-    return [(day, counted.get(day.isoformat(), 0)) for day in days]
+    return [(day, by_day.get(day.isoformat(), 0)) for day in days]

@@ -53,10 +53,10 @@ async def _signed_in(request: Request, runtime: RuntimeDep) -> SignedIn:
     if not cookie:
         raise SignInNeeded
     engine, address = runtime.database.engine, address_of(request)
-    found = await sessions.signed_in(engine, cookie, address, person_of(request))
-    if found is None:
+    session = await sessions.signed_in(engine, cookie, address, person_of(request))
+    if session is None:
         raise SignInNeeded
-    return found
+    return session
 
 
 SignedInDep = Annotated[SignedIn, Depends(_signed_in)]
@@ -108,8 +108,8 @@ def check_change(signed_in: SignedIn) -> None:
 
 async def _own_form(request: Request, signed_in: SignedInDep) -> FormData:
     form = await own_form(request)
-    given = str(form.get(TOKEN, ""))
-    if not hmac.compare_digest(given.encode(), signed_in.form_token.encode()):
+    token = str(form.get(TOKEN, ""))
+    if not hmac.compare_digest(token.encode(), signed_in.form_token.encode()):
         raise Problem(
             "this form is of an earlier session; open the page again, and repeat it",
             ProblemType.FORBIDDEN,

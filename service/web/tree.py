@@ -43,23 +43,23 @@ def bands(
     parents = {place.parent_id for place in places}
     leaves = [place for place in places if place.message_id not in parents]
     drawn: set[str] = set()
-    found = []
+    branches = []
     for leaf in leaves:
         begins = _walk_up(leaf, by_id, drawn)
-        made = leaf.checkpoint_id
-        line = [*ancestors.get(made, ()), made] if made else []
-        found.append(
+        checkpoint = leaf.checkpoint_id
+        line = [*ancestors.get(checkpoint, ()), checkpoint] if checkpoint else []
+        branches.append(
             Band(
                 leaf=leaf.message_id,
                 messages=leaf.depth,
                 tokens=leaf.path_tokens,
                 begins=begins,
-                covered=covers.get(made, 0) if made else 0,
-                checkpoint=made,
+                covered=covers.get(checkpoint, 0) if checkpoint else 0,
+                checkpoint=checkpoint,
                 boundaries={one: covers[one] for one in line if one in covers},
             )
         )
-    return found
+    return branches
 
 
 def _walk_up(leaf: Place, by_id: Mapping[str, Place], drawn: set[str]) -> int:
