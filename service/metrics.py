@@ -101,7 +101,7 @@ class _Times(Collector):
         yield family
 
 
-class _Count(Collector):
+class _Tally(Collector):
     """A counter for the same, with at most one label."""
 
     def __init__(self, name: str, meaning: str, label: str = "") -> None:
@@ -130,10 +130,10 @@ _CONTEXTS: Final = _Times(
     ("answer",),
     _READ,
 )
-_TOKENS_SAVED: Final = _Count(
+_TOKENS_SAVED: Final = _Tally(
     "precis_context_tokens_saved_total", "Tokens that summaries kept out of requests."
 )
-_FILTERS: Final = _Count(
+_FILTERS: Final = _Tally(
     "precis_filter_requests_total",
     "Requests with a filter key, by the version of the filter.",
     "version",
@@ -275,10 +275,10 @@ def of_process() -> bytes:
 
 def of_fleet(fleet: Fleet) -> bytes:
     """The figures of a fleet, as text."""
-    return generate_latest(_Shown(fleet))
+    return generate_latest(_FleetCollector(fleet))
 
 
-class _Shown(Collector):
+class _FleetCollector(Collector):
     """The figures of a fleet as metrics."""
 
     def __init__(self, fleet: Fleet) -> None:

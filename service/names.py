@@ -7,7 +7,7 @@ from typing import Final, Literal, get_args
 
 FIRST_TENANT: Final = "default"
 
-Scope = Literal["filter", "events", "operator:read", "operator"]
+KeyScope = Literal["filter", "events", "operator:read", "operator"]
 """What a key is for."""
 
 State = Literal["working", "due", "waiting", "dead"]
@@ -31,7 +31,7 @@ Order = Literal["updated", "tokens"]
 By = Literal["day", "user", "model", "chat"]
 """What a part of the sums is."""
 
-Outcome = Literal["compressed", "truncated_with_summary", "truncated", "unchanged", "away"]
+RequestOutcome = Literal["compressed", "truncated_with_summary", "truncated", "unchanged", "away"]
 """What became of a request, as the filter reports it; besides, whether the service was `away`."""
 
 MOST_DAYS: Final = 3650

@@ -276,7 +276,7 @@ async def serving(
         app = create_app(settings, texts=texts)
         runtime = await stack.enter_async_context(listening(app, listener, limits))
         async with runtime.database.engine.begin() as connection:
-            scopes: tuple[keys.Scope, ...] = ("filter", "operator", "events")
+            scopes: tuple[keys.KeyScope, ...] = ("filter", "operator", "events")
             made = [await keys.create(connection, FIRST_TENANT, scope, "test") for scope in scopes]
             if not settings.encryption_keys:
                 await connection.execute(SAME_SECRET)

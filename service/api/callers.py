@@ -15,7 +15,7 @@ from service import LEAST_FILTER, metrics
 from service.api.key_ring import KeyRing
 from service.api.limits import Limiter
 from service.errors import BadRequest, Problem, ProblemType, Unauthorised
-from service.names import Scope
+from service.names import KeyScope
 from service.runtime import Runtime
 from service.storage import keys
 from service.storage.keys import Key
@@ -29,7 +29,7 @@ _VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})", re.ASCII)
 log = structlog.get_logger(__name__)
 
 
-async def caller(request: Request, scope: Scope) -> Key:
+async def caller(request: Request, scope: KeyScope) -> Key:
     """The key of a request. A filter that sends its version has to be new enough as well.
 
     Raises:
@@ -82,7 +82,7 @@ def _why_not_in_use(key: Key | None) -> str:
     return "revoked" if key.revoked_at else "expired"
 
 
-async def _check_use(request: Request, key: Key, scope: Scope) -> None:
+async def _check_use(request: Request, key: Key, scope: KeyScope) -> None:
     """Refuses a key from a network that is not its own, or for what it does not open."""
     address = address_of(request)
     if not is_within(address, key.networks):
@@ -117,7 +117,7 @@ async def note_refusal(request: Request, key: Key | None, action: str, why: str)
     await record_refusal(runtime_of(request).database.engine, key, action, why, address)
 
 
-def _filter_version(request: Request, scope: Scope) -> str:
+def _filter_version(request: Request, scope: KeyScope) -> str:
     """The version of the filter or events function that asks, which has to be new enough.
 
     Empty for other clients, which send none and are taken as they are.

@@ -14,7 +14,7 @@ from service.storage.checkpoints import Made
 from service.summarising.correction import GivenPin
 from service.summarising.memory import Kind
 from service.usecases import delete, inspect, operate
-from service.usecases.inspect import ChatPage, Detail, Difference, Shown
+from service.usecases.inspect import ChatPage, Detail, Difference, SummaryDetail
 from service.usecases.operate import ServedCheckpoint
 
 router = APIRouter(prefix="/v1/chats", tags=["operators"])
@@ -155,7 +155,7 @@ async def list_checkpoints(
 @router.get("/{chat_id}/checkpoints/{checkpoint_id}")
 async def show_summary(
     chat_id: ChatId, checkpoint_id: CheckpointId, operator: OperatorDep, runtime: RuntimeDep
-) -> Shown:
+) -> SummaryDetail:
     """Shows a summary with its state, pins and talk, and the messages that it covers."""
     return await inspect.show_summary(
         runtime.database.engine, operator.tenant, operator.actor, chat_id, checkpoint_id

@@ -153,7 +153,7 @@ def _check_path(body: ContextRequest, most: int) -> None:
         )
 
 
-def _check_description(native: edit.Request, most: int) -> None:
+def _check_description(native: edit.RequestShape, most: int) -> None:
     if max(len(native.questions), len(native.asked)) > most:
         raise TooLarge(f"`native` describes more than {most} messages; send the newest of them")
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, StringConstraints
 from service.api.callers import operator_of
 from service.api.deps import KeeperKey, RuntimeDep, documented, read_body
 from service.api.wire import Strict
-from service.names import MOST_DAYS, MOST_HOURS, Scope
+from service.names import MOST_DAYS, MOST_HOURS, KeyScope
 from service.processes.intake import CONTROL
 from service.storage.keys import Key
 from service.usecases import keys
@@ -17,21 +17,21 @@ from service.usecases.keys import MOST_NETWORKS, MadeKey, NewKey
 router = APIRouter(prefix="/v1/keys", tags=["operators"])
 
 KeyId = Annotated[int, Path(ge=1, le=2**62, description="From the list of keys.")]
-Name = Annotated[str, StringConstraints(max_length=200, pattern=rf"^[^{CONTROL}]*$")]
+KeyName = Annotated[str, StringConstraints(max_length=200, pattern=rf"^[^{CONTROL}]*$")]
 
 
 class CreateKeyRequest(Strict):
     """A key to make, in the tenant of the key that asks."""
 
-    scope: Scope = Field(
+    scope: KeyScope = Field(
         description="`filter`: for the filter and the tool in Open WebUI; `events`: for the events"
         " function; `operator:read`: to look; `operator`: for all of the REST API."
     )
-    name: Name = Field("", description="A name by which lists and the audit log tell it.")
+    name: KeyName = Field("", description="A name by which lists and the audit log tell it.")
     expires_days: int | None = Field(
         None, ge=1, le=MOST_DAYS, description="Days until it expires; null: never."
     )
-    networks: list[Name] = Field(
+    networks: list[KeyName] = Field(
         [],
         max_length=MOST_NETWORKS,
         description="From where it opens anything, such as `10.0.0.0/8`; empty: from anywhere.",

@@ -20,7 +20,7 @@ _MOST_COUNTED: Final = 20_000  # addresses
 _HELD_BACK: Final = 1.0  # seconds until a client without a key is told that it asks too much
 
 
-class _Windows:
+class _Counters:
     """How often each address did something, in windows of so many seconds."""
 
     def __init__(self, seconds: int) -> None:
@@ -61,10 +61,10 @@ class Limiter:
     """The limits of one process."""
 
     def __init__(self) -> None:
-        self._wrong_keys = _Windows(60)
-        self._looks = _Windows(1)
-        self._open_requests = _Windows(1)
-        self._refusals = _Windows(60)
+        self._wrong_keys = _Counters(60)
+        self._looks = _Counters(1)
+        self._open_requests = _Counters(1)
+        self._refusals = _Counters(60)
 
     async def check_wrong_keys(self, address: str) -> None:
         """Before a key that nobody knows is looked up.

@@ -34,7 +34,7 @@ _OTHER_FILES = 200
 log = structlog.get_logger(__name__)
 
 
-class _Server(uvicorn.Server):
+class _HttpServer(uvicorn.Server):
     """uvicorn without its signal handlers, which would end the process before what runs beside it.
 
     The embedded servers have to be stopped after the last request, by `precis serve` itself.
@@ -115,7 +115,7 @@ async def answering(
         ws="none",
         timeout_graceful_shutdown=_GRACE,
     )
-    server = _Server(config)
+    server = _HttpServer(config)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:
         yield

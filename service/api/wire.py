@@ -9,10 +9,10 @@ import msgspec
 from msgspec import Meta
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from service.names import Outcome
+from service.names import RequestOutcome
 from service.processes import intake
 from service.processes.intake import CONTROL
-from service.request.edit import Count, Request
+from service.request.edit import Count, RequestShape
 from service.storage.chats import ServedModel
 
 # Open WebUI's ids are UUIDs, or `temporary:<socket id>`.
@@ -96,7 +96,7 @@ class ContextRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ]
     windows: _Windows
     native: Annotated[
-        Request, Meta(description="So that the answer can say how to edit the request.")
+        RequestShape, Meta(description="So that the answer can say how to edit the request.")
     ]
     user_id: Annotated[
         Annotated[str, Meta(max_length=200)] | None,
@@ -182,7 +182,7 @@ class TranscriptRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
         ),
     ] = None
     outcomes: Annotated[
-        dict[Outcome, Annotated[int, Meta(ge=0, le=9999)]],
+        dict[RequestOutcome, Annotated[int, Meta(ge=0, le=9999)]],
         Meta(
             description="What became of the chat's requests since its last upload, counted; of"
             " these `away`, while the service did not answer."

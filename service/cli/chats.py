@@ -9,7 +9,7 @@ import click
 
 from service.cli.client import ask
 from service.cli.output import (
-    Row,
+    JsonObject,
     as_json,
     paged,
     print_answer,
@@ -85,7 +85,7 @@ def show(chat: str, checkpoint: int | None, only: str | None, as_json: bool) -> 
     print_answer(answer, as_json, columns=_COLUMNS)
 
 
-def _part(summary: Row, name: str) -> str:
+def _part(summary: JsonObject, name: str) -> str:
     """One part of a summary; of the pins those that hold."""
     if name != "pins":
         return str(summary[name])
@@ -238,7 +238,7 @@ def _read(path: Path | None) -> str | None:
         raise click.BadParameter(f"{path}: {error}") from None
 
 
-def _print_served(answer: Row) -> None:
+def _print_served(answer: JsonObject) -> None:
     checkpoint = answer["checkpoint"]
     follows = _WAITS if answer["waits"] else "Later turns are summarised again."
     say(f"Checkpoint {checkpoint['id']}, version {checkpoint['version']}, serves now. {follows}")

@@ -31,7 +31,7 @@ _REDIRECTS: Final = range(300, 400)
 _UNAUTHORISED: Final = 401
 
 
-class Service(NamedTuple):
+class ServiceAddress(NamedTuple):
     """The address of a service, an operator's key, and what to do when it rejects the key."""
 
     url: str
@@ -66,7 +66,7 @@ def own_address() -> str:
     return reached_at(variable("HOST") or "127.0.0.1", int(port))
 
 
-def find_service() -> Service:
+def find_service() -> ServiceAddress:
     """The service of `PRECIS_URL` and `PRECIS_KEY`, or the one that runs on `PRECIS_DATA_DIR`.
 
     With a key alone: the one on the data folder, or at `PRECIS_HOST` and `PRECIS_PORT`.
@@ -81,7 +81,7 @@ def find_service() -> Service:
     folder = Path(variable("DATA_DIR") or "precis-data").absolute()
     here = (announcement(folder) or {}).get("address")
     if key:
-        return Service(url or here or own_address(), key, _REMEDY)
+        return ServiceAddress(url or here or own_address(), key, _REMEDY)
     if here is None:
         raise ConfigurationError(
             f"no Precis runs on {folder}: start `precis serve`, set PRECIS_DATA_DIR to its folder,"
@@ -90,11 +90,11 @@ def find_service() -> Service:
     return _service_here(here, folder / KEY_FILE)
 
 
-def _service_here(address: str, file: Path) -> Service:
+def _service_here(address: str, file: Path) -> ServiceAddress:
     if not readable(Path.is_file, file):
         raise ConfigurationError(f"{file} is not there: the next `precis serve` makes it again")
     remedy = f"The next `precis serve` makes another one in {file}"
-    return Service(address, readable(Path.read_text, file).strip(), remedy)
+    return ServiceAddress(address, readable(Path.read_text, file).strip(), remedy)
 
 
 def ask(
@@ -232,7 +232,7 @@ def _connection(url: str) -> tuple[HTTPConnection, str]:
     return kind(host, port, timeout=_CONNECTS), target
 
 
-def _refusal(service: Service, answer: HTTPResponse) -> PrecisError:
+def _refusal(service: ServiceAddress, answer: HTTPResponse) -> PrecisError:
     """Why the service does not do what was asked, and what to do."""
     if answer.status in _REDIRECTS:
         where = answer.getheader("Location")
@@ -246,7 +246,7 @@ def _refusal(service: Service, answer: HTTPResponse) -> PrecisError:
     return PrecisError(json.loads(answer.read())["detail"])
 
 
-def _stranger(service: Service, answer: HTTPResponse) -> PrecisError:
+def _stranger(service: ServiceAddress, answer: HTTPResponse) -> PrecisError:
     return PrecisError(
         f"{service.url} answers {answer.status} {answer.reason}, and not as Precis does: is"
         " PRECIS_URL its address?"

@@ -7,7 +7,7 @@ import click
 
 from service.cli.client import ask
 from service.cli.output import (
-    Row,
+    JsonObject,
     as_json,
     paged,
     print_answer,
@@ -88,7 +88,7 @@ def _settled(until: float) -> Any:  # noqa: ANN401 - JSON
         time.sleep(_LOOK)
 
 
-def _is_idle(answer: Row) -> bool:
+def _is_idle(answer: JsonObject) -> bool:
     return not any(answer["queue"][state] for state in ("working", "due", "waiting"))
 
 

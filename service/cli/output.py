@@ -21,7 +21,7 @@ _BETWEEN: Final = "  "  # columns
 _ALWAYS: Final = 3  # columns that have room in every terminal
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-Row = Mapping[str, Any]
+JsonObject = Mapping[str, Any]
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print what the REST API answers.")
 without_asking = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
@@ -44,7 +44,7 @@ def print_json(answer: object) -> None:
     click.echo(json.dumps(answer, indent=2).replace("\x7f", "\\u007f"))
 
 
-def print_page(page: Row, rows: str, fields: str, as_json: bool) -> None:
+def print_page(page: JsonObject, rows: str, fields: str, as_json: bool) -> None:
     """A page of a list: its `rows` as `print_table` has them, and how to get the next page."""
     if as_json:
         print_json(page)
@@ -55,7 +55,10 @@ def print_page(page: Row, rows: str, fields: str, as_json: bool) -> None:
 
 
 def print_answer(
-    answer: Row, as_json: bool, title: str = "", columns: Mapping[str, str] = MappingProxyType({})
+    answer: JsonObject,
+    as_json: bool,
+    title: str = "",
+    columns: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Any answer: a line for each of its values, then a table for each list of objects.
 
@@ -75,14 +78,14 @@ def print_answer(
             print_answer(value, as_json, name, columns)
 
 
-def _print_list(name: str, rows: Sequence[Row], columns: Mapping[str, str]) -> None:
+def _print_list(name: str, rows: Sequence[JsonObject], columns: Mapping[str, str]) -> None:
     """A table of the rows, with the fields of their objects beside their own."""
     flat = [_flattened(row) for row in rows]
     fields = dict.fromkeys(field for row in flat for field in row)
     print_table(flat, columns.get(name) or " ".join(fields), name)
 
 
-def print_table(rows: Sequence[Row], fields: str, title: str = "") -> None:
+def print_table(rows: Sequence[JsonObject], fields: str, title: str = "") -> None:
     """A line for each row, in which nothing is cut off.
 
     Args:
@@ -116,7 +119,7 @@ def _is_deep(value: object) -> bool:
     return any(isinstance(one, dict) or _is_list(one) for one in value.values())
 
 
-def _flattened(row: Row) -> dict[str, Any]:
+def _flattened(row: JsonObject) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in row.items():
         flat |= value if isinstance(value, dict) else {name: value}

@@ -50,8 +50,8 @@ _HINTS: Final[Mapping[int, str]] = {
 }
 # What a server answered, of any shape: a lookup that fails in it ends in a `SummariserError`.
 _Json = Any
-_Request = dict[str, object]
-_Read = Callable[[_Json], Reply]
+_Payload = dict[str, object]
+_ReadReply = Callable[[_Json], Reply]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +167,7 @@ class OllamaSummariser:
         return await _post_json(self._endpoint, "/api/chat", request, _ollama_reply)
 
 
-def _request(endpoint: Endpoint, reading: Reading) -> _Request:
+def _request(endpoint: Endpoint, reading: Reading) -> _Payload:
     prompt = build(reading)
     messages = [
         {"role": "system", "content": prompt.system},
@@ -212,7 +212,7 @@ class _AttemptError(SummariserError):
     away: bool = True  # every request would fail like this one; False when it is about this request
 
 
-async def _post_json(endpoint: Endpoint, path: str, request: _Request, read: _Read) -> Reply:
+async def _post_json(endpoint: Endpoint, path: str, request: _Payload, read: _ReadReply) -> Reply:
     began, outcome = perf_counter(), "failed"
     try:
         reply = await _retried(endpoint, path, request, read)
@@ -225,7 +225,7 @@ async def _post_json(endpoint: Endpoint, path: str, request: _Request, read: _Re
         metrics.SUMMARISER_CALLS.labels(outcome).observe(perf_counter() - began)
 
 
-async def _retried(endpoint: Endpoint, path: str, request: _Request, read: _Read) -> Reply:
+async def _retried(endpoint: Endpoint, path: str, request: _Payload, read: _ReadReply) -> Reply:
     failures: list[_AttemptError] = []
     total = endpoint.patience.total
     try:
@@ -245,7 +245,11 @@ async def _retried(endpoint: Endpoint, path: str, request: _Request, read: _Read
 
 
 async def _answered(
-    endpoint: Endpoint, path: str, request: _Request, read: _Read, failures: list[_AttemptError]
+    endpoint: Endpoint,
+    path: str,
+    request: _Payload,
+    read: _ReadReply,
+    failures: list[_AttemptError],
 ) -> Reply:
     """The reply of the first attempt that succeeds; `failures` gets those before it."""
     while True:
@@ -269,7 +273,7 @@ def _pause(retry: bool | float, failed: int, patience: Patience) -> float:
     return min(backed_off, patience.wait_max.total_seconds())
 
 
-async def _attempt(endpoint: Endpoint, path: str, request: _Request, read: _Read) -> Reply:
+async def _attempt(endpoint: Endpoint, path: str, request: _Payload, read: _ReadReply) -> Reply:
     response, content = await _exchange(endpoint, path, request)
     if response.status_code != httpx.codes.OK:
         raise _refusal(endpoint, response, content)
@@ -282,7 +286,7 @@ async def _attempt(endpoint: Endpoint, path: str, request: _Request, read: _Read
 
 
 async def _exchange(
-    endpoint: Endpoint, path: str, request: _Request
+    endpoint: Endpoint, path: str, request: _Payload
 ) -> tuple[httpx.Response, bytearray]:
     # Chats may have halves of surrogate pairs, which JSON can say and UTF-8 cannot: each becomes a
     # question mark.

@@ -19,7 +19,7 @@ from service.errors import OpenWebUIError
 
 Json = dict[str, Any]
 AnyJson = Any
-Kind = Literal["functions", "tools"]
+PluginKind = Literal["functions", "tools"]
 """What Open WebUI runs, as its routes call it."""
 
 _SECONDS = 60.0  # saving a function runs it, and the first list of models waits for every provider
@@ -230,7 +230,7 @@ class OpenWebUI:
         """A function's text."""
         return str((await self.ask("GET", f"/api/v1/functions/id/{function}"))["content"])
 
-    async def valves(self, identity: str, kind: Kind = "functions") -> Json:
+    async def valves(self, identity: str, kind: PluginKind = "functions") -> Json:
         """What an admin has set; what was never set is not in it."""
         return await self.ask("GET", f"/api/v1/{kind}/id/{identity}/valves") or {}
 
@@ -245,7 +245,7 @@ class OpenWebUI:
         body = {"id": function.id, "name": function.name, "content": source, "meta": function.meta}
         await self.ask("POST", f"/api/v1/functions/id/{function.id}/update", body)
 
-    async def delete(self, identity: str, kind: Kind = "functions") -> None:
+    async def delete(self, identity: str, kind: PluginKind = "functions") -> None:
         """Deletes a function or a tool with its valves."""
         await self.ask("DELETE", f"/api/v1/{kind}/id/{identity}/delete")
 
@@ -282,7 +282,7 @@ class OpenWebUI:
         """Switches a function on or off, whichever it is not, or with `/global` on all models."""
         await self.ask("POST", f"/api/v1/functions/id/{function}/toggle{what}")
 
-    async def set_valves(self, identity: str, valves: Json, kind: Kind = "functions") -> None:
+    async def set_valves(self, identity: str, valves: Json, kind: PluginKind = "functions") -> None:
         """Replaces all valves."""
         await self.ask("POST", f"/api/v1/{kind}/id/{identity}/valves/update", valves)
 

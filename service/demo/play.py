@@ -278,7 +278,7 @@ async def _by_url(settings: Settings) -> AsyncIterator[Settings]:
         yield settings.model_copy(update=by_url)
 
 
-async def _keys(runtime: Runtime) -> dict[keys.Scope, str]:
+async def _keys(runtime: Runtime) -> dict[keys.KeyScope, str]:
     async with runtime.database.engine.begin() as connection:
         return {
             "filter": await keys.create(connection, FIRST_TENANT, "filter", "demo"),

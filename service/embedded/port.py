@@ -1,4 +1,4 @@
-"""A free loopback port."""
+"""A loopback port: the given one, or a free one."""
 
 import socket
 from collections.abc import Awaitable, Callable
@@ -22,8 +22,10 @@ class PortTakenError(EmbeddedServerError):
         )
 
 
-async def on_free_port(start: Callable[[int], Awaitable[Started]]) -> Started:
-    """Start on a free port; if it is taken meanwhile, on another."""
+async def on_port(port: int | None, start: Callable[[int], Awaitable[Started]]) -> Started:
+    """Start on this port, or with None on a free one; if it is taken meanwhile, on another."""
+    if port is not None:
+        return await start(port)
     for _ in range(ATTEMPTS - 1):
         try:
             return await start(free_port())

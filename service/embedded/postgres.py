@@ -12,7 +12,7 @@ import asyncpg
 
 from service.embedded import cluster, process
 from service.embedded.account import account_for
-from service.embedded.port import HOST, on_free_port
+from service.embedded.port import HOST, on_port
 from service.embedded.present import CLUSTER
 from service.embedded.programs import reachable
 from service.errors import EmbeddedServerError
@@ -50,15 +50,17 @@ class Postgres:
 
 
 @contextlib.asynccontextmanager
-async def running(folder: Path, *, fast: bool) -> AsyncIterator[Postgres]:
+async def running(folder: Path, port: int | None = None, *, fast: bool) -> AsyncIterator[Postgres]:
     """Run PostgreSQL on the cluster in this folder, which is made when it is missing."""
     program = await asyncio.to_thread(_program, folder / CLUSTER)
-    async with serving(program, folder, fast=fast) as postgres:
+    async with serving(program, folder, port, fast=fast) as postgres:
         yield postgres
 
 
 @contextlib.asynccontextmanager
-async def serving(program: process.Program, folder: Path, *, fast: bool) -> AsyncIterator[Postgres]:
+async def serving(
+    program: process.Program, folder: Path, port: int | None = None, *, fast: bool
+) -> AsyncIterator[Postgres]:
     """Run this PostgreSQL, which may be another major than ours when the folder is new."""
     data = folder / CLUSTER
     # Before the cluster is looked at, which an older one needs PostgreSQL for.
@@ -72,7 +74,7 @@ async def serving(program: process.Program, folder: Path, *, fast: bool) -> Asyn
         await server.until_ready(lambda: _answers(postgres, data), number)
         return postgres
 
-    postgres = await on_free_port(start)
+    postgres = await on_port(port, start)
     try:
         yield postgres
     finally:

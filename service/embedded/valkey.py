@@ -14,7 +14,7 @@ from redis.exceptions import RedisError
 from service.embedded import process
 from service.embedded.account import account_for, give
 from service.embedded.folder import make_private
-from service.embedded.port import HOST, on_free_port
+from service.embedded.port import HOST, on_port
 from service.embedded.programs import reachable
 from service.embedded.secret import password
 from service.errors import EmbeddedServerError
@@ -51,7 +51,7 @@ class Valkey:
 
 
 @contextlib.asynccontextmanager
-async def running(folder: Path, *, fast: bool) -> AsyncIterator[Valkey]:
+async def running(folder: Path, port: int | None = None, *, fast: bool) -> AsyncIterator[Valkey]:
     """Run Valkey on its files in this folder, which are made when they are missing."""
     data = folder / "valkey"
     program = await asyncio.to_thread(_program, data)
@@ -65,7 +65,7 @@ async def running(folder: Path, *, fast: bool) -> AsyncIterator[Valkey]:
         await server.until_ready(lambda: _answers(valkey), number)
         return valkey
 
-    valkey = await on_free_port(start)
+    valkey = await on_port(port, start)
     try:
         yield valkey
     finally:

@@ -62,7 +62,7 @@ class _Child:
 
 
 @dataclass(slots=True)
-class _Call:
+class _Task:
     """One call: the child that works on it, and whether anybody still wants the result."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -119,7 +119,7 @@ class Texts:
                 as it is.
             TextProcessAway: no child could be started.
         """
-        call, loop = _Call(), asyncio.get_running_loop()
+        call, loop = _Task(), asyncio.get_running_loop()
         try:
             result = loop.run_in_executor(
                 self._threads, self._in_child, call, (function, args, kwargs)
@@ -143,7 +143,7 @@ class Texts:
             one.end()
         self._children.clear()
 
-    def _in_child(self, call: _Call, work: object) -> object:
+    def _in_child(self, call: _Task, work: object) -> object:
         """Does a call. Runs in one of our threads."""
         message = [pickle.dumps(work)]
         own = self._child()

@@ -43,7 +43,7 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class _Text:
+class _RankedText:
     """Some text that is weighed: how often it has each term of the question, and its length."""
 
     counts: Counter[int]
@@ -126,9 +126,9 @@ def _likely(vocabulary: Iterable[str], keys: Iterable[str]) -> list[str]:
     return [word for word in vocabulary if word[0] in begins or not word.isascii()]
 
 
-def _counted(part: SearchedPart, of: Mapping[str, int]) -> _Text:
+def _counted(part: SearchedPart, of: Mapping[str, int]) -> _RankedText:
     found = [of[word] for word in part.words if word in of]
-    return _Text(Counter(found) if found else _NONE, len(part.words))
+    return _RankedText(Counter(found) if found else _NONE, len(part.words))
 
 
 def _windows(places: Sequence[tuple[int, SearchedPart]]) -> list[tuple[int, ...]]:
@@ -145,14 +145,16 @@ def _windows(places: Sequence[tuple[int, SearchedPart]]) -> list[tuple[int, ...]
     return windows
 
 
-def _joined(window: Sequence[int], own: Sequence[_Text]) -> _Text:
+def _joined(window: Sequence[int], own: Sequence[_RankedText]) -> _RankedText:
     """The texts of a window as one."""
     counts = [own[at].counts for at in window if own[at].counts]
     length = sum(own[at].length for at in window)
-    return _Text(sum(counts, Counter()) if len(counts) > 1 else (counts or [_NONE])[0], length)
+    return _RankedText(
+        sum(counts, Counter()) if len(counts) > 1 else (counts or [_NONE])[0], length
+    )
 
 
-def _scores(texts: Sequence[_Text], weights: Sequence[float]) -> list[float]:
+def _scores(texts: Sequence[_RankedText], weights: Sequence[float]) -> list[float]:
     """BM25 of each text."""
     having = Counter(term for text in texts for term in text.counts)
     mean = sum(text.length for text in texts) / len(texts) or 1.0
@@ -164,7 +166,7 @@ def _scores(texts: Sequence[_Text], weights: Sequence[float]) -> list[float]:
     return [_score(text, worth, mean) for text in texts]
 
 
-def _score(text: _Text, worth: Mapping[int, float], mean: float) -> float:
+def _score(text: _RankedText, worth: Mapping[int, float], mean: float) -> float:
     long = _K1 * (1 - _B + _B * text.length / mean)
     return sum(
         worth[term] * count * (_K1 + 1) / (count + long) for term, count in text.counts.items()

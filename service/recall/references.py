@@ -25,7 +25,7 @@ class CallCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Target:
     """What a reference leads to.
 
     Attributes:
@@ -54,7 +54,7 @@ class IdReference:
     marker: bool
 
 
-def meant(reference: str, path: Sequence[CallCounts]) -> Found | Missing | IdReference:
+def meant(reference: str, path: Sequence[CallCounts]) -> Target | Missing | IdReference:
     """What a reference leads to in the covered part of a path, from the root on."""
     if reference.strip().lower().startswith(_MARKER):
         return IdReference(reference.strip()[len(_MARKER) :].strip(" []"), marker=True)
@@ -76,26 +76,26 @@ def above(path: Sequence[CallCounts]) -> list[int]:
     return [0, *accumulate(sum(one.calls) for one in path)][: len(path)]
 
 
-def _message(number: int, path: Sequence[CallCounts]) -> Found | Missing:
+def _message(number: int, path: Sequence[CallCounts]) -> Target | Missing:
     if not 1 <= number <= len(path):
         return Missing(_near("M", number, len(path)))
-    return Found(number - 1, 0, above(path)[number - 1])
+    return Target(number - 1, 0, above(path)[number - 1])
 
 
-def _call(number: int, path: Sequence[CallCounts]) -> Found | Missing:
+def _call(number: int, path: Sequence[CallCounts]) -> Target | Missing:
     ends = list(accumulate(sum(one.calls) for one in path))
     place = _holding(number, ends)
     if place is None:
         return Missing(_near("T", number, ends[-1] if ends else 0))
     before = ends[place] - sum(path[place].calls)
-    return Found(place, number - before, before)
+    return Target(place, number - before, before)
 
 
-def _step(number: int, path: Sequence[CallCounts]) -> Found | Missing:
+def _step(number: int, path: Sequence[CallCounts]) -> Target | Missing:
     place = _holding(number, list(accumulate(len(one.calls) for one in path)))
     if place is None:
         return Missing(_near("M", len(path), len(path)))
-    return Found(place, 0, above(path)[place])
+    return Target(place, 0, above(path)[place])
 
 
 def _holding(number: int, ends: Sequence[int]) -> int | None:

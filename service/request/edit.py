@@ -45,7 +45,7 @@ class Asked(NamedTuple):
 Count = Annotated[int, Meta(ge=0, le=2**40)]
 
 
-class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RequestShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A description of the request to the model, as it comes from the filter."""
 
     leading: Annotated[Count, Meta(description="Number of system messages at its beginning.")]
@@ -106,7 +106,7 @@ def inserted(record: str) -> list[Inserted]:
     return [Inserted("user", record), Inserted("assistant", NOTED)]
 
 
-def propose(request: Request, covered: int, insert: Sequence[Inserted]) -> Edit | None:
+def propose(request: RequestShape, covered: int, insert: Sequence[Inserted]) -> Edit | None:
     """The edit that puts a summary in place of the first `covered` messages of the path.
 
     None when the tail does not begin with a user message, when the request does not have the tail's
@@ -129,7 +129,7 @@ def propose(request: Request, covered: int, insert: Sequence[Inserted]) -> Edit 
     return Edit((request.leading, first.place), insert)
 
 
-def _compared(request: Request, tail: Sequence[Asked], covered: int) -> Sequence[Asked] | None:
+def _compared(request: RequestShape, tail: Sequence[Asked], covered: int) -> Sequence[Asked] | None:
     """The tail's user messages and the one above; None when too little is described for it."""
     above = [one for one in request.asked if one.place < covered][:1]
     if not above and request.all_asked > len(tail):
@@ -142,7 +142,7 @@ def _compared(request: Request, tail: Sequence[Asked], covered: int) -> Sequence
     return compared
 
 
-def _not_stored(request: Request, compared: Sequence[Asked]) -> int:
+def _not_stored(request: RequestShape, compared: Sequence[Asked]) -> int:
     """How many of the newest questions are stored nowhere: 1 in a guided regeneration, else 0.
 
     Only Open WebUI 0.12 says so. Before, the instruction is one question more than stored; so is
@@ -167,7 +167,7 @@ def _matches(stored: Sequence[str], shown: Sequence[str]) -> int:
 
 
 def density(
-    request: Request, sizes: Sequence[int], known: int | None, counted: int
+    request: RequestShape, sizes: Sequence[int], known: int | None, counted: int
 ) -> float | None:
     """What the service counts by what the filter estimates; None when too little is counted.
 

@@ -105,7 +105,7 @@ class Fresh:
     """
 
     parent: int
-    until: messages.Row
+    until: messages.MessageRow
     kind: str
     memory: Memory
     text: str
@@ -138,7 +138,7 @@ class Along(NamedTuple):
     interim: list[Checkpoint]
 
 
-class Line(NamedTuple):
+class Lineage(NamedTuple):
     """A checkpoint and those it grew from, shallowest first.
 
     `savings` is what each of them saves a request, in tokens: the running maximum.
@@ -285,7 +285,7 @@ async def correct(
     content = opened(row, await sealing.of(connection, chat.tenant), chat)
     content |= memories.plain(memory) | {"summary": message.named(text, number)} | changed
     # The last of the savings is the original's own.
-    grew_from = Line(row["ancestors"], row["savings"][:-1])
+    grew_from = Lineage(row["ancestors"], row["savings"][:-1])
     await add(connection, chat, grew_from, number, content)
     return number
 
@@ -320,8 +320,8 @@ async def serve(connection: AsyncConnection, chat: ChatKey, checkpoint: int, by:
 
 
 async def add(
-    connection: AsyncConnection, chat: ChatKey, line: Line, number: int, content: dict[str, Any]
-) -> Line:
+    connection: AsyncConnection, chat: ChatKey, line: Lineage, number: int, content: dict[str, Any]
+) -> Lineage:
     """Inserts checkpoint `number`, which grew from the last one of `line`, as the next version.
 
     `content` are the columns that do not depend on the chat, not sealed yet. No message points to
@@ -339,7 +339,7 @@ async def add(
     grown = {"parent_id": parent, "ancestors": line.ids, "savings": savings, "version": version}
     values = chat.columns | grown | stored(content, seal, chat, number) | {"id": number}
     query = insert(checkpoints).values(values).returning(checkpoints.c.savings)
-    return Line([*line.ids, number], (await connection.execute(query)).scalar_one())
+    return Lineage([*line.ids, number], (await connection.execute(query)).scalar_one())
 
 
 def stored(plain: Mapping[str, Any], seal: Seal, chat: ChatKey, number: int) -> dict[str, Any]:
@@ -456,7 +456,7 @@ def _serving(chat: ChatKey) -> ColumnElement[bool]:
     return checkpoints.c.id.in_(lines)
 
 
-def _content(fresh: Fresh, until: messages.Row, number: int) -> dict[str, Any]:
+def _content(fresh: Fresh, until: messages.MessageRow, number: int) -> dict[str, Any]:
     """The columns of a new checkpoint; `number` is its id, which its text names."""
     return {
         "covered_until": until.message_id,
@@ -475,7 +475,7 @@ def _content(fresh: Fresh, until: messages.Row, number: int) -> dict[str, Any]:
 
 async def _as_read(
     connection: AsyncConnection, chat: ChatKey, message_id: str, digest: str
-) -> messages.Row | None:
+) -> messages.MessageRow | None:
     """The message, if it is stored as it was read, and with it the whole path above."""
     row = (await messages.find(connection, chat, [message_id])).get(message_id)
     return row if row and row.digest == digest else None
@@ -488,14 +488,14 @@ async def next_id(connection: AsyncConnection) -> int:
     return number
 
 
-async def _line(connection: AsyncConnection, chat: ChatKey, last: int) -> Line | None:
+async def _line(connection: AsyncConnection, chat: ChatKey, last: int) -> Lineage | None:
     """The line that ends with the checkpoint `last`, empty for 0; None when that was deleted."""
     if not last:
-        return Line([], [])
+        return Lineage([], [])
     query = select(checkpoints.c.ancestors, checkpoints.c.savings)
     this = (*of(chat, checkpoints), checkpoints.c.id == last)
     row = (await connection.execute(query.where(*this))).one_or_none()
-    return Line([*row.ancestors, last], row.savings) if row else None
+    return Lineage([*row.ancestors, last], row.savings) if row else None
 
 
 async def _retire_others(connection: AsyncConnection, chat: ChatKey, newest: Checkpoint) -> None:

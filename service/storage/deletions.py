@@ -33,7 +33,7 @@ _NO_LEAF = {
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What takes the place of an erased message's text; `steps` as in `messages.Row`."""
+    """What takes the place of an erased message's text; `steps` as in `messages.MessageRow`."""
 
     body: bytes
     step_tokens: list[int]

@@ -12,7 +12,7 @@ from sqlalchemy import Row, Select, and_, func, or_, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import messages, sealing
-from service.storage.checkpoints import CONTENT, Line, add, next_id, opened, place_of
+from service.storage.checkpoints import CONTENT, Lineage, add, next_id, opened, place_of
 from service.storage.tables import chats, checkpoints
 from service.storage.tenancy import ChatKey, of
 from service.storage.terms import among
@@ -82,7 +82,7 @@ async def _copy(
     # Only this chat is locked: the lender's may have been deleted since they were found.
     if len(originals) < len(ids):
         return {}
-    line = Line([], [])
+    line = Lineage([], [])
     for original in originals:
         copy = await _known(connection, chat, line, original)
         if copy is None:
@@ -90,7 +90,7 @@ async def _copy(
         elif copy.retired_at:
             return {}
         else:
-            line = Line([*line.ids, copy.id], copy.savings)
+            line = Lineage([*line.ids, copy.id], copy.savings)
     # The deepest first: each message is then pointed to its own at once.
     for place in range(len(ids) - 1, -1, -1):
         until = originals[place]["covered_until"]
@@ -99,7 +99,7 @@ async def _copy(
 
 
 async def _known(
-    connection: AsyncConnection, chat: ChatKey, line: Line, content: dict[str, Any]
+    connection: AsyncConnection, chat: ChatKey, line: Lineage, content: dict[str, Any]
 ) -> Row[Any, Any, Any, Any, Any] | None:
     """The copy that was made before: the fork is ingested bit by bit."""
     seal = await sealing.of(connection, chat.tenant)

@@ -53,7 +53,7 @@ class QueueCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class ChatCounts:
     """How many chats there are, have a summary, and have a degraded one; each at most `most`."""
 
     chats: int
@@ -110,11 +110,11 @@ async def counts(reads: Reads, tenant: int | None) -> QueueCounts:
     )
 
 
-async def stored(reads: Reads, tenant: int) -> Stored:
+async def stored(reads: Reads, tenant: int) -> ChatCounts:
     """Counts chats up to a bound, so that it takes no longer the more there are."""
     values = _STORED.given({"tenant": tenant, "most": _MOST_COUNTED})
     (row,) = await reads.fetch(_STORED.sql, *values)
-    return Stored(**row)
+    return ChatCounts(**row)
 
 
 async def breakers(reads: Reads) -> list[Breaker]:

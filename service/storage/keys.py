@@ -11,13 +11,13 @@ from sqlalchemy import ColumnElement, Select, bindparam, delete, func, or_, sele
 from sqlalchemy.dialects.postgresql import asyncpg, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.names import Scope as Scope
+from service.names import KeyScope as KeyScope
 from service.storage import sealing
 from service.storage.database import Reads
 from service.storage.tables import api_keys, tenants
 from service.storage.terms import in_seconds
 
-OPENS: Final[Mapping[Scope, frozenset[Scope]]] = {
+OPENS: Final[Mapping[KeyScope, frozenset[KeyScope]]] = {
     "filter": frozenset({"filter"}),
     "events": frozenset({"events"}),
     "operator:read": frozenset({"operator:read"}),
@@ -26,7 +26,7 @@ OPENS: Final[Mapping[Scope, frozenset[Scope]]] = {
 """What a key of each scope opens."""
 
 _SHOWN = 14  # characters of a key that may be shown later, to tell keys apart
-_SHORT: Final[Mapping[Scope, str]] = {
+_SHORT: Final[Mapping[KeyScope, str]] = {
     "filter": "fi",
     "events": "ev",
     "operator:read": "or",
@@ -46,7 +46,7 @@ class Key:
     id: int
     tenant: int
     tenant_name: str
-    scope: Scope
+    scope: KeyScope
     name: str
     prefix: str
     created_at: datetime
@@ -120,7 +120,7 @@ def unexpired() -> ColumnElement[bool]:
 async def create(
     connection: AsyncConnection,
     tenant: str,
-    scope: Scope,
+    scope: KeyScope,
     name: str,
     *,
     seconds: float | None = None,

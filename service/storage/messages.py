@@ -35,7 +35,7 @@ from service.storage.terms import among, not_among
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class MessageRow:
     """One stored message; the columns say the rest.
 
     `fingerprint`, `digest` and `content_hash` are keyed (`Seal.keyed`).
@@ -80,13 +80,15 @@ class Place:
 ERASED: Final = ""
 """The author of a message whose text was erased: a note stands in its place, and stays."""
 
-_COLUMNS = [messages.c[name] for name in Row.__dataclass_fields__]
+_COLUMNS = [messages.c[name] for name in MessageRow.__dataclass_fields__]
 
 
-async def find(connection: AsyncConnection, chat: ChatKey, ids: Collection[str]) -> dict[str, Row]:
+async def find(
+    connection: AsyncConnection, chat: ChatKey, ids: Collection[str]
+) -> dict[str, MessageRow]:
     """The rows of these messages, by id, without their bodies."""
     query = select(*_COLUMNS).where(*of(chat, messages), among(messages.c.message_id, ids))
-    return {row.message_id: Row(*row) for row in await connection.execute(query)}
+    return {row.message_id: MessageRow(*row) for row in await connection.execute(query)}
 
 
 async def has_any(connection: AsyncConnection, chat: ChatKey) -> bool:
@@ -95,7 +97,7 @@ async def has_any(connection: AsyncConnection, chat: ChatKey) -> bool:
     return (await connection.execute(query)).first() is not None
 
 
-async def path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[Row]:
+async def path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[MessageRow]:
     """The rows from the root to `leaf`; empty when `leaf` is not stored."""
     up = (
         select(*_COLUMNS)
@@ -112,7 +114,7 @@ async def path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[Ro
     )
     up = up.union_all(select(parent).select_from(up.join(parent, true())))
     result = await connection.execute(select(up).order_by(up.c.depth))
-    rows = [Row(*row) for row in result]
+    rows = [MessageRow(*row) for row in result]
     # Without its root it is no path: a message above was deleted.
     return rows if rows and rows[0].parent_id is None else []
 
@@ -233,7 +235,7 @@ async def checkpoints_by_digest(
 async def write(
     connection: AsyncConnection,
     chat: ChatKey,
-    rows: Iterable[tuple[Row, bytes, bytes | None]],
+    rows: Iterable[tuple[MessageRow, bytes, bytes | None]],
     author: str | None,
 ) -> None:
     """Inserts rows, bodies and words, or rewrites those that an edit or a deletion has moved.
@@ -248,7 +250,7 @@ async def write(
             "words": _sealed(seal, chat, row.message_id, "words", words),
             "author_id": author,
         }
-        | {name: getattr(row, name) for name in Row.__dataclass_fields__}
+        | {name: getattr(row, name) for name in MessageRow.__dataclass_fields__}
         for row, body, words in rows
     ]
     statement = insert(messages)

@@ -48,7 +48,7 @@ _CHATS = 50  # with a chat, some hundreds of rows are deleted
 
 _TIME = {audit: audit.c.at, chats: chats.c.updated_at, runs: runs.c.started_at}
 
-Place = tuple[datetime, int, str]
+BodyPlace = tuple[datetime, int, str]
 """The last body of a page: its age, chat and message."""
 
 Page = tuple[set[ChatKey], int | None]
@@ -119,8 +119,8 @@ async def past_tombstones(connection: AsyncConnection) -> None:
 
 
 async def old_bodies(
-    connection: AsyncConnection, after: Place | None, *, days: int, dry: bool
-) -> list[Place]:
+    connection: AsyncConnection, after: BodyPlace | None, *, days: int, dry: bool
+) -> list[BodyPlace]:
     """Drops a page of old bodies, oldest first.
 
     Those of chats with work that is due or under way stay for it.
@@ -189,7 +189,7 @@ async def lost_checkpoints(
     return (await connection.execute(delete(checkpoints).where(*lost))).rowcount
 
 
-def _old_bodies(days: int, after: Place | None) -> Select[Any]:
+def _old_bodies(days: int, after: BodyPlace | None) -> Select[Any]:
     """The places of a page of bodies whose chats have no work."""
     place = (messages.c.created_at, messages.c.chat_id, messages.c.message_id)
     in_chat = and_(chats.c.tenant_id == messages.c.tenant_id, chats.c.id == messages.c.chat_id)

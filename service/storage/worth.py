@@ -32,7 +32,7 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class WorthPart:
     """The figures of one day, user, chat or model.
 
     `name` is the day as ISO 8601, or an id; empty for an unknown or deleted user or chat.
@@ -103,7 +103,7 @@ async def read(
     days: tuple[date, date],
     prices: Mapping[str, float],
     limit: int,
-) -> tuple[Figures, list[Part]]:
+) -> tuple[Figures, list[WorthPart]]:
     """All together, and at most `limit` parts; of all tenants for None.
 
     The newest days come first, or what has the most tokens. `days` are the first and the last one;
@@ -123,4 +123,4 @@ async def read(
     whose = [] if tenant is None else [tenant]
     given = [list(prices), list(prices.values()), limit, *whose]
     (_, *total), *rows = await reads.fetch(query, *given)
-    return Figures(*total), [Part(name, Figures(*figures)) for name, *figures in rows]
+    return Figures(*total), [WorthPart(name, Figures(*figures)) for name, *figures in rows]

@@ -272,11 +272,11 @@ def mask(text: str) -> Masked:
     return Masked(text, count)
 
 
-_Found = tuple[int, int, int]
+_SecretSpan = tuple[int, int, int]
 """Where a secret begins and ends, and the place of the rule that found it."""
 
 
-def _replaced(text: str, found: list[_Found]) -> str:
+def _replaced(text: str, found: list[_SecretSpan]) -> str:
     out: list[str] = []
     position = 0
     for start, end, order in found:
@@ -285,7 +285,7 @@ def _replaced(text: str, found: list[_Found]) -> str:
     return "".join([*out, text[position:]])
 
 
-def _found(text: str) -> Iterator[_Found]:
+def _found(text: str) -> Iterator[_SecretSpan]:
     """Whatever a rule finds, rule by rule; finds of several rules may overlap."""
     lower = _lower(text)
     for order, rule in enumerate(_RULES):
@@ -333,7 +333,7 @@ def _span(match: re.Match[str]) -> tuple[int, int]:
     return match.start(group), rest.end() if rest else end
 
 
-def _joined(found: list[_Found]) -> Iterator[_Found]:
+def _joined(found: list[_SecretSpan]) -> Iterator[_SecretSpan]:
     """Overlapping finds as one, of the rule that stands first."""
     start, end, order = found[0]
     for other in found[1:]:

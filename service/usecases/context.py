@@ -24,7 +24,7 @@ from service.storage.sealing import Seal
 log = structlog.get_logger(__name__)
 
 
-Status = Literal["ready", "not_needed", "pending", "unknown"]
+ContextStatus = Literal["ready", "not_needed", "pending", "unknown"]
 
 
 class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -44,7 +44,7 @@ class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
 class ContextAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     """The stored summary for a request, if there is one and the request needs it."""
 
-    status: Status
+    status: ContextStatus
     known: Annotated[
         str | None,
         Meta(
@@ -91,7 +91,7 @@ class ContextAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     ] = None
 
 
-async def answer(database: Database, lookup: Lookup, request: edit.Request) -> ContextAnswer:
+async def answer(database: Database, lookup: Lookup, request: edit.RequestShape) -> ContextAnswer:
     """What the request should carry, and how it is put in.
 
     Where texts cannot be opened, the request goes on as if nothing were stored.
@@ -119,7 +119,7 @@ def not_sent(answer: ContextAnswer) -> int:
 
 
 def _with_edit(
-    decision: ContextAnswer, summary: str, lookup: Lookup, request: edit.Request
+    decision: ContextAnswer, summary: str, lookup: Lookup, request: edit.RequestShape
 ) -> ContextAnswer:
     tokens, covered = decision.tokens, decision.covered_messages
     if tokens is None:

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from service import metrics
 from service.errors import trace
-from service.names import Outcome
+from service.names import RequestOutcome
 from service.storage import outage, sums
 from service.storage.sums import Counts, Share
 
@@ -40,7 +40,7 @@ class Counting:
         if not_sent:
             self._counted[share]["tokens_not_sent"] += not_sent
 
-    def reported(self, share: Share, outcomes: Mapping[Outcome, int]) -> None:
+    def reported(self, share: Share, outcomes: Mapping[RequestOutcome, int]) -> None:
         """Counts what became of requests, as a filter reports it."""
         for name, number in outcomes.items():
             if name == "away":

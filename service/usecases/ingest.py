@@ -33,7 +33,7 @@ from service.processes.intake import RawMessage, Taken, Weighed
 from service.recall.parts import STORED_FROM
 from service.storage import authors, chats, checkpoints, forks, messages, sealing, tombstones, work
 from service.storage.chats import OpenedChat
-from service.storage.messages import Row
+from service.storage.messages import MessageRow
 from service.storage.sealing import Seal
 from service.storage.tenancy import ChatKey
 from service.storage.tombstones import Named
@@ -114,8 +114,8 @@ class _Known:
         gone: those of the first messages whose texts are not kept any more.
     """
 
-    base: Row | None
-    found: dict[str, Row]
+    base: MessageRow | None
+    found: dict[str, MessageRow]
     same: int
     gone: set[str]
 
@@ -323,7 +323,7 @@ def _wanted(handed: Transcript, known: _Known) -> list[RawMessage]:
 
 async def _base(
     connection: AsyncConnection, chat: ChatKey, after: tuple[str, str] | None
-) -> Row | None:
+) -> MessageRow | None:
     if after is None:
         return None
     row = (await messages.find(connection, chat, [after[0]])).get(after[0])
@@ -341,8 +341,8 @@ async def _check_cycle(
     connection: AsyncConnection,
     chat: ChatKey,
     handed: Transcript,
-    base: Row | None,
-    found: dict[str, Row],
+    base: MessageRow | None,
+    found: dict[str, MessageRow],
 ) -> None:
     """No message may be its own ancestor."""
     # An ancestor is above `after`: without a row that high, the path need not be read.
@@ -357,7 +357,7 @@ async def _check_cycle(
             )
 
 
-def _stored_already(handed: Transcript, found: dict[str, Row]) -> int:
+def _stored_already(handed: Transcript, found: dict[str, MessageRow]) -> int:
     """How many of the first messages are stored where they were sent."""
     for place, message in enumerate(handed.messages):
         row = found.get(message.id)
@@ -378,7 +378,9 @@ async def _without_text(
     )
 
 
-def _check_contents(handed: Transcript, found: dict[str, Row], taken: Sequence[Taken]) -> None:
+def _check_contents(
+    handed: Transcript, found: dict[str, MessageRow], taken: Sequence[Taken]
+) -> None:
     """A fingerprint may not stand for two contents."""
     for place, (message, read) in enumerate(zip(handed.messages, taken, strict=True)):
         row = found.get(message.id)
@@ -412,7 +414,7 @@ async def _store(
     handed: Transcript,
     known: _Known,
     taken: Sequence[Taken],
-) -> tuple[list[Row], int]:
+) -> tuple[list[MessageRow], int]:
     """Writes the rows that are new or moved.
 
     Returns:
@@ -440,7 +442,7 @@ async def _store(
 
 
 async def _take_authors_over(
-    connection: AsyncConnection, chat: ChatKey, new: Sequence[Row]
+    connection: AsyncConnection, chat: ChatKey, new: Sequence[MessageRow]
 ) -> None:
     """Of a fork or a clone, others may have written what is new."""
     if len(new) > _A_TURN:
@@ -448,13 +450,16 @@ async def _take_authors_over(
 
 
 def _fresh(
-    changed: Sequence[Handed], taken: Sequence[Taken], parent: Row | None, made: dict[str, int]
-) -> tuple[list[tuple[Row, bytes, bytes | None]], int]:
+    changed: Sequence[Handed],
+    taken: Sequence[Taken],
+    parent: MessageRow | None,
+    made: dict[str, int],
+) -> tuple[list[tuple[MessageRow, bytes, bytes | None]], int]:
     """The rows below `parent`, each with its body and its words, and the number of new masks.
 
     `made` are the checkpoints that end at one of the messages, by digest.
     """
-    fresh = list[tuple[Row, bytes, bytes | None]]()
+    fresh = list[tuple[MessageRow, bytes, bytes | None]]()
     masks = 0
     for message, read in zip(changed, taken, strict=True):
         if read.weighed is None:
@@ -515,13 +520,17 @@ def _slices(wanted: Sequence[RawMessage]) -> Iterator[list[RawMessage]]:
 
 
 def _row(
-    message: Handed, content_hash: str, weighed: Weighed, parent: Row | None, made: dict[str, int]
-) -> Row:
+    message: Handed,
+    content_hash: str,
+    weighed: Weighed,
+    parent: MessageRow | None,
+    made: dict[str, int],
+) -> MessageRow:
     """The row of a message below its parent's, with running totals."""
     depth, path_tokens, inherited = 0, 0, None
     if parent:
         depth, path_tokens, inherited = parent.depth, parent.path_tokens, parent.checkpoint_id
-    return Row(
+    return MessageRow(
         message_id=message.id,
         parent_id=parent.message_id if parent else None,
         role=weighed.role,
@@ -539,7 +548,7 @@ def _row(
 
 
 async def _adopt(
-    connection: AsyncConnection, chat: ChatKey, handed: Transcript, found: dict[str, Row]
+    connection: AsyncConnection, chat: ChatKey, handed: Transcript, found: dict[str, MessageRow]
 ) -> dict[int, int]:
     """The summaries of another chat that fit the new messages, copied.
 
@@ -552,13 +561,13 @@ async def _adopt(
     return await forks.adopt(connection, chat, None if handed.anyone else handed.user, new)
 
 
-def _is_known(message: Handed, found: dict[str, Row]) -> bool:
+def _is_known(message: Handed, found: dict[str, MessageRow]) -> bool:
     row = found.get(message.id)
     return row is not None and row.digest == message.digest
 
 
 async def _deepest(
-    connection: AsyncConnection, chat: ChatKey, leaf: Row, adopted: dict[int, int]
+    connection: AsyncConnection, chat: ChatKey, leaf: MessageRow, adopted: dict[int, int]
 ) -> checkpoints.Along:
     """The deepest checkpoint of the path, if it has one; what was adopted is as deep as any."""
     deepest = list(adopted.values())[-1] if adopted else leaf.checkpoint_id
@@ -570,7 +579,7 @@ async def _overhead(
     chat: ChatKey,
     handed: Transcript,
     newest: Taken,
-    above: Row | None,
+    above: MessageRow | None,
     adopted: dict[int, int],
 ) -> int | None:
     """What the provider counted for the `newest` answer's request beyond our estimate.
@@ -594,7 +603,7 @@ async def _overhead(
     )
 
 
-def _size(leaf: Row, made: Sequence[Checkpoint], overhead: int) -> int:
+def _size(leaf: MessageRow, made: Sequence[Checkpoint], overhead: int) -> int:
     """What the next request on this path costs with its deepest checkpoint, if it has one.
 
     A first look without the path, whatever its length; the worker's plan has the last word.

@@ -63,7 +63,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class SummaryDetail:
     """A summary, what it was made of, and what it covers.
 
     `current` is False when the covered path was edited since. `state` is Markdown. `talk` and
@@ -209,7 +209,7 @@ async def show_checkpoint(
 
 async def show_summary(
     engine: AsyncEngine, tenant: int, actor: str, chat: str, checkpoint: int
-) -> Shown:
+) -> SummaryDetail:
     """One summary, for `actor`, which the audit log notes.
 
     Raises:
@@ -221,7 +221,7 @@ async def show_summary(
         memory = await memory_of(connection, key, chat, checkpoint)
         covers = await _covers(connection, key, stored_checkpoint)
         await audit.record(connection, tenant, actor, "summary.read", chat, checkpoint=checkpoint)
-    return Shown(
+    return SummaryDetail(
         checkpoint=stored_checkpoint,
         summary=text,
         state=message.markdown(memory.state),

@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 from service.clients.openwebui import (
     Function,
     Json,
-    Kind,
     OpenWebUI,
+    PluginKind,
     RequestRefused,
     Tool,
 )
 from service.errors import OpenWebUIError
-from service.names import Scope
+from service.names import KeyScope
 from service.planning import policy
 from service.storage import keys
 from service.storage.database import Database
@@ -193,7 +193,7 @@ class _Keys:
             self._database = await self._stack.enter_async_context(self._databases())
         return self._database
 
-    async def owner(self, key: str, tenant: str | None, scope: Scope) -> str | None:
+    async def owner(self, key: str, tenant: str | None, scope: KeyScope) -> str | None:
         """The tenant of a key in use; None if it is another than the one that is given."""
         if self._dry or not key:  # looking would start the embedded servers
             return None
@@ -202,7 +202,7 @@ class _Keys:
         is_right = row and row.scope == scope and tenant in (None, row.tenant_name)
         return row.tenant_name if row and is_right else None
 
-    async def make(self, tenant: str, scope: Scope, say: Say) -> str:
+    async def make(self, tenant: str, scope: KeyScope, say: Say) -> str:
         """A new key."""
         key = "(a new key)"
         if not self._dry:
@@ -454,7 +454,7 @@ def _without_tool(webui: OpenWebUI, tool: Tool | None) -> list[Fix]:
 
 
 def _of_valves(
-    webui: OpenWebUI, installed: Installed, name: str, kind: Kind, valves: Json
+    webui: OpenWebUI, installed: Installed, name: str, kind: PluginKind, valves: Json
 ) -> list[Fix]:
     """The valves that are to be set; what was set by hand stays."""
     now = installed.valves.get(name, {})

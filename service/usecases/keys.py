@@ -15,7 +15,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.errors import ConfigurationError, NotFound, Unprocessable
-from service.names import FIRST_TENANT, Scope
+from service.names import FIRST_TENANT, KeyScope
 from service.storage import audit, keys
 from service.storage.keys import Key
 from service.usecases.operate import Operator
@@ -29,7 +29,7 @@ _OPERATOR_KEY: Final = re.compile(r"precis_op_[\w-]{43,100}", re.ASCII)
 class NewKey:
     """A key to make: `days` until it expires, `networks` from where it is to open anything."""
 
-    scope: Scope
+    scope: KeyScope
     name: str = ""
     days: int | None = None
     networks: Sequence[str] = ()
@@ -107,7 +107,7 @@ async def store_first(engine: AsyncEngine, actor: str, key: str) -> bool:
 async def _make(
     connection: AsyncConnection,
     tenant: str,
-    scope: Scope,
+    scope: KeyScope,
     name: str,
     seconds: float | None,
     networks: Sequence[str],

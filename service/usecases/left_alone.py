@@ -15,7 +15,7 @@ from service.storage.contexts import Lookup
 from service.storage.database import Database
 from service.storage.left_alone import OwnedChat
 from service.usecases import context, inspect
-from service.usecases.context import Status, Tokens
+from service.usecases.context import ContextStatus, Tokens
 from service.usecases.operate import Operator
 
 
@@ -44,7 +44,7 @@ class View:
     """
 
     left_alone: bool
-    status: Status
+    status: ContextStatus
     summary: str
     covered_messages: int
     covered_until: str | None

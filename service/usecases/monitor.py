@@ -8,7 +8,7 @@ from service.names import State
 from service.settings import Settings
 from service.storage import jobs
 from service.storage.database import Reads
-from service.storage.jobs import Breaker, Job, QueueCounts, Stored
+from service.storage.jobs import Breaker, ChatCounts, Job, QueueCounts
 from service.usecases import worth
 from service.usecases.worth import Worth
 
@@ -48,7 +48,7 @@ class Status:
     endpoints: list[Breaker]
     stalled: bool
     worth: Worth
-    stored: Stored
+    stored: ChatCounts
     warnings: list[str]
     encryption_keys: list[int]
 

@@ -17,7 +17,7 @@ from service.processes import Texts, recalls
 from service.processes.recalls import SearchedText
 from service.recall import references
 from service.recall.ranking import Hit
-from service.recall.references import CallCounts, Found, IdReference, Missing
+from service.recall.references import CallCounts, IdReference, Missing, Target
 from service.recall.shown import Finding, PageRequest
 from service.storage import audit, checkpoints, messages
 from service.storage import recalls as paths
@@ -70,7 +70,7 @@ async def of_branch(
     if path is None:
         metrics.RECALLS.labels("not_covered").inc()
         return Finding(_NOT_COVERED, status="not_covered")
-    finding = await _within_time(_Lookup(engine, texts, path, mask), question, _SECONDS)
+    finding = await _within_time(_Search(engine, texts, path, mask), question, _SECONDS)
     await _note(engine, branch.tenant, actor, branch.chat, question, finding)
     return finding
 
@@ -94,12 +94,12 @@ async def of_chat(
         path = await paths.newest(connection, tenant, chat)
     if path is None:
         raise NotFound(f"there is no chat {chat!r}")
-    finding = await _within_time(_Lookup(engine, texts, path, mask), question, _OPERATORS_SECONDS)
+    finding = await _within_time(_Search(engine, texts, path, mask), question, _OPERATORS_SECONDS)
     await _note(engine, tenant, actor, chat, question, finding)
     return finding
 
 
-async def _within_time(lookup: "_Lookup", question: RecallQuestion, seconds: float) -> Finding:
+async def _within_time(lookup: "_Search", question: RecallQuestion, seconds: float) -> Finding:
     try:
         async with asyncio.timeout(seconds):
             if question.ref:
@@ -129,7 +129,7 @@ async def _note(
     metrics.RECALLS.labels(finding.status).inc()
 
 
-class _Lookup:
+class _Search:
     """Looks up one question on one path."""
 
     def __init__(self, engine: AsyncEngine, texts: Texts, path: VisiblePath, mask: bool) -> None:
@@ -198,15 +198,17 @@ class _Lookup:
         """The calls of all messages."""
         return [CallCounts(one.step_calls) for one in self._path.messages]
 
-    async def _named(self, reference: IdReference, counts: Sequence[CallCounts]) -> Found | Missing:
+    async def _named(
+        self, reference: IdReference, counts: Sequence[CallCounts]
+    ) -> Target | Missing:
         bodies = await self._bodies(range(len(self._path.messages)))
         match = await self._texts.run(recalls.named, bodies, reference.id, marker=reference.marker)
         if match is None:
             return Missing(())
         place, call = match
-        return Found(place, call, references.above(counts)[place])
+        return Target(place, call, references.above(counts)[place])
 
-    async def _unkept(self, ref: str, place: Found) -> Finding:
+    async def _unkept(self, ref: str, place: Target) -> Finding:
         """That a text is not kept, with what the ledger says of it."""
         number = place.before + place.call
         says = [f"The stored text of {ref} is not kept any more."]

@@ -9,7 +9,7 @@ from service.names import By
 from service.settings import Settings
 from service.storage import worth
 from service.storage.database import Reads
-from service.storage.worth import Figures, Part
+from service.storage.worth import Figures, WorthPart
 
 MONTH: Final = 30
 """Days that are shown by default, with today."""
@@ -26,7 +26,7 @@ class Worth:
     first_day: date
     last_day: date
     total: Figures
-    parts: list[Part]
+    parts: list[WorthPart]
     more: bool
 
 

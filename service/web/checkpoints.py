@@ -65,7 +65,7 @@ async def show_text(
     )
 
 
-def _pins_as_text(shown: inspect.Shown) -> str:
+def _pins_as_text(shown: inspect.SummaryDetail) -> str:
     """The pins as `correct` takes them."""
     pins = [
         {"number": pin.number, "kind": pin.kind, "text": pin.text}

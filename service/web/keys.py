@@ -8,7 +8,7 @@ from starlette.datastructures import FormData
 from service.api.deps import RuntimeDep
 from service.api.keys import KeyId
 from service.errors import Unprocessable
-from service.names import MOST_DAYS, Scope
+from service.names import MOST_DAYS, KeyScope
 from service.usecases import keys
 from service.usecases.keys import MOST_NETWORKS, NewKey
 from service.web.page import PageRoute, go_to, render
@@ -32,12 +32,14 @@ async def list_keys(signed_in: SignedInDep, runtime: RuntimeDep) -> Response:
 async def create(signed_in: SignedInDep, runtime: RuntimeDep, form: FormDep) -> Response:
     """Makes a key, and shows it this once."""
     scope, name = str(form.get("scope", "")), str(form.get("name", "")).strip()
-    if scope not in get_args(Scope):
+    if scope not in get_args(KeyScope):
         raise Unprocessable(f"there is no scope {scope!r}; choose one of the list")
     if not name or len(name) > _LONGEST_NAME or not name.isprintable():
         raise Unprocessable(f"give the key a name of at most {_LONGEST_NAME} printable characters")
     engine = runtime.database.engine
-    new_key = NewKey(cast(Scope, scope), name, _days(str(form.get("expires", ""))), _networks(form))
+    new_key = NewKey(
+        cast(KeyScope, scope), name, _days(str(form.get("expires", ""))), _networks(form)
+    )
     key = await keys.create(engine, signed_in.tenant_name, signed_in.by.actor, new_key)
     # No redirect as after other forms: the key would have to be kept until the next request.
     rows = await keys.list_keys(engine, signed_in.by.tenant)

@@ -16,7 +16,7 @@ import pytest
 from redis.asyncio import Redis
 
 from service.embedded.cluster import MAJOR
-from service.embedded.port import ATTEMPTS, PortTakenError, on_free_port
+from service.embedded.port import ATTEMPTS, PortTakenError, on_port
 from service.embedded.servers import embedded_servers
 from tests.embedded.folders import (
     AS_ROOT,
@@ -287,5 +287,5 @@ async def test_a_lost_race_for_a_free_port_is_run_again() -> None:
             raise PortTakenError("PostgreSQL", port)
         return "started"
 
-    assert await on_free_port(start) == "started"
+    assert await on_port(None, start) == "started"
     assert len(tried) == ATTEMPTS

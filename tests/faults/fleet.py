@@ -30,7 +30,7 @@ from service.embedded.folder import claimed
 from service.embedded.port import HOST, free_port
 from service.embedded.process import Program, Server, start
 from service.errors import EmbeddedServerError
-from service.names import FIRST_TENANT, Scope
+from service.names import FIRST_TENANT, KeyScope
 from service.runtime import Urls
 from service.settings import Settings, load
 from service.storage.database import connect, migrate
@@ -145,7 +145,7 @@ class Fleet:
     llm: ScriptedLLM
     environment: dict[str, str]
     members: list[Member] = field(default_factory=list)
-    keys: dict[Scope, str] = field(default_factory=dict)
+    keys: dict[KeyScope, str] = field(default_factory=dict)
     ports: list[int] = field(default_factory=list)
 
     @property
@@ -175,7 +175,7 @@ class Fleet:
         return self.of("redis")[0]
 
     @asynccontextmanager
-    async def client(self, scope: Scope = "filter") -> AsyncIterator[httpx.AsyncClient]:
+    async def client(self, scope: KeyScope = "filter") -> AsyncIterator[httpx.AsyncClient]:
         """A client of all API processes in turn, as behind a load balancer."""
         async with httpx.AsyncClient(
             transport=_Balanced(self.ports),
@@ -292,7 +292,7 @@ def _environment(urls: Urls, llm: ScriptedLLM) -> dict[str, str]:
 
 async def _prepare(made: Fleet) -> None:
     await migrate(made.urls.database)
-    scopes: tuple[Scope, ...] = ("filter", "operator")
+    scopes: tuple[KeyScope, ...] = ("filter", "operator")
     async with connect(made.urls.database) as database, database.engine.begin() as connection:
         made.keys = {scope: await create(connection, FIRST_TENANT, scope, "faults") for scope in scopes}
 

@@ -90,7 +90,7 @@ def proposed(talk: Talk, messages: list[Native], guided: bool = False, most: int
     """The service's answer for this request."""
     described = precis_filter.described(messages, talk.path) | {"guided": guided}
     newest = {name: described[name][:most] for name in ("questions", "asked")}
-    request = msgspec.convert(described | newest, edit.Request)
+    request = msgspec.convert(described | newest, edit.RequestShape)
     found = edit.propose(request, talk.covered, edit.inserted(MADE))
     boundary = talk.path[talk.covered - 1]
     return {"covered_until": boundary.id, "covered_digest": boundary.digest, "edit": as_json(found)}
@@ -219,7 +219,7 @@ def test_density_is_what_the_service_has_counted_by_what_the_filter_estimates(
     known: int | None, counted: int, expected: float | None
 ) -> None:
     questions = [edit.Question(5, 1000, 10, "a"), edit.Question(3, 400, 50, "b")]
-    request = edit.Request(1, questions, [], 2, 2, images=0, guided=False)
+    request = edit.RequestShape(1, questions, [], 2, 2, images=0, guided=False)
     sizes = [0 if known == 0 else 100, 400, 400]
     assert edit.density(request, sizes, known, counted) == (expected and pytest.approx(expected))
 
@@ -231,7 +231,7 @@ def test_density_is_what_the_service_has_counted_by_what_the_filter_estimates(
 def test_where_nothing_is_counted_there_is_no_density(
     questions: list[edit.Question], sizes: list[int], known: int
 ) -> None:
-    request = edit.Request(0, questions, [], len(questions), len(questions), images=0, guided=False)
+    request = edit.RequestShape(0, questions, [], len(questions), len(questions), images=0, guided=False)
     assert edit.density(request, sizes, known, 100) is None
 
 

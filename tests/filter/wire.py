@@ -132,7 +132,7 @@ def with_edit(answer: str, question: Any) -> str:
         return answer
     if not native or not isinstance(told, dict):
         return answer
-    request = msgspec.convert(native, edit.Request)
+    request = msgspec.convert(native, edit.RequestShape)
     summary = told.pop("summary", None)
     if told.get("edit") == PROPOSED:
         covered = told.get("covered_messages") or 0

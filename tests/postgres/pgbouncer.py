@@ -20,7 +20,7 @@ from sqlalchemy import make_url
 
 from service.embedded import process
 from service.embedded.account import Account, account_for, check_reachable, give
-from service.embedded.port import HOST, on_free_port
+from service.embedded.port import HOST, on_port
 from tests.postgres import play
 
 HOWTO = play.ROOT / "docs" / "howto" / "scale.md"
@@ -60,7 +60,7 @@ async def pooling(binary: Path, folder: Path, database: str) -> AsyncIterator[st
         await server.until_ready(lambda: _answers(url), port)
         return server, url
 
-    server, url = await on_free_port(start)
+    server, url = await on_port(None, start)
     try:
         yield url
     finally:

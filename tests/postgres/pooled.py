@@ -11,7 +11,7 @@ import msgspec
 from sqlalchemy import make_url
 
 from service.embedded.servers import embedded_servers
-from service.request.edit import Request
+from service.request.edit import RequestShape
 from service.runtime import Urls
 from service.storage.contexts import Lookup
 from service.storage.database import Database, connect, migrate
@@ -54,7 +54,7 @@ async def _compared(direct: str, pooled: str, redis: str) -> str:
         await drain(service.runtime)
     question = talk.question(leaf)
     asked = Lookup(1, talk.chat, question["depth"], question["path"], question["sizes"])
-    described = msgspec.convert(question["native"], Request)
+    described = msgspec.convert(question["native"], RequestShape)
     async with connect(ways[0]) as one, connect(ways[1]) as other:
         times = await _interleaved((one, other), asked, described)
     plain, through = (statistics.median(one) for one in times)
@@ -64,7 +64,7 @@ async def _compared(direct: str, pooled: str, redis: str) -> str:
     )
 
 
-async def _interleaved(databases: tuple[Database, ...], asked: Lookup, described: Request) -> list[list[float]]:
+async def _interleaved(databases: tuple[Database, ...], asked: Lookup, described: RequestShape) -> list[list[float]]:
     times: list[list[float]] = [[] for _ in databases]
     for _ in range(READS):
         for database, seen in zip(databases, times, strict=True):

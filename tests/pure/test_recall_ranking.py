@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from service.recall import parts, references, shown
 from service.recall.ranking import ranked
-from service.recall.references import CallCounts, Found, IdReference, Missing, meant
+from service.recall.references import CallCounts, IdReference, Missing, Target, meant
 from service.recall.shown import PageRequest, page
 from service.summarising.markup import quoted
 from service.text import tokens
@@ -304,22 +304,22 @@ PATH = [CallCounts([0]), CallCounts([1, 2]), CallCounts([0])]
 @pytest.mark.parametrize(
     ("reference", "expected"),
     [
-        ("T1", Found(1, 1, 0)),
-        ("T3", Found(1, 3, 0)),
-        (" t2 ", Found(1, 2, 0)),
-        ("T 2", Found(1, 2, 0)),
+        ("T1", Target(1, 1, 0)),
+        ("T3", Target(1, 3, 0)),
+        (" t2 ", Target(1, 2, 0)),
+        ("T 2", Target(1, 2, 0)),
         ("T0", Missing(("T1", "T2", "T3"))),
         ("T4", Missing(("T1", "T2", "T3"))),
         ("T999999999", Missing(("T1", "T2", "T3"))),
-        ("M1", Found(0, 0, 0)),
-        ("m2", Found(1, 0, 0)),
-        ("M3", Found(2, 0, 3)),
+        ("M1", Target(0, 0, 0)),
+        ("m2", Target(1, 0, 0)),
+        ("M3", Target(2, 0, 3)),
         ("M0", Missing(("M1", "M2", "M3"))),
         ("M4", Missing(("M1", "M2", "M3"))),
-        ("1", Found(0, 0, 0)),
-        ("2.7", Found(1, 0, 0)),
-        ("3.1", Found(1, 0, 0)),
-        ("4.1", Found(2, 0, 3)),
+        ("1", Target(0, 0, 0)),
+        ("2.7", Target(1, 0, 0)),
+        ("3.1", Target(1, 0, 0)),
+        ("4.1", Target(2, 0, 3)),
         ("5.1", Missing(("M1", "M2", "M3"))),
         ("0.1", Missing(("M1", "M2", "M3"))),
         ("marker: [01HZY] ", IdReference("01HZY", marker=True)),
@@ -331,9 +331,9 @@ PATH = [CallCounts([0]), CallCounts([1, 2]), CallCounts([0])]
         ("", IdReference("", marker=False)),
     ],
 )
-def test_a_reference_means_the_same_for_ever(reference: str, expected: Found | Missing | IdReference) -> None:
+def test_a_reference_means_the_same_for_ever(reference: str, expected: Target | Missing | IdReference) -> None:
     assert meant(reference, PATH) == expected
-    if isinstance(expected, Found):
+    if isinstance(expected, Target):
         assert meant(reference, [*PATH, CallCounts([3])]) == expected
 
 

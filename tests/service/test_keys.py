@@ -22,7 +22,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 EVENT = {"type": "chat.deleted", "chat_id": "nobodys"}
 
 
-async def made(service: Service, scope: keys.Scope, **more: Any) -> str:
+async def made(service: Service, scope: keys.KeyScope, **more: Any) -> str:
     async with service.runtime.database.engine.begin() as connection:
         return await keys.create(connection, "default", scope, f"of {scope}", **more)
 

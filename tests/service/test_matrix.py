@@ -35,9 +35,9 @@ class Identity:
 
     name: str
     headers: Mapping[str, str] = field(default_factory=dict)
-    scope: keys.Scope | None = None
+    scope: keys.KeyScope | None = None
     refused: int = 401  # where a key is needed
-    session: keys.Scope | None = None
+    session: keys.KeyScope | None = None
 
 
 def every_route(service: Service) -> Iterator[tuple[str, str]]:
@@ -84,7 +84,7 @@ def _wanted(method: str, path: str, who: Identity) -> set[int]:
     return IN if _scope(method, path) in keys.OPENS[who.scope] else {403}
 
 
-def _scope(method: str, path: str) -> keys.Scope:
+def _scope(method: str, path: str) -> keys.KeyScope:
     if path == "/v1/events":
         return "events"
     if path in FILTERS:
@@ -107,7 +107,7 @@ def _wanted_of_page(method: str, path: str, who: Identity) -> set[int]:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def identities(service: Service) -> AsyncIterator[list[Identity]]:
-    async def key(scope: keys.Scope, tenant: str = "default", networks: tuple[str, ...] = ()) -> str:
+    async def key(scope: keys.KeyScope, tenant: str = "default", networks: tuple[str, ...] = ()) -> str:
         async with service.runtime.database.engine.begin() as connection:
             return await keys.create(connection, tenant, scope, "matrix", networks=networks)
 
@@ -118,7 +118,7 @@ async def identities(service: Service) -> AsyncIterator[list[Identity]]:
     query = "update api_keys set {} = now() where hash = :it"
     await run_sql(service.runtime, query.format("revoked_at"), it=keys.hash_of(revoked))
     await run_sql(service.runtime, query.format("expires_at"), it=keys.hash_of(expired))
-    scopes: list[keys.Scope] = ["filter", "events", "operator:read", "operator"]
+    scopes: list[keys.KeyScope] = ["filter", "events", "operator:read", "operator"]
     found = [
         Identity("nobody"),
         Identity("no key", {"Authorization": "Bearer"}),

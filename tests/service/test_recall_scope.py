@@ -23,7 +23,7 @@ from sqlalchemy import Table, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import chats, checkpoints, keys, memories, messages, sealing, tables
-from service.storage.checkpoints import Line
+from service.storage.checkpoints import Lineage
 from service.storage.tenancy import ChatKey
 from service.summarising.memory import Memory
 from service.text import languages
@@ -198,7 +198,7 @@ async def cover(service: Service, tenant: str, talk: Talk, leaf: str, depth: int
             "summariser": "-",
             "prompt_version": "-",
         }
-        above = Line([one.id for one in line], list(line[-1].savings) if line else [])
+        above = Lineage([one.id for one in line], list(line[-1].savings) if line else [])
         grown = await checkpoints.add(connection, key, above, await checkpoints.next_id(connection), content)
         await messages.point_to(connection, key, until, grown.ids[-1], [])
         await chats.note_leaf(connection, key)

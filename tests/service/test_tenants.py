@@ -54,7 +54,7 @@ async def _tenant(name: str, service: Service, stack: AsyncExitStack) -> Tenant:
         await response.aread()
         answers.append(response)
 
-    async def client(scope: keys.Scope) -> httpx.AsyncClient:
+    async def client(scope: keys.KeyScope) -> httpx.AsyncClient:
         async with service.runtime.database.engine.begin() as connection:
             key = await keys.create(connection, name, scope, name)
         headers = {"Authorization": f"Bearer {key}"}

@@ -15,7 +15,7 @@ from sqlalchemy import text
 from service.storage import keys, sums
 from service.storage.sums import COUNTS, Share
 from service.storage.tenancy import ChatKey
-from service.storage.worth import Figures, Part
+from service.storage.worth import Figures, WorthPart
 from service.usecases import counting as counting_module
 from service.usecases.compress import compress, lease
 from service.usecases.counting import Counting, counting
@@ -432,7 +432,7 @@ FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", " =1", "\uff1d1", '=HYPERLIN
 @pytest.mark.parametrize("name", [*FORMULAS, 'a "quoted", name', "ordinary"])
 async def test_no_name_is_a_formula_in_a_table(name: str) -> None:
     figures = Figures(**dict.fromkeys(COUNTS, 7), saved=0.0000012, spent=None)
-    worth = Worth("user", date(2026, 1, 1), date(2026, 1, 2), figures, [Part(name, figures)], more=False)
+    worth = Worth("user", date(2026, 1, 1), date(2026, 1, 2), figures, [WorthPart(name, figures)], more=False)
 
     head, line = csv.reader(io.StringIO(table(worth), newline=""))
 

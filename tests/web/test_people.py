@@ -34,7 +34,7 @@ def _lines(messages: dict[str, dict[str, object]]) -> list[str]:
     return [str(one["content"]).splitlines()[0] for one in messages.values()]
 
 
-async def key(service: Service, scope: keys.Scope, tenant: str = "default") -> str:
+async def key(service: Service, scope: keys.KeyScope, tenant: str = "default") -> str:
     async with service.runtime.database.engine.begin() as connection:
         return await keys.create(connection, tenant, scope, "people")
 

@@ -22,7 +22,7 @@ def cookie(page: Page) -> tuple[str, dict[str, str]]:
     return name, {key: str(value) for key, value in morsel.items() if value} | {"value": morsel.value}
 
 
-async def new_key(service: Service, name: str, scope: keys.Scope = "operator", tenant: str = "default") -> str:
+async def new_key(service: Service, name: str, scope: keys.KeyScope = "operator", tenant: str = "default") -> str:
     async with service.runtime.database.engine.begin() as connection:
         return await keys.create(connection, tenant, scope, name)
 

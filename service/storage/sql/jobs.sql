@@ -32,7 +32,7 @@ where (:tenant::bigint is null or chats.tenant_id = :tenant)
 group by 1
 
 -- stored --
--- The columns are fields of `Stored`; none of them counts further than `most`.
+-- The columns are fields of `ChatCounts`; none of them counts further than `most`.
 select
     (select count(*) from (select from chats where chats.tenant_id = :tenant limit :most) as some)
         as chats,

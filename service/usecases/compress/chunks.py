@@ -16,7 +16,7 @@ from service.planning.plan import Checkpoint, Chunk, PartialTurn
 from service.processes import rounds
 from service.storage import breakers, checkpoints, messages, partials, runs, sums
 from service.storage.checkpoints import Fresh
-from service.storage.messages import Row
+from service.storage.messages import MessageRow
 from service.summarising import prompt, summarise
 from service.summarising.memory import Memory
 from service.summarising.reading import Summariser
@@ -187,7 +187,7 @@ def log_published(this: Round, checkpoint: Fresh, publication: Publication) -> N
     )
 
 
-def fresh(this: Round, until: Row, parent: int, publication: Publication) -> Fresh:
+def fresh(this: Round, until: MessageRow, parent: int, publication: Publication) -> Fresh:
     """The checkpoint to publish, which takes the place of those that it reaches."""
     candidate = publication.attempt.candidate
     return Fresh(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from service.planning.plan import Chunk, PartialTurn, Plan, plan, plan_by_code
 from service.storage import chats, partials, work
-from service.storage.messages import Row
+from service.storage.messages import MessageRow
 from service.summarising.memory import Memory
 from service.usecases.compress import chunks, interim, round
 from service.usecases.compress.chunks import Publication
@@ -106,7 +106,7 @@ async def _plan(this: Round, begun: Begun) -> tuple[Plan, Memory | None]:
 
 
 def _on_path(
-    partly_read: tuple[str, PartialTurn, Memory] | None, rows: Sequence[Row]
+    partly_read: tuple[str, PartialTurn, Memory] | None, rows: Sequence[MessageRow]
 ) -> tuple[PartialTurn | None, Memory | None]:
     """The partial turn with its message's index on this path; nothing when it is on another."""
     if partly_read is None:

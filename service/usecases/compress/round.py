@@ -9,7 +9,7 @@ from service.planning.plan import Checkpoint, PathMessage, deepest
 from service.planning.policy import Policy
 from service.storage import checkpoints, messages
 from service.storage.checkpoints import Degraded
-from service.storage.messages import Row
+from service.storage.messages import MessageRow
 from service.storage.tenancy import ChatKey
 from service.summarising.reading import Summariser
 from service.usecases.compress.lease import Claim
@@ -33,7 +33,7 @@ class Round:
 
     claim: Claim
     policy: Policy
-    rows: Sequence[Row]
+    rows: Sequence[MessageRow]
     instead_of: Sequence[Checkpoint] = ()
     redoes: bool = False
 
@@ -48,7 +48,7 @@ class Round:
         """The chat."""
         return self.claim.chat
 
-    def tail(self, boundary: Row) -> int:
+    def tail(self, boundary: MessageRow) -> int:
         """Tokens of what follows a boundary, at most half of a request: the rest is covered yet."""
         return min(
             self.rows[-1].path_tokens - boundary.path_tokens, self.policy.request_tokens // 2
@@ -88,7 +88,7 @@ async def begin(claim: Claim) -> Begun:
     return Begun(Round(claim, policy, rows, instead_of, redoes), path, checkpoint)
 
 
-def _planned(row: Row) -> PathMessage:
+def _planned(row: MessageRow) -> PathMessage:
     return PathMessage(row.message_id, row.role, row.digest, row.tokens, tuple(row.step_tokens))
 
 
