@@ -34,11 +34,11 @@ group by 1
 -- stored --
 -- The columns are fields of `ChatCounts`; none of them counts further than `most`.
 select
-    (select count(*) from (select from chats where chats.tenant_id = :tenant limit :most) as some)
+    (select count(*) from (select from chats where chats.tenant_id = :tenant limit :most) as bounded)
         as chats,
     (select count(*) from (
         select from chats where chats.tenant_id = :tenant and cardinality(leaf_line) > 0 limit :most
-    ) as some) as compressed,
+    ) as bounded) as compressed,
     (select count(*) from (
         select distinct checkpoints.chat_id
         from checkpoints join chats
@@ -46,5 +46,5 @@ select
         where chats.tenant_id = :tenant and checkpoints.tenant_id = :tenant
             and checkpoints.kind = 'degraded' and checkpoints.retired_at is null
         limit :most
-    ) as some) as degraded,
+    ) as bounded) as degraded,
     :most::bigint as most
