@@ -34,6 +34,7 @@ from benchmarks.report import console
 from service.planning.policy import Policy
 from service.processes import Texts
 from service.recall import parts, ranking
+from service.storage.audit import Operator
 from service.storage.database import Database, connect
 from service.text import languages
 from service.transcript import Stored, parse
@@ -200,7 +201,9 @@ async def _times(
     for _ in range(queries + 1):
         question = RecallQuestion(query=" ".join(rng.sample(words, 6)))
         begun = time.perf_counter()
-        found = await recall.of_chat(database.engine, texts, tenant, "benchmark", f"chat-{length}", question, True)
+        found = await recall.of_chat(
+            database.engine, texts, Operator(tenant, "benchmark"), f"chat-{length}", question, True
+        )
         times.append(1000 * (time.perf_counter() - begun))
         assert found.status == "found"
     return sorted(times[1:])

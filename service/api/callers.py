@@ -18,10 +18,10 @@ from service.errors import BadRequest, Problem, ProblemType, Unauthorised
 from service.names import KeyScope
 from service.runtime import Runtime
 from service.storage import keys
+from service.storage.audit import Operator
 from service.storage.keys import Key
 from service.usecases.key_uses import KeyUses
 from service.usecases.keys import is_within, record_refusal
-from service.usecases.operate import Operator
 
 _LONGEST_PERSON: Final = 100  # characters
 _VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})", re.ASCII)

@@ -157,9 +157,7 @@ async def show_summary(
     chat_id: ChatId, checkpoint_id: CheckpointId, operator: OperatorDep, runtime: RuntimeDep
 ) -> SummaryDetail:
     """Shows a summary with its state, pins and talk, and the messages that it covers."""
-    return await inspect.show_summary(
-        runtime.database.engine, operator.tenant, operator.actor, chat_id, checkpoint_id
-    )
+    return await inspect.show_summary(runtime.database.engine, operator, chat_id, checkpoint_id)
 
 
 @router.get("/{chat_id}/checkpoints/{checkpoint_id}/diff")
@@ -173,9 +171,7 @@ async def compare(
     ],
 ) -> Difference:
     """Shows how a summary differs from another one of its chat, as lines of a unified diff."""
-    return await inspect.compare(
-        runtime.database.engine, operator.tenant, operator.actor, chat_id, checkpoint_id, against
-    )
+    return await inspect.compare(runtime.database.engine, operator, chat_id, checkpoint_id, against)
 
 
 @router.patch("/{chat_id}/checkpoints/{checkpoint_id}", openapi_extra=documented(CorrectRequest))

@@ -19,7 +19,7 @@ from service.api.wire import Id, schema_of
 from service.errors import BadRequest, Problem, ProblemType, TooLarge, Unprocessable
 from service.runtime import Runtime
 from service.storage import keys
-from service.usecases.operate import Operator
+from service.storage.audit import Operator
 
 MOST_MESSAGES = 10_000
 """Of one path in one request: a chat of years. Each costs the hot read microseconds."""

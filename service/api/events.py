@@ -7,9 +7,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from service.api.deps import EventsKey, RuntimeDep, documented, read_body
 from service.api.wire import Hash, Id
+from service.storage.audit import Operator
 from service.transcript.digests import identity
 from service.usecases.events import Event, hear
-from service.usecases.operate import Operator
 
 router = APIRouter(prefix="/v1", tags=["filter"])
 _MessageId = Annotated[str, AfterValidator(identity)]  # as Open WebUI has it

@@ -12,8 +12,8 @@ from pydantic import BeforeValidator
 from service.api.deps import OperatorDep, RuntimeDep
 from service.api.wire import Id
 from service.runtime import Runtime
+from service.storage.audit import Operator
 from service.usecases import people
-from service.usecases.operate import Operator
 from service.usecases.people import Erased, ShownUser, UserPage
 
 router = APIRouter(prefix="/v1/users", tags=["operators"])

@@ -18,6 +18,7 @@ from service.api.deps import (
 from service.api.wire import RecallRequest
 from service.errors import Unprocessable
 from service.recall.shown import Finding
+from service.storage.audit import Operator
 from service.storage.recalls import RecallScope
 from service.usecases import recall
 from service.usecases.recall import RecallQuestion
@@ -53,8 +54,9 @@ async def post_recall(
         anyone=runtime.settings.share_forks == "tenant",
     )
     question = RecallQuestion(body.query, body.ref, body.line, body.grep, body.max_tokens)
+    by = Operator(key.tenant, key.actor)
     engine, mask = runtime.database.engine, runtime.settings.mask_secrets
-    return await recall.of_branch(engine, runtime.texts, branch, key.actor, question, mask)
+    return await recall.of_branch(engine, runtime.texts, branch, by, question, mask)
 
 
 @router.get("/{chat_id}/find", tags=["operators"])
@@ -81,9 +83,7 @@ async def find(
     check_question(query, ref)
     question = RecallQuestion(query, ref, line, grep, max_tokens)
     engine, mask = runtime.database.engine, runtime.settings.mask_secrets
-    return await recall.of_chat(
-        engine, runtime.texts, operator.tenant, operator.actor, chat_id, question, mask
-    )
+    return await recall.of_chat(engine, runtime.texts, operator, chat_id, question, mask)
 
 
 def check_question(query: str, ref: str) -> None:

@@ -106,8 +106,8 @@ def reconcile(
     """Delete the chats that Open WebUI has no more; a worker does so once a night."""
     from service.clients.openwebui import signed_in
     from service.storage import keys
+    from service.storage.audit import Operator
     from service.usecases import reconcile as reconciling
-    from service.usecases.operate import Operator
 
     current = shell.settings()
     where = url or current.openwebui_url

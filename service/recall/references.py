@@ -17,11 +17,8 @@ _MARKER = "marker:"
 _NEAR = 2  # references before and behind the one that was asked for
 
 
-@dataclass(frozen=True, slots=True)
-class CallCounts:
-    """A message of a path: how many calls each of its steps has."""
-
-    calls: Sequence[int]
+CallCounts = Sequence[int]
+"""Of a message: how many calls each of its steps has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +70,7 @@ def meant(reference: str, path: Sequence[CallCounts]) -> Target | Missing | IdRe
 
 def above(path: Sequence[CallCounts]) -> list[int]:
     """How many calls stand above each message."""
-    return [0, *accumulate(sum(one.calls) for one in path)][: len(path)]
+    return [0, *accumulate(sum(one) for one in path)][: len(path)]
 
 
 def _message(number: int, path: Sequence[CallCounts]) -> Target | Missing:
@@ -83,16 +80,16 @@ def _message(number: int, path: Sequence[CallCounts]) -> Target | Missing:
 
 
 def _call(number: int, path: Sequence[CallCounts]) -> Target | Missing:
-    ends = list(accumulate(sum(one.calls) for one in path))
+    ends = list(accumulate(sum(one) for one in path))
     place = _holding(number, ends)
     if place is None:
         return Missing(_near("T", number, ends[-1] if ends else 0))
-    before = ends[place] - sum(path[place].calls)
+    before = ends[place] - sum(path[place])
     return Target(place, number - before, before)
 
 
 def _step(number: int, path: Sequence[CallCounts]) -> Target | Missing:
-    place = _holding(number, list(accumulate(len(one.calls) for one in path)))
+    place = _holding(number, list(accumulate(len(one) for one in path)))
     if place is None:
         return Missing(_near("M", len(path), len(path)))
     return Target(place, 0, above(path)[place])

@@ -11,6 +11,14 @@ from service.storage.tables import audit
 
 
 @dataclass(frozen=True, slots=True)
+class Operator:
+    """Who acts, for the audit log, and in which tenant."""
+
+    tenant: int
+    actor: str
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     """Who did what, to which chat (Open WebUI's id), and when."""
 
@@ -54,8 +62,7 @@ async def page(
 
 async def record(
     connection: AsyncConnection,
-    tenant: int,
-    actor: str,
+    by: Operator,
     action: str,
     chat: str | None,
     **details: Any,  # noqa: ANN401
@@ -63,6 +70,6 @@ async def record(
     """Notes who did what; `details` must be JSON."""
     await connection.execute(
         insert(audit).values(
-            tenant_id=tenant, actor=actor, action=action, chat=chat, details=details
+            tenant_id=by.tenant, actor=by.actor, action=action, chat=chat, details=details
         )
     )

@@ -13,12 +13,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from service import metrics
 from service.processes import intake
 from service.storage import audit, chats, deletions, people, sums, tombstones, work
+from service.storage.audit import Operator
 from service.storage.chats import UNSAVED
 from service.storage.deletions import Note
 from service.storage.people import Chat
 from service.storage.tombstones import Named
 from service.usecases import inspect
-from service.usecases.operate import Operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,4 +233,4 @@ async def _note(
         case GoneUser() | Person():
             details["user"] = await hashed_user(connection, by.tenant, what.user)
     action = _ACTIONS[type(what)]
-    await audit.record(connection, by.tenant, by.actor, action, chat, **details)
+    await audit.record(connection, by, action, chat, **details)

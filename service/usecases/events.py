@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from service.storage.audit import Operator
 from service.usecases.delete import (
     ChatsOf,
     GoneUser,
@@ -18,7 +19,6 @@ from service.usecases.delete import (
     WholeChat,
     delete,
 )
-from service.usecases.operate import Operator
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from service.errors import BadRequest, NotFound
 from service.names import Order
 from service.storage import audit, chats, checkpoints, messages, runs
-from service.storage.audit import Change
+from service.storage.audit import Change, Operator
 from service.storage.chats import EVERY, Cursor, Filters, Overview
 from service.storage.checkpoints import Made
 from service.storage.messages import Branch, Place
@@ -208,19 +208,19 @@ async def show_checkpoint(
 
 
 async def show_summary(
-    engine: AsyncEngine, tenant: int, actor: str, chat: str, checkpoint: int
+    engine: AsyncEngine, by: Operator, chat: str, checkpoint: int
 ) -> SummaryDetail:
-    """One summary, for `actor`, which the audit log notes.
+    """One summary; the audit log notes who reads it.
 
     Raises:
         NotFound: this tenant has no such chat, or the chat no such checkpoint.
     """
     async with engine.begin() as connection:
-        key = await _key(connection, tenant, chat)
+        key = await _key(connection, by.tenant, chat)
         stored_checkpoint, text = await summary_of(connection, key, chat, checkpoint)
         memory = await memory_of(connection, key, chat, checkpoint)
         covers = await _covers(connection, key, stored_checkpoint)
-        await audit.record(connection, tenant, actor, "summary.read", chat, checkpoint=checkpoint)
+        await audit.record(connection, by, "summary.read", chat, checkpoint=checkpoint)
     return SummaryDetail(
         checkpoint=stored_checkpoint,
         summary=text,
@@ -237,7 +237,7 @@ async def show_summary(
 
 
 async def compare(
-    engine: AsyncEngine, tenant: int, actor: str, chat: str, checkpoint: int, against: int
+    engine: AsyncEngine, by: Operator, chat: str, checkpoint: int, against: int
 ) -> Difference:
     """How a summary differs from another one of its chat; the audit log notes who read them.
 
@@ -245,11 +245,11 @@ async def compare(
         NotFound: this tenant has no such chat, or the chat not both checkpoints.
     """
     async with engine.begin() as connection:
-        key = await _key(connection, tenant, chat)
+        key = await _key(connection, by.tenant, chat)
         _, old = await summary_of(connection, key, chat, against)
         _, new = await summary_of(connection, key, chat, checkpoint)
         await audit.record(
-            connection, tenant, actor, "summary.read", chat, checkpoint=checkpoint, against=against
+            connection, by, "summary.read", chat, checkpoint=checkpoint, against=against
         )
     # In a thread: lines that differ everywhere take some time to compare.
     lines = await asyncio.to_thread(_changed, old, new)

@@ -17,8 +17,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from service.errors import ConfigurationError, NotFound, Unprocessable
 from service.names import FIRST_TENANT, KeyScope
 from service.storage import audit, keys
+from service.storage.audit import Operator
 from service.storage.keys import Key
-from service.usecases.operate import Operator
 
 MOST_NETWORKS: Final = 50
 _DAY: Final = 86_400
@@ -62,8 +62,7 @@ async def create(engine: AsyncEngine, tenant: str, actor: str, wanted: NewKey) -
         more = {name: value for name, value in limits.items() if value}
         await audit.record(
             connection,
-            new_key.tenant,
-            actor,
+            Operator(new_key.tenant, actor),
             "key.create",
             None,
             key=new_key.id,
@@ -100,7 +99,7 @@ async def store_first(engine: AsyncEngine, actor: str, key: str) -> bool:
         row = await keys.find(connection, key)
         assert row
         details = {"key": row.id, "scope": row.scope, "name": row.name}
-        await audit.record(connection, row.tenant, actor, "key.create", None, **details)
+        await audit.record(connection, Operator(row.tenant, actor), "key.create", None, **details)
     return True
 
 
@@ -134,7 +133,7 @@ async def rotate(engine: AsyncEngine, by: Operator, identity: int, hours: float)
         new_key = await _make(connection, old.tenant_name, old.scope, old.name, life, old.networks)
         await keys.end_in(connection, identity, hours * 3600)
         details = {"key": identity, "name": old.name, "by": new_key.id, "grace_hours": hours}
-        await audit.record(connection, by.tenant, by.actor, "key.rotate", None, **details)
+        await audit.record(connection, by, "key.rotate", None, **details)
     return new_key
 
 
@@ -149,7 +148,7 @@ async def revoke(engine: AsyncEngine, by: Operator, identity: int) -> None:
         if not await keys.revoke(connection, identity):
             raise _missing(identity)
         details = {"key": identity, "name": key.name}
-        await audit.record(connection, by.tenant, by.actor, "key.revoke", None, **details)
+        await audit.record(connection, by, "key.revoke", None, **details)
 
 
 async def _in_use(connection: AsyncConnection, by: Operator, identity: int) -> Key:
@@ -187,7 +186,8 @@ async def record_refusal(
     """Notes in the audit log that a key was refused, why, and from which address it came."""
     details = {"key": key.id, "why": why, "address": address}
     async with engine.begin() as connection:
-        await audit.record(connection, key.tenant, key.actor, action, None, **details)
+        by = Operator(key.tenant, key.actor)
+        await audit.record(connection, by, action, None, **details)
 
 
 # The hot read asks too: a filter's key may have networks.

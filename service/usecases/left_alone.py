@@ -11,12 +11,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.settings import Settings
 from service.storage import audit, authors, left_alone, work
+from service.storage.audit import Operator
 from service.storage.contexts import Lookup
 from service.storage.database import Database
 from service.storage.left_alone import OwnedChat
 from service.usecases import context, inspect
 from service.usecases.context import ContextStatus, Tokens
-from service.usecases.operate import Operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ async def leave_alone(engine: AsyncEngine, asker: Asker, chat: str) -> None:
     async with engine.begin() as connection:
         own_chat = await _lock(connection, asker, chat)
         await left_alone.leave_alone(connection, own_chat.key)
-        await _note(connection, asker, "chat.leave", chat)
+        await audit.record(connection, asker.by, "chat.leave", chat)
 
 
 async def resume(engine: AsyncEngine, asker: Asker, chat: str) -> str:
@@ -130,7 +130,7 @@ async def resume(engine: AsyncEngine, asker: Asker, chat: str) -> str:
         own_chat = await _lock(connection, asker, chat)
         await left_alone.resume(connection, own_chat.key)
         wake_up = await work.mark_due_at_once(connection, own_chat.key)
-        await _note(connection, asker, "chat.resume", chat)
+        await audit.record(connection, asker.by, "chat.resume", chat)
     return wake_up
 
 
@@ -155,7 +155,3 @@ async def _lock(connection: AsyncConnection, asker: Asker, chat: str) -> OwnedCh
         # The same words for a chat of somebody else: nobody learns that it is there.
         raise inspect.no_chat(chat)
     return own_chat
-
-
-async def _note(connection: AsyncConnection, asker: Asker, action: str, chat: str) -> None:
-    await audit.record(connection, asker.by.tenant, asker.by.actor, action, chat)

@@ -14,6 +14,7 @@ from service import request_ids
 from service.errors import Conflict, NotFound, Problem, ProblemType, SummariserError
 from service.settings import Settings
 from service.storage import audit, breakers, chats, checkpoints, keys, messages, work
+from service.storage.audit import Operator
 from service.storage.breakers import OpenBreaker
 from service.storage.chats import LockedChat
 from service.storage.checkpoints import Made
@@ -23,14 +24,6 @@ from service.summarising.memory import Memory
 from service.summarising.reading import Excerpt, Finish, Reading, Summariser
 from service.summarising.summarise import Covered
 from service.usecases import inspect
-
-
-@dataclass(frozen=True, slots=True)
-class Operator:
-    """Who acts, for the audit log, and in which tenant."""
-
-    tenant: int
-    actor: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +95,7 @@ async def serve(engine: AsyncEngine, by: Operator, chat: str, checkpoint: int) -
         # For its NotFound: to `_serve`, one that is not there would be stale.
         await inspect.summary_of(connection, row.key, chat, checkpoint)
         answer = await _serve(connection, by, row, chat, checkpoint)
-        await _note(connection, by, "checkpoint.serve", chat, checkpoint=checkpoint)
+        await audit.record(connection, by, "checkpoint.serve", chat, checkpoint=checkpoint)
     return answer
 
 
@@ -142,7 +135,9 @@ async def correct(
         await inspect.summary_of(connection, row.key, chat, checkpoint)
         new = await _add_version(connection, by, row, checkpoint, memory, version)
         answer = await _serve(connection, by, row, chat, new)
-        await _note(connection, by, "checkpoint.correct", chat, checkpoint=checkpoint, made=new)
+        await audit.record(
+            connection, by, "checkpoint.correct", chat, checkpoint=checkpoint, made=new
+        )
     return answer
 
 
@@ -160,7 +155,9 @@ async def reset(
     async with engine.begin() as connection:
         row = await _lock(connection, by.tenant, chat)
         answer = await _drop(connection, by, row, chat, keep)
-        await _note(connection, by, "chat.reset", chat, dropped=answer.checkpoints, kept=keep)
+        await audit.record(
+            connection, by, "chat.reset", chat, dropped=answer.checkpoints, kept=keep
+        )
     return answer
 
 
@@ -177,7 +174,7 @@ async def recompute(engine: AsyncEngine, by: Operator, chat: str) -> DroppedChec
         if not answer.waits:
             wake_up = await work.mark_due_at_once(connection, row.key, request_ids.current())
             answer = replace(answer, wake_up=wake_up)
-        await _note(connection, by, "chat.recompute", chat, dropped=answer.checkpoints)
+        await audit.record(connection, by, "chat.recompute", chat, dropped=answer.checkpoints)
     return answer
 
 
@@ -193,7 +190,7 @@ async def retry(engine: AsyncEngine, by: Operator, chat: str) -> str:
     async with engine.begin() as connection:
         row = await _lock(connection, by.tenant, chat)
         wake_up = await work.mark_due_at_once(connection, row.key, request_ids.current())
-        await _note(connection, by, "job.retry", chat)
+        await audit.record(connection, by, "job.retry", chat)
     return wake_up
 
 
@@ -201,7 +198,7 @@ async def retry_dead(engine: AsyncEngine, by: Operator) -> int:
     """Makes all dead work of the tenant due now; returns how many chats that are."""
     async with engine.begin() as connection:
         revived = await work.revive(connection, by.tenant)
-        await _note(connection, by, "job.retry", None, revived=revived)
+        await audit.record(connection, by, "job.retry", None, revived=revived)
     return revived
 
 
@@ -220,7 +217,7 @@ async def reset_breakers(engine: AsyncEngine, by: Operator, name: str | None) ->
         closed = await breakers.forget(connection, name)
         if name is not None and not closed:
             raise NotFound(f"there is no summariser {name!r}; see `precis status`")
-        await _note(connection, by, "summariser.reset", None, closed=closed)
+        await audit.record(connection, by, "summariser.reset", None, closed=closed)
     return closed
 
 
@@ -275,7 +272,7 @@ async def try_summariser(engine: AsyncEngine, by: Operator, summariser: Summaris
     trial = await ask_once(summariser)
     async with engine.begin() as connection:
         answered = trial.error is None
-        await _note(connection, by, "summariser.test", None, answered=answered)
+        await audit.record(connection, by, "summariser.test", None, answered=answered)
     return trial
 
 
@@ -378,9 +375,3 @@ async def _lock(connection: AsyncConnection, tenant: int, chat: str) -> LockedCh
     if row is None:
         raise inspect.no_chat(chat)
     return row
-
-
-async def _note(
-    connection: AsyncConnection, by: Operator, action: str, chat: str | None, **details: object
-) -> None:
-    await audit.record(connection, by.tenant, by.actor, action, chat, **details)

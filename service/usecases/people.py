@@ -12,9 +12,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.errors import KeyMissing, NotFound
 from service.storage import audit, people, sealing
+from service.storage.audit import Operator
 from service.storage.people import Chat, User, UserTotals
 from service.usecases.delete import Person, delete, hashed_user
-from service.usecases.operate import Operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,4 +227,4 @@ async def _find(connection: AsyncConnection, by: Operator, user: str) -> _Holdin
 
 async def _note(connection: AsyncConnection, by: Operator, action: str, user: str) -> None:
     named = await hashed_user(connection, by.tenant, user)
-    await audit.record(connection, by.tenant, by.actor, action, None, user=named)
+    await audit.record(connection, by, action, None, user=named)

@@ -21,6 +21,7 @@ from service.recall.references import CallCounts, IdReference, Missing, Target
 from service.recall.shown import Finding, PageRequest
 from service.storage import audit, checkpoints, messages
 from service.storage import recalls as paths
+from service.storage.audit import Operator
 from service.storage.recalls import RecallScope, VisiblePath
 from service.summarising import ledger
 
@@ -56,7 +57,7 @@ async def of_branch(
     engine: AsyncEngine,
     texts: Texts,
     branch: RecallScope,
-    actor: str,
+    by: Operator,
     question: RecallQuestion,
     mask: bool,
 ) -> Finding:
@@ -71,15 +72,14 @@ async def of_branch(
         metrics.RECALLS.labels("not_covered").inc()
         return Finding(_NOT_COVERED, status="not_covered")
     finding = await _within_time(_Search(engine, texts, path, mask), question, _SECONDS)
-    await _note(engine, branch.tenant, actor, branch.chat, question, finding)
+    await _note(engine, by, branch.chat, question, finding)
     return finding
 
 
 async def of_chat(
     engine: AsyncEngine,
     texts: Texts,
-    tenant: int,
-    actor: str,
+    by: Operator,
     chat: str,
     question: RecallQuestion,
     mask: bool,
@@ -91,11 +91,11 @@ async def of_chat(
         Unavailable: it took too long, or no text process starts.
     """
     async with engine.connect() as connection:
-        path = await paths.newest(connection, tenant, chat)
+        path = await paths.newest(connection, by.tenant, chat)
     if path is None:
         raise NotFound(f"there is no chat {chat!r}")
     finding = await _within_time(_Search(engine, texts, path, mask), question, _OPERATORS_SECONDS)
-    await _note(engine, tenant, actor, chat, question, finding)
+    await _note(engine, by, chat, question, finding)
     return finding
 
 
@@ -114,18 +114,11 @@ async def _within_time(lookup: "_Search", question: RecallQuestion, seconds: flo
 
 
 async def _note(
-    engine: AsyncEngine,
-    tenant: int,
-    actor: str,
-    chat: str,
-    question: RecallQuestion,
-    finding: Finding,
+    engine: AsyncEngine, by: Operator, chat: str, question: RecallQuestion, finding: Finding
 ) -> None:
     mode = "read" if question.ref else "search"
     async with engine.begin() as connection:
-        await audit.record(
-            connection, tenant, actor, "chat.recall", chat, mode=mode, status=finding.status
-        )
+        await audit.record(connection, by, "chat.recall", chat, mode=mode, status=finding.status)
     metrics.RECALLS.labels(finding.status).inc()
 
 
@@ -196,7 +189,7 @@ class _Search:
 
     def _counts(self) -> list[CallCounts]:
         """The calls of all messages."""
-        return [CallCounts(one.step_calls) for one in self._path.messages]
+        return [one.step_calls for one in self._path.messages]
 
     async def _named(
         self, reference: IdReference, counts: Sequence[CallCounts]

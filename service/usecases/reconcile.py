@@ -14,9 +14,9 @@ from service.clients.openwebui import OpenWebUI
 from service.errors import Conflict
 from service.names import MOST_MISSING
 from service.storage import chats
+from service.storage.audit import Operator
 from service.storage.chats import Saved
 from service.usecases.delete import WholeChat, delete
-from service.usecases.operate import Operator
 
 
 @dataclass(frozen=True, slots=True)

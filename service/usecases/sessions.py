@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from service.errors import PrecisError
 from service.storage import audit, keys, sessions
+from service.storage.audit import Operator
 from service.storage.database import Database
 from service.storage.keys import Key
 from service.usecases.keys import is_within
-from service.usecases.operate import Operator
 
 SECONDS: Final = 12 * 3600
 """How long a session lasts."""
@@ -61,8 +61,8 @@ async def sign_in(database: Database, key: str, address: str, person: str = "") 
     cookie = secrets.token_urlsafe(32)
     async with database.engine.begin() as connection:
         await sessions.begin(connection, row.id, keys.hash_of(cookie), SECONDS)
-        actor = row.actor + person
-        await audit.record(connection, row.tenant, actor, "session.begin", None)
+        by = Operator(row.tenant, row.actor + person)
+        await audit.record(connection, by, "session.begin", None)
     return cookie, row
 
 
@@ -104,16 +104,12 @@ async def sign_out(engine: AsyncEngine, by: SignedIn, cookie: str) -> None:
     """Ends one session."""
     async with engine.begin() as connection:
         await sessions.end(connection, keys.hash_of(cookie))
-        await _note(connection, by, ended=1)
+        await audit.record(connection, by.by, "session.end", None, ended=1)
 
 
 async def sign_out_everywhere(engine: AsyncEngine, by: SignedIn) -> int:
     """Ends all sessions of the key; returns how many those were."""
     async with engine.begin() as connection:
         ended = await sessions.end_all(connection, by.key)
-        await _note(connection, by, ended=ended)
+        await audit.record(connection, by.by, "session.end", None, ended=ended)
     return ended
-
-
-async def _note(connection: AsyncConnection, by: SignedIn, ended: int) -> None:
-    await audit.record(connection, by.by.tenant, by.by.actor, "session.end", None, ended=ended)

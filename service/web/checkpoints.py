@@ -50,26 +50,24 @@ async def show_text(
     chat_id: ChatId, checkpoint_id: CheckpointId, signed_in: SignedInDep, runtime: RuntimeDep
 ) -> Response:
     """Its texts; the audit log notes who reads them."""
-    by = signed_in.by
-    shown = await inspect.show_summary(
-        runtime.database.engine, by.tenant, by.actor, chat_id, checkpoint_id
-    )
+    engine = runtime.database.engine
+    summary = await inspect.show_summary(engine, signed_in.by, chat_id, checkpoint_id)
     return render(
         "checkpoint_text.html",
         who=signed_in,
         place="/chats",
         chat_id=chat_id,
-        shown=shown,
-        pins=_pins_as_text(shown),
-        left_out=sum(1 for said in shown.talk if not said.shown),
+        summary=summary,
+        pins=_pins_as_text(summary),
+        left_out=sum(1 for sentence in summary.talk if not sentence.shown),
     )
 
 
-def _pins_as_text(shown: inspect.SummaryDetail) -> str:
+def _pins_as_text(summary: inspect.SummaryDetail) -> str:
     """The pins as `correct` takes them."""
     pins = [
         {"number": pin.number, "kind": pin.kind, "text": pin.text}
-        for pin in shown.pins
+        for pin in summary.pins
         if pin.replaced_by is None
     ]
     return json.dumps(pins, indent=2, ensure_ascii=False)
@@ -84,10 +82,8 @@ async def compare(
     against: Annotated[int, Query(ge=1, le=2**62)],
 ) -> Response:
     """How its summary differs from another one."""
-    by = signed_in.by
-    difference = await inspect.compare(
-        runtime.database.engine, by.tenant, by.actor, chat_id, checkpoint_id, against
-    )
+    engine = runtime.database.engine
+    difference = await inspect.compare(engine, signed_in.by, chat_id, checkpoint_id, against)
     return render(
         "diff.html", who=signed_in, place="/chats", chat_id=chat_id, difference=difference
     )

@@ -34,9 +34,7 @@ async def find(
         check_question(query, ref)
         question = RecallQuestion(query, ref, line, grep, _ROOM)
         mask = runtime.settings.mask_secrets
-        finding = await recall.of_chat(
-            engine, runtime.texts, by.tenant, by.actor, chat_id, question, mask
-        )
+        finding = await recall.of_chat(engine, runtime.texts, by, chat_id, question, mask)
     else:
         # For its NotFound.
         await inspect.list_checkpoints(engine, by.tenant, chat_id)

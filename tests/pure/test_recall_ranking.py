@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from service.recall import parts, references, shown
 from service.recall.ranking import ranked
-from service.recall.references import CallCounts, IdReference, Missing, Target, meant
+from service.recall.references import IdReference, Missing, Target, meant
 from service.recall.shown import PageRequest, page
 from service.summarising.markup import quoted
 from service.text import tokens
@@ -298,7 +298,7 @@ def test_parts_are_stored_and_read_again_as_they_were() -> None:
 # ---- references
 
 # Three messages: no call; two steps with one and two calls; one step without.
-PATH = [CallCounts([0]), CallCounts([1, 2]), CallCounts([0])]
+PATH = [[0], [1, 2], [0]]
 
 
 @pytest.mark.parametrize(
@@ -334,7 +334,7 @@ PATH = [CallCounts([0]), CallCounts([1, 2]), CallCounts([0])]
 def test_a_reference_means_the_same_for_ever(reference: str, expected: Target | Missing | IdReference) -> None:
     assert meant(reference, PATH) == expected
     if isinstance(expected, Target):
-        assert meant(reference, [*PATH, CallCounts([3])]) == expected
+        assert meant(reference, [*PATH, [3]]) == expected
 
 
 @pytest.mark.parametrize(
@@ -347,11 +347,11 @@ def test_a_reference_means_the_same_for_ever(reference: str, expected: Target | 
     ],
 )
 def test_a_missing_reference_is_answered_with_near_ones(reference: str, near: tuple[str, ...]) -> None:
-    assert meant(reference, [CallCounts([0]), CallCounts([1])] * 20) == Missing(near)
+    assert meant(reference, [[0], [1]] * 20) == Missing(near)
 
 
 def test_a_path_without_calls_or_messages_has_no_reference() -> None:
-    assert meant("T1", [CallCounts([0])]) == Missing(())
+    assert meant("T1", [[0]]) == Missing(())
     assert meant("M1", []) == Missing(())
     assert references.above(PATH)[2] == 3
 

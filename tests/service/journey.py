@@ -13,11 +13,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.clients.openwebui import signed_in
 from service.storage import chats, checkpoints, keys, messages, work
+from service.storage.audit import Operator
 from service.storage.checkpoints import Fresh
 from service.storage.tables import metadata
 from service.summarising.memory import Memory
 from service.usecases.compress import compress
-from service.usecases.operate import Operator
 from service.usecases.reconcile import reconcile
 from service.usecases.retain import remove_expired, remove_old
 from service.usecases.rotate import rotate
