@@ -19,16 +19,16 @@ order by chats.id limit :limit
 -- counts --
 -- How many chats are in each state, and for how many seconds the first of them is due; of all
 -- tenants for null.
-select job.state, count(*) as chats, extract(epoch from now() - min(chats.due_at)) as seconds
-from chats
+select job.state, count(*) as chats, extract(epoch from now() - min(chat.due_at)) as seconds
+from chats chat
 cross join lateral (
-    select case when chats.lease_until > now() then 'working'
-        when chats.dead_at is not null then 'dead'
-        when chats.due_at <= now() then 'due'
+    select case when chat.lease_until > now() then 'working'
+        when chat.dead_at is not null then 'dead'
+        when chat.due_at <= now() then 'due'
         else 'waiting' end
 ) job (state)
-where (:tenant::bigint is null or chats.tenant_id = :tenant)
-    and (chats.due_at is not null or chats.dead_at is not null)
+where (:tenant::bigint is null or chat.tenant_id = :tenant)
+    and (chat.due_at is not null or chat.dead_at is not null)
 group by 1
 
 -- stored --
