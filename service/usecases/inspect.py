@@ -1,6 +1,7 @@
 """What operators look at, the same for REST and the pages.
 
 Nothing is changed or locked; who reads a text is noted in the audit log.
+What this tenant does not have, a chat or a checkpoint, raises NotFound.
 """
 
 import asyncio
@@ -144,11 +145,7 @@ async def list_changes(
 
 
 async def show_chat(engine: AsyncEngine, tenant: int, chat: str) -> Detail:
-    """One chat.
-
-    Raises:
-        NotFound: this tenant has no such chat.
-    """
+    """One chat."""
     async with engine.connect() as connection:
         overviews = await chats.overviews(connection, tenant, chat=chat)
         if not overviews:
@@ -164,31 +161,19 @@ async def show_chat(engine: AsyncEngine, tenant: int, chat: str) -> Detail:
 
 
 async def list_checkpoints(engine: AsyncEngine, tenant: int, chat: str) -> list[Made]:
-    """A chat's checkpoints, oldest first.
-
-    Raises:
-        NotFound: this tenant has no such chat.
-    """
+    """A chat's checkpoints, oldest first."""
     async with engine.connect() as connection:
         return await checkpoints.everyone(connection, await _key(connection, tenant, chat))
 
 
 async def places(engine: AsyncEngine, tenant: int, chat: str) -> list[Place]:
-    """Where each message of a chat is in its tree, without texts.
-
-    Raises:
-        NotFound: this tenant has no such chat.
-    """
+    """Where each message of a chat is in its tree, without texts."""
     async with engine.connect() as connection:
         return await messages.places(connection, await _key(connection, tenant, chat))
 
 
 async def lines(engine: AsyncEngine, tenant: int, chat: str) -> dict[int, list[int]]:
-    """What each of a chat's checkpoints grew from, oldest first, by id.
-
-    Raises:
-        NotFound: this tenant has no such chat.
-    """
+    """What each of a chat's checkpoints grew from, oldest first, by id."""
     async with engine.connect() as connection:
         return await checkpoints.ancestors(connection, await _key(connection, tenant, chat))
 
@@ -196,11 +181,7 @@ async def lines(engine: AsyncEngine, tenant: int, chat: str) -> dict[int, list[i
 async def show_checkpoint(
     engine: AsyncEngine, tenant: int, chat: str, checkpoint: int
 ) -> tuple[Made, list[CoveredMessage]]:
-    """A checkpoint without its texts, and what it covers: nothing if that was edited since.
-
-    Raises:
-        NotFound: this tenant has no such chat, or the chat no such checkpoint.
-    """
+    """A checkpoint without its texts, and what it covers: nothing if that was edited since."""
     async with engine.connect() as connection:
         key = await _key(connection, tenant, chat)
         stored_checkpoint, _ = await summary_of(connection, key, chat, checkpoint)
@@ -210,11 +191,7 @@ async def show_checkpoint(
 async def show_summary(
     engine: AsyncEngine, by: Operator, chat: str, checkpoint: int
 ) -> SummaryDetail:
-    """One summary; the audit log notes who reads it.
-
-    Raises:
-        NotFound: this tenant has no such chat, or the chat no such checkpoint.
-    """
+    """One summary; the audit log notes who reads it."""
     async with engine.begin() as connection:
         key = await _key(connection, by.tenant, chat)
         stored_checkpoint, text = await summary_of(connection, key, chat, checkpoint)
@@ -239,11 +216,7 @@ async def show_summary(
 async def compare(
     engine: AsyncEngine, by: Operator, chat: str, checkpoint: int, against: int
 ) -> Difference:
-    """How a summary differs from another one of its chat; the audit log notes who read them.
-
-    Raises:
-        NotFound: this tenant has no such chat, or the chat not both checkpoints.
-    """
+    """How a summary differs from another one of its chat; the audit log notes who read them."""
     async with engine.begin() as connection:
         key = await _key(connection, by.tenant, chat)
         _, old = await summary_of(connection, key, chat, against)
@@ -281,11 +254,7 @@ async def _covers(
 async def summary_of(
     connection: AsyncConnection, key: ChatKey, chat: str, checkpoint: int
 ) -> tuple[Made, str]:
-    """A checkpoint and its summary message; `chat` is how the error names the chat.
-
-    Raises:
-        NotFound: the chat has no such checkpoint.
-    """
+    """A checkpoint and its summary message; `chat` is how the error names the chat."""
     pair = await checkpoints.summary(connection, key, checkpoint)
     if pair is None:
         raise no_checkpoint(chat, checkpoint)
@@ -295,11 +264,7 @@ async def summary_of(
 async def memory_of(
     connection: AsyncConnection, key: ChatKey, chat: str, checkpoint: int
 ) -> Memory:
-    """What a checkpoint says; `chat` is how the error names the chat.
-
-    Raises:
-        NotFound: the chat has no such checkpoint.
-    """
+    """What a checkpoint says; `chat` is how the error names the chat."""
     memory = await checkpoints.memory(connection, key, checkpoint)
     if memory is None:
         raise no_checkpoint(chat, checkpoint)

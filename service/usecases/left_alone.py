@@ -2,6 +2,7 @@
 
 Only who began a chat has it left alone; others look at the branches that they wrote on. An operator
 may resume any chat. Each change leaves an audit row, without a word of the chat.
+A chat that is not stored, or that is not theirs to see or change, raises NotFound.
 """
 
 from collections.abc import Sequence
@@ -75,9 +76,6 @@ async def view(
         chat: Open WebUI's chat id.
         pairs: (id, digest) of the branch's newest messages, leaf first.
         depth: how many messages the branch has.
-
-    Raises:
-        NotFound: this user neither began such a chat here nor wrote on this branch of it.
     """
     async with database.engine.connect() as connection:
         own_chat = await _visible(connection, asker, chat, pairs)
@@ -107,9 +105,6 @@ async def leave_alone(engine: AsyncEngine, asker: Asker, chat: str) -> None:
     """Nothing serves this chat any more, and no summary of it is made, until it is resumed.
 
     What is stored of it stays.
-
-    Raises:
-        NotFound: this user has no such chat here.
     """
     async with engine.begin() as connection:
         own_chat = await _lock(connection, asker, chat)
@@ -122,9 +117,6 @@ async def resume(engine: AsyncEngine, asker: Asker, chat: str) -> str:
 
     Returns:
         The wake-up message to send.
-
-    Raises:
-        NotFound: this user has no such chat here.
     """
     async with engine.begin() as connection:
         own_chat = await _lock(connection, asker, chat)

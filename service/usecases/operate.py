@@ -1,6 +1,7 @@
 """What operators change, the same for REST and the pages. Each change leaves an audit row.
 
 What they look at is in `inspect`.
+What this tenant does not have, a chat or a checkpoint, raises NotFound.
 """
 
 import asyncio
@@ -87,7 +88,6 @@ async def serve(engine: AsyncEngine, by: Operator, chat: str, checkpoint: int) -
     summarised again from this one. Work that is under way is refused.
 
     Raises:
-        NotFound: this tenant has no such chat, or the chat no such checkpoint.
         Conflict: what it covers was edited or deleted since.
     """
     async with engine.begin() as connection:
@@ -115,7 +115,6 @@ async def correct(
     and may be served again.
 
     Raises:
-        NotFound: this tenant has no such chat, or the chat no such checkpoint.
         Conflict: what it covers was edited or deleted since.
         Unprocessable: a part is too long, or names what there is not; nothing was stored.
     """
@@ -148,9 +147,6 @@ async def reset(
 
     The one that is kept serves. Work that is under way is refused when it comes to publish. New
     summaries are made when the chat goes on.
-
-    Raises:
-        NotFound: this tenant has no such chat, or the chat no checkpoint `keep`.
     """
     async with engine.begin() as connection:
         row = await _lock(connection, by.tenant, chat)
@@ -162,11 +158,7 @@ async def reset(
 
 
 async def recompute(engine: AsyncEngine, by: Operator, chat: str) -> DroppedCheckpoints:
-    """Drops the checkpoints of a chat and makes new ones right away, from the stored messages.
-
-    Raises:
-        NotFound: this tenant has no such chat.
-    """
+    """Drops the checkpoints of a chat and makes new ones right away, from the stored messages."""
     async with engine.begin() as connection:
         row = await _lock(connection, by.tenant, chat)
         answer = await _drop(connection, by, row, chat, None)
@@ -183,9 +175,6 @@ async def retry(engine: AsyncEngine, by: Operator, chat: str) -> str:
 
     Returns:
         The key of the wake-up message.
-
-    Raises:
-        NotFound: this tenant has no such chat.
     """
     async with engine.begin() as connection:
         row = await _lock(connection, by.tenant, chat)
