@@ -10,7 +10,7 @@ all of them.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
@@ -289,48 +289,45 @@ class _FleetCollector(Collector):
 
 
 def _of(fleet: Fleet) -> Iterator[Metric]:
-    reads = GaugeMetricFamily("precis_database_up", "Whether PostgreSQL answers.")
-    reads.add_metric([], fleet.queue is not None)
-    yield reads
+    up = fleet.queue is not None
+    yield GaugeMetricFamily("precis_database_up", "Whether PostgreSQL answers.", value=up)
     if fleet.queue:
         yield from _of_queue(fleet.queue)
-    queue = GaugeMetricFamily("precis_redis_up", "Whether Redis answers.")
-    queue.add_metric([], fleet.worker_alive is not None)
-    yield queue
+    up = fleet.worker_alive is not None
+    yield GaugeMetricFamily("precis_redis_up", "Whether Redis answers.", value=up)
     if fleet.worker_alive is not None:
-        alive = GaugeMetricFamily(
-            "precis_worker_alive", "Whether any worker has taken or looked for work in 11 seconds."
+        yield GaugeMetricFamily(
+            "precis_worker_alive",
+            "Whether any worker has taken or looked for work in 11 seconds.",
+            value=fleet.worker_alive,
         )
-        alive.add_metric([], fleet.worker_alive)
-        yield alive
     yield from _of_pools(fleet.pools)
 
 
 def _of_queue(queue: QueueFigures) -> Iterator[Metric]:
-    chats = GaugeMetricFamily(
-        "precis_queue_chats", "Chats by the state of their work.", labels=["state"]
+    meaning = "Chats by the state of their work."
+    yield _by_state("precis_queue_chats", meaning, queue.chats)
+    yield GaugeMetricFamily(
+        "precis_queue_oldest_due_seconds",
+        "How long the oldest due chat has waited for a worker.",
+        value=queue.oldest_due_seconds,
     )
-    for state, number in queue.chats.items():
-        chats.add_metric([state], number)
-    yield chats
-    oldest = GaugeMetricFamily(
-        "precis_queue_oldest_due_seconds", "How long the oldest due chat has waited for a worker."
+    meaning = (
+        "Circuit breakers of summarisers by state; one that failed last an hour ago is left out."
     )
-    oldest.add_metric([], queue.oldest_due_seconds)
-    yield oldest
-    breakers = GaugeMetricFamily(
-        "precis_breakers",
-        "Circuit breakers of summarisers by state; one that failed last an hour ago is left out.",
-        labels=["state"],
+    yield _by_state("precis_breakers", meaning, queue.breakers)
+    yield GaugeMetricFamily(
+        "precis_schema_at_head",
+        "Whether the database is at this version's newest migration.",
+        value=queue.schema_at_head,
     )
-    for state, number in queue.breakers.items():
-        breakers.add_metric([state], number)
-    yield breakers
-    schema = GaugeMetricFamily(
-        "precis_schema_at_head", "Whether the database is at this version's newest migration."
-    )
-    schema.add_metric([], queue.schema_at_head)
-    yield schema
+
+
+def _by_state(name: str, meaning: str, numbers: Mapping[str, int]) -> Metric:
+    family = GaugeMetricFamily(name, meaning, labels=["state"])
+    for state, number in numbers.items():
+        family.add_metric([state], number)
+    return family
 
 
 def _of_pools(pools: tuple[Pool, ...]) -> Iterator[Metric]:

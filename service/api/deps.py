@@ -1,7 +1,7 @@
 """What routes depend on: the runtime, who calls, the validated body."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, ParamSpec, TypeVar, cast
 from urllib.parse import unquote
 
@@ -17,6 +17,7 @@ from service.api import problems, shape
 from service.api.callers import caller, header, operator_of, runtime_of
 from service.api.wire import Id, schema_of
 from service.errors import BadRequest, Problem, ProblemType, TooLarge, Unprocessable
+from service.names import KeyScope
 from service.runtime import Runtime
 from service.storage import keys
 from service.storage.audit import Operator
@@ -61,12 +62,11 @@ _bearer = HTTPBearer(
 _Described = Annotated[object, Security(_bearer)]
 
 
-async def _filter_key(request: Request, _: _Described) -> keys.Key:
-    return await caller(request, "filter")
+def _key(scope: KeyScope) -> Callable[..., Awaitable[keys.Key]]:
+    async def key(request: Request, _: _Described) -> keys.Key:
+        return await caller(request, scope)
 
-
-async def _events_key(request: Request, _: _Described) -> keys.Key:
-    return await caller(request, "events")
+    return key
 
 
 async def _operator(request: Request, _: _Described) -> Operator:
@@ -75,16 +75,12 @@ async def _operator(request: Request, _: _Described) -> Operator:
     return operator_of(request, await caller(request, "operator:read" if is_look else "operator"))
 
 
-async def _keeper(request: Request, _: _Described) -> keys.Key:
-    return await caller(request, "operator")
-
-
 RuntimeDep = Annotated[Runtime, Depends(_runtime)]
-FilterKey = Annotated[keys.Key, Depends(_filter_key)]
-EventsKey = Annotated[keys.Key, Depends(_events_key)]
+FilterKey = Annotated[keys.Key, Depends(_key("filter"))]
+EventsKey = Annotated[keys.Key, Depends(_key("events"))]
 OperatorDep = Annotated[Operator, Depends(_operator)]
 """Who may look, and with the scope `operator` change something too."""
-KeeperKey = Annotated[keys.Key, Depends(_keeper)]
+KeeperKey = Annotated[keys.Key, Depends(_key("operator"))]
 """A key that may see and change keys, whatever the method."""
 ChatId = Annotated[Id, BeforeValidator(unquote), Path(description="Open WebUI's chat id.")]
 """The server leaves `%` and `/` of a part of the path as they were sent (`app`)."""

@@ -148,9 +148,8 @@ def from_pydantic(error: ValidationError) -> Problem:
 def from_msgspec(error: msgspec.DecodeError | UnicodeDecodeError, above: str = "") -> Problem:
     """The same for a body that msgspec refused.
 
-    Args:
-        error: msgspec's; it names the first wrong place only, as `$.path[0][1]`.
-        above: pointer to the part that was decoded, if it was not the whole body.
+    msgspec names the first wrong place only, as `$.path[0][1]`. `above` is a pointer to the part
+    that was decoded, if it was not the whole body.
     """
     if not isinstance(error, msgspec.ValidationError):
         return BadRequest(f"the body is not valid JSON: {error}")

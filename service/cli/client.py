@@ -105,11 +105,7 @@ def ask(
 ) -> Any:  # noqa: ANN401 - JSON
     """What the REST API answers: of JSON its value, None for nothing, else the text.
 
-    Args:
-        method: of HTTP.
-        parts: of the path behind `/v1`, as they are.
-        query: the parameters; None leaves one out.
-        body: is sent as JSON, unless it is None.
+    `parts` are of the path behind `/v1`; a parameter of `query` that is None is left out.
 
     Raises:
         PrecisError: no service is found, nobody answers, or the request is refused.

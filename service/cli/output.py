@@ -88,11 +88,8 @@ def _print_list(name: str, rows: Sequence[JsonObject], columns: Mapping[str, str
 def print_table(rows: Sequence[JsonObject], fields: str, title: str = "") -> None:
     """A line for each row, in which nothing is cut off.
 
-    Args:
-        rows: of an answer.
-        fields: their names, the most important first. A terminal that is too narrow gets as many
-            as it has room for, and is told which it lacks.
-        title: is printed above.
+    `fields` are names, the most important first: a terminal that is too narrow gets as many as it
+    has room for, and is told which it lacks. The title is printed above.
     """
     names = fields.split()
     lines = [[_heading(name) for name in names]]

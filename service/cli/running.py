@@ -1,7 +1,6 @@
 """What `precis serve`, `worker` and `demo` run, until they are stopped."""
 
 import asyncio
-import os
 import signal
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
@@ -18,6 +17,7 @@ from service.cli import shell
 from service.cli.demo import demonstrate
 from service.cli.logs import set_up_logs
 from service.cli.output import say
+from service.embedded.secret import write_private
 from service.embedded.urls import KEY_FILE, announce_address, reached_at
 from service.errors import ConfigurationError
 from service.names import FIRST_TENANT
@@ -121,14 +121,8 @@ async def _leave_key(runtime: Runtime) -> Path | None:
                 return None
     new_key = NewKey("operator", "commands beside the service")
     key = await create(engine, FIRST_TENANT, "precis serve", new_key)
-    _write_private(path, f"{key.key}\n")
+    write_private(path, f"{key.key}\n")
     return path
-
-
-def _write_private(path: Path, text: str) -> None:
-    path.unlink(missing_ok=True)
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
 
 
 @asynccontextmanager

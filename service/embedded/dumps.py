@@ -41,11 +41,8 @@ async def dump(
 ) -> None:
     """Writes the database to a new file that this user alone can read; no file when it fails.
 
-    Args:
-        url: of the database.
-        file: is not there yet.
-        without: a table whose rows are left out.
-        only: a table whose rows alone are written, without the schema.
+    `file` is not there yet. The rows of a table `without` are left out; of a table `only` its rows
+    alone are written, without the schema.
 
     Raises:
         ConfigurationError: the file cannot be written, or the program failed.

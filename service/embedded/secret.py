@@ -13,10 +13,15 @@ def password(path: Path) -> str:
     if not path.exists():
         # Renamed when it is complete: a file with this name never has half a password.
         unfinished = path.with_name(f"{path.name}.new")
-        unfinished.unlink(missing_ok=True)
-        with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(secrets.token_urlsafe(32))
-            file.flush()
-            os.fsync(file.fileno())
+        write_private(unfinished, secrets.token_urlsafe(32))
         unfinished.rename(path)
     return path.read_text()
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that this user alone can read, in place of one that is there."""
+    path.unlink(missing_ok=True)
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from service.embedded.present import Urls as Urls
 from service.embedded.present import exists, is_running
+from service.embedded.secret import write_private
 from service.errors import ConfigurationError, EmbeddedServerError
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def announce_address(data_dir: Path, listens_at: str) -> None:
     """Adds to the announcement where the service listens, which only this process may do."""
     path = data_dir / _ANNOUNCEMENT
     content = json.loads(path.read_text()) | {"address": listens_at}
-    _write(path.with_suffix(".new"), content)
+    write_private(path.with_suffix(".new"), json.dumps(content))
     path.with_suffix(".new").replace(path)
 
 
@@ -111,17 +112,12 @@ def announcement(data_dir: Path) -> dict[str, Any] | None:
     return content if is_running(content["pid"]) else None
 
 
-def _write(path: Path, content: dict[str, object]) -> None:
-    path.unlink(missing_ok=True)  # left behind by a kill -9
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        json.dump(content, file)
-
-
 @contextmanager
 def announcing(data_dir: Path, urls: Urls) -> Iterator[None]:
     """Says where the servers are, in a file of `data_dir` that this user alone can read."""
     path = data_dir / _ANNOUNCEMENT
-    _write(path, {"pid": os.getpid(), "database": urls.database, "redis": urls.redis})
+    content = {"pid": os.getpid(), "database": urls.database, "redis": urls.redis}
+    write_private(path, json.dumps(content))  # in place of what a kill -9 left behind
     try:
         yield
     finally:

@@ -58,11 +58,8 @@ def index(
 ) -> Finding:
     """The hits in a line each, with the messages beside them, within `room` tokens.
 
-    Args:
-        hits: the best first.
-        messages: by their place in the path, those of the hits and beside them.
-        calls_above: how many calls stand above each of these.
-        room: tokens. Messages beside hits are left out first, then the worst hits.
+    `messages` are the hits and those beside them by their place in the path, `calls_above` how many
+    calls stand above each. Messages beside hits are left out first, then the worst hits.
     """
     told = [_Told(hit, messages, calls_above) for hit in hits]
     return _indexed(told, room) if told else Finding(_NOTHING, status="nothing")

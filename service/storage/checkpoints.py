@@ -268,13 +268,7 @@ async def correct(
 ) -> int:
     """Adds a version of a checkpoint that says something else. No message points to it yet.
 
-    Args:
-        connection: in a transaction that has the chat locked.
-        chat: whose.
-        original: the checkpoint, which exists.
-        memory: what the new version says.
-        text: its summary, without its id.
-        changed: its other columns, as far as they differ.
+    `original` exists, `text` is without its id, and `changed` are the other columns that differ.
 
     Returns:
         Its id.

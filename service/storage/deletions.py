@@ -122,12 +122,7 @@ async def names_in_audit(
 ) -> None:
     """Puts hashes in place of a user's id, and of those of chats, in the audit log.
 
-    Args:
-        connection: of a transaction.
-        tenant: whose log it is.
-        user: the user's id.
-        hashed: what takes its place.
-        names: the hashes by the ids of chats.
+    `hashed` takes the place of the user; `names` are the hashes by the ids of chats.
     """
     log = update(audit).where(audit.c.tenant_id == tenant)
     details = audit.c.details.concat(func.jsonb_build_object("user", hashed))

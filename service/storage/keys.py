@@ -129,14 +129,8 @@ async def create(
 ) -> str:
     """Makes a key, and the tenant if it is new.
 
-    Args:
-        connection: in a transaction.
-        tenant: its name.
-        scope: what the key opens.
-        name: by which lists tell it.
-        seconds: until it expires; None: never.
-        networks: from where it opens anything, as `10.0.0.0/8`; empty: from anywhere.
-        key: itself, if it was made elsewhere; it must have a prefix of its scope.
+    `seconds` until it expires are None for never; without `networks` it opens from anywhere. A
+    `key` that was made elsewhere must have a prefix of its scope.
 
     Returns:
         The key itself, which is not stored and cannot be shown again.

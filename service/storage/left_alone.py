@@ -30,11 +30,7 @@ async def find(
 ) -> OwnedChat | None:
     """A chat by Open WebUI's id; None when there is none.
 
-    Args:
-        connection: of a transaction.
-        tenant: whose chat it is.
-        chat: Open WebUI's chat id.
-        lock: whether nobody else may change it until the transaction ends.
+    With `lock`, nobody else may change it until the transaction ends.
     """
     columns = chats.c.user_id, chats.c.model, _is_working(), chats.c.left_alone_at
     query = select(chats.c.id, *columns).where(

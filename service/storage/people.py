@@ -4,12 +4,12 @@ A user's own chats are those that the user began. In chats of others, the user's
 that say so (`messages.author_id`).
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, func, or_, select, text
+from sqlalchemy import BigInteger, ColumnElement, func, or_, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import checkpoints as made
@@ -118,15 +118,10 @@ async def own(
 
     With `but`, only those that Open WebUI stores, without the chats of these ids.
     """
-    query = select(chats.c.id, chats.c.external_id).where(
-        chats.c.tenant_id == tenant, chats.c.user_id == user
-    )
+    which = [chats.c.user_id == user]
     if but is not None:
-        query = query.where(is_saved(), not_among(chats.c.external_id, but))
-    # In the order in which everybody locks chats.
-    query = query.order_by(chats.c.id)
-    rows = await connection.execute(query.with_for_update() if lock else query)
-    return [Chat(ChatKey(tenant, row.id), row.external_id) for row in rows]
+        which += [is_saved(), not_among(chats.c.external_id, but)]
+    return await _chats(connection, tenant, which, lock=lock)
 
 
 async def beside(
@@ -136,9 +131,16 @@ async def beside(
     wrote = select(chat_authors.c.chat_id).where(
         chat_authors.c.tenant_id == tenant, chat_authors.c.user_id == user
     )
-    query = select(chats.c.id, chats.c.external_id).where(
-        chats.c.tenant_id == tenant, chats.c.id.in_(wrote), chats.c.user_id != user
+    return await _chats(
+        connection, tenant, [chats.c.id.in_(wrote), chats.c.user_id != user], lock=lock
     )
+
+
+async def _chats(
+    connection: AsyncConnection, tenant: int, which: Sequence[ColumnElement[bool]], *, lock: bool
+) -> list[Chat]:
+    """Chats in the order in which everybody locks them."""
+    query = select(chats.c.id, chats.c.external_id).where(chats.c.tenant_id == tenant, *which)
     query = query.order_by(chats.c.id)
     rows = await connection.execute(query.with_for_update() if lock else query)
     return [Chat(ChatKey(tenant, row.id), row.external_id) for row in rows]

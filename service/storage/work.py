@@ -153,11 +153,8 @@ async def claim(
     only chats are given out that need no call: those on which it failed `FALLBACK_AFTER` times, for
     which the built-in summariser is the fallback, and those whose requests are over `apply_at`.
 
-    Args:
-        connection: in a transaction that ends right after the claim.
-        worker: its name, for operators.
-        endpoint: the summariser that it asks; None for the built-in one, which needs no bound.
-        calls: chats for which an endpoint is asked at a time.
+    `connection` is in a transaction that ends right after the claim; the built-in summariser, an
+    `endpoint` None, needs no bound.
     """
     await connection.execute(_ONE_BY_ONE)
     asking = endpoint is None or await _may_ask(connection, endpoint, calls)

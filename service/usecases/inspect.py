@@ -166,16 +166,13 @@ async def list_checkpoints(engine: AsyncEngine, tenant: int, chat: str) -> list[
         return await checkpoints.everyone(connection, await _key(connection, tenant, chat))
 
 
-async def places(engine: AsyncEngine, tenant: int, chat: str) -> list[Place]:
-    """Where each message of a chat is in its tree, without texts."""
+async def tree(
+    engine: AsyncEngine, tenant: int, chat: str
+) -> tuple[list[Place], dict[int, list[int]]]:
+    """Where each message of a chat is, without texts, and what each checkpoint grew from, by id."""
     async with engine.connect() as connection:
-        return await messages.places(connection, await _key(connection, tenant, chat))
-
-
-async def lines(engine: AsyncEngine, tenant: int, chat: str) -> dict[int, list[int]]:
-    """What each of a chat's checkpoints grew from, oldest first, by id."""
-    async with engine.connect() as connection:
-        return await checkpoints.ancestors(connection, await _key(connection, tenant, chat))
+        key = await _key(connection, tenant, chat)
+        return await messages.places(connection, key), await checkpoints.ancestors(connection, key)
 
 
 async def show_checkpoint(

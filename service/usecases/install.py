@@ -377,7 +377,9 @@ def _changes(
         )
     for model, has in installed.filters.items():
         if FILTER not in has:
-            changes.append(_with(webui, model, installed.models[model], has))
+            title = installed.models[model]
+            make = partial(webui.set_filters, model, title, [*has, FILTER])
+            changes.append(Fix(f"filter on model {model}: on", make))
     return changes
 
 
@@ -388,7 +390,8 @@ def _of_function(
     function = installed.functions.get(name)
     changes = []
     if function is None:
-        changes.append(_created(webui, name, text))
+        make = partial(webui.create, name, *_DESCRIBED[name], text)
+        changes.append(Fix(f"function {name} {_release(text)}: created", make))
     elif installed.sources[name] != text:
         change = (
             f"function {name}: {_release(installed.sources[name])} replaced by {_release(text)}"
@@ -419,12 +422,6 @@ def _without_function(webui: OpenWebUI, functions: dict[str, Function], name: st
     return [Fix(f"function {name}: deleted", partial(webui.delete, name))]
 
 
-def _created(webui: OpenWebUI, name: str, text: str) -> Fix:
-    title, description = _DESCRIBED[name]
-    make = partial(webui.create, name, title, description, text)
-    return Fix(f"function {name} {_release(text)}: created", make)
-
-
 def _of_tool(webui: OpenWebUI, installed: Installed, wish: Wish, valves: Json) -> list[Fix]:
     """What the tool lacks, or that it is there against the wish."""
     if not wish.recall:
@@ -434,8 +431,7 @@ def _of_tool(webui: OpenWebUI, installed: Installed, wish: Wish, valves: Json) -
     text = (files("filter_stub") / "precis_recall.py").read_text(encoding="utf-8")
     tool, changes = installed.tool, []
     if tool is None:
-        title, description = _DESCRIBED[RECALL]
-        create = partial(webui.create_tool, RECALL, title, description, text)
+        create = partial(webui.create_tool, RECALL, *_DESCRIBED[RECALL], text)
         changes.append(Fix(f"tool {RECALL} {_release(text)}: created, for everybody", create))
     elif tool.source != text:
         change = f"tool {RECALL}: {_release(tool.source)} replaced by {_release(text)}"
@@ -464,12 +460,6 @@ def _of_valves(
     # Open WebUI replaces all valves by what it is sent, so an admin's own go along.
     set_valves = partial(webui.set_valves, name, now | valves, kind)
     return [Fix(f"valves of {name}: {', '.join(differ)} set", set_valves)]
-
-
-def _with(webui: OpenWebUI, model: str, title: str, has: list[str]) -> Fix:
-    return Fix(
-        f"filter on model {model}: on", partial(webui.set_filters, model, title, [*has, FILTER])
-    )
 
 
 def _without(webui: OpenWebUI, model: str) -> Fix:

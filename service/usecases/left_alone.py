@@ -69,13 +69,7 @@ async def view(
 ) -> View:
     """What a request of this branch would carry now.
 
-    Args:
-        database: what it is read from.
-        settings: the rules.
-        asker: who looks.
-        chat: Open WebUI's chat id.
-        pairs: (id, digest) of the branch's newest messages, leaf first.
-        depth: how many messages the branch has.
+    `pairs` are (id, digest) of its newest messages, leaf first; it has `depth` messages in all.
     """
     async with database.engine.connect() as connection:
         own_chat = await _visible(connection, asker, chat, pairs)

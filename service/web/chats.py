@@ -85,9 +85,8 @@ async def show_chat(
     """One chat."""
     engine, tenant = runtime.database.engine, signed_in.by.tenant
     detail = await inspect.show_chat(engine, tenant, chat_id)
-    places = await inspect.places(engine, tenant, chat_id)
+    places, ancestors = await inspect.tree(engine, tenant, chat_id)
     covers = {one.id: one.covered_messages for one in detail.checkpoints}
-    ancestors = await inspect.lines(engine, tenant, chat_id)
     chat = detail.chat
     crowded = policy.is_crowded(chat.window_tokens, chat.overhead_tokens)
     return render(

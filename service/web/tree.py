@@ -34,10 +34,8 @@ def bands(
 ) -> list[Band]:
     """The branches of a chat, the longest first; each message is drawn on one band.
 
-    Args:
-        places: all messages, the deepest first.
-        covers: how many messages each checkpoint covers.
-        ancestors: what each checkpoint grew from.
+    `places` are all messages, the deepest first; `covers` is how many messages each checkpoint
+    covers, and `ancestors` what it grew from.
     """
     by_id = {place.message_id: place for place in places}
     parents = {place.parent_id for place in places}
