@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from service.api.deps import ChatId, OperatorDep, RuntimeDep
 from service.names import STATES, State
-from service.storage.breakers import OpenBreaker
+from service.storage.jobs import Breaker
 from service.usecases import monitor, operate
 from service.usecases.monitor import JobPage, Status
 
@@ -17,12 +17,12 @@ router = APIRouter(prefix="/v1", tags=["operators"])
 class RetryAnswer(BaseModel):
     """Work is due now.
 
-    `breakers` are the summarisers that nobody asks before `until`, whatever is due:
+    `breakers` are the summarisers that nobody asks before `open_until`, whatever is due:
     `POST /v1/summariser/reset` closes them.
     """
 
     due: bool = True
-    breakers: list[OpenBreaker] = []
+    breakers: list[Breaker] = []
 
 
 class RetryDeadAnswer(RetryAnswer):
@@ -61,19 +61,17 @@ async def list_jobs(
 @router.post("/jobs/{chat_id}/retry", status_code=202)
 async def retry(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> RetryAnswer:
     """Makes a chat's work due now and forgets its failed attempts."""
-    engine = runtime.database.engine
-    wake_up = await operate.retry(engine, operator, chat_id)
+    wake_up = await operate.retry(runtime.database.engine, operator, chat_id)
     await runtime.queue.wake(wake_up)
-    return RetryAnswer(breakers=await operate.open_breakers(engine))
+    return RetryAnswer(breakers=await monitor.open_breakers(runtime.database.reads))
 
 
 @router.post("/jobs/retry", status_code=202)
 async def retry_dead(operator: OperatorDep, runtime: RuntimeDep) -> RetryDeadAnswer:
     """Makes all dead work of this tenant due now."""
-    engine = runtime.database.engine
-    revived = await operate.retry_dead(engine, operator)
+    revived = await operate.retry_dead(runtime.database.engine, operator)
     if revived:
         # One is enough: each chat that is done wakes a worker for the next.
         await runtime.queue.wake()
-    breakers = await operate.open_breakers(engine)
+    breakers = await monitor.open_breakers(runtime.database.reads)
     return RetryDeadAnswer(due=revived > 0, chats=revived, breakers=breakers)

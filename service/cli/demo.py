@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import statistics
 import sys
 import time
 from asyncio.subprocess import DEVNULL
@@ -38,8 +37,6 @@ class DemoFigures:
     turns: int
     max_would_send_tokens: int
     max_sent_tokens: int
-    first_checkpoint_turn: int | None
-    max_sent_tokens_from_first_checkpoint: int
     checkpoints: int
     prefix_changes: int
     llm_calls_on_request_path: int
@@ -48,7 +45,6 @@ class DemoFigures:
     summariser_tokens_written: int
     summariser_tokens_per_chat_token: float
     longest_hold_ms: float
-    median_hold_ms: float
     seconds: float
     summary: str
     """The summary message of the last turn, as the model gets it."""
@@ -165,8 +161,6 @@ def _noted(turn: Turn, last: Turn | None) -> str:
 
 def _figures(set_up: Stage, turns: Sequence[Turn], seconds: float) -> DemoFigures:
     work, tokens = turns[-1].work, set_up.told.tokens
-    with_checkpoint = [turn for turn in turns if turn.work.checkpoints]
-    holds = [turn.hold_ms for turn in turns]
     return DemoFigures(
         summariser=set_up.runtime.worker_context.by,
         window_tokens=set_up.runtime.settings.window,
@@ -174,10 +168,6 @@ def _figures(set_up: Stage, turns: Sequence[Turn], seconds: float) -> DemoFigure
         turns=len(turns),
         max_would_send_tokens=max(turn.would_send for turn in turns),
         max_sent_tokens=max(turn.sent for turn in turns),
-        first_checkpoint_turn=with_checkpoint[0].number if with_checkpoint else None,
-        max_sent_tokens_from_first_checkpoint=max(
-            (turn.sent for turn in with_checkpoint), default=0
-        ),
         checkpoints=work.checkpoints,
         prefix_changes=sum(one.summary != two.summary for one, two in pairwise(turns)),
         llm_calls_on_request_path=sum(turn.calls_while_held for turn in turns),
@@ -185,8 +175,7 @@ def _figures(set_up: Stage, turns: Sequence[Turn], seconds: float) -> DemoFigure
         summariser_tokens_read=work.tokens_read,
         summariser_tokens_written=work.tokens_written,
         summariser_tokens_per_chat_token=round(work.tokens_read / tokens, 4),
-        longest_hold_ms=round(max(holds), 2),
-        median_hold_ms=round(statistics.median(holds), 2),
+        longest_hold_ms=round(max(turn.hold_ms for turn in turns), 2),
         seconds=round(seconds, 1),
         summary=turns[-1].summary,
     )

@@ -44,8 +44,9 @@ def retry(chat: str, dead: bool) -> None:
     say(f"{answer['chats']} chats are due again." if dead else "The work is due now.")
     for breaker in answer["breakers"]:
         say(
-            f"The circuit breaker of {breaker['name']} is open until {breaker['until'][11:19]} UTC:"
-            " it is not asked before, unless `precis summariser reset` closes it."
+            f"The circuit breaker of {breaker['name']} is open until"
+            f" {breaker['open_until'][11:19]} UTC: it is not asked before, unless"
+            " `precis summariser reset` closes it."
         )
 
 

@@ -7,9 +7,6 @@ Half-open, once that has passed: one chat probes; its success closes the breaker
 it for twice as long.
 """
 
-from dataclasses import dataclass
-from datetime import datetime
-
 from sqlalchemy import ColumnElement, case, delete, func, literal_column, null, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -32,14 +29,6 @@ _LONGEST_PAUSE = 300  # seconds
 
 _OPEN = endpoints.c.open_until > func.now()
 _STATE: ColumnElement[BreakerState] = literal_column(BREAKER_STATE)
-
-
-@dataclass(frozen=True, slots=True)
-class OpenBreaker:
-    """An endpoint that nobody asks before `until`."""
-
-    name: str
-    until: datetime
 
 
 async def state(connection: AsyncConnection, name: str) -> BreakerState:
@@ -88,9 +77,3 @@ async def forget(connection: AsyncConnection, name: str | None) -> list[str]:
     if name is not None:
         query = query.where(endpoints.c.name == name)
     return sorted((await connection.execute(query)).scalars())
-
-
-async def open_ones(connection: AsyncConnection) -> list[OpenBreaker]:
-    """The endpoints that nobody asks now, and until when."""
-    query = select(endpoints.c.name, endpoints.c.open_until).where(_OPEN).order_by(endpoints.c.name)
-    return [OpenBreaker(*row) for row in await connection.execute(query)]

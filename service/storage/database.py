@@ -177,12 +177,6 @@ async def check_schema(engine: AsyncEngine) -> None:
         )
 
 
-async def ping(engine: AsyncEngine) -> None:
-    """One round trip; raises whatever the driver raises when the database does not answer."""
-    async with engine.connect() as connection:
-        await connection.execute(text("select 1"))
-
-
 async def is_read_only(engine: AsyncEngine) -> bool:
     """Whether the database takes no changes: a standby, or set so."""
     async with engine.connect() as connection:

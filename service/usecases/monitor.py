@@ -91,6 +91,11 @@ async def list_jobs(
     return JobPage(page, page[-1].id if len(rows) > limit else None)
 
 
+async def open_breakers(reads: Reads) -> list[Breaker]:
+    """The endpoints that nobody asks now: work that is due waits for them."""
+    return [one for one in await jobs.breakers(reads) if one.state == "open"]
+
+
 def _is_stalled(queue: QueueCounts) -> bool:
     return queue.oldest_due_seconds > _LONG and not queue.working
 

@@ -16,7 +16,6 @@ from service.errors import Conflict, NotFound, Problem, ProblemType, SummariserE
 from service.settings import Settings
 from service.storage import audit, breakers, chats, checkpoints, keys, messages, work
 from service.storage.audit import Operator
-from service.storage.breakers import OpenBreaker
 from service.storage.chats import LockedChat
 from service.storage.checkpoints import Made
 from service.summarising import message, summarise
@@ -219,12 +218,6 @@ async def _check_alone(engine: AsyncEngine) -> None:
             " closes by itself within five minutes once the summariser answers",
             ProblemType.WRONG_SCOPE,
         )
-
-
-async def open_breakers(engine: AsyncEngine) -> list[OpenBreaker]:
-    """The endpoints that nobody asks now, and until when: work that is due waits for them."""
-    async with engine.connect() as connection:
-        return await breakers.open_ones(connection)
 
 
 async def ask_once(summariser: Summariser | None) -> Trial:
