@@ -65,6 +65,7 @@ async def record(
     by: Operator,
     action: str,
     chat: str | None,
+    /,
     **details: Any,  # noqa: ANN401
 ) -> None:
     """Notes who did what; `details` must be JSON."""

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from service.api import problems
 from service.api.deps import RuntimeDep
 from service.api.keys import CreateKeyRequest, KeyId
+from service.errors import Unprocessable
 from service.usecases import keys
 from service.usecases.keys import NewKey
 from service.web.page import PageRoute, go_to, render
@@ -15,6 +16,7 @@ from service.web.session import FormDep, SignedInDep, check_change
 
 router = APIRouter(prefix="/keys", route_class=PageRoute, include_in_schema=False)
 
+_LONGEST_NAME: Final = 100
 _GRACE: Final = 24  # hours
 
 
@@ -29,9 +31,13 @@ async def list_keys(signed_in: SignedInDep, runtime: RuntimeDep) -> Response:
 @router.post("")
 async def create(signed_in: SignedInDep, runtime: RuntimeDep, form: FormDep) -> Response:
     """Makes a key, and shows it this once."""
+    name = str(form.get("name", "")).strip()
+    # A program may know its key by the number; people need a name that they can read.
+    if not name or len(name) > _LONGEST_NAME or not name.isprintable():
+        raise Unprocessable(f"give the key a name of at most {_LONGEST_NAME} printable characters")
     fields = {
         "scope": form.get("scope", ""),
-        "name": str(form.get("name", "")).strip(),
+        "name": name,
         "expires_days": str(form.get("expires", "")).strip() or None,
         "networks": str(form.get("networks", "")).replace(",", " ").split(),
     }
