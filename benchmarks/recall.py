@@ -196,14 +196,12 @@ async def _times(
     database: Database, texts: Texts, tenant: int, length: int, words: Sequence[str], queries: int
 ) -> list[float]:
     """Sorted milliseconds of so many queries of six words each, after one that is not counted."""
-    rng = random.Random(1)
+    rng, by = random.Random(1), Operator(tenant, "benchmark")
     times: list[float] = []
     for _ in range(queries + 1):
         question = RecallQuestion(query=" ".join(rng.sample(words, 6)))
         begun = time.perf_counter()
-        found = await recall.of_chat(
-            database.engine, texts, Operator(tenant, "benchmark"), f"chat-{length}", question, True
-        )
+        found = await recall.of_chat(database.engine, texts, by, f"chat-{length}", question, True)
         times.append(1000 * (time.perf_counter() - begun))
         assert found.status == "found"
     return sorted(times[1:])

@@ -40,6 +40,7 @@ _FINISH: Final[Mapping[str, Finish]] = {"stop": Finish.STOP, "length": Finish.LE
 # No user, password or query: URLs are logged.
 _BASE_URL: Final = re.compile(r"https?://[^/?#@\s]+(/[^?#\s]*)?")
 _WINDOW_EXCEEDED: Final = re.compile("context.?(size|length|window)", re.IGNORECASE)
+_TEMPERATURE: Final = 0.3
 _EXCERPT: Final = 300  # characters of an answer in an error
 _SECONDS: Final = re.compile(r"[0-9]{1,6}")
 _SLOW: Final = "Raise the summariser's time limit, or take a faster model."
@@ -51,7 +52,7 @@ _HINTS: Final[Mapping[int, str]] = {
 # What a server answered, of any shape: a lookup that fails in it ends in a `SummariserError`.
 _Json = Any
 _Payload = dict[str, object]
-_ReadReply = Callable[[_Json], Reply]
+_Reader = Callable[[_Json], Reply]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +124,7 @@ class OpenAISummariser:
     `temperature=None` leaves the choice to the server: some models accept no other than their own.
     """
 
-    def __init__(self, endpoint: Endpoint, *, temperature: float | None = 0.3) -> None:
+    def __init__(self, endpoint: Endpoint, *, temperature: float | None = _TEMPERATURE) -> None:
         self.name = f"openai:{endpoint.model}"
         self._endpoint = endpoint
         self._temperature = temperature
@@ -152,12 +153,11 @@ class OllamaSummariser:
         endpoint: Endpoint,
         *,
         window: int,
-        temperature: float | None = 0.3,
         think: bool | None = None,
     ) -> None:
         self.name = f"ollama:{endpoint.model}"
         self._endpoint = endpoint
-        self._options = {"num_ctx": window, "temperature": temperature}
+        self._options = {"num_ctx": window, "temperature": _TEMPERATURE}
         self._fields = {"think": think, "truncate": False, "shift": False}
 
     async def summarise(self, reading: Reading) -> Reply:
@@ -212,7 +212,7 @@ class _AttemptError(SummariserError):
     away: bool = True  # every request would fail like this one; False when it is about this request
 
 
-async def _post_json(endpoint: Endpoint, path: str, request: _Payload, read: _ReadReply) -> Reply:
+async def _post_json(endpoint: Endpoint, path: str, request: _Payload, read: _Reader) -> Reply:
     began, outcome = perf_counter(), "failed"
     try:
         reply = await _retried(endpoint, path, request, read)
@@ -225,7 +225,7 @@ async def _post_json(endpoint: Endpoint, path: str, request: _Payload, read: _Re
         metrics.SUMMARISER_CALLS.labels(outcome).observe(perf_counter() - began)
 
 
-async def _retried(endpoint: Endpoint, path: str, request: _Payload, read: _ReadReply) -> Reply:
+async def _retried(endpoint: Endpoint, path: str, request: _Payload, read: _Reader) -> Reply:
     failures: list[_AttemptError] = []
     total = endpoint.patience.total
     try:
@@ -248,7 +248,7 @@ async def _answered(
     endpoint: Endpoint,
     path: str,
     request: _Payload,
-    read: _ReadReply,
+    read: _Reader,
     failures: list[_AttemptError],
 ) -> Reply:
     """The reply of the first attempt that succeeds; `failures` gets those before it."""
@@ -273,7 +273,7 @@ def _pause(retry: bool | float, failed: int, patience: Patience) -> float:
     return min(backed_off, patience.wait_max.total_seconds())
 
 
-async def _attempt(endpoint: Endpoint, path: str, request: _Payload, read: _ReadReply) -> Reply:
+async def _attempt(endpoint: Endpoint, path: str, request: _Payload, read: _Reader) -> Reply:
     response, content = await _exchange(endpoint, path, request)
     if response.status_code != httpx.codes.OK:
         raise _refusal(endpoint, response, content)

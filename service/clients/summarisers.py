@@ -63,8 +63,9 @@ async def probe(settings: Settings, http: httpx.AsyncClient) -> list[str]:
     if answer.status_code in (401, 403):
         return [f"the summariser at {url} refuses the key: HTTP {answer.status_code}"]
     there = _models(answer)
+    some = ", ".join(sorted(there)[:_NAMED]) + (", …" if len(there) > _NAMED else "")
     return [
-        f"the summariser at {url} has no model {name!r}; it has {_some(there)}"
+        f"the summariser at {url} has no model {name!r}; it has {some}"
         for name in _missing(settings, there)
     ]
 
@@ -101,23 +102,16 @@ def _models(answer: httpx.Response) -> set[str]:
         return set()
 
 
-def _some(names: set[str]) -> str:
-    names_shown = ", ".join(sorted(names)[:_NAMED])
-    return f"{names_shown}, …" if len(names) > _NAMED else names_shown
-
-
 def _of(settings: Settings, http: httpx.AsyncClient, model: str) -> Summariser | None:
     if settings.summariser == "extractive":
         return None
+    limit = timedelta(seconds=settings.summariser_timeout)
     endpoint = Endpoint(
         http=http,
         base_url=settings.summariser_url,
         model=model,
         api_key=settings.summariser_key.get_secret_value() or None,
-        patience=Patience(
-            read=timedelta(seconds=settings.summariser_timeout),
-            total=timedelta(seconds=settings.summariser_timeout),
-        ),
+        patience=Patience(read=limit, total=limit),
     )
     if settings.summariser == "openai":
         return OpenAISummariser(endpoint)

@@ -17,8 +17,7 @@ _MARKER = "marker:"
 _NEAR = 2  # references before and behind the one that was asked for
 
 
-CallCounts = Sequence[int]
-"""Of a message: how many calls each of its steps has."""
+CallCounts = Sequence[int]  # of a message: how many calls each of its steps has
 
 
 @dataclass(frozen=True, slots=True)

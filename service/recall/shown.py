@@ -35,13 +35,11 @@ class Finding:
 
     Attributes:
         text: for the model, quoted as a record.
-        content: exactly what is stored of the lines that `text` shows; empty for `query` and
-            `grep`.
+        content: exactly what is stored of these lines; empty for `query` and `grep`.
         references: of the places that were found, the best first.
         line: where the next page begins; null at the end.
-        status: `nothing` has these words, or there is no such reference; `not_kept`: the text is
-            not kept any more, send the whole path with `after` null and ask again; `not_covered`:
-            this branch has no summary.
+        status: `not_kept`: the text is not kept any more, send the whole path with `after` null and
+            ask again; `not_covered`: this branch has no summary.
         not_kept: messages that could not be searched, because their texts are not kept.
     """
 
