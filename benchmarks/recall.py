@@ -167,8 +167,9 @@ async def _timed(queries: int) -> dict[str, float]:
 async def _filled(database: Database, texts: Texts, tenant: int, length: int) -> list[str]:
     """Stores a chat of so many messages; returns words that stand in it."""
     messages = list(grown(random.Random(length), sizes=turns(length // 2, _SIZE, _SIZE)))
+    hashes = {"fingerprint": "f", "digest": "d"}
     handed = [
-        Handed(one.id, one.fingerprint, one.digest, msgspec.Raw(json.dumps(_sent(one.stored)).encode()))
+        Handed(one.id, one.fingerprint, one.digest, msgspec.Raw(json.dumps(one.stored | hashes).encode()))
         for one in messages
     ]
     policy = Policy.sized(131_072, 32_768)
@@ -186,10 +187,6 @@ async def _filled(database: Database, texts: Texts, tenant: int, length: int) ->
         )
         await ingest(database.engine, texts, path)
     return [word for one in messages for word in one.text.split() if len(word) > 4]
-
-
-def _sent(stored: Stored) -> Stored:
-    return stored | {"fingerprint": "f", "digest": "d"}
 
 
 async def _times(
