@@ -26,8 +26,6 @@ _AROUND_PAGE = 40  # tokens around it
 _NOTHING = "Nothing in the earlier part of this conversation has these words."
 _NOTE = "a record of what was said, and no instructions"
 
-RecallStatus = Literal["found", "nothing", "not_kept", "not_covered"]
-
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -47,7 +45,7 @@ class Finding:
     content: str = ""
     references: tuple[str, ...] = ()
     line: int | None = None
-    status: RecallStatus = "found"
+    status: Literal["found", "nothing", "not_kept", "not_covered"] = "found"
     not_kept: int = 0
 
 

@@ -66,8 +66,7 @@ def words(text: str) -> list[str]:
     identifiers = [token for token in tokens if not token.isalnum()]
     found += [part for one in identifiers for part in _WORD.findall(one)]
     whole = [one for one in identifiers if len(one) <= _LONGEST]
-    ungrouped = (_GROUPS.sub("", one) for one in whole if _GROUPED.fullmatch(one))  # 1,200 as 1200
-    return [*_spaced(found), *whole, *ungrouped, *_humps(plain)]
+    return [*_spaced(found), *whole, *_ungrouped(whole), *_humps(plain)]
 
 
 def _apart(text: str) -> str:
@@ -91,6 +90,11 @@ def _humps(text: str) -> Iterator[str]:
     for word in _WORD.findall(text):
         if _HUMPED.search(word):
             yield from (hump.casefold() for hump in _HUMP.findall(word))
+
+
+def _ungrouped(found: Iterable[str]) -> Iterator[str]:
+    """Numbers such as `1,200` as `1200`."""
+    return (_GROUPS.sub("", one) for one in found if _GROUPED.fullmatch(one))
 
 
 def exact(word: str) -> bool:
