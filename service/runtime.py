@@ -18,7 +18,7 @@ from service.clients.summarisers import client, configured, for_models, probe
 from service.embedded.dumps import before_migration
 from service.embedded.servers import embedded_servers
 from service.embedded.urls import Urls as Urls
-from service.embedded.urls import announcing, existing, given
+from service.embedded.urls import announcing, by_settings, existing
 from service.processes import Texts, pool
 from service.settings import Settings, warnings
 from service.storage.database import Database, check_schema, connect, demands_tls, migrate
@@ -60,7 +60,7 @@ async def servers(settings: Settings) -> AsyncIterator[Urls]:
         EmbeddedServerError: an embedded server cannot run.
         SchemaError: the database is newer than this version.
     """
-    if urls := given(settings):
+    if urls := by_settings(settings):
         yield urls
         return
     async with embedded_servers(settings.data_dir) as urls:

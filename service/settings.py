@@ -545,7 +545,7 @@ class ShownSetting(BaseModel):
     default: bool
 
 
-def shown(settings: Settings) -> list[ShownSetting]:
+def for_operators(settings: Settings) -> list[ShownSetting]:
     """Every setting for operators, who need not know secrets."""
     return [_shown_setting(name, value, Settings.model_fields[name]) for name, value in settings]
 

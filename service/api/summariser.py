@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field, StringConstraints
 
 from service.api.deps import OperatorDep, RuntimeDep, documented, read_body
 from service.api.wire import Strict
-from service.settings import ShownSetting, shown
+from service.settings import ShownSetting, for_operators
 from service.usecases import operate
 from service.usecases.operate import Trial
 
@@ -64,4 +64,4 @@ async def reset_breakers(
 @router.get("/settings")
 async def list_settings(_: OperatorDep, runtime: RuntimeDep) -> SettingList:
     """Lists the settings of the service that answers; of a secret, whether it is set."""
-    return SettingList(settings=shown(runtime.settings))
+    return SettingList(settings=for_operators(runtime.settings))

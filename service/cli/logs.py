@@ -14,7 +14,7 @@ from structlog.typing import EventDict, WrappedLogger
 
 from service.errors import PrecisError, trace
 from service.settings import Settings
-from service.text.characters import shown
+from service.text.characters import with_escapes
 
 _ErrorInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 
@@ -57,7 +57,7 @@ class _OfLibraries(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         if isinstance(record.args, tuple):
             record.args = tuple(_named(one) for one in record.args)
-        return shown(super().format(record))
+        return with_escapes(super().format(record))
 
     def formatException(  # noqa: N802 - logging's name
         self, ei: _ErrorInfo | tuple[None, None, None]
@@ -77,5 +77,6 @@ def _traced(exc_info: _ErrorInfo) -> str:
 
 def _written_out(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     return {
-        name: shown(value) if isinstance(value, str) else value for name, value in event.items()
+        name: with_escapes(value) if isinstance(value, str) else value
+        for name, value in event.items()
     }

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from service.text.characters import shown
+from service.text.characters import with_escapes
 
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
 _BETWEEN: Final = "  "  # columns
@@ -36,7 +36,7 @@ def paged(command: Command) -> Command:
 
 def say(line: str, *, err: bool = False) -> None:
     """A line for people."""
-    click.echo(shown(line), err=err)
+    click.echo(with_escapes(line), err=err)
 
 
 def print_json(answer: object) -> None:
@@ -144,7 +144,7 @@ def _cell(field: str, value: Any) -> str:  # noqa: ANN401 - JSON
         return "yes" if value else "no"
     if isinstance(value, int | float):
         return _number(field, value)
-    return " ".join(shown(_text(value)).split())
+    return " ".join(with_escapes(_text(value)).split())
 
 
 def _text(value: Any) -> str:  # noqa: ANN401 - JSON

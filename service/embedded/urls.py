@@ -34,7 +34,7 @@ def existing(settings: "Settings") -> Urls | None:
         ConfigurationError: `data_dir` has no database, or only one of the two URLs is set.
         EmbeddedServerError: `data_dir` cannot be read.
     """
-    if urls := given(settings) or announced(settings):
+    if urls := by_settings(settings) or announced(settings):
         return urls
     if not readable(exists, settings.data_dir):
         raise ConfigurationError(
@@ -46,7 +46,7 @@ def existing(settings: "Settings") -> Urls | None:
     return None
 
 
-def given(settings: "Settings") -> Urls | None:
+def by_settings(settings: "Settings") -> Urls | None:
     """The servers of the settings; None when neither is set.
 
     Raises:
@@ -78,7 +78,7 @@ def address(settings: "Settings") -> str | None:
     Raises:
         EmbeddedServerError: `data_dir` cannot be read.
     """
-    return None if given(settings) else (announcement(settings.data_dir) or {}).get("address")
+    return None if by_settings(settings) else (announcement(settings.data_dir) or {}).get("address")
 
 
 def reached_at(host: str, port: int) -> str:

@@ -177,13 +177,13 @@ def take(messages: Sequence[RawMessage], mask_secrets: bool, before: int = 0) ->
     Raises:
         BadRequest: one cannot be decoded as JSON; names its place in the request.
     """
-    taken = []
+    results = []
     for place, one in enumerate(messages, before):
         stored, clean = _decoded(place, one.text)
         weighed = _weighed(clean, mask_secrets, searched=one.searched) if one.whole else None
         asked_size = asked_tokens(clean) if one.newest else 0
-        taken.append(Taken(_content_hash(stored), _prompt_tokens(clean), asked_size, weighed))
-    return taken
+        results.append(Taken(_content_hash(stored), _prompt_tokens(clean), asked_size, weighed))
+    return results
 
 
 def unread(messages: Sequence[RawMessage], before: int = 0) -> list[Taken]:
@@ -192,12 +192,12 @@ def unread(messages: Sequence[RawMessage], before: int = 0) -> list[Taken]:
     What the model is sent for it is estimated from its length. The text itself is not kept: it
     could not be searched for secrets, and it would be too hard again.
     """
-    taken = []
+    results = []
     for place, one in enumerate(messages, before):
         stored, _ = _decoded(place, one.text)
         weighed = _weighed_note(stored, len(one.text)) if one.whole else None
-        taken.append(Taken(_content_hash(stored), _prompt_tokens(stored), 0, weighed))
-    return taken
+        results.append(Taken(_content_hash(stored), _prompt_tokens(stored), 0, weighed))
+    return results
 
 
 def _weighed_note(stored: Stored, size: int) -> Weighed:

@@ -76,5 +76,5 @@ def page(body: bytes, request: PageRequest, mask: bool) -> Finding:
 
 def _message(body: bytes, mask: bool) -> Message:
     """The parsed message; its secrets masked, should it have been stored before they were."""
-    stored = codec.unpack(body)
-    return parse(masked(stored)[0] if mask else stored)
+    content = codec.unpack(body)
+    return parse(masked(content)[0] if mask else content)

@@ -119,10 +119,10 @@ def propose(request: RequestShape, covered: int, insert: Sequence[Inserted]) -> 
     if compared is None:
         return None
 
-    shown = request.questions[_not_stored(request, compared) :]
-    if len(shown) < len(compared):
+    questions = request.questions[_not_stored(request, compared) :]
+    if len(questions) < len(compared):
         return None
-    first = shown[len(tail) - 1]
+    first = questions[len(tail) - 1]
     # The leading system messages are no part of the path, so no edit may reach into them.
     if first.place < request.leading:
         return None
@@ -153,45 +153,45 @@ def _not_stored(request: RequestShape, compared: Sequence[Asked]) -> int:
         return 1
     if request.all_questions <= request.all_asked:
         return 0
-    stored = [one.words for one in compared]
-    shown = [one.words for one in request.questions]
+    stored_words = [one.words for one in compared]
+    request_words = [one.words for one in request.questions]
     # As many are compared in either way, or the longer comparison would win by its length.
-    both = max(min(len(stored), len(shown) - 1), 0)
-    as_stored = _matches(stored[:both], shown[:both])
-    one_more = _matches(stored[:both], shown[1 : both + 1])
+    both = max(min(len(stored_words), len(request_words) - 1), 0)
+    as_stored = _matches(stored_words[:both], request_words[:both])
+    one_more = _matches(stored_words[:both], request_words[1 : both + 1])
     return 1 if one_more >= as_stored else 0
 
 
-def _matches(stored: Sequence[str], shown: Sequence[str]) -> int:
-    return sum(map(eq, stored, shown))
+def _matches(words: Sequence[str], others: Sequence[str]) -> int:
+    return sum(map(eq, words, others))
 
 
 def density(
-    request: RequestShape, sizes: Sequence[int], known: int | None, counted: int
+    request: RequestShape, sizes: Sequence[int], place: int | None, path_tokens: int
 ) -> float | None:
     """What the service counts by what the filter estimates; None when too little is counted.
 
     Args:
         request: the request, with its estimates.
         sizes: characters of the path's newest messages, the newest first.
-        known: the place among them of the newest message that the service has counted; None for
+        place: the place among them of the newest message that the service has counted; None for
             none of them.
-        counted: tokens of the path, of which the service has guessed those that are newer than
-            `known`.
+        path_tokens: tokens of the path, of which the service has guessed those that are newer than
+            it.
     """
-    if known is None or known > 2:
+    if place is None or place > 2:
         return None
-    estimated = _estimated(request.questions, known)
+    estimated = _estimated(request.questions, place)
     if estimated <= 0:
         return None
-    guessed = sum(sizes[: max(known, 1)]) // _CHARACTERS
-    exact = counted - guessed - _IMAGE_TOKENS * request.images
+    guessed = sum(sizes[: max(place, 1)]) // _CHARACTERS
+    exact = path_tokens - guessed - _IMAGE_TOKENS * request.images
     return min(max(exact / estimated, _LEAST_DENSITY), _MOST_DENSITY)
 
 
-def _estimated(questions: Sequence[Question], known: int) -> int:
+def _estimated(questions: Sequence[Question], place: int) -> int:
     """The filter's estimate for what the service has counted; 0 when it is not described."""
-    if known < 2:
+    if place < 2:
         return questions[0].before if questions else 0
     # In a chat without ids, the answer before the newest question is not known yet.
     if len(questions) < 2:

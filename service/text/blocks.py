@@ -265,12 +265,12 @@ class _Documents:
 
 def _documents(text: str, marked: Sequence[_Span]) -> _Documents:
     """What was pasted without marks around it, and an announced text with several headings."""
-    found = pasted.spans(text, [(begin, end) for begin, end, _ in marked])
+    spans = pasted.spans(text, [(begin, end) for begin, end, _ in marked])
     announced = _ANNOUNCED.search(text)
     if announced and len(_HEADING.findall(text, announced.end())) > 1:
-        found.append((announced.end(), len(text)))
+        spans.append((announced.end(), len(text)))
     apart: list[tuple[int, int]] = []
-    for begin, end in sorted(found):
+    for begin, end in sorted(spans):
         if apart and begin <= apart[-1][1]:
             begin, end = apart[-1][0], max(end, apart.pop()[1])
         apart.append((begin, end))

@@ -36,12 +36,12 @@ _HIDDEN = re.compile(
 )
 
 
-def shown(text: str) -> str:
+def with_escapes(text: str) -> str:
     r"""The text with characters written out that act or hide, as `\x1b`; tabs and line ends stay.
 
     Those that a terminal obeys, that turn the direction of text, or that nobody sees.
     """
-    return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _HIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def normalised(text: str) -> str:
@@ -66,8 +66,8 @@ def _plainest(character: str) -> str:
     return plain if len(plain) == 1 else character
 
 
-def _narrowed(found: re.Match[str]) -> str:
-    return _plainest(found[0])
+def _narrowed(match: re.Match[str]) -> str:
+    return _plainest(match[0])
 
 
 def folded(text: str) -> str:
@@ -89,8 +89,8 @@ def decimal(text: str) -> str:
     return _OTHER_DIGIT.sub(_ascii_digit, text)
 
 
-def _ascii_digit(found: re.Match[str]) -> str:
-    return str(unicodedata.digit(found[0]))
+def _ascii_digit(match: re.Match[str]) -> str:
+    return str(unicodedata.digit(match[0]))
 
 
 def joins(before: str, after: str) -> bool:

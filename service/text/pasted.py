@@ -54,8 +54,8 @@ def spans(text: str, marked: Sequence[Span]) -> list[Span]:
     """What somebody else wrote beside the parts that have marks around them; they may overlap."""
     lines = _lines(text)
     framed = [*_between_separators(lines), *_dialogue(lines), *_letters(lines)]
-    taken = _within(lines, sorted([*marked, *framed]))
-    return framed + list(_announced(lines, taken)) + list(_asked_about(lines, taken))
+    inside = _within(lines, sorted([*marked, *framed]))
+    return framed + list(_announced(lines, inside)) + list(_asked_about(lines, inside))
 
 
 def signed(text: str, begin: int) -> int:
@@ -66,29 +66,29 @@ def signed(text: str, begin: int) -> int:
 
 
 def _lines(text: str) -> list[_Line]:
-    found: list[_Line] = []
+    lines: list[_Line] = []
     begin, paragraph = 0, 0
     for whole in text.splitlines(keepends=True):
         words = whole.strip()
         if words:
-            found.append(_Line(begin, begin + len(whole.rstrip()), words, paragraph))
+            lines.append(_Line(begin, begin + len(whole.rstrip()), words, paragraph))
         else:
             paragraph += 1
         begin += len(whole)
-    return found
+    return lines
 
 
 def _between_separators(lines: Sequence[_Line]) -> Iterator[Span]:
     """What two lines of the same signs enclose. Signs right below a line make it a head."""
-    opened: _Line | None = None
+    first: _Line | None = None
     for before, line in zip([None, *lines], lines, strict=False):
         if not _SEPARATOR.fullmatch(line.text):
             continue
-        if opened and line.text[0] == opened.text[0]:
-            yield opened.begin, line.end
-            opened = None
+        if first and line.text[0] == first.text[0]:
+            yield first.begin, line.end
+            first = None
         elif before is None or before.paragraph < line.paragraph or before.text[-1] in ":：":
-            opened = line
+            first = line
 
 
 def _dialogue(lines: Sequence[_Line]) -> Iterator[Span]:
@@ -128,15 +128,15 @@ def _signature(lines: Sequence[_Line], closing: int) -> int:
     return closing + bool(is_name)
 
 
-def _announced(lines: Sequence[_Line], taken: Set[int]) -> Iterator[Span]:
+def _announced(lines: Sequence[_Line], inside: Set[int]) -> Iterator[Span]:
     """What stands behind or below the first line that says whose words follow."""
     for place, line in enumerate(lines):
-        behind = None if line.begin in taken else _says_who(line.text)
+        behind = None if line.begin in inside else _says_who(line.text)
         if behind is None:
             continue
         inline = behind < len(line.text)
         below = _paragraphs(lines[place if inline else place + 1 :])
-        yield from _region(below, taken, line.begin + behind if inline else -1)
+        yield from _region(below, inside, line.begin + behind if inline else -1)
         return
 
 
@@ -145,32 +145,32 @@ def _says_who(words: str) -> int | None:
     colon = _COLON.search(words, 0, _HEAD)
     head = words[: colon.start()] if colon else words[:_HEAD]
     copied = _PATTERNS["copied"].search(head) and (colon or _PATTERNS["this"].search(head))
-    said = _PATTERNS["says"].search(head) if colon else None
-    if said and not copied:
-        subject = head[: said.start()].casefold().split()[-2:]
-        copied = None if _OURSELVES.intersection(subject) else said
+    verb = _PATTERNS["says"].search(head) if colon else None
+    if verb and not copied:
+        subject = head[: verb.start()].casefold().split()[-2:]
+        copied = None if _OURSELVES.intersection(subject) else verb
     if not copied:
         return None
     return colon.end() if colon else len(words)
 
 
-def _asked_about(lines: Sequence[_Line], taken: Set[int]) -> Iterator[Span]:
+def _asked_about(lines: Sequence[_Line], inside: Set[int]) -> Iterator[Span]:
     """The text that a line above or below asks about; with marks around another, it is that one."""
     asks = [place for place, line in enumerate(lines) if _asks_about(line.text)]
-    if taken or not asks:
+    if inside or not asks:
         return
     place = asks[0]
     line = lines[place]
     colon = _COLON.search(line.text)
     if colon and colon.end() < len(line.text):
-        yield from _region([[line]], taken, line.begin + colon.end())
+        yield from _region([[line]], inside, line.begin + colon.end())
         return
     above, below = lines[:place], lines[place + 1 :]
     # Without a colon it is the longer side: what a user says beside a text is mostly short.
     if below and (colon or _size(below) > _size(above)):
-        yield from _region(_paragraphs(below), taken)
+        yield from _region(_paragraphs(below), inside)
     else:
-        yield from _region(_paragraphs(above)[::-1], taken)
+        yield from _region(_paragraphs(above)[::-1], inside)
 
 
 def _size(lines: Sequence[_Line]) -> int:
@@ -189,20 +189,20 @@ def _paragraphs(lines: Sequence[_Line]) -> list[_Paragraph]:
     return [list(group) for _, group in groupby(lines, key=lambda line: line.paragraph)]
 
 
-def _region(near: Sequence[_Paragraph], taken: Set[int], begin: int = -1) -> Iterator[Span]:
+def _region(near: Sequence[_Paragraph], inside: Set[int], begin: int = -1) -> Iterator[Span]:
     """The span of paragraphs, the nearest to its announcement first, without the user's own.
 
     The farthest is the user's own when it is short or a question; with marks around the nearest,
     that is all that was announced.
     """
-    kept = list(near)
-    if not kept or kept[0][0].begin in taken:
+    paragraphs = list(near)
+    if not paragraphs or paragraphs[0][0].begin in inside:
         return
-    _drop_questions(kept)
-    if len(kept) > 1 and _is_short(kept[-1]):
-        kept.pop()
-        _drop_questions(kept)
-    lines = sorted(line for paragraph in kept for line in paragraph)
+    _drop_questions(paragraphs)
+    if len(paragraphs) > 1 and _is_short(paragraphs[-1]):
+        paragraphs.pop()
+        _drop_questions(paragraphs)
+    lines = sorted(line for paragraph in paragraphs for line in paragraph)
     yield (begin if begin >= 0 else lines[0].begin), lines[-1].end
 
 
@@ -215,15 +215,15 @@ def _is_short(paragraph: _Paragraph) -> bool:
     return len(paragraph) == 1 and len(paragraph[0].text) <= _SHORT
 
 
-def _within(lines: Sequence[_Line], known: Sequence[Span]) -> Set[int]:
+def _within(lines: Sequence[_Line], spans_given: Sequence[Span]) -> Set[int]:
     """Where the lines begin that lie within these spans, which are in order."""
-    taken: set[int] = set()
-    reached, left = 0, iter(known)
-    span = next(left, None)
+    inside: set[int] = set()
+    reached, rest = 0, iter(spans_given)
+    span = next(rest, None)
     for line in lines:
         while span and span[0] < line.end:
             reached = max(reached, span[1])
-            span = next(left, None)
+            span = next(rest, None)
         if line.begin < reached:
-            taken.add(line.begin)
-    return taken
+            inside.add(line.begin)
+    return inside

@@ -33,10 +33,10 @@ def visible(text: str) -> str:
     if text.isascii():
         return text
     forwards = _BACKWARDS.sub(lambda match: match[1][::-1], text)
-    return _UNSEEN.sub(_seen, forwards)
+    return _UNSEEN.sub(_if_needed, forwards)
 
 
-def _seen(run: re.Match[str]) -> str:
+def _if_needed(run: re.Match[str]) -> str:
     """A run of invisible characters if its neighbours need it, and nothing otherwise."""
     before = run.string[run.start() - 1] if run.start() else ""
     after = run.string[run.end() : run.end() + 1]

@@ -263,10 +263,10 @@ def mask(text: str) -> Masked:
     """The text with each secret replaced by its kind; without secrets, the same object."""
     count = 0
     for _ in range(_PASSES):
-        found = sorted(_found(text))
-        if not found:
+        finds = sorted(_finds(text))
+        if not finds:
             break
-        masked = list(_joined(found))
+        masked = list(_joined(finds))
         text = _replaced(text, masked)
         count += len(masked)
     return Masked(text, count)
@@ -276,16 +276,16 @@ _SecretSpan = tuple[int, int, int]
 """Where a secret begins and ends, and the place of the rule that found it."""
 
 
-def _replaced(text: str, found: list[_SecretSpan]) -> str:
+def _replaced(text: str, finds: list[_SecretSpan]) -> str:
     out: list[str] = []
     position = 0
-    for start, end, order in found:
+    for start, end, order in finds:
         out += [text[position:start], f"[masked: {_RULES[order].kind}]"]
         position = end
     return "".join([*out, text[position:]])
 
 
-def _found(text: str) -> Iterator[_SecretSpan]:
+def _finds(text: str) -> Iterator[_SecretSpan]:
     """Whatever a rule finds, rule by rule; finds of several rules may overlap."""
     lower = _lower(text)
     for order, rule in enumerate(_RULES):
@@ -333,10 +333,10 @@ def _span(match: re.Match[str]) -> tuple[int, int]:
     return match.start(group), rest.end() if rest else end
 
 
-def _joined(found: list[_SecretSpan]) -> Iterator[_SecretSpan]:
+def _joined(finds: list[_SecretSpan]) -> Iterator[_SecretSpan]:
     """Overlapping finds as one, of the rule that stands first."""
-    start, end, order = found[0]
-    for other in found[1:]:
+    start, end, order = finds[0]
+    for other in finds[1:]:
         if other[0] < end:
             end, order = max(end, other[1]), min(order, other[2])
         else:

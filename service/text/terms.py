@@ -19,16 +19,16 @@ _STEM = 7  # characters of a word, not of a value, that are compared: endings sa
 def terms(text: str) -> frozenset[str]:
     """What a text is about."""
     folded = characters.normalised(text).casefold()
-    found: set[str] = set()
+    words: set[str] = set()
     for word in _WORD.findall(folded):
         spaced = word
         if not word.isascii():
             for run in _UNSPACED.findall(word):
-                found.update(map("".join, pairwise(run)))
+                words.update(map("".join, pairwise(run)))
             spaced = _UNSPACED.sub("", word)
         if len(spaced) > 1:
-            found.add(spaced if is_exact(spaced) else spaced[:_STEM])
-    return frozenset(found)
+            words.add(spaced if is_exact(spaced) else spaced[:_STEM])
+    return frozenset(words)
 
 
 def has_digit(word: str) -> bool:

@@ -90,8 +90,8 @@ def cut(text: str, limit: int) -> str:
     tokens = _encode(text)
     if len(tokens) <= limit:
         return text
-    kept = tokens[: max(limit - 1, 0)]  # the ellipsis is a token too
-    return _encoding().decode(kept, errors="ignore") + "…"
+    head = tokens[: max(limit - 1, 0)]  # the ellipsis is a token too
+    return _encoding().decode(head, errors="ignore") + "…"
 
 
 def pieces(text: str, parts: int) -> list[str]:

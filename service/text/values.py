@@ -139,11 +139,11 @@ def found(text: str) -> Sequence[Value]:
     plain = _LIST_NUMBER.sub(_blanks, characters.digits(text))
     days = list(dates.found(plain))
     undated = _blanked(plain, [(day.begin, day.end) for day in days])
-    counted = [] if undated.isascii() else list(_COUNTED.finditer(undated))
-    rest = _blanked(undated, [number.span() for number in counted])
+    numbers = [] if undated.isascii() else list(_COUNTED.finditer(undated))
+    rest = _blanked(undated, [number.span() for number in numbers])
     return (
         *(Value(text[day.begin : day.end], date=day) for day in days),
-        *(_counted_value(text, undated, number) for number in counted),
+        *(_counted_value(text, undated, number) for number in numbers),
         *_of_words(text, rest),
     )
 
@@ -155,8 +155,8 @@ def _blanks(mark: re.Match[str]) -> str:
 def _counted_value(text: str, plain: str, number: re.Match[str]) -> Value:
     """The value of a number with ideographs, such as `3万5千円`, which was found in `plain`."""
     unit, size = _glued_unit(plain[number.end() : number.end() + _LONGEST_UNIT])
-    shown = text[number.start() : number.end() + size]
-    return Value(shown, frozenset({_summed(number[0])}), unit)
+    literal = text[number.start() : number.end() + size]
+    return Value(literal, frozenset({_summed(number[0])}), unit)
 
 
 def _of_words(text: str, plain: str) -> Iterator[Value]:
@@ -168,8 +168,8 @@ def _of_words(text: str, plain: str) -> Iterator[Value]:
         value = _value(plain[begin:end], following, glued=glued)
         if value:
             start = plain.find(value.text, begin)  # signs at the beginning may be left out
-            shown = text[start : start + len(value.text)]
-            yield Value(shown, value.readings, value.unit)
+            literal = text[start : start + len(value.text)]
+            yield Value(literal, value.readings, value.unit)
 
 
 def _words(plain: str) -> Iterator[tuple[int, int]]:
@@ -189,13 +189,13 @@ def _words(plain: str) -> Iterator[tuple[int, int]]:
 
 def _blanked(text: str, spans: Iterable[tuple[int, int]]) -> str:
     """`text` with blanks in the place of these parts, which may lie within each other."""
-    kept: list[str] = []
+    pieces: list[str] = []
     position = 0
     for begin, end in sorted(spans):
-        kept.append(text[position:begin])
-        kept.append(" " * (end - max(begin, position)))
+        pieces.append(text[position:begin])
+        pieces.append(" " * (end - max(begin, position)))
         position = max(position, end)
-    return "".join([*kept, text[position:]])
+    return "".join([*pieces, text[position:]])
 
 
 @dataclass(frozen=True)
@@ -263,10 +263,10 @@ class Evidence:
 
     def _counts(self, reading: Decimal, unit: str) -> bool:
         """Whether a number occurs with this unit; without any on one side, units do not differ."""
-        seen = self._numbers.get(reading)
-        if seen is None:
+        units = self._numbers.get(reading)
+        if units is None:
             return False
-        return not unit or unit in seen or "" in seen
+        return not unit or unit in units or "" in units
 
     def _spelt(self, reading: Decimal) -> bool:
         """Whether a number occurs as a word, such as `twelve`."""
@@ -452,10 +452,10 @@ def _in_ideographs(text: str) -> Iterator[tuple[Decimal, str]]:
             yield Decimal(_han(number[0])), ""
 
 
-def _summed(counted: str) -> Decimal:
+def _summed(number: str) -> Decimal:
     """What `1億3万5千` comes to; factors in a row, as in `3百万`, are one."""
     whole = Decimal(0)
-    for digits, powers, rest in _COUNTED_PART.findall(counted):
+    for digits, powers, rest in _COUNTED_PART.findall(number):
         if rest:
             return whole + Decimal(rest)
         times = 1
@@ -493,8 +493,8 @@ def _han_with_powers(signs: str) -> int:
 def _readings(number: re.Match[str]) -> frozenset[Decimal]:
     """What a match of `_NUMBER` may mean; nothing when it is a name."""
     word = _own_unit(number)
-    known = word in UNITS or word in _TIMES or word in ("x", "er", "e")
-    if word and not known and word[0].isascii():  # `72nd` and `9f` are names
+    is_unit = word in UNITS or word in _TIMES or word in ("x", "er", "e")
+    if word and not is_unit and word[0].isascii():  # `72nd` and `9f` are names
         return frozenset()
     plain = _plain_readings(number[2])
     if word not in _TIMES:

@@ -5,7 +5,7 @@ from typing import Final
 from fastapi import APIRouter, Response
 
 from service.api.deps import RuntimeDep
-from service.settings import PREFIX, Settings, shown
+from service.settings import PREFIX, Settings, for_operators
 from service.web.page import PageRoute, render
 from service.web.session import SignedInDep
 
@@ -23,6 +23,6 @@ async def show(signed_in: SignedInDep, runtime: RuntimeDep) -> Response:
         "settings.html",
         who=signed_in,
         place="/settings",
-        settings=shown(runtime.settings),
+        settings=for_operators(runtime.settings),
         meaning=_MEANING,
     )

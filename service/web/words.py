@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
-from service.text.characters import shown
+from service.text.characters import with_escapes
 from service.usecases.worth import money
 
 _AGES: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
@@ -75,7 +75,9 @@ def kind(schema: dict[str, Any]) -> str:
 
 def visible(value: object) -> object:
     """What an expression of a template shows: nothing of others turns or hides what is around."""
-    return value if hasattr(value, "__html__") or not isinstance(value, str) else shown(value)
+    return (
+        value if hasattr(value, "__html__") or not isinstance(value, str) else with_escapes(value)
+    )
 
 
 def exact(value: object) -> Markup:

@@ -12,7 +12,7 @@ from service import __version__
 from service.cli import app
 from service.runtime import Urls
 from service.storage import keys
-from service.text.characters import shown
+from service.text.characters import with_escapes
 from tests.cli.conftest import Cli, says
 from tests.conftest import Service, execute
 from tests.service.talk import row, rows, run_sql
@@ -62,7 +62,7 @@ async def test_migrate_stores_the_key_of_the_commands_as_the_first_and_no_other(
 def test_control_characters_are_written_out_and_nothing_else() -> None:
     told = "Grüße 😀 👩‍👩‍👧\tו\nnext \x1b[0m \x85 \x7f \u2028 \u2066"
 
-    assert shown(told) == "Grüße 😀 👩‍👩‍👧\tו\nnext \\x1b[0m \\x85 \\x7f \\u2028 \\u2066"
+    assert with_escapes(told) == "Grüße 😀 👩‍👩‍👧\tו\nnext \\x1b[0m \\x85 \\x7f \\u2028 \\u2066"
 
 
 # Where there is no database

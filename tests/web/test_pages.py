@@ -14,7 +14,7 @@ from service.cli import chats as cli_chats
 from service.cli import jobs as cli_jobs
 from service.cli import people as cli_people
 from service.storage.chats import Filters
-from service.text.characters import shown
+from service.text.characters import with_escapes
 from service.usecases import inspect
 from service.web.page import HEADERS
 from tests.conftest import Service
@@ -275,27 +275,27 @@ async def test_each_filter_shows_what_it_says(service: Service, visitor: Visitor
         " from chats where external_id = 'filled-8'",
     )
 
-    async def shown(**query: str) -> set[str]:
+    async def with_escapes(**query: str) -> set[str]:
         page = await visitor.get("/chats", params=query)
         assert page.status == 200
         for name, value in query.items():
             assert dict(page.form("/chats").fields)[name] == value, "the form shows what was asked"
         return set(ids(page))
 
-    assert await shown(state="dead") == {"filled-3"}
-    assert await shown(state="due") == {"filled-4"}
-    assert await shown(state="waiting") == {"filled-5"}
-    assert await shown(state="working") == {"filled-6"}
-    assert len(await shown(state="idle")) == 27
-    assert await shown(has="expiry") == {"filled-7"}
-    assert await shown(has="degraded") == {"filled-8"}
-    assert await shown(has="summary") == {"chat-1"}
-    assert await shown(user="user-3") == {"filled-3", "filled-13", "filled-23"}
-    assert await shown(user="user-1") == {"chat-1", "filled-1", "filled-11", "filled-21"}
-    assert len(await shown(model="model-0")) == 15
-    assert await shown(begins="filled-2") == {"filled-2", *(f"filled-{n}" for n in range(20, 30))}
-    assert await shown(begins="filled-2", user="user-2", model="model-0") == {"filled-2", "filled-22"}
-    assert await shown(begins="%") == set()
+    assert await with_escapes(state="dead") == {"filled-3"}
+    assert await with_escapes(state="due") == {"filled-4"}
+    assert await with_escapes(state="waiting") == {"filled-5"}
+    assert await with_escapes(state="working") == {"filled-6"}
+    assert len(await with_escapes(state="idle")) == 27
+    assert await with_escapes(has="expiry") == {"filled-7"}
+    assert await with_escapes(has="degraded") == {"filled-8"}
+    assert await with_escapes(has="summary") == {"chat-1"}
+    assert await with_escapes(user="user-3") == {"filled-3", "filled-13", "filled-23"}
+    assert await with_escapes(user="user-1") == {"chat-1", "filled-1", "filled-11", "filled-21"}
+    assert len(await with_escapes(model="model-0")) == 15
+    assert await with_escapes(begins="filled-2") == {"filled-2", *(f"filled-{n}" for n in range(20, 30))}
+    assert await with_escapes(begins="filled-2", user="user-2", model="model-0") == {"filled-2", "filled-22"}
+    assert await with_escapes(begins="%") == set()
     assert ids(await visitor.get("/chats?order=tokens"))[0] == "chat-1"
     empty = await visitor.get("/chats?begins=&user=&model=&state=&has=&order=updated")
     assert len(ids(empty)) == 31, "a form sends its empty fields too"
@@ -318,7 +318,7 @@ async def test_a_chat_with_an_odd_id_has_its_page_and_its_actions(
     page = await visitor.get(link)
 
     assert page.status == 200
-    assert " ".join(shown(chat).split()) in page.text
+    assert " ".join(with_escapes(chat).split()) in page.text
     assert "\u202e" not in listed.html + page.html, "it would turn what stands around it"
     assert "<script>alert" not in page.html
     assert "<img" not in page.html

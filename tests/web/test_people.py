@@ -200,7 +200,7 @@ async def test_somebody_with_an_odd_id_has_a_page_an_export_and_an_erasure(
 
     page = await visitor.get(link)
 
-    assert " ".join(characters.shown(user).split()) in page.text
+    assert " ".join(characters.with_escapes(user).split()) in page.text
     assert "<script>alert" not in page.html
     assert "<img" not in page.html
     assert json.loads((await visitor.get(f"{link}/export")).html.splitlines()[0])["user_id"] == user
