@@ -22,13 +22,11 @@ from service.storage import sealing
 from service.storage.tables import tenant_secrets, tombstones
 from service.storage.terms import among, in_seconds
 
-What = Literal["chat", "user"]
-
 
 class Named(NamedTuple):
     """A chat or a user, by Open WebUI's id."""
 
-    what: What
+    what: Literal["chat", "user"]
     id: str
 
     @property
