@@ -74,26 +74,34 @@ def fitted(
         known: texts that stand elsewhere in the summary, whose terms need not be told again.
         least: worth for each token below which an utterance is left out even where it has room.
     """
+    best = _chosen(said, room, known, least)
+    # A head, a question or a date stands once, so what they take together is measured.
+    while best and size(lines(sorted(best, key=_place))) > room:
+        best.pop()
+    return sorted(best, key=_place)
+
+
+def _chosen(
+    said: Sequence[Utterance], room: int, known: Iterable[str], least: float
+) -> list[Utterance]:
+    """What has room by its price alone, the best first."""
     ranking = _Ranking(said)
     ranking.cover(frozenset(term for text in known for term in _terms(text)))
     chosen: dict[int, Utterance] = {}
     begun: set[int] = set()
     left = room
     for rank, reserved in _PRECEDENCE:
-        wanted = [place for place, one in enumerate(said) if _rank(one) == rank]
-        for place, worth in ranking.best([place for place in wanted if place not in chosen]):
+        places = [place for place, one in enumerate(said) if _rank(one) == rank]
+        for place, worth in ranking.best(set(places) - chosen.keys()):
             one = said[place]
             price = cost(one) + (0 if one.step in begun else _STEP)
-            if price <= left - int(room * reserved) and worth >= least:
-                left -= price
-                chosen[place] = one
-                begun.add(one.step)
-                ranking.cover(ranking.terms(place))
-    best = list(chosen.values())
-    # A head, a question or a date stands once, so what they take together is measured.
-    while best and size(lines(sorted(best, key=_place))) > room:
-        best.pop()
-    return sorted(best, key=_place)
+            if price > left - int(room * reserved) or worth < least:
+                continue
+            left -= price
+            chosen[place] = one
+            begun.add(one.step)
+            ranking.cover(ranking.terms(place))
+    return list(chosen.values())
 
 
 def lines(said: Sequence[Utterance]) -> tuple[str, ...]:
