@@ -20,7 +20,6 @@ from tests.e2e.view import facts, view, well_formed
 
 TOOL = "precis_recall"
 TOPIC, SIZE = "boiler", 900  # of a look-up whose rows no summary has
-NOTHING = "Nothing in the earlier part of this conversation has these words."
 OWN = {"type": "function", "function": {"name": "mine", "description": "", "parameters": {"type": "object"}}}
 SPEAKS_FOR_OTHERS = "\n".join(
     (
@@ -129,15 +128,6 @@ async def test_a_model_finds_a_result_by_its_words_and_reads_it_to_the_byte(rig:
     await rig.compressed()
 
 
-async def test_a_covered_message_is_found_and_read(rig: Rig, tab: Tab) -> None:
-    path = await rig.long_chat(tab)
-
-    found, whole = await recalled(rig, tab, {"query": next(codes(path[2]))}, {"ref": "M3"})
-
-    assert "M3 user" in found
-    assert read(whole) == path[2]["content"]
-
-
 async def test_a_turn_has_five_look_ups_and_the_next_one_five_again(rig: Rig, tab: Tab) -> None:
     path = await rig.long_chat(tab)
 
@@ -147,24 +137,6 @@ async def test_a_turn_has_five_look_ups_and_the_next_one_five_again(rig: Rig, ta
     assert "answer with what you have" in sixth
     (again,) = await recalled(rig, tab, {"ref": "M1"})
     assert read(again) == path[0]["content"]
-
-
-async def test_a_reference_that_does_not_exist_is_answered_with_near_ones(rig: Rig, tab: Tab) -> None:
-    await chat_with_a_result(rig, tab)
-
-    (told,) = await recalled(rig, tab, {"ref": "T7"})
-
-    assert "T1" in told
-
-
-async def test_with_precis_away_the_model_is_told_so_and_answers(rig: Rig, tab: Tab) -> None:
-    await rig.long_chat(tab)
-    await tab.send(question())
-    await rig.settled(tab)
-    async with rig.precis.away():
-        (told,) = await recalled(rig, tab, {"ref": "M1"})
-    assert told == "It could not be looked up: Precis is away."
-    assert (await rig.path(tab))[-1]["content"]
 
 
 # Who is offered it
@@ -270,37 +242,6 @@ async def test_without_the_tool_it_is_not_offered_and_after_an_install_it_is(rig
 
 
 # What is out of its sight
-
-
-async def test_what_another_branch_says_is_not_found(rig: Rig, tab: Tab) -> None:
-    path = await rig.long_chat(tab, turns=40)
-    (*_, deepest) = await rig.checkpoints(str(tab.chat_id))
-    inside = path[deepest.messages - 2]
-    (code,) = codes(inside)
-    (told,) = await recalled(rig, tab, {"query": code})
-    assert code in told
-    await tab.edit_and_send(inside["id"], question())
-    await rig.settled(tab)
-
-    below, root = await recalled(rig, tab, {"query": code}, {"query": next(codes(path[0]))})
-
-    assert code not in below
-    assert "M1 user" in root
-    await rig.compressed()
-
-
-async def test_a_message_edited_in_place_is_found_by_its_new_words_alone(rig: Rig, tab: Tab) -> None:
-    path = await rig.long_chat(tab)
-    (old,) = codes(path[4])
-    await tab.edit(path[4]["id"], edited := question())
-    await tab.send(question())
-    await rig.settled(tab)
-
-    by_old, by_new = await recalled(rig, tab, {"query": old}, {"query": next(codes({"content": edited}))})
-
-    assert old not in by_old
-    assert "M5 user" in by_new
-    await rig.compressed()
 
 
 async def test_another_user_and_another_chat_are_not_found(rig: Rig, tab: Tab) -> None:
