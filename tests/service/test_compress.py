@@ -4,11 +4,10 @@ import re
 
 import pytest
 
-from service.storage import work
 from tests.builders import called, returned, said
 from tests.fakes.scripted_llm import Hang, OtherShape, Request, Say
 from tests.service.harness import Harness, new_in, running, story, told
-from tests.service.talk import Talk, check_tree, prose, row, rows, run_sql
+from tests.service.talk import Talk, check_tree, prose, row, rows
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -129,17 +128,6 @@ async def test_a_round_with_nothing_to_do_calls_nobody(harness: Harness) -> None
     assert (await harness.chat()).due_at is None
 
 
-async def test_the_providers_own_token_counts_are_recorded(harness: Harness) -> None:
-    await harness.long_chat()
-    await harness.drain()
-
-    runs = await harness.runs()
-    asked = harness.llm.requests
-    assert sum(run.tokens_read for run in runs) == sum(len(request.text) // 4 for request in asked)
-    assert sum(run.tokens_written for run in runs) == sum(len(story(n)) // 4 for n in range(1, len(asked) + 1))
-    assert all(run.ended_at >= run.started_at for run in runs)
-
-
 async def test_without_the_providers_counts_our_own_are_recorded(harness: Harness) -> None:
     await harness.long_chat()
     answer = {"choices": [{"message": {"content": "Fine."}, "finish_reason": "stop"}]}
@@ -215,21 +203,6 @@ async def test_a_crash_in_the_third_call_loses_that_call_only(harness: Harness) 
     covered = path[: path.index((await harness.made())[-1].covered_until) + 1]
     without_lost = [request for request in harness.llm.requests if request is not lost_call]
     assert [value for request in without_lost for value in read_in(request)] == written_in(harness.talk, covered)
-
-
-async def test_a_killed_workers_work_is_taken_over_when_its_lease_is_over(harness: Harness) -> None:
-    """A kill -9 leaves the lease, the run and the due work as they were."""
-    leaf = await harness.long_chat()
-    async with harness.runtime.database.engine.begin() as connection:
-        assert await work.claim(connection, "killed", None, 4)
-    assert await harness.compress() is None
-    assert harness.llm.requests == []
-    await run_sql(harness.runtime, "update chats set lease_until = now() - interval '1 second'")
-
-    await harness.drain()
-
-    assert (await harness.talk.ask(leaf))["status"] == "ready"
-    assert (await harness.chat()).attempts == 0
 
 
 async def test_a_long_turn_is_read_in_pieces_and_a_draft_keeps_how_far(harness: Harness) -> None:

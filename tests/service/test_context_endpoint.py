@@ -146,13 +146,6 @@ async def test_a_chat_whose_newest_known_message_is_not_among_the_pairs_is_unkno
     assert (await talk.ask(leaf, pairs=7))["status"] == "not_needed"
 
 
-async def test_a_digest_that_contradicts_what_is_stored_is_unknown(talk: Talk, service: Service) -> None:
-    leaf = await summarised(service, talk)
-    path = [(identity, "0" * 32) for identity, _ in talk.question(leaf)["path"]]
-
-    assert await talk.ask(leaf, path=path) == UNKNOWN
-
-
 async def test_a_checkpoint_whose_boundary_the_path_contradicts_is_not_served(talk: Talk, service: Service) -> None:
     leaf = await summarised(service, talk)
     until = (await talk.ask(leaf))["covered_until"]

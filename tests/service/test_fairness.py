@@ -77,13 +77,6 @@ async def test_work_whose_lease_is_over_does_not_count_as_under_way(queue: Queue
 # Chats of a tenant
 
 
-async def test_the_chat_that_has_been_due_for_longest_is_next(queue: Queue) -> None:
-    await queue.put("a", 7)
-    await run_sql(queue.harness.runtime, "update chats set due_at = now() - make_interval(hours => cast(id as int))")
-
-    assert await queue.work_off() == [f"a-{number}" for number in reversed(range(7))]
-
-
 async def test_nothing_is_claimed_that_is_not_due_or_is_worked_on_or_is_dead(queue: Queue) -> None:
     await queue.put("nothing", 2, due_at="null")
     await queue.put("later", 2, due_at="now() + interval '1 minute'")

@@ -71,17 +71,6 @@ async def test_a_fork_is_served_the_summary_of_its_source_before_it_is_stored(ha
     assert await tables(harness.runtime) == before
 
 
-async def test_the_new_question_of_a_fork_is_counted(harness: Harness) -> None:
-    leaf = await by_the_model(harness, 30)
-    fork = fork_of(harness.talk)
-    before = (await ask(fork, leaf, windows=[8192]))["tokens"]["before"]
-
-    answer = await ask(fork, fork.add("new", leaf, content="x" * 400), windows=[8192])
-
-    assert answer["status"] == "ready"
-    assert answer["tokens"]["before"] == pytest.approx(before + 100, abs=1)
-
-
 async def test_the_summary_is_chosen_as_for_the_source_itself(harness: Harness) -> None:
     leaf = await by_the_model(harness, 30)
     fork, chosen = fork_of(harness.talk), set()

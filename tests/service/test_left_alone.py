@@ -189,14 +189,6 @@ async def test_operators_see_that_a_chat_is_left_alone_and_undo_it(harness: Harn
     assert by_operator[1:] == ("chat.resume", {})
 
 
-async def test_a_users_routes_do_not_open_to_operators_nor_the_other_way_round(harness: Harness) -> None:
-    await summarised(harness)
-    body = {"user_id": "user-1", "left_alone": True}
-
-    assert (await harness.service.as_operator.post("/v1/chats/chat-1/left-alone", json=body)).status_code == 403
-    assert (await harness.talk.client.post("/v1/chats/chat-1/resume")).status_code == 403
-
-
 async def test_a_chat_that_comes_back_after_a_deletion_is_not_left_alone(harness: Harness) -> None:
     await summarised(harness)
     await leave_alone(harness)

@@ -173,18 +173,6 @@ async def test_the_guest_of_a_chat_is_erased_and_its_owner_keeps_it(harness: Har
     assert refused.status_code == 410
 
 
-async def test_a_partial_turn_goes_with_what_it_has_read(harness: Harness) -> None:
-    await shared(harness)
-    await run_sql(
-        harness.runtime,
-        "insert into partials (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, ledger)"
-        " select tenant_id, id, 0, 'u0', 'd', 0, 1, 2, '[\"ann said\"]' from chats"
-        " on conflict (chat_id) do nothing",
-    )
-    await erase(harness.service, ANN)
-    assert await rows(harness.runtime, "select 1 from partials") == []
-
-
 async def test_a_dry_run_says_the_same_and_changes_nothing(harness: Harness) -> None:
     await shared(harness)
     before = await everything(harness.service)

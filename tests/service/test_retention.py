@@ -189,14 +189,6 @@ async def test_a_dry_run_counts_the_same_and_changes_nothing(harness: Harness, m
     assert await removed(harness, **keep) == NOTHING
 
 
-async def test_forever_keeps_everything(harness: Harness) -> None:
-    await in_one_call(harness)
-    for table, column in [("messages", "created_at"), ("runs", "started_at"), ("chats", "updated_at")]:
-        await age(harness, table, column)
-
-    assert await removed(harness) == NOTHING
-
-
 @pytest.mark.parametrize("keep", [{"keep_bodies": 30}, {"keep_chats": 30}, {"keep_bodies": "until_covered"}])
 async def test_what_somebody_has_locked_is_left_for_the_next_time(harness: Harness, keep: dict[str, Any]) -> None:
     await in_one_call(harness)
@@ -272,20 +264,6 @@ async def test_the_next_turn_brings_the_whole_path_and_the_work_is_done(harness:
     assert (await harness.talk.ask(grown))["status"] == "ready"
     assert "Reading u0-0" in harness.llm.requests[0].text
     assert await harness.talk.ingest(harness.talk.turns(1, leaf=grown), after=grown) is not None
-
-
-async def test_a_whole_path_in_slices_brings_all_texts_again(harness: Harness) -> None:
-    leaf = await waiting(harness)
-    await sql(harness, "update messages set body = null")
-    slices = [harness.talk.path(leaf)[place]["id"] for place in (3, 15)]
-
-    assert await harness.talk.ingest(slices[0]) is True, "due, however small the first slice"
-    await harness.talk.ingest(slices[1], after=slices[0])
-    await harness.talk.ingest(leaf, after=slices[1])
-
-    assert await without_text(harness) == set()
-    await harness.drain()
-    assert (await harness.talk.ask(leaf))["status"] == "ready"
 
 
 async def test_texts_that_came_while_the_work_missed_them_are_looked_for_again(harness: Harness) -> None:

@@ -32,7 +32,6 @@ from tests.fakes.scripted_llm import (
     Garbage,
     Hang,
     OtherShape,
-    RateLimit,
     ReasoningOnly,
     Say,
     Slow,
@@ -49,12 +48,10 @@ QUOTES: dict[str, Behaviour] = {
     "HTTP 400 in plain text": Fail(400, f"context length exceeded by {MARK}"),
     "a Retry-After that quotes": Fail(503, "busy", {"Retry-After": MARK}),
     "no JSON": Garbage(f"<html>{MARK}</html>"),
-    "broken JSON": Garbage(f'{{"choices": [{{"message": "{MARK}'),
     "JSON of another shape": OtherShape({"choices": [{"message": MARK}]}),
 }
 SILENT: dict[str, Behaviour] = {
     "nothing": Empty(),
-    "a wait of an hour": RateLimit(3600),
     "a lost connection": Disconnect(),
     "no answer in time": Hang(),
     "an answer that trickles": Slow(MARK, pause=0.05),
