@@ -16,7 +16,6 @@ from tests.fakes.scripted_llm import (
     Disconnect,
     Empty,
     Fail,
-    Garbage,
     Hang,
     OtherShape,
     RateLimit,
@@ -53,11 +52,8 @@ AWAY: dict[str, Behaviour] = {
     "a lost connection": Disconnect(),
     "no end of thinking": Hang(),
     "500": Fail(500),
-    "503": Fail(503),
     "401": Fail(401),
-    "404": Fail(404),
     "429": RateLimit(3600),
-    "garbage": Garbage(),
     "another shape": OtherShape(),
 }
 
@@ -89,8 +85,6 @@ async def test_it_opens_after_so_many_calls_in_a_row_that_found_nobody_at_home(
 
 ABOUT_THE_CHAT: dict[str, Behaviour] = {
     "400": Fail(400),
-    "413": Fail(413),
-    "422": Fail(422),
     "empty": Empty(),
     "cut off": CutOff("## Goal\n- The"),
 }

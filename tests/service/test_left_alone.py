@@ -161,15 +161,6 @@ async def test_it_is_undone_and_then_it_is_summarised_at_once(harness: Harness) 
     assert [one[1] for one in await audit(harness)] == ["chat.leave", "chat.resume"]
 
 
-@pytest.mark.parametrize("body", [{}, {"left_alone": None}, {"left_alone": "yes"}, {"left_alone": True, "more": 1}])
-async def test_what_says_neither_is_refused_and_changes_nothing(harness: Harness, body: Json) -> None:
-    await summarised(harness)
-
-    assert (await post(harness, "left-alone", **body)).status_code == 422
-    assert (await harness.chat()).left_alone_at is None
-    assert await audit(harness) == []
-
-
 # Operators
 
 

@@ -187,21 +187,6 @@ async def test_work_that_failed_is_shown_with_its_reason(service: Service, talk:
 # Changing
 
 
-async def test_reset_drops_all_checkpoints_and_the_chat_goes_on(service: Service, talk: Talk) -> None:
-    leaf = await summarised(service, talk, least=2)
-    made = len(await rows(service.runtime, "select 1 from checkpoints"))
-
-    assert await post(service, "/chat-1/reset") == {"dropped": made, "waits": False}
-
-    assert await rows(service.runtime, "select 1 from checkpoints") == []
-    await check_tree(service.runtime)
-    assert (await talk.ask(leaf))["status"] == "pending"
-    leaf = talk.turns(1, leaf=leaf)
-    assert await talk.ingest(leaf) is True
-    await drain(service.runtime)
-    assert (await talk.ask(leaf))["status"] == "ready"
-
-
 async def test_reset_to_a_checkpoint_keeps_it_and_those_it_grew_from(service: Service, talk: Talk) -> None:
     leaf = await summarised(service, talk, least=4)
     made = [one["id"] for one in await get(service, "/chat-1/checkpoints")]

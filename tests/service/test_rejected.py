@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from service.usecases.compress import compress
 from tests.constants import NEVER
 from tests.fakes.scripted_llm import (
     Behaviour,
@@ -16,7 +15,7 @@ from tests.fakes.scripted_llm import (
 )
 from tests.service.grown import in_one_call
 from tests.service.harness import Harness, told
-from tests.service.talk import Json, check_tree, run_sql
+from tests.service.talk import Json, check_tree
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -144,14 +143,3 @@ async def test_after_enough_failures_a_degraded_checkpoint_is_published(harness:
     assert newest.covered_messages >= made.covered_messages
     assert (await harness.talk.ask(leaf))["checkpoint_id"] == newest.id
     await check_tree(harness.runtime)
-
-
-async def test_without_a_model_the_extractive_summariser_is_no_degradation(harness: Harness) -> None:
-    leaf = await harness.long_chat()
-    await run_sql(harness.runtime, "update chats set attempts = 9")
-
-    await compress(harness.runtime.worker_context)
-
-    (made,) = await harness.made()
-    assert made.kind == "extractive"
-    assert (await harness.talk.ask(leaf))["status"] == "ready"

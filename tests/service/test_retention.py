@@ -131,17 +131,6 @@ async def test_an_old_checkpoint_goes_when_no_message_leads_to_it(harness: Harne
     await check_tree(harness.runtime)
 
 
-async def test_a_checkpoint_on_a_branch_that_is_left_stays_while_the_branch_is_there(harness: Harness) -> None:
-    leaf = await in_one_call(harness)
-    elsewhere = harness.talk.turns(1, leaf="a0", prefix="branch-")
-    await harness.talk.ingest(elsewhere, after="a0")
-    await age(harness, "checkpoints", "created_at")
-
-    assert await removed(harness, keep_checkpoints=30) == NOTHING
-
-    assert (await harness.talk.ask(leaf))["status"] == "ready"
-
-
 @pytest.mark.parametrize(("kind", "column"), [("runs", "started_at"), ("audit", "at"), ("chats", "updated_at")])
 async def test_old_rows_go_and_young_ones_stay(harness: Harness, kind: str, column: str) -> None:
     for number in range(4):

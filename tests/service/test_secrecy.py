@@ -4,7 +4,6 @@ import io
 import logging
 import re
 import sys
-import zlib
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -256,17 +255,6 @@ async def test_an_error_that_nobody_expected_is_logged_by_its_class_and_place(ha
         r"unexpected ValueError at .*py:\d+ in \w+, test_secrecy.py:\d+ in summarise$",
         (await harness.chat()).last_error,
     )
-
-
-async def test_an_error_within_the_work_on_texts_tells_nobody(harness: Harness, log: Log) -> None:
-    """It is raised in another process, and comes back without what it says."""
-    await marked_chat(harness)
-    runtime = harness.runtime
-    await run_sql(runtime, "update messages set body = :body", body=b"\x01" + zlib.compress(f'["{MARK}"]'.encode()))
-
-    await harness.compress()
-
-    await check_kept_in(harness, log, told=False)
 
 
 async def test_an_error_of_the_database_tells_nobody_what_was_to_be_stored(harness: Harness, log: Log) -> None:

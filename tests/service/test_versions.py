@@ -108,22 +108,6 @@ async def test_an_edit_that_is_undone_brings_nothing_back_that_was_put_out_of_se
         assert (await talk.ask(leaf, windows=[SMALL]))["checkpoint_id"] == made[0]["id"]
 
 
-async def test_one_whose_boundary_was_edited_when_another_was_served_does_not_come_back_either(
-    service: Service, talk: Talk
-) -> None:
-    leaf, made = await grown(service, talk)
-    said = talk.rows[made[-1]["covered_until"]]["content"]
-    talk.edit(made[-1]["covered_until"], "edited in place")
-    await talk.ingest(leaf)
-
-    await serve(service, made[0]["id"])
-    talk.edit(made[-1]["covered_until"], said)
-    await talk.ingest(leaf)
-
-    assert (await talk.ask(leaf, windows=[SMALL]))["checkpoint_id"] == made[0]["id"]
-    await check_tree(service.runtime)
-
-
 async def test_a_branch_that_goes_off_above_the_boundary_is_untouched(service: Service, talk: Talk) -> None:
     leaf, made = await grown(service, talk)
     fork = talk.path(leaf)[made[1]["covered_messages"] - 3]["id"]
@@ -146,20 +130,6 @@ async def test_a_branch_that_goes_off_above_the_boundary_is_untouched(service: S
     await check_tree(service.runtime)
 
 
-async def test_every_branch_below_the_boundary_gets_what_is_served(service: Service, talk: Talk) -> None:
-    leaf, made = await grown(service, talk)
-    branch = talk.turns(20, leaf=made[0]["covered_until"], prefix="branch-")
-    await talk.ingest(branch)
-    await drain(service.runtime)
-
-    await serve(service, made[0]["id"])
-
-    for end in (leaf, branch):
-        assert (await talk.ask(end, windows=[SMALL]))["checkpoint_id"] == made[0]["id"]
-    assert serving(await listed(service)) == [made[0]["id"]]
-    await check_tree(service.runtime)
-
-
 @pytest.mark.parametrize("how", ["serve", "correct"])
 async def test_work_that_is_under_way_is_refused(harness: Harness, how: str) -> None:
     leaf, made = await grown(harness.service, harness.talk, 2)
@@ -176,19 +146,6 @@ async def test_work_that_is_under_way_is_refused(harness: Harness, how: str) -> 
     assert await published(harness, lease, made[-1]["id"], leaf, "late") is None
     assert (await harness.chat()).due_at is not None
     assert await rows(harness.runtime, "select 1 from partials") == []
-
-
-async def test_work_that_needs_texts_that_are_gone_waits_for_them(service: Service, talk: Talk) -> None:
-    leaf, made = await grown(service, talk)
-    await run_sql(service.runtime, "update messages set body = null")
-
-    answer = await serve(service, made[0]["id"])
-
-    assert (answer["due"], answer["waits"]) == (False, True)
-    assert (await row(service.runtime, "select wants_bodies from chats")).wants_bodies
-    assert await talk.ingest(leaf) is True
-    await drain(service.runtime)
-    assert (await listed(service))[len(made)]["parent_id"] == made[0]["id"]
 
 
 @pytest.mark.parametrize("how", ["serve", "correct"])
@@ -415,19 +372,6 @@ async def test_one_that_was_begun_before_a_deeper_one_was_published_takes_nothin
     found = await pointers(harness.service)
     assert {found[message] for message in path[7:11]} == {shallower}
     assert {found[message] for message in path[11:]} == {deep}
-    await check_tree(harness.runtime)
-
-
-async def test_one_by_a_model_takes_the_place_of_an_interim_one_that_it_never_saw(harness: Harness) -> None:
-    leaf = await harness.long_chat()
-    path = [one["id"] for one in harness.talk.path(leaf)]
-    lease = await claimed(harness)
-    await published(harness, lease, 0, path[11], "interim")
-
-    new = await published(harness, lease, 0, path[11], "llm")
-
-    found = await pointers(harness.service)
-    assert {found[message] for message in path[11:]} == {new}
     await check_tree(harness.runtime)
 
 

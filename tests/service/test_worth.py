@@ -139,29 +139,6 @@ async def test_counting_waits_for_no_chat(service: Service) -> None:
         assert not_sent(await stats(service, "chat")) == {"locked": 10}
 
 
-async def test_what_was_counted_is_stored_at_the_end(service: Service) -> None:
-    share = Share(await tenant_of(service), "chat-1", "user-1", "model-1")
-    async with counting(service.runtime.database.engine) as counted:
-        for _ in range(1000):
-            counted.answered(share, 3)
-
-    assert (await stats(service))["total"]["tokens_not_sent"] == 3000
-
-
-async def test_it_is_stored_now_and_then(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counting_module, "EVERY", 0.01)
-    share = Share(await tenant_of(service), "chat-1", "user-1", "model-1")
-    async with counting(service.runtime.database.engine) as counted:
-        for number in (1, 2):
-            counted.answered(share, 3)
-
-            async def stored(number: int = number) -> bool:
-                found = await rows(service.runtime, "select tokens_not_sent from sums")
-                return [one.tokens_not_sent for one in found] == [3 * number]
-
-            await until(stored)
-
-
 async def test_what_cannot_be_stored_is_kept_and_stored_once(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     async def fail(*_: object) -> None:
         counted.answered(share, 10)  # while it is being stored
