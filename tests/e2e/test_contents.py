@@ -33,18 +33,11 @@ async def test_an_attached_file_reaches_the_model_with_its_question(rig: Rig, ta
     assert "cardamom" in str(rig.model.received[-1].messages)
 
 
-async def test_an_image_reaches_the_model_with_its_question(rig: Rig, tab: Tab) -> None:
+async def test_an_image_reaches_the_model_and_the_chat_goes_on_with_its_summary(rig: Rig, tab: Tab) -> None:
     await rig.long_chat(tab)
-
     await tab.send(question(), files=[await tab.upload("pixel.png", png(), "image/png")])
-
     seen = await rig.compressed()
     assert seen.tail[-1]["content"][-1]["type"] == "image_url"
-
-
-async def test_after_an_image_the_chat_goes_on_with_its_summary(rig: Rig, tab: Tab) -> None:
-    await rig.long_chat(tab)
-    await tab.send(question(), files=[await tab.upload("pixel.png", png(), "image/png")])
     await rig.settled(tab)
 
     await tab.send(question())
