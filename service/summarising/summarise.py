@@ -18,7 +18,7 @@ from service.planning.policy import Policy
 from service.summarising import choices, gate, ledger, message, prompt, reply, room, shown
 from service.summarising import utterances as reading_of
 from service.summarising.gate import Grounds, Verdict
-from service.summarising.memory import Memory
+from service.summarising.memory import Memory, Pin
 from service.summarising.message import Parts
 from service.summarising.reading import Excerpt, Reading, Reply, Summariser, TextRunner
 from service.summarising.reply import Answer
@@ -249,13 +249,24 @@ def by_rule(
     covered: Covered,
     outcome: str = BY_CODE,
     rejections: tuple[str, ...] = (),
+    chosen: Sequence[Pin] = (),
 ) -> Attempt:
     """The summary that code makes alone: state and pins stay as they were, the rest grows.
 
-    `rejections` are why a summariser's replies were rejected.
+    Args:
+        material: what is read.
+        policy: the budgets.
+        covered: what the summary stands for.
+        outcome: of the verdict.
+        rejections: why a summariser's replies were rejected.
+        chosen: what a summariser chose on another branch, of which the sentences that stand here
+            too are kept.
     """
     verdict = Verdict(outcome, rejections)
-    return Attempt(_candidate(material, material.memory, verdict, policy, covered))
+    memory = material.memory
+    if chosen:
+        memory = replace(memory, pins=choices.taken_over(memory.pins, material.heard, chosen))
+    return Attempt(_candidate(material, memory, verdict, policy, covered))
 
 
 def by_size(memory: Memory, unread: Unread, policy: Policy, covered: Covered, why: str) -> Attempt:

@@ -1,9 +1,10 @@
 """The talk: which sentences stand in a summary that nobody chose, and how they are shown. Pure.
 
-It knows no language. The user's own words come first, then what they pasted, by its size, then of
-the answers what tells most. An utterance is worth the terms that nothing chosen before it has told
-yet, for each token that it costs: exact values above all, and what somebody took up again in
-another step. The oldest shrink first.
+The user's own words come first, and leave a quarter of the room to how answers begin, which say yes
+or no and what was decided; then what users pasted, by its size, then of the answers what tells
+most. An utterance is worth the terms that nothing chosen before it has told yet, for each token
+that it costs: exact values above all, and what somebody took up again in another step. It is worth
+more if it lays something down, and less the older it is.
 
 The measure is maximal coverage within a budget, chosen greedily (Lin and Bilmes, 2010,
 "Multi-document summarization via budgeted maximization of submodular functions").
@@ -19,6 +20,7 @@ from math import log
 
 from service.summarising.markup import harmless, unmarked
 from service.summarising.utterances import Speaker, Utterance
+from service.summarising.wordings import OBLIGING
 from service.text import tokens
 from service.text.blocks import Sort
 from service.text.sentences import asks
@@ -30,7 +32,12 @@ _LONG = 6  # letters beyond the first of a word that says most
 _COMMONEST = 50  # utterances; a word that one of so many has is worth one, as all in a shorter talk
 _TOLD = 80  # percent of a term's worth that it loses once it was told
 _OLDEST = 0.6  # of the oldest utterance beside the newest
-_OWN, _GIVEN, _ASSISTANTS = range(3)  # users' own words, what they pasted or attached, answers
+_OBLIGES = 2.0  # of a user's utterance that lays something down
+_OWN, _OPENINGS, _GIVEN, _ANSWERS = range(4)
+"""Users' own words, how answers begin, what users pasted or attached, the rest of answers."""
+_OPENING = 2  # sentences with which an answer begins: they say yes or no, and what was decided
+_PRECEDENCE = ((_OWN, 0.25), (_OPENINGS, 0), (_OWN, 0), (_GIVEN, 0), (_ANSWERS, 0))
+"""Who is told first, and the share of the room that they leave to those behind them."""
 _UNIT = 1_000_000
 _SPACE = 1  # tokens around an utterance
 _STEP = 4  # of the line that a step has: the speaker's name
@@ -67,31 +74,26 @@ def fitted(
         known: texts that stand elsewhere in the summary, whose terms need not be told again.
         least: worth for each token below which an utterance is left out even where it has room.
     """
-    best: list[Utterance] = []
+    ranking = _Ranking(said)
+    ranking.cover(frozenset(term for text in known for term in _terms(text)))
+    chosen: dict[int, Utterance] = {}
     begun: set[int] = set()
     left = room
-    for one, worth in ranked(said, known):
-        price = cost(one) + (0 if one.step in begun else _STEP)
-        if price <= left and worth >= least:
-            left -= price
-            best.append(one)
-            begun.add(one.step)
+    for rank, reserved in _PRECEDENCE:
+        wanted = [place for place, one in enumerate(said) if _rank(one) == rank]
+        for place, worth in ranking.best([place for place in wanted if place not in chosen]):
+            one = said[place]
+            price = cost(one) + (0 if one.step in begun else _STEP)
+            if price <= left - int(room * reserved) and worth >= least:
+                left -= price
+                chosen[place] = one
+                begun.add(one.step)
+                ranking.cover(ranking.terms(place))
+    best = list(chosen.values())
     # A head, a question or a date stands once, so what they take together is measured.
     while best and size(lines(sorted(best, key=_place))) > room:
         best.pop()
     return sorted(best, key=_place)
-
-
-def ranked(
-    said: Sequence[Utterance], known: Iterable[str] = ()
-) -> Iterator[tuple[Utterance, float]]:
-    """The talk by its worth, and what each is worth for a token beside all that come before it."""
-    ranking = _Ranking(said)
-    ranking.cover(frozenset(term for text in known for term in _terms(text)))
-    for rank in (_OWN, _GIVEN, _ASSISTANTS):
-        of_rank = [place for place, one in enumerate(said) if _rank(one) == rank]
-        for place, worth in ranking.best(of_rank):
-            yield said[place], worth
 
 
 def lines(said: Sequence[Utterance]) -> tuple[str, ...]:
@@ -124,7 +126,10 @@ def _rank(utterance: Utterance) -> int:
     # A document's sentences may be the user's own after all, and a description says little.
     if utterance.speaker is Speaker.USER and utterance.stands:
         return _OWN
-    return _GIVEN if utterance.speaker is Speaker.USER else _ASSISTANTS
+    if utterance.speaker is Speaker.USER:
+        return _GIVEN
+    begins = utterance.own and utterance.place <= _OPENING
+    return _OPENINGS if begins else _ANSWERS
 
 
 def _place(one: Utterance) -> tuple[int, int]:
@@ -169,7 +174,7 @@ class _Scale:
     terms: Sequence[frozenset[str]]
     tellers: Mapping[str, Sequence[int]]
     weights: Mapping[str, int]
-    per_token: Sequence[float]  # of an utterance's worth: the older and the longer, the less
+    per_token: Sequence[float]  # of an utterance's worth
 
     @classmethod
     def of(cls, talk: Sequence[Utterance]) -> "_Scale":
@@ -177,7 +182,8 @@ class _Scale:
         tellers = _tellers(found)
         weights = {term: _worth(term, places, talk) for term, places in tellers.items()}
         ages = _ages(talk)
-        return cls(found, tellers, weights, [ages[one.step] / cost(one) for one in talk])
+        per_token = [ages[one.step] * _bearing(one) / cost(one) for one in talk]
+        return cls(found, tellers, weights, per_token)
 
 
 def _tellers(found: Sequence[frozenset[str]]) -> dict[str, list[int]]:
@@ -195,6 +201,11 @@ def _worth(term: str, places: Sequence[int], talk: Sequence[Utterance]) -> int:
     weight = _weight(term, len(places) / max(len(talk), _COMMONEST))
     weight *= 1 if in_one_step else _SHARED
     return round(_UNIT * weight)
+
+
+def _bearing(one: Utterance) -> float:
+    """What an utterance's worth is multiplied with, because more or less follows from it."""
+    return _OBLIGES if one.by_user and OBLIGING.search(one.text) else 1.0
 
 
 def _ages(talk: Sequence[Utterance]) -> dict[int, float]:
@@ -228,6 +239,10 @@ class _Ranking:
                 self._worth[place] -= lost
         self._covered |= told_now
 
+    def terms(self, place: int) -> frozenset[str]:
+        """What an utterance tells."""
+        return self._scale.terms[place]
+
     def best(self, places: Iterable[int]) -> Iterator[tuple[int, float]]:
         """These places, the best first, and the worth of each for a token in units of a rare word.
 
@@ -243,7 +258,6 @@ class _Ranking:
                 heapq.heappush(heap, (now, place))
                 continue
             yield place, -now / _UNIT
-            self.cover(self._scale.terms[place])
 
     def _for_each_token(self, place: int) -> float:
         return self._worth[place] * self._scale.per_token[place]

@@ -110,6 +110,7 @@ def test_every_language_has_the_same_parts() -> None:
     for wording in WORDINGS.values():
         assert set(wording.prompt) - {"other"} == english
         assert set(wording.verbs) == set(WORDINGS["en"].verbs)
+        assert wording.obliging
 
 
 def test_a_language_without_a_wording_is_asked_for_by_its_code() -> None:

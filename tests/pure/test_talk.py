@@ -2,12 +2,15 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from service.summarising import talk
 from service.text.blocks import Sort
 from tests.pure import talks
+
+TRADES = ("smith", "baker", "miller", "tailor", "cooper", "saddler", "glazier", "weaver")
 
 
 def test_the_talk_stands_in_its_order_with_its_speakers_and_the_day_where_it_changes() -> None:
@@ -34,10 +37,38 @@ def test_words_of_others_stand_in_marks_that_nothing_in_them_closes() -> None:
 
 
 def test_the_users_own_words_come_before_what_they_pasted_and_both_before_an_answer() -> None:
-    said = talks.talk("We meet at the station on Monday.", "The train of Tuesday costs 12,847 EUR and leaves at 7.")
+    said = talks.talk("We meet at the station on Monday.", "Yes. Good. The train of Tuesday costs 12,847 EUR.")
     pasted = replace(said[0], sort=Sort.PASTED, text="[pasted text, 40 lines]", place=9)
-    order = [one.text for one, _ in talk.ranked([*said, pasted])]
-    assert order == [said[0].text, pasted.text, said[1].text]
+    everything = [said[0], pasted, said[-1]]
+    first = talk.cost(said[0]) + 10
+    assert talk.fitted(everything, first) == [said[0]]
+    assert talk.fitted(everything, first + talk.cost(pasted)) == [said[0], pasted]
+
+
+def test_how_answers_begin_has_a_quarter_of_the_room_while_users_have_more_to_say() -> None:
+    questions = [f"Shall we ask the {trade} of the harbour about the crane?" for trade in TRADES]
+    turns = [said for question in questions for said in (question, "No. He left. They say that he went to sea.")]
+    said = talks.talk(*turns)
+    room = sum(talk.cost(one) + 4 for one in said if one.by_user)
+    shown = talk.fitted(said, room)
+    answers = [one for one in shown if not one.by_user]
+    assert {one.place for one in answers} <= {1, 2}
+    assert 0.1 * room < sum(map(talk.cost, answers)) <= 0.25 * room + 10
+    assert len(shown) - len(answers) < len(TRADES)
+
+
+@pytest.mark.parametrize(
+    ("rule", "remark"),
+    [
+        ("The invoices must carry a stamp.", "The invoices carry a nice stamp."),
+        ("写真は必ず横向きで撮影する。", "写真は大体横向きで撮影する。"),
+        ("Die Fenster bleiben immer offen.", "Die Fenster bleiben heute offen."),
+    ],
+)
+def test_what_lays_something_down_comes_before_a_remark(rule: str, remark: str) -> None:
+    said = talks.talk(rule, "Fine.", remark)
+    users = [one for one in said if one.by_user]
+    assert talk.fitted(users, max(map(talk.cost, users)) + 8) == [users[0]]
 
 
 def test_values_come_before_chatter_and_what_stands_elsewhere_need_not_be_said_again() -> None:

@@ -4,11 +4,14 @@ The words of lines stay English in every prompt, because code looks for them. Mo
 all the same, so each file says how.
 """
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from typing import Final
+
+from service.text.characters import joins
 
 ENGLISH: Final = "en"
 LANGUAGES: Final = (ENGLISH, "de", "fr", "es", "it", "pt", "ru", "zh", "ja")
@@ -23,17 +26,32 @@ class Wording:
         prompt: the parts of the two messages by name, with places that `prompt` fills in.
         verbs: what a line of choices may begin with, in small letters, by `rules`, `quotations`,
             `replaced` and `drop`.
+        obliging: beginnings of words by which somebody lays something down. They make a sentence
+            weigh more where code alone chooses, and decide nothing else.
     """
 
     prompt: Mapping[str, str]
     verbs: Mapping[str, tuple[str, ...]]
+    obliging: tuple[str, ...]
 
 
 def _wording(language: str) -> Wording:
     path = resources.files(__package__).joinpath(f"{language}.toml")
     read = tomllib.loads(path.read_text(encoding="utf-8"))
     verbs = {verb: tuple(names) for verb, names in read["verbs"].items()}
-    return Wording(read["prompt"], verbs)
+    return Wording(read["prompt"], verbs, tuple(read["obliging"]["words"]))
 
 
 WORDINGS: Final[Mapping[str, Wording]] = {language: _wording(language) for language in LANGUAGES}
+
+
+def _obliging() -> re.Pattern[str]:
+    """Finds the beginning of a word, of any language, by which somebody lays something down."""
+    words = sorted({word for wording in WORDINGS.values() for word in wording.obliging})
+    # Chinese and Japanese have no blanks before a word.
+    begins = {word: r"\b" if joins("a", word[0]) else "" for word in words}
+    found = [begins[word] + re.escape(word) for word in words]
+    return re.compile("|".join(found), re.IGNORECASE)
+
+
+OBLIGING: Final = _obliging()

@@ -5,6 +5,7 @@ the epoch and the digest when it is published.
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import structlog
@@ -18,7 +19,7 @@ from service.storage import breakers, checkpoints, messages, partials, runs, sum
 from service.storage.checkpoints import Fresh
 from service.storage.messages import Row
 from service.summarising import prompt, summarise
-from service.summarising.memory import Memory
+from service.summarising.memory import Memory, Pin
 from service.summarising.reading import Summariser
 from service.summarising.summarise import Attempt, Covered, Material, Unread
 from service.usecases.compress.lease import LeftOut
@@ -94,10 +95,13 @@ async def write(this: Round, chunk: Chunk, memory: Memory) -> Publication:
     return replace(publication, markers=markers, seconds=time.monotonic() - began)
 
 
-async def write_by_rule(this: Round, chunk: Chunk, memory: Memory, kind: str) -> Publication:
+async def write_by_rule(
+    this: Round, chunk: Chunk, memory: Memory, kind: str, chosen: Sequence[Pin] = ()
+) -> Publication:
     """What code makes of a chunk alone: no call, and done in a moment.
 
-    It leaves out what earlier rounds failed on.
+    It leaves out what earlier rounds failed on, and keeps what a summariser has `chosen` on another
+    branch as far as it stands here too.
 
     Raises:
         Gone: a text is not kept any more.
@@ -111,7 +115,7 @@ async def write_by_rule(this: Round, chunk: Chunk, memory: Memory, kind: str) ->
     if left_out is LeftOut.CALLS:
         material = replace(material, unread_calls=sum(_unread(this, chunk).calls))
     reasons = (why,) if why else ()
-    publication = await _by_rule(this, material, _covered(this, chunk), kind, reasons)
+    publication = await _by_rule(this, material, _covered(this, chunk), kind, reasons, chosen)
     return replace(publication, asked=False, seconds=time.monotonic() - began)
 
 
@@ -281,10 +285,15 @@ async def _ask(
 
 
 async def _by_rule(
-    this: Round, material: Material, covered: Covered, kind: str, rejections: tuple[str, ...] = ()
+    this: Round,
+    material: Material,
+    covered: Covered,
+    kind: str,
+    rejections: tuple[str, ...] = (),
+    chosen: Sequence[Pin] = (),
 ) -> Publication:
     run = this.claim.context.texts.run
-    attempt = await run(summarise.by_rule, material, this.policy, covered, kind, rejections)
+    attempt = await run(summarise.by_rule, material, this.policy, covered, kind, rejections, chosen)
     return Publication(attempt, kind, summarise.BY_CODE)
 
 
