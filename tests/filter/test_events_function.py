@@ -202,9 +202,6 @@ async def test_what_is_deleted_with_other_chats_is_told_by_what_its_user_still_h
     assert body == said | {"user_id": "user-1"}
 
 
-# With the real service
-
-
 # Whatever goes wrong
 
 

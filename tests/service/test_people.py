@@ -91,6 +91,12 @@ async def test_users_are_listed_and_shown_with_all_that_is_theirs(harness: Harne
 
 async def test_an_erasure_says_what_went_and_what_remains_and_others_go_on(harness: Harness) -> None:
     _, clone, _, grown = await shared(harness)
+    await run_sql(
+        harness.runtime,
+        "insert into audit (tenant_id, actor, action, chat, details)"
+        " select id, 'cli', 'chats.delete', 'chat-1', jsonb_build_object('user', cast(:user as text)) from tenants",
+        user=ANN,
+    )
     before = await get(harness.service, f"/{ANN}")
 
     erased = await erase(harness.service, ANN)
