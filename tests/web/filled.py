@@ -45,7 +45,7 @@ _STATE = "\n".join(
 
 _DEAD = """
     insert into chats (tenant_id, external_id, user_id, model, window_tokens, attempts, dead_at, last_error)
-    select 1, 'dead-' || n, 'anna', 'llama3.3:70b', 131072, 5, now() - interval '2 hours',
+    select 1, 'dead-' || n + 100, 'anna', 'llama3.3:70b', 131072, 5, now() - interval '2 hours',
            'the summariser answered HTTP 500' from generate_series(1, 60) n
 """
 
