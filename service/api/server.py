@@ -26,6 +26,9 @@ from service.runtime import Runtime
 
 # Seconds that open requests may take at shutdown.
 _GRACE = 10
+# Seconds that a connection may be idle: longer than clients keep one (httpx 5, aiohttp 15, nginx
+# 60), or the service closes it in the moment in which they send the next request.
+_IDLE = 75
 # Open files to ask for: more than the connections that one process can serve.
 _FILES = 65_536
 # Open files beside connections: databases, logs, libraries.
@@ -114,6 +117,7 @@ async def answering(
         log_config=None,
         ws="none",
         timeout_graceful_shutdown=_GRACE,
+        timeout_keep_alive=_IDLE,
     )
     server = _Server(config)
     serving = asyncio.create_task(server.serve(sockets=[listener]))

@@ -91,7 +91,11 @@ class Edit(msgspec.Struct, frozen=True):
     the newest but one have the stored words.
     """
 
-    drop: Annotated[tuple[int, int], Meta(description="Messages to leave out, as `[first, end)`.")]
+    # Of any length for the schema's sake: tools for OpenAPI do not know arrays of places.
+    drop: Annotated[
+        tuple[int, ...],
+        Meta(min_length=2, max_length=2, description="Messages to leave out, as `[first, end)`."),
+    ]
     insert: Annotated[
         Sequence[Inserted],
         Meta(description="Messages to put in their place. They change only with the checkpoint."),

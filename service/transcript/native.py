@@ -142,7 +142,7 @@ def _with_note(content: Any, note: str) -> Any:  # noqa: ANN401 - JSON
         return content
     if isinstance(content, list):
         return [{"type": "text", "text": note}, *content]
-    return note + (content or "")
+    return f"{note}{content or ''}"
 
 
 def _files_note(files: list[dict[str, Any]]) -> str:

@@ -138,7 +138,7 @@ async def test_passwords_and_files_are_private_and_what_lies_above_is_left_alone
     said = "".join((new / name).read_text() for name in names(new, "*.log"))
     assert len(running) >= 2
     assert "a key of the service" not in seen
-    for name in ("database", "valkey"):
+    for name in ("postgres", "valkey"):
         password = (new / f"{name}.password").read_text()
         assert len(password) >= 32
         assert password not in seen + said + repr(servers)

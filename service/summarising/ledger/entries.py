@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count
 
-from service.summarising.ledger import results, wording
+from service.summarising.ledger import results, values
 from service.text import tokens
 from service.transcript import Step
 from service.transcript.items import Call
@@ -61,7 +61,7 @@ def extend(entries: Sequence[Entry], steps: Iterable[Step]) -> tuple[Entry, ...]
     waits = bool(grown) and grown[-1].count == 1 and not grown[-1].comment
     for step in steps:
         if waits and step.role == "assistant" and step.text:
-            grown[-1] = replace(grown[-1], comment=wording.line(step.text, _COMMENT))
+            grown[-1] = replace(grown[-1], comment=values.line(step.text, _COMMENT))
             waits = False
         for call in step.calls:
             _add(grown, of(next(numbers), call))
@@ -81,7 +81,7 @@ def _add(grown: list[Entry], entry: Entry) -> None:
 
 
 def _markers(step: Step) -> tuple[str, ...]:
-    return tuple(wording.line(one, wording.VALUE) for one in step.markers[-_MARKERS:])
+    return tuple(values.line(one, values.VALUE) for one in step.markers[-_MARKERS:])
 
 
 def unread_calls(entries: Sequence[Entry], count: int) -> tuple[Entry, ...]:
@@ -98,7 +98,7 @@ def of(number: int, call: Call) -> Entry:
     outcome = results.read(call.result.text, call.call.arguments)
     images = len(call.result.images)
     pictures = (f"{images} image" + "s" * (images > 1),) if images else ()
-    tool = wording.line(call.call.name, wording.VALUE) or "tool"
+    tool = values.line(call.call.name, values.VALUE) or "tool"
     arguments = _arguments(call.call.arguments)
     parts = (*outcome.parts[:1], *pictures, *outcome.parts[1:])
     return Entry(number, number, tool, arguments, parts, outcome.failed)
@@ -106,19 +106,19 @@ def of(number: int, call: Call) -> Entry:
 
 def called(call: Call) -> str:
     """A call without its result: its name and its arguments."""
-    tool = wording.line(call.call.name, wording.VALUE) or "tool"
+    tool = values.line(call.call.name, values.VALUE) or "tool"
     return f"{tool}({_arguments(call.call.arguments)})"
 
 
 def line(entry: Entry, level: int = 0) -> str:
     """An entry on one line; from level to level shorter."""
     outcome, arguments = _LEVELS[level]
-    name = f"{entry.tool}({wording.shorten(entry.arguments, arguments)})"
+    name = f"{entry.tool}({values.shorten(entry.arguments, arguments)})"
     reference = f"T{entry.first}"
     if entry.count > 1:
         reference += f"–T{entry.last}"
         name += f" × {entry.count}"
-    shown = [wording.shorten(" | ".join(entry.parts), outcome)]
+    shown = [values.shorten(" | ".join(entry.parts), outcome)]
     if entry.markers:
         shown.append(f"stored as {', '.join(entry.markers)}")
     if entry.comment and not level:
@@ -160,12 +160,12 @@ def last_number(entries: Sequence[Entry]) -> int:
 
 
 def _arguments(raw: str) -> str:
-    value = wording.parsed(raw)
+    value = values.parsed(raw)
     if not isinstance(value, dict):
-        return wording.line(raw, _ARGUMENTS)
+        return values.line(raw, _ARGUMENTS)
     room = _ARGUMENTS if len(value) == 1 else _ARGUMENTS // 2
-    named = (f"{key}={wording.value(one, room)}" for key, one in value.items())
-    return wording.listed(named, _ARGUMENTS)
+    named = (f"{key}={values.value(one, room)}" for key, one in value.items())
+    return values.listed(named, _ARGUMENTS)
 
 
 def _failed_again(old: Entry, new: Entry) -> Entry:
@@ -209,7 +209,7 @@ def _joined(old: Entry, new: Entry, failures: int) -> Entry:
         min(old.first, new.first),
         max(old.last, new.last),
         old.tool,
-        wording.shorten("; ".join(filter(None, [old.arguments, new.arguments])), _FEWER_ARGUMENTS),
+        values.shorten("; ".join(filter(None, [old.arguments, new.arguments])), _FEWER_ARGUMENTS),
         (f"{calls - failures} results{errors}",),
         failed=failures == calls,
         count=calls,

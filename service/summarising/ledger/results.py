@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from service.summarising.ledger import tables, wording
+from service.summarising.ledger import tables, values
 from service.summarising.ledger.tables import Table
-from service.summarising.ledger.wording import Number, line, listed, parsed, quoted
+from service.summarising.ledger.values import Number, line, listed, parsed, quoted
 from service.text.escapes import unescaped
 
 _PART = 240  # characters of a part
@@ -112,7 +112,7 @@ def _of_json(value: Any, text: str, asked: str, layer: int) -> Outcome:  # noqa:
     if isinstance(value, dict):
         return Outcome(tuple(_of_object(value, asked)))
     size = _counted(len(value), "item")
-    return Outcome((size, wording.value(value, _PART)))
+    return Outcome((size, values.value(value, _PART)))
 
 
 def _of_object(value: Mapping[str, Any], asked: str) -> Iterator[str]:
@@ -122,7 +122,7 @@ def _of_object(value: Mapping[str, Any], asked: str) -> Iterator[str]:
         if isinstance(one, list | dict):
             fields.append((_LISTED, f"{name}: {_several(one)}"))
         elif str(one) not in asked or len(str(one)) < 2:
-            fields.append((_precedence(one, level), f"{name}: {wording.value(one)}"))
+            fields.append((_precedence(one, level), f"{name}: {values.value(one)}"))
     # Sorting keeps the order of those of one precedence.
     ordered = [field for _, field in sorted(fields, key=lambda pair: pair[0])]
     yield listed(ordered, _FIELDS, len(ordered)) or f"object of {_counted(len(value), 'field')}"
@@ -132,7 +132,7 @@ def _flat(value: Mapping[str, Any], above: str, level: int) -> Iterator[tuple[in
     """The values of an object with their level and path, from the outside in."""
     nested: list[tuple[str, Mapping[str, Any]]] = []
     for key, one in value.items():
-        name = f"{above}.{line(key, wording.VALUE)}".lstrip(".")
+        name = f"{above}.{line(key, values.VALUE)}".lstrip(".")
         if isinstance(one, dict) and one and level < _LEVELS and not _are_alike(one):
             nested.append((name, one))
         else:
@@ -156,7 +156,7 @@ def _several(value: Any) -> str:  # noqa: ANN401 - a tool's JSON
     if isinstance(value, dict):
         rows = [{"": key, **one} if isinstance(one, dict) else one for key, one in value.items()]
     if not rows or not all(isinstance(row, dict) for row in rows):
-        return wording.value(value, _PART)
+        return values.value(value, _PART)
     shown = (" ".join(dict.fromkeys(_cells(row))) for row in rows)
     return f"{_counted(len(rows), 'row')} ({listed(shown, _PART)})"
 
@@ -168,13 +168,13 @@ def _cells(row: Mapping[str, Any]) -> Iterator[str]:
         if isinstance(one, dict | list) or one is None or str(one) in known:
             continue
         known += f" {one}"
-        yield wording.value(one, wording.VALUE)
+        yield values.value(one, values.VALUE)
 
 
 def _precedence(one: Any, level: int) -> int:  # noqa: ANN401 - a tool's JSON
     """Words and figures of the object itself first, then of what is in it; addresses last."""
     text = str(one)
-    if _ADDRESS.search(text) or len(text) > wording.VALUE:
+    if _ADDRESS.search(text) or len(text) > values.VALUE:
         return 4
     if _DATED.search(text):
         return 3
@@ -230,7 +230,7 @@ def _words(one: Any) -> str:  # noqa: ANN401 - a tool's JSON
     if isinstance(one, str):
         written = one.strip().splitlines()
         return quoted(written[-1], _PART) if written else ""
-    return wording.value(one, _PART)
+    return values.value(one, _PART)
 
 
 def _inner(value: Any, size: int) -> str | None:  # noqa: ANN401 - a tool's JSON
@@ -271,10 +271,10 @@ def _introduced(text: str) -> str | None:
 
 def _of_table(table: Table) -> Iterator[str]:
     yield _counted(len(table.rows), "row")
-    yield f"columns: {listed((line(name, wording.VALUE) for name in table.names), _PART, 40)}"
+    yield f"columns: {listed((line(name, values.VALUE) for name in table.names), _PART, 40)}"
     yield from _rare(table)
     for label, row in zip(("first", "last"), [*table.rows[:1], *table.rows[1:][-1:]], strict=False):
-        yield f"{label}: {wording.row(row, _PART)}"
+        yield f"{label}: {values.row(row, _PART)}"
 
 
 def _rare(table: Table) -> Iterator[str]:
@@ -287,8 +287,8 @@ def _rare(table: Table) -> Iterator[str]:
         cells = [row[name] for row in table.rows if row.get(name) not in (None, "", [])]
         if 0 < len(cells) <= few and shown < _MOST_RARE:
             shown += 1
-            values = listed((wording.value(cell) for cell in cells), _PART)
-            yield f"{line(name, wording.VALUE)}: {values}"
+            column = listed((values.value(cell) for cell in cells), _PART)
+            yield f"{line(name, values.VALUE)}: {column}"
 
 
 def _of_lines(text: str) -> Outcome:

@@ -11,7 +11,7 @@ from io import StringIO
 from itertools import chain
 from typing import Any
 
-from service.summarising.ledger.wording import Number, parsed, parsed_from
+from service.summarising.ledger.values import Number, parsed, parsed_from
 
 _COLUMNS = 40  # are read; a row is shown with fewer
 _NAME = 60  # characters that a column's name has at most
