@@ -1,17 +1,13 @@
 """The benchmarks' own machinery, and the cheapest of them: figures in, table and one JSON object out."""
 
-import json
 import random
-import sys
-from pathlib import Path
 
 import pytest
 
-from benchmarks import inlet, planning, report
-from benchmarks.conversation import grown, prose, turns
+from benchmarks import report
+from benchmarks.conversation import grown, turns
 from benchmarks.report import Figure, Report
 from benchmarks.rounds import best, interleaved
-from service.text import tokens
 from service.transcript import digest
 
 
@@ -22,17 +18,6 @@ def a_report() -> Report:
         Figure("count", "", 7),
     ]
     return report.timed("Some benchmark", figures, {"first": [3.0, 2.0], "second": [4.0]}, "a fact")
-
-
-async def measured(quick: bool) -> Report:
-    assert quick
-    return a_report()
-
-
-def test_all_values_are_one_flat_json_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["bench", "--quick", "--json", str(tmp_path / "all.json")])
-    report.command(measured)
-    assert json.loads((tmp_path / "all.json").read_text()) == {"small": 1.25, "large": 9.5, "count": 7}
 
 
 def test_the_table_says_which_bounds_are_missed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,21 +52,3 @@ def test_made_paths_carry_the_digests_that_the_service_checks() -> None:
     for one in path:
         above = digest(above, one.id, one.fingerprint)
         assert one.digest == above
-
-
-def test_prose_has_the_size_that_was_asked_for() -> None:
-    assert 290 <= tokens.count(prose(random.Random(1), 300)) <= 300
-
-
-async def test_planning_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "ROUNDS", (1, 1))
-    found = await planning.measure(quick=True)
-    assert [figure.name for figure in found.figures] == ["plan_2000_over_200", "plan_2000_ms"]
-    assert all(figure.value > 0 for figure in found.figures)
-
-
-async def test_without_open_webui_nothing_is_downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PRECIS_E2E_HOME", str(tmp_path))
-    with pytest.raises(SystemExit, match="Open WebUI is not installed"):
-        await inlet.measure(quick=True)
-    assert not inlet.possible()

@@ -4,15 +4,12 @@ import asyncio
 import json
 import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from benchmarks.compare import lookups, page, rows_tool
 from benchmarks.compare.honest import Honest
 from benchmarks.compare.scenario import Item, scenario
-from service.summarising.reading import Finish, Reply
-from service.summarising.reply import parse
 from service.text import tokens
 from tests.builders import Json
 from tests.fakes import http
@@ -46,34 +43,6 @@ def test_the_honest_summariser_copies_no_more_than_it_may_and_only_what_it_read(
     answer = honest.copied("\n".join(f"USER: {one}" for one in said.messages[:30]))
     assert tokens.count(answer) <= 200
     assert all(item.text in " ".join(said.messages[:30]) for item in said.items if item.text in answer)
-
-
-def test_the_honest_summariser_leaves_out_what_stays_anyway() -> None:
-    said = scenario(60)
-    item = next(one for one in said.items if one.kind == "constraint")
-    prompt = f"### Messages Being Compacted:\nnothing\n### Recent Messages Kept In Context:\n{item.text}"
-    assert item.text not in Honest(said.items, 500).copied(prompt)
-
-
-def test_the_honest_summariser_names_rules_and_tells_what_holds() -> None:
-    said = scenario(60)
-    old = next(item for item in said.items if item.until is not None)
-    new = next(one for one in said.items if one.turn == old.until and set(one.keys) & set(old.keys))
-    rule = next(one for one in said.items if one.kind == "constraint")
-    prompt = f"P3 quotation: {old.text}\n[40.2] {new.text}\n[41.1] {rule.text}"
-    answer = parse(Reply(Honest(said.items, 500).pointed("", prompt), Finish.STOP))
-    assert answer.rules == ("41.1",)
-    assert answer.replaced == ((3, "40.2"),)
-    assert f"- {new.text}" in answer.state
-    assert not any(old.text in line for line in answer.state)
-
-
-def test_what_the_state_of_the_honest_summariser_has_no_room_for_is_quoted() -> None:
-    said = scenario(60)
-    prompt = "\n".join(f"[{item.turn}.{place}] {item.text}" for place, item in enumerate(said.items))
-    answer = parse(Reply(Honest(said.items, 800).pointed("", prompt), Finish.STOP))
-    assert len(answer.rules) == 14
-    assert len(answer.state) - 3 + len(answer.quotations) == 118 - 14 - 12 - 6
 
 
 def test_the_table_counts_tool_values_in_their_own_column_only() -> None:
@@ -131,13 +100,3 @@ async def test_an_item_is_found_by_one_call_or_in_the_best_hit_of_it(
     async with http.serving(recall) as url:
         assert await lookups.found({"service_url": url, "api_key": "key"}, STASH, [ITEM]) == kinds
     assert [(one["query"], one["ref"], one["line"]) for one in asked] == questions
-
-
-async def test_nothing_is_looked_up_where_the_model_was_not_offered_the_tool() -> None:
-    assert await lookups.found({}, STASH | {"offered": False}, [ITEM]) == []
-
-
-def test_the_stash_of_the_first_request_for_an_answer_is_taken(tmp_path: Path) -> None:
-    noted = [None, {"reply": "a", "served": 1}, {"reply": "b", "served": 2}, {"reply": "b", "served": 3}]
-    (tmp_path / "stashes").write_text("\n".join(map(json.dumps, noted)))
-    assert lookups.stash(tmp_path / "stashes", "b")["served"] == 2

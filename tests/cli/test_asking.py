@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from structlog.testing import capture_logs
 
 from service.cli import app
-from service.cli.output import print_answer, print_table
+from service.cli.output import print_table
 from service.names import FIRST_TENANT
 from service.storage import keys
 from service.storage.sums import Share
@@ -306,17 +306,6 @@ async def test_figures_and_the_log_are_printed_whatever_fields_they_have(precis:
     log = (await precis("audit", "--chat", "first")).stdout
     assert "job.retry" in log
     assert f"{service.operator_key[:14]}… test" in log
-
-
-def test_any_answer_is_printed_as_lines_and_tables(capsys: pytest.CaptureFixture[str]) -> None:
-    row_of_list = {"id": 1234, "tokens": 1234, "at": "2027-01-31T12:00:01.5Z", "sums": {"calls": 2}, "none": None}
-    print_answer({"chat_id": "a", "done": True, "of": {"calls": 3, "zero": 0}, "parts": [row_of_list]}, as_json=False)
-
-    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert lines == [
-        *("name value", "chat a", "done yes", "of calls 3", ""),
-        *("parts:", "id tokens at calls none", "1234 1,234 2027-01-31 12:00:01 2"),
-    ]
 
 
 # What others wrote

@@ -217,17 +217,6 @@ async def test_a_taken_port_is_one_clear_line(folder: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_a_stop_during_the_start_leaves_nothing(folder: Path) -> None:
-    process = await start(folder, "--port", "0")
-    await until(lambda: bool(servers_in(folder)) or process.returncode is not None, 60)
-    precis = Precis(process)
-
-    assert await precis.end() == 0, precis.said
-
-    assert servers_in(folder) == []
-
-
-@pytest.mark.slow
 async def test_an_end_of_postgres_ends_the_service_with_a_clear_line(folder: Path) -> None:
     async with serving(folder) as precis:
         postmaster = int((folder / "database" / "postmaster.pid").read_text().split()[0])

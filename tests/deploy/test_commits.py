@@ -74,26 +74,3 @@ def test_a_message_that_breaks_the_rule_is_named(repository: Repository, message
     repository.commit(message)
     repository.commit(GOOD)
     assert complaint in repository.checked()
-
-
-def test_a_subject_may_have_72_characters_whatever_their_bytes(repository: Repository) -> None:
-    repository.commit("Ä" * 72 + "\n\nWhy.")
-    assert repository.checked() == ""
-
-
-@pytest.mark.parametrize("depth", [1, 2])
-def test_a_shallow_clone_looks_at_what_it_has(repository: Repository, tmp_path: Path, depth: int) -> None:
-    clone = tmp_path / "clone"
-    repository.commit(GOOD)
-    repository.git("clone", "--quiet", f"--depth={depth}", repository.folder.as_uri(), str(clone))
-    assert checked(clone) == ""
-    repository.commit("lower case")
-    shutil.rmtree(clone)
-    repository.git("clone", "--quiet", f"--depth={depth}", repository.folder.as_uri(), str(clone))
-    assert "capital letter" in checked(clone)
-
-
-def test_an_unpacked_archive_passes(repository: Repository) -> None:
-    repository.commit("lower case")
-    shutil.rmtree(repository.folder / ".git")
-    assert repository.checked() == ""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from playwright.async_api import Page, expect
 
-from filter_stub.precis_action import LEAVE, LEFT, LEFT_ALONE, RESUMED, UNKNOWN
+from filter_stub.precis_action import LEFT, LEFT_ALONE, RESUMED, UNKNOWN
 from filter_stub.precis_action import TITLE as SUMMARY_TITLE
 from tests.builders import Json
 from tests.e2e.browser import NEWER_PAGES, NO_CHROMIUM, ask, open_log
@@ -57,30 +57,6 @@ async def test_a_user_sees_the_summary_that_the_model_was_sent_and_the_chat_stay
     assert await rig.saved(str(tab.chat_id)) == before
     await tab.send(question())
     assert SUMMARY_TITLE not in str(rig.model.received[-1].messages)
-
-
-async def test_a_branch_shows_its_own_summary(rig: Rig, tab: Tab) -> None:
-    tab.choices.params = {"function_calling": "native"}  # tools take the same room in all versions
-
-    async def summary_of_next(text: str) -> str:
-        await tab.send(text)
-        await rig.settled(tab)
-        (received,) = (one for one in rig.model.received if one.question == text)
-        return view(received).summary
-
-    path = await rig.long_chat(tab, turns=40)
-    (*_, deepest) = await rig.checkpoints(str(tab.chat_id))
-    here = await summary_of_next(question())
-    await tab.edit_and_send(path[deepest.messages - 2]["id"], question())
-    await rig.settled(tab)
-    there = await summary_of_next(question())
-    assert here != there
-    assert "" not in (here, there)
-
-    (dialog,) = await tab.click(SHOW, True)
-
-    assert there in shown(dialog)
-    assert here not in shown(dialog)
 
 
 async def test_a_chat_that_is_left_alone_carries_no_summary_until_that_is_undone(rig: Rig, tab: Tab) -> None:
@@ -139,19 +115,6 @@ async def test_a_user_who_does_not_want_it_is_not_compressed_and_others_are(rig:
         assert view(rig.model.received[-1]).summary
 
 
-async def test_a_user_who_does_not_want_the_line_has_none(rig: Rig, tab: Tab) -> None:
-    await rig.long_chat(tab)
-    assert tab.statuses((await tab.send(question())).answer)
-    await wants(rig.admin, show_status=False)
-    try:
-        quiet = await tab.send(question())
-    finally:
-        await wants(rig.admin)
-
-    await rig.compressed()
-    assert tab.statuses(quiet.answer) == []
-
-
 # On the page
 
 
@@ -179,27 +142,6 @@ async def test_on_the_page_a_click_shows_the_summary_in_a_dialog_that_scrolls(
     await page.reload()
     await expect(page.get_by_text("At 14:05, with 2.1 mm/s.")).to_be_visible()
     await expect(page.get_by_text("Previous conversation summary")).to_have_count(0)
-
-
-@NO_CHROMIUM
-@NEWER_PAGES
-async def test_on_the_page_a_chat_is_left_alone_and_the_next_request_carries_no_summary(
-    rig: Rig, tab: Tab, page: Page
-) -> None:
-    await open_log(rig, tab)
-    await page.goto(f"{rig.server.url}/c/{tab.chat_id}")
-    await ask(rig, str(tab.chat_id), page, "When was P-7 back?", "At 14:05.")
-    assert (await rig.seen()).summary
-    await rig.precis.settled(str(tab.chat_id))
-
-    await page.get_by_role("button", name="Precis: leave this chat alone").last.click()
-    await expect(page.get_by_text(LEAVE, exact=True)).to_be_visible()
-    await page.get_by_role("button", name="Confirm").click()
-    await expect(page.get_by_text(LEFT)).to_be_visible()
-    await ask(rig, str(tab.chat_id), page, "And the seal?", "The seal is new.")
-
-    received = [one for one in rig.model.received if one.question == "And the seal?"]
-    assert not (await rig.seen(received[0])).summary
 
 
 @NO_CHROMIUM

@@ -94,9 +94,3 @@ async def test_messages_sent_at_once_lose_nothing_and_no_correction_ever(rig: Ri
 
     assert not too_much(lost), too_much(lost)
     assert view(rig.model.received[-1]).summary
-
-
-async def test_messages_sent_at_once_to_a_model_that_takes_no_time_lose_as_little(rig: Rig, tab: Tab) -> None:
-    lost = await converse(rig, tab, 0)
-
-    assert not too_much(lost), too_much(lost)

@@ -2,9 +2,8 @@
 
 import asyncio
 
-from tests.e2e.model import Received, plain
-from tests.e2e.precis import fact
-from tests.e2e.rig import WINDOW, Rig, filler, question
+from tests.e2e.model import Received
+from tests.e2e.rig import WINDOW, Rig, question
 from tests.e2e.tab import Tab
 from tests.e2e.view import SUMMARY, well_formed
 from tests.fakes.scripted_llm import Request
@@ -65,33 +64,6 @@ async def test_while_the_first_summary_is_being_written_an_interim_one_serves(ri
     await rig.compressed()
 
 
-async def test_a_giant_pasted_message_is_cut_to_the_window(rig: Rig, tab: Tab) -> None:
-    await rig.long_chat(tab)
-    first, last = fact("first"), fact("last")
-
-    await tab.send(f"{first} {filler('A log', 40_000)} {last}")
-
-    received = rig.model.received[-1]
-    assert_inside_the_window(rig, received)
-    newest = plain(received.messages[-1]["content"])
-    assert newest.startswith(first)
-    assert newest.endswith(last)
-    await rig.settled(tab)
-    await tab.send(question())
-    assert_inside_the_window(rig, rig.model.received[-1])
-
-
-async def test_with_on_overflow_pass_a_chat_that_is_too_long_is_left_alone(rig: Rig, tab: Tab) -> None:
-    await rig.valves(on_overflow="pass")
-    await rig.open_story(tab, 40)
-
-    await tab.send(question())
-
-    seen = await rig.seen()
-    assert seen.hidden == []
-    assert rig.model.received[-1].tokens > WINDOW
-
-
 async def test_the_window_of_a_chats_own_parameters_goes_before_the_valve(rig: Rig, tab: Tab) -> None:
     tab.choices.params = {"num_ctx": 131_072}
     await rig.open_story(tab, 40)
@@ -101,13 +73,3 @@ async def test_the_window_of_a_chats_own_parameters_goes_before_the_valve(rig: R
     seen = await rig.seen()
     assert seen.hidden == []
     assert not SUMMARY.search(seen.head)
-
-
-async def test_a_short_chat_is_left_alone(rig: Rig, tab: Tab) -> None:
-    await rig.valves(skip_below_chars=24_000)
-
-    turn = await tab.send(question())
-
-    assert (await rig.seen()).hidden == []
-    assert tab.statuses(turn.answer) == []
-    assert str(tab.chat_id) not in await rig.precis.chats()

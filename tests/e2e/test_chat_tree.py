@@ -39,18 +39,6 @@ async def test_a_regenerated_answer_gets_the_same_request(rig: Rig, tab: Tab) ->
     assert rig.model.received[-1].messages == first.messages
 
 
-async def test_the_turn_after_a_regenerated_answer_follows_the_new_one(rig: Rig, tab: Tab) -> None:
-    await rig.long_chat(tab)
-    turn = await tab.send(question())
-    rig.model.script.append(Reply("A better answer."))
-    await tab.regenerate(turn.answer)
-
-    await tab.send(question())
-
-    seen = await rig.compressed()
-    assert seen.tail[-2]["content"] == "A better answer."
-
-
 async def test_a_guided_regeneration_keeps_the_question_and_the_instruction(rig: Rig, tab: Tab) -> None:
     await rig.long_chat(tab)
     turn = await tab.send(asked := question())
@@ -98,31 +86,6 @@ async def test_a_question_edited_and_sent_again_above_the_boundary_gets_no_summa
     assert facts(seen.tail) == facts(path[:6]) | facts(asked)
 
 
-async def test_the_old_branch_still_has_its_summary(rig: Rig, tab: Tab) -> None:
-    path = await rig.long_chat(tab)
-    await tab.edit_and_send(path[6]["id"], question())
-    await rig.settled(tab)
-
-    tab.switch_to(path[-1]["id"])
-    await tab.send(question())
-
-    await rig.compressed()
-    assert facts(path) <= facts(rig.model.received[-1].messages)
-
-
-async def test_a_branch_off_inside_what_is_covered_gets_a_summary_of_its_own(rig: Rig, tab: Tab) -> None:
-    path = await rig.long_chat(tab, turns=40)
-    (*_, deepest) = await rig.checkpoints(str(tab.chat_id))
-    inside = path[deepest.messages - 2]
-    await tab.edit_and_send(inside["id"], question())
-    await rig.settled(tab)
-
-    await tab.send(question())
-
-    await rig.compressed()
-    assert not facts([inside]) & facts(rig.model.received[-1].messages)
-
-
 async def test_the_first_request_of_a_long_imported_chat_has_no_missing_turn(rig: Rig, tab: Tab) -> None:
     await rig.open_story(tab, 40)
     await tab.send(asked := question())
@@ -142,30 +105,6 @@ async def test_after_a_question_edited_in_place_above_the_boundary_no_turn_is_mi
     await rig.compressed()
     unchanged = [one for one in path if one["id"] != path[2]["id"]]
     assert facts(rig.model.received[-1].messages) == facts(unchanged) | facts(question_of_edit) | facts(asked)
-
-
-async def test_a_question_edited_in_place_above_the_boundary_is_in_the_next_summary(rig: Rig, tab: Tab) -> None:
-    path = await rig.long_chat(tab)
-    await tab.edit(path[2]["id"], question_of_edit := f"Edited. {fact(path[2]['id'][:4] + 'e')}")
-
-    await tab.send(question())
-    await rig.settled(tab)
-    await tab.send(question())
-    seen = await rig.compressed()
-    assert facts(question_of_edit) <= facts(seen.summary)
-    assert not facts([path[2]]) & facts(rig.model.received[-1].messages)
-
-
-async def test_a_question_edited_in_place_below_the_boundary_keeps_the_summary(rig: Rig, tab: Tab) -> None:
-    path = await rig.long_chat(tab)
-    newest = next(one for one in reversed(path) if one["role"] == "user")
-    await tab.edit(newest["id"], "Edited below.")
-
-    await tab.send(question())
-
-    seen = await rig.compressed()
-    assert "Edited below." in [one["content"] for one in seen.tail]
-    assert not facts([newest]) & facts([one for one in seen.tail if one["role"] == "user"])
 
 
 async def test_an_answer_edited_in_place_above_the_boundary_is_in_the_next_summary(rig: Rig, tab: Tab) -> None:
@@ -211,17 +150,6 @@ async def test_a_turn_deleted_above_the_boundary_is_in_no_request_any_more_and_n
         assert not facts([path[4]]) & facts(received.messages)
 
 
-async def test_a_turn_deleted_below_the_boundary_leaves_the_summary(rig: Rig, tab: Tab) -> None:
-    path = await rig.long_chat(tab)
-    newest = next(one for one in reversed(path) if one["role"] == "user")
-    await tab.delete(newest["id"])
-
-    await tab.send(question())
-
-    await rig.compressed()
-    assert not facts([newest]) & facts(rig.model.received[-1].messages)
-
-
 async def test_several_models_at_once_get_the_same_summary(rig: Rig, tab: Tab) -> None:
     await rig.long_chat(tab)
 
@@ -235,41 +163,9 @@ async def test_several_models_at_once_get_the_same_summary(rig: Rig, tab: Tab) -
     assert (first.head, first.tail) == (second.head, second.tail)
 
 
-async def test_the_branch_of_the_second_model_goes_on_with_the_summary(rig: Rig, tab: Tab) -> None:
-    await rig.long_chat(tab)
-    tab.models = list(MODELS)
-    turn = await tab.send(question())
-
-    tab.models = [MODELS[1]]
-    tab.switch_to(turn.answers[1])
-    await tab.send(question())
-
-    await rig.compressed()
-
-
-async def test_after_a_refused_answer_the_chat_goes_on_with_its_summary(rig: Rig, tab: Tab) -> None:
-    await rig.long_chat(tab)
-    rig.model.script.append(Reply(status=500))
-    await tab.send(question())
-
-    await tab.send(question())
-
-    await rig.compressed()
-
-
 async def test_after_an_answer_that_broke_off_the_chat_goes_on_with_its_summary(rig: Rig, tab: Tab) -> None:
     await rig.long_chat(tab)
     rig.model.script.append(Reply("This breaks off in the middle of the sentence.", breaks=True))
-    await tab.send(question())
-
-    await tab.send(question())
-
-    await rig.compressed()
-
-
-async def test_after_an_empty_answer_the_chat_goes_on_with_its_summary(rig: Rig, tab: Tab) -> None:
-    await rig.long_chat(tab)
-    rig.model.script.append(Reply(""))
     await tab.send(question())
 
     await tab.send(question())

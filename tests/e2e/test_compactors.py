@@ -60,18 +60,6 @@ async def test_no_request_of_many_turns_carries_both_summaries(own_compaction: R
         assert (OWN_SUMMARY in system) + len(SUMMARY.findall(system)) <= 1
 
 
-async def test_operators_see_who_compresses_a_chat(own_compaction: Rig, tab: Tab) -> None:
-    rig = own_compaction
-    await rig.open_story(tab, 22)
-
-    await tab.send(question())
-    await rig.settled(tab)
-
-    shown = await rig.precis.show(str(tab.chat_id))
-    assert shown
-    assert shown["chat"]["compactor"] == "open-webui"
-
-
 async def test_own_compaction_switched_on_for_a_chat_with_our_summary(rig: Rig, tab: Tab) -> None:
     await rig.long_chat(tab)
     async with compacting(rig, 9000):
@@ -110,12 +98,3 @@ async def test_open_webui_may_show_our_summary_and_it_stands_in_the_request_once
         received = rig.model.received[-1]
         well_formed(received.messages)
         assert len(SUMMARY.findall(str(received.messages[0]["content"]))) == 1
-
-
-async def test_without_that_valve_nothing_is_written_into_the_chat(rig: Rig, tab: Tab) -> None:
-    await rig.long_chat(tab)
-
-    await tab.send(question())
-
-    await rig.compressed()
-    assert not [one for one in (await rig.saved(str(tab.chat_id))).values() if one.get("contextSummary")]

@@ -33,58 +33,17 @@ async def test_an_attached_file_reaches_the_model_with_its_question(rig: Rig, ta
     assert "cardamom" in str(rig.model.received[-1].messages)
 
 
-async def test_after_an_attached_file_the_chat_goes_on_with_its_summary(rig: Rig, tab: Tab) -> None:
+async def test_an_image_reaches_the_model_and_the_chat_goes_on_with_its_summary(rig: Rig, tab: Tab) -> None:
     await rig.long_chat(tab)
-    file = await tab.upload("recipe.txt", b"The secret ingredient is cardamom.")
-    await tab.send(question(), files=[file])
-    await rig.settled(tab)
-
-    await tab.send(question())
-
-    await rig.compressed()
-
-
-async def test_an_image_reaches_the_model_with_its_question(rig: Rig, tab: Tab) -> None:
-    await rig.long_chat(tab)
-
     await tab.send(question(), files=[await tab.upload("pixel.png", png(), "image/png")])
-
     seen = await rig.compressed()
     assert seen.tail[-1]["content"][-1]["type"] == "image_url"
-
-
-async def test_after_an_image_the_chat_goes_on_with_its_summary(rig: Rig, tab: Tab) -> None:
-    await rig.long_chat(tab)
-    await tab.send(question(), files=[await tab.upload("pixel.png", png(), "image/png")])
     await rig.settled(tab)
 
     await tab.send(question())
 
     seen = await rig.compressed()
     assert "image_url" in str(seen.tail[-3]["content"])
-
-
-async def test_a_system_prompt_stands_before_the_summary(rig: Rig, tab: Tab) -> None:
-    tab.choices.system = "You answer in the manner of a lighthouse keeper."
-    await rig.long_chat(tab)
-
-    await tab.send(question())
-
-    seen = await rig.compressed()
-    assert seen.summary
-    assert seen.head.index("lighthouse keeper") < seen.head.index(seen.summary.splitlines()[0])
-
-
-async def test_a_changed_system_prompt_keeps_the_summary(rig: Rig, tab: Tab) -> None:
-    tab.choices.system = "You are terse."
-    await rig.long_chat(tab)
-    tab.choices.system = "You are talkative."
-
-    await tab.send(question())
-
-    seen = await rig.compressed()
-    assert "talkative" in seen.head
-    assert "terse" not in seen.head
 
 
 async def test_a_workspace_model_keeps_its_system_prompt_beside_the_summary(rig: Rig) -> None:
@@ -121,17 +80,6 @@ async def test_legacy_tools_leave_the_summary_in_place(rig: Rig, tab: Tab) -> No
     await tab.send(question())
 
     await rig.compressed()
-
-
-async def test_a_failing_tool_leaves_the_summary_in_place(rig: Rig, tab: Tab) -> None:
-    await rig.long_chat(tab)
-    tab.choices.tool_ids = ["look_up"]
-    rig.model.script.append(Reply("", (Call("c1", "fail", {"topic": "pumps"}),)))
-
-    await tab.send(question())
-
-    seen = await rig.compressed()
-    assert "no pumps today" in str(seen.added)
 
 
 @pytest.mark.since("0.12.0", "tools that wait for an approval came with it")

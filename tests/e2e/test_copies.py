@@ -34,18 +34,6 @@ async def test_a_fork_after_the_boundary_gets_the_summary_of_its_source(rig: Rig
     assert summaries(rig) == [(await rig.checkpoints(source))[-1].summary]
 
 
-@pytest.mark.since("0.11.0", "forks came with it")
-async def test_a_fork_before_the_boundary_gets_its_full_text(rig: Rig, tab: Tab) -> None:
-    path = await rig.long_chat(tab)
-    await tab.open(await tab.fork(path[7]["id"]))
-
-    await tab.send(asked := question())
-
-    seen = await rig.seen()
-    assert (seen.summary, seen.hidden) == ("", [])
-    assert facts(seen.tail) == facts(path[:8]) | facts(asked)
-
-
 async def test_an_import_of_an_exported_chat_gets_the_summary_of_its_source(rig: Rig, tab: Tab) -> None:
     await rig.long_chat(tab)
     source = str(tab.chat_id)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.e2e.rig import Rig, question
+from tests.e2e.rig import Rig
 from tests.e2e.tab import Tab
 from tests.waiting import until
 
@@ -24,20 +24,6 @@ async def test_a_deleted_chat_goes_with_its_summaries(rig: Rig, tab: Tab) -> Non
     await rig.forgotten(str(tab.chat_id))
 
 
-async def test_a_deleted_chat_leaves_its_clone_alone(rig: Rig, tab: Tab) -> None:
-    await rig.long_chat(tab)
-    source = str(tab.chat_id)
-    await tab.open(await tab.clone())
-    await tab.send(question())
-    await rig.settled(tab)
-
-    await rig.delete_chat(source)
-
-    await rig.forgotten(source)
-    await tab.send(question())
-    await rig.compressed()
-
-
 async def test_an_edit_takes_the_summaries_that_have_read_the_message(rig: Rig, tab: Tab) -> None:
     path = await rig.long_chat(tab)
 
@@ -52,26 +38,3 @@ async def test_a_deleted_message_takes_the_summaries_that_have_read_it(rig: Rig,
     await tab.delete(path[2]["id"])
 
     await until_without_summaries(rig, str(tab.chat_id))
-
-
-async def test_an_edit_below_the_boundary_leaves_the_summaries(rig: Rig, tab: Tab) -> None:
-    path = await rig.long_chat(tab)
-    before = await rig.checkpoints(str(tab.chat_id))
-
-    await tab.edit(path[-2]["id"], "Edited.")
-    await tab.send(question())
-    await rig.settled(tab)
-
-    assert (await rig.checkpoints(str(tab.chat_id)))[: len(before)] == before
-
-
-async def test_the_chat_goes_on_after_an_edit(rig: Rig, tab: Tab) -> None:
-    path = await rig.long_chat(tab)
-    await tab.edit(path[2]["id"], "Edited.")
-    await until_without_summaries(rig, str(tab.chat_id))
-
-    await tab.send(question())
-    await rig.settled(tab)
-    await tab.send(question())
-
-    await rig.compressed()

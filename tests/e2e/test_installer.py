@@ -103,48 +103,6 @@ async def test_an_admin_with_a_password_installs_it_and_it_reaches_the_service(s
     assert len(await shop.keys()) == 1
 
 
-async def test_a_second_run_changes_nothing_and_makes_no_key(shop: Shop) -> None:
-    await shop.install()
-    before = await shop.functions(), await shop.valves(), await shop.keys()
-
-    said = await shop.install()
-
-    assert UNTOUCHED in said
-    assert REACHED in said
-    assert (await shop.functions(), await shop.valves(), await shop.keys()) == before
-
-
-async def test_a_dry_run_says_everything_and_does_nothing(shop: Shop) -> None:
-    said = await shop.install("--dry-run")
-
-    assert "would be done: function precis" in said
-    assert "would be done: tool precis_recall" in said
-    assert await shop.functions() == {}
-    assert await shop.tool() is None
-    assert await shop.keys() == []
-
-    await shop.install()
-    assert "would be done: function precis: deleted" in (await shop.uninstall("--dry-run")).stdout
-    assert "precis" in await shop.functions()
-    assert len(await shop.keys()) == 1
-
-
-async def test_valves_that_were_set_manually_stay_and_a_lost_key_is_replaced_and_revoked(shop: Shop) -> None:
-    await shop.install()
-    (first,) = await shop.keys()
-    by_hand = {"service_url": shop.precis.url, "timeout": 2.0, "api_key": "lost", "show_status": False}
-    await shop.admin.post("/api/v1/functions/id/precis/valves/update", by_hand)
-
-    said = await shop.install()
-
-    assert "revoked" in said
-    assert REACHED in said
-    valves = await shop.valves()
-    assert valves == {**by_hand, "api_key": valves["api_key"]}
-    (second,) = await shop.keys()
-    assert second != first
-
-
 async def test_an_older_text_is_replaced_and_keeps_its_key(shop: Shop) -> None:
     await shop.install()
     text = await asyncio.to_thread(Path(precis_filter.__file__).read_text)
@@ -173,22 +131,6 @@ async def test_it_works_on_named_models_only_and_on_all_again(shop: Shop) -> Non
     assert (await shop.functions())["precis"]["is_global"]
 
 
-async def test_a_model_that_is_not_there_is_named_with_those_that_are(shop: Shop) -> None:
-    said = await shop.refused("--model", "nope")
-
-    assert "no model 'nope'" in said
-    assert MODELS[0] in said
-    assert await shop.functions() == {}
-
-
-async def test_a_service_that_open_webui_does_not_reach_is_told_with_what_to_do(shop: Shop) -> None:
-    for _ in range(4):  # more often than the filter's breaker takes
-        assert "--service-url" in await shop.refused("--service-url", "http://127.0.0.1:1")
-
-    assert REACHED in await shop.install("--service-url", shop.precis.url)
-    assert len(await shop.keys()) == 1
-
-
 async def test_an_api_key_of_an_admin_is_enough_and_a_user_is_not(shop: Shop) -> None:
     key = (await shop.admin.post("/api/v1/auths/api_key"))["api_key"]
     assert REACHED in await shop.install("--api-key", key)
@@ -210,17 +152,6 @@ async def test_uninstalling_takes_functions_switches_and_keys(shop: Shop) -> Non
     assert (await shop.admin.get(f"/api/v1/models/model?id={MODELS[0]}"))["meta"]["filterIds"] == []
     assert await shop.keys() + await shop.keys("events") == []
     assert "no function" in (await shop.uninstall()).stdout
-
-
-async def test_a_function_of_somebody_else_under_its_id_is_left_alone(shop: Shop) -> None:
-    text = '"""\ntitle: Mine\n"""\nclass Filter:\n    pass\n'
-    form = {"id": "precis", "name": "Mine", "content": text, "meta": {"description": "", "manifest": {}}}
-    await shop.admin.post("/api/v1/functions/create", form)
-    try:
-        assert "'Mine'" in await shop.refused()
-        assert "'Mine'" in (await shop.uninstall()).stderr
-    finally:
-        await shop.admin.call("DELETE", "/api/v1/functions/id/precis/delete")
 
 
 async def test_the_tool_is_there_for_everybody_and_has_the_filters_key(shop: Shop) -> None:
@@ -264,46 +195,6 @@ async def test_an_older_tool_is_replaced_and_keeps_its_valves_and_who_may_use_it
     user = await shop.server.add_user(shop.admin, "second-reader")
     assert "precis_recall" in [one["id"] for one in await user.get("/api/v1/tools/")]
     assert await shop.admin.get("/api/v1/tools/id/precis_recall/valves") == by_hand
-
-
-async def test_a_tool_that_was_made_manually_is_shared_and_gets_a_key(shop: Shop) -> None:
-    text = await asyncio.to_thread(Path(precis_recall.__file__).read_text)
-    form = {"id": "precis_recall", "name": "By hand", "content": text, "meta": {"description": "", "manifest": {}}}
-    await shop.admin.post("/api/v1/tools/create", form | {"access_grants": []})
-
-    assert "tool precis_recall: shared with everybody" in await shop.install()
-
-    user = await shop.server.add_user(shop.admin, "third-reader")
-    assert "precis_recall" in [one["id"] for one in await user.get("/api/v1/tools/")]
-    assert UNTOUCHED in await shop.install()
-
-
-async def test_it_can_be_installed_without_the_tool(shop: Shop) -> None:
-    await shop.install()
-    assert "tool precis_recall: deleted" in await shop.install("--no-recall")
-
-    assert await shop.tool() is None
-    assert UNTOUCHED in await shop.install("--no-recall")
-
-
-async def test_it_can_be_installed_without_the_buttons(shop: Shop) -> None:
-    await shop.install()
-    assert "function precis_action: deleted" in await shop.install("--no-action")
-
-    assert "precis_action" not in await shop.functions()
-    assert UNTOUCHED in await shop.install("--no-action")
-
-
-async def test_a_tool_of_somebody_else_under_its_id_is_left_alone(shop: Shop) -> None:
-    text = '"""\ntitle: Mine\n"""\nclass Tools:\n    pass\n'
-    form = {"id": "precis_recall", "name": "Mine", "content": text, "meta": {"description": "", "manifest": {}}}
-    await shop.admin.post("/api/v1/tools/create", form)
-    try:
-        assert "'Mine'" in await shop.refused()
-        assert "'Mine'" in (await shop.uninstall()).stderr
-        assert await shop.functions() == {}
-    finally:
-        await shop.admin.call("DELETE", "/api/v1/tools/id/precis_recall/delete")
 
 
 @pytest.mark.since("0.12", "tools can be switched off")

@@ -73,14 +73,3 @@ def assert_stable(views: Sequence[View]) -> None:
             assert before.tail == after.tail[: len(before.tail)]
     changes = sum(before.summary != after.summary for before, after in pairwise(views))
     assert 0 < changes <= 8, f"the prefix changed {changes} times in {len(views)} turns"
-
-
-async def test_tool_results_reach_the_model_word_for_word(rig: Rig, tab: Tab) -> None:
-    rig.model.script.append(Reply("", (Call("c1", "look_up", {"topic": "pumps", "size": 400}),)))
-    tab.choices.tool_ids = ["look_up"]
-    await tab.send("Look pumps up.")
-
-    await tab.send(question())
-
-    results = [one["content"] for one in rig.model.received[-1].messages if one["role"] == "tool"]
-    assert results == [result("pumps", 400)]

@@ -88,33 +88,6 @@ async def test_an_answer_with_numbers_in_brackets_is_shown_whole(rig: Rig, tab: 
     await expect(page.get_by_text("As [1] and [4] say, it is a[0].")).to_be_visible()
 
 
-async def test_without_the_valve_there_is_no_source(rig: Rig, tab: Tab, page: Page) -> None:
-    await open_log(rig, tab)
-    await page.goto(f"{rig.server.url}/c/{tab.chat_id}")
-
-    await ask(rig, str(tab.chat_id), page, "When was P-7 back?", "At 14:05, with 2.1 mm/s.")
-
-    await expect(page.get_by_text(STATUS).last).to_be_visible()
-    await expect(page.get_by_role("button", name="Toggle 1 source")).to_have_count(0)
-
-
-async def test_the_chat_goes_on_on_the_page_with_its_summary(rig: Rig, tab: Tab, page: Page) -> None:
-    await open_log(rig, tab)
-    await page.goto(f"{rig.server.url}/c/{tab.chat_id}")
-    await ask(rig, str(tab.chat_id), page, "And the seal?", "The seal is the one of 2024.")
-
-    await page.reload()
-    await expect(page.get_by_text("The seal is the one of 2024.")).to_be_visible()
-    await ask(rig, str(tab.chat_id), page, "Who fitted it?", "The log does not say.")
-
-    await expect(page.get_by_text(STATUS).last).to_be_visible()
-    asked = [received for received in rig.model.received if received.question == "Who fitted it?"]
-    assert len(asked) == 1
-    seen = await rig.seen(asked[0])
-    assert seen.summary
-    assert seen.tail[-2]["content"] == "The seal is the one of 2024."
-
-
 async def test_a_look_up_is_shown_as_a_call_of_a_tool(rig: Rig, tab: Tab, page: Page, pictures: Path) -> None:
     await open_log(rig, tab)
     rig.model.script.append(Reply("", (Call("recall-1", "precis_recall", {"query": "pump P-4 on day 12"}),)))

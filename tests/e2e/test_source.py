@@ -1,7 +1,6 @@
 """The summary as a source of the answer."""
 
 from tests.builders import Json
-from tests.e2e.model import Call, Reply
 from tests.e2e.rig import Rig, question
 from tests.e2e.tab import Tab
 
@@ -23,15 +22,6 @@ async def test_the_summary_is_saved_with_the_answer_as_the_model_was_sent_it(rig
     assert source["source"]["name"] == f"Summary of {len(seen.hidden)} earlier messages"
 
 
-async def test_the_operator_has_to_switch_it_on(rig: Rig, tab: Tab) -> None:
-    await rig.long_chat(tab)
-
-    turn = await tab.send(question())
-
-    await rig.compressed()
-    assert await sources(rig, tab, turn.answer) == []
-
-
 async def test_a_later_request_is_not_changed_by_it(rig: Rig, tab: Tab) -> None:
     await rig.long_chat(tab)
     await rig.valves(show_summary=True)
@@ -46,17 +36,6 @@ async def test_a_later_request_is_not_changed_by_it(rig: Rig, tab: Tab) -> None:
     sent = str(rig.model.received[-1].messages)
     assert sent.count("[Previous conversation summary: ") == 1
     assert "<source" not in sent
-
-
-async def test_a_turn_with_tools_has_it_once(rig: Rig, tab: Tab) -> None:
-    await rig.long_chat(tab)
-    await rig.valves(show_summary=True)
-    tab.choices.tool_ids = ["look_up"]
-    rig.model.script += [Reply(calls=(Call(f"c{one}", "look_up", {"topic": "tea", "size": 9}),)) for one in range(3)]
-
-    turn = await tab.send(question())
-
-    assert [one["document"] for one in await sources(rig, tab, turn.answer)] == [[(await rig.compressed()).summary]]
 
 
 async def test_the_documents_of_a_turn_stay_its_first_sources(rig: Rig, tab: Tab) -> None:

@@ -20,19 +20,3 @@ async def test_the_status_of_a_compressed_turn_is_saved_with_the_answer(rig: Rig
     (line,) = await lines(rig, tab, turn.answer)
     assert re.fullmatch(r"Summarised \d+ earlier messages: \d+k → \d+k tokens", line)
     assert tab.statuses(turn.answer) == [line]
-
-
-async def test_a_turn_that_is_not_compressed_has_no_status(rig: Rig, tab: Tab) -> None:
-    turn = await tab.send(question())
-
-    assert await lines(rig, tab, turn.answer) == []
-
-
-async def test_the_operator_can_switch_the_status_off(rig: Rig, tab: Tab) -> None:
-    await rig.long_chat(tab)
-    await rig.valves(show_status=False)
-
-    turn = await tab.send(question())
-
-    await rig.compressed()
-    assert await lines(rig, tab, turn.answer) == []

@@ -15,7 +15,6 @@ from tests.e2e.model import Call, Received, Reply
 from tests.e2e.rig import WINDOW, Rig, filler, question
 from tests.e2e.tab import Tab
 from tests.e2e.tab import tab as open_tab
-from tests.e2e.test_recall import read, recalled
 from tests.e2e.view import facts
 from tests.waiting import until
 
@@ -118,19 +117,6 @@ async def test_a_sub_agents_chat_that_goes_on_gets_a_summary(rig: Rig, tab: Tab)
     assert [one["content"] for one in seen.hidden if one["role"] == "user"] == [task]
     assert facts(task) <= facts(seen.summary)
     assert seen.tail[-1]["content"] == asked
-
-
-async def test_in_a_sub_agents_chat_that_goes_on_what_it_looked_up_is_recalled(rig: Rig, tab: Tab) -> None:
-    await delegate(rig, tab)
-    await tab.open(chat_of(work(rig)[-1]))
-    await rig.settled(tab)
-    await tab.send(question())
-    await rig.settled(tab)
-
-    found, whole = await recalled(rig, tab, {"query": "t0 reading of valve 17"}, {"ref": "T1"})
-
-    assert "T1 look_up(" in found
-    assert read(whole) == result("t0", SIZE)
 
 
 async def test_the_chat_of_a_sub_agent_goes_with_the_chat_that_sent_it_and_not_before(rig: Rig, tab: Tab) -> None:

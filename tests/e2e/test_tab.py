@@ -5,39 +5,34 @@ Needs Debian's chromium.
 
 import contextlib
 import json
-import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
-import pytest
-from playwright.async_api import Page, Request, async_playwright, expect
+from playwright.async_api import Page, Request, expect
 
 from tests.builders import Json
+from tests.e2e.browser import NO_CHROMIUM, PATIENCE
 from tests.e2e.model import MODELS
 from tests.e2e.rig import Rig
 from tests.e2e.tab import Tab
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-PATIENCE = 60_000  # milliseconds, on a machine that is busy with tests
 ROUTE = "/api/chat/completions"
 KEPT = ("features", "background_tasks")  # compared by their values
 THEIRS = ("model_item", "variables", "tool_approval_mode")  # depend on the account, its settings and the clock
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: apt-get install -y chromium")
+pytestmark = NO_CHROMIUM
 
 
-async def test_a_saved_chat_is_asked_for_as_the_page_does(rig: Rig, tab: Tab) -> None:
-    async with page_of(rig, f"/?models={MODELS[0]}") as page:
-        by_page = await asked_by_page(page)
+async def test_a_saved_chat_is_asked_for_as_the_page_does(rig: Rig, tab: Tab, page: Page) -> None:
+    await page.goto(f"{rig.server.url}/?models={MODELS[0]}")
+    by_page = await asked_by_page(page)
 
     assert await asked_by_tab(rig, tab) == by_page
 
 
-async def test_a_temporary_chat_is_asked_for_as_the_page_does(rig: Rig, tab: Tab) -> None:
-    async with page_of(rig, f"/?models={MODELS[0]}&temporary-chat=true") as page:
-        by_page = await asked_by_page(page)
+async def test_a_temporary_chat_is_asked_for_as_the_page_does(rig: Rig, tab: Tab, page: Page) -> None:
+    await page.goto(f"{rig.server.url}/?models={MODELS[0]}&temporary-chat=true")
+    by_page = await asked_by_page(page)
 
     tab.new_chat(temporary=True)
     assert await asked_by_tab(rig, tab) == by_page
@@ -104,21 +99,3 @@ def shape(value: Any, key: str = "") -> Any:
     if isinstance(value, list):
         return [shape(one, key) for one in value]
     return type(value).__name__
-
-
-@asynccontextmanager
-async def page_of(rig: Rig, path: str) -> AsyncIterator[Page]:
-    """The page, as the admin sees it, without what is new in this version."""
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        page = await browser.new_page()
-        page.set_default_timeout(PATIENCE)
-        await page.goto(rig.server.url)
-        await page.evaluate("token => localStorage.setItem('token', token)", rig.admin.token)
-        await rig.admin.post("/api/v1/users/user/settings/update", {"ui": {"version": rig.version}})
-        await page.goto(rig.server.url + path)
-        try:
-            yield page
-        finally:
-            await browser.close()
-            await rig.admin.post("/api/v1/users/user/settings/update", {"ui": {}})  # the page keeps more in it

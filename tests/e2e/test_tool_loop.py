@@ -1,7 +1,5 @@
 """A long tool loop in one turn, which the `request` hook keeps inside the window."""
 
-from itertools import pairwise
-
 import pytest
 
 from service.transcript import native_tokens
@@ -45,25 +43,6 @@ async def test_every_call_of_a_long_tool_loop_is_inside_the_window(rig: Rig, tab
         well_formed(received.messages)
         assert rig.size(received) < WINDOW
         assert len(results(received.messages)) == len(rig.model.received[: rig.model.received.index(received)])
-
-
-async def test_the_latest_result_is_whole_and_the_oldest_become_notes_first(rig: Rig, tab: Tab) -> None:
-    await run(rig, tab)
-
-    for count, received in enumerate(rig.model.received[1:], 1):
-        shown = [text == result(f"t{number}", SIZE) for number, text in enumerate(results(received.messages))]
-        assert shown[count - 1]
-        assert shown == sorted(shown), "a newer result became a note before an older one"
-    assert not shown[0]
-    assert "characters were left out here" in results(rig.model.received[-1].messages)[0]
-
-
-async def test_what_became_a_note_stays_one_and_its_bytes_stay(rig: Rig, tab: Tab) -> None:
-    await run(rig, tab)
-
-    for before, after in pairwise(rig.model.received[1:]):
-        for number, (old, new) in enumerate(zip(results(before.messages), results(after.messages), strict=False)):
-            assert new == old or old == result(f"t{number}", SIZE)
 
 
 async def test_what_is_saved_of_a_relieved_tool_loop_is_whole(rig: Rig, tab: Tab) -> None:

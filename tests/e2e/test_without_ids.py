@@ -73,33 +73,6 @@ async def test_a_temporary_chat_is_compressed_when_the_operator_allows_it(rig: R
     assert seen.tail[-1]["content"] == asked
 
 
-async def test_two_temporary_chats_of_one_tab_stay_apart(rig: Rig, tab: Tab) -> None:
-    await rig.valves(temporary_hours=1, window_tokens=WIDE)
-    known = await rig.precis.chats()
-    await talk(rig, tab)
-    await made(rig, known)
-
-    tab.new_chat(temporary=True)
-    await tab.send(asked := question())
-
-    seen = view(rig.model.received[-1])
-    assert (seen.summary, seen.hidden, facts(seen.tail)) == ("", [], facts(asked))
-
-
-async def test_a_regenerated_answer_of_a_temporary_chat_keeps_its_summary(rig: Rig, tab: Tab) -> None:
-    await rig.valves(temporary_hours=1, window_tokens=WIDE)
-    known = await rig.precis.chats()
-    await talk(rig, tab)
-    chat = await made(rig, known)
-    turn = await tab.send(question())
-    first = rig.model.received[-1]
-
-    await tab.regenerate(turn.answer)
-
-    await compressed(rig, chat)
-    assert rig.model.received[-1].messages == first.messages
-
-
 async def ask(rig: Rig, messages: list[Json]) -> Json:
     """A plain API client's request; returns the answer as a message."""
     body = {"model": MODELS[0], "messages": messages, "stream": False}
@@ -132,21 +105,6 @@ async def test_an_api_clients_long_conversation_is_compressed_at_once_and_at_a_l
     seen = await compressed(rig, chat)
     assert seen.head.startswith("You are terse.")
     assert facts(seen.summary) | facts(seen.tail) == facts(messages)
-
-
-async def test_an_api_client_that_changes_an_old_message_gets_no_summary_of_the_old_one(rig: Rig) -> None:
-    known = await rig.precis.chats()
-    messages = [*conversation(30), {"role": "user", "content": question()}]
-    messages.append(await ask(rig, messages))
-    await made(rig, known)
-
-    old, messages[3] = messages[3], {"role": "user", "content": question()}
-    messages.append({"role": "user", "content": question()})
-    await ask(rig, messages)
-
-    received = facts(rig.model.received[-1].messages)
-    assert not facts([old]) & received
-    assert received == facts(messages)
 
 
 async def test_a_channel_is_left_alone(rig: Rig) -> None:

@@ -16,7 +16,6 @@ import pytest
 from redis.asyncio import Redis
 
 from service.embedded.cluster import MAJOR
-from service.embedded.port import ATTEMPTS, PortTakenError, on_port
 from service.embedded.servers import embedded_servers
 from tests.embedded.folders import (
     AS_ROOT,
@@ -93,11 +92,6 @@ async def test_a_first_start_makes_a_database_that_the_role_owns(place: Path) ->
     assert tuple(row) == ("precis", "UTF8", "C", "C", "on", "on", "precis", False)
     assert version.startswith(f"{MAJOR}.")
     assert mode(place) == 0o751, "a folder that was there has lost its mode"
-
-
-async def test_data_survives_a_restart(shared: Path) -> None:
-    async with embedded_servers(shared, fast=True) as servers:
-        assert await remembered(servers) == ["from the first start", "from the first start"]
 
 
 async def test_the_queue_keeps_every_job_or_refuses_it(shared: Path) -> None:
@@ -193,17 +187,6 @@ async def test_after_kill_9_of_the_service_both_servers_vanish_and_the_data_is_t
     await until(lambda: not servers_in(shared))
 
 
-@pytest.mark.slow
-async def test_after_kill_9_nobody_needs_to_start_again_for_the_servers_to_vanish(
-    shared: Path, launch: Launcher
-) -> None:
-    service = await launch(shared)
-    await service.says()
-    await service.kill()
-    await until(lambda: not servers_in(shared))
-    assert not (shared / "database" / "postmaster.pid").exists(), "PostgreSQL was not shut down cleanly"
-
-
 async def test_a_killed_postgres_recovers_at_the_next_start(shared: Path) -> None:
     async with embedded_servers(shared, fast=True) as servers:
         postmaster(shared).kill()
@@ -276,16 +259,3 @@ async def test_a_pid_file_whose_number_is_another_programs_by_now_is_no_obstacle
     finally:
         bystander.kill()
         await bystander.wait()
-
-
-async def test_a_lost_race_for_a_free_port_is_run_again() -> None:
-    tried: list[int] = []
-
-    async def start(port: int) -> str:
-        tried.append(port)
-        if len(tried) < ATTEMPTS:
-            raise PortTakenError("PostgreSQL", port)
-        return "started"
-
-    assert await on_port(None, start) == "started"
-    assert len(tried) == ATTEMPTS

@@ -96,15 +96,6 @@ async def test_a_folder_that_is_no_cluster_is_refused_and_left_alone(shared: Pat
         assert contents(shared / "database") == before
 
 
-async def test_a_second_service_on_the_folder_is_refused_and_the_first_goes_on(shared: Path, launch: Launcher) -> None:
-    async with embedded_servers(shared, fast=True) as servers:
-        second = await launch(shared)
-        assert f"in use by pid {os.getpid()}" in (await second.says())["error"]
-        assert await remembered(servers) == ["from the first start"] * 2
-        assert servers.died
-        assert not servers.died.done()
-
-
 @pytest.mark.slow
 async def test_a_foreign_server_in_the_folder_is_named_and_not_harmed(shared: Path) -> None:
     foreign = await asyncio.create_subprocess_exec(
@@ -173,16 +164,6 @@ async def test_a_first_start_without_room_leaves_nothing(new: Path, launch: Laun
         pass
 
 
-@pytest.mark.slow
-async def test_a_later_start_without_room_loses_nothing(shared: Path, launch: Launcher) -> None:
-    service = await launch(shared, "4000")  # the pid file can be written, pg_control (8 KB) cannot
-    message = (await service.says())["error"]
-    assert "PostgreSQL did not start" in message
-    assert "File too large" in message
-    await service.close()
-    await starts(shared)
-
-
 @pytest.fixture
 def small_disk(place: Path) -> Iterator[Path]:
     disk = place / "disk"
@@ -201,15 +182,6 @@ def fill(disk: Path, *, leave: int = 0) -> Path:
     with filler.open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(disk).free - leave)
     return filler
-
-
-async def test_a_full_disk_at_the_first_start_is_told(small_disk: Path) -> None:
-    filler = fill(small_disk, leave=20_000_000)
-    assert "No space left on device" in await refusal(small_disk / "data")
-    assert names(small_disk / "data", "postgres*/") == []
-    filler.unlink()
-    async with embedded_servers(small_disk / "data", fast=True):
-        pass
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """Kill -9, again and again, while fifty chats go on: `./scripts/chaos --kills N --seed S --json PATH`.
 
-Whom it hits, and after how many turns, follows from the seed. Every event is written to `PATH.journal`, so a run that
-was interrupted goes on where it was with the same command. At the end the traffic stops, the work that is due is
+Whom it hits, and after how many turns, follows from the seed. At the end the traffic stops, the work that is due is
 waited for, and everything that was promised is looked for in the database.
 
 With `--encrypted` every process has encryption keys from the start. From the middle on, processes come back with a
@@ -17,7 +16,6 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
-from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -35,7 +33,7 @@ from service.storage.tenancy import ChatKey
 from service.usecases.rotate import rotate
 from tests.fakes.scripted_llm import Request, ScriptedLLM, scripted_llm
 from tests.faults.fleet import ROOT, Fleet, Kind, Member, fleet, reachable_folder
-from tests.faults.traffic import Journal, Traffic, narrate, story_in
+from tests.faults.traffic import Traffic, narrate, story_in
 from tests.service.encrypted import FIRST, SECOND, columns
 from tests.service.talk import check_tree
 from tests.waiting import until
@@ -101,7 +99,7 @@ class Model:
 
 
 async def play(made: Fleet, traffic: Traffic, kills: int, seed: int) -> Figures:
-    """Kills until `kills` in all, those of an interrupted run included; then lets everything come to rest."""
+    """Kills so often, then lets everything come to rest."""
     model = Model(made.llm, traffic)
     async with asyncio.TaskGroup() as group:
         group.create_task(traffic.run())
@@ -307,27 +305,14 @@ def show(figures: Figures, console: Console) -> None:
         console.print(f"- and {len(figures.faults) - _SHOWN} more")
 
 
-async def run(journal: Journal, place: Path, kills: int, seed: int, encryption: str) -> Figures:
-    """A whole run on servers of its own, or the rest of one that was interrupted."""
+async def run(place: Path, kills: int, seed: int, encryption: str) -> Figures:
+    """A whole run on servers of its own."""
     async with (
         scripted_llm() as llm,
         fleet(place / "data", llm, encryption=encryption) as made,
         made.client() as client,
     ):
-        return await play(made, Traffic(client, journal, CHATS, seed), kills, seed)
-
-
-def begin(journal: Journal, seed: int, encryption: str) -> Path:
-    """The data folder: that of the interrupted run, or a new one."""
-    for _, was_seed, place, was_encryption in islice(journal, 1):
-        if (was_seed, was_encryption) != (seed, encryption):
-            raise click.BadParameter("a run with other options was interrupted; remove its journal to begin anew")
-        if not Path(place).exists():
-            raise click.BadParameter(f"the data of the interrupted run in {place} is gone; remove its journal")
-        return Path(place)
-    place = reachable_folder("precis-chaos-")
-    journal.write(["run", seed, str(place), encryption])
-    return place
+        return await play(made, Traffic(client, CHATS, seed), kills, seed)
 
 
 @click.command()
@@ -338,18 +323,14 @@ def begin(journal: Journal, seed: int, encryption: str) -> Path:
 )
 @click.option("--encrypted", is_flag=True, help="With encryption keys, rotated while the kills go on.")
 def main(kills: int, seed: int, json_path: Path, encrypted: bool) -> None:
-    """Kills -9 while fifty chats go on, and tells what came of it. An interrupted run goes on with the same command."""
-    events = json_path.with_name(f"{json_path.name}.journal")
-    journal = Journal(events)
-    encryption = BEFORE if encrypted else ""
-    place = begin(journal, seed, encryption)
-    figures = asyncio.run(run(journal, place, kills, seed, encryption))
+    """Kills -9 while fifty chats go on, and tells what came of it."""
+    place = reachable_folder("precis-chaos-")
+    figures = asyncio.run(run(place, kills, seed, BEFORE if encrypted else ""))
     json_path.write_text(json.dumps(asdict(figures), indent=2) + "\n")
     show(figures, Console())
     if not figures.good:
-        sys.exit(f"The fleet's data and logs are kept in {place}, what happened in {events}.")
+        sys.exit(f"The fleet's data and logs are kept in {place}.")
     shutil.rmtree(place)
-    events.unlink()
 
 
 if __name__ == "__main__":

@@ -5,10 +5,9 @@ import shutil
 import httpx
 import pytest
 
-from tests.fakes.scripted_llm import scripted_llm
-from tests.faults.chaos import BEFORE, CHATS, play
-from tests.faults.fleet import Fleet, fleet, reachable_folder
-from tests.faults.traffic import Journal, Traffic
+from tests.faults.chaos import BEFORE, CHATS, play, run
+from tests.faults.fleet import Fleet, reachable_folder
+from tests.faults.traffic import Traffic
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
@@ -16,7 +15,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 async def test_kill_9_of_anything_loses_nothing_doubles_nothing_and_all_chats_converge(
     made: Fleet, client: httpx.AsyncClient
 ) -> None:
-    figures = await play(made, Traffic(client, Journal(), CHATS, seed=1), kills=20, seed=1)
+    figures = await play(made, Traffic(client, CHATS, seed=1), kills=20, seed=1)
 
     assert figures.faults == []
     assert figures.good
@@ -28,12 +27,7 @@ async def test_kill_9_of_anything_loses_nothing_doubles_nothing_and_all_chats_co
 async def test_with_encryption_the_same_holds_while_keys_are_rotated_and_no_file_has_a_text() -> None:
     folder = reachable_folder("precis-sealed-")
     try:
-        async with (
-            scripted_llm() as llm,
-            fleet(folder / "data", llm, encryption=BEFORE) as made,
-            made.client() as client,
-        ):
-            figures = await play(made, Traffic(client, Journal(), CHATS, seed=2), kills=20, seed=2)
+        figures = await run(folder, 20, 2, BEFORE)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -4,22 +4,17 @@ Each chat behaves as the filter does: it asks for the context of a turn, checks 
 over until that is acknowledged. Now and then it edits in place, regenerates, branches off, or goes back to another
 branch.
 
-What happens is a list of events, each written to a journal before it is acted upon. So a run that was interrupted goes
-on from its journal, and what was acknowledged before is still checked at the end.
-
 Every message carries a mark, and the model's answers carry a hash over the marks that it has read, in order: the
 story. So a summary proves which branch it was made from, and that each message was read once.
 """
 
 import asyncio
 import hashlib
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import accumulate
-from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
@@ -69,23 +64,6 @@ class Place(NamedTuple):
     story: str
 
 
-class Journal:
-    """Events, one a line, kept in a file when it has a path."""
-
-    def __init__(self, path: Path | None = None) -> None:
-        self._path = path
-
-    def __iter__(self) -> Any:
-        lines = self._path.read_text().splitlines() if self._path and self._path.exists() else []
-        return (json.loads(line) for line in lines)
-
-    def write(self, event: list[Any]) -> None:
-        """Adds an event; it outlives a kill -9 of this process."""
-        if self._path:
-            with self._path.open("a") as file:
-                file.write(json.dumps(event) + "\n")
-
-
 @dataclass
 class Chat:
     """One chat, with what was handed over and acknowledged of it."""
@@ -133,28 +111,18 @@ class Chat:
 
 
 class Traffic:
-    """All chats. What happens is passed through `record`; `rejections` are broken promises in words."""
+    """All chats. What happens is passed through `record`; `faults` are broken promises in words."""
 
-    def __init__(self, client: httpx.AsyncClient, journal: Journal, chats: int, seed: int) -> None:
+    def __init__(self, client: httpx.AsyncClient, chats: int, seed: int) -> None:
         self.chats = [Chat(Talk(client, f"chaos-{number}", user=f"user-{number}")) for number in range(chats)]
         self.counts: Counter[str] = Counter()
         self.faults: list[str] = []
-        self._journal = journal
         self._allowed = asyncio.Semaphore(0)
         self._stopped = False
-        for event in journal:
-            self._apply(event)
-        self.record("start")
-        start = self.counts["start"]  # an interrupted run goes on with other turns, and other ids
-        self._users = [_User(self, chat, Random(f"{seed}:{start}:{chat}"), f"{start}.") for chat in range(chats)]
+        self._users = [_User(self, chat, Random(f"{seed}:{chat}")) for chat in range(chats)]
 
-    def record(self, *event: Any) -> None:
-        """Something happens: it is written down, then it is so."""
-        self._journal.write(list(event))
-        self._apply(list(event))
-
-    def _apply(self, event: list[Any]) -> None:
-        what, *about = event
+    def record(self, what: str, *about: Any) -> None:
+        """Something happens, and is counted."""
         self.counts[what] += 1
         match what, about:
             case "say", [chat, identity, parent, role, text]:
@@ -206,13 +174,12 @@ class Traffic:
 
 
 class _User:
-    """Who writes one chat. `prefix` keeps ids apart from those of an interrupted run."""
+    """Who writes one chat."""
 
-    def __init__(self, traffic: Traffic, number: int, rng: Random, prefix: str) -> None:
+    def __init__(self, traffic: Traffic, number: int, rng: Random) -> None:
         self._traffic = traffic
         self._number = number
         self._rng = rng
-        self._prefix = prefix
         self._said = 0
 
     @property
@@ -220,9 +187,7 @@ class _User:
         return self._traffic.chats[self._number]
 
     async def begin(self) -> None:
-        """A chat of some turns, handed over at once: Precis has just been installed. Not twice."""
-        if self._chat.leaf:
-            return
+        """A chat of some turns, handed over at once: Precis has just been installed."""
         leaf: str | None = None
         for _ in range(6):
             leaf = self._say(self._say(leaf, "user"), "assistant")
@@ -246,7 +211,7 @@ class _User:
             case _:
                 leaf = self._chat.leaf
         if what == "edit":
-            self._traffic.record("edit", self._number, self._rng.choice(path)["id"], f"{self._prefix}{self._said}")
+            self._traffic.record("edit", self._number, self._rng.choice(path)["id"], str(self._said))
         await self._answer(self._say(leaf, "user"))
 
     async def ask(self) -> None:
@@ -261,7 +226,7 @@ class _User:
 
     def _say(self, parent: str | None, role: str) -> str:
         self._said += 1
-        identity = f"{role[0]}{self._prefix}{self._said}"
+        identity = f"{role[0]}{self._said}"
         self._traffic.record("say", self._number, identity, parent, role, TURN // 10 if role == "user" else TURN)
         return identity
 

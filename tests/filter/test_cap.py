@@ -209,16 +209,6 @@ async def test_a_giant_pasted_message_loses_its_middle_and_keeps_both_ends(chat_
     assert 2000 < sent_tokens(turn.messages) <= 4096  # no more than needed
 
 
-async def test_a_giant_message_alone_is_told_as_parts_of_a_message(chat_of_turns: Chat) -> None:
-    chat_of_turns.leaf = None
-    chat_of_turns.ask(text_of_kind("Chinese", 20_000))
-    turn = await chat_of_turns.inlet()
-    assert sent_tokens(turn.messages) <= 4096
-    assert not notes(turn.messages)
-    (line,) = chat_of_turns.host.statuses
-    assert line.startswith("Left out parts of long messages: ")
-
-
 @pytest.mark.parametrize("known", [-2, -3], ids=["the answer", "the question before it"])
 async def test_a_request_that_fits_by_the_services_count_is_whole_although_the_estimate_here_is_larger(
     known: int,
@@ -288,14 +278,6 @@ async def test_a_summary_and_the_newest_turn_stay_when_the_tail_is_too_long_for_
         (line,) = chat.host.statuses
         assert line.startswith("Summarised 2 earlier messages: 9k → 3k tokens; left out ")
         assert line.endswith(" older messages: they do not fit into the model's window")
-
-
-async def test_a_picture_costs_as_much_as_open_webui_counts() -> None:
-    async with against(PENDING, window_tokens=4096) as (chat, _):
-        pictured = {"role": "user", "content": [{"type": "text", "text": "Look."}, PICTURE, PICTURE]}
-        turn = await Client(chat.filter).send([pictured, says("A cat."), pictured, says("Two."), pictured])
-        assert is_note(turn.messages[0])
-        assert turn.messages[1:] == [pictured]
 
 
 async def test_a_turn_that_cannot_be_made_small_enough_goes_on_as_small_as_it_gets() -> None:

@@ -7,7 +7,6 @@ import pytest
 
 from filter_stub import precis_filter
 from service.demo.host import Host
-from service.transcript import ROOT
 from tests.builders import Capture, Hook, capture, scenarios
 from tests.conftest import Service
 from tests.filter.chat import filter_of, ingested, keyed, stored_path
@@ -85,17 +84,3 @@ def test_rows_at_inlet_and_messages_at_outlet_give_the_same_digests(scenario: st
         same = [node.digest for node in from_rows] == [node.digest for node in from_messages]
         assert same is ((scenario, hook.name) not in CHANGED_LATER), hook.name
         assert [(node.id, node.role) for node in from_rows] == [(node.id, node.role) for node in from_messages]
-
-
-@pytest.mark.parametrize("scenario", scenarios())
-def test_a_turn_sees_the_digests_of_the_turn_before(scenario: str) -> None:
-    """Also where the rows were not recorded: what an outlet showed has the same digests in the next one."""
-    seen: dict[tuple[str, str, str], str] = {}
-    for hook in capture(scenario).of("outlet"):
-        if not hook.saved:
-            continue
-        above = ROOT
-        for node, message in zip(precis_filter.chain(hook.messages), hook.messages, strict=True):
-            content = repr((above, message["role"], message.get("output") or message["content"]))
-            assert seen.setdefault((hook.chat_id, node.id, content), node.digest) == node.digest
-            above = node.digest

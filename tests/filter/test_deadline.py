@@ -76,24 +76,6 @@ async def test_after_three_failures_in_a_row_the_service_is_left_alone(away: Beh
         assert chat.host.statuses == []
 
 
-async def test_a_slow_database_does_not_keep_a_hanging_service_from_being_left_alone() -> None:
-    """It takes a part of the deadline; the rest is up all the same."""
-
-    class Slow(Host):
-        async def get_messages_map_by_chat_id(self, chat_id: str) -> Any:
-            await asyncio.sleep(SOON / 4)
-            return await super().get_messages_map_by_chat_id(chat_id)
-
-    async with against(Silence(), timeout=SOON) as (chat, _):
-        chat.host = Slow(chat.host.chats)
-        for _ in range(100):  # a machine that stands still for a moment may cancel one before it has failed
-            await ask(chat)
-            if chat.filter._failures == 3:
-                break
-        else:
-            pytest.fail("silence is no failure")
-
-
 async def test_a_hand_over_is_not_tried_while_the_service_is_left_alone() -> None:
     async with against(Answer({}, 503)) as (chat, tap):
         stopped(chat)
@@ -127,15 +109,6 @@ async def test_it_is_tried_again_after_2_4_8_seconds_and_then_every_30() -> None
 
         tap.behaviour, now[0] = Answer(good_answer(chat)), 122.0
         assert [turn.served for turn in await ask(chat, 3)] == [7, 7, 7]
-
-
-async def test_many_requests_that_fail_at_once_are_no_longer_outage_than_one() -> None:
-    async with against(Answer({}, 500)) as (chat, tap):
-        now = stopped(chat)
-        with chat.host.importable():
-            await asyncio.gather(*(chat.inlet() for _ in range(20)))
-        tap.behaviour, now[0] = Answer(good_answer(chat)), 2.0
-        assert (await chat.inlet()).served == 7
 
 
 async def probing(chat: Chat, tap: Wire) -> asyncio.Task[Turn]:

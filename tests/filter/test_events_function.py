@@ -19,7 +19,6 @@ from sqlalchemy.pool import StaticPool
 from filter_stub import precis_events, precis_filter
 from service.demo.host import Host
 from tests.builders import called, returned, said
-from tests.conftest import Service, drain
 from tests.effort import examples
 from tests.filter.functions import load
 from tests.filter.wire import Answer, Behaviour, HangUp, Silence, Wire, wire
@@ -201,34 +200,6 @@ async def test_what_is_deleted_with_other_chats_is_told_by_what_its_user_still_h
         (body,) = tap.bodies("POST")
     assert sorted(body.pop("left")) == ["mine-1", "mine-2"]
     assert body == said | {"user_id": "user-1"}
-
-
-# With the real service
-
-
-class Handed(Talk):
-    """A chat with the fingerprints that the filter computes."""
-
-    def chain(self, leaf: str) -> list[tuple[str, str, str]]:
-        return [(node.id, node.message["fingerprint"], node.digest) for node in precis_filter.chain(self.path(leaf))]
-
-
-@pytest.mark.parametrize("edited", [True, False], ids=["a message", "its title alone"])
-async def test_a_chat_that_is_edited_on_the_page_loses_what_has_read_the_edited_message(
-    shared_service: Service, edited: bool
-) -> None:
-    talk = Handed(shared_service.as_filter, f"edited {edited}")
-    leaf = talk.turns(14)
-    await talk.ingest(leaf)
-    await drain(shared_service.runtime)
-    if edited:
-        talk.edit("u2", "Edited.")
-    async with told(shared_service.url, shared_service.events_key) as (loaded, _):
-        with host(talk).importable():
-            await loaded.event(event("chat.updated", talk.chat, title="Another title"))
-            await all_told(loaded)
-    answer = await talk.ask(leaf)
-    assert (answer["known"], "checkpoint_id" in answer) == (("a0", False) if edited else (leaf, True))
 
 
 # Whatever goes wrong

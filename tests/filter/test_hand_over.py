@@ -10,7 +10,6 @@ from service.demo.host import Host
 from tests.builders import said
 from tests.conftest import Service, drain
 from tests.filter.chat import Chat, filler, filter_of, ingested, keyed, stored_path, tool_answer
-from tests.filter.client import Client, asks, conversation
 from tests.filter.staged import NOT_NEEDED, UNKNOWN, against, good_answer, summarised
 from tests.filter.wire import Answer, HangUp, Wire
 
@@ -302,19 +301,6 @@ async def test_all_model_calls_of_a_turn_are_one_request_and_the_last_one_counts
         tap.behaviour = STORED
         await chat.reply(turn, "An answer")
         assert reports(tap) == [{"truncated": 1}]
-
-
-async def test_a_chat_without_ids_reports_too() -> None:
-    async with against(UNKNOWN) as (chat, tap):
-        client = Client(chat.filter)
-        talk = conversation(3)
-        tap.behaviour = Answer(
-            {"status": "not_needed", "known": None, "tokens": {"before": 1, "after": 1}, "due": False}
-        )
-        for _ in range(2):
-            await client.send([*talk, asks("And?")])
-            await ingested(chat.filter)
-        assert reports(tap) == [{"unchanged": 1}] * 2
 
 
 # Texts that the service has no more

@@ -3,19 +3,15 @@
 What users do to the tree of a chat is in `test_chat_trees.py`.
 """
 
-import copy
 from typing import Any
 
 import pytest
 from sqlalchemy import text
 
 from filter_stub.precis_filter import NOTED
-from service.demo.host import Host
-from service.settings import load
-from tests.conftest import Service, drain, serving
-from tests.fakes.scripted_llm import scripted_llm
-from tests.filter.chat import Chat, Turn, filler, filter_of, native, tool_answer
-from tests.filter.wire import Wire, wire
+from tests.conftest import Service, drain
+from tests.filter.chat import Chat, Turn, filler, native, tool_answer
+from tests.filter.wire import Wire
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -47,25 +43,6 @@ async def check(chat: Chat, service: Service, turn: Turn) -> None:
     assert turn.tail == turn.original[-len(turn.tail) :]
 
 
-@pytest.mark.parametrize("system", ["", "You are a pirate."])
-async def test_the_injected_bytes_stay_the_same_until_there_is_a_new_checkpoint(
-    chat: Chat, service: Service, system: str
-) -> None:
-    chat.system = system
-    await long_chat(chat, service)
-    seen: dict[int, str] = {}
-    for number in range(12):
-        chat.ask(filler(f"more-{number}", 200))
-        turn = await chat.inlet()
-        assert bool(turn.base) is bool(system)
-        await check(chat, service, turn)
-        assert seen.setdefault(turn.served, turn.summary) == turn.summary
-        await chat.reply(turn, f"The result is m{number}.", *tool_answer(f"m{number}", calls=1, tokens=200))
-        await drain(service.runtime)
-    assert 2 <= len(seen) <= 6
-    assert list(seen) == sorted(seen)
-
-
 async def test_the_summary_is_injected_once_when_inlet_runs_twice_on_one_request(chat: Chat, service: Service) -> None:
     await long_chat(chat, service)
     chat.ask("What does [CONVERSATION SUMMARY] mean?")  # Open WebUI's marker means nothing in a user's message
@@ -74,31 +51,6 @@ async def test_the_summary_is_injected_once_when_inlet_runs_twice_on_one_request
     await chat.enter(turn)
     assert turn.messages == turn.original
     assert len(chat.host.statuses) == 1
-
-
-async def test_each_inlet_costs_one_request_and_no_call_of_a_model(service: Service) -> None:
-    urls = service.runtime.urls
-    async with scripted_llm() as llm:
-        told: dict[str, Any] = {"database_url": urls.database, "redis_url": urls.redis, "window": 8192}
-        told |= {"summariser": "openai", "summariser_url": llm.openai_url, "summariser_model": "scripted"}
-        async with (
-            serving(load(**told)) as thinking,
-            wire(thinking.url) as tap,
-            filter_of(tap.url, thinking.filter_key) as loaded,
-        ):
-            chat = Chat(Host(), loaded)
-            await long_chat(chat, thinking, turns=40)  # a path longer than the pairs of one question
-            calls = len(llm.requests)
-            assert calls
-            tap.seen.clear()
-            for number in range(4):
-                chat.ask(f"Go on, please, {number}.")
-                turn = await chat.inlet()
-                await check(chat, thinking, turn)
-                chat.answer("On it.")
-                assert tap.asked == ["POST context"] * (number + 1)
-            assert all(len(body["path"]) <= 16 < body["depth"] for body in tap.bodies("POST"))
-            assert len(llm.requests) == calls
 
 
 async def test_a_boundary_above_the_newest_messages_is_shown_when_the_answer_says_so_and_then_at_once(
@@ -140,17 +92,3 @@ async def test_the_newest_turn_is_never_touched_even_when_it_alone_is_above_the_
     await check(chat, service, turn)
     results = [[one for one in some if one["role"] == "tool"][-3:] for some in (turn.original, turn.messages)]
     assert results[0] == results[1]
-
-
-async def test_a_fork_gets_the_summary_in_its_first_turn_and_goes_on_with_it(chat: Chat, service: Service) -> None:
-    await long_chat(chat, service)
-    fork = Chat(Host(chat.host.chats), chat.filter, f"{chat.id}-fork", chat.leaf, chat.user, numbers=chat.numbers)
-    fork.rows.update(copy.deepcopy(chat.rows))
-    fork.ask("Go on in the fork.")
-    turn = await fork.inlet()
-    await check(fork, service, turn)
-    await fork.reply(turn, "Yes.")
-    fork.ask("And now?")
-    again = await fork.inlet()
-    assert again.tail == again.original[-len(again.tail) :]
-    assert again.summary == turn.summary

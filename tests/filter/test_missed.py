@@ -8,8 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.conftest import Service, drain
-from tests.filter.chat import PATIENCE, Chat, Turn, filler, filter_of
-from tests.filter.client import Client, asks, conversation
+from tests.filter.chat import PATIENCE, Chat, Turn, filler
 from tests.filter.wire import Answer, Wire
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -79,13 +78,6 @@ async def test_after_an_edit_in_place_no_turn_is_missing_and_the_edited_text_is_
     assert missing(turn) == [3]
     assert "999 bar" in str(turn.messages)
     assert turn.served
-
-
-async def test_the_first_long_request_of_an_api_client_has_all_of_it(service: Service, tap: Wire) -> None:
-    async with filter_of(tap.url, service.filter_key, window_tokens=8192) as loaded, worker(service):
-        sent = [one for n in range(TURNS) for one in (asks(told(n)), *conversation(1, 700, f"missed{n}")[2:])]
-        turn = await Client(loaded).send([*sent, asks("How far are we?")])
-    assert missing(turn) == []
 
 
 async def test_what_was_lost_while_precis_was_away_is_read_again(chat: Chat, service: Service, tap: Wire) -> None:

@@ -13,7 +13,6 @@ import pytest_asyncio
 from filter_stub.precis_filter import LEFT_OUT, LEFT_OUT_END
 from service.transcript import Native
 from service.transcript.steps import sent_tokens
-from tests.builders import capture
 from tests.filter.chat import Turn, filler, pairs_are_whole
 from tests.filter.client import Client, asks, says, step
 from tests.filter.staged import UNKNOWN, against
@@ -255,13 +254,3 @@ async def test_results_are_shortened_also_where_everything_may_pass(running: tup
     client, turn = running
     client.filter.valves.on_overflow = "pass"
     assert shortened(await call(client, turn, loop_of(7)))[1]
-
-
-async def test_a_recorded_loop_of_open_webui_with_a_small_window() -> None:
-    hook = capture("o2_request_hook").hook("011_request")
-    async with against(UNKNOWN, window_tokens=2048) as (chat, _):
-        body = copy.deepcopy(hook.body)
-        await chat.filter.request(body, __metadata__={**hook.metadata, "user_id": "user-1"})
-        assert [one["role"] for one in body["messages"]] == [one["role"] for one in hook.messages]
-        assert shortened(body["messages"]) == [True, False]
-        assert results(body["messages"])[1] == results(hook.messages)[1]

@@ -12,7 +12,6 @@ from typing import Any, get_type_hints
 import pytest
 import pytest_asyncio
 from pydantic import Field, create_model
-from sqlalchemy import text
 
 from filter_stub import precis_recall
 from service.text.tokens import count
@@ -127,35 +126,6 @@ async def test_what_a_model_gives_too_much_or_of_another_type_does_no_harm(recal
     assert "M1" in await recall(query=2031)
     assert "T9" in await recall(ref="T9")
     assert "query" in await recall()
-
-
-async def test_texts_that_are_not_kept_are_sent_again_by_the_filter_and_asked_for_once_more(
-    shared_service: Service,
-) -> None:
-    talk = Talk(shared_service.as_filter, "forgotten")
-    leaf = talk.turns(14)
-    talk.edit("u0", "The key is under the third stone.")
-    await talk.ingest(leaf)
-    await drain(shared_service.runtime)
-    served = (await talk.ask(leaf))["checkpoint_id"]
-    pairs = [[identity, computed] for identity, _, computed in talk.chain(leaf)][::-1]
-    told = metadata(chat="forgotten", served=served, pairs=pairs)
-    forget = "update messages set body = null where chat_id = (select id from chats where external_id = 'forgotten')"
-    async with shared_service.runtime.database.engine.begin() as connection:
-        await connection.execute(text(forget))
-
-    async def ingest() -> bool:
-        await talk.ingest(leaf)
-        return True
-
-    again = Again(ingest)
-    async with tool(shared_service.url, shared_service.filter_key) as (loaded, tap):
-        assert "not kept" in await loaded.precis_recall(ref="M1", __metadata__=told)
-        answer = await loaded.precis_recall(ref="M1", __metadata__=told, __request__=again.request)
-
-    assert "third stone" in answer
-    assert again.stashes == [told["precis"]]
-    assert tap.asked == ["POST recall"] * 3
 
 
 # What it sends

@@ -48,14 +48,6 @@ async def test_anything_but_a_record_and_its_answer_changes_nothing(insert: list
     assert turn.messages == turn.original
 
 
-async def test_the_record_is_there_once_when_inlet_runs_twice_on_one_request() -> None:
-    async with against(Answer({})) as (chat, tap):
-        turn = await asked(chat, tap, {"summary": RECORD})
-        await chat.enter(turn)
-
-    assert turn.messages == turn.original
-
-
 async def test_a_cut_leaves_the_record_in_its_place_and_system_messages_before_it() -> None:
     async with against(Answer({}), window_tokens=2048) as (chat, tap):
         chat.answer("Well.")

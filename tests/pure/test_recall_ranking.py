@@ -104,48 +104,6 @@ CHATS: dict[str, tuple[list[str], list[tuple[str, int]]]] = {
             ("手すり", 7),
         ],
     ),
-    "ko": (
-        [
-            "안녕하세요, 창고 공사에 대해 이야기합시다.",
-            "김민지 씨의 청구서는 파란 폴더에 있습니다.",
-            "전기 기사는 화요일에 와서 배선을 점검합니다.",
-            "압축기의 소비 전력은 2,400와트입니다.",
-            "기차표는 이제 없습니다.",
-            "주문 INV-2031은 부산으로 보냈습니다.",
-            "항구의 집은 마지막에 칠합니다.",
-            "난간이 어제 왔는데 너무 짧습니다.",
-        ],
-        [
-            ("김민지 청구서가 어디에 있나요", 1),
-            ("전기 기사", 2),
-            ("압축기 2400", 3),
-            ("기차표를", 4),
-            ("inv-2031", 5),
-            ("항구 집들", 6),
-            ("난간은", 7),
-        ],
-    ),
-    "es": (
-        [
-            "Buenos días, hablemos de la reforma del almacén.",
-            "Las facturas de la señora Núñez están en la carpeta azul.",
-            "El electricista viene el martes a mirar los cables.",
-            "El compresor gasta 2.400 vatios.",
-            "Ya no quedan billetes de tren.",
-            "El pedido INV-2031 va a Zaragoza.",
-            "Las casas del puerto se pintan al final.",
-            "La barandilla llegó ayer y es demasiado corta.",
-        ],
-        [
-            ("factura de nunez", 1),
-            ("¿cuándo vienen los electricistas?", 2),
-            ("compresores 2400", 3),
-            ("BILLETE DE TREN", 4),
-            ("pedidos inv 2031", 5),
-            ("casa puerto pintar", 6),
-            ("barandillas", 7),
-        ],
-    ),
     "en": (
         [
             "Let's talk about the importer.",
@@ -161,21 +119,14 @@ CHATS: dict[str, tuple[list[str], list[tuple[str, int]]]] = {
         [
             ("http_client", 1),
             ("read timeout", 1),
-            ("src/config/http_client.py", 1),
             ("user name", 2),
-            ("order_id", 2),
-            ("getusername", 2),
             ("http response empty", 3),
             ("E-4021", 3),
             ("2.14.1", 4),
-            ("10.0.3.17", 4),
             ("new.csv", 5),
-            ("09:45", 5),
-            ("dry run", 6),
             ("build:prod", 6),
             ("9F1C2AB", 7),
             ("anna example", 8),
-            ("mutex", 8),
         ],
     ),
 }
@@ -310,23 +261,18 @@ PATH = [[0], [1, 2], [0]]
         ("T 2", Target(1, 2, 0)),
         ("T0", Missing(("T1", "T2", "T3"))),
         ("T4", Missing(("T1", "T2", "T3"))),
-        ("T999999999", Missing(("T1", "T2", "T3"))),
         ("M1", Target(0, 0, 0)),
         ("m2", Target(1, 0, 0)),
         ("M3", Target(2, 0, 3)),
-        ("M0", Missing(("M1", "M2", "M3"))),
         ("M4", Missing(("M1", "M2", "M3"))),
         ("1", Target(0, 0, 0)),
         ("2.7", Target(1, 0, 0)),
         ("3.1", Target(1, 0, 0)),
         ("4.1", Target(2, 0, 3)),
-        ("5.1", Missing(("M1", "M2", "M3"))),
         ("0.1", Missing(("M1", "M2", "M3"))),
         ("marker: [01HZY] ", IdReference("01HZY", marker=True)),
-        ("MARKER:x", IdReference("x", marker=True)),
         ("call-abc", IdReference("call-abc", marker=False)),
         ("T1x", IdReference("T1x", marker=False)),
-        ("T-1", IdReference("T-1", marker=False)),
         ("T1234567890", IdReference("T1234567890", marker=False)),
         ("", IdReference("", marker=False)),
     ],
@@ -405,24 +351,6 @@ def test_grep_shows_the_lines_with_the_text_and_two_around_each(rows: list[str])
     numbers = {int(number) for one in told for number in re.findall(r"^(\d+)\| ", one, re.MULTILINE)}
     assert numbers == near
     assert bool(having) or "no line with these words" in told[0]
-
-
-@pytest.mark.parametrize(
-    ("text", "count"),
-    [
-        ("", 1),
-        ("\n", 2),
-        ("a\nb", 2),
-        ("x" * 1000, 1),
-        ("x" * 1001, 2),
-        ("x" * 2000, 2),
-        ("a\n" + "x" * 2500 + "\nb", 5),
-    ],
-)
-def test_a_line_longer_than_1000_characters_counts_as_several(text: str, count: int) -> None:
-    spans = parts.lines(text)
-    assert len(spans) == count
-    assert all(span.stop - span.start <= 1000 for span in spans)
 
 
 def test_a_line_behind_the_end_is_answered_with_how_many_there_are() -> None:

@@ -81,6 +81,12 @@ class Harness:
         """The back-off is over."""
         await run_sql(self.runtime, "update chats set due_at = now() where due_at is not null")
 
+    async def work_off(self) -> None:
+        """All work, whenever it is due."""
+        for _ in range(12):
+            await self.due_now()
+            await self.compress()
+
     async def long_chat(self, turns: int = 20, **more: Any) -> str:
         """A chat with due work."""
         leaf = self.talk.turns(turns, **more)

@@ -234,6 +234,15 @@ async def run_sql(runtime: Runtime, statement: str, **values: object) -> None:
         await connection.execute(text(statement), values)
 
 
+async def half_read(runtime: Runtime) -> None:
+    """A worker has read the first half of the first message of each chat."""
+    await run_sql(
+        runtime,
+        "insert into partials (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, ledger)"
+        " select tenant_id, id, 0, 'u0', 'd', 0, 1, 2, '[]' from chats",
+    )
+
+
 async def check_tree(runtime: Runtime) -> None:
     """Every stored row follows from its parent's row, and points to a checkpoint on its own path, the deepest one.
 

@@ -4,11 +4,10 @@ import re
 
 import pytest
 
-from service.storage import work
 from tests.builders import called, returned, said
 from tests.fakes.scripted_llm import Hang, OtherShape, Request, Say
 from tests.service.harness import Harness, new_in, running, story, told
-from tests.service.talk import Talk, check_tree, prose, row, rows, run_sql
+from tests.service.talk import Talk, check_tree, prose, row, rows
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -129,17 +128,6 @@ async def test_a_round_with_nothing_to_do_calls_nobody(harness: Harness) -> None
     assert (await harness.chat()).due_at is None
 
 
-async def test_the_providers_own_token_counts_are_recorded(harness: Harness) -> None:
-    await harness.long_chat()
-    await harness.drain()
-
-    runs = await harness.runs()
-    asked = harness.llm.requests
-    assert sum(run.tokens_read for run in runs) == sum(len(request.text) // 4 for request in asked)
-    assert sum(run.tokens_written for run in runs) == sum(len(story(n)) // 4 for n in range(1, len(asked) + 1))
-    assert all(run.ended_at >= run.started_at for run in runs)
-
-
 async def test_without_the_providers_counts_our_own_are_recorded(harness: Harness) -> None:
     await harness.long_chat()
     answer = {"choices": [{"message": {"content": "Fine."}, "finish_reason": "stop"}]}
@@ -167,32 +155,6 @@ async def test_hidden_marker_lines_are_counted_and_not_read(harness: Harness) ->
     assert sum(run.markers for run in await harness.runs()) == 2
 
 
-async def test_the_model_reads_little_more_than_the_chat_itself(harness: Harness) -> None:
-    """Sum over the life of a chat of 200,000 tokens at the default window."""
-    talk = harness.talk
-    talk.window = 131_072
-    worker_context = harness.worker_context(summariser_window=32_768)
-    leaf, size = "", 0
-    while size < 200_000:
-        leaf = talk.turns(4, tokens=2400, leaf=leaf or None)
-        if await talk.ingest(leaf, after=None if size == 0 else talk.path(leaf)[-9]["id"]):
-            await harness.drain(worker_context)
-        size = (await row(harness.runtime, "select max(path_tokens) as size from messages")).size
-
-    made = await harness.made()
-    spent = await row(harness.runtime, "select sum(tokens_read) as read from runs")
-    # By our own count: the scripted model counts four characters as a token.
-    covered = made[-1].covered_tokens
-    texts = [request.text for request in harness.llm.requests]
-    read = sum(map(len, texts))
-    numbers = sum(len(number) for text in texts for number in re.findall(r"\[\d+\.\d+\] ", text))
-    characters = sum(len(str(message["content"])) for message in talk.path(made[-1].covered_until))
-    assert covered > 100_000
-    assert spent.read
-    assert read - numbers <= 1.1 * characters
-    assert numbers <= 0.16 * characters  # each line of this chat is short, and has a value to point at
-
-
 # Losing nothing
 
 
@@ -215,21 +177,6 @@ async def test_a_crash_in_the_third_call_loses_that_call_only(harness: Harness) 
     covered = path[: path.index((await harness.made())[-1].covered_until) + 1]
     without_lost = [request for request in harness.llm.requests if request is not lost_call]
     assert [value for request in without_lost for value in read_in(request)] == written_in(harness.talk, covered)
-
-
-async def test_a_killed_workers_work_is_taken_over_when_its_lease_is_over(harness: Harness) -> None:
-    """A kill -9 leaves the lease, the run and the due work as they were."""
-    leaf = await harness.long_chat()
-    async with harness.runtime.database.engine.begin() as connection:
-        assert await work.claim(connection, "killed", None, 4)
-    assert await harness.compress() is None
-    assert harness.llm.requests == []
-    await run_sql(harness.runtime, "update chats set lease_until = now() - interval '1 second'")
-
-    await harness.drain()
-
-    assert (await harness.talk.ask(leaf))["status"] == "ready"
-    assert (await harness.chat()).attempts == 0
 
 
 async def test_a_long_turn_is_read_in_pieces_and_a_draft_keeps_how_far(harness: Harness) -> None:
@@ -263,22 +210,3 @@ async def test_a_long_turn_is_read_in_pieces_and_a_draft_keeps_how_far(harness: 
     whole = "".join(re.sub(r"\s", "", new_in(request)) for request in finished)
     for value in written_in(talk, covered):
         assert whole.count(f"Reading{value}:pump") + whole.count(f"{value}:") >= 1
-
-
-async def test_an_edit_inside_a_part_read_turn_discards_its_partial(harness: Harness) -> None:
-    talk = harness.talk
-    leaf = talk.add("long", talk.add("q", talk.turns(1)), "assistant", prose(9000, "long"))
-    leaf = await harness.long_chat(6, leaf=leaf)
-    harness.llm.script(Say("One."), Say("Two of the old text."), Hang())
-    async with running(harness.compress()):
-        await harness.llm.received(3)
-    assert await rows(harness.runtime, "select 1 from partials")
-
-    talk.edit("long", prose(9000, "edited"))
-    await talk.ingest(leaf)
-    await harness.drain()
-
-    after = harness.llm.requests[3:]
-    assert all("of the old text" not in request.text for request in after)
-    assert written_in(talk, ["long"])[0] in [value for request in after for value in read_in(request)]
-    await check_tree(harness.runtime)

@@ -218,13 +218,6 @@ async def test_a_body_that_stops_is_answered_in_time_and_nothing_is_stored(servi
     assert await rows(service.runtime, "select 1 from chats") == []
 
 
-async def test_a_body_that_never_begins_is_answered_in_time(service: Service) -> None:
-    async with line(service) as sender:
-        await sender.send(upload(service, 5000))
-
-        await sender.refusal(408)
-
-
 async def test_a_slow_but_steady_upload_is_taken(service: Service) -> None:
     talk = three_turns(service)
     body = json.dumps(talk.transcript(LEAF)).encode()

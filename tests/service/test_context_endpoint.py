@@ -66,18 +66,6 @@ async def test_one_pair_is_enough_and_the_digest_of_the_boundary_is_told_where_t
     ] == "pending"
 
 
-async def test_the_size_of_messages_that_were_not_handed_over_yet_is_estimated(talk: Talk) -> None:
-    known = talk.turns(2)
-    await talk.ingest(known)
-    before = (await talk.ask(known))["tokens"]["before"]
-    question = talk.add("new", known, content="x" * 4000)
-
-    answer = await talk.ask(question)
-
-    assert answer["known"] == known
-    assert answer["tokens"]["before"] == before + 1000
-
-
 async def test_unseen_messages_push_a_chat_over_the_threshold(talk: Talk, service: Service) -> None:
     known = talk.turns(9)  # below apply_at, above prepare_at
     assert await talk.ingest(known)
@@ -146,13 +134,6 @@ async def test_a_chat_whose_newest_known_message_is_not_among_the_pairs_is_unkno
     assert (await talk.ask(leaf, pairs=7))["status"] == "not_needed"
 
 
-async def test_a_digest_that_contradicts_what_is_stored_is_unknown(talk: Talk, service: Service) -> None:
-    leaf = await summarised(service, talk)
-    path = [(identity, "0" * 32) for identity, _ in talk.question(leaf)["path"]]
-
-    assert await talk.ask(leaf, path=path) == UNKNOWN
-
-
 async def test_a_checkpoint_whose_boundary_the_path_contradicts_is_not_served(talk: Talk, service: Service) -> None:
     leaf = await summarised(service, talk)
     until = (await talk.ask(leaf))["covered_until"]
@@ -180,28 +161,6 @@ async def test_the_newest_stored_message_of_a_long_path_is_found(service: Servic
         assert (await talk.ask(leaf, pairs))["known"] == leaf
         unseen = talk.add("unseen", leaf)
         assert (await talk.ask(unseen, pairs))["known"] == leaf
-
-
-async def test_the_shallowest_checkpoint_that_fits_serves_so_that_the_prefix_changes_rarely(
-    talk: Talk, service: Service
-) -> None:
-    leaf = talk.turns(9)
-    await talk.ingest(leaf)
-    await drain(service.runtime)
-    first = (await talk.ask(talk.add("probe", leaf, content="x" * 9000)))["checkpoint_id"]
-    del talk.rows["probe"]
-    served = []
-    for _ in range(12):
-        leaf = talk.turns(1, leaf=leaf)
-        await talk.ingest(leaf)
-        await drain(service.runtime)
-        answer = await talk.ask(leaf)
-        if answer["status"] == "ready":
-            served.append(answer["checkpoint_id"])
-
-    assert served[0] == first
-    assert served == sorted(served)
-    assert 1 < len(set(served)) < len(served) / 2
 
 
 async def test_the_overhead_counts_against_the_threshold(talk: Talk, service: Service) -> None:

@@ -9,7 +9,7 @@ from service.errors import SummariserError
 from service.summarising.reading import Reading, Reply
 from service.usecases.compress import compress
 from tests.constants import NEVER
-from tests.fakes.scripted_llm import Fail, Say
+from tests.fakes.scripted_llm import Fail
 from tests.service.harness import Harness
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -54,19 +54,6 @@ async def test_a_new_hand_over_gives_dead_work_exactly_one_more_try(harness: Har
     assert (await harness.chat()).dead_at
     assert (await harness.chat()).due_at is None
     assert len(harness.llm.requests) == 3
-
-
-async def test_dead_work_whose_one_more_try_succeeds_is_as_if_nothing_had_been(harness: Harness) -> None:
-    leaf = await until_dead(harness, 2)
-    harness.llm.default = Say("Fine.")
-
-    leaf = harness.talk.turns(1, leaf=leaf)
-    await harness.talk.ingest(leaf)
-    await harness.drain(harness.worker_context(**ALONE, max_attempts=2))
-
-    chat = await harness.chat()
-    assert (chat.dead_at, chat.attempts, chat.last_error) == (None, 0, None)
-    assert (await harness.talk.ask(leaf))["status"] == "ready"
 
 
 async def test_a_retry_by_an_operator_gives_dead_work_all_its_tries_again(harness: Harness) -> None:

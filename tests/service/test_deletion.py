@@ -4,10 +4,9 @@ import httpx
 import pytest
 
 from service.storage.tables import metadata
-from tests.service.ageing import sql
 from tests.service.grown import in_one_call
 from tests.service.harness import Harness, thinking
-from tests.service.talk import Talk, rows
+from tests.service.talk import Talk, half_read, rows
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -20,14 +19,10 @@ async def own_rows(harness: Harness, chat: int) -> dict[str, int]:
     return {name: len(await rows(runtime, f"select 1 from {name} where chat_id = :chat", chat=chat)) for name in OWN}
 
 
-async def half_read(harness: Harness) -> int:
+async def full_chat(harness: Harness) -> int:
     """A chat with rows in every table of its own, and due work; returns its id."""
     await harness.talk.ingest(harness.talk.turns(12, leaf=await in_one_call(harness)))
-    await sql(
-        harness,
-        "insert into partials (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, ledger)"
-        " select tenant_id, id, 0, 'u0', 'd', 0, 1, 2, '[]' from chats",
-    )
+    await half_read(harness.runtime)
     identity: int = (await harness.chat()).id
     assert all((await own_rows(harness, identity)).values()), "a new table needs a row here"
     return identity
@@ -38,7 +33,7 @@ async def delete(client: httpx.AsyncClient) -> None:
 
 
 async def test_a_deletion_leaves_no_row_in_any_table_that_has_rows_of_chats(harness: Harness) -> None:
-    chat = await half_read(harness)
+    chat = await full_chat(harness)
     other = Talk(harness.service.as_filter, "other")
     await other.ingest(other.turns(2))
 
@@ -49,7 +44,7 @@ async def test_a_deletion_leaves_no_row_in_any_table_that_has_rows_of_chats(harn
 
 
 async def test_what_a_worker_does_with_a_chat_that_is_deleted_meanwhile_leaves_no_row(harness: Harness) -> None:
-    chat = await half_read(harness)
+    chat = await full_chat(harness)
 
     again = await harness.compress(thinking(harness, lambda: delete(harness.service.as_operator)))
 
@@ -59,7 +54,7 @@ async def test_what_a_worker_does_with_a_chat_that_is_deleted_meanwhile_leaves_n
 
 
 async def test_audit_rows_outlive_the_chat_and_hold_nothing_of_what_was_said(harness: Harness) -> None:
-    await half_read(harness)
+    await full_chat(harness)
     made = (await harness.made())[0]
     for where, body in [("/reset", {"keep": made.id}), ("/recompute", None), ("/reset", None)]:
         assert (await harness.service.as_operator.post(f"/v1/chats/chat-1{where}", json=body)).is_success

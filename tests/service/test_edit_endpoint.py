@@ -40,20 +40,6 @@ async def test_while_a_summary_is_made_the_text_says_so(talk: Talk) -> None:
     assert answer["status_text"] == "Summarising …"
 
 
-async def test_a_request_whose_pairs_do_not_reach_the_boundary_gets_no_edit(talk: Talk, service: Service) -> None:
-    leaf = talk.turns(20)
-    await talk.ingest(leaf)
-    await drain(service.runtime)
-    whole = await talk.ask(leaf)
-    assert whole["edit"]
-
-    above = await talk.ask(leaf, pairs=len(talk.path(leaf)) - whole["covered_messages"])
-
-    assert above["status"] == "ready"
-    assert above["covered_messages"] == whole["covered_messages"]
-    assert not {"edit", "covered_digest"} & set(above)
-
-
 async def test_a_request_that_is_not_described_far_enough_gets_no_edit(talk: Talk, service: Service) -> None:
     question = await question_of(talk, service)
     whole = talk.described(question)
@@ -93,21 +79,3 @@ async def test_a_description_has_its_bound(talk: Talk) -> None:
     response = await talk.client.post(f"/v1/chats/{talk.chat}/context", json=body)
 
     assert response.status_code == 413, response.text
-
-
-async def test_a_record_is_inserted_as_words_of_a_user_whom_the_model_answers(talk: Talk, service: Service) -> None:
-    answer = await talk.ask(await question_of(talk, service))
-
-    *_, record, noted = answer["edit"]["insert"]
-    assert record["role"] == "user"
-    assert noted == {"role": "assistant", "content": NOTED}
-
-
-@pytest.mark.parametrize(("told", "window"), [([0, 16_384, 8192], 16_384), ([], 8192), ([5], 8192)])
-async def test_of_the_windows_that_are_told_the_first_that_can_be_one_counts(
-    talk: Talk, told: list[int], window: int
-) -> None:
-    leaf = talk.turns(2)
-    await talk.ingest(leaf)
-
-    assert (await talk.ask(leaf, windows=told))["window"] == window

@@ -8,7 +8,7 @@ from tests.service.encrypted import FIRST, MARK, columns, lived, service_with
 from tests.service.events import tell
 from tests.service.harness import Harness
 from tests.service.problems import is_problem
-from tests.service.talk import Talk, run_sql
+from tests.service.talk import Talk
 
 CAROL, BEN = "carol-4711", "ben-0815"
 LEFT = [CAROL, MARK, "chat-1", "carols-"]
@@ -61,17 +61,10 @@ async def did_everything(harness: Harness) -> None:
     await guest.ingest(said)
     clone = Talk(client, "bens-clone", dict(talk.rows), user=BEN)
     await clone.ingest(clone.turns(1, leaf=leaf))
-    await work_off(harness)
+    await harness.work_off()
     await harness.service.as_operator.get(f"/v1/users/{CAROL}")
     await harness.service.as_operator.get(f"/v1/users/{CAROL}/export")
     await harness.runtime.counting.store()
-
-
-async def work_off(harness: Harness) -> None:
-    """All work, whenever it is due."""
-    for _ in range(12):
-        await run_sql(harness.runtime, "update chats set due_at = now() where due_at is not null")
-        await harness.compress()
 
 
 @pytest.mark.parametrize("keys", ["", FIRST], ids=["plain", "encrypted"])
@@ -91,6 +84,6 @@ async def test_after_an_erasure_no_column_of_any_table_tells_of_a_user_who_did_e
         assert erased.status_code == 200, erased.text
         assert erased.json()["stored"]["audit"] == shown["stored"]["audit"] > 0
         await harness.runtime.counting.store()
-        await work_off(harness)
+        await harness.work_off()
         assert {words: await columns(urls, words) for words in LEFT} == {words: set() for words in LEFT}
         is_problem(await operator.get(f"/v1/users/{CAROL}"), 404)

@@ -37,25 +37,6 @@ async def audited(service: Service) -> list[Any]:
 # Chats
 
 
-async def test_a_deleted_chat_goes_with_all_that_is_its_own_and_the_audit_log_says_who(
-    service: Service, talk: Talk
-) -> None:
-    leaf = await summarised(service, talk)
-
-    await tell(service, "chat.deleted", chat_id="chat-1", user_id="user-1")
-
-    left = await tables(service.runtime)
-    assert not any(left[name] for name in ("chats", "messages", "checkpoints", "partials", "runs"))
-    (said,) = await audited(service)
-    assert (said.action, said.chat, said.details) == (
-        "chat.delete",
-        "chat-1",
-        {"chats": 1, "why": "Open WebUI: chat.deleted"},
-    )
-    assert said.actor.endswith("… test")
-    assert (await talk.ask(leaf))["status"] == "unknown"
-
-
 @pytest.mark.parametrize("kind", ["chat.deleted_all", "user.deleted"])
 async def test_all_chats_of_a_user_go_and_nobody_elses(service: Service, kind: str) -> None:
     for number, user in enumerate(["user-1", "user-1", "user-2"]):

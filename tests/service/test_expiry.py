@@ -9,7 +9,7 @@ from service.storage import work
 from service.storage.tables import metadata
 from tests.service.grown import by_the_model
 from tests.service.harness import Harness
-from tests.service.talk import UNKNOWN, Json, rows, run_sql
+from tests.service.talk import UNKNOWN, Json, half_read, rows, run_sql
 from workers.jobs import sweep
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -73,11 +73,7 @@ async def test_a_sweep_removes_expired_chats_with_all_that_is_their_own_also_wit
     harness: Harness,
 ) -> None:
     leaf = await summarised(harness)
-    await run_sql(
-        harness.runtime,
-        "insert into partials (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, ledger)"
-        " select tenant_id, id, 0, 'u0', 'd', 0, 1, 2, '[]' from chats",
-    )
+    await half_read(harness.runtime)
     await swept(harness, retention=False)
     assert all((await own_rows(harness)).values()), "it has not expired yet, and has rows in every table"
 

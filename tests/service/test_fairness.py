@@ -77,13 +77,6 @@ async def test_work_whose_lease_is_over_does_not_count_as_under_way(queue: Queue
 # Chats of a tenant
 
 
-async def test_the_chat_that_has_been_due_for_longest_is_next(queue: Queue) -> None:
-    await queue.put("a", 7)
-    await run_sql(queue.harness.runtime, "update chats set due_at = now() - make_interval(hours => cast(id as int))")
-
-    assert await queue.work_off() == [f"a-{number}" for number in reversed(range(7))]
-
-
 async def test_nothing_is_claimed_that_is_not_due_or_is_worked_on_or_is_dead(queue: Queue) -> None:
     await queue.put("nothing", 2, due_at="null")
     await queue.put("later", 2, due_at="now() + interval '1 minute'")
@@ -198,14 +191,6 @@ async def test_the_whole_fleet_asks_an_endpoint_for_so_many_chats_at_the_same_ti
     assert len(await harness.made()) == 7
 
 
-async def test_the_built_in_summariser_has_no_bound(queue: Queue) -> None:
-    await queue.put("a", 6)
-    worker_context = queue.harness.runtime.worker_context
-    assert worker_context.endpoint is None
-
-    assert None not in [await queue.next() for _ in range(6)]
-
-
 async def test_two_endpoints_have_two_bounds(queue: Queue) -> None:
     await queue.put("a", 4)
     one, other = (queue.harness.worker_context(kind, summariser_calls=1) for kind in ("openai", "ollama"))
@@ -259,16 +244,6 @@ async def test_claims_at_the_same_time_give_every_chat_to_one_worker(queue: Queu
 
     claimed = [name for name in names if name]
     assert len(claimed) == len(set(claimed)) == 24
-
-
-async def test_claims_at_the_same_time_keep_the_bound(queue: Queue) -> None:
-    for number in range(4):
-        await queue.put(f"t{number}", 5)
-    benches = [queue.harness.worker_context(summariser_calls=4) for _ in range(3)]
-
-    names = await asyncio.gather(*(queue.next(benches[number % 3]) for number in range(20)))
-
-    assert sorted(name for name in names if name) == [f"t{number}-0" for number in range(4)]
 
 
 async def test_a_worker_that_freezes_in_a_claim_does_not_hold_up_the_fleet(queue: Queue) -> None:

@@ -1,6 +1,5 @@
 """What becomes of a result when the chat, or whose work it is, changed while the model was thinking."""
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -187,17 +186,6 @@ async def test_a_late_result_is_fenced_when_another_worker_has_taken_over(harnes
     await run_sql(harness.runtime, "update chats set lease_until = now() - interval '1 second'")
     await harness.drain()
     assert (await harness.talk.ask(leaf))["status"] == "ready"
-
-
-async def test_two_workers_on_one_chat_make_one_call(harness: Harness) -> None:
-    await harness.long_chat()
-    worker_context = harness.worker_context(summariser_window=32_768)
-
-    await asyncio.gather(*(harness.compress(worker_context) for _ in range(6)))
-
-    assert len(harness.llm.requests) == 1
-    assert len(await harness.made()) == 1
-    assert len(await harness.runs()) == 1
 
 
 async def test_the_lease_is_renewed_while_a_call_takes_long(harness: Harness) -> None:

@@ -113,20 +113,6 @@ async def test_while_texts_are_read_no_connection_is_held_and_others_are_answere
     await check_tree(service.runtime)
 
 
-async def test_one_users_uploads_wait_in_a_line_of_their_own(service: Service, bystander: Talk, held: Held) -> None:
-    flood = [one_upload(service, f"chat-{n}", "user-1") for n in range(20)]
-    await until(lambda: held.begun == 1)
-
-    other = one_upload(service, "other", "user-2")
-    await until(lambda: held.begun == 2)
-    await turn(bystander)
-
-    assert held.begun == 2
-    assert not any(one.done() for one in flood)
-    held.go.set()
-    assert {(await one).status_code for one in [*flood, other]} == {202}
-
-
 async def test_what_changes_while_texts_are_read_is_read_again(service: Service, held: Held) -> None:
     """Of a message whose text is stored, only the hash is wanted, until its text or its chat is gone."""
     talk = Talk(service.as_filter)

@@ -12,7 +12,7 @@ from service.usecases.compress import compress
 from tests.conftest import Service, serving
 from tests.service.grown import by_the_model
 from tests.service.harness import Harness, new_in, told
-from tests.service.talk import OF_THE_EDIT, UNKNOWN, Json, Talk, check_tree, rows, run_sql, tables
+from tests.service.talk import UNKNOWN, Json, Talk, check_tree, rows, run_sql, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -71,17 +71,6 @@ async def test_a_fork_is_served_the_summary_of_its_source_before_it_is_stored(ha
     assert await tables(harness.runtime) == before
 
 
-async def test_the_new_question_of_a_fork_is_counted(harness: Harness) -> None:
-    leaf = await by_the_model(harness, 30)
-    fork = fork_of(harness.talk)
-    before = (await ask(fork, leaf, windows=[8192]))["tokens"]["before"]
-
-    answer = await ask(fork, fork.add("new", leaf, content="x" * 400), windows=[8192])
-
-    assert answer["status"] == "ready"
-    assert answer["tokens"]["before"] == pytest.approx(before + 100, abs=1)
-
-
 async def test_the_summary_is_chosen_as_for_the_source_itself(harness: Harness) -> None:
     leaf = await by_the_model(harness, 30)
     fork, chosen = fork_of(harness.talk), set()
@@ -93,17 +82,6 @@ async def test_the_summary_is_chosen_as_for_the_source_itself(harness: Harness) 
         chosen.add(answer.get("checkpoint_id"))
 
     assert chosen > {None, (await made(harness))[-1].id}, "others, too, and at last none"
-
-
-async def test_of_several_chats_the_one_that_knows_more_of_the_path_answers(harness: Harness) -> None:
-    leaf = await by_the_model(harness, 30)
-    fork = fork_of(harness.talk)
-    grown = fork.turns(2, leaf=leaf, prefix="fork-")
-    await fork.ingest(grown)
-    counted = await fork.ask(grown)
-    again = fork_of(fork, "fork of the fork")
-
-    assert (await ask(again, grown))["tokens"] == counted["tokens"], "counted, not estimated"
 
 
 async def test_a_fork_made_before_the_boundary_gets_no_summary_of_what_it_has_not(harness: Harness) -> None:
@@ -129,20 +107,6 @@ async def test_a_fork_that_was_edited_above_the_boundary_gets_nothing(harness: H
 
     assert await made(harness, "fork") == []
     assert (await ask(fork, leaf))["status"] == "pending"
-
-
-async def test_few_pairs_that_show_no_boundary_are_unknown_and_more_find_it(harness: Harness) -> None:
-    leaf = await by_the_model(harness, 30)
-    fork = fork_of(harness.talk)
-    covered = (await made(harness))[-1].covered_messages
-    needed = len(fork.path(leaf)) - covered + 1
-
-    assert await ask(fork, leaf, pairs=needed - 1) == UNKNOWN
-    whole = await ask(fork, leaf)
-    assert whole["status"] == "ready"
-    # One that saves enough and ends above these pairs.
-    above = await ask(fork, leaf, pairs=needed)
-    assert above == {name: value for name, value in whole.items() if name not in OF_THE_EDIT}
 
 
 # Who may
@@ -306,18 +270,6 @@ async def test_a_fork_that_was_stored_before_its_source_was_summarised_adopts_wi
 
     assert texts(await made(harness, "fork")) == texts(await made(harness))
     await check_tree(harness.runtime)
-
-
-async def test_a_fork_of_a_fork_and_a_second_hand_over_change_nothing_more(harness: Harness) -> None:
-    leaf = await by_the_model(harness, 30)
-    for chat in ("fork", "fork of the fork"):
-        await fork_of(harness.talk, chat).ingest(leaf)
-    before = (await tables(harness.runtime))["checkpoints"]
-
-    await fork_of(harness.talk, "fork of the fork").ingest(leaf)
-
-    assert (await tables(harness.runtime))["checkpoints"] == before
-    assert texts(await made(harness, "fork of the fork")) == texts(await made(harness))
 
 
 async def test_summaries_that_an_operator_dropped_from_a_fork_do_not_come_back_by_themselves(harness: Harness) -> None:

@@ -174,21 +174,6 @@ async def test_publishing_notes_the_most_that_the_line_saves_so_far(harness: Har
     ]
 
 
-async def test_lines_of_two_branches_are_counted_apart(harness: Harness) -> None:
-    leaf = await harness.long_chat(16)
-    await harness.drain()
-    fork = harness.talk.path(leaf)[7]["id"]
-    await harness.talk.ingest(harness.talk.turns(12, leaf=fork, prefix="b"))
-    await harness.drain()
-
-    by_id = {one.id: one for one in await harness.made()}
-    grew_from = [one.parent_id for one in by_id.values()]
-    assert any(grew_from.count(parent) == 2 for parent in by_id), "the line forks"
-    for one in by_id.values():
-        line = [by_id[ancestor] for ancestor in one.ancestors] + [one]
-        assert list(one.savings) == list(accumulate((each.covered_tokens - each.tokens for each in line), max))
-
-
 MANY_VERSIONS = """
 insert into checkpoints
 select (jsonb_populate_record(one, jsonb_build_object('id', 10000 + number, 'version', 1 + number))).*

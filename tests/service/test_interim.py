@@ -229,18 +229,6 @@ async def test_one_that_an_operator_wants_stays(harness: Harness) -> None:
     assert interim.id in [one.id for one in await harness.interim()]
 
 
-async def test_an_edit_above_its_boundary_takes_it_out_of_service(harness: Harness) -> None:
-    leaf = await harness.long_chat()
-    harness.llm.default = Fail(400)
-    await harness.compress(harness.worker_context(fallback_after=NEVER, **WIDE))
-    harness.talk.edit("u2", "edited in place")
-
-    await harness.talk.ingest(leaf)
-
-    assert (await harness.talk.ask(leaf))["status"] == "pending"
-    await check_tree(harness.runtime)
-
-
 async def test_after_an_edit_it_keeps_what_was_chosen_of_the_messages_that_still_stand(harness: Harness) -> None:
     leaf = await harness.long_chat()
     harness.llm.default = keeping

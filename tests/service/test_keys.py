@@ -166,15 +166,6 @@ async def test_a_network_or_an_expiry_that_is_none_is_refused(service: Service, 
     is_problem(await service.as_operator.post("/v1/keys", json={"scope": "filter"} | more), 422)
 
 
-async def test_signing_in_to_the_pages_is_a_use_of_the_key(service: Service) -> None:
-    key = await made(service, "operator")
-    async with visiting(service, key):
-        await service.uses.store(service.runtime.database.engine)
-
-    query = "select last_used_at from api_keys where hash = :it"
-    assert (await row(service.runtime, query, it=keys.hash_of(key))).last_used_at is not None
-
-
 async def test_the_last_use_of_a_key_and_the_filters_version_are_stored_beside_requests(service: Service) -> None:
     key = await made(service, "filter")
     await ask(service, key, "GET", "/v1/filter", headers={"Precis-Filter": "1.0.1"})

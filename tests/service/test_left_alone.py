@@ -161,15 +161,6 @@ async def test_it_is_undone_and_then_it_is_summarised_at_once(harness: Harness) 
     assert [one[1] for one in await audit(harness)] == ["chat.leave", "chat.resume"]
 
 
-@pytest.mark.parametrize("body", [{}, {"left_alone": None}, {"left_alone": "yes"}, {"left_alone": True, "more": 1}])
-async def test_what_says_neither_is_refused_and_changes_nothing(harness: Harness, body: Json) -> None:
-    await summarised(harness)
-
-    assert (await post(harness, "left-alone", **body)).status_code == 422
-    assert (await harness.chat()).left_alone_at is None
-    assert await audit(harness) == []
-
-
 # Operators
 
 
@@ -187,14 +178,6 @@ async def test_operators_see_that_a_chat_is_left_alone_and_undo_it(harness: Harn
     assert by_user == ("user user-1", "chat.leave", {})
     assert not by_operator[0].startswith("user ")
     assert by_operator[1:] == ("chat.resume", {})
-
-
-async def test_a_users_routes_do_not_open_to_operators_nor_the_other_way_round(harness: Harness) -> None:
-    await summarised(harness)
-    body = {"user_id": "user-1", "left_alone": True}
-
-    assert (await harness.service.as_operator.post("/v1/chats/chat-1/left-alone", json=body)).status_code == 403
-    assert (await harness.talk.client.post("/v1/chats/chat-1/resume")).status_code == 403
 
 
 async def test_a_chat_that_comes_back_after_a_deletion_is_not_left_alone(harness: Harness) -> None:

@@ -1,15 +1,9 @@
 """One line a summary, with Open WebUI's ids; the start; each migration; requests at `debug` alone."""
 
-import asyncio
-
 import pytest
-from alembic import command
-from alembic.script import ScriptDirectory
 from structlog.testing import capture_logs
 
-from service.runtime import Urls
 from service.settings import Settings
-from service.storage.database import MIGRATIONS, alembic_config, migrate
 from tests.conftest import serving
 from tests.fakes.scripted_llm import Say
 from tests.service.harness import Harness
@@ -51,13 +45,3 @@ async def test_the_start_is_a_line_and_requests_are_at_debug(settings: Settings,
     requests = [(line["method"], line["path"], line["status"]) for line in logs if line["event"] == "request"]
     both = [("GET", "/v1/chats", 200), ("POST", "/v1/chats/chat-1/context", 200)]
     assert requests == (both if level == "debug" else [])
-
-
-@pytest.mark.asyncio(loop_scope="function")
-async def test_each_migration_is_a_line(urls: Urls) -> None:
-    await asyncio.to_thread(command.downgrade, alembic_config(urls.database), "-1")
-    newest = ScriptDirectory(str(MIGRATIONS)).get_current_head()
-    with capture_logs() as logs:
-        await migrate(urls.database)
-
-    assert {"event": "migration.applied", "log_level": "info", "revision": newest, "went": "up"} in logs

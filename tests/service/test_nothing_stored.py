@@ -21,24 +21,6 @@ async def refuse(*_: Any, **__: Any) -> None:
     raise asyncpg.DiskFullError("could not extend file")
 
 
-async def test_a_full_disk_is_an_answer_and_a_reason_not_to_be_ready(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    talk = Talk(service.as_filter)
-    leaf = talk.turns(3)
-    with capture_logs() as logs, monkeypatch.context() as patched:
-        patched.setattr(messages, "find", refuse)
-        refused = await talk.put(talk.transcript(leaf))
-
-    assert refused.status_code == 503
-    assert refused.json()["detail"].startswith("the disk of the database is full; ")
-    assert [line["log_level"] for line in logs] == ["warning"]
-    assert "exception" not in logs[0]
-    ready = await service.as_filter.get("/readyz")
-    assert ready.status_code == 503
-    assert ready.json()["database"] == "the disk of the database is full"
-
-
 # What the try writes calls this instead of PostgreSQL's own, and so ends as on a disk that is full.
 NO_ROOM = """create function public.md5(text) returns text language plpgsql as
     $$ begin raise exception 'could not extend file' using errcode = 'disk_full'; end $$"""
@@ -66,21 +48,6 @@ async def test_a_full_disk_is_told_until_a_write_goes_well_and_tried_only_after_
         await execute(url, "drop function public.md5(text)")
         assert (await probe.get("/readyz")).status_code == 200
         assert (await probe.get("/readyz")).json()["database"] == "ok"
-
-
-async def test_between_two_tries_probes_write_nothing(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    tried = []
-
-    async def try_write(_: object) -> None:
-        tried.append(True)
-        raise asyncpg.DiskFullError("could not extend file")
-
-    monkeypatch.setattr(health, "try_write", try_write)
-    refusals = health.Refusals()
-    refusals.note("the disk of the database is full")
-    for _ in range(3):
-        assert await refusals.current(service.runtime.database.engine) == "the disk of the database is full"
-    assert tried == []
 
 
 @pytest.mark.asyncio(loop_scope="function")

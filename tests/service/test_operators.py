@@ -6,7 +6,7 @@ import pytest
 
 from tests.conftest import Service, drain
 from tests.service.grown import summarised
-from tests.service.talk import UNKNOWN, Json, Talk, check_tree, row, rows, run_sql, tables
+from tests.service.talk import UNKNOWN, Json, Talk, check_tree, half_read, rows, run_sql, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -22,23 +22,6 @@ async def post(service: Service, where: str, body: object | None = None) -> Json
     assert response.status_code in (200, 202), response.text
     answer: Json = response.json()
     return answer
-
-
-async def half_read(service: Service) -> int:
-    """Gives chat-1 a partial; returns the chat's id."""
-    identity: int = (await row(service.runtime, "select id from chats where external_id = 'chat-1'")).id
-    await run_sql(
-        service.runtime,
-        "insert into partials (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, ledger)"
-        " select tenant_id, id, 0, 'u0', 'd', 0, 1, 2, '[]' from chats where id = :chat",
-        chat=identity,
-    )
-    return identity
-
-
-async def audited(service: Service) -> list[Json]:
-    found = await rows(service.runtime, "select action, chat, actor, details from audit order by id")
-    return [dict(one._mapping) for one in found]
 
 
 # Looking
@@ -59,20 +42,6 @@ async def test_chats_come_newest_first_page_by_page_each_once(service: Service) 
         cursor = page["next"]
 
     assert pages == [["chat-3", "chat-2"], ["chat-6", "chat-5"], ["chat-4", "chat-1"], ["chat-0"]]
-
-
-async def test_a_chat_that_is_new_meanwhile_shifts_no_page(service: Service) -> None:
-    for number in range(4):
-        talk = Talk(service.as_filter, f"chat-{number}")
-        await talk.ingest(talk.turns(1))
-    first = await get(service, "", limit=2)
-    late = Talk(service.as_filter, "late")
-    await late.ingest(late.turns(1))
-
-    second = await get(service, "", limit=2, cursor=first["next"])
-
-    assert [one["chat_id"] for page in (first, second) for one in page["chats"]] == [f"chat-{n}" for n in (3, 2, 1, 0)]
-    assert second["next"] is None
 
 
 async def test_chats_are_listed_by_how_their_id_begins_what_they_have_and_their_size(service: Service) -> None:
@@ -147,10 +116,6 @@ async def test_the_log_of_changes_is_read_by_chat_and_actor_page_by_page(service
     assert (await asked(f"limit=1&cursor={page['next']}"))["next"] is None
 
 
-async def test_without_chats_the_list_is_empty(service: Service) -> None:
-    assert await get(service, "") == {"chats": [], "next": None}
-
-
 async def test_a_chat_shows_its_branches_checkpoints_and_runs(service: Service, talk: Talk) -> None:
     leaf = await summarised(service, talk)
     sibling = talk.add("sibling", talk.rows[leaf]["parentId"], "assistant")
@@ -222,21 +187,6 @@ async def test_work_that_failed_is_shown_with_its_reason(service: Service, talk:
 # Changing
 
 
-async def test_reset_drops_all_checkpoints_and_the_chat_goes_on(service: Service, talk: Talk) -> None:
-    leaf = await summarised(service, talk, least=2)
-    made = len(await rows(service.runtime, "select 1 from checkpoints"))
-
-    assert await post(service, "/chat-1/reset") == {"dropped": made, "waits": False}
-
-    assert await rows(service.runtime, "select 1 from checkpoints") == []
-    await check_tree(service.runtime)
-    assert (await talk.ask(leaf))["status"] == "pending"
-    leaf = talk.turns(1, leaf=leaf)
-    assert await talk.ingest(leaf) is True
-    await drain(service.runtime)
-    assert (await talk.ask(leaf))["status"] == "ready"
-
-
 async def test_reset_to_a_checkpoint_keeps_it_and_those_it_grew_from(service: Service, talk: Talk) -> None:
     leaf = await summarised(service, talk, least=4)
     made = [one["id"] for one in await get(service, "/chat-1/checkpoints")]
@@ -275,7 +225,7 @@ async def test_what_was_read_of_a_long_turn_is_dropped_with_the_checkpoints(
     service: Service, talk: Talk, what: str
 ) -> None:
     await summarised(service, talk)
-    await half_read(service)
+    await half_read(service.runtime)
 
     await post(service, f"/chat-1/{what}")
 
@@ -302,52 +252,6 @@ async def test_a_deleted_chat_starts_anew_when_it_goes_on(service: Service, talk
     assert await talk.ingest(leaf) is True
 
     await check_tree(service.runtime)
-
-
-async def test_every_change_leaves_an_audit_row_with_who_did_it(service: Service, talk: Talk) -> None:
-    await summarised(service, talk)
-
-    await post(service, "/chat-1/reset")
-    await post(service, "/chat-1/recompute")
-    await service.as_operator.delete("/v1/chats/chat-1")
-
-    actor = f"{service.operator_key[:14]}… test"
-    deleted = {"why": "an operator wished it", "chats": 1}
-    assert await audited(service) == [
-        {"action": "chat.reset", "chat": "chat-1", "actor": actor, "details": {"dropped": 1, "kept": None}},
-        {"action": "chat.recompute", "chat": "chat-1", "actor": actor, "details": {"dropped": 0}},
-        {"action": "chat.delete", "chat": "chat-1", "actor": actor, "details": deleted},
-    ]
-
-
-async def test_only_reading_texts_leaves_an_audit_row(service: Service, talk: Talk) -> None:
-    leaf = await summarised(service, talk)
-    made = (await talk.ask(leaf))["checkpoint_id"]
-
-    for where in ("", "/chat-1", "/chat-1/checkpoints"):
-        await get(service, where)
-    assert await audited(service) == []
-
-    await get(service, f"/chat-1/checkpoints/{made}")
-    await get(service, f"/chat-1/checkpoints/{made}/diff", against=made)
-    assert [(one["action"], one["details"]) for one in await audited(service)] == [
-        ("summary.read", {"checkpoint": made}),
-        ("summary.read", {"checkpoint": made, "against": made}),
-    ]
-
-
-async def test_two_summaries_are_compared_line_by_line(service: Service, talk: Talk) -> None:
-    leaf = await summarised(service, talk)
-    made = (await talk.ask(leaf))["checkpoint_id"]
-    body = {"state": "## State\n- Everything is done."}
-    corrected = await service.as_operator.patch(f"/v1/chats/chat-1/checkpoints/{made}", json=body)
-    new = corrected.json()["checkpoint"]["id"]
-
-    lines = (await get(service, f"/chat-1/checkpoints/{new}/diff", against=made))["lines"]
-
-    assert "+- Everything is done." in lines
-    assert {line[0] for line in lines} <= set("@+- ")
-    assert (await get(service, f"/chat-1/checkpoints/{new}/diff", against=new))["lines"] == []
 
 
 @pytest.mark.parametrize(

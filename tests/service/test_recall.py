@@ -137,61 +137,6 @@ async def test_a_reference_that_does_not_exist_is_answered_and_no_error(chat: Ch
         assert {"T7": "T1", "M0": "M1, M2, M3"}[ref] in answer["text"]
 
 
-async def test_what_no_summary_covers_is_not_found(chat: Chat) -> None:
-    boundary = await chat.covered()
-    newest = chat.talk.path(chat.leaf)
-
-    for place in range(boundary, len(newest)):
-        words = newest[place]["content"].split(":")[0].removeprefix("Reading ")
-        found = await chat.recall(query=words)
-        assert f"M{place + 1}" not in found["references"]
-        assert (await chat.recall(ref=f"M{place + 1}"))["status"] == "nothing"
-
-
-async def test_the_checkpoint_of_the_request_says_what_is_covered(chat: Chat) -> None:
-    made = await rows(chat.harness.service.runtime, "select * from checkpoints order by covered_messages")
-    first, last = made[0], made[-1]
-    assert first.covered_messages < last.covered_messages
-    between = f"M{last.covered_messages}"
-
-    assert (await chat.recall(ref=between))["status"] == "found"
-    assert (await chat.recall(ref=between, checkpoint_id=first.id))["status"] == "nothing"
-    assert (await chat.recall(ref=between, checkpoint_id=10**9))["status"] == "found"
-
-
-async def test_a_branch_whose_sibling_holds_the_word_does_not_find_it(chat: Chat) -> None:
-    talk = chat.talk
-    talk.add("sibling", "looked", content="The password of the vault is Zeppelin.")
-    other = talk.turns(12, leaf="sibling", prefix="s")
-    await talk.ingest(other)
-    await chat.harness.drain()
-
-    there = await chat.recall(leaf=other, query="Zeppelin")
-    here = await chat.recall(query="Zeppelin")
-
-    assert there["references"] == ["M3"]
-    assert here["status"] == "nothing"
-    assert here["references"] == []
-
-
-async def test_another_user_finds_nothing(chat: Chat) -> None:
-    answer = await chat.recall(user_id="somebody else", query="order")
-
-    assert answer["status"] == "not_covered"
-    assert "Trondheim" not in answer["text"]
-
-
-async def test_after_an_edit_the_old_words_are_gone(chat: Chat) -> None:
-    chat.talk.edit("first", "Order INV-9 goes to Bergen.")
-    await chat.talk.ingest(chat.leaf)
-    before_the_work = await chat.recall(query="Trondheim")
-    await chat.harness.drain()
-
-    assert before_the_work["status"] == "not_covered"
-    assert (await chat.recall(query="Trondheim"))["status"] == "nothing"
-    assert (await chat.recall(query="where does the order go"))["references"][0] == "M1"
-
-
 async def test_a_fork_that_is_not_stored_yet_finds_what_its_user_has(chat: Chat) -> None:
     chat.talk.chat = "fork"
 
@@ -240,15 +185,6 @@ async def test_an_operator_finds_words_that_are_not_covered_too(chat: Chat) -> N
     assert found.json()["references"][0] == "M26"
 
 
-async def test_it_is_noted_that_somebody_asked_and_not_what(chat: Chat) -> None:
-    await chat.recall(query="Trondheim")
-
-    (noted,) = await rows(chat.harness.service.runtime, "select * from audit")
-
-    assert (noted.action, noted.chat) == ("chat.recall", "chat-1")
-    assert noted.details == {"mode": "search", "status": "found"}
-
-
 @pytest.mark.parametrize(
     ("body", "says"),
     [
@@ -266,14 +202,6 @@ async def test_a_wrong_question_is_refused_with_a_reason(harness: Harness, body:
 
     assert refused.status_code == 422
     assert says in refused.text
-
-
-async def test_what_a_cut_request_has_lost_is_found_though_no_summary_covers_it(chat: Chat) -> None:
-    newest = f"M{len(chat.talk.path(chat.leaf))}"
-
-    assert (await chat.recall(ref=newest))["status"] == "nothing"
-    assert (await chat.recall(ref=newest, whole=True))["status"] == "found"
-    assert (await chat.recall(ref=newest, whole=True, user_id="somebody else"))["status"] == "not_covered"
 
 
 async def test_a_secret_in_a_result_stays_masked(harness: Harness) -> None:

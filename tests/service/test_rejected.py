@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from service.usecases.compress import compress
 from tests.constants import NEVER
 from tests.fakes.scripted_llm import (
     Behaviour,
@@ -12,27 +11,21 @@ from tests.fakes.scripted_llm import (
     Empty,
     Fail,
     Hang,
-    OtherShape,
-    RateLimit,
-    ReasoningOnly,
     Say,
 )
 from tests.service.grown import in_one_call
 from tests.service.harness import Harness, told
-from tests.service.talk import Json, check_tree, run_sql
+from tests.service.talk import Json, check_tree
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 FAILING: dict[str, tuple[Behaviour, str]] = {
     "500": (Fail(500), "HTTP 500"),
-    "429 for an hour": (RateLimit(3600), "3600"),
     "a lost connection": (Disconnect(), "Is the server up?"),
-    "another shape": (OtherShape(), "not a chat answer"),
     "no end of thinking": (Hang(), "time limit"),
 }
 UNUSABLE: dict[str, tuple[Behaviour, str]] = {
     "an empty answer": (Empty(), "empty answer"),
-    "reasoning only": (ReasoningOnly("Let me think."), "empty answer"),
     "reasoning in the answer": (Say("Fine. <think>Let me think."), "contains reasoning"),
     "tool protocol": (Say('<tool_call>{"name": "query"}</tool_call>'), "contains tool protocol"),
 }
@@ -150,23 +143,3 @@ async def test_after_enough_failures_a_degraded_checkpoint_is_published(harness:
     assert newest.covered_messages >= made.covered_messages
     assert (await harness.talk.ask(leaf))["checkpoint_id"] == newest.id
     await check_tree(harness.runtime)
-
-
-async def test_without_a_model_the_extractive_summariser_is_no_degradation(harness: Harness) -> None:
-    leaf = await harness.long_chat()
-    await run_sql(harness.runtime, "update chats set attempts = 9")
-
-    await compress(harness.runtime.worker_context)
-
-    (made,) = await harness.made()
-    assert made.kind == "extractive"
-    assert (await harness.talk.ask(leaf))["status"] == "ready"
-
-
-async def test_a_body_in_an_unknown_encoding_is_a_failure_that_says_so(harness: Harness) -> None:
-    await harness.long_chat()
-    await run_sql(harness.runtime, "update messages set body = '\\xff' where message_id = 'u0'")
-
-    await harness.compress()
-
-    assert "newer version" in (await harness.chat()).last_error

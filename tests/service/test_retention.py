@@ -131,17 +131,6 @@ async def test_an_old_checkpoint_goes_when_no_message_leads_to_it(harness: Harne
     await check_tree(harness.runtime)
 
 
-async def test_a_checkpoint_on_a_branch_that_is_left_stays_while_the_branch_is_there(harness: Harness) -> None:
-    leaf = await in_one_call(harness)
-    elsewhere = harness.talk.turns(1, leaf="a0", prefix="branch-")
-    await harness.talk.ingest(elsewhere, after="a0")
-    await age(harness, "checkpoints", "created_at")
-
-    assert await removed(harness, keep_checkpoints=30) == NOTHING
-
-    assert (await harness.talk.ask(leaf))["status"] == "ready"
-
-
 @pytest.mark.parametrize(("kind", "column"), [("runs", "started_at"), ("audit", "at"), ("chats", "updated_at")])
 async def test_old_rows_go_and_young_ones_stay(harness: Harness, kind: str, column: str) -> None:
     for number in range(4):
@@ -187,14 +176,6 @@ async def test_a_dry_run_counts_the_same_and_changes_nothing(harness: Harness, m
     assert covered_too.bodies == 0, "no checkpoint fits any more"
     assert await removed(harness, **keep) == counted
     assert await removed(harness, **keep) == NOTHING
-
-
-async def test_forever_keeps_everything(harness: Harness) -> None:
-    await in_one_call(harness)
-    for table, column in [("messages", "created_at"), ("runs", "started_at"), ("chats", "updated_at")]:
-        await age(harness, table, column)
-
-    assert await removed(harness) == NOTHING
 
 
 @pytest.mark.parametrize("keep", [{"keep_bodies": 30}, {"keep_chats": 30}, {"keep_bodies": "until_covered"}])
@@ -272,20 +253,6 @@ async def test_the_next_turn_brings_the_whole_path_and_the_work_is_done(harness:
     assert (await harness.talk.ask(grown))["status"] == "ready"
     assert "Reading u0-0" in harness.llm.requests[0].text
     assert await harness.talk.ingest(harness.talk.turns(1, leaf=grown), after=grown) is not None
-
-
-async def test_a_whole_path_in_slices_brings_all_texts_again(harness: Harness) -> None:
-    leaf = await waiting(harness)
-    await sql(harness, "update messages set body = null")
-    slices = [harness.talk.path(leaf)[place]["id"] for place in (3, 15)]
-
-    assert await harness.talk.ingest(slices[0]) is True, "due, however small the first slice"
-    await harness.talk.ingest(slices[1], after=slices[0])
-    await harness.talk.ingest(leaf, after=slices[1])
-
-    assert await without_text(harness) == set()
-    await harness.drain()
-    assert (await harness.talk.ask(leaf))["status"] == "ready"
 
 
 async def test_texts_that_came_while_the_work_missed_them_are_looked_for_again(harness: Harness) -> None:

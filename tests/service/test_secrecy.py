@@ -4,7 +4,6 @@ import io
 import logging
 import re
 import sys
-import zlib
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -32,7 +31,6 @@ from tests.fakes.scripted_llm import (
     Garbage,
     Hang,
     OtherShape,
-    RateLimit,
     ReasoningOnly,
     Say,
     Slow,
@@ -49,12 +47,10 @@ QUOTES: dict[str, Behaviour] = {
     "HTTP 400 in plain text": Fail(400, f"context length exceeded by {MARK}"),
     "a Retry-After that quotes": Fail(503, "busy", {"Retry-After": MARK}),
     "no JSON": Garbage(f"<html>{MARK}</html>"),
-    "broken JSON": Garbage(f'{{"choices": [{{"message": "{MARK}'),
     "JSON of another shape": OtherShape({"choices": [{"message": MARK}]}),
 }
 SILENT: dict[str, Behaviour] = {
     "nothing": Empty(),
-    "a wait of an hour": RateLimit(3600),
     "a lost connection": Disconnect(),
     "no answer in time": Hang(),
     "an answer that trickles": Slow(MARK, pause=0.05),
@@ -259,17 +255,6 @@ async def test_an_error_that_nobody_expected_is_logged_by_its_class_and_place(ha
         r"unexpected ValueError at .*py:\d+ in \w+, test_secrecy.py:\d+ in summarise$",
         (await harness.chat()).last_error,
     )
-
-
-async def test_an_error_within_the_work_on_texts_tells_nobody(harness: Harness, log: Log) -> None:
-    """It is raised in another process, and comes back without what it says."""
-    await marked_chat(harness)
-    runtime = harness.runtime
-    await run_sql(runtime, "update messages set body = :body", body=b"\x01" + zlib.compress(f'["{MARK}"]'.encode()))
-
-    await harness.compress()
-
-    await check_kept_in(harness, log, told=False)
 
 
 async def test_an_error_of_the_database_tells_nobody_what_was_to_be_stored(harness: Harness, log: Log) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from service.text import tokens
 from tests.fakes.scripted_llm import Request, Say
-from tests.service.harness import Harness, told
+from tests.service.harness import Harness
 from tests.service.talk import check_tree, prose
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -32,45 +32,6 @@ async def test_no_request_exceeds_the_summarisers_window(harness: Harness, windo
     assert len(harness.llm.requests) >= 2
     assert max(map(asked, harness.llm.requests)) <= window
     assert "does not occur" in harness.llm.requests[1].text  # repairs too
-
-
-@pytest.mark.parametrize("window", [2048, 4096, 8192])
-async def test_a_small_model_makes_progress_and_is_served(harness: Harness, window: int) -> None:
-    harness.talk.window = window
-    leaf = await harness.long_chat(16, tokens=window // 8)
-
-    await harness.drain(harness.worker_context(summariser_window=4096))
-
-    answer = await harness.talk.ask(leaf)
-    assert answer["status"] == "ready"
-    assert tokens.count(answer["summary"]) < window // 3
-    await check_tree(harness.runtime)
-
-
-FORMLESS = {
-    "prose": "The user watches the pumps. The assistant reads them out.",
-    "a code block": "```markdown\n## Goal\n- Watch the pumps.\n```",
-    "reasoning before it": "<think>Let me see.</think>\n## Goal\n- Watch the pumps.",
-    "foreign heads": "### Zusammenfassung\n* Watch the pumps.\n### Next\n* Read on.",
-}
-
-
-@pytest.mark.parametrize("text", FORMLESS.values(), ids=FORMLESS.keys())
-async def test_a_model_that_ignores_the_format_still_gives_a_checkpoint(harness: Harness, text: str) -> None:
-    leaf = await harness.long_chat()
-    harness.llm.default = Say(text)
-
-    await harness.compress(harness.worker_context(summariser_window=32_768))
-
-    (made,) = await harness.made()
-    assert made.kind == "llm"
-    assert "atch" in told(made)
-    assert "umps" in told(made)
-    assert "```" not in told(made)
-    assert "Let me see" not in told(made)
-    answer = await harness.talk.ask(leaf)
-    assert answer["status"] == "ready"
-    assert told(made).splitlines()[-1] in answer["summary"]
 
 
 FULL = pytest.mark.skipif(not os.environ.get("PRECIS_TEST_FULL_SIZE"), reason="takes minutes: PRECIS_TEST_FULL_SIZE=1")

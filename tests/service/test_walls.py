@@ -30,12 +30,6 @@ async def test_the_hot_answer_has_them_too(service: Service) -> None:
     assert answer.headers["cache-control"] == "no-store"
 
 
-async def test_a_page_has_its_own_headers_once(service: Service) -> None:
-    answer = await service.as_operator.get("/sign-in")
-    assert answer.headers.get_list("x-content-type-options") == ["nosniff"]
-    assert answer.headers.get_list("cache-control") == ["no-store"]
-
-
 def put(talk: Talk) -> dict[str, Any]:
     return talk.transcript(list(talk.rows)[-1])
 

@@ -1,11 +1,7 @@
-"""A database as operators have it: 5,000 chats, a large tree, dead work, a chat to correct, and a hostile one.
-
-All through the service's own ways, but for the mass and the tree, which are SQL (`operated`).
-"""
+"""A database as operators have it: a page of chats and more, dead work, a chat to correct, and a hostile one."""
 
 from dataclasses import dataclass
 
-import asyncpg
 import httpx
 
 from service.usecases.compress import compress
@@ -15,10 +11,7 @@ from tests.conftest import Service
 from tests.fakes.scripted_llm import Say, scripted_llm
 from tests.service.harness import Harness
 from tests.service.talk import Talk, prose, run_sql
-from tests.web import operated
 
-MANY = 5000
-TREE = "3f0c7a52-6d1e-4a8b-9b57-0d5c1e8a2f41"
 PUMPS = "8f2e41c0-51d7-4c0a-a6f5-2f9d3b7c6e10"
 HOSTILE = (
     '<script>window.hit = 1; fetch("https://evil.example/")</script>"><img src=x onerror="window.hit=2">'
@@ -50,12 +43,17 @@ _STATE = "\n".join(
     )
 )
 
+_DEAD = """
+    insert into chats (tenant_id, external_id, user_id, model, window_tokens, attempts, dead_at, last_error)
+    select 1, 'dead-' || n + 100, 'anna', 'llama3.3:70b', 131072, 5, now() - interval '2 hours',
+           'the summariser answered HTTP 500' from generate_series(1, 60) n
+"""
+
 
 @dataclass(frozen=True)
 class Filled:
     """The newest checkpoints of the chats to look at, and the path of the hostile chat's page."""
 
-    tree: int
     pumps: int
     hostile: int
     hostile_at: str
@@ -89,15 +87,8 @@ async def fill(service: Service) -> Filled:
     whose = "chat_id = (select id from chats where external_id = :id)"
     await run_sql(service.runtime, f"update runs set reason = :text where {whose}", id=HOSTILE_ID, text=HOSTILE)
     await run_sql(service.runtime, "update audit set chat = :id where chat = 'hostile'", id=HOSTILE_ID)
-    url = service.runtime.urls.database.replace("+asyncpg", "")
-    connection = await asyncpg.connect(url)
-    try:
-        await operated.many(connection, 1, MANY)
-        tree = await operated.tree(connection, 1, TREE)
-        await connection.execute("analyze")
-    finally:
-        await connection.close()
-    return Filled(tree, pumps, hostile, f"/chats/{segment(HOSTILE_ID)}")
+    await run_sql(service.runtime, _DEAD)
+    return Filled(pumps, hostile, f"/chats/{segment(HOSTILE_ID)}")
 
 
 async def _grown(harness: Harness, talk: Talk, questions: tuple[str, ...]) -> int:

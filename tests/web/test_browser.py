@@ -20,7 +20,7 @@ from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, 
 from service.web.words import segment
 from tests.conftest import Service, fresh_database, serving, small_window
 from tests.service.talk import row, rows, run_sql
-from tests.web.filled import HOSTILE, HOSTILE_ID, PUMPS, TREE, Filled, fill
+from tests.web.filled import HOSTILE, HOSTILE_ID, PUMPS, Filled, fill
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = (
@@ -56,7 +56,7 @@ class Site:
     @property
     def pages(self) -> dict[str, str]:
         """Every page, by name."""
-        tree, pumps = f"/chats/{TREE}", f"/chats/{PUMPS}"
+        pumps = f"/chats/{PUMPS}"
         made = f"{pumps}/checkpoints/{self.filled.pumps}"
         bad = f"{self.filled.hostile_at}/checkpoints/{self.filled.hostile}"
         return {
@@ -64,12 +64,9 @@ class Site:
             "worth": "/worth?by=user",
             "chats": "/chats",
             "dead chats": "/chats?state=dead",
-            "a large tree": tree,
-            "a checkpoint of it": f"{tree}/checkpoints/{self.filled.tree - 18}",
             "a chat": pumps,
             "a checkpoint": made,
             "its texts": f"{made}/text",
-            "a difference": f"{tree}/checkpoints/{self.filled.tree}/diff?against={self.filled.tree - 1}",
             "found words": f"{pumps}/find?query=bearing",
             "a hostile chat": self.filled.hostile_at,
             "a hostile checkpoint": bad,
@@ -320,22 +317,6 @@ async def test_a_list_renews_itself_but_not_under_the_pointer_or_the_focus(site:
         assert await asked() == before, "with the focus in it"
 
 
-async def test_what_is_new_shows_without_a_reload(site: Site, tab: Tab) -> None:
-    await tab.page.clock.install()
-    await tab.goto("/chats?begins=just-now")
-    await expect(tab.page.get_by_text("No chat is so.")).to_be_visible()
-    await run_sql(
-        site.service.runtime,
-        "insert into chats (tenant_id, external_id, user_id, model, window_tokens)"
-        " values (1, 'just-now', 'anna', 'qwen3:32b', 40960)",
-    )
-
-    await tab.page.clock.run_for(RENEWED)
-
-    await expect(tab.page.get_by_role("link", name="just-now")).to_be_visible()
-    assert tab.page.url.endswith("/chats?begins=just-now")
-
-
 async def test_a_session_that_ends_in_one_tab_is_begun_again_for_both(site: Site) -> None:
     async with opened(site) as first:
         second = await another(site, first.page.context)
@@ -371,7 +352,7 @@ async def test_all_of_it_goes_without_scripts(site: Site) -> None:
         await page.get_by_role("link", name=chat).click()
         reason = page.get_by_role("alert")
         await expect(reason).to_contain_text("Dead after 5 attempts.")
-        await expect(reason).to_contain_text(re.compile("HTTP 500|300 seconds|model is not there"))
+        await expect(reason).to_contain_text("HTTP 500")
         await page.get_by_role("button", name="Retry now").click()
         await expect(page.get_by_role("status")).to_have_text("The work is due now.")
 

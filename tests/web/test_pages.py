@@ -4,18 +4,14 @@ import gzip
 import hashlib
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
-from sqlalchemy import event
 
 import service as package
 from service.cli import chats as cli_chats
 from service.cli import jobs as cli_jobs
 from service.cli import people as cli_people
-from service.storage.chats import Filters
 from service.text.characters import with_escapes
-from service.usecases import inspect
 from service.web.page import HEADERS
 from tests.conftest import Service
 from tests.service.grown import summarised
@@ -29,19 +25,12 @@ HTMX = "a0abb04f2f45a1f89d1d4844023245537e5e6014c87b144553e0607b4cc32130"
 STATIC = Path(package.__file__).parent / "web" / "static"
 ODD = [
     "a chat with spaces",
-    "100%",
-    "what?",
-    "a#b",
-    "a&b=c;d",
+    "what?a#b&c=d;e+f",
     "50%25",
     "чат-日本語-🐟",
-    "<script>alert(1)",
-    '"><img src=x onerror=alert(1)>',
-    "{{7*7}}",
+    '"><img src=x onerror=alert(1)><script>alert(1)',
     "javascript:alert(1)",
-    "a+b",
     "C:\\temp",
-    "'; drop table chats; --",
     "\u202egnihton",
     "a/b",
     "a%2Fb/find",
@@ -139,28 +128,18 @@ async def test_every_page_its_errors_and_its_files_have_the_strict_headers(servi
     [
         ("/chats/unknown", 404, "There is no chat 'unknown'."),
         ("/chats/chat-1/checkpoints/999", 404, "has no checkpoint 999"),
-        ("/chats/chat-1/checkpoints/999/text", 404, "has no checkpoint 999"),
-        ("/chats/unknown/find?query=pump", 404, "There is no chat 'unknown'."),
         ("/chats/unknown/find", 404, "There is no chat 'unknown'."),
         ("/chats/chat-1/checkpoints/none", 422, "expected shape"),
-        ("/chats/chat-1/checkpoints/0", 422, "expected shape"),
         ("/chats/chat-1/checkpoints/99999999999999999999", 422, "expected shape"),
         ("/chats?state=tired", 422, "expected shape"),
-        ("/chats?has=fleas", 422, "expected shape"),
-        ("/chats?order=chaos", 422, "expected shape"),
-        ("/chats?part=perhaps", 422, "expected shape"),
         (f"/chats?begins={'x' * 300}", 422, "expected shape"),
         ("/chats?user=%00", 422, "expected shape"),
         ("/chats?cursor=nonsense", 400, "cursor"),
         ("/chats?cursor=MSAxMjM0NTY3ODkwMTIzNDU2Nzg5MDEyMzQ1Njc4OTA=&order=tokens", 400, "cursor"),
-        ("/jobs?state=idle", 422, "expected shape"),
         ("/jobs?cursor=-1", 422, "expected shape"),
         ("/audit?cursor=99999999999999999999", 422, "expected shape"),
-        ("/people/nobody", 404, "Nothing is stored of user 'nobody'"),
         ("/people/nobody/export", 404, "Nothing is stored of user 'nobody'"),
         ("/people/%00", 422, "expected shape"),
-        (f"/people?begins={'x' * 300}", 422, "expected shape"),
-        ("/people?cursor=%00", 422, "expected shape"),
         ("/chats/chat-1/find?query=a&ref=T1", 422, "either"),
         ("/chats/chat-1/find?ref=T1&line=0", 422, "expected shape"),
     ],
@@ -187,25 +166,6 @@ async def test_the_script_from_elsewhere_is_the_published_one_and_its_licence_is
     assert "0BSD" in (STATIC / "README.md").read_text()
 
 
-async def test_the_first_look_at_the_chats_weighs_80_kilobytes_at_most_and_comes_from_here(
-    service: Service, visitor: Visitor
-) -> None:
-    await fill(service, 60)
-    page = await visitor.get("/chats")
-    own = re.findall(r'(?:src|href)="(/static/[^"]+)"', page.html)
-    weights = {"/chats": len(page.html.encode())}
-    for path in own:
-        async with visitor.client.stream("GET", path, headers={"Accept-Encoding": "gzip"}) as response:
-            weights[path] = sum([len(chunk) async for chunk in response.aiter_raw()])
-            assert response.headers.get("content-encoding") == "gzip" or weights[path] < 500, path
-    assert len(own) == 4
-    assert sum(weights.values()) <= 80_000, weights
-    assert not re.findall(r'(?:src|href|action|url)[=(]"?(?:https?:)?//', page.html)
-    style = (STATIC / "precis.css").read_text()
-    assert "url(" not in style
-    assert "@import" not in style
-
-
 async def test_pages_with_a_token_and_the_api_are_not_compressed(service: Service, visitor: Visitor) -> None:
     await fill(service, 60)
     for path in ("/chats", "/chats?part=true", "/audit"):
@@ -218,87 +178,24 @@ async def test_pages_with_a_token_and_the_api_are_not_compressed(service: Servic
 # The list
 
 
-async def test_the_list_goes_on_page_by_page_each_chat_once(service: Service, visitor: Visitor) -> None:
-    await fill(service, 120)
-    # Of the same moment: the id decides.
-    await run_sql(service.runtime, "update chats set updated_at = now() where id % 3 = 0")
-    for order in ("updated", "tokens"):
-        pages, path = [], f"/chats?order={order}&model=model-1"
-        while path:
-            page = await visitor.get(path)
-            pages.append(ids(page))
-            path = next((one for one in page.links if "cursor=" in one), "")
-        assert [len(one) for one in pages] == [50, 10]
-        assert len({one for some in pages for one in some}) == 60
-    whole = [one for some in pages for one in some]
-    tokens = {one.external_id: one.leaf_tokens for one in await rows(service.runtime, "select * from chats")}
-    assert [tokens[one] for one in whole] == sorted((tokens[one] for one in whole), reverse=True)
-
-
-async def test_the_longest_chats_come_from_an_index(service: Service) -> None:
-    engine = service.runtime.database.engine
-    asked: list[tuple[str, Any]] = []
-
-    def note(_connection: Any, _cursor: Any, statement: str, given: Any, *_: Any) -> None:
-        asked.append((statement, given))
-
-    event.listen(engine.sync_engine, "before_cursor_execute", note)
-    try:
-        await inspect.list_chats(engine, 1, 50, which=Filters(order="tokens"))
-    finally:
-        event.remove(engine.sync_engine, "before_cursor_execute", note)
-    async with engine.connect() as connection:
-        # Of few rows, it would sort them all.
-        await connection.exec_driver_sql("set local enable_sort = off")
-        ((statement, given),) = [one for one in asked if "FROM chats" in one[0]]
-        plan = str((await connection.exec_driver_sql(f"explain {statement}", given)).all())
-    assert "ix_chats_longest" in plan
-    assert "Sort" not in plan
-
-
-async def test_each_filter_shows_what_it_says(service: Service, visitor: Visitor, talk: Talk) -> None:
-    await with_summaries(service, talk)
+async def test_each_filter_shows_what_it_says(service: Service, visitor: Visitor) -> None:
     await fill(service, 30)
-    for name, change in {
-        "filled-3": "dead_at = now(), last_error = 'no answer'",
-        "filled-4": "due_at = now() - interval '1 minute'",
-        "filled-5": "due_at = now() + interval '1 hour', attempts = 1",
-        "filled-6": "due_at = now(), lease_until = now() + interval '1 minute', leased_by = 'host-1'",
-        "filled-7": "expires_at = now() + interval '1 day'",
-    }.items():
-        await run_sql(service.runtime, f"update chats set {change} where external_id = '{name}'")
-    await run_sql(
-        service.runtime,
-        "insert into checkpoints (tenant_id, chat_id, parent_id, ancestors, savings, covered_until, covered_digest,"
-        " covered_messages, covered_tokens, kind, ledger, summary, tokens, summariser, prompt_version)"
-        " select 1, id, 0, '{}', '{1}', 'm', 'd', 1, 1, 'degraded', '[]', 's', 1, 'rules', '1'"
-        " from chats where external_id = 'filled-8'",
-    )
+    await run_sql(service.runtime, "update chats set dead_at = now() where external_id = 'filled-3'")
+    await run_sql(service.runtime, "update chats set expires_at = now() + interval '1 day' where id % 10 = 0")
 
-    async def with_escapes(**query: str) -> set[str]:
+    async def shown(**query: str) -> set[str]:
         page = await visitor.get("/chats", params=query)
         assert page.status == 200
         for name, value in query.items():
             assert dict(page.form("/chats").fields)[name] == value, "the form shows what was asked"
         return set(ids(page))
 
-    assert await with_escapes(state="dead") == {"filled-3"}
-    assert await with_escapes(state="due") == {"filled-4"}
-    assert await with_escapes(state="waiting") == {"filled-5"}
-    assert await with_escapes(state="working") == {"filled-6"}
-    assert len(await with_escapes(state="idle")) == 27
-    assert await with_escapes(has="expiry") == {"filled-7"}
-    assert await with_escapes(has="degraded") == {"filled-8"}
-    assert await with_escapes(has="summary") == {"chat-1"}
-    assert await with_escapes(user="user-3") == {"filled-3", "filled-13", "filled-23"}
-    assert await with_escapes(user="user-1") == {"chat-1", "filled-1", "filled-11", "filled-21"}
-    assert len(await with_escapes(model="model-0")) == 15
-    assert await with_escapes(begins="filled-2") == {"filled-2", *(f"filled-{n}" for n in range(20, 30))}
-    assert await with_escapes(begins="filled-2", user="user-2", model="model-0") == {"filled-2", "filled-22"}
-    assert await with_escapes(begins="%") == set()
-    assert ids(await visitor.get("/chats?order=tokens"))[0] == "chat-1"
+    assert await shown(state="dead") == {"filled-3"}
+    assert len(await shown(has="expiry")) == 3
+    assert len(await shown(model="model-0")) == 15
+    assert await shown(begins="filled-2", user="user-2", order="tokens") == {"filled-2", "filled-22"}
     empty = await visitor.get("/chats?begins=&user=&model=&state=&has=&order=updated")
-    assert len(ids(empty)) == 31, "a form sends its empty fields too"
+    assert len(ids(empty)) == 30, "a form sends its empty fields too"
     assert ids(await visitor.get("/chats?state=dead&part=true")) == ["filled-3"]
 
 
@@ -336,22 +233,6 @@ async def test_a_chat_with_an_odd_id_has_its_page_and_its_actions(
 
 
 # Actions
-
-
-async def test_retry_makes_the_work_due_and_is_noted(service: Service, visitor: Visitor) -> None:
-    await long_chat(service.as_filter)
-    dying = "update chats set due_at = null, dead_at = now(), attempts = 5, last_error = 'no answer'"
-    await run_sql(service.runtime, dying)
-    page = await visitor.get("/chats/chat-1")
-    assert "Dead after 5 attempts." in page.text
-    assert "no answer" in page.text
-
-    done = await visitor.get((await visitor.send(page.form("/chats/chat-1/retry"))).leads_to)
-
-    assert "The work is due now." in done.text
-    chat = await row(service.runtime, "select due_at <= now() as due, dead_at, attempts from chats")
-    assert (chat.due, chat.dead_at, chat.attempts) == (True, None, 0)
-    assert await audited(service) == [("job.retry", "chat-1", {})]
 
 
 async def test_all_dead_work_is_retried_at_once_and_no_other(service: Service, visitor: Visitor) -> None:
@@ -399,18 +280,6 @@ async def test_recompute_deletes_the_checkpoints_and_makes_work_due(
     assert not await rows(service.runtime, "select 1 from checkpoints")
     assert (await row(service.runtime, "select due_at <= now() as due from chats")).due
     assert await audited(service) == [("chat.recompute", "chat-1", {"dropped": len(made)})]
-
-
-async def test_recompute_says_that_it_waits_where_texts_are_not_kept(
-    service: Service, visitor: Visitor, talk: Talk
-) -> None:
-    await with_summaries(service, talk)
-    await run_sql(service.runtime, "update messages set body = null")
-    page = await visitor.get("/chats/chat-1")
-
-    done = await visitor.get((await visitor.send(page.form("/chats/chat-1/recompute"))).leads_to)
-
-    assert "The work waits for the chat's next turn" in done.text
 
 
 async def test_reset_deletes_all_checkpoints_and_keep_only_this_all_behind_one(
@@ -513,25 +382,6 @@ async def test_a_correction_without_a_change_keeps_every_part(service: Service, 
         assert after[part] == before[part], part
 
 
-async def test_a_part_that_a_correction_lacks_stays(service: Service, visitor: Visitor, talk: Talk) -> None:
-    _, page, action = await correction(service, visitor, talk)
-    await visitor.send(
-        page.form(action), ("state", "## Goal\n- First."), ("pins", '[{"kind": "rule", "text": "Peace."}]')
-    )
-    made = await newest(service)
-    at = f"/chats/chat-1/checkpoints/{made['checkpoint']['id']}"
-    form = (await visitor.get(f"{at}/text")).form(f"{at}/correct")
-
-    forgotten = made["talk"][0]["number"]
-    assert (await visitor.send(form, ("state", " \r\n "), without="pins")).status == 422, "nothing is changed"
-    await visitor.send(form, ("state", " \r\n "), ("forget", forgotten), without="pins")
-
-    after = await newest(service)
-    assert after["checkpoint"]["id"] > made["checkpoint"]["id"]
-    assert after["state"] == made["state"]
-    assert after["pins"] == made["pins"]
-
-
 @pytest.mark.parametrize(
     ("field", "value", "status", "said"),
     [
@@ -554,18 +404,6 @@ async def test_a_correction_that_makes_no_sense_stores_nothing(
     assert refused.status == status
     assert said in refused.text
     assert len(await rows(service.runtime, "select 1 from checkpoints")) == before
-
-
-async def test_a_chat_is_deleted_with_all_that_is_stored_for_it(service: Service, visitor: Visitor, talk: Talk) -> None:
-    await with_summaries(service, talk)
-    page = await visitor.get("/chats/chat-1")
-
-    done = await visitor.send(page.form("/chats/chat-1/delete"))
-
-    assert done.leads_to.startswith("/chats")
-    assert not await rows(service.runtime, "select 1 from messages")
-    assert (await visitor.get("/chats/chat-1")).status == 404
-    assert await audited(service) == [("chat.delete", "chat-1", {"chats": 1, "why": "an operator wished it"})]
 
 
 async def test_a_second_press_on_a_button_of_a_deleted_chat_is_a_page(service: Service, visitor: Visitor) -> None:
@@ -673,38 +511,6 @@ async def test_words_are_found_in_a_chat_and_messages_read_which_is_noted(servic
         ("chat.recall", "chat-1", {"mode": "read", "status": "found"}),
         ("chat.recall", "chat-1", {"mode": "read", "status": "nothing"}),
     ]
-
-
-async def test_a_long_message_is_read_on_from_a_line(visitor: Visitor, talk: Talk) -> None:
-    lines = "\n".join(f"Line {number} of <b>the</b> report, with some more words." for number in range(1200))
-    leaf = talk.add("long", talk.turns(1), content=lines)
-    await talk.ingest(leaf)
-    first = await visitor.get("/chats/chat-1/find?ref=M3")
-    assert "<b>the</b>" not in first.html
-    further = next(one for one in first.links if "line=" in one)
-    assert "Line 1199" not in first.text
-
-    second = await visitor.get(further)
-
-    number = int(further.rpartition("=")[2])
-    assert f"Line {number - 1} of" in second.text
-    assert "Line 0 of" not in second.text
-
-
-async def test_the_audit_log_is_shown_by_chat_and_by_actor_page_by_page(service: Service, visitor: Visitor) -> None:
-    await run_sql(
-        service.runtime,
-        "insert into audit (tenant_id, actor, action, chat) select 1, 'actor-' || n % 2, 'action-' || n,"
-        " case when n % 3 > 0 then 'chat-' || n % 3 end from generate_series(1, 120) n",
-    )
-    found, path = [], "/audit?actor=actor-1"
-    while path:
-        page = await visitor.get(path)
-        found += re.findall(r"<td>action-(\d+)</td>", page.html)
-        path = next((one for one in page.links if "cursor=" in one), "")
-    assert found == [str(number) for number in range(119, 0, -2)]
-    of_chat = re.findall(r"<td>action-(\d+)</td>", (await visitor.get("/audit?chat=chat-2&actor=actor-0")).html)
-    assert of_chat == [str(number) for number in range(116, 0, -6)]
 
 
 async def test_settings_are_shown_with_their_secrets_hidden(service: Service, visitor: Visitor) -> None:

@@ -129,16 +129,6 @@ async def test_a_session_ends_after_twelve_hours(service: Service, visitor: Visi
         assert len(await rows(service.runtime, "select 1 from sessions")) == 1, "what has expired is forgotten"
 
 
-async def test_a_session_ends_with_its_key(service: Service) -> None:
-    key = await new_key(service, "short-lived")
-    async with visiting(service, key) as visitor:
-        assert (await visitor.get("/jobs")).status == 200
-
-        await revoke(service, key)
-
-        assert (await visitor.get("/jobs")).status == 303
-
-
 async def test_signing_out_ends_this_session_only(service: Service, visitor: Visitor) -> None:
     async with visiting(service, service.operator_key) as elsewhere:
         kept = dict(visitor.client.cookies)

@@ -7,7 +7,7 @@ import pickle
 import socket
 import sys
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,22 +15,16 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from arq import ArqRedis
 from redis.asyncio import Redis
 
-from service.api.server import bind, listening
-from service.app import create_app
 from service.clients.queue import JOB, Queue
 from service.clients.summarisers import configured
 from service.errors import ConfigurationError
-from service.names import FIRST_TENANT
 from service.runtime import Urls
-from service.settings import Settings
-from service.storage import keys
 from service.summarising.reading import Finish, Reading, Reply
 from service.usecases.compress import WorkerContext
 from tests import constants
-from tests.conftest import TEXTS, Service
+from tests.conftest import Service
 from tests.fakes.scripted_llm import Behaviour, Fail, Hang, Say, ScriptedLLM, scripted_llm
 from tests.service.talk import Talk, long_chat, row, rows, run_sql
 from tests.waiting import until
@@ -112,29 +106,6 @@ async def test_many_chats_are_worked_on_and_each_hand_over_is_covered_in_the_end
     assert await rows(service_with_worker.runtime, "select 1 from chats where done_seq <> handed_seq") == []
 
 
-async def test_work_whose_ring_was_flushed_is_found_by_a_worker_that_starts(service: Service) -> None:
-    talk, leaf = await long_chat(service.as_filter)
-    await flush(service)
-
-    async with at_work(service):
-        await ready(talk, leaf)
-
-
-async def test_work_whose_ring_was_flushed_is_found_by_the_sweep_of_a_running_worker(service: Service) -> None:
-    talk, leaf = await long_chat(service.as_filter)
-    # Not due yet, so that neither the ring nor the sweep at the start finds it.
-    await run_sql(service.runtime, "update chats set due_at = now() + interval '1 hour'")
-    first = Talk(service.as_filter, "first")
-    async with at_work(service):
-        early = first.turns(20)
-        await first.ingest(early)
-        await ready(first, early)  # the worker is up, and past its first sweep
-        await flush(service)
-        await run_sql(service.runtime, "update chats set due_at = now() where external_id = 'chat-1'")
-
-        await ready(talk, leaf)
-
-
 async def test_a_sweep_rings_again_although_arq_still_knows_the_first_ring(service: Service) -> None:
     """Of a ring whose place in the queue was lost, arq keeps the id, and takes no other ring of that id."""
     talk, leaf = await long_chat(service.as_filter)
@@ -143,50 +114,6 @@ async def test_a_sweep_rings_again_although_arq_still_knows_the_first_ring(servi
         assert await redis.keys("arq:job:*")
 
     async with at_work(service):
-        await ready(talk, leaf)
-
-
-async def test_without_redis_a_hand_over_is_taken_and_worked_on_later(
-    settings: Settings, urls: Urls, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("service.clients.queue._PATIENCE", 0.2)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    app = create_app(settings, texts=TEXTS)
-    listener = bind("127.0.0.1", 0)
-    async with listening(app, listener) as runtime, AsyncExitStack() as stack:
-        silent = ArqRedis(host="127.0.0.1", port=port)
-        stack.push_async_callback(silent.aclose)
-        app.state.runtime = replace(runtime, queue=Queue(silent))
-        async with runtime.database.engine.begin() as connection:
-            key = await keys.create(connection, FIRST_TENANT, "filter", "")
-        http = await stack.enter_async_context(
-            httpx.AsyncClient(
-                base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", headers={"Authorization": f"Bearer {key}"}
-            )
-        )
-        talk = Talk(http)
-        leaf = talk.turns(20)
-
-        assert await talk.ingest(leaf) is True
-        state = await http.get("/readyz")
-        assert state.status_code == 200, "requests are answered"
-        assert state.json()["queue"].startswith("no answer")
-
-        async with running(runtime.worker_context, runtime.queue, urls.redis):  # Redis is back
-            await ready(talk, leaf)
-
-
-async def test_a_worker_outlives_the_loss_of_its_connections(service: Service) -> None:
-    first, early = await long_chat(service.as_filter, "first")
-    async with at_work(service):
-        await ready(first, early)
-        async with Redis.from_url(service.runtime.urls.redis) as redis:
-            for client in await redis.client_list():
-                if client["name"] != "me" and client["id"] != str(await redis.client_id()):
-                    await redis.client_kill(f"{client['addr']}")
-
-        talk, leaf = await long_chat(service.as_filter)
         await ready(talk, leaf)
 
 
@@ -225,21 +152,6 @@ async def test_failed_work_is_tried_again_by_itself(service: Service) -> None:
         "failed",
         "done",
     ]
-
-
-async def test_two_workers_share_the_chats_and_do_nothing_twice(service: Service) -> None:
-    async def all_written() -> bool:
-        return len(await rows(service.runtime, "select 1 from checkpoints where kind = 'llm'")) == 8
-
-    async with asking(service) as (llm, worker_context):
-        async with at_work(service, worker_context), at_work(service, worker_context):
-            talks = [await long_chat(service.as_filter, f"chat-{number}") for number in range(8)]
-            # A sweep that finds work under way rings for it as well.
-            await asyncio.gather(*(service.runtime.queue.wake() for _ in range(8)))
-            for talk, leaf in talks:
-                await ready(talk, leaf)  # by code first, perhaps
-            await until(all_written)
-        assert len(llm.requests) == 8
 
 
 async def test_a_stop_lets_work_finish(service: Service) -> None:
