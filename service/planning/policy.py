@@ -25,7 +25,7 @@ REPAIR_TOKENS = 160
 STATE_SHARE = 0.6
 """The share of a summary that the state may have."""
 _LEAST_STATE, _MOST_STATE = 128, 4000  # tokens
-_FILLED = 0.44  # of what a request may have; the rest is left for it to grow until the next summary
+_FILLED = 0.55  # of what a request may have; the rest is left for it to grow until the next summary
 _TAIL = 0.25  # of that is for the tail
 _NEEDED = 0.08  # of what it covers a summary may have even where that is more than its share
 _LEAST_ROOM = 512  # tokens: beside tools that leave less, no chat fits
@@ -132,7 +132,7 @@ class Policy:
         takes at most `summary_share` of a room of 16,384 tokens, and of others in proportion to the
         root of the room: a chat in a small window has as much to be remembered as one in a large.
         Where that is less than 8 % of what it covers, it takes as much, as far as the tail leaves
-        it: with a new summary a request has 44 % of what it may have, because the rest is what the
+        it: with a new summary a request has 55 % of what it may have, because the rest is what the
         next summary covers.
 
         Up to 60 % of the summary is the state, which each call reads and writes again. All else

@@ -1,10 +1,10 @@
 """The talk: which sentences stand in a summary that nobody chose, and how they are shown. Pure.
 
-The user's own words come first, and leave a quarter of the room to how answers begin, which say yes
-or no and what was decided; then what users pasted, by its size, then of the answers what tells
-most. An utterance is worth the terms that nothing chosen before it has told yet, for each token
-that it costs: exact values above all, and what somebody took up again in another step. It is worth
-more if it lays something down, and less the older it is.
+Users' own words come first, and how answers begin, which say yes or no and what was decided; then
+what users pasted, by its size, then of the answers what tells most. An utterance is worth the terms
+that nothing chosen before it has told yet, for each token that it costs: exact values above all,
+and what somebody took up again in another step. It is worth more if it lays something down, and
+less the older it is.
 
 The measure is maximal coverage within a budget, chosen greedily (Lin and Bilmes, 2010,
 "Multi-document summarization via budgeted maximization of submodular functions").
@@ -33,11 +33,9 @@ _COMMONEST = 50  # utterances; a word that one of so many has is worth one, as a
 _TOLD = 80  # percent of a term's worth that it loses once it was told
 _OLDEST = 0.6  # of the oldest utterance beside the newest
 _OBLIGES = 2.0  # of a user's utterance that lays something down
-_OWN, _OPENINGS, _GIVEN, _ANSWERS = range(4)
-"""Users' own words, how answers begin, what users pasted or attached, the rest of answers."""
+_SAID, _GIVEN, _REST = range(3)
+"""Users' own words and how answers begin; what users pasted or attached; the rest of answers."""
 _OPENING = 2  # sentences with which an answer begins: they say yes or no, and what was decided
-_PRECEDENCE = ((_OWN, 0.25), (_OPENINGS, 0), (_OWN, 0), (_GIVEN, 0), (_ANSWERS, 0))
-"""Who is told first, and the share of the room that they leave to those behind them."""
 _UNIT = 1_000_000
 _SPACE = 1  # tokens around an utterance
 _STEP = 4  # of the line that a step has: the speaker's name
@@ -90,12 +88,12 @@ def _chosen(
     chosen: dict[int, Utterance] = {}
     begun: set[int] = set()
     left = room
-    for rank, reserved in _PRECEDENCE:
-        places = [place for place, one in enumerate(said) if _rank(one) == rank]
-        for place, worth in ranking.best(set(places) - chosen.keys()):
+    for rank in (_SAID, _GIVEN, _REST):
+        of_rank = [place for place, one in enumerate(said) if _rank(one) == rank]
+        for place, worth in ranking.best(of_rank):
             one = said[place]
             price = cost(one) + (0 if one.step in begun else _STEP)
-            if price > left - int(room * reserved) or worth < least:
+            if price > left or worth < least:
                 continue
             left -= price
             chosen[place] = one
@@ -133,11 +131,11 @@ def _rank(utterance: Utterance) -> int:
     """Which of the talk is told first."""
     # A document's sentences may be the user's own after all, and a description says little.
     if utterance.speaker is Speaker.USER and utterance.stands:
-        return _OWN
+        return _SAID
     if utterance.speaker is Speaker.USER:
         return _GIVEN
     begins = utterance.own and utterance.place <= _OPENING
-    return _OPENINGS if begins else _ANSWERS
+    return _SAID if begins else _REST
 
 
 def _place(one: Utterance) -> tuple[int, int]:

@@ -11,7 +11,7 @@ def test_the_default_budgets_are_those_of_the_design() -> None:
     policy = Policy.sized()
     assert policy == Policy.sized(131_072)
     assert (policy.window_tokens, policy.apply_at, policy.prepare_at) == (131_072, 100_000, 65_536)
-    assert (policy.request_tokens, policy.keep_tokens, policy.keep_messages) == (44_000, 11_000, 10)
+    assert (policy.request_tokens, policy.keep_tokens, policy.keep_messages) == (55_000, 13_750, 10)
     assert (policy.step_tokens, policy.summary_tokens, policy.state_tokens) == (26_214, 16_682, 4000)
 
 
@@ -25,9 +25,9 @@ def test_a_summary_takes_a_third_of_small_windows_and_less_of_larger_ones() -> N
 
 def test_a_summary_has_8_percent_of_what_it_covers_as_far_as_the_tail_leaves_it() -> None:
     policy = Policy.sized(16_384)
-    assert policy.summary_room(10_000, 1000) == policy.summary_tokens == 4125
-    assert policy.summary_room(54_000, 1000) == 4320
-    assert policy.summary_room(70_000, 2000) == policy.request_tokens - 2000
+    assert policy.summary_room(10_000, 1000) == policy.summary_tokens == 5157
+    assert policy.summary_room(70_000, 1000) == 5600
+    assert policy.summary_room(70_000, 5000) == policy.request_tokens - 5000
     assert policy.summary_room(70_000, 50_000) == policy.request_tokens // 4
 
 
