@@ -28,9 +28,9 @@ log = logging.getLogger("precis")
 
 VERSION = "1.0.0"
 INSIDE = (".localhost", ".local", ".internal", ".svc", ".svc.cluster.local")  # names inside
-NOT_PRIVATE = "service_url is http:// to a public name: use https://, or set the valve insecure"
-INSECURE = "Send key and texts over http:// to public addresses too."
-USE_PROXY = "Reach Precis through the proxy of HTTP_PROXY, which then sees key and texts."
+# Past the proxy of the environment, which would see key and texts, but with its certificates.
+DIRECT = {"all://": None, "http://": None, "https://": None}
+NOT_PRIVATE = "service_url is http:// to a public name: use https://"
 FILTER = "precis"  # the filter's id in Open WebUI
 PAIRS = 200  # newest messages of a branch that are described
 LONGEST = 60_000  # characters of a summary that are shown
@@ -103,8 +103,6 @@ class Action:
         service_url: str = Field("http://127.0.0.1:8377", description="Address of Precis.")
         api_key: str = Field("", description="Key with scope `filter`.", json_schema_extra=SECRET)
         timeout: float = Field(5.0, gt=0, description="Seconds that Precis may take to answer.")
-        insecure: bool = Field(False, description=INSECURE)
-        use_proxy: bool = Field(False, description=USE_PROXY)
         priority: int = Field(0, description=PRIORITY)
 
     actions = [  # noqa: RUF012 - read by Open WebUI, which makes a button of each
@@ -171,9 +169,9 @@ class Chat:
             RefusedError: it refuses the question, and says why.
         """
         valves = self.action.valves
-        if not (valves.insecure or is_private(valves.service_url)):
+        if not is_private(valves.service_url):
             raise RefusedError(REFUSED.format(NOT_PRIVATE))
-        self.action.http = self.action.http or client(valves.use_proxy)
+        self.action.http = self.action.http or httpx.AsyncClient(mounts=DIRECT)
         # An error about a stray line end or a typographic quote would show the key in the log.
         key = "".join(character for character in valves.api_key if "!" <= character <= "~")
         headers = {
@@ -277,9 +275,3 @@ def is_private(url: str) -> bool:
         return not ipaddress.ip_address(host.partition("%")[0]).is_global
     except ValueError:
         return "." not in host  # as in a network of containers
-
-
-def client(use_proxy: bool) -> httpx.AsyncClient:
-    """Past the proxy of the environment, but with its certificates."""
-    direct = {"all://": None, "http://": None, "https://": None}
-    return httpx.AsyncClient(mounts={} if use_proxy else direct)

@@ -26,7 +26,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -76,20 +76,17 @@ COSTS = (
     (b"\xe1\xe2\xf0\xf1\xf2\xf3\xf4", 1.9),
 )
 UNCOUNTED = 1.15  # times the mean for what the service has not counted: it may be that much more
-CITED = re.compile(r"```.*?```|`[^`]*`|(\[\d)", re.DOTALL)  # `[1]` outside of code
 INSIDE = (".localhost", ".local", ".internal", ".svc", ".svc.cluster.local")  # names inside
-NOT_PRIVATE = "service_url is http:// to a public name: use https://, or set the valve insecure"
+# Past the proxy of the environment, which would see key and texts, but with its certificates.
+DIRECT = {"all://": None, "http://": None, "https://": None}
+NOT_PRIVATE = "service_url is http:// to a public name: use https://"
 STASH = "precis"  # our key in the metadata, which Open WebUI carries from hook to hook
 
 # Texts of the valves.
 SECRET: Any = {"input": {"type": "password"}}
-ON_OVERFLOW = "Above the window: leave out old results and turns, or send the request as it is."
 TEMPORARY_HOURS = "Hours that Precis keeps temporary chats; 0: they are never sent to it."
-INSECURE = "Send key and texts over http:// to public addresses too."
-USE_PROXY = "Reach Precis through the proxy of HTTP_PROXY, which then sees key and texts."
 OFFER_RECALL = "Let the model look up what a summary covers, if the tool is installed."
 COMPRESS = "Send my chats to Precis, and its summaries for their earlier part to the model."
-WRITE_CONTEXT_SUMMARY = "Also store summaries where Open WebUI's own compaction does."
 
 Message = dict[str, Any]
 Given = dict[str, Any] | None  # nothing for some clients
@@ -155,17 +152,10 @@ class Filter:
         api_key: str = Field("", description="Key with scope `filter`.", json_schema_extra=SECRET)
         timeout: float = Field(0.8, gt=0, description="Seconds that a request may wait for Precis.")
         skip_below_chars: int = Field(24_000, ge=0, description="Shorter chats are left alone.")
-        on_overflow: Literal["truncate", "pass"] = Field("truncate", description=ON_OVERFLOW)
-        window_tokens: int = Field(0, ge=0, description="Window if none is known; 0: 131072.")
-        windows: str = Field("", description='The same by model, as JSON: {"llama3:8b": 8192}.')
         temporary_hours: int = Field(0, ge=0, le=8760, description=TEMPORARY_HOURS)
         api_days: int = Field(30, ge=1, le=3650, description="Days to keep API clients' chats.")
         show_status: bool = Field(True, description="Show under the answer what was changed.")
-        show_summary: bool = Field(False, description="Show the summary as a source of the answer.")
         offer_recall: bool = Field(True, description=OFFER_RECALL)
-        write_context_summary: bool = Field(False, description=WRITE_CONTEXT_SUMMARY)
-        insecure: bool = Field(False, description=INSECURE)
-        use_proxy: bool = Field(False, description=USE_PROXY)
         priority: int = Field(100, description="Filters run in rising order; last is best.")
 
     class UserValves(BaseModel):
@@ -181,9 +171,9 @@ class Filter:
         self._failures, self._away_since, self._again_at = 0, 0.0, 0.0
         self._hooked = False  # whether this Open WebUI calls `request`
         self._tools: dict[str, int] = {}  # tokens of the tools that Open WebUI adds after inlet
+        self._windows: dict[str, int] = {}  # of models of which only the service knows it
         self._remembered: dict[str, tuple[str, list[Node]]] = {}
         self._last: dict[tuple[str, str], Message] = {}  # answers, by chat and model
-        self._sources: dict[str, Message] = {}  # of answers to come
         self._outcomes: dict[tuple[str, str], dict[object, str]] = {}  # that nobody was told yet
         self._recall, self._recall_until = False, 0.0  # whether the tool is installed
         self._gone: dict[str, float] = {}  # chats that the service calls deleted, and until when
@@ -249,17 +239,14 @@ class Filter:
         __metadata__: Given = None,
         __user__: Given = None,
         __model__: Given = None,
-        __event_emitter__: Emitter = None,
     ) -> Message:
         """Sends the branch of a saved chat to the service in the background."""
-        with unharmed("a reply was not sent to Precis, or has no source"):
+        with unharmed("a reply was not sent to Precis"):
             user = __user__ or {}
             if body.get("precis_check") is True and user.get("role") == "admin":
                 body["precis_check"] = await self._check()
                 return body
             self._take_later(body, __metadata__ or {}, __model__, user)
-            async with asyncio.timeout(self.valves.timeout):
-                await self._show(body, __event_emitter__)
         return body
 
     def _take_later(self, body: Message, metadata: Message, model: Given, user: Message) -> None:
@@ -292,34 +279,16 @@ class Filter:
             request.__dict__ = stored  # Open WebUI may copy the metadata, but not what is in them
             return request
         chat, user_id = metadata.get("chat_id") or "", metadata.get("user_id")
-        windows = self._windows(body, model or {})
-        window = next((size for size in windows if size >= 2048), WINDOW)
+        windows, name = windows_told(body, model or {}), str(body.get("model"))
+        own = self._windows.get(name, WINDOW)
+        window = next((size for size in windows if size >= 2048), own)
         reply = metadata.get("message_id")
-        request = Request(chat, user_id, str(body.get("model")), windows, window, reply)
+        request = Request(chat, user_id, name, windows, window, reply)
         wanted = (user or {}).get("valves")  # Open WebUI makes them of `UserValves`
         request.sent = getattr(wanted, "compress", True)
         request.shown = getattr(wanted, "show_status", True)
         metadata[STASH] = vars(request)  # plain values
         return request
-
-    def _windows(self, body: Message, model: Message) -> list[int]:
-        """Sizes given for the model's window, the most trusted first; the service chooses."""
-        info, provider = model.get("info") or {}, model.get("openai") or {}
-        windows: dict[Any, Any] = {}
-        with unharmed('the valve `windows` is not JSON such as {"llama3:8b": 8192}'):
-            windows = dict(json.loads(self.valves.windows or "{}"))
-        told = (
-            (body.get("options") or {}).get("num_ctx"),
-            body.get("num_ctx"),
-            (info.get("params") or {}).get("num_ctx"),
-            provider.get("max_model_len"),
-            provider.get("context_length"),
-            (provider.get("meta") or {}).get("n_ctx"),
-            windows.get(body.get("model")),
-            windows.get(info.get("base_model_id")),
-            self.valves.window_tokens,
-        )
-        return [size for size in told if type(size) is int]
 
     def _concerned(self, messages: list[Message], request: Request) -> bool:
         """Whether the chat may be too long. A token is hardly less than half a character."""
@@ -340,16 +309,6 @@ class Filter:
             request.told = line
             shown = line[0].upper() + line[1:]
             await emitter({"type": "status", "data": {"description": shown, "done": True}})
-
-    async def _show(self, body: Message, emitter: Emitter) -> None:
-        """Shows the summary as a source, after all others: `[1]` in an answer means the first."""
-        source = self._sources.pop(str(body.get("id")), None)
-        if source and emitter:
-            others = body["messages"][-1].get("sources") or []
-            # Without sources `x[1]` is text; with any, the page makes a link of it, or nothing.
-            cited = not others and any(CITED.findall(text_of(body["messages"][-1])))
-            if source not in others and not cited:
-                await emitter({"type": "source", "data": source})
 
     async def _compress(self, body: Message, metadata: Message, request: Request) -> None:
         """Asks for the branch's summary, and puts it in."""
@@ -435,14 +394,13 @@ class Filter:
     def _will_be_cut(self, body: Message, request: Request) -> bool:
         """Whether a request is too large, with the tools that Open WebUI is going to add."""
         tools = 0 if request.overhead else self._tools.get(request.model, 0)
-        return self._cuts(request) and self._shrink(body, request).excess + tools > 0
-
-    def _cuts(self, request: Request) -> bool:
-        return self.valves.on_overflow == "truncate" and request.compactor != "provider"
+        return request.compactor != "provider" and self._shrink(body, request).excess + tools > 0
 
     def _apply(self, answer: Message, body: Message, path: list[Node], request: Request) -> None:
         """Takes over what the service knows, and makes the edit that it proposes, if it fits."""
         request.window = answer.get("window") or request.window
+        if not request.windows:
+            self._windows[request.model] = request.window
         if answer["status"] == "unknown":
             return
         request.overhead = int(answer["tokens"].get("overhead") or 0)
@@ -464,15 +422,6 @@ class Filter:
         status = str(answer.get("status_text") or "")
         # Behind the colon stand sizes, which a recalled answer has of an earlier request.
         request.status = status if request.answered else status.partition(":")[0]
-        texts = [m["content"] for m in answer["edit"]["insert"] if m["role"] != "assistant"]
-        summary = "\n\n".join(reversed(texts))
-        if self.valves.show_summary and request.reply:
-            name = f"Summary of {answer.get('covered_messages')} earlier messages"
-            about = {"source": {"name": name}, "metadata": [{"source": f"precis {checkpoint}"}]}
-            remember(self._sources, request.reply, {**about, "document": [summary]})
-        if self.valves.write_context_summary and saved(request.chat):
-            below = path[first_uncovered(path, answer)]
-            self._later(show_in_open_webui, request.chat, below.id, summary)
 
     async def _path(self, body: Message, metadata: Message, request: Request) -> list[Node]:
         """The branch up to the question; empty when it may not be sent."""
@@ -649,7 +598,7 @@ class Filter:
     def _left_alone(self) -> None:
         if self._failures >= FAILURES and time.monotonic() < self._again_at:
             raise ConnectionError("after failures in a row the service is left alone for a while")
-        if not (self.valves.insecure or is_private(self.valves.service_url)):
+        if not is_private(self.valves.service_url):
             raise ConnectionError(NOT_PRIVATE)
 
     @contextmanager
@@ -674,7 +623,7 @@ class Filter:
     ) -> httpx.Response:
         """One request to the service. To an upload 409, 410 and REFUSED are answers too."""
         self._left_alone()
-        self._http = self._http or client(self.valves.use_proxy)
+        self._http = self._http or httpx.AsyncClient(mounts=DIRECT)
         # An error about a stray line end or a typographic quote would show the key in the log.
         key = "".join(character for character in self.valves.api_key if "!" <= character <= "~")
         headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
@@ -714,7 +663,7 @@ class Filter:
         made = self._shrink(body, request)
         if made.excess <= 0:
             return
-        cut = self._cuts(request)
+        cut = request.compactor != "provider"
         made.shorten_results(request.read, older=cut)
         if made.excess > 0 and cut:
             made.leave_out_turns()
@@ -800,16 +749,6 @@ def offering(message: Message) -> Message:
     return {**message, "content": text.replace(SUMMARY_END, f"{OFFERED}\n\n{SUMMARY_END}", 1)}
 
 
-async def show_in_open_webui(chat: str, message: str, summary: str) -> None:
-    """Stores a summary where Open WebUI's own does: on the first message that it does not cover."""
-    from open_webui.models.chats import Chats
-
-    row = (await rows_of(chat)).get(message, {})
-    if row.get("contextSummary") != summary:
-        changed, own = {"contextSummary": summary}, row.get("id", message)
-        await Chats.upsert_message_to_chat_by_id_and_message_id(chat, own, changed)
-
-
 def remember(store: dict[Any, Any], key: object, value: object) -> None:
     """Keeps a value; the oldest ones are deleted."""
     store.pop(key, None)
@@ -829,11 +768,24 @@ def identity_of(given: object) -> str:
     return text if given is None or PLAIN.fullmatch(text) else hashed(text)
 
 
+def windows_told(body: Message, model: Message) -> list[int]:
+    """Sizes given for the model's window, the most trusted first; the service chooses."""
+    info, provider = model.get("info") or {}, model.get("openai") or {}
+    told = (
+        (body.get("options") or {}).get("num_ctx"),
+        body.get("num_ctx"),
+        (info.get("params") or {}).get("num_ctx"),
+        provider.get("max_model_len"),
+        provider.get("context_length"),
+        (provider.get("meta") or {}).get("n_ctx"),
+    )
+    return [size for size in told if type(size) is int]
+
+
 def compactor_of(body: Message) -> str | None:
     """Who else compresses this request: Open WebUI has done it, or the provider is asked to."""
     prompt = "\n".join(map(text_of, leading(body["messages"])))
-    _, mark, theirs = prompt.partition(OWN_COMPACTION)
-    if mark and not theirs.lstrip().startswith(SUMMARY):  # ours, if `write_context_summary` is on
+    if OWN_COMPACTION in prompt:
         return "open-webui"
     asked = "middle-out" in (body.get("transforms") or ()) or body.get("truncation") == "auto"
     return "provider" if asked or body.get("context_management") else None
@@ -1047,12 +999,6 @@ def is_private(url: str) -> bool:
         return "." not in host  # as in a network of containers
 
 
-def client(use_proxy: bool) -> httpx.AsyncClient:
-    """Past the proxy of the environment, but with its certificates."""
-    direct = {"all://": None, "http://": None, "https://": None}
-    return httpx.AsyncClient(mounts={} if use_proxy else direct)
-
-
 def outcome_of(request: Request) -> str:
     """What became of a request, in the service's words."""
     if request.cut:
@@ -1150,11 +1096,7 @@ def edited(messages: list[Message], path: list[Node], answer: Message) -> list[M
         return None
     if not is_record(edit["insert"]):
         return None
-    base = leading(messages)
-    if base and OWN_COMPACTION in text_of(base[0]):  # ours, as `show_in_open_webui` stored it
-        prompt = text_of(base[0]).partition(OWN_COMPACTION)[0].rstrip()
-        base = [{**base[0], "content": prompt}] if prompt else []
-    return [*base, *edit["insert"], *messages[edit["drop"][1] :]]
+    return [*leading(messages), *edit["insert"], *messages[edit["drop"][1] :]]
 
 
 def drops_what_is_covered(messages: list[Message], path: list[Node], answer: Message) -> bool:

@@ -38,9 +38,9 @@ FAILED = "It could not be looked up: {}."
 # Texts of the valves.
 SECRET: Any = {"input": {"type": "password"}}
 INSIDE = (".localhost", ".local", ".internal", ".svc", ".svc.cluster.local")  # names inside
-NOT_PRIVATE = "service_url is http:// to a public name: use https://, or set the valve insecure"
-INSECURE = "Send key and texts over http:// to public addresses too."
-USE_PROXY = "Reach Precis through the proxy of HTTP_PROXY, which then sees key and texts."
+# Past the proxy of the environment, which would see key and texts, but with its certificates.
+DIRECT = {"all://": None, "http://": None, "https://": None}
+NOT_PRIVATE = "service_url is http:// to a public name: use https://"
 ANSWER_TOKENS = "Most tokens of one answer to the model."
 
 Json = dict[str, Any]
@@ -61,8 +61,6 @@ class Tools:
         api_key: str = Field("", description="Key with scope `filter`.", json_schema_extra=SECRET)
         timeout: float = Field(5.0, gt=0, description="Seconds that a look-up may take.")
         answer_tokens: int = Field(2000, ge=200, le=8000, description=ANSWER_TOKENS)
-        insecure: bool = Field(False, description=INSECURE)
-        use_proxy: bool = Field(False, description=USE_PROXY)
 
     def __init__(self) -> None:
         self.valves = self.Valves()
@@ -149,9 +147,9 @@ async def answered(tools: Tools, stash: Json, question: Json) -> Json:
         RefusedError: it refuses the question, and says why.
     """
     valves = tools.valves
-    if not (valves.insecure or is_private(valves.service_url)):
+    if not is_private(valves.service_url):
         raise RefusedError(NOT_PRIVATE)
-    tools.http = tools.http or client(valves.use_proxy)
+    tools.http = tools.http or httpx.AsyncClient(mounts=DIRECT)
     # An error about a stray line end or a typographic quote would show the key in the log.
     key = "".join(character for character in valves.api_key if "!" <= character <= "~")
     headers = {
@@ -181,12 +179,6 @@ def is_private(url: str) -> bool:
         return not ipaddress.ip_address(host.partition("%")[0]).is_global
     except ValueError:
         return "." not in host  # as in a network of containers
-
-
-def client(use_proxy: bool) -> httpx.AsyncClient:
-    """Past the proxy of the environment, but with its certificates."""
-    direct = {"all://": None, "http://": None, "https://": None}
-    return httpx.AsyncClient(mounts={} if use_proxy else direct)
 
 
 def reason(response: httpx.Response) -> str:

@@ -149,7 +149,7 @@ async def _installed(rig: Rig, variant: Variant, window: int) -> None:
         await rig.admin.post(_CONFIG, before | on)
         return
     await rig.install()
-    await rig.valves(window_tokens=window)
+    await rig.window(window)
     await rig.function("stashes", source(stashes))
     await rig.admin.post("/api/v1/functions/id/stashes/valves/update", {"path": str(_stashes(rig)), "priority": 1000})
 

@@ -70,7 +70,6 @@ class Wish:
     first_tenant: str
     recall: bool = True
     action: bool = True
-    insecure: bool = False
 
 
 class Fix(NamedTuple):
@@ -142,7 +141,7 @@ async def install(
     for one in reached.assumed:
         say(
             f"{one['model']}: a window of {one['window']:,} tokens is assumed! Nobody told it:"
-            " set the filter's valve `windows`, or PRECIS_MODELS"
+            " set its window in PRECIS_MODELS"
         )
 
 
@@ -323,11 +322,10 @@ async def _valves(
     of_events = ""
     if EVENTS in wanted:
         of_events = await _events_key(installed, tenant, harness, say, works=works)
-    more = {"insecure": True} if wish.insecure else {}
     return {
-        FILTER: {"service_url": url, "api_key": key, **more},
-        EVENTS: {"service_url": url, "api_key": of_events, **more},
-        ACTION: {"service_url": url, "api_key": key, **more},
+        FILTER: {"service_url": url, "api_key": key},
+        EVENTS: {"service_url": url, "api_key": of_events},
+        ACTION: {"service_url": url, "api_key": key},
     }
 
 
@@ -499,10 +497,10 @@ def _advice(error: str, url: str) -> str:
             f"the service at {url} does not know its key ({error}). Run this command with the"
             " settings of that service: the same PRECIS_DATABASE_URL, or the same PRECIS_DATA_DIR"
         )
-    if "valve insecure" in error:
+    if "to a public name" in error:
         return (
             f"{url} is a public address without https, on which others could read key and chats:"
-            " put Precis behind a proxy with https, or pass --insecure"
+            " put Precis behind a proxy with https, and pass its address as --service-url"
         )
     if re.search(r"\b426\b", error):
         return (

@@ -398,9 +398,3 @@ async def test_a_dry_run_of_uninstalling_takes_nothing(install: Installer) -> No
     assert "would be done: function precis: deleted" in result.stdout
     assert install.webui.writes == []
     assert await install.keys() == [True]
-
-
-async def test_insecure_is_set_for_all_that_reach_the_service(install: Installer) -> None:
-    await install("--insecure")
-
-    assert [valves["insecure"] for valves in install.webui.valves.values()] == [True] * 4

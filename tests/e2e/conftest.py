@@ -98,6 +98,7 @@ async def rig(running: Rig) -> AsyncIterator[Rig]:
     running.summariser.requests.clear()
     yield running
     await running.valves()
+    await running.window()
     assert "error" not in await running.reach()
 
 

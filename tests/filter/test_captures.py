@@ -36,7 +36,7 @@ async def test_without_a_summary_nothing_changes_and_every_path_is_handed_over(s
     for scenario in scenarios():
         recorded = capture(scenario)
         host = Host({chat: dict(rows) for chat, rows in recorded.rows.items()})
-        async with filter_of(tap.url, service.filter_key, temporary_hours=1, on_overflow="pass") as loaded:
+        async with filter_of(tap.url, service.filter_key, temporary_hours=1, cuts=False) as loaded:
             await replay(service, tap, loaded, host, recorded)
         own = {"Context compacted by Open WebUI itself"} if scenario == "r_native_compaction" else set()
         assert set(host.statuses) == own, scenario

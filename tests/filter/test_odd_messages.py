@@ -182,7 +182,7 @@ async def narrow(servers: Urls) -> AsyncIterator[Service]:
 @settings(max_examples=examples(80), deadline=None, suppress_health_check=list(HealthCheck))
 @given(odd=st.lists(MESSAGES, min_size=1, max_size=4, unique_by=lambda message: str(message.get("id", message))))
 async def test_any_message_that_open_webui_can_store_can_be_handed_over(narrow: Service, odd: list[Json]) -> None:
-    async with wire(narrow.url) as tap, filter_of(tap.url, narrow.filter_key, on_overflow="pass") as loaded:
+    async with wire(narrow.url) as tap, filter_of(tap.url, narrow.filter_key, cuts=False) as loaded:
         chat = Chat(Host(), loaded, f"chat-{uuid.uuid4()}")
         with no_log():
             await chat.say("One", "1")
