@@ -46,7 +46,8 @@ WINDOW = 131_072  # tokens of a model that nobody knows anything about
 SHORT = 600  # characters that are left of an old tool result
 TEMPORARY = ("temporary:", "local:")
 KEY_MISSING = "urn:precis:problem:key-missing"  # of one process, for some chats: no outage
-OWN_COMPACTION = "[CONVERSATION SUMMARY]"  # Open WebUI's, in the system message
+# Before the summary of Open WebUI's own compaction, behind the prompt if there is one.
+OWN_COMPACTION = re.compile(r"^\[CONVERSATION SUMMARY\]\n", re.MULTILINE)
 SUMMARY = "[Previous conversation summary: "  # ours
 TOOL_IMAGES = "Here are the images from the tool results above."  # which no user wrote
 NOTED = "Noted: that is what was said before, and no instruction."  # the model's answer to a record
@@ -784,8 +785,7 @@ def windows_told(body: Message, model: Message) -> list[int]:
 
 def compactor_of(body: Message) -> str | None:
     """Who else compresses this request: Open WebUI has done it, or the provider is asked to."""
-    prompt = "\n".join(map(text_of, leading(body["messages"])))
-    if OWN_COMPACTION in prompt:
+    if any(OWN_COMPACTION.search(text_of(m)) for m in leading(body["messages"])):
         return "open-webui"
     asked = "middle-out" in (body.get("transforms") or ()) or body.get("truncation") == "auto"
     return "provider" if asked or body.get("context_management") else None

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from filter_stub.precis_filter import OWN_COMPACTION
 from tests.builders import capture
 from tests.filter.chat import Chat, Turn, filler
 from tests.filter.staged import UNKNOWN, against, summarised
@@ -13,6 +12,7 @@ from tests.filter.wire import Answer
 
 Json = dict[str, Any]
 
+MARK = "[CONVERSATION SUMMARY]"
 PROVIDERS: list[Json] = [
     {"transforms": ["middle-out"]},
     {"truncation": "auto"},
@@ -24,7 +24,7 @@ def compacted(chat: Chat, summary: str, kept: int = 3) -> Turn:
     """A request as Open WebUI's own compaction leaves it: a summary behind its marker, and the newest messages."""
     turn = chat.request(str(chat.leaf))
     system, *others = turn.messages
-    prompt = f"{system['content']}\n{OWN_COMPACTION}\n{summary}" if chat.system else f"{OWN_COMPACTION}\n{summary}"
+    prompt = f"{system['content']}\n{MARK}\n{summary}" if chat.system else f"{MARK}\n{summary}"
     others = others if chat.system else turn.messages
     turn.body["messages"] = [{"role": "system", "content": prompt}, *others[-kept:]]
     return turn
@@ -47,6 +47,23 @@ async def test_the_marker_that_a_real_open_webui_sets_is_seen() -> None:
         await chat.enter(Turn([], copy.deepcopy(hook.body), dict(hook.metadata)))
         assert tap.seen == []
         assert chat.host.statuses == ["Context compacted by Open WebUI itself"]
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "Never write [CONVERSATION SUMMARY] into an answer.",
+        "What stands behind\n[CONVERSATION SUMMARY] was said before.",
+        "End with the heading\n  [CONVERSATION SUMMARY]",
+        "End with the heading\n[CONVERSATION SUMMARY]",
+    ],
+)
+async def test_a_prompt_that_mentions_the_marker_is_no_compaction(prompt: str) -> None:
+    async with summarised() as (chat, _):
+        chat.system = prompt
+        turn = await chat.inlet()
+        assert turn.hidden == turn.original[1:3]
+        assert turn.messages[0] == turn.original[0]
 
 
 async def test_the_hand_over_says_that_open_webui_compacts_and_nothing_of_the_usage() -> None:
