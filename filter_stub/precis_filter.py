@@ -17,7 +17,6 @@ import hashlib
 import ipaddress
 import json
 import logging
-import math
 import re
 import secrets
 import sys
@@ -40,7 +39,7 @@ SLICE = 2_000_000  # characters in one upload; the first one of a long chat take
 REFUSED = (400, 413, 422)  # then a message is sent with texts of so many characters:
 LONGEST = 20_000
 REMEMBERED = 200  # chats whose path and last answer are kept in memory
-FAILURES, PAUSE = 3, 30.0  # in a row, after which it is left alone; seconds at most
+FAILURES, PAUSE = 3, 5.0  # after so many in a row, one request in so many seconds asks it
 GONE = 3600.0  # seconds without another try to store a chat that the service calls deleted
 WINDOW = 131_072  # tokens of a model that nobody knows anything about
 SHORT = 600  # characters that are left of an old tool result
@@ -84,7 +83,6 @@ NOT_PRIVATE = "service_url is http:// to a public name: use https://"
 STASH = "precis"  # our key in the metadata, which Open WebUI carries from hook to hook
 
 # Texts of the valves.
-SECRET: Any = {"input": {"type": "password"}}
 TEMPORARY_HOURS = "Hours that Precis keeps temporary chats; 0: they are never sent to it."
 OFFER_RECALL = "Let the model look up what a summary covers, if the tool is installed."
 COMPRESS = "Send my chats to Precis, and its summaries for their earlier part to the model."
@@ -150,7 +148,11 @@ class Filter:
         """What an admin sets in Open WebUI."""
 
         service_url: str = Field("http://127.0.0.1:8377", description="Address of Precis.")
-        api_key: str = Field("", description="Key with scope `filter`.", json_schema_extra=SECRET)
+        api_key: str = Field(
+            "",
+            description="Key with scope `filter`.",
+            json_schema_extra={"input": {"type": "password"}},
+        )
         timeout: float = Field(0.8, gt=0, description="Seconds that a request may wait for Precis.")
         skip_below_chars: int = Field(24_000, ge=0, description="Shorter chats are left alone.")
         temporary_hours: int = Field(0, ge=0, le=8760, description=TEMPORARY_HOURS)
@@ -169,7 +171,7 @@ class Filter:
         self.valves = self.Valves()
         self._http: httpx.AsyncClient | None = None
         self._in_background: set[asyncio.Task[Any]] = set()  # keeps the tasks alive
-        self._failures, self._away_since, self._again_at = 0, 0.0, 0.0
+        self._failures, self._again_at = 0, 0.0
         self._hooked = False  # whether this Open WebUI calls `request`
         self._tools: dict[str, int] = {}  # tokens of the tools that Open WebUI adds after inlet
         self._windows: dict[str, int] = {}  # of models of which only the service knows it
@@ -178,7 +180,6 @@ class Filter:
         self._outcomes: dict[tuple[str, str], dict[object, str]] = {}  # that nobody was told yet
         self._recall, self._recall_until = False, 0.0  # whether the tool is installed
         self._gone: dict[str, float] = {}  # chats that the service calls deleted, and until when
-        self._theirs: dict[tuple[str, str], bool] = {}  # chats and users that belong together
 
     async def inlet(
         self,
@@ -197,7 +198,7 @@ class Filter:
                 return body
             request.begun = begun
             with unharmed("a request goes on without a summary"):
-                request.compactor = compactor_of(body)
+                request.compactor = compactor_of(body["messages"])
                 async with asyncio.timeout(self._left(request, 0.9)):  # the rest: status
                     if request.sent:
                         await self._compress(body, metadata, request)
@@ -269,7 +270,7 @@ class Filter:
         """Who answers, for `precis install-filter`, which asks after changing the valves."""
         try:
             self._failures = 0
-            return (await self._send("GET", "filter", None, 5.0)).json()
+            return answer_in(await self.send("GET", "filter", None, 5.0))
         except Exception as error:
             return {"error": repr(error)}
 
@@ -315,7 +316,7 @@ class Filter:
         """Asks for the branch's summary, and puts it in."""
         if any(text_of(m).startswith(SUMMARY) for m in opening(body["messages"])):
             return
-        if request.compactor == "open-webui":
+        if request.compactor:
             request.status = "Context compacted by Open WebUI itself"
             return
         request.served = 0
@@ -395,7 +396,7 @@ class Filter:
     def _will_be_cut(self, body: Message, request: Request) -> bool:
         """Whether a request is too large, with the tools that Open WebUI is going to add."""
         tools = 0 if request.overhead else self._tools.get(request.model, 0)
-        return request.compactor != "provider" and self._shrink(body, request).excess + tools > 0
+        return self._shrink(body, request).excess + tools > 0
 
     def _apply(self, answer: Message, body: Message, path: list[Node], request: Request) -> None:
         """Takes over what the service knows, and makes the edit that it proposes, if it fits."""
@@ -419,7 +420,8 @@ class Filter:
             log.warning("precis: summary %s does not fit a request of %s", checkpoint, request.chat)
             return
         body["messages"], request.served, request.why = changed, checkpoint, TOO_LONG
-        request.pairs = pairs_of(path, answer)
+        newest = [(node.id, node.digest) for node in path[::-1][:PAIRS]]
+        request.pairs = [*newest, (answer["covered_until"], answer["covered_digest"])]
         status = str(answer.get("status_text") or "")
         # Behind the colon stand sizes, which a recalled answer has of an earlier request.
         request.status = status if request.answered else status.partition(":")[0]
@@ -430,7 +432,8 @@ class Filter:
             return await self._path_without_ids(body, request)
         if not await self._may_send(request):
             return []
-        question, leaf = question_of(metadata)
+        question = metadata.get("user_message") or {}
+        leaf = identity_of(metadata.get("user_message_id"))
         path: list[Node] = []
         if identity_of(question.get("id")) == leaf:
             path = self._remembered_path(body["messages"], question, request.chat)
@@ -448,14 +451,10 @@ class Filter:
         """Whether a chat is its user's, and was not deleted: up to 0.10, anybody may name any."""
         if self._is_gone(request.chat):
             return False
-        key = (request.chat, request.user or "")
-        if not request.user or running_version() >= (0, 11) or key in self._theirs:
+        if not request.user or running_version() >= (0, 11):
             return True
         # What Open WebUI does not have either belongs to nobody.
-        theirs = await is_of(*key) or not await rows_of(request.chat)
-        if theirs:
-            remember(self._theirs, key, True)
-        return theirs
+        return await is_of(request.chat, request.user) or not await rows_of(request.chat)
 
     def _is_gone(self, chat: str) -> bool:
         return time.monotonic() < self._gone.get(chat, 0.0)
@@ -503,8 +502,8 @@ class Filter:
             parts = {name: native[name][:most] for name in ("questions", "asked")}
             question["native"] = native | parts
             # Ends before inlet's own deadline, so that silence is a failure, and a Stop is not.
-            sent = await self._send("POST", url, question, self._left(request, 0.85), request.id)
-            answer: Message = sent.json()
+            sent = await self.send("POST", url, question, self._left(request, 0.85), request.id)
+            answer: Message = answer_in(sent)
             needed = more_needed(answer, path, pairs, most)
             if needed == (pairs, most):
                 break
@@ -577,15 +576,14 @@ class Filter:
         outcomes = self._outcomes.get((request.chat, request.model), {})
         reported = dict(outcomes)
         transcript["outcomes"] = Counter(" ".join(reported.values()).split())
-        answer = await self._send("PUT", url, transcript, 30.0, request.id)
-        for as_text in (False, True):
-            if answer.status_code in REFUSED and len(part) == 1:
-                transcript["messages"] = [slimmed(part[0].message, as_text)]
-                answer = await self._send("PUT", url, transcript, 30.0, request.id)
+        answer = await self.send("PUT", url, transcript, 30.0, request.id)
+        if answer.status_code in REFUSED and len(part) == 1:
+            transcript["messages"] = [as_text(part[0].message)]
+            answer = await self.send("PUT", url, transcript, 30.0, request.id)
         if answer.status_code == 410:
             remember(self._gone, request.chat, time.monotonic() + GONE)
-        elif answer.status_code in REFUSED:
-            log.warning("precis: messages were refused: %s", answer.text[:300])
+        elif answer.is_error and answer.status_code != 409:
+            log.warning("precis: messages were not taken: %s", refusal(answer))
         for one in reported if answer.is_success else ():
             outcomes.pop(one, None)
         return answer
@@ -602,28 +600,12 @@ class Filter:
         if not is_private(self.valves.service_url):
             raise ConnectionError(NOT_PRIVATE)
 
-    @contextmanager
-    def _asking(self) -> Iterator[None]:
-        """While the service is away, one request at a time tries again: after 2, 4, 8 … s."""
-        if tries := self._failures >= FAILURES:
-            self._again_at = math.inf  # the others go on without, until it is known
-        try:
-            yield
-        except Exception:
-            self._failures += 1
-            raise
-        finally:
-            now = time.monotonic()
-            if self._failures <= 1:
-                self._away_since = now
-            if tries or self._again_at < math.inf:  # away for long, it may be away for longer
-                self._again_at = now + min(max(now - self._away_since, 2.0), PAUSE)
-
-    async def _send(
+    async def send(
         self, method: str, path: str, payload: object, seconds: float, request_id: str = ""
     ) -> httpx.Response:
-        """One request to the service. To an upload 409, 410 and REFUSED are answers too."""
+        """One request to the service, whatever it answers; also of `precis_action` and `RECALL`."""
         self._left_alone()
+        self._again_at = time.monotonic() + PAUSE
         self._http = self._http or httpx.AsyncClient(mounts=DIRECT)
         # An error about a stray line end or a typographic quote would show the key in the log.
         key = "".join(character for character in self.valves.api_key if "!" <= character <= "~")
@@ -631,16 +613,16 @@ class Filter:
         headers |= {"Precis-Filter": VERSION, "X-Request-ID": request_id}
         url = f"{self.valves.service_url.rstrip('/')}/v1/{path}"
         content = json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace")
-        with self._asking():
+        try:
             async with asyncio.timeout(seconds):
                 response = await self._http.request(
                     method, url, content=content, headers=headers, timeout=None
                 )
-            down = response.status_code >= 500 and KEY_MISSING not in response.text
-            self._failures = self._failures + 1 if down else 0
-        answers = (409, 410, *REFUSED) if method == "PUT" else ()
-        if response.is_error and response.status_code not in answers:
-            raise ConnectionError(f"the service says {response.status_code}: {response.text[:300]}")
+        except Exception:
+            self._failures += 1
+            raise
+        down = response.status_code >= 500 and KEY_MISSING not in response.text
+        self._failures = self._failures + 1 if down else 0
         return response
 
     def _later(self, work: Callable[..., Awaitable[Any]], *given: object) -> asyncio.Task[Any]:
@@ -664,9 +646,8 @@ class Filter:
         made = self._shrink(body, request)
         if made.excess <= 0:
             return
-        cut = request.compactor != "provider"
-        made.shorten_results(request.read, older=cut)
-        if made.excess > 0 and cut:
+        made.shorten_results(request.read)
+        if made.excess > 0:
             made.leave_out_turns()
             made.shorten_texts()
         if not (made.results or made.left_out or made.texts):
@@ -758,6 +739,18 @@ def remember(store: dict[Any, Any], key: object, value: object) -> None:
         del store[next(iter(store))]
 
 
+def answer_in(response: httpx.Response) -> Any:  # noqa: ANN401 - JSON
+    """What the service answers, unless it refuses."""
+    if response.is_error:
+        raise ConnectionError(refusal(response))
+    return response.json()
+
+
+def refusal(response: httpx.Response) -> str:
+    """Why the service refuses."""
+    return f"the service says {response.status_code}: {response.text[:300]}"
+
+
 def hashed(*parts: str) -> str:
     """A hash of some texts in their order."""
     return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
@@ -783,17 +776,10 @@ def windows_told(body: Message, model: Message) -> list[int]:
     return [size for size in told if type(size) is int]
 
 
-def compactor_of(body: Message) -> str | None:
-    """Who else compresses this request: Open WebUI has done it, or the provider is asked to."""
-    if any(OWN_COMPACTION.search(text_of(m)) for m in leading(body["messages"])):
-        return "open-webui"
-    asked = "middle-out" in (body.get("transforms") or ()) or body.get("truncation") == "auto"
-    return "provider" if asked or body.get("context_management") else None
-
-
-def question_of(metadata: Message) -> tuple[Message, str]:
-    """The stored question and its id."""
-    return metadata.get("user_message") or {}, identity_of(metadata.get("user_message_id"))
+def compactor_of(messages: list[Message]) -> str | None:
+    """Who else compresses a request: Open WebUI, if it has done so."""
+    compacted = any(OWN_COMPACTION.search(text_of(m)) for m in leading(messages))
+    return "open-webui" if compacted else None
 
 
 def leading(messages: list[Message]) -> list[Message]:
@@ -957,34 +943,19 @@ def handed_of(message: Message) -> Message:
     return handed
 
 
-def slim(value: Any) -> Any:  # noqa: ANN401 - JSON
-    """The same without base64 and the middle of long texts."""
-    if isinstance(value, list):
-        return [slim(one) for one in value]
-    if isinstance(value, dict):
-        return {key: slim(one) for key, one in value.items()}
-    if not isinstance(value, str) or len(value) <= LONGEST:
-        return value
-    middle = len(value) // 2
-    if ENCODED.search(value[middle - 2000 : middle + 2000]):  # reading all of a text takes long
-        value = ENCODED.sub(lambda data: f"[{len(data[0]):,} characters of base64]", value)
-    return shortened({"content": value}, LONGEST)["content"]
+def as_text(message: Message) -> Message:
+    """A message that is too large or has too many values, as the beginning and end of its text.
 
-
-def slimmed(message: Message, as_text: bool) -> Message:
-    """A message that is too large; `left_out` is what the service does not get of it."""
-    kept = slim(message)
-    if as_text:  # it has too many values
-        seen = message.get("output") or message.get("native") or message.get("content")
-        kept = {key: message.get(key) for key in ("id", "fingerprint", "digest", "role")}
-        kept["content"] = slim(json.dumps(seen))
+    `left_out` is what the service does not get of it, in characters.
+    """
+    seen = message.get("output") or message.get("native") or message.get("content")
+    text = seen if isinstance(seen, str) else json.dumps(seen, ensure_ascii=False)
+    middle = len(text) // 2
+    if ENCODED.search(text[middle - 2000 : middle + 2000]):  # reading all of a text takes long
+        text = ENCODED.sub(lambda data: f"[{len(data[0]):,} characters of base64]", text)
+    kept = {key: message.get(key) for key in ("id", "fingerprint", "digest", "role")}
+    kept |= shortened({"content": text}, LONGEST)
     return {**kept, "left_out": size_of(message) - size_of(kept)}
-
-
-def pairs_of(path: list[Node], answer: Message) -> list[tuple[str, str]]:
-    """What tells the service a branch: its newest messages, leaf first, and the boundary."""
-    newest = [(node.id, node.digest) for node in path[::-1][:PAIRS]]
-    return [*newest, (answer["covered_until"], answer["covered_digest"])]
 
 
 def is_private(url: str) -> bool:
@@ -1166,10 +1137,10 @@ class Shrink:
         self.messages[place] = message
         self.excess += self.cost(place, place + 1)
 
-    def shorten_results(self, read: int, older: bool) -> None:
+    def shorten_results(self, read: int) -> None:
         """Cuts the middle of tool results that the model has read, the oldest first."""
         goal = self.goal()
-        for place in self.results_seen(read, older):
+        for place in self.results_seen(read):
             message = self.messages[place]
             if self.excess > goal and len(text_of(message)) > 1000:
                 # What came in this turn is not stored yet.
@@ -1178,8 +1149,8 @@ class Shrink:
                 self.put(place, shortened(message, SHORT, more))
                 self.results += 1
 
-    def results_seen(self, read: int, older: bool) -> list[int]:
-        """Where results stand that the model has read; `older`: those of older turns too.
+    def results_seen(self, read: int) -> list[int]:
+        """Where results stand that the model has read.
 
         Of the newest turn these are the first `read` ones, and all before the last call.
         """
@@ -1188,8 +1159,7 @@ class Shrink:
         past = [i for i in results if i < self.newest]
         running = results[len(past) :]
         before_call = sum(i < last_call for i in running)
-        seen = running[: max(read, before_call)]
-        return past + seen if older else seen
+        return past + running[: max(read, before_call)]
 
     def leave_out_turns(self) -> None:
         """Leaves out whole turns, the oldest first, except for a note of what users said."""

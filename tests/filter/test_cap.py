@@ -229,7 +229,7 @@ async def test_what_the_provider_counts_besides_the_messages_takes_its_room() ->
     for overhead in (0, 2000):
         tokens = {"before": 7000 + overhead, "after": 7000 + overhead, "overhead": overhead}
         async with against(Answer({"status": "pending", "tokens": tokens}), window=4096) as (chat, _):
-            turn = await Client(chat.filter).send([*SIX_TURNS, asks("So?")])
+            turn = await Client(chat.filter, window=chat.window).send([*SIX_TURNS, asks("So?")])
             sizes.append(sent_tokens(turn.messages))
     assert sizes[1] <= 4096 - 2000
     assert sizes[1] < sizes[0] <= 4096
@@ -249,7 +249,7 @@ async def test_the_tools_of_a_model_call_take_their_room() -> None:
     """Open WebUI adds them after inlet: 26 kB for its own ones."""
     function = {"name": "f", "description": filler("tool", 1300), "parameters": {}}
     async with against(PENDING, window=4096) as (chat, _):
-        turn = await Client(chat.filter).send([*SIX_TURNS, asks("So?")])
+        turn = await Client(chat.filter, window=chat.window).send([*SIX_TURNS, asks("So?")])
         turn.body["tools"] = [{"type": "function", "function": function}] * 2
         await chat.filter.request(turn.body, __metadata__=turn.metadata)
         assert sent_tokens(turn.messages) <= 4096 - 2 * 1300
@@ -279,7 +279,7 @@ async def test_a_turn_that_cannot_be_made_small_enough_goes_on_as_small_as_it_ge
         question = {"role": "user", "content": [{"type": "text", "text": "word " * 300}, *[PICTURE] * 4]}
         loop = step("c1", "A result")
         loop[0]["tool_calls"][0]["function"]["arguments"] = json.dumps({"text": "x y " * 3000})
-        turn = await Client(chat.filter).send([asks("Hi."), says("Hi."), question])
+        turn = await Client(chat.filter, window=chat.window).send([asks("Hi."), says("Hi."), question])
         turn.body["messages"] += loop
         await chat.filter.request(turn.body, __metadata__=turn.metadata)
         assert is_note(turn.messages[0])

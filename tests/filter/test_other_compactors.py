@@ -1,4 +1,4 @@
-"""Who else compresses the same chat: Open WebUI itself, or the provider. Never both at once, and everybody is told."""
+"""Open WebUI may compress the same chat itself: never both at once, and everybody is told."""
 
 import copy
 from typing import Any
@@ -7,17 +7,12 @@ import pytest
 
 from tests.builders import capture
 from tests.filter.chat import Chat, Turn, filler
-from tests.filter.staged import UNKNOWN, against, summarised
+from tests.filter.staged import against, summarised
 from tests.filter.wire import Answer
 
 Json = dict[str, Any]
 
 MARK = "[CONVERSATION SUMMARY]"
-PROVIDERS: list[Json] = [
-    {"transforms": ["middle-out"]},
-    {"truncation": "auto"},
-    {"context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]}},
-]
 
 
 def compacted(chat: Chat, summary: str, kept: int = 3) -> Turn:
@@ -28,9 +23,6 @@ def compacted(chat: Chat, summary: str, kept: int = 3) -> Turn:
     others = others if chat.system else turn.messages
     turn.body["messages"] = [{"role": "system", "content": prompt}, *others[-kept:]]
     return turn
-
-
-# --- Open WebUI ---
 
 
 async def test_what_open_webui_has_compacted_is_left_alone_and_said_so() -> None:
@@ -82,39 +74,3 @@ async def test_what_open_webui_has_compacted_is_still_kept_inside_the_window() -
         turn = await chat.enter(compacted(chat, "They talked."))
         assert turn.messages[0] == turn.original[0]
         assert len(str(turn.messages[-1])) < len(str(turn.original[-1])) // 2
-
-
-# --- the provider ---
-
-
-@pytest.mark.parametrize("asked", PROVIDERS)
-async def test_where_the_provider_trims_nothing_is_cut_here(asked: Json) -> None:
-    async with against(UNKNOWN, window=4096) as (chat, tap):
-        chat.ask(filler("pasted", 9000))
-        turn = chat.request(str(chat.leaf))
-        turn.body |= asked
-        await chat.enter(turn)
-        await chat.filter.request(turn.body, __metadata__=turn.metadata)
-        assert turn.messages == turn.original
-        assert chat.host.statuses == []
-        await chat.reply(turn, "An answer")
-        assert tap.bodies("PUT")[0]["compactor"] == "provider"
-
-
-async def test_where_the_provider_trims_a_summary_is_used_all_the_same() -> None:
-    """What it would trim is then not there any more."""
-    async with summarised() as (chat, _):
-        turn = chat.request(str(chat.leaf))
-        turn.body |= PROVIDERS[0]
-        await chat.enter(turn)
-        assert turn.hidden == turn.original[1:3]
-
-
-@pytest.mark.parametrize("asked", [{"transforms": []}, {"truncation": "disabled"}, {"context_management": None}])
-async def test_a_provider_that_is_told_not_to_trim_does_not(asked: Json) -> None:
-    async with against(UNKNOWN, window=4096) as (chat, _):
-        chat.ask(filler("pasted", 9000))
-        turn = chat.request(str(chat.leaf))
-        turn.body |= asked
-        await chat.enter(turn)
-        assert turn.messages != turn.original

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from filter_stub.precis_filter import LEFT_OUT, LEFT_OUT_END, STASH
+from filter_stub.precis_filter import LEFT_OUT, LEFT_OUT_END
 from service.transcript import Native
 from service.transcript.steps import sent_tokens
 from tests.filter.chat import Turn, filler, pairs_are_whole
@@ -55,7 +55,7 @@ def loop_of(steps: int, tokens: int = 1200) -> list[Native]:
 async def client() -> AsyncIterator[tuple[Client, Wire]]:
     """A client in a window of 8192 tokens; the service knows nothing of it."""
     async with against(UNKNOWN, window=WINDOW) as (chat, tap):
-        yield Client(chat.filter), tap
+        yield Client(chat.filter, window=chat.window), tap
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -110,7 +110,7 @@ async def test_a_turn_that_goes_leaves_what_its_user_said() -> None:
     said = [asks(f"Wish {number}: keep it below {number} bar. " + "Please. " * 200) for number in range(8)]
     messages = [one for ask in said for one in (ask, says(filler("answer", 600)))]
     async with against(HangUp(), window=WINDOW) as (chat, _):
-        turn = await Client(chat.filter).send([*messages, asks("So?")])
+        turn = await Client(chat.filter, window=chat.window).send([*messages, asks("So?")])
     note = str(turn.messages[0]["content"])
     assert note.startswith(LEFT_OUT)
     assert note.endswith(LEFT_OUT_END)
@@ -122,7 +122,7 @@ async def test_a_turn_that_goes_leaves_what_its_user_said() -> None:
 async def test_the_newest_words_stay_where_there_is_no_room_for_all() -> None:
     messages = [one for number in range(120) for one in (asks(f"Wish {number}. " + "Please. " * 60), says("Noted."))]
     async with against(HangUp(), window=2048) as (chat, _):
-        turn = await Client(chat.filter).send([*messages, asks("So?")])
+        turn = await Client(chat.filter, window=chat.window).send([*messages, asks("So?")])
     note = str(turn.messages[0]["content"])
     left_out = len(messages) + 2 - len(turn.messages)
     assert f"Wish {left_out // 2 - 1}." in note
@@ -247,11 +247,3 @@ async def test_when_shorter_results_are_not_enough_older_turns_go_too(running: t
     assert str(sent[1]["content"]).startswith(LEFT_OUT)
     assert sent[2] == asks("Now look everywhere.")
     assert shortened(sent)[-1]
-
-
-async def test_results_of_the_running_turn_are_shortened_also_where_the_provider_trims(
-    running: tuple[Client, Turn],
-) -> None:
-    client, turn = running
-    turn.metadata[STASH]["compactor"] = "provider"
-    assert shortened(await call(client, turn, loop_of(7)))[1]
