@@ -18,7 +18,6 @@ from service.clients.openwebui import (
     Function,
     Json,
     OpenWebUI,
-    PluginKind,
     RequestRefused,
     Tool,
 )
@@ -270,8 +269,6 @@ async def _look(webui: OpenWebUI, wish: Wish, wanted: dict[str, str]) -> Install
     present = [name for name in wanted if name in functions]
     sources = {name: await webui.source(name) for name in present}
     valves = {name: await webui.valves(name) for name in present}
-    if tool is not None:
-        valves[RECALL] = await webui.valves(RECALL, "tools")
     filters = {model: await webui.filters_of(model) for model in wish.models}
     reached = Reached("it is not installed")
     if FILTER in present:
@@ -325,7 +322,6 @@ async def _valves(
     return {
         FILTER: {"service_url": url, "api_key": key},
         EVENTS: {"service_url": url, "api_key": of_events},
-        ACTION: {"service_url": url, "api_key": key},
     }
 
 
@@ -363,9 +359,9 @@ def _changes(
     valves: dict[str, Json],
 ) -> list[Fix]:
     # The tool comes before the filter, which offers it to models.
-    changes = _of_tool(webui, installed, wish, valves[FILTER])
+    changes = _of_tool(webui, installed, wish)
     for name, text in wanted.items():
-        changes += _of_function(webui, installed, name, text, valves[name])
+        changes += _of_function(webui, installed, name, text, valves.get(name, {}))
     changes += _of_action(webui, installed, wish)
     the_filter = installed.functions.get(FILTER)
     if (the_filter is not None and the_filter.everywhere) == bool(wish.models):
@@ -396,7 +392,7 @@ def _of_function(
         )
         changes.append(Fix(change, partial(webui.update, function, text)))
     # The key comes before the switch, so that no request meets a filter without one.
-    changes += _of_valves(webui, installed, name, "functions", valves)
+    changes += _of_valves(webui, installed, name, valves)
     if function is None or not function.active:
         changes.append(Fix(f"function {name}: switched on", partial(webui.toggle, name)))
     return changes
@@ -420,7 +416,7 @@ def _without_function(webui: OpenWebUI, functions: dict[str, Function], name: st
     return [Fix(f"function {name}: deleted", partial(webui.delete, name))]
 
 
-def _of_tool(webui: OpenWebUI, installed: Installed, wish: Wish, valves: Json) -> list[Fix]:
+def _of_tool(webui: OpenWebUI, installed: Installed, wish: Wish) -> list[Fix]:
     """What the tool lacks, or that it is there against the wish."""
     if not wish.recall:
         return _without_tool(webui, installed.tool)
@@ -438,7 +434,7 @@ def _of_tool(webui: OpenWebUI, installed: Installed, wish: Wish, valves: Json) -
     if tool is not None and tool.private:
         shared = partial(webui.share_tool, tool)
         changes.append(Fix(f"tool {RECALL}: shared with everybody", shared))
-    return changes + _of_valves(webui, installed, RECALL, "tools", valves)
+    return changes
 
 
 def _without_tool(webui: OpenWebUI, tool: Tool | None) -> list[Fix]:
@@ -447,16 +443,14 @@ def _without_tool(webui: OpenWebUI, tool: Tool | None) -> list[Fix]:
     return [Fix(f"tool {RECALL}: deleted", partial(webui.delete, RECALL, "tools"))]
 
 
-def _of_valves(
-    webui: OpenWebUI, installed: Installed, name: str, kind: PluginKind, valves: Json
-) -> list[Fix]:
+def _of_valves(webui: OpenWebUI, installed: Installed, name: str, valves: Json) -> list[Fix]:
     """The valves that are to be set; what was set by hand stays."""
     now = installed.valves.get(name, {})
     differ = [valve for valve, value in valves.items() if now.get(valve) != value]
     if not differ:
         return []
     # Open WebUI replaces all valves by what it is sent, so an admin's own go along.
-    set_valves = partial(webui.set_valves, name, now | valves, kind)
+    set_valves = partial(webui.set_valves, name, now | valves)
     return [Fix(f"valves of {name}: {', '.join(differ)} set", set_valves)]
 
 
