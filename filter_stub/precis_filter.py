@@ -432,12 +432,9 @@ class Filter:
             return await self._path_without_ids(body, request)
         if not await self._may_send(request):
             return []
-        question = metadata.get("user_message") or {}
         leaf = identity_of(metadata.get("user_message_id"))
-        path: list[Node] = []
-        if identity_of(question.get("id")) == leaf:
-            path = self._remembered_path(body["messages"], question, request.chat)
-        if not path:
+        path = self._remembered_path(body["messages"], metadata, request.chat)
+        if not path or path[-1].id != leaf:
             rows = await rows_of(request.chat)
             answer = rows.get(identity_of(metadata.get("message_id")), {})
             leaf = leaf or identity_of(answer.get("parentId"))
@@ -459,8 +456,9 @@ class Filter:
     def _is_gone(self, chat: str) -> bool:
         return time.monotonic() < self._gone.get(chat, 0.0)
 
-    def _remembered_path(self, messages: list[Message], question: Message, chat: str) -> list[Node]:
+    def _remembered_path(self, messages: list[Message], metadata: Message, chat: str) -> list[Node]:
         """What outlet saw, and the question below it; empty when this is another branch."""
+        question = metadata.get("user_message") or {}
         view, path = self._remembered.get(chat, ("", []))
         if not path or identity_of(question.get("parentId")) != path[-1].id:
             return []

@@ -106,7 +106,7 @@ def _lookup(tenant: int, chat: str, body: ContextRequest, settings: Settings) ->
         depth=body.depth,
         pairs=body.path,
         sizes=body.sizes,
-        window=window or settings.of_model(body.model).window or settings.window,
+        window=window or settings.of_model(body.model).window,
         user=body.user_id,
         anyone=settings.share_forks == "tenant",
         apply_at=settings.apply_share(body.model),

@@ -117,6 +117,7 @@ async def test_no_request_above_the_window_leaves_the_filter(
 ) -> None:
     client, service = staged
     client.filter._failures = 0
+    client.filter._last.clear()  # each is a chat of its own, also where the first words are the same
     client.window = window
     question = {"role": "user", "content": [{"type": "text", "text": pasted}, PICTURE] if pictured else pasted or "So?"}
     head = [{"role": "system", "content": system}] if system else []

@@ -58,7 +58,7 @@ async def replay(service: Service, tap: Wire, loaded: Any, host: Host, recorded:
                 assert await loaded.request(body, __event_emitter__=host.emit, **arguments(hook, handed)) is body
             else:
                 assert await loaded.outlet(body, __user__={"id": "user-1"}, **arguments(hook, handed)) is body
-        await ingested(loaded)
+            await ingested(loaded)
         assert body == hook.body, where
         if hook.hook == "outlet" and hook.saved:
             nodes = precis_filter.chain(hook.messages)
