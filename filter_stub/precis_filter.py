@@ -492,9 +492,11 @@ class Filter:
         native = described(body["messages"], path) | {"guided": request.guided}
         url = f"chats/{quote(request.chat, safe='')}/context"
         last = self._last.get((request.chat, request.model), {})
-        pairs, most = pairs_showing(path, last), asked_below(path, last)
-        while True:
-            newest = path[::-1][:pairs]
+        shown, needed = 0, newest_needed(path, last)
+        while shown < needed:
+            shown = needed
+            newest = path[::-1][:shown]
+            most = max(QUESTIONS, len(asked_in(newest)) + 3)  # some more to compare
             question["path"] = [(node.id, node.digest) for node in newest]
             question["sizes"] = [node.size for node in newest]
             parts = {name: native[name][:most] for name in ("questions", "asked")}
@@ -502,10 +504,7 @@ class Filter:
             # Ends before inlet's own deadline, so that silence is a failure, and a Stop is not.
             sent = await self.send("POST", url, question, self._left(request, 0.85), request.id)
             answer: Message = answer_in(sent)
-            needed = more_needed(answer, path, pairs, most)
-            if needed == (pairs, most):
-                break
-            pairs, most = needed
+            needed = newest_needed(path, answer)
         request.answered, request.known = True, answer.get("known")
         if answer["status"] != "not_needed":
             request.why = "no summary is ready yet"
@@ -1037,25 +1036,15 @@ def asked_in(path: list[Node]) -> list[int]:
     return [place for place, node in enumerate(path) if node.role == "user"]
 
 
-def asked_below(path: list[Node], answer: Message) -> int:
-    """How many questions show where a summary ends: those below it, and some to compare."""
-    below = path[answer.get("covered_messages") or len(path) :]
-    return max(QUESTIONS, len(asked_in(below)) + 3)
+def newest_needed(path: list[Node], answer: Message) -> int:
+    """How many newest messages have to be described for the edit of a summary, or to be known.
 
-
-def pairs_showing(path: list[Node], answer: Message) -> int:
-    """How many newest messages show where a summary ends: the service keeps no digest as it is."""
+    They have to reach where a summary ends: the service keeps no digest as it is.
+    """
+    if answer.get("status") == "unknown":  # what the service knows may be further up
+        return len(path)
     below = path[answer.get("covered_messages") or len(path) :]
     return min(max(PAIRS, len(below) + 1), len(path))
-
-
-def more_needed(answer: Message, path: list[Node], pairs: int, most: int) -> tuple[int, int]:
-    """How many newest messages and questions a better answer needs; as many as now if none is."""
-    if answer["status"] == "unknown":  # what the service knows may be further up
-        return len(path), most
-    if answer["status"] == "ready" and not answer.get("edit"):  # described too little for one
-        return max(pairs, pairs_showing(path, answer)), max(most, asked_below(path, answer))
-    return pairs, most
 
 
 def edited(messages: list[Message], path: list[Node], answer: Message) -> list[Message] | None:

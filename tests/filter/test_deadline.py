@@ -332,15 +332,3 @@ async def test_only_so_many_answers_are_kept(monkeypatch: pytest.MonkeyPatch) ->
             await other.inlet()
         await ingested(chat.filter)
         assert list(chat.filter._last) == [("other-2", "small-model"), ("other-3", "small-model")]
-
-
-async def test_a_tail_longer_than_the_first_question_is_asked_about_once_more_and_then_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with against(Answer({})) as (chat, tap):
-        monkeypatch.setitem(type(chat.filter)._ask.__globals__, "QUESTIONS", 3)
-        tap.behaviour = Answer(good_answer(chat))
-        turn = await chat.inlet()
-        assert turn.hidden == turn.original[1:3]
-        await chat.inlet()
-        assert [len(body["native"]["questions"]) for body in tap.bodies("POST")] == [3, 4, 4]
