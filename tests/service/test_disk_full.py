@@ -109,7 +109,7 @@ async def test_what_fails_where_errors_are_answered_is_a_problem_too(
         raise RuntimeError("of a chat")
 
     monkeypatch.setattr(problems, "of", fail)
-    monkeypatch.setattr(callers, "_given_key", fail)
+    monkeypatch.setattr(callers, "_sent_key", fail)
     answer = await service.as_filter.request("POST" if where.endswith("context") else "GET", where)
 
     is_problem(answer, 500)

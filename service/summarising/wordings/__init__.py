@@ -45,13 +45,11 @@ def _wording(language: str) -> Wording:
 WORDINGS: Final[Mapping[str, Wording]] = {language: _wording(language) for language in LANGUAGES}
 
 
-def _obliging() -> re.Pattern[str]:
-    """Finds the beginning of a word, of any language, by which somebody lays something down."""
-    words = sorted({word for wording in WORDINGS.values() for word in wording.obliging})
-    # Chinese and Japanese have no blanks before a word.
-    begins = {word: r"\b" if joins("a", word[0]) else "" for word in words}
-    found = [begins[word] + re.escape(word) for word in words]
-    return re.compile("|".join(found), re.IGNORECASE)
+def _beginning(word: str) -> str:
+    """The pattern of a word's beginning: Chinese and Japanese have no blanks before it."""
+    return (r"\b" if joins("a", word[0]) else "") + re.escape(word)
 
 
-OBLIGING: Final = _obliging()
+_OBLIGING = sorted({word for wording in WORDINGS.values() for word in wording.obliging})
+OBLIGING: Final = re.compile("|".join(map(_beginning, _OBLIGING)), re.IGNORECASE)
+"""A word, of any language, by which somebody lays something down."""
