@@ -505,9 +505,9 @@ class Filter:
             sent = await self.send("POST", url, question, self._left(request, 0.85), request.id)
             answer: Message = answer_in(sent)
             needed = newest_needed(path, answer)
-        request.answered, request.known = True, answer.get("known")
         if answer["status"] != "not_needed":
             request.why = "no summary is ready yet"
+        request.answered, request.known = True, answer.get("known")
         remember(self._last, (request.chat, request.model), answer)
         return answer
 
