@@ -140,7 +140,7 @@ async def install(
     for one in reached.assumed:
         say(
             f"{one['model']}: a window of {one['window']:,} tokens is assumed! Nobody told it:"
-            " set its window in PRECIS_MODELS"
+            " set it in PRECIS_MODELS"
         )
 
 
