@@ -65,8 +65,8 @@ _LONG = {
     "known": ("precis", "known"),
     "known, quiet": ("precis_quiet", "known"),
     "read, quiet": ("precis_quiet", "forgotten"),
-    "away": ("precis_away", "first"),
-    "breaker": ("precis_away", "open"),
+    "away": ("precis_away", "first", False, 2),  # so that all fits
+    "breaker": ("precis_away", "open", False, 2),
 }
 _SHOWN = (
     ("below", "short", "below the skip limit"),
@@ -153,10 +153,10 @@ class _Rig:
         """A chat that goes on for a turn, so that it is handed over; in the next turn the meter measures."""
         size = _TOKENS if kind == "long" else 4
         window = int(length * size / _FILLED) if kind == "long" else 131_072
-        with_service = {**self.service, "window_tokens": window}
-        await self.valves("precis", with_service)
-        await self.valves("precis_quiet", with_service | {"show_status": False})
-        await self.valves("precis_away", {"service_url": "http://127.0.0.1:1", "window_tokens": 2 * window})  # all fits
+        self.page.choices.params = {"num_ctx": window}
+        await self.valves("precis", self.service)
+        await self.valves("precis_quiet", {**self.service, "show_status": False})
+        await self.valves("precis_away", {"service_url": "http://127.0.0.1:1"})
         chat = story(length // 2, MODELS[0])
         rng = random.Random(length)
         for message in chat["history"]["messages"].values():

@@ -80,10 +80,12 @@ async def variant(
     identity: str,
     state: str,
     alone: bool = False,
+    windows: int = 1,
 ) -> Callable[[], Awaitable[Json]]:
     """One call of a filter's inlet, as Open WebUI makes it in a request, in a state of the filter.
 
-    `alone`: its valves were read before, so that the call does nothing beside the filter's own work.
+    `alone`: its valves were read before, so that the call does nothing beside the filter's own work. `windows`: the
+    window is so many times that of the turn.
     """
     from open_webui.models.functions import Functions
     from open_webui.utils.filter import FilterContext, process_filter_functions
@@ -97,7 +99,7 @@ async def variant(
     async def call() -> Json:
         STATES[state](loaded, kept)
         fresh = dict(metadata)
-        sent = {**body, "messages": list(body["messages"]), "metadata": fresh}
+        sent = {**body, "messages": list(body["messages"]), "metadata": fresh, "num_ctx": windows * body["num_ctx"]}
         extra = {**given, "__request__": request, "__metadata__": fresh}
         this = context if alone else FilterContext()
         done: Json = (await process_filter_functions(request, this, [function], "inlet", sent, extra))[0]

@@ -11,27 +11,18 @@ license: MIT
 # there would be sent to models again, and would outlive what was deleted. No text of a chat becomes
 # markup of the page: each of its characters that could is sent as a number.
 
-import asyncio
 import base64
 import contextlib
-import ipaddress
-import json
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
-import httpx
 from pydantic import BaseModel, Field
 
 log = logging.getLogger("precis")
 
-VERSION = "1.0.0"
-INSIDE = (".localhost", ".local", ".internal", ".svc", ".svc.cluster.local")  # names inside
-NOT_PRIVATE = "service_url is http:// to a public name: use https://, or set the valve insecure"
-INSECURE = "Send key and texts over http:// to public addresses too."
-USE_PROXY = "Reach Precis through the proxy of HTTP_PROXY, which then sees key and texts."
-FILTER = "precis"  # the filter's id in Open WebUI
+FILTER = "precis"  # the filter's id in Open WebUI; it reaches the service
 PAIRS = 200  # newest messages of a branch that are described
 LONGEST = 60_000  # characters of a summary that are shown
 BEGINNING = 80  # characters of a message that is named
@@ -69,10 +60,6 @@ LATE = "Nothing was changed: the dialog was open for too long. Click again."
 AWAY = "Precis cannot be asked now."
 REFUSED = "Precis refuses it: {}."
 
-# Texts of the valves.
-SECRET: Any = {"input": {"type": "password"}}
-PRIORITY = "Buttons stand in rising order."
-
 Json = dict[str, Any]
 HttpRequest = Any  # Open WebUI's own
 Send = Callable[[Json], Awaitable[Any]]
@@ -100,12 +87,8 @@ class Action:
     class Valves(BaseModel):
         """What an admin sets in Open WebUI."""
 
-        service_url: str = Field("http://127.0.0.1:8377", description="Address of Precis.")
-        api_key: str = Field("", description="Key with scope `filter`.", json_schema_extra=SECRET)
         timeout: float = Field(5.0, gt=0, description="Seconds that Precis may take to answer.")
-        insecure: bool = Field(False, description=INSECURE)
-        use_proxy: bool = Field(False, description=USE_PROXY)
-        priority: int = Field(0, description=PRIORITY)
+        priority: int = Field(0, description="Buttons stand in rising order.")
 
     actions = [  # noqa: RUF012 - read by Open WebUI, which makes a button of each
         {"id": "summary", "name": "Precis: the summary", "icon_url": LINES},
@@ -114,7 +97,6 @@ class Action:
 
     def __init__(self) -> None:
         self.valves = self.Valves()
-        self.http: httpx.AsyncClient | None = None
 
     async def action(
         self,
@@ -154,12 +136,19 @@ class Chat:
         if not self.id or self.id.startswith(UNSAVED):
             raise RefusedError(NOT_SAVED)
 
-    async def branch(self) -> list[Any]:
-        """The newest branch with the clicked message, from its root on, as the filter has it."""
+    async def loaded_filter(self) -> Any:  # noqa: ANN401 - of no known class
+        """The filter with its valves, which Open WebUI sets only for the filter's own hooks."""
+        from open_webui.models.functions import Functions
         from open_webui.utils.plugin import get_function_module_from_cache
 
-        loaded = await get_function_module_from_cache(self.request, FILTER)
-        path: list[Any] = await loaded[0].branch_of(self.id, self.message)
+        loaded = (await get_function_module_from_cache(self.request, FILTER))[0]
+        valves = await Functions.get_function_valves_by_id(FILTER)
+        loaded.valves = loaded.Valves(**(valves or {}))
+        return loaded
+
+    async def branch(self) -> list[Any]:
+        """The newest branch with the clicked message, from its root on, as the filter has it."""
+        path: list[Any] = await (await self.loaded_filter()).branch_of(self.id, self.message)
         if not path:
             raise RefusedError(UNKNOWN)
         return path
@@ -170,24 +159,11 @@ class Chat:
         Raises:
             RefusedError: it refuses the question, and says why.
         """
-        valves = self.action.valves
-        if not (valves.insecure or is_private(valves.service_url)):
-            raise RefusedError(REFUSED.format(NOT_PRIVATE))
-        self.action.http = self.action.http or client(valves.use_proxy)
-        # An error about a stray line end or a typographic quote would show the key in the log.
-        key = "".join(character for character in valves.api_key if "!" <= character <= "~")
-        headers = {
-            "Authorization": f"Bearer {key}",
-            "Content-Type": "application/json",
-            "Precis-Filter": VERSION,
-        }
-        url = f"{valves.service_url.rstrip('/')}/v1/chats/{quote(self.id, safe='')}/{route}"
+        path = f"chats/{quote(self.id, safe='')}/{route}"
         told = question | {"user_id": self.user or self.id}
-        content = json.dumps(told, ensure_ascii=False).encode("utf-8", "replace")
-        post = self.action.http.post
-        async with asyncio.timeout(valves.timeout):
-            response = await post(url, content=content, headers=headers, timeout=None)
-        if response.status_code == httpx.codes.NOT_FOUND:
+        loaded = await self.loaded_filter()
+        response = await loaded.send("POST", path, told, self.action.valves.timeout)
+        if response.status_code == 404:
             raise RefusedError(UNKNOWN)
         answer: Json = response.json()
         if response.is_error:
@@ -265,21 +241,3 @@ def harmless(text: str) -> str:
     """A text of which nothing is markup, in Markdown or HTML, and nothing becomes a link."""
     seen = (character for character in text if character.isprintable() or character == "\n")
     return "".join(one if one.isalnum() or one == " " else f"&#{ord(one)};" for one in seen)
-
-
-def is_private(url: str) -> bool:
-    """Whether nobody on the way can read along: https, or an address inside."""
-    parts = urlsplit(url)
-    host = (parts.hostname or "").rstrip(".")
-    if parts.scheme != "http" or host.endswith(INSIDE):
-        return True
-    try:
-        return not ipaddress.ip_address(host.partition("%")[0]).is_global
-    except ValueError:
-        return "." not in host  # as in a network of containers
-
-
-def client(use_proxy: bool) -> httpx.AsyncClient:
-    """Past the proxy of the environment, but with its certificates."""
-    direct = {"all://": None, "http://": None, "https://": None}
-    return httpx.AsyncClient(mounts={} if use_proxy else direct)

@@ -30,9 +30,9 @@ TIMEOUT = 5.0  # seconds of one try
 PAUSES = (0, 2, 15, 60)  # seconds before each try: a deletion outlives a restart of the service
 
 INSIDE = (".localhost", ".local", ".internal", ".svc", ".svc.cluster.local")  # names inside
-NOT_PRIVATE = "service_url is http:// to a public name: use https://, or set the valve insecure"
-INSECURE = "Send key and texts over http:// to public addresses too."
-USE_PROXY = "Reach Precis through the proxy of HTTP_PROXY, which then sees key and texts."
+# Past the proxy of the environment, which would see key and texts, but with its certificates.
+DIRECT = {"all://": None, "http://": None, "https://": None}
+NOT_PRIVATE = "service_url is http:// to a public name: use https://"
 
 Json = dict[str, Any]
 
@@ -51,8 +51,6 @@ class Event:
             description="Key with scope `events`.",
             json_schema_extra={"input": {"type": "password"}},
         )
-        insecure: bool = Field(False, description=INSECURE)
-        use_proxy: bool = Field(False, description=USE_PROXY)
 
     def __init__(self) -> None:
         self.valves = self.Valves()
@@ -84,9 +82,9 @@ class Event:
         log.warning("precis: the service was not told of %s: %s", told, error)
 
     async def _send(self, body: Json) -> httpx.Response:
-        if not (self.valves.insecure or is_private(self.valves.service_url)):
+        if not is_private(self.valves.service_url):
             raise ConnectionError(NOT_PRIVATE)
-        self._http = self._http or client(self.valves.use_proxy)
+        self._http = self._http or httpx.AsyncClient(mounts=DIRECT)
         # An error about a stray line end or a typographic quote would show the key in the log.
         key = "".join(character for character in self.valves.api_key if "!" <= character <= "~")
         headers = {
@@ -111,12 +109,6 @@ def is_private(url: str) -> bool:
         return not ipaddress.ip_address(host.partition("%")[0]).is_global
     except ValueError:
         return "." not in host  # as in a network of containers
-
-
-def client(use_proxy: bool) -> httpx.AsyncClient:
-    """Past the proxy of the environment, but with its certificates."""
-    direct = {"all://": None, "http://": None, "https://": None}
-    return httpx.AsyncClient(mounts={} if use_proxy else direct)
 
 
 def told_of(event: Json) -> Json | None:

@@ -17,7 +17,6 @@ import hashlib
 import ipaddress
 import json
 import logging
-import math
 import re
 import secrets
 import sys
@@ -26,7 +25,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -37,16 +36,17 @@ log = logging.getLogger("precis")
 VERSION = "1.0.0"
 PAIRS, QUESTIONS = 16, 32  # newest messages of the path, and of users, that are described at first
 SLICE = 2_000_000  # characters in one upload; the first one of a long chat takes several
-REFUSED = (400, 413, 422)  # then a message is sent with texts of so many characters:
+REFUSED = (400, 413, 422)  # then a message is sent as a text of so many characters:
 LONGEST = 20_000
 REMEMBERED = 200  # chats whose path and last answer are kept in memory
-FAILURES, PAUSE = 3, 30.0  # in a row, after which it is left alone; seconds at most
+FAILURES, PAUSE = 3, 5.0  # after so many in a row, one request in so many seconds asks it
 GONE = 3600.0  # seconds without another try to store a chat that the service calls deleted
 WINDOW = 131_072  # tokens of a model that nobody knows anything about
 SHORT = 600  # characters that are left of an old tool result
 TEMPORARY = ("temporary:", "local:")
 KEY_MISSING = "urn:precis:problem:key-missing"  # of one process, for some chats: no outage
-OWN_COMPACTION = "[CONVERSATION SUMMARY]"  # Open WebUI's, in the system message
+# Before the summary of Open WebUI's own compaction, behind the prompt if there is one.
+OWN_COMPACTION = re.compile(r"^\[CONVERSATION SUMMARY\]\n", re.MULTILINE)
 SUMMARY = "[Previous conversation summary: "  # ours
 TOOL_IMAGES = "Here are the images from the tool results above."  # which no user wrote
 NOTED = "Noted: that is what was said before, and no instruction."  # the model's answer to a record
@@ -76,20 +76,16 @@ COSTS = (
     (b"\xe1\xe2\xf0\xf1\xf2\xf3\xf4", 1.9),
 )
 UNCOUNTED = 1.15  # times the mean for what the service has not counted: it may be that much more
-CITED = re.compile(r"```.*?```|`[^`]*`|(\[\d)", re.DOTALL)  # `[1]` outside of code
 INSIDE = (".localhost", ".local", ".internal", ".svc", ".svc.cluster.local")  # names inside
-NOT_PRIVATE = "service_url is http:// to a public name: use https://, or set the valve insecure"
+# Past the proxy of the environment, which would see key and texts, but with its certificates.
+DIRECT = {"all://": None, "http://": None, "https://": None}
+NOT_PRIVATE = "service_url is http:// to a public name: use https://"
 STASH = "precis"  # our key in the metadata, which Open WebUI carries from hook to hook
 
 # Texts of the valves.
-SECRET: Any = {"input": {"type": "password"}}
-ON_OVERFLOW = "Above the window: leave out old results and turns, or send the request as it is."
 TEMPORARY_HOURS = "Hours that Precis keeps temporary chats; 0: they are never sent to it."
-INSECURE = "Send key and texts over http:// to public addresses too."
-USE_PROXY = "Reach Precis through the proxy of HTTP_PROXY, which then sees key and texts."
 OFFER_RECALL = "Let the model look up what a summary covers, if the tool is installed."
 COMPRESS = "Send my chats to Precis, and its summaries for their earlier part to the model."
-WRITE_CONTEXT_SUMMARY = "Also store summaries where Open WebUI's own compaction does."
 
 Message = dict[str, Any]
 Given = dict[str, Any] | None  # nothing for some clients
@@ -152,20 +148,17 @@ class Filter:
         """What an admin sets in Open WebUI."""
 
         service_url: str = Field("http://127.0.0.1:8377", description="Address of Precis.")
-        api_key: str = Field("", description="Key with scope `filter`.", json_schema_extra=SECRET)
+        api_key: str = Field(
+            "",
+            description="Key with scope `filter`.",
+            json_schema_extra={"input": {"type": "password"}},
+        )
         timeout: float = Field(0.8, gt=0, description="Seconds that a request may wait for Precis.")
         skip_below_chars: int = Field(24_000, ge=0, description="Shorter chats are left alone.")
-        on_overflow: Literal["truncate", "pass"] = Field("truncate", description=ON_OVERFLOW)
-        window_tokens: int = Field(0, ge=0, description="Window if none is known; 0: 131072.")
-        windows: str = Field("", description='The same by model, as JSON: {"llama3:8b": 8192}.')
         temporary_hours: int = Field(0, ge=0, le=8760, description=TEMPORARY_HOURS)
         api_days: int = Field(30, ge=1, le=3650, description="Days to keep API clients' chats.")
         show_status: bool = Field(True, description="Show under the answer what was changed.")
-        show_summary: bool = Field(False, description="Show the summary as a source of the answer.")
         offer_recall: bool = Field(True, description=OFFER_RECALL)
-        write_context_summary: bool = Field(False, description=WRITE_CONTEXT_SUMMARY)
-        insecure: bool = Field(False, description=INSECURE)
-        use_proxy: bool = Field(False, description=USE_PROXY)
         priority: int = Field(100, description="Filters run in rising order; last is best.")
 
     class UserValves(BaseModel):
@@ -178,16 +171,15 @@ class Filter:
         self.valves = self.Valves()
         self._http: httpx.AsyncClient | None = None
         self._in_background: set[asyncio.Task[Any]] = set()  # keeps the tasks alive
-        self._failures, self._away_since, self._again_at = 0, 0.0, 0.0
+        self._failures, self._again_at = 0, 0.0
         self._hooked = False  # whether this Open WebUI calls `request`
         self._tools: dict[str, int] = {}  # tokens of the tools that Open WebUI adds after inlet
+        self._windows: dict[str, int] = {}  # of models of which only the service knows it
         self._remembered: dict[str, tuple[str, list[Node]]] = {}
         self._last: dict[tuple[str, str], Message] = {}  # answers, by chat and model
-        self._sources: dict[str, Message] = {}  # of answers to come
         self._outcomes: dict[tuple[str, str], dict[object, str]] = {}  # that nobody was told yet
         self._recall, self._recall_until = False, 0.0  # whether the tool is installed
         self._gone: dict[str, float] = {}  # chats that the service calls deleted, and until when
-        self._theirs: dict[tuple[str, str], bool] = {}  # chats and users that belong together
 
     async def inlet(
         self,
@@ -206,7 +198,7 @@ class Filter:
                 return body
             request.begun = begun
             with unharmed("a request goes on without a summary"):
-                request.compactor = compactor_of(body)
+                request.compactor = compactor_of(body["messages"])
                 async with asyncio.timeout(self._left(request, 0.9)):  # the rest: status
                     if request.sent:
                         await self._compress(body, metadata, request)
@@ -249,17 +241,14 @@ class Filter:
         __metadata__: Given = None,
         __user__: Given = None,
         __model__: Given = None,
-        __event_emitter__: Emitter = None,
     ) -> Message:
         """Sends the branch of a saved chat to the service in the background."""
-        with unharmed("a reply was not sent to Precis, or has no source"):
+        with unharmed("a reply was not sent to Precis"):
             user = __user__ or {}
             if body.get("precis_check") is True and user.get("role") == "admin":
                 body["precis_check"] = await self._check()
                 return body
             self._take_later(body, __metadata__ or {}, __model__, user)
-            async with asyncio.timeout(self.valves.timeout):
-                await self._show(body, __event_emitter__)
         return body
 
     def _take_later(self, body: Message, metadata: Message, model: Given, user: Message) -> None:
@@ -281,7 +270,7 @@ class Filter:
         """Who answers, for `precis install-filter`, which asks after changing the valves."""
         try:
             self._failures = 0
-            return (await self._send("GET", "filter", None, 5.0)).json()
+            return answer_in(await self.send("GET", "filter", None, 5.0))
         except Exception as error:
             return {"error": repr(error)}
 
@@ -292,34 +281,16 @@ class Filter:
             request.__dict__ = stored  # Open WebUI may copy the metadata, but not what is in them
             return request
         chat, user_id = metadata.get("chat_id") or "", metadata.get("user_id")
-        windows = self._windows(body, model or {})
-        window = next((size for size in windows if size >= 2048), WINDOW)
+        windows, name = windows_told(body, model or {}), str(body.get("model"))
+        own = self._windows.get(name, WINDOW)
+        window = next((size for size in windows if size >= 2048), own)
         reply = metadata.get("message_id")
-        request = Request(chat, user_id, str(body.get("model")), windows, window, reply)
+        request = Request(chat, user_id, name, windows, window, reply)
         wanted = (user or {}).get("valves")  # Open WebUI makes them of `UserValves`
         request.sent = getattr(wanted, "compress", True)
         request.shown = getattr(wanted, "show_status", True)
         metadata[STASH] = vars(request)  # plain values
         return request
-
-    def _windows(self, body: Message, model: Message) -> list[int]:
-        """Sizes given for the model's window, the most trusted first; the service chooses."""
-        info, provider = model.get("info") or {}, model.get("openai") or {}
-        windows: dict[Any, Any] = {}
-        with unharmed('the valve `windows` is not JSON such as {"llama3:8b": 8192}'):
-            windows = dict(json.loads(self.valves.windows or "{}"))
-        told = (
-            (body.get("options") or {}).get("num_ctx"),
-            body.get("num_ctx"),
-            (info.get("params") or {}).get("num_ctx"),
-            provider.get("max_model_len"),
-            provider.get("context_length"),
-            (provider.get("meta") or {}).get("n_ctx"),
-            windows.get(body.get("model")),
-            windows.get(info.get("base_model_id")),
-            self.valves.window_tokens,
-        )
-        return [size for size in told if type(size) is int]
 
     def _concerned(self, messages: list[Message], request: Request) -> bool:
         """Whether the chat may be too long. A token is hardly less than half a character."""
@@ -341,21 +312,11 @@ class Filter:
             shown = line[0].upper() + line[1:]
             await emitter({"type": "status", "data": {"description": shown, "done": True}})
 
-    async def _show(self, body: Message, emitter: Emitter) -> None:
-        """Shows the summary as a source, after all others: `[1]` in an answer means the first."""
-        source = self._sources.pop(str(body.get("id")), None)
-        if source and emitter:
-            others = body["messages"][-1].get("sources") or []
-            # Without sources `x[1]` is text; with any, the page makes a link of it, or nothing.
-            cited = not others and any(CITED.findall(text_of(body["messages"][-1])))
-            if source not in others and not cited:
-                await emitter({"type": "source", "data": source})
-
     async def _compress(self, body: Message, metadata: Message, request: Request) -> None:
         """Asks for the branch's summary, and puts it in."""
         if any(text_of(m).startswith(SUMMARY) for m in opening(body["messages"])):
             return
-        if request.compactor == "open-webui":
+        if request.compactor:
             request.status = "Context compacted by Open WebUI itself"
             return
         request.served = 0
@@ -435,14 +396,13 @@ class Filter:
     def _will_be_cut(self, body: Message, request: Request) -> bool:
         """Whether a request is too large, with the tools that Open WebUI is going to add."""
         tools = 0 if request.overhead else self._tools.get(request.model, 0)
-        return self._cuts(request) and self._shrink(body, request).excess + tools > 0
-
-    def _cuts(self, request: Request) -> bool:
-        return self.valves.on_overflow == "truncate" and request.compactor != "provider"
+        return self._shrink(body, request).excess + tools > 0
 
     def _apply(self, answer: Message, body: Message, path: list[Node], request: Request) -> None:
         """Takes over what the service knows, and makes the edit that it proposes, if it fits."""
         request.window = answer.get("window") or request.window
+        if not request.windows:
+            self._windows[request.model] = request.window
         if answer["status"] == "unknown":
             return
         request.overhead = int(answer["tokens"].get("overhead") or 0)
@@ -460,19 +420,11 @@ class Filter:
             log.warning("precis: summary %s does not fit a request of %s", checkpoint, request.chat)
             return
         body["messages"], request.served, request.why = changed, checkpoint, TOO_LONG
-        request.pairs = pairs_of(path, answer)
+        newest = [(node.id, node.digest) for node in path[::-1][:PAIRS]]
+        request.pairs = [*newest, (answer["covered_until"], answer["covered_digest"])]
         status = str(answer.get("status_text") or "")
         # Behind the colon stand sizes, which a recalled answer has of an earlier request.
         request.status = status if request.answered else status.partition(":")[0]
-        texts = [m["content"] for m in answer["edit"]["insert"] if m["role"] != "assistant"]
-        summary = "\n\n".join(reversed(texts))
-        if self.valves.show_summary and request.reply:
-            name = f"Summary of {answer.get('covered_messages')} earlier messages"
-            about = {"source": {"name": name}, "metadata": [{"source": f"precis {checkpoint}"}]}
-            remember(self._sources, request.reply, {**about, "document": [summary]})
-        if self.valves.write_context_summary and saved(request.chat):
-            below = path[first_uncovered(path, answer)]
-            self._later(show_in_open_webui, request.chat, below.id, summary)
 
     async def _path(self, body: Message, metadata: Message, request: Request) -> list[Node]:
         """The branch up to the question; empty when it may not be sent."""
@@ -480,11 +432,9 @@ class Filter:
             return await self._path_without_ids(body, request)
         if not await self._may_send(request):
             return []
-        question, leaf = question_of(metadata)
-        path: list[Node] = []
-        if identity_of(question.get("id")) == leaf:
-            path = self._remembered_path(body["messages"], question, request.chat)
-        if not path:
+        leaf = identity_of(metadata.get("user_message_id"))
+        path = self._remembered_path(body["messages"], metadata, request.chat)
+        if not path or path[-1].id != leaf:
             rows = await rows_of(request.chat)
             answer = rows.get(identity_of(metadata.get("message_id")), {})
             leaf = leaf or identity_of(answer.get("parentId"))
@@ -498,20 +448,17 @@ class Filter:
         """Whether a chat is its user's, and was not deleted: up to 0.10, anybody may name any."""
         if self._is_gone(request.chat):
             return False
-        key = (request.chat, request.user or "")
-        if not request.user or running_version() >= (0, 11) or key in self._theirs:
+        if not request.user or running_version() >= (0, 11):
             return True
         # What Open WebUI does not have either belongs to nobody.
-        theirs = await is_of(*key) or not await rows_of(request.chat)
-        if theirs:
-            remember(self._theirs, key, True)
-        return theirs
+        return await is_of(request.chat, request.user) or not await rows_of(request.chat)
 
     def _is_gone(self, chat: str) -> bool:
         return time.monotonic() < self._gone.get(chat, 0.0)
 
-    def _remembered_path(self, messages: list[Message], question: Message, chat: str) -> list[Node]:
+    def _remembered_path(self, messages: list[Message], metadata: Message, chat: str) -> list[Node]:
         """What outlet saw, and the question below it; empty when this is another branch."""
+        question = metadata.get("user_message") or {}
         view, path = self._remembered.get(chat, ("", []))
         if not path or identity_of(question.get("parentId")) != path[-1].id:
             return []
@@ -545,23 +492,22 @@ class Filter:
         native = described(body["messages"], path) | {"guided": request.guided}
         url = f"chats/{quote(request.chat, safe='')}/context"
         last = self._last.get((request.chat, request.model), {})
-        pairs, most = pairs_showing(path, last), asked_below(path, last)
-        while True:
-            newest = path[::-1][:pairs]
+        shown, needed = 0, newest_needed(path, last)
+        while shown < needed:
+            shown = needed
+            newest = path[::-1][:shown]
+            most = max(QUESTIONS, len(asked_in(newest)) + 3)  # some more to compare
             question["path"] = [(node.id, node.digest) for node in newest]
             question["sizes"] = [node.size for node in newest]
             parts = {name: native[name][:most] for name in ("questions", "asked")}
             question["native"] = native | parts
             # Ends before inlet's own deadline, so that silence is a failure, and a Stop is not.
-            sent = await self._send("POST", url, question, self._left(request, 0.85), request.id)
-            answer: Message = sent.json()
-            needed = more_needed(answer, path, pairs, most)
-            if needed == (pairs, most):
-                break
-            pairs, most = needed
-        request.answered, request.known = True, answer.get("known")
+            sent = await self.send("POST", url, question, self._left(request, 0.85), request.id)
+            answer: Message = answer_in(sent)
+            needed = newest_needed(path, answer)
         if answer["status"] != "not_needed":
             request.why = "no summary is ready yet"
+        request.answered, request.known = True, answer.get("known")
         remember(self._last, (request.chat, request.model), answer)
         return answer
 
@@ -627,15 +573,14 @@ class Filter:
         outcomes = self._outcomes.get((request.chat, request.model), {})
         reported = dict(outcomes)
         transcript["outcomes"] = Counter(" ".join(reported.values()).split())
-        answer = await self._send("PUT", url, transcript, 30.0, request.id)
-        for as_text in (False, True):
-            if answer.status_code in REFUSED and len(part) == 1:
-                transcript["messages"] = [slimmed(part[0].message, as_text)]
-                answer = await self._send("PUT", url, transcript, 30.0, request.id)
+        answer = await self.send("PUT", url, transcript, 30.0, request.id)
+        if answer.status_code in REFUSED and len(part) == 1:
+            transcript["messages"] = [as_text(part[0].message)]
+            answer = await self.send("PUT", url, transcript, 30.0, request.id)
         if answer.status_code == 410:
             remember(self._gone, request.chat, time.monotonic() + GONE)
-        elif answer.status_code in REFUSED:
-            log.warning("precis: messages were refused: %s", answer.text[:300])
+        elif answer.is_error and answer.status_code != 409:
+            log.warning("precis: messages were not taken: %s", refusal(answer))
         for one in reported if answer.is_success else ():
             outcomes.pop(one, None)
         return answer
@@ -649,48 +594,32 @@ class Filter:
     def _left_alone(self) -> None:
         if self._failures >= FAILURES and time.monotonic() < self._again_at:
             raise ConnectionError("after failures in a row the service is left alone for a while")
-        if not (self.valves.insecure or is_private(self.valves.service_url)):
+        if not is_private(self.valves.service_url):
             raise ConnectionError(NOT_PRIVATE)
 
-    @contextmanager
-    def _asking(self) -> Iterator[None]:
-        """While the service is away, one request at a time tries again: after 2, 4, 8 … s."""
-        if tries := self._failures >= FAILURES:
-            self._again_at = math.inf  # the others go on without, until it is known
-        try:
-            yield
-        except Exception:
-            self._failures += 1
-            raise
-        finally:
-            now = time.monotonic()
-            if self._failures <= 1:
-                self._away_since = now
-            if tries or self._again_at < math.inf:  # away for long, it may be away for longer
-                self._again_at = now + min(max(now - self._away_since, 2.0), PAUSE)
-
-    async def _send(
+    async def send(
         self, method: str, path: str, payload: object, seconds: float, request_id: str = ""
     ) -> httpx.Response:
-        """One request to the service. To an upload 409, 410 and REFUSED are answers too."""
+        """One request to the service, whatever it answers; also of `precis_action` and `RECALL`."""
         self._left_alone()
-        self._http = self._http or client(self.valves.use_proxy)
+        self._again_at = time.monotonic() + PAUSE
+        self._http = self._http or httpx.AsyncClient(mounts=DIRECT)
         # An error about a stray line end or a typographic quote would show the key in the log.
         key = "".join(character for character in self.valves.api_key if "!" <= character <= "~")
         headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
         headers |= {"Precis-Filter": VERSION, "X-Request-ID": request_id}
         url = f"{self.valves.service_url.rstrip('/')}/v1/{path}"
         content = json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace")
-        with self._asking():
+        try:
             async with asyncio.timeout(seconds):
                 response = await self._http.request(
                     method, url, content=content, headers=headers, timeout=None
                 )
-            down = response.status_code >= 500 and KEY_MISSING not in response.text
-            self._failures = self._failures + 1 if down else 0
-        answers = (409, 410, *REFUSED) if method == "PUT" else ()
-        if response.is_error and response.status_code not in answers:
-            raise ConnectionError(f"the service says {response.status_code}: {response.text[:300]}")
+        except Exception:
+            self._failures += 1
+            raise
+        down = response.status_code >= 500 and KEY_MISSING not in response.text
+        self._failures = self._failures + 1 if down else 0
         return response
 
     def _later(self, work: Callable[..., Awaitable[Any]], *given: object) -> asyncio.Task[Any]:
@@ -714,9 +643,8 @@ class Filter:
         made = self._shrink(body, request)
         if made.excess <= 0:
             return
-        cut = self._cuts(request)
-        made.shorten_results(request.read, older=cut)
-        if made.excess > 0 and cut:
+        made.shorten_results(request.read)
+        if made.excess > 0:
             made.leave_out_turns()
             made.shorten_texts()
         if not (made.results or made.left_out or made.texts):
@@ -800,22 +728,24 @@ def offering(message: Message) -> Message:
     return {**message, "content": text.replace(SUMMARY_END, f"{OFFERED}\n\n{SUMMARY_END}", 1)}
 
 
-async def show_in_open_webui(chat: str, message: str, summary: str) -> None:
-    """Stores a summary where Open WebUI's own does: on the first message that it does not cover."""
-    from open_webui.models.chats import Chats
-
-    row = (await rows_of(chat)).get(message, {})
-    if row.get("contextSummary") != summary:
-        changed, own = {"contextSummary": summary}, row.get("id", message)
-        await Chats.upsert_message_to_chat_by_id_and_message_id(chat, own, changed)
-
-
 def remember(store: dict[Any, Any], key: object, value: object) -> None:
     """Keeps a value; the oldest ones are deleted."""
     store.pop(key, None)
     store[key] = value
     if len(store) > REMEMBERED:
         del store[next(iter(store))]
+
+
+def answer_in(response: httpx.Response) -> Any:  # noqa: ANN401 - JSON
+    """What the service answers, unless it refuses."""
+    if response.is_error:
+        raise ConnectionError(refusal(response))
+    return response.json()
+
+
+def refusal(response: httpx.Response) -> str:
+    """Why the service refuses."""
+    return f"the service says {response.status_code}: {response.text[:300]}"
 
 
 def hashed(*parts: str) -> str:
@@ -829,19 +759,24 @@ def identity_of(given: object) -> str:
     return text if given is None or PLAIN.fullmatch(text) else hashed(text)
 
 
-def compactor_of(body: Message) -> str | None:
-    """Who else compresses this request: Open WebUI has done it, or the provider is asked to."""
-    prompt = "\n".join(map(text_of, leading(body["messages"])))
-    _, mark, theirs = prompt.partition(OWN_COMPACTION)
-    if mark and not theirs.lstrip().startswith(SUMMARY):  # ours, if `write_context_summary` is on
-        return "open-webui"
-    asked = "middle-out" in (body.get("transforms") or ()) or body.get("truncation") == "auto"
-    return "provider" if asked or body.get("context_management") else None
+def windows_told(body: Message, model: Message) -> list[int]:
+    """Sizes given for the model's window, the most trusted first; the service chooses."""
+    info, provider = model.get("info") or {}, model.get("openai") or {}
+    told = (
+        (body.get("options") or {}).get("num_ctx"),
+        body.get("num_ctx"),
+        (info.get("params") or {}).get("num_ctx"),
+        provider.get("max_model_len"),
+        provider.get("context_length"),
+        (provider.get("meta") or {}).get("n_ctx"),
+    )
+    return [size for size in told if type(size) is int]
 
 
-def question_of(metadata: Message) -> tuple[Message, str]:
-    """The stored question and its id."""
-    return metadata.get("user_message") or {}, identity_of(metadata.get("user_message_id"))
+def compactor_of(messages: list[Message]) -> str | None:
+    """Who else compresses a request: Open WebUI, if it has done so."""
+    compacted = any(OWN_COMPACTION.search(text_of(m)) for m in leading(messages))
+    return "open-webui" if compacted else None
 
 
 def leading(messages: list[Message]) -> list[Message]:
@@ -1005,34 +940,19 @@ def handed_of(message: Message) -> Message:
     return handed
 
 
-def slim(value: Any) -> Any:  # noqa: ANN401 - JSON
-    """The same without base64 and the middle of long texts."""
-    if isinstance(value, list):
-        return [slim(one) for one in value]
-    if isinstance(value, dict):
-        return {key: slim(one) for key, one in value.items()}
-    if not isinstance(value, str) or len(value) <= LONGEST:
-        return value
-    middle = len(value) // 2
-    if ENCODED.search(value[middle - 2000 : middle + 2000]):  # reading all of a text takes long
-        value = ENCODED.sub(lambda data: f"[{len(data[0]):,} characters of base64]", value)
-    return shortened({"content": value}, LONGEST)["content"]
+def as_text(message: Message) -> Message:
+    """A message that is too large or has too many values, as the beginning and end of its text.
 
-
-def slimmed(message: Message, as_text: bool) -> Message:
-    """A message that is too large; `left_out` is what the service does not get of it."""
-    kept = slim(message)
-    if as_text:  # it has too many values
-        seen = message.get("output") or message.get("native") or message.get("content")
-        kept = {key: message.get(key) for key in ("id", "fingerprint", "digest", "role")}
-        kept["content"] = slim(json.dumps(seen))
+    `left_out` is what the service does not get of it, in characters.
+    """
+    seen = message.get("output") or message.get("native") or message.get("content")
+    text = seen if isinstance(seen, str) else json.dumps(seen, ensure_ascii=False)
+    middle = len(text) // 2
+    if ENCODED.search(text[middle - 2000 : middle + 2000]):  # reading all of a text takes long
+        text = ENCODED.sub(lambda data: f"[{len(data[0]):,} characters of base64]", text)
+    kept = {key: message.get(key) for key in ("id", "fingerprint", "digest", "role")}
+    kept |= shortened({"content": text}, LONGEST)
     return {**kept, "left_out": size_of(message) - size_of(kept)}
-
-
-def pairs_of(path: list[Node], answer: Message) -> list[tuple[str, str]]:
-    """What tells the service a branch: its newest messages, leaf first, and the boundary."""
-    newest = [(node.id, node.digest) for node in path[::-1][:PAIRS]]
-    return [*newest, (answer["covered_until"], answer["covered_digest"])]
 
 
 def is_private(url: str) -> bool:
@@ -1045,12 +965,6 @@ def is_private(url: str) -> bool:
         return not ipaddress.ip_address(host.partition("%")[0]).is_global
     except ValueError:
         return "." not in host  # as in a network of containers
-
-
-def client(use_proxy: bool) -> httpx.AsyncClient:
-    """Past the proxy of the environment, but with its certificates."""
-    direct = {"all://": None, "http://": None, "https://": None}
-    return httpx.AsyncClient(mounts={} if use_proxy else direct)
 
 
 def outcome_of(request: Request) -> str:
@@ -1122,25 +1036,15 @@ def asked_in(path: list[Node]) -> list[int]:
     return [place for place, node in enumerate(path) if node.role == "user"]
 
 
-def asked_below(path: list[Node], answer: Message) -> int:
-    """How many questions show where a summary ends: those below it, and some to compare."""
-    below = path[answer.get("covered_messages") or len(path) :]
-    return max(QUESTIONS, len(asked_in(below)) + 3)
+def newest_needed(path: list[Node], answer: Message) -> int:
+    """How many newest messages have to be described for the edit of a summary, or to be known.
 
-
-def pairs_showing(path: list[Node], answer: Message) -> int:
-    """How many newest messages show where a summary ends: the service keeps no digest as it is."""
+    They have to reach where a summary ends: the service keeps no digest as it is.
+    """
+    if answer.get("status") == "unknown":  # what the service knows may be further up
+        return len(path)
     below = path[answer.get("covered_messages") or len(path) :]
     return min(max(PAIRS, len(below) + 1), len(path))
-
-
-def more_needed(answer: Message, path: list[Node], pairs: int, most: int) -> tuple[int, int]:
-    """How many newest messages and questions a better answer needs; as many as now if none is."""
-    if answer["status"] == "unknown":  # what the service knows may be further up
-        return len(path), most
-    if answer["status"] == "ready" and not answer.get("edit"):  # described too little for one
-        return max(pairs, pairs_showing(path, answer)), max(most, asked_below(path, answer))
-    return pairs, most
 
 
 def edited(messages: list[Message], path: list[Node], answer: Message) -> list[Message] | None:
@@ -1150,11 +1054,7 @@ def edited(messages: list[Message], path: list[Node], answer: Message) -> list[M
         return None
     if not is_record(edit["insert"]):
         return None
-    base = leading(messages)
-    if base and OWN_COMPACTION in text_of(base[0]):  # ours, as `show_in_open_webui` stored it
-        prompt = text_of(base[0]).partition(OWN_COMPACTION)[0].rstrip()
-        base = [{**base[0], "content": prompt}] if prompt else []
-    return [*base, *edit["insert"], *messages[edit["drop"][1] :]]
+    return [*leading(messages), *edit["insert"], *messages[edit["drop"][1] :]]
 
 
 def drops_what_is_covered(messages: list[Message], path: list[Node], answer: Message) -> bool:
@@ -1224,10 +1124,10 @@ class Shrink:
         self.messages[place] = message
         self.excess += self.cost(place, place + 1)
 
-    def shorten_results(self, read: int, older: bool) -> None:
+    def shorten_results(self, read: int) -> None:
         """Cuts the middle of tool results that the model has read, the oldest first."""
         goal = self.goal()
-        for place in self.results_seen(read, older):
+        for place in self.results_seen(read):
             message = self.messages[place]
             if self.excess > goal and len(text_of(message)) > 1000:
                 # What came in this turn is not stored yet.
@@ -1236,8 +1136,8 @@ class Shrink:
                 self.put(place, shortened(message, SHORT, more))
                 self.results += 1
 
-    def results_seen(self, read: int, older: bool) -> list[int]:
-        """Where results stand that the model has read; `older`: those of older turns too.
+    def results_seen(self, read: int) -> list[int]:
+        """Where results stand that the model has read.
 
         Of the newest turn these are the first `read` ones, and all before the last call.
         """
@@ -1246,8 +1146,7 @@ class Shrink:
         past = [i for i in results if i < self.newest]
         running = results[len(past) :]
         before_call = sum(i < last_call for i in running)
-        seen = running[: max(read, before_call)]
-        return past + seen if older else seen
+        return past + running[: max(read, before_call)]
 
     def leave_out_turns(self) -> None:
         """Leaves out whole turns, the oldest first, except for a note of what users said."""

@@ -12,20 +12,16 @@ license: MIT
 # model always gets an answer in words, whatever goes wrong.
 
 import asyncio
-import ipaddress
-import json
 import logging
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
-import httpx
 from pydantic import BaseModel, Field
 
 log = logging.getLogger("precis")
 
-VERSION = "1.0.0"
 STASH = "precis"  # the filter's key in the metadata of a request
-FILTER = "precis"  # the filter's id in Open WebUI
+FILTER = "precis"  # the filter's id in Open WebUI; it reaches the service
 CALLS = 5  # in one turn
 INGESTING = 30.0  # seconds that a whole branch may take to be sent again
 LONGEST = {"query": 2000, "ref": 300, "grep": 300}  # characters that the service takes
@@ -35,16 +31,10 @@ NO_SUMMARY = "No summary stands in this request, so nothing is hidden: read the 
 ENOUGH = f"Only {CALLS} look-ups are possible for one answer: answer with what you have."
 FAILED = "It could not be looked up: {}."
 
-# Texts of the valves.
-SECRET: Any = {"input": {"type": "password"}}
-INSIDE = (".localhost", ".local", ".internal", ".svc", ".svc.cluster.local")  # names inside
-NOT_PRIVATE = "service_url is http:// to a public name: use https://, or set the valve insecure"
-INSECURE = "Send key and texts over http:// to public addresses too."
-USE_PROXY = "Reach Precis through the proxy of HTTP_PROXY, which then sees key and texts."
-ANSWER_TOKENS = "Most tokens of one answer to the model."
-
 Json = dict[str, Any]
 HttpRequest = Any  # Open WebUI's own
+Loaded = Any  # the `Filter` of `precis_filter`
+Response = Any  # of httpx
 
 
 class RefusedError(Exception):
@@ -57,16 +47,13 @@ class Tools:
     class Valves(BaseModel):
         """What an admin sets in Open WebUI."""
 
-        service_url: str = Field("http://127.0.0.1:8377", description="Address of Precis.")
-        api_key: str = Field("", description="Key with scope `filter`.", json_schema_extra=SECRET)
         timeout: float = Field(5.0, gt=0, description="Seconds that a look-up may take.")
-        answer_tokens: int = Field(2000, ge=200, le=8000, description=ANSWER_TOKENS)
-        insecure: bool = Field(False, description=INSECURE)
-        use_proxy: bool = Field(False, description=USE_PROXY)
+        answer_tokens: int = Field(
+            2000, ge=200, le=8000, description="Most tokens of one answer to the model."
+        )
 
     def __init__(self) -> None:
         self.valves = self.Valves()
-        self.http: httpx.AsyncClient | None = None
 
     async def precis_recall(
         self,
@@ -120,9 +107,10 @@ async def looked_up(
     if stash["recalls"] > CALLS:
         return ENOUGH
     question = asked(stash, words, line) | {"max_tokens": tools.valves.answer_tokens}
-    answer = await answered(tools, stash, question)
+    loaded = request.app.state.FUNCTIONS[FILTER]  # Open WebUI's, of this process
+    answer = await answered(loaded, stash, question, tools.valves.timeout)
     if answer["status"] == "not_kept" or answer["not_kept"]:
-        again = await answered_from_whole_branch(tools, stash, question, request)
+        again = await answered_from_whole_branch(loaded, stash, question, tools.valves.timeout)
         answer = again or answer
     return str(answer["text"])
 
@@ -142,54 +130,21 @@ def asked(stash: Json, words: Json, line: object) -> Json:
     return branch | texts | {"line": max(first, 1)}
 
 
-async def answered(tools: Tools, stash: Json, question: Json) -> Json:
+async def answered(loaded: Loaded, stash: Json, question: Json, seconds: float) -> Json:
     """What the service says, under the request id that the filter's requests have.
 
     Raises:
         RefusedError: it refuses the question, and says why.
     """
-    valves = tools.valves
-    if not (valves.insecure or is_private(valves.service_url)):
-        raise RefusedError(NOT_PRIVATE)
-    tools.http = tools.http or client(valves.use_proxy)
-    # An error about a stray line end or a typographic quote would show the key in the log.
-    key = "".join(character for character in valves.api_key if "!" <= character <= "~")
-    headers = {
-        "Authorization": f"Bearer {key}",
-        "Content-Type": "application/json",
-        "Precis-Filter": VERSION,
-        "X-Request-ID": stash.get("id", ""),
-    }
-    chat = quote(stash["chat"], safe="")
-    url = f"{valves.service_url.rstrip('/')}/v1/chats/{chat}/recall"
-    content = json.dumps(question, ensure_ascii=False).encode("utf-8", "replace")
-    async with asyncio.timeout(valves.timeout):
-        response = await tools.http.post(url, content=content, headers=headers, timeout=None)
+    path = f"chats/{quote(stash['chat'], safe='')}/recall"
+    response = await loaded.send("POST", path, question, seconds, stash.get("id", ""))
     if response.is_error:
         raise RefusedError(reason(response))
     answer: Json = response.json()
     return answer
 
 
-def is_private(url: str) -> bool:
-    """Whether nobody on the way can read along: https, or an address inside."""
-    parts = urlsplit(url)
-    host = (parts.hostname or "").rstrip(".")
-    if parts.scheme != "http" or host.endswith(INSIDE):
-        return True
-    try:
-        return not ipaddress.ip_address(host.partition("%")[0]).is_global
-    except ValueError:
-        return "." not in host  # as in a network of containers
-
-
-def client(use_proxy: bool) -> httpx.AsyncClient:
-    """Past the proxy of the environment, but with its certificates."""
-    direct = {"all://": None, "http://": None, "https://": None}
-    return httpx.AsyncClient(mounts={} if use_proxy else direct)
-
-
-def reason(response: httpx.Response) -> str:
+def reason(response: Response) -> str:
     """Why the service refuses: its own words, if the answer is of Precis."""
     try:
         said = response.json()["detail"]
@@ -199,17 +154,16 @@ def reason(response: httpx.Response) -> str:
 
 
 async def answered_from_whole_branch(
-    tools: Tools, stash: Json, question: Json, request: HttpRequest
+    loaded: Loaded, stash: Json, question: Json, seconds: float
 ) -> Json | None:
     """The answer once the filter has sent the whole branch from Open WebUI's own rows.
 
     None when that is not possible. Retention takes the texts of messages, and the rows have them.
     """
     try:
-        loaded = request.app.state.FUNCTIONS[FILTER]  # Open WebUI's, of this process
         async with asyncio.timeout(INGESTING):
             is_sent = await loaded.ingest_again(stash)
-        return await answered(tools, stash, question) if is_sent else None
+        return await answered(loaded, stash, question, seconds) if is_sent else None
     except Exception as error:
         log.warning("precis: a chat's texts were not sent again: %s", type(error).__name__)
         return None

@@ -149,7 +149,7 @@ async def _installed(rig: Rig, variant: Variant, window: int) -> None:
         await rig.admin.post(_CONFIG, before | on)
         return
     await rig.install()
-    await rig.valves(window_tokens=window)
+    await rig.window(window)
     await rig.function("stashes", source(stashes))
     await rig.admin.post("/api/v1/functions/id/stashes/valves/update", {"path": str(_stashes(rig)), "priority": 1000})
 
@@ -231,7 +231,7 @@ async def _found(rig: Rig, done: _Sent, said: Scenario, turn: int) -> list[str]:
     """The kinds of the items that a turn's first request has not, and that a model would find."""
     first = flat(_text(done.requests[0]))
     missing = [item for item in said.items if item.holds(turn) and not item.alive(first)]
-    valves = await rig.admin.get("/api/v1/tools/id/precis_recall/valves")
+    valves = await rig.admin.get("/api/v1/functions/id/precis/valves")
     stash = lookups.stash(_stashes(rig), done.turn.answer)
     return await lookups.found(valves, stash, missing)
 

@@ -90,7 +90,7 @@ create table chats (
     created_at timestamptz default now() not null,
     updated_at timestamptz default now() not null,
     constraint pk_chats primary key (id),
-    constraint ck_chats_compactor check (compactor in ('open-webui', 'provider')),
+    constraint ck_chats_compactor check (compactor = 'open-webui'),
     constraint uq_chats_tenant_id_external_id unique (tenant_id, external_id),
     constraint uq_chats_tenant_id_id unique (tenant_id, id),
     constraint fk_chats_tenant_id foreign key (tenant_id) references tenants (id) on delete cascade

@@ -175,11 +175,8 @@ class TranscriptRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
         ),
     ] = None
     compactor: Annotated[
-        Literal["open-webui", "provider"] | None,
-        Meta(
-            description="Who else compresses this chat. With `open-webui`, the chat is stored but"
-            " not summarised; `provider` is only shown to operators."
-        ),
+        Literal["open-webui"] | None,
+        Meta(description="Who else compresses this chat, which is then stored, not summarised."),
     ] = None
     outcomes: Annotated[
         dict[RequestOutcome, Annotated[int, Meta(ge=0, le=9999)]],

@@ -48,7 +48,6 @@ _DRY_RUN = click.option(
     default=True,
     help="With the buttons under messages for users, or without them.",
 )
-@click.option("--insecure", is_flag=True, help="Let the filter use http:// to a public address.")
 @_DRY_RUN
 def install_filter(
     url: str,
@@ -59,7 +58,6 @@ def install_filter(
     tenant: str | None,
     recall: bool,
     action: bool,
-    insecure: bool,
     dry_run: bool,
 ) -> None:
     """Install or update the filter, its tool and its buttons, with a key, and switch them on.
@@ -74,7 +72,7 @@ def install_filter(
     current = shell.settings()
     # Where it really listens: `precis serve --port` is in nobody's settings.
     here = address(current) or reached_at(current.host, current.port)
-    wish = install.Wish(model, service_url, tenant, here, FIRST_TENANT, recall, action, insecure)
+    wish = install.Wish(model, service_url, tenant, here, FIRST_TENANT, recall, action)
 
     async def work() -> None:
         async with signed_in(url, _who(current, email, api_key)) as webui:

@@ -230,9 +230,9 @@ class OpenWebUI:
         """A function's text."""
         return str((await self.ask("GET", f"/api/v1/functions/id/{function}"))["content"])
 
-    async def valves(self, identity: str, kind: PluginKind = "functions") -> Json:
+    async def valves(self, function: str) -> Json:
         """What an admin has set; what was never set is not in it."""
-        return await self.ask("GET", f"/api/v1/{kind}/id/{identity}/valves") or {}
+        return await self.ask("GET", f"/api/v1/functions/id/{function}/valves") or {}
 
     async def create(self, function: str, name: str, description: str, source: str) -> None:
         """Makes a function, switched off and on no model."""
@@ -282,9 +282,9 @@ class OpenWebUI:
         """Switches a function on or off, whichever it is not, or with `/global` on all models."""
         await self.ask("POST", f"/api/v1/functions/id/{function}/toggle{what}")
 
-    async def set_valves(self, identity: str, valves: Json, kind: PluginKind = "functions") -> None:
+    async def set_valves(self, function: str, valves: Json) -> None:
         """Replaces all valves."""
-        await self.ask("POST", f"/api/v1/{kind}/id/{identity}/valves/update", valves)
+        await self.ask("POST", f"/api/v1/functions/id/{function}/valves/update", valves)
 
     async def models(self) -> dict[str, str]:
         """Names of the models by id, as a chat offers them."""

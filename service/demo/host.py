@@ -29,22 +29,17 @@ class Host:
         chats: by id, each a tree of rows by message id.
         reads: the chats whose rows were read, in order.
         statuses: the status lines that were emitted.
-        sources: the sources that were emitted.
         owners: the users of chats; a chat that is not here is whoever's asks.
     """
 
     chats: dict[str, Rows] = field(default_factory=dict)
     reads: list[str] = field(default_factory=list)
     statuses: list[str] = field(default_factory=list)
-    sources: list[dict[str, Any]] = field(default_factory=list)
     owners: dict[str, str] = field(default_factory=dict)
 
     async def emit(self, event: dict[str, Any]) -> None:
-        """Open WebUI's event emitter; keeps the status lines and the sources."""
-        if event["type"] == "source":
-            self.sources.append(event["data"])
-        else:
-            self.statuses.append(event["data"]["description"])
+        """Open WebUI's event emitter; keeps the status lines."""
+        self.statuses.append(event["data"]["description"])
 
     async def get_messages_map_by_chat_id(self, chat_id: str) -> Rows | None:
         """`Chats.get_messages_map_by_chat_id`: all rows of a chat, every branch."""
@@ -55,12 +50,6 @@ class Host:
     async def get_chat_by_id_and_user_id(self, chat_id: str, user_id: str) -> Rows | None:
         """`Chats.get_chat_by_id_and_user_id`: a chat, if it is this user's."""
         return self.chats.get(chat_id) if self.owners.get(chat_id, user_id) == user_id else None
-
-    async def upsert_message_to_chat_by_id_and_message_id(
-        self, chat_id: str, message_id: str, message: Stored
-    ) -> None:
-        """`Chats.upsert_message_to_chat_by_id_and_message_id`: updates these keys of a message."""
-        self.chats[chat_id][message_id].update(message)
 
     @contextmanager
     def importable(self) -> Iterator[None]:
@@ -138,7 +127,7 @@ def _outlet_message(row: Stored) -> Stored:
         "content": row.get("content"),
         "timestamp": row.get("timestamp"),
     }
-    for key in ("output", "usage", "sources"):
+    for key in ("output", "usage"):
         if row.get(key):
             message[key] = copy.deepcopy(row[key])  # a filter may change what it gets
     return message

@@ -246,7 +246,7 @@ def believed(told: Sequence[int]) -> int | None:
     """The first size that a window can have; None when there is none.
 
     The filter sends them in the order of trust: what the request itself sets, what the model's
-    settings and its provider say, and last its own valves. A size of nothing, or of a few hundred
-    tokens, is a setting that nobody made.
+    settings say, and what its provider says. A size of nothing, or of a few hundred tokens, is a
+    setting that nobody made.
     """
     return next((size for size in told if LEAST_WINDOW <= size <= MOST_WINDOW), None)

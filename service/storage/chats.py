@@ -36,8 +36,8 @@ class Overview:
     """One chat in a list. `path_tokens` and `messages` are those of the branch ingested last.
 
     `wants_bodies` says that work waits for texts that are not kept any more; they come with the
-    chat's next turn. `compactor` is who else compresses the chat; while it is `open-webui`, no
-    summary is made here. `masked` counts the secrets that were masked in what is stored of it.
+    chat's next turn. `compactor` is who else compresses the chat, `open-webui`; no
+    summary is made here then. `masked` counts the secrets that were masked in what is stored of it.
     While there is a `left_alone_at`, its user wants no summaries of it.
     """
 

@@ -166,7 +166,7 @@ chats = Table(
     Column("left_alone_at", DateTime(timezone=True)),
     _now("created_at"),
     _now("updated_at"),
-    CheckConstraint("compactor in ('open-webui', 'provider')", name="compactor"),
+    CheckConstraint("compactor = 'open-webui'", name="compactor"),
     UniqueConstraint("tenant_id", "external_id"),
     UniqueConstraint("tenant_id", "id"),  # for the foreign keys of the tables below
     Index("ix_chats_due", "tenant_id", "due_at", postgresql_where=text("due_at is not null")),

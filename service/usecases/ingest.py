@@ -69,7 +69,7 @@ class Transcript:
         overhead: what was sent beside the messages, in tokens, as the filter estimates it: it
             counts while no `usage` could be compared.
         expires_in: seconds after which the chat is deleted, unless it is ingested again.
-        compactor: who else compresses it: `open-webui`, `provider`, or None.
+        compactor: who else compresses it: `open-webui` or None.
         anyone: a fork adopts what any chat of the tenant lends, not only those of `user`.
         mask_secrets: whether secrets are masked in what is stored.
     """

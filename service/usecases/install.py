@@ -18,7 +18,6 @@ from service.clients.openwebui import (
     Function,
     Json,
     OpenWebUI,
-    PluginKind,
     RequestRefused,
     Tool,
 )
@@ -70,7 +69,6 @@ class Wish:
     first_tenant: str
     recall: bool = True
     action: bool = True
-    insecure: bool = False
 
 
 class Fix(NamedTuple):
@@ -142,7 +140,7 @@ async def install(
     for one in reached.assumed:
         say(
             f"{one['model']}: a window of {one['window']:,} tokens is assumed! Nobody told it:"
-            " set the filter's valve `windows`, or PRECIS_MODELS"
+            " set it in PRECIS_MODELS"
         )
 
 
@@ -271,8 +269,6 @@ async def _look(webui: OpenWebUI, wish: Wish, wanted: dict[str, str]) -> Install
     present = [name for name in wanted if name in functions]
     sources = {name: await webui.source(name) for name in present}
     valves = {name: await webui.valves(name) for name in present}
-    if tool is not None:
-        valves[RECALL] = await webui.valves(RECALL, "tools")
     filters = {model: await webui.filters_of(model) for model in wish.models}
     reached = Reached("it is not installed")
     if FILTER in present:
@@ -323,11 +319,9 @@ async def _valves(
     of_events = ""
     if EVENTS in wanted:
         of_events = await _events_key(installed, tenant, harness, say, works=works)
-    more = {"insecure": True} if wish.insecure else {}
     return {
-        FILTER: {"service_url": url, "api_key": key, **more},
-        EVENTS: {"service_url": url, "api_key": of_events, **more},
-        ACTION: {"service_url": url, "api_key": key, **more},
+        FILTER: {"service_url": url, "api_key": key},
+        EVENTS: {"service_url": url, "api_key": of_events},
     }
 
 
@@ -365,9 +359,9 @@ def _changes(
     valves: dict[str, Json],
 ) -> list[Fix]:
     # The tool comes before the filter, which offers it to models.
-    changes = _of_tool(webui, installed, wish, valves[FILTER])
+    changes = _of_tool(webui, installed, wish)
     for name, text in wanted.items():
-        changes += _of_function(webui, installed, name, text, valves[name])
+        changes += _of_function(webui, installed, name, text, valves.get(name, {}))
     changes += _of_action(webui, installed, wish)
     the_filter = installed.functions.get(FILTER)
     if (the_filter is not None and the_filter.everywhere) == bool(wish.models):
@@ -398,7 +392,7 @@ def _of_function(
         )
         changes.append(Fix(change, partial(webui.update, function, text)))
     # The key comes before the switch, so that no request meets a filter without one.
-    changes += _of_valves(webui, installed, name, "functions", valves)
+    changes += _of_valves(webui, installed, name, valves)
     if function is None or not function.active:
         changes.append(Fix(f"function {name}: switched on", partial(webui.toggle, name)))
     return changes
@@ -422,7 +416,7 @@ def _without_function(webui: OpenWebUI, functions: dict[str, Function], name: st
     return [Fix(f"function {name}: deleted", partial(webui.delete, name))]
 
 
-def _of_tool(webui: OpenWebUI, installed: Installed, wish: Wish, valves: Json) -> list[Fix]:
+def _of_tool(webui: OpenWebUI, installed: Installed, wish: Wish) -> list[Fix]:
     """What the tool lacks, or that it is there against the wish."""
     if not wish.recall:
         return _without_tool(webui, installed.tool)
@@ -440,7 +434,7 @@ def _of_tool(webui: OpenWebUI, installed: Installed, wish: Wish, valves: Json) -
     if tool is not None and tool.private:
         shared = partial(webui.share_tool, tool)
         changes.append(Fix(f"tool {RECALL}: shared with everybody", shared))
-    return changes + _of_valves(webui, installed, RECALL, "tools", valves)
+    return changes
 
 
 def _without_tool(webui: OpenWebUI, tool: Tool | None) -> list[Fix]:
@@ -449,16 +443,14 @@ def _without_tool(webui: OpenWebUI, tool: Tool | None) -> list[Fix]:
     return [Fix(f"tool {RECALL}: deleted", partial(webui.delete, RECALL, "tools"))]
 
 
-def _of_valves(
-    webui: OpenWebUI, installed: Installed, name: str, kind: PluginKind, valves: Json
-) -> list[Fix]:
+def _of_valves(webui: OpenWebUI, installed: Installed, name: str, valves: Json) -> list[Fix]:
     """The valves that are to be set; what was set by hand stays."""
     now = installed.valves.get(name, {})
     differ = [valve for valve, value in valves.items() if now.get(valve) != value]
     if not differ:
         return []
     # Open WebUI replaces all valves by what it is sent, so an admin's own go along.
-    set_valves = partial(webui.set_valves, name, now | valves, kind)
+    set_valves = partial(webui.set_valves, name, now | valves)
     return [Fix(f"valves of {name}: {', '.join(differ)} set", set_valves)]
 
 
@@ -499,10 +491,10 @@ def _advice(error: str, url: str) -> str:
             f"the service at {url} does not know its key ({error}). Run this command with the"
             " settings of that service: the same PRECIS_DATABASE_URL, or the same PRECIS_DATA_DIR"
         )
-    if "valve insecure" in error:
+    if "to a public name" in error:
         return (
             f"{url} is a public address without https, on which others could read key and chats:"
-            " put Precis behind a proxy with https, or pass --insecure"
+            " put Precis behind a proxy with https, and pass its address as --service-url"
         )
     if re.search(r"\b426\b", error):
         return (

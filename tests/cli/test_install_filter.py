@@ -84,13 +84,12 @@ async def test_it_installs_and_says_who_answers_the_filter(install: Installer) -
 EVERYBODY = [{"principal_type": "user", "principal_id": "*", "permission": "read"}]
 
 
-async def test_it_installs_the_tool_for_everybody_with_the_filters_key(install: Installer) -> None:
+async def test_it_installs_the_tool_for_everybody_and_gives_it_no_key(install: Installer) -> None:
     result = await install()
 
     assert "tool precis_recall 1." in result.stdout
     assert install.webui.tools["precis_recall"]["access_grants"] == EVERYBODY
-    now = install.webui.valves["precis"]
-    assert install.webui.valves["precis_recall"] == {"service_url": install.service.url, "api_key": now["api_key"]}
+    assert "precis_recall" not in install.webui.valves
 
 
 async def test_a_tool_that_was_made_manually_is_shared_and_one_that_some_groups_have_is_not(install: Installer) -> None:
@@ -106,17 +105,16 @@ async def test_a_tool_that_was_made_manually_is_shared_and_one_that_some_groups_
     assert install.webui.tools["precis_recall"]["access_grants"] == some
 
 
-async def test_it_installs_the_buttons_for_all_chats_with_the_filters_key(install: Installer) -> None:
+async def test_it_installs_the_buttons_for_all_chats_and_gives_them_no_key(install: Installer) -> None:
     result = await install()
 
     assert "function precis_action 1." in result.stdout
     assert "buttons on all models: on" in result.stdout
-    action, now = install.webui.functions["precis_action"], install.webui.valves["precis"]
+    action = install.webui.functions["precis_action"]
     assert action["type"] == "action"
     assert action["is_active"]
     assert action["is_global"]
-    reach = {"service_url": install.service.url, "api_key": now["api_key"]}
-    assert install.webui.valves["precis_action"] == reach
+    assert "precis_action" not in install.webui.valves
     assert "nothing to change" in (await install()).stdout
 
     action["is_global"] = action["is_active"] = False
@@ -398,9 +396,3 @@ async def test_a_dry_run_of_uninstalling_takes_nothing(install: Installer) -> No
     assert "would be done: function precis: deleted" in result.stdout
     assert install.webui.writes == []
     assert await install.keys() == [True]
-
-
-async def test_insecure_is_set_for_all_that_reach_the_service(install: Installer) -> None:
-    await install("--insecure")
-
-    assert [valves["insecure"] for valves in install.webui.valves.values()] == [True] * 4

@@ -70,9 +70,8 @@ def test_a_page_has_every_valve_with_its_default(name: str, valves: type[BaseMod
 def test_the_service_and_its_functions_have_one_version(function: ModuleType) -> None:
     manifest = re.search(r"^version: (.+)$", function.__doc__ or "", re.MULTILINE)
 
-    assert __version__ == function.VERSION
     assert manifest
-    assert manifest[1] == __version__
+    assert manifest[1] == __version__ == getattr(function, "VERSION", __version__)
 
 
 def anchors(page: Path) -> set[str]:

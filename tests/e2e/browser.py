@@ -28,7 +28,7 @@ NEWER_PAGES = pytest.mark.since("0.11", "the page's marks are those of 0.11 and 
 
 async def open_log(rig: Rig, tab: Tab) -> None:
     """A long chat that has a summary: the log of a pumping station."""
-    await rig.valves(window_tokens=WINDOW)
+    await rig.window(WINDOW)
     log = as_posted("Pumping station", MODELS[0], [(_report(day), _answer(day)) for day in range(1, 81)])
     made = await rig.admin.post("/api/v1/chats/new", {"chat": log})
     await tab.open(made["id"])

@@ -18,7 +18,7 @@ from tests.e2e.browser import CHROMIUM, FLAGS, PATIENCE
 from tests.e2e.model import model_server
 from tests.e2e.openwebui import open_webui
 from tests.e2e.precis import keep_facts, precis
-from tests.e2e.rig import Rig
+from tests.e2e.rig import WINDOW, Rig
 from tests.e2e.tab import Tab
 from tests.e2e.tab import tab as open_tab
 from tests.e2e.versions import NEWEST
@@ -83,7 +83,7 @@ def version(pytestconfig: pytest.Config) -> str:
 async def running(version: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rig]:
     """Everything, started once, with the filter installed."""
     folder = tmp_path_factory.mktemp("openwebui")
-    async with scripted_llm() as summariser, model_server() as model, precis(summariser.openai_url) as service:
+    async with scripted_llm() as summariser, model_server() as model, precis(summariser.openai_url, WINDOW) as service:
         summariser.default = keep_facts
         async with open_webui(version, folder, model.url, environment=SETTINGS) as server:
             rig = Rig(version, model, summariser, service, server, await server.sign_up("admin"))
@@ -98,6 +98,7 @@ async def rig(running: Rig) -> AsyncIterator[Rig]:
     running.summariser.requests.clear()
     yield running
     await running.valves()
+    await running.window()
     assert "error" not in await running.reach()
 
 

@@ -126,9 +126,13 @@ def echo(received: Received) -> Reply:
 
 @dataclass
 class Model:
-    """The running server. `arrived` is told of each chat request."""
+    """The running server. `arrived` is told of each chat request.
+
+    `window` is what it says of the window of its models; None: nothing.
+    """
 
     url: str = ""
+    window: int | None = None
     script: deque[Reply] = field(default_factory=deque)
     answer: Callable[[Received], Reply] = echo
     received: list[Received] = field(default_factory=list)
@@ -178,7 +182,8 @@ def _app(model: Model) -> FastAPI:
 
     @app.get("/v1/models")
     async def models() -> Json:
-        return {"object": "list", "data": [{"id": one, "object": "model", "owned_by": "tests"} for one in MODELS]}
+        about = {"object": "model", "owned_by": "tests", "max_model_len": model.window}
+        return {"object": "list", "data": [{"id": one, **about} for one in MODELS]}
 
     @app.post("/v1/chat/completions")
     async def chat(request: Request) -> Response:

@@ -1,6 +1,6 @@
 """Precis as people run it: `precis serve`, a process of its own with embedded servers, that can be killed and started.
 
-    async with precis(folder, summariser_url) as precis:
+    async with precis(summariser_url, window) as precis:
         await precis.settled(chat_id, answer_id)       # handed over, and all work done
         await precis.kill(); await precis.start()      # on the same port and data
 
@@ -201,11 +201,14 @@ def _folder() -> Iterator[Path]:
 
 
 @contextlib.asynccontextmanager
-async def precis(summariser_url: str) -> AsyncIterator[Precis]:
-    """A running service whose summaries this OpenAI-compatible server writes."""
+async def precis(summariser_url: str, window: int) -> AsyncIterator[Precis]:
+    """A running service whose summaries this OpenAI-compatible server writes.
+
+    `window` is that of models of which nobody tells it, such as those of the workspace.
+    """
     summariser = {"SUMMARISER": "openai", "SUMMARISER_URL": summariser_url, "SUMMARISER_MODEL": "scripted"}
     with _folder() as folder:
-        made = Precis(folder, summariser)
+        made = Precis(folder, summariser | {"WINDOW": str(window)})
         await made.start()
         try:
             yield made

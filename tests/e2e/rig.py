@@ -48,6 +48,7 @@ class Rig:
         tool = {"id": "look_up", "name": "look_up", "content": source(look_up_tool)}
         await self.admin.post("/api/v1/tools/create", {**tool, "meta": {"description": "look_up", "manifest": {}}})
         await self.valves()
+        await self.window()
 
     async def function(self, identity: str, content: str) -> None:
         """Installs a filter and switches it on for all models."""
@@ -66,8 +67,20 @@ class Rig:
 
     async def valves(self, **changed: object) -> None:
         """Sets the filter's valves: those of these tests, but for what is given."""
-        ours = {"timeout": 5.0, "skip_below_chars": 0, "window_tokens": WINDOW}  # the machine is busy with tests
+        ours = {"timeout": 5.0, "skip_below_chars": 0}  # the machine is busy with tests
         await self.admin.post(f"/api/v1/functions/id/{FILTER}/valves/update", self.installed | ours | changed)
+
+    async def window(self, tokens: int = WINDOW) -> None:
+        """Lets the provider tell this window for its models, and waits until Open WebUI knows it."""
+        if self.model.window == tokens:
+            return
+        self.model.window = tokens
+
+        async def known() -> bool:
+            models = (await self.admin.get("/api/models?refresh=true"))["data"]
+            return all(one["openai"]["max_model_len"] == tokens for one in models if one["id"] in MODELS)
+
+        await until(known)
 
     async def reach(self) -> Json:
         """What the filter says of the service, asked as the installer asks; after failures it tries again at once."""

@@ -64,7 +64,7 @@ async def test_while_the_first_summary_is_being_written_an_interim_one_serves(ri
     await rig.compressed()
 
 
-async def test_the_window_of_a_chats_own_parameters_goes_before_the_valve(rig: Rig, tab: Tab) -> None:
+async def test_the_window_of_a_chats_own_parameters_goes_before_the_providers(rig: Rig, tab: Tab) -> None:
     tab.choices.params = {"num_ctx": 131_072}
     await rig.open_story(tab, 40)
 

@@ -1,4 +1,4 @@
-"""Others that compress: Open WebUI's own compaction beside Precis, and its place for summaries."""
+"""Others that compress: Open WebUI's own compaction beside Precis."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,7 +10,6 @@ from tests.e2e.model import OWN_SUMMARY
 from tests.e2e.rig import Rig, question
 from tests.e2e.tab import Tab
 from tests.e2e.view import SUMMARY, well_formed
-from tests.waiting import until
 
 pytestmark = pytest.mark.since("0.10.0", "Open WebUI's own compaction came with it")
 CONFIG = "/api/v1/chats/config"
@@ -69,32 +68,3 @@ async def test_own_compaction_switched_on_for_a_chat_with_our_summary(rig: Rig, 
             system = str(rig.model.received[-1].messages[0]["content"])
             assert (OWN_SUMMARY in system) + len(SUMMARY.findall(system)) == 1
             well_formed(rig.model.received[-1].messages)
-
-
-async def test_our_summary_is_written_where_open_webui_shows_its_own_when_asked_for(rig: Rig, tab: Tab) -> None:
-    path = await rig.long_chat(tab)
-    await rig.valves(write_context_summary=True)
-
-    await tab.send(question())
-
-    seen = await rig.compressed()
-    (*_, made) = [one for one in await rig.checkpoints(str(tab.chat_id)) if one.summary == seen.summary]
-    kept = path[made.messages]["id"]
-
-    async def written() -> bool:
-        return (await rig.saved(str(tab.chat_id)))[kept].get("contextSummary") == made.summary
-
-    await until(written)
-
-
-async def test_open_webui_may_show_our_summary_and_it_stands_in_the_request_once(rig: Rig, tab: Tab) -> None:
-    await rig.long_chat(tab)
-    await rig.valves(write_context_summary=True)
-    await tab.send(question())
-    await rig.settled(tab)
-    async with compacting(rig, 2_000_000_000):
-        await tab.send(question())
-
-        received = rig.model.received[-1]
-        well_formed(received.messages)
-        assert len(SUMMARY.findall(str(received.messages[0]["content"]))) == 1

@@ -38,7 +38,7 @@ def _newest_question(messages: Sequence[Json]) -> int:
 
 
 async def test_eighty_turns_with_native_tools_twice_over_the_window(rig: Rig, tab: Tab) -> None:
-    await rig.valves(window_tokens=WINDOW)
+    await rig.window(WINDOW)
     rig.model.answer = answer
     tab.choices.tool_ids = ["look_up"]
     asked, views = list[str](), list[View]()

@@ -5,23 +5,12 @@ from pathlib import Path
 
 from playwright.async_api import Page, expect
 
-from tests.e2e.browser import NEWER_PAGES, NO_CHROMIUM, WINDOW, ask, open_log
+from tests.e2e.browser import NEWER_PAGES, NO_CHROMIUM, ask, open_log
 from tests.e2e.model import Call, Reply
 from tests.e2e.rig import Rig
 from tests.e2e.tab import Tab
 
 STATUS = re.compile("Summarised [0-9]+ earlier messages")
-PUMPS = "\n".join(
-    (
-        "## Facts and values",
-        "- One report a day: the vibration of a pump in mm/s, and the temperature of its bearing.",
-        "- Each answer lists pumps P-1 to P-9 with vibration, temperature and flow.",
-        "",
-        "## State",
-        "- Nothing has to be done before the next inspection.",
-    )
-)
-
 pytestmark = [NO_CHROMIUM, NEWER_PAGES]
 
 
@@ -49,43 +38,6 @@ async def test_the_status_line_is_under_the_answer_and_still_there_after_a_reloa
         animations="disabled",
         clip={"x": 100, "y": 255, "width": 940, "height": 200},
     )
-
-
-async def test_the_summary_is_one_click_away_also_after_a_reload(rig: Rig, tab: Tab, page: Page) -> None:
-    before, rig.summariser.default = rig.summariser.default, lambda _: PUMPS
-    try:
-        await open_log(rig, tab)
-    finally:
-        rig.summariser.default = before
-    await rig.valves(window_tokens=WINDOW, show_summary=True)
-    await page.goto(f"{rig.server.url}/c/{tab.chat_id}")
-    await ask(rig, str(tab.chat_id), page, "When was P-7 back?", "At 14:05, with 2.1 mm/s.")
-    await expect(page.get_by_role("button", name="Toggle 1 source")).to_be_visible()
-    sent = (await rig.seen()).summary
-
-    await page.reload()
-
-    await page.get_by_role("button", name="Toggle 1 source").click()
-    await page.get_by_role("button", name=re.compile("Summary of [0-9]+ earlier messages")).click()
-    shown = page.get_by_role("dialog")
-    await expect(shown).to_contain_text("[Previous conversation summary: ")
-    if await (everything := shown.get_by_role("button", name="Show all")).count():  # of more than 10,000 characters
-        await everything.click()
-    await expect(shown).to_contain_text("[End of summary")
-    assert words(sent) <= words(await shown.inner_text())
-    await expect(shown.get_by_role("link")).to_have_count(0)
-
-
-async def test_an_answer_with_numbers_in_brackets_is_shown_whole(rig: Rig, tab: Tab, page: Page) -> None:
-    await open_log(rig, tab)
-    await rig.valves(window_tokens=WINDOW, show_summary=True)
-    await page.goto(f"{rig.server.url}/c/{tab.chat_id}")
-
-    await ask(rig, str(tab.chat_id), page, "How is it written?", "As [1] and [4] say, it is a[0].")
-
-    await rig.compressed()
-    await page.reload()
-    await expect(page.get_by_text("As [1] and [4] say, it is a[0].")).to_be_visible()
 
 
 async def test_a_look_up_is_shown_as_a_call_of_a_tool(rig: Rig, tab: Tab, page: Page, pictures: Path) -> None:
@@ -122,8 +74,3 @@ async def test_an_admin_sees_the_filter_its_text_and_its_valves(rig: Rig, page: 
 
     await page.goto(f"{rig.server.url}/admin/functions/edit?id=precis")
     await expect(page.get_by_text("title: Precis")).to_be_visible()
-
-
-def words(text: str) -> set[str]:
-    """The words and numbers of a text, without what may be Markdown."""
-    return set(re.findall(r"\w+", text))

@@ -259,7 +259,7 @@ async def test_texts_that_retention_took_are_sent_again_and_found(rig: Rig, tab:
 
 
 async def test_a_result_that_was_shortened_names_its_call_and_is_read_whole(rig: Rig, tab: Tab) -> None:
-    await rig.valves(window_tokens=2 * WINDOW)
+    await rig.window(2 * WINDOW)
     await rig.open_story(tab, 44)
     await tab.send(question())
     await rig.settled(tab)
@@ -277,7 +277,7 @@ async def test_a_result_that_was_shortened_names_its_call_and_is_read_whole(rig:
     assert shown
     beside = shown["chat"]["overhead_tokens"] or rig.size(whole) - whole.tokens
     window = (whole.tokens + beside - 2 * SIZE) * 8 // 7  # an eighth of it is for the answer
-    await rig.valves(window_tokens=window)
+    await rig.window(window)
 
     (told,) = await recalled(rig, tab, {"ref": "big-0"})
 

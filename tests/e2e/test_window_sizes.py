@@ -49,7 +49,7 @@ async def test_no_request_is_too_large_and_none_misses_what_is_stored(
 ) -> None:
     assert callable(usage)
     rig.model.answer = lambda received: Reply(filler(received.question[:60], ANSWER), usage=usage(received))
-    await rig.valves(window_tokens=window)
+    await rig.window(window)
     tab.choices.params = params
     served = False
     for _ in range(TURNS):

@@ -52,7 +52,7 @@ async def compressed(rig: Rig, chat: str) -> View:
 
 
 async def test_a_temporary_chat_leaves_nothing_behind(rig: Rig, tab: Tab) -> None:
-    await rig.valves(window_tokens=WIDE)
+    await rig.window(WIDE)
     known = await rig.precis.chats()
 
     await talk(rig, tab)
@@ -62,7 +62,8 @@ async def test_a_temporary_chat_leaves_nothing_behind(rig: Rig, tab: Tab) -> Non
 
 
 async def test_a_temporary_chat_is_compressed_when_the_operator_allows_it(rig: Rig, tab: Tab) -> None:
-    await rig.valves(temporary_hours=1, window_tokens=WIDE)
+    await rig.valves(temporary_hours=1)
+    await rig.window(WIDE)
     known = await rig.precis.chats()
     await talk(rig, tab)
     chat = await made(rig, known)

@@ -7,6 +7,7 @@ filter made of one request.
 import asyncio
 import contextlib
 import copy
+import dataclasses
 import logging
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
@@ -168,7 +169,7 @@ class Chat:
         before = copy.deepcopy(body)
         told: Json = {"__metadata__": turn.metadata, "__user__": self.asker}
         with self.host.importable():
-            assert await self.filter.outlet(body, **told, __event_emitter__=self.host.emit) is body
+            assert await self.filter.outlet(body, **told) is body
             await ingested(self.filter)
         assert body == before
 
@@ -197,9 +198,14 @@ async def ingested(loaded: Any) -> None:
 
 
 @contextlib.asynccontextmanager
-async def filter_of(url: str, key: str = "key", **valves: object) -> AsyncIterator[Any]:
-    """The real filter file, loaded as Open WebUI loads it; its connections are closed at the end."""
+async def filter_of(url: str, key: str = "key", *, cuts: bool = True, **valves: object) -> AsyncIterator[Any]:
+    """The real filter file, loaded as Open WebUI loads it; its connections are closed at the end.
+
+    Without `cuts` no request is ever too large for it.
+    """
     loaded = load_filter(url, key, **{"skip_below_chars": 0, "timeout": PATIENCE} | valves)
+    if not cuts:
+        never_cuts(loaded)
     loaded._http = httpx.AsyncClient(verify=False)  # reading certificates takes longer than most tests
     try:
         yield loaded
@@ -208,6 +214,12 @@ async def filter_of(url: str, key: str = "key", **valves: object) -> AsyncIterat
             task.cancel()
         await asyncio.gather(*loaded._in_background, return_exceptions=True)
         await loaded._http.aclose()
+
+
+def never_cuts(loaded: Any) -> None:
+    """Lets the filter cut no request, as if all windows had no end."""
+    shrink = loaded._shrink
+    loaded._shrink = lambda body, request: shrink(body, dataclasses.replace(request, window=10**9))
 
 
 @contextlib.contextmanager

@@ -23,12 +23,15 @@ class Client:
     user: str | None = "user-1"
     chat_id: str = ""
     host: Host = field(default_factory=Host)
+    window: int | None = None
 
     async def send(self, messages: Sequence[Native], **metadata: object) -> Turn:
         """One request; Open WebUI gives no emitter to the filters of an API client."""
         told: Json = {"user_id": self.user, "chat_id": self.chat_id, "message_id": None, "user_message_id": None}
         told |= {"user_message": None} | metadata
         body: Json = {"model": MODEL, "stream": False, "messages": copy.deepcopy(list(messages)), "metadata": told}
+        if self.window:
+            body["num_ctx"] = self.window
         turn = Turn(copy.deepcopy(body["messages"]), body, told)
         with self.host.importable():
             assert await self.filter.inlet(body, __metadata__=told, __model__={}, __event_emitter__=None) is body

@@ -31,5 +31,5 @@ async def tap(service: Service) -> AsyncIterator[Wire]:
 @pytest_asyncio.fixture(loop_scope="module")
 async def chat(service: Service, tap: Wire) -> AsyncIterator[Chat]:
     """A new chat of the running service, of a user of its own. Nothing is cut: `test_cap` is about that."""
-    async with filter_of(tap.url, service.filter_key, on_overflow="pass") as loaded:
+    async with filter_of(tap.url, service.filter_key, cuts=False) as loaded:
         yield Chat(Host(), loaded, f"chat-{uuid.uuid4()}")

@@ -5,11 +5,11 @@ from types import ModuleType
 from typing import Any
 
 
-def load(module: ModuleType, kind: str, url: str, key: str = "key", **valves: object) -> Any:
+def load(module: ModuleType, kind: str, **valves: object) -> Any:
     """The text is executed in a module of its own; valves are set before each call."""
     file = Path(str(module.__file__))
     own = ModuleType(f"function_{file.stem}")
     exec(compile(file.read_text("utf-8"), str(file), "exec"), own.__dict__)
     loaded = own.__dict__[kind]()
-    loaded.valves = loaded.Valves(service_url=url, api_key=key, **valves)
+    loaded.valves = loaded.Valves(**valves)
     return loaded

@@ -49,10 +49,17 @@ def good_answer(chat: Chat, until: str = "a2") -> Json:
 
 
 @contextlib.asynccontextmanager
-async def against(behaviour: Behaviour, timeout: float = PATIENCE, **valves: Any) -> AsyncIterator[tuple[Chat, Wire]]:  # noqa: ASYNC109
+async def against(
+    behaviour: Behaviour,
+    timeout: float = PATIENCE,  # noqa: ASYNC109 - a valve
+    window: int | None = None,
+    **valves: Any,
+) -> AsyncIterator[tuple[Chat, Wire]]:
     """A chat whose filter talks to this service."""
     async with wire(behaviour) as tap, filter_of(tap.url, timeout=timeout, **valves) as loaded:
-        yield chat_of(loaded), tap
+        chat = chat_of(loaded)
+        chat.window = window
+        yield chat, tap
 
 
 @contextlib.asynccontextmanager

@@ -17,6 +17,7 @@ from service.demo.host import Host
 from tests.conftest import Service, drain
 from tests.filter.chat import PATIENCE, Chat, filter_of
 from tests.filter.functions import load
+from tests.filter.staged import UNKNOWN, against
 from tests.filter.wire import Answer, Behaviour, HangUp, Silence, wire
 from tests.service.talk import row
 
@@ -36,6 +37,7 @@ class Page:
 
     action: Any
     chat: Chat
+    valves: Json  # of the filter
     answers: list[object] = field(default_factory=list)
     dialogs: list[Json] = field(default_factory=list)
     told: list[tuple[str, str]] = field(default_factory=list)
@@ -51,7 +53,7 @@ class Page:
     async def click(self, button: str, *answers: object, user: str = "", **body: object) -> None:
         self.answers = list(answers)
         posted: Json = {"chat_id": self.chat.id, "id": self.chat.leaf, "session_id": "s", "model": "m", "messages": []}
-        with self.chat.host.importable(), plugin(self.chat.filter):
+        with self.chat.host.importable(), plugin(self.chat.filter, self.valves):
             out = await self.action.action(
                 posted | body,
                 __id__=button,
@@ -69,16 +71,22 @@ class Page:
 
 
 @contextlib.contextmanager
-def plugin(loaded: Any) -> Iterator[None]:
-    """`open_webui.utils.plugin` with the filter, as 0.12 has it."""
+def plugin(loaded: Any, valves: Json) -> Iterator[None]:
+    """`open_webui.utils.plugin` with the filter, and its valves in `open_webui.models.functions`, as 0.12 has them."""
 
     async def get_function_module_from_cache(request: object, function_id: str) -> tuple[Any, str, Json]:
         assert (request, function_id) == (REQUEST, "precis")
         return loaded, "filter", {}
 
-    names = ("open_webui.utils", "open_webui.utils.plugin")
+    async def get_function_valves_by_id(function_id: str) -> Json:
+        assert function_id == "precis"
+        return valves
+
+    functions = SimpleNamespace(get_function_valves_by_id=get_function_valves_by_id)
+    names = ("open_webui.utils", "open_webui.utils.plugin", "open_webui.models.functions")
     modules = {name: ModuleType(name) for name in names}
     modules["open_webui.utils.plugin"].__dict__["get_function_module_from_cache"] = get_function_module_from_cache
+    modules["open_webui.models.functions"].__dict__["Functions"] = functions
     before = {name: sys.modules.get(name) for name in names}
     sys.modules.update(modules)
     try:
@@ -93,14 +101,11 @@ def plugin(loaded: Any) -> Iterator[None]:
 
 @contextlib.asynccontextmanager
 async def page_of(chat: Chat, behaviour: Behaviour, key: str = "key", **valves: object) -> AsyncIterator[Page]:
+    before = chat.filter.valves
     async with wire(behaviour) as tap:
-        loaded = load(precis_action, "Action", tap.url, key, **{"timeout": PATIENCE} | valves)
-        page = Page(loaded, chat)
-        try:
-            yield page
-        finally:
-            if loaded.http:
-                await loaded.http.aclose()
+        of_filter = before.model_dump() | {"service_url": tap.url, "api_key": key}
+        yield Page(load(precis_action, "Action", **{"timeout": PATIENCE} | valves), chat, of_filter)
+    chat.filter.valves = before
 
 
 async def compressed(chat: Chat, service: Service) -> str:
@@ -282,12 +287,12 @@ async def test_who_does_not_want_it_is_neither_asked_about_nor_sent(service: Ser
         assert re.fullmatch(r"Left out \d+ older messages: they do not fit into the model's window", status)
 
 
-async def test_who_does_not_want_the_line_has_none(service: Service) -> None:
-    async with filter_of(service.url, service.filter_key) as loaded:
-        chat = _chat_of(loaded)
+async def test_who_does_not_want_the_line_has_none() -> None:
+    async with against(UNKNOWN, window=4096) as (chat, _):
+        chat.leaf = None
         chat.grow(14, 250)
         chat.ask("And now?")
-        chat.wanted = loaded.UserValves(show_status=False)
+        chat.wanted = chat.filter.UserValves(show_status=False)
         turn = await chat.inlet()
 
         assert len(turn.messages) < len(turn.original)

@@ -36,7 +36,7 @@ async def test_without_a_summary_nothing_changes_and_every_path_is_handed_over(s
     for scenario in scenarios():
         recorded = capture(scenario)
         host = Host({chat: dict(rows) for chat, rows in recorded.rows.items()})
-        async with filter_of(tap.url, service.filter_key, temporary_hours=1, on_overflow="pass") as loaded:
+        async with filter_of(tap.url, service.filter_key, temporary_hours=1, cuts=False) as loaded:
             await replay(service, tap, loaded, host, recorded)
         own = {"Context compacted by Open WebUI itself"} if scenario == "r_native_compaction" else set()
         assert set(host.statuses) == own, scenario
@@ -58,7 +58,7 @@ async def replay(service: Service, tap: Wire, loaded: Any, host: Host, recorded:
                 assert await loaded.request(body, __event_emitter__=host.emit, **arguments(hook, handed)) is body
             else:
                 assert await loaded.outlet(body, __user__={"id": "user-1"}, **arguments(hook, handed)) is body
-        await ingested(loaded)
+            await ingested(loaded)
         assert body == hook.body, where
         if hook.hook == "outlet" and hook.saved:
             nodes = precis_filter.chain(hook.messages)

@@ -252,7 +252,7 @@ STEPS = st.one_of(  # methods of Tree
 
 
 async def play(service: Service, steps: list[tuple[Any, ...]]) -> Tree:
-    async with filter_of(service.url, service.filter_key, on_overflow="pass") as loaded:
+    async with filter_of(service.url, service.filter_key, cuts=False) as loaded:
         tree = Tree(Chat(Host(), loaded, f"tree-{uuid.uuid4()}"), service)
         await tree.begin()
         for action, *told in steps:

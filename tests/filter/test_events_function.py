@@ -33,7 +33,7 @@ Json = dict[str, Any]
 async def told(behaviour: Behaviour, key: str = "key") -> AsyncIterator[tuple[Any, Wire]]:
     """The function, and the wire to its service."""
     async with wire(behaviour) as tap:
-        loaded = load(precis_events, "Event", tap.url, key)
+        loaded = load(precis_events, "Event", service_url=tap.url, api_key=key)
         type(loaded).event.__globals__["PAUSES"] = (0, 0, 0)
         try:
             yield loaded, tap

@@ -182,9 +182,10 @@ async def test_outlet_does_not_wait_for_the_service(chat: Chat, service: Service
     chat.answer("1")
     body = {"chat_id": chat.id, "model": "m", "messages": [dict(row) for row in chat.path()]}
     tap.seen.clear()
-    assert await chat.filter.outlet(body, __metadata__=turn.metadata) is body
-    assert tap.seen == []
-    await ingested(chat.filter)
+    with chat.host.importable():
+        assert await chat.filter.outlet(body, __metadata__=turn.metadata) is body
+        assert tap.seen == []
+        await ingested(chat.filter)
     assert tap.asked == ["PUT transcript"]
     assert await stored(service, chat) == await expected(service, chat)
 
@@ -254,7 +255,7 @@ async def test_a_request_is_reported_with_its_own_upload_once() -> None:
 
 
 async def test_what_was_cut_is_told_apart_with_and_without_a_summary() -> None:
-    async with against(UNKNOWN, window_tokens=2048) as (chat, tap):
+    async with against(UNKNOWN, window=2048) as (chat, tap):
         chat.ask(filler("long", 4000))
         await turn_of(chat, tap, UNKNOWN)
         chat.ask(filler("long", 4000))
@@ -293,7 +294,7 @@ async def test_what_the_service_has_not_stored_is_reported_again(refused: Answer
 
 
 async def test_all_model_calls_of_a_turn_are_one_request_and_the_last_one_counts() -> None:
-    async with against(UNKNOWN, window_tokens=2048) as (chat, tap):
+    async with against(UNKNOWN, window=2048) as (chat, tap):
         turn = await chat.inlet()
         for tokens in (10, 4000):
             turn.body["messages"][-1]["content"] = filler("grown", tokens)

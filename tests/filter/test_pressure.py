@@ -54,8 +54,8 @@ def loop_of(steps: int, tokens: int = 1200) -> list[Native]:
 @pytest_asyncio.fixture(loop_scope="module")
 async def client() -> AsyncIterator[tuple[Client, Wire]]:
     """A client in a window of 8192 tokens; the service knows nothing of it."""
-    async with against(UNKNOWN, window_tokens=WINDOW) as (chat, tap):
-        yield Client(chat.filter), tap
+    async with against(UNKNOWN, window=WINDOW) as (chat, tap):
+        yield Client(chat.filter, window=chat.window), tap
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -109,8 +109,8 @@ async def test_results_of_the_newest_turn_stay_while_those_of_older_ones_are_eno
 async def test_a_turn_that_goes_leaves_what_its_user_said() -> None:
     said = [asks(f"Wish {number}: keep it below {number} bar. " + "Please. " * 200) for number in range(8)]
     messages = [one for ask in said for one in (ask, says(filler("answer", 600)))]
-    async with against(HangUp(), window_tokens=WINDOW) as (chat, _):
-        turn = await Client(chat.filter).send([*messages, asks("So?")])
+    async with against(HangUp(), window=WINDOW) as (chat, _):
+        turn = await Client(chat.filter, window=chat.window).send([*messages, asks("So?")])
     note = str(turn.messages[0]["content"])
     assert note.startswith(LEFT_OUT)
     assert note.endswith(LEFT_OUT_END)
@@ -121,8 +121,8 @@ async def test_a_turn_that_goes_leaves_what_its_user_said() -> None:
 
 async def test_the_newest_words_stay_where_there_is_no_room_for_all() -> None:
     messages = [one for number in range(120) for one in (asks(f"Wish {number}. " + "Please. " * 60), says("Noted."))]
-    async with against(HangUp(), window_tokens=2048) as (chat, _):
-        turn = await Client(chat.filter).send([*messages, asks("So?")])
+    async with against(HangUp(), window=2048) as (chat, _):
+        turn = await Client(chat.filter, window=chat.window).send([*messages, asks("So?")])
     note = str(turn.messages[0]["content"])
     left_out = len(messages) + 2 - len(turn.messages)
     assert f"Wish {left_out // 2 - 1}." in note
@@ -131,7 +131,7 @@ async def test_the_newest_words_stay_where_there_is_no_room_for_all() -> None:
 
 async def test_one_line_tells_what_inlet_and_the_model_call_have_cut_together() -> None:
     """Open WebUI calls `request` after inlet, with retrieved texts and tools that were not there before."""
-    async with against(HangUp(), window_tokens=4096) as (chat, _):
+    async with against(HangUp(), window=4096) as (chat, _):
         chat.filter._hooked = True
         chat.leaf = None
         chat.grow(8, 300)
@@ -152,7 +152,7 @@ async def test_one_line_tells_what_inlet_and_the_model_call_have_cut_together() 
 
 async def test_summarising_is_told_only_of_a_request_that_was_cut() -> None:
     pending = {"status": "pending", "tokens": {"before": 9, "after": 9}, "status_text": "Summarising …"}
-    async with against(Answer(pending), window_tokens=4096) as (chat, _):
+    async with against(Answer(pending), window=4096) as (chat, _):
         await chat.inlet()
         assert chat.host.statuses == []
         chat.leaf = None
@@ -247,10 +247,3 @@ async def test_when_shorter_results_are_not_enough_older_turns_go_too(running: t
     assert str(sent[1]["content"]).startswith(LEFT_OUT)
     assert sent[2] == asks("Now look everywhere.")
     assert shortened(sent)[-1]
-
-
-async def test_results_are_shortened_also_where_everything_may_pass(running: tuple[Client, Turn]) -> None:
-    """`on_overflow` is about turns."""
-    client, turn = running
-    client.filter.valves.on_overflow = "pass"
-    assert shortened(await call(client, turn, loop_of(7)))[1]

@@ -6,6 +6,7 @@ import inspect
 import json
 import re
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, get_type_hints
 
@@ -13,11 +14,11 @@ import pytest
 import pytest_asyncio
 from pydantic import Field, create_model
 
-from filter_stub import precis_recall
+from filter_stub import precis_filter, precis_recall
 from service.text.tokens import count
 from tests.builders import called, returned, said
 from tests.conftest import Service, drain
-from tests.filter.chat import PATIENCE
+from tests.filter.chat import PATIENCE, filter_of
 from tests.filter.functions import load
 from tests.filter.wire import Answer, Behaviour, HangUp, Silence, Wire, wire
 from tests.service.talk import Talk
@@ -29,34 +30,31 @@ TABLE = "\n".join(f"row {number}: valve V-{number:03d} has {number * 37 % 101} b
 FOUND = {"status": "found", "text": "It is 42.", "content": "", "references": ["M1"], "line": None, "not_kept": 0}
 
 
+@dataclass
+class Tool:
+    """The tool in an Open WebUI whose process has the filter."""
+
+    tools: Any
+    filter: Any
+
+    async def precis_recall(self, **given: Any) -> str:
+        functions = SimpleNamespace(FUNCTIONS={"precis": self.filter})
+        request = SimpleNamespace(app=SimpleNamespace(state=functions))
+        answer = await self.tools.precis_recall(**{"__request__": request} | given)
+        assert isinstance(answer, str)
+        return answer
+
+
 @contextlib.asynccontextmanager
-async def tool(behaviour: Behaviour, key: str = "key", **valves: object) -> AsyncIterator[tuple[Any, Wire]]:
+async def tool(behaviour: Behaviour, key: str = "key", **valves: object) -> AsyncIterator[tuple[Tool, Wire]]:
     """The tool, and the wire to its service."""
-    async with wire(behaviour) as tap:
-        loaded = load(precis_recall, "Tools", tap.url, key, **{"timeout": PATIENCE} | valves)
-        try:
-            yield loaded, tap
-        finally:
-            if loaded.http:
-                await loaded.http.aclose()
+    async with wire(behaviour) as tap, filter_of(tap.url, key) as loaded:
+        yield Tool(load(precis_recall, "Tools", **{"timeout": PATIENCE} | valves), loaded), tap
 
 
 def metadata(**changed: object) -> Json:
     """Open WebUI's metadata of a request with a summary, as the filter leaves them."""
     return {"precis": {"chat": "c/1", "user": "user-1", "served": 7, "pairs": [["m1", "d1"]], "recalls": 0} | changed}
-
-
-class Again:
-    """What stands for the filter in Open WebUI's process, and the request that leads to it."""
-
-    def __init__(self, ingest: Any) -> None:
-        self.stashes: list[Json] = []
-        self.ingest = ingest
-        self.request = SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(FUNCTIONS={"precis": self})))
-
-    async def ingest_again(self, stash: Json) -> bool:
-        self.stashes.append(stash)
-        return bool(await self.ingest())
 
 
 def specification(function: Any) -> Json:
@@ -111,9 +109,7 @@ async def recall(shared_service: Service, covered: Json) -> AsyncIterator[Any]:
 
         async def ask(**question: object) -> str:
             told = {"precis": {**stash, "recalls": 0}}
-            answer = await loaded.precis_recall(**question, __metadata__=told)
-            assert isinstance(answer, str)
-            return answer
+            return await loaded.precis_recall(**question, __metadata__=told)
 
         yield ask
 
@@ -140,7 +136,7 @@ async def test_it_sends_the_branch_and_the_question_with_the_key_and_the_version
         (seen,) = tap.seen
         assert (seen.method, seen.path) == ("POST", "/v1/chats/c%2F1/recall")
         assert seen.headers["authorization"] == "Bearer akey"
-        assert seen.headers["precis-filter"] == precis_recall.VERSION
+        assert seen.headers["precis-filter"] == precis_filter.VERSION
         branch = {"user_id": "user-1", "path": [["m1", "d1"]], "checkpoint_id": 7, "whole": False}
         question = {"query": "what?", "ref": "", "line": 1, "grep": "", "max_tokens": 4000}
         assert seen.body == branch | question
@@ -186,15 +182,15 @@ NOT_KEPT = FOUND | {"status": "not_kept", "text": "Not kept.", "not_kept": 1}
 SOME_NOT_KEPT = FOUND | {"text": "Something.", "not_kept": 3}
 
 
-async def sent() -> bool:
+async def sent(_: Json) -> bool:
     return True
 
 
-async def not_sent() -> bool:
+async def not_sent(_: Json) -> bool:
     return False
 
 
-async def fails() -> bool:
+async def fails(_: Json) -> bool:
     raise RuntimeError("the words of somebody")
 
 
@@ -203,35 +199,35 @@ async def fails() -> bool:
 async def test_it_asks_again_if_the_filter_could_send_them_and_gives_what_it_has(
     answer: Json, ingest: Any, asked: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    again = Again(ingest)
     async with tool(Answer(answer)) as (loaded, tap):
-        said = await loaded.precis_recall(query="what", __metadata__=metadata(), __request__=again.request)
+        loaded.filter.ingest_again = ingest
+        said = await loaded.precis_recall(query="what", __metadata__=metadata())
 
         assert said == answer["text"]
         assert len(tap.seen) == asked
-        assert len(again.stashes) == 1
     assert "words of somebody" not in caplog.text
 
 
 async def test_an_answer_is_not_lost_when_the_second_one_fails() -> None:
     async with tool(Answer(SOME_NOT_KEPT)) as (loaded, tap):
 
-        async def goes_away() -> bool:
+        async def goes_away(_: Json) -> bool:
             tap.behaviour = HangUp()
             return True
 
-        request = Again(goes_away).request
-        said = await loaded.precis_recall(query="what", __metadata__=metadata(), __request__=request)
+        loaded.filter.ingest_again = goes_away
+        said = await loaded.precis_recall(query="what", __metadata__=metadata())
 
         assert said == "Something."
 
 
 @pytest.mark.parametrize("request_", [None, SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(FUNCTIONS={})))])
-async def test_without_the_filter_in_this_process_it_gives_what_it_has(request_: object) -> None:
-    async with tool(Answer(NOT_KEPT)) as (loaded, _):
+async def test_without_the_filter_in_this_process_the_model_gets_a_sentence(request_: object) -> None:
+    async with tool(Answer(FOUND)) as (loaded, tap):
         said = await loaded.precis_recall(ref="M1", __metadata__=metadata(), __request__=request_)
 
-        assert said == "Not kept."
+        assert said == "It could not be looked up: Precis is away."
+        assert tap.seen == []
 
 
 # Whatever goes wrong

@@ -49,7 +49,7 @@ async def test_anything_but_a_record_and_its_answer_changes_nothing(insert: list
 
 
 async def test_a_cut_leaves_the_record_in_its_place_and_system_messages_before_it() -> None:
-    async with against(Answer({}), window_tokens=2048) as (chat, tap):
+    async with against(Answer({}), window=2048) as (chat, tap):
         chat.answer("Well.")
         chat.grow(6, 500)
         chat.ask("And now?")

@@ -24,7 +24,7 @@ IN_A_TAB: Json = {"user_message_id": "u9", "message_id": "a9", "user_message": {
 @pytest_asyncio.fixture(loop_scope="module")
 async def client(service: Service, tap: Wire) -> AsyncIterator[Client]:
     """A client of a running service."""
-    async with filter_of(tap.url, service.filter_key, on_overflow="pass") as loaded:
+    async with filter_of(tap.url, service.filter_key, cuts=False) as loaded:
         yield Client(loaded)
 
 
@@ -190,8 +190,8 @@ async def test_two_temporary_chats_of_one_tab_do_not_mix(client: Client, service
 
 
 async def test_a_channel_is_left_alone() -> None:
-    async with wire(Answer({})) as tap, filter_of(tap.url, window_tokens=2048) as loaded:
-        client = Client(loaded, chat_id="channel:9a0c")
+    async with wire(Answer({})) as tap, filter_of(tap.url) as loaded:
+        client = Client(loaded, chat_id="channel:9a0c", window=2048)
         turn = await client.send([{"role": "system", "content": filler("thread", 9000)}, asks("So?")])
         await loaded.request(turn.body, __metadata__=turn.metadata)
         await client.reply(turn, "So.")

@@ -1,17 +1,15 @@
 """The model's window is taken from whoever tells it, the most trusted first."""
 
-import json
-import logging
 from typing import Any
 
 import pytest
 
 from service.planning.policy import believed
 from service.transcript.steps import sent_tokens
-from tests.filter.chat import MODEL, filter_of
+from tests.filter.chat import MODEL, Chat, filter_of
 from tests.filter.staged import UNKNOWN, against, chat_of
 from tests.filter.texts import text_of_kind
-from tests.filter.wire import Answer, Wire, wire
+from tests.filter.wire import Answer, HangUp, Wire, wire
 
 Json = dict[str, Any]
 
@@ -23,9 +21,6 @@ TOLD: list[tuple[str, tuple[str, ...], int]] = [
     ("model", ("openai", "max_model_len"), 3004),
     ("model", ("openai", "context_length"), 3005),
     ("model", ("openai", "meta", "n_ctx"), 3006),
-    ("windows", (MODEL,), 3007),
-    ("windows", ("base-model",), 3008),
-    ("valve", ("window_tokens",), 3009),
 ]
 
 
@@ -37,11 +32,10 @@ def put(place: Json, keys: tuple[str, ...], value: object) -> None:
 
 async def window_of(telling: list[tuple[str, tuple[str, ...], Any]], tap: Wire) -> int | None:
     """The window that the service believes when these tell one."""
-    body, windows, valves = Json(), Json(), Json()
-    model: Json = {"id": MODEL, "info": {"base_model_id": "base-model"}}
+    body, model = Json(), Json({"id": MODEL})
     for who, keys, value in telling:
-        put({"body": body, "model": model, "windows": windows, "valve": valves}[who], keys, value)
-    async with filter_of(tap.url, windows=json.dumps(windows), **valves) as loaded:
+        put(body if who == "body" else model, keys, value)
+    async with filter_of(tap.url) as loaded:
         chat = chat_of(loaded)
         turn = chat.request(str(chat.leaf))
         turn.body |= body
@@ -57,7 +51,7 @@ async def test_the_more_trusted_one_counts(place: int) -> None:
 
 
 @pytest.mark.parametrize("odd", [None, 0, -1, 2047, True, "8192", 8192.5, [8192], {"n": 8192}])
-@pytest.mark.parametrize("place", [0, 3, 6])
+@pytest.mark.parametrize("place", [0, 2, 4])
 async def test_a_value_that_is_no_window_is_passed_over(odd: object, place: int) -> None:
     who, keys, _ = TOLD[place]
     async with wire(UNKNOWN) as tap:
@@ -75,24 +69,16 @@ async def test_the_window_is_told_at_the_hand_over_as_it_was_at_inlet() -> None:
         chat.window = 5000
         turn = await chat.inlet()
         await chat.reply(turn, "An answer")
-        assert [body["windows"] for body in (*tap.bodies("POST"), *tap.bodies("PUT"))] == [[5000, 0], [5000, 0]]
+        assert [body["windows"] for body in (*tap.bodies("POST"), *tap.bodies("PUT"))] == [[5000], [5000]]
 
 
-@pytest.mark.parametrize(
-    "windows", ["{", "small-model: 4096", "null", "5", "[]", '["x"]', '{"small-model": "4096"}', "{}{}"]
-)
-async def test_a_valve_that_is_no_json_is_logged_and_the_request_is_still_capped(
-    windows: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    pasted = {"role": "user", "content": text_of_kind("English", 60_000)}
-    with caplog.at_level(logging.WARNING, "precis"):
-        async with against(UNKNOWN, windows=windows, window_tokens=4096) as (chat, _):
-            turn = chat.request(str(chat.leaf))
-            turn.body["messages"] = [pasted]
-            await chat.filter.inlet(turn.body, __metadata__=turn.metadata)
-            assert sent_tokens(turn.messages) <= 4096
-    if windows not in ("[]", '{"small-model": "4096"}'):
-        assert "`windows` is not JSON" in caplog.text
+async def test_a_window_that_only_the_service_knows_is_kept_for_all_chats_of_its_model_while_it_is_away() -> None:
+    async with against(Answer({"status": "unknown", "window": 4096})) as (chat, tap):
+        await chat.inlet()
+        tap.behaviour = HangUp()
+        other = Chat(chat.host, chat.filter, "chat-2")
+        other.ask(text_of_kind("English", 60_000))
+        assert sent_tokens((await other.inlet()).messages) <= 4096
 
 
 async def test_of_a_model_nobody_knows_a_window_of_131072_tokens_is_kept() -> None:
@@ -128,7 +114,7 @@ async def test_the_tools_of_a_model_are_told_for_each_of_its_chats_also_when_a_s
     ("wanted", "room"), [(None, None), (1000, 7192), (10**9, 4096), (-(10**30), None), ("many", None), (0, None)]
 )
 async def test_the_service_is_told_the_room_that_a_long_answer_leaves(wanted: object, room: int | None) -> None:
-    async with against(UNKNOWN, window_tokens=8192) as (chat, tap):
+    async with against(UNKNOWN, window=8192) as (chat, tap):
         turn = chat.request(str(chat.leaf))
         turn.body["max_tokens"] = wanted
         await chat.enter(turn)

@@ -21,22 +21,19 @@ async def test_a_chat_that_open_webui_compacts_is_stored_and_no_work_becomes_due
 
 async def test_operators_see_who_compresses_a_chat(harness: Harness) -> None:
     leaf = harness.talk.turns(1)
-    for compactor in ("open-webui", "provider", None):
+    for compactor in ("open-webui", None):
         await harness.talk.ingest(leaf, compactor=compactor)
         (listed,) = (await harness.service.as_operator.get("/v1/chats")).json()["chats"]
         shown = (await harness.service.as_operator.get("/v1/chats/chat-1")).json()["chat"]
         assert listed["compactor"] == shown["compactor"] == compactor
 
 
-@pytest.mark.parametrize("compactor", [None, "provider"])
-async def test_work_becomes_due_as_usual_when_open_webui_compacts_no_more(
-    harness: Harness, compactor: str | None
-) -> None:
+async def test_work_becomes_due_as_usual_when_open_webui_compacts_no_more(harness: Harness) -> None:
     leaf = harness.talk.turns(20)
     await harness.talk.ingest(leaf, compactor="open-webui")
 
     grown = harness.talk.turns(1, leaf=leaf)
-    assert await harness.talk.ingest(grown, after=leaf, compactor=compactor) is True
+    assert await harness.talk.ingest(grown, after=leaf) is True
 
     await harness.drain()
     assert (await harness.talk.ask(grown))["status"] == "ready"

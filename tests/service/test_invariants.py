@@ -14,6 +14,7 @@ from service.demo.host import Host, inlet_body, load_filter, outlet_body
 from tests.builders import called, returned, said
 from tests.conftest import Service, drain, execute
 from tests.fakes.scripted_llm import Behaviour, CutOff, Empty, Fail, Hang, ReasoningOnly, Say
+from tests.filter.chat import never_cuts
 from tests.service.grown import summarised
 from tests.service.harness import Harness, long_chats, new_in
 from tests.service.plans import plans
@@ -27,7 +28,8 @@ MODEL = "model-1"
 async def through_the_filter(talk: Talk, url: str, key: str, question: str) -> tuple[Json, Json]:
     """The request of a turn before and after the filter."""
     host = Host({talk.chat: talk.rows})
-    loaded = load_filter(url, key, skip_below_chars=0, timeout=120, on_overflow="pass")
+    loaded = load_filter(url, key, skip_below_chars=0, timeout=120)
+    never_cuts(loaded)
     body = inlet_body(talk.rows, question, chat=talk.chat, model=MODEL, system="Be brief.")
     body["options"] = {"num_ctx": 8192}
     before = copy.deepcopy(body)

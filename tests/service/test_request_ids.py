@@ -21,7 +21,7 @@ GIVEN = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 async def turn_with_work(harness: Harness) -> str:
     """A turn of a long chat through the real filter; returns the request id that it sends."""
-    async with filter_of(harness.service.url, harness.service.filter_key, on_overflow="pass") as loaded:
+    async with filter_of(harness.service.url, harness.service.filter_key, cuts=False) as loaded:
         chat = Chat(Host(), loaded, "chat-1")
         for number in range(12):
             await chat.say_nothing_of(filler(f"q{number}"), filler(f"a{number}"))
