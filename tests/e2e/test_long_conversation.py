@@ -66,10 +66,13 @@ async def test_eighty_turns_with_native_tools_twice_over_the_window(rig: Rig, ta
 
 
 def assert_stable(views: Sequence[View]) -> None:
-    """From turn to turn a request begins with the same bytes, except where a new summary came."""
+    """From turn to turn a request begins with the same bytes, except where a new summary came.
+
+    That is in one turn of five at most, so that providers' caches hold in the others.
+    """
     for before, after in pairwise(views):
         if before.summary == after.summary:
             assert before.head == after.head
             assert before.tail == after.tail[: len(before.tail)]
     changes = sum(before.summary != after.summary for before, after in pairwise(views))
-    assert 0 < changes <= 8, f"the prefix changed {changes} times in {len(views)} turns"
+    assert 0 < changes <= TURNS // 5, f"the prefix changed {changes} times in {len(views)} turns"
