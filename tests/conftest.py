@@ -243,7 +243,6 @@ class Service:
     runtime: Runtime
     filter_key: str
     operator_key: str
-    events_key: str
     as_filter: httpx.AsyncClient
     as_operator: httpx.AsyncClient
     as_events: httpx.AsyncClient
@@ -286,7 +285,7 @@ async def serving(
             for key in made
         ]
         of_filter, of_operator, of_events = clients
-        yield Service(url, runtime, made[0], made[1], made[2], of_filter, of_operator, of_events, app)
+        yield Service(url, runtime, made[0], made[1], of_filter, of_operator, of_events, app)
 
 
 @pytest_asyncio.fixture(loop_scope="function")

@@ -129,11 +129,9 @@ def size(shown: Iterable[str]) -> int:
 
 def _rank(utterance: Utterance) -> int:
     """Which of the talk is told first."""
-    # A document's sentences may be the user's own after all, and a description says little.
-    if utterance.speaker is Speaker.USER and utterance.stands:
-        return _SAID
     if utterance.speaker is Speaker.USER:
-        return _GIVEN
+        # A document's sentences may be the user's own after all, and a description says little.
+        return _SAID if utterance.stands else _GIVEN
     begins = utterance.own and utterance.place <= _OPENING
     return _SAID if begins else _REST
 
