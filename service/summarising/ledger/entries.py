@@ -4,11 +4,10 @@ In: steps. Out: entries in order, each with a reference (`T12`) that stays the s
 checkpoints, and lines of them within some room. What is stored is bounded; the oldest merge first.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import count
+from itertools import chain, count
 
 from service.summarising.ledger import results, values
 from service.text import tokens
@@ -17,10 +16,8 @@ from service.transcript.items import Call
 
 _ARGUMENTS = 240  # characters
 _FEWER_ARGUMENTS = 120  # of several calls
-_COMMENT = 200
 _SEVERAL = "several tools"
 _ENTRIES = 160  # are stored
-_MARKERS = 8
 _LEAST = 8  # tokens that every line takes
 _LEVELS = ((800, _ARGUMENTS), (400, 120), (200, 80), (100, 60), (50, 40))
 """Characters of what came back and of arguments that a line has, from level to level."""
@@ -36,10 +33,8 @@ class Entry:
         tool: its name.
         arguments: on one line; of merged ones as many as fit.
         parts: what came back, the most valuable first.
-        failed: whether all of its calls failed.
-        comment: what the assistant said after it.
+        failed: how many of its calls failed.
         count: how many calls it stands for.
-        markers: ids under which a pipe stored artifacts of the step.
     """
 
     first: int
@@ -47,41 +42,27 @@ class Entry:
     tool: str
     arguments: str
     parts: tuple[str, ...]
-    failed: bool = False
-    comment: str = ""
+    failed: int = 0
     count: int = 1
-    markers: tuple[str, ...] = ()
 
 
 def extend(entries: Sequence[Entry], steps: Iterable[Step]) -> tuple[Entry, ...]:
     """`entries` and those of the newly covered steps, which are in order."""
     grown = list(entries)
     numbers = count(last_number(grown) + 1)
-    # A turn may go on where the last checkpoint ended; only the first words comment on a call.
-    waits = bool(grown) and grown[-1].count == 1 and not grown[-1].comment
-    for step in steps:
-        if waits and step.role == "assistant" and step.text:
-            grown[-1] = replace(grown[-1], comment=values.line(step.text, _COMMENT))
-            waits = False
-        for call in step.calls:
-            _add(grown, of(next(numbers), call))
-        if step.calls:
-            grown[-1] = replace(grown[-1], markers=_markers(step))
-            waits = True
+    for call in chain.from_iterable(step.calls for step in steps):
+        _add(grown, of(next(numbers), call))
     return tuple(_few_enough(grown))
 
 
 def _add(grown: list[Entry], entry: Entry) -> None:
     """Failures of one tool in a row are one entry, by the last of them."""
     last = grown[-1] if grown else None
-    if last and last.failed and entry.failed and last.tool == entry.tool:
-        grown[-1] = _failed_again(last, entry)
+    if last and last.tool == entry.tool and last.failed == last.count and entry.failed:
+        count = last.count + 1
+        grown[-1] = replace(entry, first=last.first, count=count, failed=count)
     else:
         grown.append(entry)
-
-
-def _markers(step: Step) -> tuple[str, ...]:
-    return tuple(values.line(one, values.VALUE) for one in step.markers[-_MARKERS:])
 
 
 def unread_calls(entries: Sequence[Entry], count: int) -> tuple[Entry, ...]:
@@ -101,7 +82,7 @@ def of(number: int, call: Call) -> Entry:
     tool = values.line(call.call.name, values.VALUE) or "tool"
     arguments = _arguments(call.call.arguments)
     parts = (*outcome.parts[:1], *pictures, *outcome.parts[1:])
-    return Entry(number, number, tool, arguments, parts, outcome.failed)
+    return Entry(number, number, tool, arguments, parts, int(outcome.failed))
 
 
 def called(call: Call) -> str:
@@ -118,12 +99,7 @@ def line(entry: Entry, level: int = 0) -> str:
     if entry.count > 1:
         reference += f"–T{entry.last}"
         name += f" × {entry.count}"
-    shown = [values.shorten(" | ".join(entry.parts), outcome)]
-    if entry.markers:
-        shown.append(f"stored as {', '.join(entry.markers)}")
-    if entry.comment and not level:
-        shown.append(f"then: {entry.comment}")
-    return f"- {reference} {name} → {' | '.join(shown)}"
+    return f"- {reference} {name} → {values.shorten(' | '.join(entry.parts), outcome)}"
 
 
 def lines(entries: Sequence[Entry], limit: int) -> tuple[str, ...]:
@@ -168,16 +144,6 @@ def _arguments(raw: str) -> str:
     return values.listed(named, _ARGUMENTS)
 
 
-def _failed_again(old: Entry, new: Entry) -> Entry:
-    return replace(
-        new,
-        first=old.first,
-        count=old.count + new.count,
-        comment=new.comment or old.comment,
-        markers=(*old.markers, *new.markers)[-_MARKERS:],
-    )
-
-
 def _few_enough(entries: Sequence[Entry]) -> Sequence[Entry]:
     surplus = len(entries) - _ENTRIES
     if surplus <= 0:
@@ -193,27 +159,24 @@ def _merged_first(entries: Sequence[Entry], count: int) -> list[Entry]:
 
 def _by_tool(entries: Sequence[Entry]) -> list[Entry]:
     merged: dict[str, Entry] = {}
-    failures: Counter[str] = Counter()
     for entry in entries:
         old = merged.get(entry.tool)
-        failures[entry.tool] += entry.count if entry.failed else 0
-        merged[entry.tool] = _joined(old, entry, failures[entry.tool]) if old else entry
+        merged[entry.tool] = _joined(old, entry) if old else entry
     return sorted(merged.values(), key=lambda entry: entry.first)
 
 
-def _joined(old: Entry, new: Entry, failures: int) -> Entry:
+def _joined(old: Entry, new: Entry) -> Entry:
     """Both in one."""
-    calls = old.count + new.count
-    errors = f", {failures} errors" if failures else ""
+    calls, failed = old.count + new.count, old.failed + new.failed
+    errors = f", {failed} errors" if failed else ""
     return Entry(
         min(old.first, new.first),
         max(old.last, new.last),
         old.tool,
         values.shorten("; ".join(filter(None, [old.arguments, new.arguments])), _FEWER_ARGUMENTS),
-        (f"{calls - failures} results{errors}",),
-        failed=failures == calls,
-        count=calls,
-        markers=(*old.markers, *new.markers)[-_MARKERS:],
+        (f"{calls - failed} results{errors}",),
+        failed,
+        calls,
     )
 
 
