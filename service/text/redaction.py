@@ -15,6 +15,8 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
+from itertools import chain
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,22 +126,25 @@ _CHECKS: Mapping[str, Callable[[str], bool]] = {
 }
 
 
-def _rules(name: str) -> Iterator[_Rule]:
-    """Those of a file of patterns, one for each of its words."""
+def _patterns(name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Those of a file, one for each of its words, and what stands beside it there."""
     data = tomllib.loads(resources.files(__package__).joinpath(name).read_text("utf-8"))
     for one in data["pattern"]:
-        for word in one.get("words", [""]):
-            written = one["pattern"].replace("@", word) if word else one["pattern"]
-            yield _Rule(
-                one["kind"],
-                re.compile("".join(map(str.strip, written.splitlines()))),
-                _CHECKS.get(one.get("check"), bool),
-                one.get("any_case", False),
-                tuple(one.get("hints", ())),
-            )
+        pattern = "".join(map(str.strip, one["pattern"].splitlines()))
+        for word in one.get("words", ["@"]):
+            yield pattern.replace("@", "".join(map(str.strip, word.splitlines()))), one
 
 
-_RULES = (*_rules("key_patterns.toml"), *_rules("secret_patterns.toml"))
+_RULES = tuple(
+    _Rule(
+        one["kind"],
+        re.compile(pattern),
+        _CHECKS.get(one.get("check", ""), bool),
+        one.get("any_case", False),
+        tuple(one.get("hints", ())),
+    )
+    for pattern, one in chain(_patterns("key_patterns.toml"), _patterns("secret_patterns.toml"))
+)
 _PASSES = 4  # a secret right beside another one may be found only when the other is masked
 _SHORTEST_KEY = 20  # characters; a shorter group of a pattern is a part of a key
 _REST = re.compile(r"[\w-]{0,512}")

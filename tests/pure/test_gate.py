@@ -50,7 +50,8 @@ def test_a_value_stands_in_whatever_spelling(said: str, line: str) -> None:
     ],
 )
 def test_a_clause_with_what_nobody_said_is_cut_and_not_its_line(line: str, cut: str) -> None:
-    left, dropped = founded(line, "Our budget is 500 EUR. All is well and the tests pass. Ship it. It was asked. 15美元")
+    said = "Our budget is 500 EUR. All is well and the tests pass. Ship it. It was asked. 15美元"
+    left, dropped = founded(line, said)
     assert dropped[0] == cut
     assert cut not in left
 
