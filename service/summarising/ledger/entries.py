@@ -19,7 +19,10 @@ _FEWER_ARGUMENTS = 120  # of several calls
 _SEVERAL = "several tools"
 _ENTRIES = 160  # are stored
 _LEAST = 8  # tokens that every line takes
-_LEVELS = ((800, _ARGUMENTS), (400, 120), (200, 80), (100, 60), (50, 40))
+_LEVELS = tuple(
+    (outcome, min(20 + outcome * 3 // 10, _ARGUMENTS))
+    for outcome in (800, 560, 400, 280, 200, 140, 100, 70, 50)
+)
 """Characters of what came back and of arguments that a line has, from level to level."""
 
 
