@@ -32,9 +32,6 @@ _NUMBER = re.compile(
     r"([^\W\d_]{0,16}|[%‰°µ][^\W\d_]{0,2}"
     r"|(?:[-‐][^\W\d_]{0,30}[^\W\d_A-Z][^\W\d_]{0,30}){1,4})([$€£¥₽₹₩%])?"
 )
-# `10-20`, `3:2`, `1920x1080`, `1/2`.
-_RANGE = re.compile(r"\A(\d[\d.,]*+[^\W\d_]{0,3})(?:[-–—~〜～/:×x](\d[\d.,]*+[^\W\d_]{0,3})){1,3}")
-_RANGE_PART = re.compile(r"\d[\d.,]*+")
 # `12 847`, also with the blanks that do not break a line.
 _SPACED = re.compile(r"(?<![\d.,])(\d{1,3}(?:[   ]\d{3})+)(?![\d])")
 _DIGITS = re.compile(r"\d+")
@@ -46,7 +43,7 @@ _ANY_NUMBER = re.compile(
 )
 # `16:30`, `16h30`, `16時30`, `4 pm`, `16 Uhr`.
 _CLOCK = re.compile(
-    r"(?<![\d:.,])(\d{1,2})(?:\s?(?:[:.h時点點시]|uhr)\s?([0-5]\d)(?![\d.,])"
+    r"(?<![\d:.,])(\d{1,2})(?:\s?(?:[:.h時点點시]|uhr)\s?([0-5]\d)(?!\d|[.,]\d)"
     r"|\s?(?:am\b|pm\b|a\.m|p\.m|uhr|h\b|ч\b|час|時|点|點|시))",
     re.IGNORECASE,
 )
@@ -70,7 +67,8 @@ _FILE_ENDING = (
 )
 _FILE_NAME = re.compile(rf"\A[\w.-]*{_FILE_ENDING}", re.IGNORECASE)
 _DOTTED = re.compile(r"\A[^\W\d]\w*+(?:\.[^\W\d]\w*+)++")
-_JOINT = re.compile(r"(?<=\w)[=:：](?=\w)")  # between a name and its value
+# Between a name and its value, and the numbers of a range or a size: `10-20`, `3:2`, `1920x1080`.
+_JOINT = re.compile(r"(?<=\w)[=:：](?=\w)|(?<=\d)[-–—~〜～/×x](?=\d)")
 _NAMED = (_LINK, _ADDRESS, _PATH, _FILE_NAME)  # a word that is one of these is a value as a whole
 _LIST_NUMBER = re.compile(r"^[^\S\n]*+(?:[-*•]\s*+)?\d{1,3}[.)]\s+", re.MULTILINE)
 _SEPARATOR = re.compile("[.,]")
@@ -243,7 +241,7 @@ class Evidence:
             return self.says(value.text) or self._dated(value.date)
         if value.readings:
             return self._has_number(value)
-        return self.names(value.text) or self._clocked(value.text) or self._in_parts(value.text)
+        return self.names(value.text) or self._clocked(value.text)
 
     def _has_number(self, value: Value) -> bool:
         if not value.unit and self.says(value.text):
@@ -285,14 +283,6 @@ class Evidence:
             Decimal(hour) in self._numbers or Decimal(hour + 12) in self._numbers
         )
 
-    def _in_parts(self, text: str) -> bool:
-        """Whether all numbers of a range, or of a size such as `1920x1080`, occur."""
-        plain = characters.digits(text)
-        if not _RANGE.fullmatch(plain):
-            return False
-        parts = [_plain_readings(part) for part in _RANGE_PART.findall(plain)]
-        return all(any(one in self._numbers for one in readings) for readings in parts)
-
     def missing(self, text: str) -> list[str]:
         """The values of `text` that do not occur, as they stand in it; small counts need not."""
         absent = self._absent(text)
@@ -318,7 +308,8 @@ class Evidence:
         return len(parts) > 1 and all(self._has_part(part) for part in parts)
 
     def _has_part(self, part: str) -> bool:
-        return self.says(part) or (bool(found(part)) and not self.missing(part))
+        values = found(part)
+        return self.says(part) or (bool(values) and all(map(self.has, values)))
 
     def says(self, words: str) -> bool:
         """Whether these words occur as they are, ignoring case and blanks, as whole words."""
