@@ -173,21 +173,25 @@ def _cells(row: Mapping[str, Any]) -> Iterator[str]:
 
 def _failure(value: Mapping[str, Any]) -> str:
     """What an object reports as failure, or ""; tools have many ways to report one."""
-    for key in _FAILURES:
-        reported = value.get(key)
-        # A number there is a count or a rate; `true` points to the message.
-        if reported and not isinstance(reported, Number) and _is_failure(reported):
-            return _message(value) if reported is True else _words(reported)
-    if str(value.get("status")).lower() in _FAILED:
-        return _message(value) or str(value["status"])
-    if False in (value.get("success"), value.get("ok")) or value.get("isError") is True:
+    reported = next((value[key] for key in _FAILURES if _is_failure(value.get(key))), None)
+    if reported and reported is not True:  # `true` points to the message
+        return _words(reported)
+    if reported or _is_refused(value):
         return _message(value) or "not successful"
     # FastAPI answers like this; beside other fields, `detail` may be anything.
     return _words(value["detail"]) if set(value) == {"detail"} else _exit_code(value)
 
 
 def _is_failure(reported: Any) -> bool:  # noqa: ANN401 - a tool's JSON
+    """Whether what stands under `error` is one; a number there is a count or a rate."""
+    if not reported or isinstance(reported, Number):
+        return False
     return str(reported).lower() not in _NO_FAILURE
+
+
+def _is_refused(value: Mapping[str, Any]) -> bool:
+    refused = value.get("success") is False or value.get("ok") is False
+    return refused or value.get("isError") is True or str(value.get("status")).lower() in _FAILED
 
 
 def _exit_code(value: Mapping[str, Any]) -> str:
