@@ -59,8 +59,9 @@ _DENSE = 0.12  # share of signs from which a line is code
 _LINE_READ = 400  # characters of a line whose signs are counted: its beginning says enough
 _STATEMENT = ("{", "}", ";")  # end a line of many languages, and hardly one of prose
 _ENDS = ("(", "[", "),", "},", "],", "->", "=>", "&&", "||", "\\", "*/", ">")
-_RUN = 3  # lines that have the form of code; fewer are words with signs
-_GAP = 3  # other lines between two of them, such as comments and blank lines
+# Of lines by their forms: three that look like code are code, with up to three others between two,
+# such as comments and blank lines; fewer are words with signs.
+_CODE_RUN = re.compile(r"c(?:[^c]{0,3}c){2,}")
 
 
 def blocks(text: str, *, by_user: bool) -> list[Block]:
@@ -162,21 +163,24 @@ def _parts(text: str, marked: Sequence[_Span], documents: Sequence[pasted.Span])
 def _by_lines(part: Block, *, by_user: bool) -> list[Block]:
     """Takes quoted lines and runs of code out of what has no marks around it."""
     lines = part.text.splitlines()
-    sorts = _smoothed([_sort(line, by_user=by_user) for line in lines])
-    runs = groupby(zip(sorts, lines, strict=True), key=itemgetter(0))
-    return [Block("\n".join(line for _, line in run), sort or part.sort) for sort, run in runs]
+    forms = "".join(_form(line, by_user=by_user) for line in lines)
+    forms = _CODE_RUN.sub(lambda run: "C" * len(run[0]), forms)
+    sorts = {"C": Sort.CODE, ">": Sort.PASTED}
+    placed = ((sorts.get(form, part.sort), line) for form, line in zip(forms, lines, strict=True))
+    runs = groupby(placed, key=itemgetter(0))
+    return [Block("\n".join(line for _, line in run), sort) for sort, run in runs]
 
 
-def _sort(line: str, *, by_user: bool) -> Sort | None:
-    """What the form of a line says that it is; None for words."""
+def _form(line: str, *, by_user: bool) -> str:
+    """The form of a line: `>` for quoted, `c` for what looks like code, or `.` for words."""
     if not by_user:
         # An assistant fences its code; what it ran has a bar before each line. A bar at the end
         # as well is a table.
         ran = line.startswith("| ") and not line.rstrip().endswith("|")
-        return Sort.CODE if ran else None
+        return "c" if ran else "."
     if _QUOTED_LINE.match(line):
-        return Sort.PASTED
-    return Sort.CODE if _OUTPUT.match(line) or _dense(line) else None
+        return ">"
+    return "c" if _OUTPUT.match(line) or _dense(line) else "."
 
 
 def _dense(line: str) -> bool:
@@ -189,26 +193,3 @@ def _dense(line: str) -> bool:
     if signs / len(read) >= _DENSE or words.endswith(_STATEMENT):
         return True
     return words.endswith(_ENDS) and signs > 1
-
-
-def _smoothed(sorts: Sequence[Sort | None]) -> list[Sort | None]:
-    """The sorts of the lines, with runs of code closed over their gaps and short runs as words."""
-    smooth: list[Sort | None] = [None if sort is Sort.CODE else sort for sort in sorts]
-    code_lines = [place for place, sort in enumerate(sorts) if sort is Sort.CODE]
-    for run in _runs(code_lines):
-        if len(run) >= _RUN:
-            begin, end = run[0], run[-1] + 1
-            smooth[begin:end] = [Sort.CODE] * (end - begin)
-    return smooth
-
-
-def _runs(places: Sequence[int]) -> Iterator[list[int]]:
-    """The places in runs, within which no gap is larger than `_GAP`."""
-    run: list[int] = []
-    for place in places:
-        if run and place - run[-1] > _GAP + 1:
-            yield run
-            run = []
-        run.append(place)
-    if run:
-        yield run
