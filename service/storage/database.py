@@ -97,8 +97,8 @@ def demands_tls(url: str) -> bool:
     return words.get("sslmode", [""])[-1] in _NEVER_PLAIN
 
 
-async def migrate(url: str, revision: str = "head") -> None:
-    """Brings the schema to `revision`.
+async def migrate(url: str) -> None:
+    """Brings the schema to the newest migration of this version.
 
     Safe to call from several processes at once: a lock lets one go first.
 
@@ -115,7 +115,7 @@ async def migrate(url: str, revision: str = "head") -> None:
     finally:
         await connection.close()
     try:
-        await asyncio.to_thread(command.upgrade, alembic_config(url), revision)
+        await asyncio.to_thread(command.upgrade, alembic_config(url), "head")
     except CommandError as error:
         raise SchemaError(
             f"the database cannot be migrated: {error}. Was it migrated by a newer Precis?"
