@@ -536,12 +536,11 @@ def redacted(settings: Settings) -> dict[str, str]:
     return {name: _shown(value) for name, value in settings}
 
 
-class ShownSetting(BaseModel):
+class ShownSetting(NamedTuple):
     """A setting in force. Of a secret, `value` is `set` or `unset`."""
 
     name: str
     value: str
-    secret: bool
     default: bool
 
 
@@ -551,13 +550,10 @@ def for_operators(settings: Settings) -> list[ShownSetting]:
 
 
 def _shown_setting(name: str, value: Any, field: FieldInfo) -> ShownSetting:  # noqa: ANN401
-    is_secret = "SecretStr" in str(field.annotation)
     text = _shown(value)
-    if is_secret:
+    if "SecretStr" in str(field.annotation):
         text = "set" if text else "unset"
-    return ShownSetting(
-        name=_variable(name), value=text, secret=is_secret, default=value == field.default
-    )
+    return ShownSetting(_variable(name), text, default=value == field.default)
 
 
 def _shown(value: Any) -> str:  # noqa: ANN401 - any setting
