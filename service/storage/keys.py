@@ -39,7 +39,7 @@ class Key:
     """A key as it is stored, by its first characters (`prefix`); the key itself is not stored.
 
     `seconds_left` until it expires are null without an expiry, and negative after it.
-    `last_used_at` is to the minute, `last_filter` the version of the filter, events function or
+    `last_used_at` is some seconds late, `last_filter` the version of the filter, events function or
     tool that asked last with it.
     """
 

@@ -76,7 +76,7 @@ api_keys = Table(
     Column("revoked_at", _TIME),
     Column("expires_at", _TIME),  # from then on it opens nothing
     Column("networks", ARRAY(Text)),  # from where it opens anything; null: from anywhere
-    Column("last_used_at", _TIME),  # to the minute
+    Column("last_used_at", _TIME),
     Column("last_filter", Text),  # the version of the filter that asked last with it
 )
 

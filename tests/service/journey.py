@@ -245,8 +245,7 @@ async def _administer(a: Tenant, b: Tenant) -> None:
     assert (await a.operator.post(f"/v1/keys/{theirs[0]}/rotate")).status_code == 404
     assert (await a.operator.post(f"/v1/keys/{made['id']}/rotate")).status_code == 201
     assert (await a.operator.delete(f"/v1/keys/{made['id']}")).status_code == 204
-    engine = a.service.runtime.database.engine
-    await a.service.uses.store(engine)
+    await a.service.runtime.counting.store()
     assert (await a.operator.post("/v1/summariser/test")).status_code == 409
     assert (await a.operator.post("/v1/summariser/reset")).status_code == 403
 
@@ -339,7 +338,7 @@ async def _pages(a: Tenant, own: int, theirs: int) -> None:
         assert {one.status for one in shown} == {200}
         assert "Story of tenant-a" in shown[-2].html
         assert not any("tenant-b" in one.html for one in shown)
-        form = shown[8].form(f"{at}/serve")
+        form = shown[8].form(f"{at}/checkpoints/{own}/serve")
         await _person(visitor, a.talk.user)
         hidden = [await visitor.get(f"{at}/checkpoints/{theirs}{more}") for more in ("", "/text")]
         hidden.append(await visitor.get(f"{at}/checkpoints/{own}/diff?against={theirs}"))

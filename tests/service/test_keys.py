@@ -172,9 +172,9 @@ async def test_the_last_use_of_a_key_and_the_filters_version_are_stored_beside_r
     query = "select last_used_at, last_filter from api_keys where hash = :it"
     assert (await row(service.runtime, query, it=keys.hash_of(key))).last_used_at is None, "no request writes it"
 
-    await service.uses.store(service.runtime.database.engine)
+    await service.runtime.counting.store()
     await ask(service, key, "GET", "/v1/filter")
-    await service.uses.store(service.runtime.database.engine)
+    await service.runtime.counting.store()
 
     found = await row(service.runtime, query, it=keys.hash_of(key))
     assert found.last_used_at is not None
