@@ -16,7 +16,7 @@ from service.errors import Conflict, NotFound, Problem, ProblemType, SummariserE
 from service.settings import Settings
 from service.storage import audit, breakers, chats, checkpoints, keys, messages, work
 from service.storage.audit import Operator
-from service.storage.chats import LockedChat
+from service.storage.chats import StoredChat
 from service.storage.checkpoints import Made
 from service.summarising import message, summarise
 from service.summarising.correction import GivenPin, check, corrected
@@ -229,7 +229,7 @@ async def try_summariser(engine: AsyncEngine, by: Operator, summariser: Summaris
 
 def _version(
     settings: Settings,
-    row: LockedChat,
+    row: StoredChat,
     old: Made,
     memory: Memory,
     own_state: Sequence[str],
@@ -250,7 +250,7 @@ def _version(
 async def _add_version(
     connection: AsyncConnection,
     by: Operator,
-    row: LockedChat,
+    row: StoredChat,
     old: int,
     memory: Memory,
     version: tuple[str, int],
@@ -272,7 +272,7 @@ async def _add_version(
 
 
 async def _serve(
-    connection: AsyncConnection, by: Operator, row: LockedChat, chat: str, checkpoint: int
+    connection: AsyncConnection, by: Operator, row: StoredChat, chat: str, checkpoint: int
 ) -> ServedCheckpoint:
     """Serves a checkpoint that exists, and marks due what follows it."""
     if not await checkpoints.serve(connection, row.key, checkpoint, by.actor):
@@ -284,7 +284,7 @@ async def _serve(
     return ServedCheckpoint(stored_checkpoint, wake_up)
 
 
-async def _mark_due(connection: AsyncConnection, row: LockedChat) -> str | None:
+async def _mark_due(connection: AsyncConnection, row: StoredChat) -> str | None:
     """Marks due what has no summary now, whatever its size; None when it waits for texts."""
     if await _lacks_texts(connection, row):
         await work.ask_for_bodies(connection, row.key)
@@ -292,7 +292,7 @@ async def _mark_due(connection: AsyncConnection, row: LockedChat) -> str | None:
     return await work.mark_due_at_once(connection, row.key, request_ids.current())
 
 
-async def _lacks_texts(connection: AsyncConnection, chat_row: LockedChat) -> bool:
+async def _lacks_texts(connection: AsyncConnection, chat_row: StoredChat) -> bool:
     """Whether a text is not kept any more that the next summary of the newest path has to read."""
     path = await messages.path(connection, chat_row.key, chat_row.leaf) if chat_row.leaf else []
     pointed_to = {row.checkpoint_id or 0 for row in path}
@@ -303,8 +303,8 @@ async def _lacks_texts(connection: AsyncConnection, chat_row: LockedChat) -> boo
     return bool(uncovered and await messages.without_body(connection, chat_row.key, uncovered))
 
 
-async def _lock(connection: AsyncConnection, tenant: int, chat: str) -> LockedChat:
-    row = await chats.lock(connection, tenant, chat)
+async def _lock(connection: AsyncConnection, tenant: int, chat: str) -> StoredChat:
+    row = await chats.look(connection, tenant, chat, lock=True)
     if row is None:
         raise inspect.no_chat(chat)
     return row
