@@ -126,14 +126,6 @@ async def delete_chat(
     await delete.delete_chat(runtime.database.engine, operator, chat_id, for_good=for_good)
 
 
-@router.get("/{chat_id}/checkpoints")
-async def list_checkpoints(
-    chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep
-) -> list[Made]:
-    """Lists a chat's checkpoints, oldest first."""
-    return await inspect.list_checkpoints(runtime.database.engine, operator.tenant, chat_id)
-
-
 @router.get("/{chat_id}/checkpoints/{checkpoint_id}")
 async def show_summary(
     chat_id: ChatId, checkpoint_id: CheckpointId, operator: OperatorDep, runtime: RuntimeDep

@@ -123,34 +123,23 @@ async def migrate(url: str) -> None:
         ) from error
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """A database that a migration would change: its revision, and the newest one."""
-
-    current: str
-    head: str
-
-
 @cache
 def newest() -> str:
     """The newest migration of this version."""
     return ScriptDirectory(str(MIGRATIONS)).get_current_head() or ""
 
 
-async def pending(url: str) -> Pending | None:
-    """What a migration would change; None for a new database, and for one that is not older.
+async def pending(url: str) -> str | None:
+    """The revision that a migration would change; None for a new database, and for no older one.
 
     Raises:
         ConfigurationError: the database cannot be reached, or is too old.
     """
-    scripts, head = ScriptDirectory(str(MIGRATIONS)), newest()
-    async with (
-        connect(url, name="precis-migration") as database,
-        database.engine.connect() as connection,
-    ):
-        current = await connection.run_sync(_current_revision)
-    is_older = current in {one.revision for one in scripts.walk_revisions()} - {head}
-    return Pending(current, head) if current and is_older else None
+    scripts = ScriptDirectory(str(MIGRATIONS))
+    async with connect(url, name="precis-migration") as database:
+        current = await _revision(database.reads)
+    is_older = current in {one.revision for one in scripts.walk_revisions()} - {newest()}
+    return current if is_older else None
 
 
 async def check_schema(engine: AsyncEngine) -> None:
@@ -237,10 +226,10 @@ def _refuse_unreleased(revision: str | None) -> None:
         )
 
 
-async def _revision(connection: "asyncpg.Connection[asyncpg.Record]") -> str | None:
-    if await connection.fetchval("select to_regclass('alembic_version')") is None:
+async def _revision(reads: "Reads | asyncpg.Connection[asyncpg.Record]") -> str | None:
+    if await reads.fetchval("select to_regclass('alembic_version')") is None:
         return None
-    revision: str | None = await connection.fetchval("select version_num from alembic_version")
+    revision: str | None = await reads.fetchval("select version_num from alembic_version")
     return revision
 
 

@@ -189,12 +189,7 @@ async def _check_alone(engine: AsyncEngine) -> None:
         )
 
 
-async def ask_once(summariser: Summariser | None) -> Trial:
-    """Asks a summariser about two sentences of nobody's chat. An error is part of the answer.
-
-    Raises:
-        Conflict: there is none: code writes summaries.
-    """
+async def _ask_once(summariser: Summariser | None) -> Trial:
     if summariser is None:
         raise Conflict(
             "PRECIS_SUMMARISER is extractive: code writes summaries, and there is nobody to ask"
@@ -215,12 +210,14 @@ async def ask_once(summariser: Summariser | None) -> Trial:
 
 
 async def try_summariser(engine: AsyncEngine, by: Operator, summariser: Summariser | None) -> Trial:
-    """The same, with an audit row, because the call costs tokens.
+    """Asks a summariser about two sentences of nobody's chat. An error is part of the answer.
+
+    It leaves an audit row, because the call costs tokens.
 
     Raises:
         Conflict: there is none: code writes summaries.
     """
-    trial = await ask_once(summariser)
+    trial = await _ask_once(summariser)
     async with engine.begin() as connection:
         answered = trial.error is None
         await audit.record(connection, by, "summariser.test", None, answered=answered)

@@ -90,7 +90,7 @@ async def settle(tenant: Tenant, harness: Harness) -> str:
     leaf = talk.turns(20)
     await talk.ingest(leaf)
     await tenant.work(harness)
-    deepest = (await tenant.ask("GET", "/chat-1/checkpoints")).json()[-1]["id"]
+    deepest = (await tenant.ask("GET", "/chat-1")).json()["checkpoints"][-1]["id"]
     await tenant.ask("POST", f"/chat-1/checkpoints/{deepest}/serve")
     leaf = talk.add("long", talk.add("q", leaf), "assistant", prose(9000, "long"))
     leaf = talk.turns(6, leaf=leaf)
@@ -102,8 +102,8 @@ async def settle(tenant: Tenant, harness: Harness) -> str:
 
 async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Callable[[], Awaitable[None]]) -> None:
     """A uses all that there is; `still` is called after each step."""
-    theirs = (await b.ask("GET", "/chat-1/checkpoints")).json()[-1]["id"]
-    own = (await a.ask("GET", "/chat-1/checkpoints")).json()[-1]["id"]
+    theirs = (await b.ask("GET", "/chat-1")).json()["checkpoints"][-1]["id"]
+    own = (await a.ask("GET", "/chat-1")).json()["checkpoints"][-1]["id"]
 
     assert (await a.filter.get("/v1/filter")).json()["tenant"] == "tenant-a"
     assert [one["chat_id"] for one in (await a.ask("GET")).json()["chats"]] == ["chat-1"]
@@ -152,7 +152,7 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     await a.work(harness)
     await still()
 
-    made = (await a.ask("GET", "/chat-1/checkpoints")).json()
+    made = (await a.ask("GET", "/chat-1")).json()["checkpoints"]
     await a.ask("POST", f"/chat-1/checkpoints/{made[0]['id']}/serve")
     await still()
     assert (await a.ask("POST", "/chat-1/recompute")).status_code == 202

@@ -11,7 +11,8 @@ import pytest_asyncio
 from service.clients.summarisers import configured
 from service.settings import for_operators, load
 from service.storage import keys
-from service.usecases.operate import ask_once
+from service.storage.audit import Operator
+from service.usecases.operate import try_summariser
 from tests.conftest import Service, serving
 from tests.fakes.scripted_llm import Fail, Say, scripted_llm
 from tests.service.harness import Harness
@@ -154,7 +155,8 @@ async def test_without_a_model_there_is_nobody_to_ask(service: Service) -> None:
 
 async def test_a_test_says_nothing_of_anybodys_chat(harness: Harness) -> None:
     await harness.talk.ingest(harness.talk.turns(3))
-    await ask_once(configured(harness.worker_context().settings, harness.http))
+    summariser = configured(harness.worker_context().settings, harness.http)
+    await try_summariser(harness.service.runtime.database.engine, Operator(1, "test"), summariser)
     (asked,) = harness.llm.requests
     assert "The pump in cellar 3" in asked.text
     assert not [row["content"] for row in harness.talk.rows.values() if row["content"] in asked.text]
