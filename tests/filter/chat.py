@@ -17,12 +17,13 @@ import httpx
 from sqlalchemy import text
 
 from filter_stub.precis_filter import STASH, is_question
-from service.demo.host import Host, Rows, inlet_body, load_filter, outlet_body, path
+from service.demo.host import Rows, inlet_body, load_filter, outlet_body, path
 from service.storage import messages
 from service.storage.tenancy import ChatKey
 from service.transcript import Native, unfold
 from tests.builders import called, returned, said
 from tests.conftest import Service
+from tests.filter.host import Host
 
 Json = dict[str, Any]
 
