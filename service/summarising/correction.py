@@ -12,8 +12,6 @@ from service.summarising.reply import as_state
 from service.summarising.utterances import Utterance
 
 _LONGEST_STATE = 100_000  # characters; what fits is counted in tokens as well
-_MOST_LINES = 400
-_LONGEST_LINE = 4000  # characters
 _LONGEST_PIN = 2000
 _MOST_PINS = 500
 
@@ -61,13 +59,7 @@ def corrected(
 
 def _state(text: str) -> tuple[str, ...]:
     """In the form in which it is stored."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    if len(lines) > _MOST_LINES:
-        raise Unprocessable(f"/state has more than {_MOST_LINES} lines", pointer="/state")
-    if any(len(line) > _LONGEST_LINE for line in lines):
-        why = f"/state has a line of more than {_LONGEST_LINE} characters; begin a new one"
-        raise Unprocessable(why, pointer="/state")
-    state = tuple(map(as_state, lines))
+    state = tuple(as_state(line) for line in text.splitlines() if line.strip())
     # An empty file is a slip of a pipe or an editor, and the correction would be served at once.
     if not _without_heads(state):
         raise Unprocessable("/state is empty; leave it out to keep it", pointer="/state")

@@ -214,13 +214,18 @@ def _without(line: str, unknown: Sequence[str]) -> tuple[str, list[Dropped]]:
     if not unknown:
         return line, []
     clauses = _CLAUSE_ENDS.split(line)
-    standing = [one for one in clauses if not any(words in one for words in unknown)]
+    standing = [one for one in clauses if not any(_has(one, words) for words in unknown)]
     if len(standing) == len(clauses):
         # The value spans two clauses: nothing smaller than the line can be cut.
         standing = []
     reason = f"{', '.join(unknown[:3])} does not occur"
     cut = [Dropped(one, reason) for one in clauses if one not in standing]
     return " ".join(standing).strip(_ENDS), cut
+
+
+def _has(clause: str, words: str) -> bool:
+    """Whether words stand in a clause; `5` does not stand in `15`."""
+    return bool(re.search(rf"(?<!\d){re.escape(words)}(?!\d)", clause))
 
 
 def _unknown(state: Sequence[str], grounds: Grounds) -> list[list[str]]:

@@ -1,9 +1,10 @@
 """Where a user's message has somebody else's words that no marks show. Pure.
 
-In: a message. Out: spans. Separators, the names of a dialogue, a greeting with its closing; a line
-that says whose words follow, and a question about a text. The last two need words, which are data
-of the nine languages that summaries are written in. What is found here still stands in a summary,
-as something pasted: it only makes no rule, so that little is lost where this is wrong.
+In: a message. Out: spans. Separators, the names of a dialogue, the heads of a mail, a greeting with
+its closing; a line that says whose words follow, and a question about a text. Most need words,
+which are data of the nine languages that summaries are written in. What is found here still stands
+in a summary, as something pasted: it only makes no rule, so that little is lost where this is
+wrong.
 """
 
 import re
@@ -21,6 +22,7 @@ _ASK = 200  # characters of a line that asks about a text
 _HEAD = 160  # characters of a line up to the colon behind which somebody is quoted
 _NAME = 60  # characters of a greeting, a closing and a signature
 _TURNS = 3  # lines of a dialogue
+_HEADS = 3  # lines `Name: value` in a row; fewer are also found in notes and settings
 
 _SEPARATOR = re.compile(r"[-=_*~#]{3,80}(?:[ ][^\n]{1,40}[ ][-=_*~#]{3,80})?")
 _COLON = re.compile(r":(?=[\s\"“„«']|\Z)|：")
@@ -30,6 +32,8 @@ _TURN = re.compile(
     r"(?::[ \t]|：)"
 )
 
+# `From: Ann <ann@example.org>`.
+_HEAD_LINE = re.compile(r"[>* ]{0,8}[^\W\d_][\w -]{0,30}(?::[ \t]|：)\S")
 
 _DATA = tomllib.loads(resources.files(__package__).joinpath("pasted.toml").read_text("utf-8"))
 _PATTERNS = {
@@ -53,16 +57,9 @@ class _Line(NamedTuple):
 def spans(text: str, marked: Sequence[Span]) -> list[Span]:
     """What somebody else wrote beside the parts that have marks around them; they may overlap."""
     lines = _lines(text)
-    framed = [*_between_separators(lines), *_dialogue(lines), *_letters(lines)]
+    framed = [*_between_separators(lines), *_dialogue(lines), *_mail(lines), *_letters(lines)]
     inside = _within(lines, sorted([*marked, *framed]))
     return framed + list(_announced(lines, inside)) + list(_asked_about(lines, inside))
-
-
-def signed(text: str, begin: int) -> int:
-    """Where a mail from `begin` on ends: behind its closing; with the text, if it has none."""
-    lines = [line for line in _lines(text) if line.begin >= begin]
-    closings = (place for place, line in enumerate(lines) if _closes(line))
-    return next((lines[_signature(lines, place)].end for place in closings), len(text))
 
 
 def _lines(text: str) -> list[_Line]:
@@ -97,6 +94,20 @@ def _dialogue(lines: Sequence[_Line]) -> Iterator[Span]:
     names = Counter(name for _, name in turns)
     if len(turns) >= _TURNS and 1 < len(names) < len(turns):
         yield turns[0][0].begin, turns[-1][0].end
+
+
+def _mail(lines: Sequence[_Line]) -> Iterator[Span]:
+    """From heads, of which one is a subject, to the closing of the mail; else to the end."""
+    for is_head, run in groupby(
+        enumerate(lines), key=lambda one: bool(_HEAD_LINE.match(one[1].text))
+    ):
+        heads = list(run)
+        subjects = (_PATTERNS["subject"].match(line.text) for _, line in heads)
+        if is_head and len(heads) >= _HEADS and any(subjects):
+            below = range(heads[-1][0] + 1, len(lines))
+            closing = next((place for place in below if _closes(lines[place])), len(lines) - 1)
+            yield heads[0][1].begin, lines[_signature(lines, closing)].end
+            return
 
 
 def _letters(lines: Sequence[_Line]) -> Iterator[Span]:

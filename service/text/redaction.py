@@ -12,12 +12,11 @@ import base64
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
-
-_DATA = resources.files(__package__).joinpath("key_patterns.toml")
-_AWS = "AWS Access Key"
+from itertools import chain
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +102,11 @@ def _as_long_as_of_aws(text: str) -> bool:
     return len(text) in (20, 40)
 
 
+def _is_web_token(text: str) -> bool:
+    """Whether its first two parts are what a JSON Web Token has there."""
+    return all(map(_is_coded_json, text.split(".")[:2]))
+
+
 def _is_coded_json(part: str) -> bool:
     """Whether a part of a JSON Web Token is JSON in base64."""
     try:
@@ -112,147 +116,34 @@ def _is_coded_json(part: str) -> bool:
     return True
 
 
-def _word(literal: str) -> str:
-    r"""A pattern of a literal at the beginning of a word.
-
-    A word also begins after a line end in JSON, which is `\n` there. Like all our patterns it
-    begins with the literal itself, which `re` searches fifty times as fast.
-    """
-    return rf"{literal}(?:(?<![A-Za-z0-9_-]{literal})|(?<=\\[nrt]{literal}))"
-
-
-def _key(qualifier: str) -> str:
-    """Alternatives that look back from `key` at `apikey`, `api_key` and `api-key`."""
-    return "|".join(f"(?<={qualifier}{joint}key)" for joint in ("", "_", "-"))
-
-
-_KEYS = {
-    "sk-": r"(?:(?:ant|proj|svcacct|admin|or|lf)-[\w-]{20,}+|[A-Za-z0-9]{20,}+)",
-    "github_pat_": r"\w{22,}+",
-    "hf_": r"[A-Za-z0-9]{30,}+",
-    "gsk_": r"\w{40,}+",
-    "xai-": r"\w{40,}+",
-    "AIza": r"[\w-]{35,}+",
-    "GOCSPX-": r"[\w-]{20,}+",
-    r"ya29\.": r"[\w-]{20,}+",
-    "npm_": r"\w{36,}+",
-    r"hvs\.": r"[\w-]{24,}+",
-    "glsa_": r"\w{32,}+",
-    "dop_v1_": r"\w{40,}+",
-    "shpat_": r"\w{32,}+",
+_CHECKS: Mapping[str, Callable[[str], bool]] = {
+    "aws": _as_long_as_of_aws,
+    "web_token": _is_web_token,
+    "credentials": _credentials,
+    "value": _value,
+    "password": _password,
+    "random": _random,
 }
-_QUALIFIERS = (
-    "api",
-    "secret",
-    "access",
-    "private",
-    "account",
-    "auth",
-    "signing",
-    "encryption",
-    "master",
-    "service",
-)
-_NAMES = (
-    "secret",
-    "credential",
-    # Tokens of paging and of .NET assemblies are no secrets.
-    "token(?<!pagetoken)(?<!page_token)(?<!continuationtoken)(?<!continuation_token)"
-    "(?<!publickeytoken)",
-    f"key(?:{'|'.join(map(_key, _QUALIFIERS))})",
-)
-# Between a name and its value, in code, JSON, YAML, XML; in JSON inside JSON the quotes have
-# backslashes.
-_IS = r"(?:\\{0,3}[\"']\]?)?(?:\s{0,8}[:=]{1,3}>?\s{0,8}|>)"
-# In a connection string any word is a password, which it is not in code or in prose.
-_BEFORE_PASSWORD = (
-    *(";", "&", r"\?"),
-    *(rf"{name}=[^\s;=]{{1,128}}[\s;]" for name in ("user", "host", "port", "dbname")),
-)
-_GAP = r"(?:\s|\\[nr])"
-_LINES = rf"[A-Za-z0-9+/=]{{20,}}+(?:{_GAP}++[A-Za-z0-9+/=]{{20,}}+)*+"
-_OURS = (
+
+
+def _patterns(name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Those of a file, one for each of its words, and what stands beside it there."""
+    data = tomllib.loads(resources.files(__package__).joinpath(name).read_text("utf-8"))
+    for one in data["pattern"]:
+        pattern = "".join(map(str.strip, one["pattern"].splitlines()))
+        for word in one.get("words", ["@"]):
+            yield pattern.replace("@", "".join(map(str.strip, word.splitlines()))), one
+
+
+_RULES = tuple(
     _Rule(
-        "private key",
-        re.compile(
-            r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
-            rf"(?:(?:[^\"-]|-(?!----)){{1,20000}}+-----END [A-Z0-9 ]{{1,40}}-----|{_GAP}*+{_LINES})"
-        ),
-    ),
-    _Rule("private key", re.compile(rf"Private-Lines: \d{{1,4}}{_GAP}++(?P<value>{_LINES})")),
-    _Rule(
-        "JSON Web Token",
-        re.compile(_word("eyJ") + r"[\w-]{8,}+\.eyJ[\w-]{4,}+(?:\.[\w-]*+)*+"),
-        lambda text: all(map(_is_coded_json, text.split(".")[:2])),
-    ),
-    *(_Rule("API key", re.compile(_word(prefix) + rest)) for prefix, rest in _KEYS.items()),
-    _Rule(
-        "bearer token",
-        re.compile(
-            r"authorization\\{0,3}[\"']?\s{0,8}[:=]\s{0,8}\\{0,3}[\"']?(?:[a-z]{3,12}\s{1,8})?"
-            r"(?P<value>[\w.~+/=-]{8,4096}+)"
-        ),
-        _credentials,
-        any_case=True,
-    ),
-    _Rule(
-        "bearer token",
-        re.compile(r"bearer\s{1,8}(?P<value>[\w.~+/=-]{20,4096}+)"),
-        _credentials,
-        any_case=True,
-    ),
-    _Rule(
-        "password",
-        re.compile(r"://[^\s/:@?#\"'<>\\]{0,128}:(?P<value>[^\s/?\"'<>\\]{1,256})@(?=[\w\[.-])"),
-        _value,
-    ),
-    _Rule(
-        "password", re.compile(r"PASSWORD=[\"']?(?P<value>[^\s;\"'\\&()]{3,256}+)(?!\()"), _value
-    ),
-    *(
-        _Rule(
-            "password",
-            re.compile(before + r" ?(?:password|pwd)=(?P<value>[^\s;\"'\\&()]{3,256}+)(?!\()"),
-            _value,
-            any_case=True,
-        )
-        for before in _BEFORE_PASSWORD
-    ),
-    *(
-        _Rule(
-            "password",
-            re.compile(
-                rf"{name}{_IS}(?:\\{{0,3}}[\"'](?P<quoted>[^\s\"'\\]{{4,512}}+)(?=\\{{0,3}}[\"'])"
-                r"|(?P<bare>[^\s\"'`,;&<>()\[\]{}\\|]{6,512}+)(?![(\[{]))"
-            ),
-            _password,
-            any_case=True,
-        )
-        for name in ("password", "passwort", "passwd", "passphrase", "_pass", "pwd")
-    ),
-    *(
-        _Rule(
-            "secret",
-            re.compile(
-                rf"{name}{_IS}(?:\\{{0,3}}[\"'])?(?P<value>[\w.~+/=:%-]{{16,2048}}+)(?![(\[{{])"
-            ),
-            _random,
-            any_case=True,
-        )
-        for name in _NAMES
-    ),
-)
-_RULES = (
-    *(
-        _Rule(
-            one["kind"],
-            re.compile(one["pattern"]),
-            _as_long_as_of_aws if one["kind"] == _AWS else bool,
-            hints=tuple(one.get("hints", ())),
-        )
-        for one in tomllib.loads(_DATA.read_text("utf-8"))["pattern"]
-    ),
-    *_OURS,
+        one["kind"],
+        re.compile(pattern),
+        _CHECKS.get(one.get("check", ""), bool),
+        one.get("any_case", False),
+        tuple(one.get("hints", ())),
+    )
+    for pattern, one in chain(_patterns("key_patterns.toml"), _patterns("secret_patterns.toml"))
 )
 _PASSES = 4  # a secret right beside another one may be found only when the other is masked
 _SHORTEST_KEY = 20  # characters; a shorter group of a pattern is a part of a key

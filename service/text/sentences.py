@@ -41,11 +41,11 @@ def lines(text: str) -> Iterator[str]:
 
 def of_line(line: str, language: str = "en") -> Iterator[str]:
     """The sentences of one line."""
-    for piece in _pieces(line):
+    for piece in _by_size(line, _PIECE):
         for sentence in _whole(segment(language, piece)):
-            flat = " ".join(sentence.split())
-            if flat:
-                yield from _bounded(flat)
+            for part in _bounded(" ".join(sentence.split())):
+                if part.strip():
+                    yield part.strip()
 
 
 def _whole(segments: Iterable[str]) -> Iterator[str]:
@@ -86,15 +86,15 @@ def _goes_on(before: str, line: str) -> bool:
     return wrapped and begins.islower() and not is_item(line)
 
 
-def _pieces(line: str) -> Iterator[str]:
-    """A line in pieces that are not too long, cut between words where there are blanks."""
+def _by_size(text: str, most: int) -> Iterator[str]:
+    """A text in parts of so many characters, cut between words where there are blanks."""
     begin = 0
-    while len(line) - begin > _PIECE:
-        cut = line.rfind(" ", begin + _PIECE // 2, begin + _PIECE)
-        end = cut if cut > begin else begin + _PIECE
-        yield line[begin:end]
+    while len(text) - begin > most:
+        cut = text.rfind(" ", begin + 1, begin + most)
+        end = cut if cut > begin else begin + most
+        yield text[begin:end]
         begin = end
-    yield line[begin:]
+    yield text[begin:]
 
 
 def _bounded(sentence: str) -> Iterator[str]:
@@ -107,22 +107,10 @@ def _bounded(sentence: str) -> Iterator[str]:
     begin, last = 0, 0
     for end in ends:
         if end - begin > LONGEST and last > begin:
-            yield from _words(sentence[begin:last].strip())
+            yield from _by_size(sentence[begin:last].strip(), LONGEST)
             begin = last
         last = end
-    yield from _words(sentence[begin:].strip())
-
-
-def _words(text: str) -> Iterator[str]:
-    """A text in parts that are not too long, cut between words where there are blanks."""
-    begin = 0
-    while len(text) - begin > LONGEST:
-        cut = text.rfind(" ", begin + 1, begin + LONGEST)
-        end = cut if cut > begin else begin + LONGEST
-        yield text[begin:end].strip()
-        begin = end
-    if text[begin:].strip():
-        yield text[begin:].strip()
+    yield from _by_size(sentence[begin:].strip(), LONGEST)
 
 
 def asks(sentence: str) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from functools import cached_property, lru_cache
 from importlib import resources
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from service.text import characters, dates
 from service.text.dates import Date
@@ -25,16 +25,13 @@ _TOKEN = re.compile(rf"[^{_MARKS}]+(?:['’](?=\d{{3}})[^{_MARKS}]+)*")
 _TRAILING = ".,:;!?…*_-–—=/~〜～"
 # A word of a script without blanks is cut where the script changes.
 _RUNS = re.compile(f"(?P<glued>[{characters.UNSPACED}]+)|[^{characters.UNSPACED}]+")
-# A whole word, in groups: currency, digits, unit or suffix, currency or per cent. `~$3.50`, `5GB`.
+# A whole word, in groups: currency, digits, unit or suffix, currency or per cent. `~$3.50`, `5GB`,
+# `30-day`, `5-го`; not `5-A`, which is a name.
 _NUMBER = re.compile(
     r"\A[+\-−~≈<>=≤≥±]*+([$€£¥₽₹₩])?(\d[\d.,'’  ]*+)"
-    r"([^\W\d_]{0,16}|[%‰°µ][^\W\d_]{0,2})?([$€£¥₽₹₩%])?"
+    r"([^\W\d_]{0,16}|[%‰°µ][^\W\d_]{0,2}"
+    r"|(?:[-‐][^\W\d_]{0,30}[^\W\d_A-Z][^\W\d_]{0,30}){1,4})([$€£¥₽₹₩%])?"
 )
-# `30-day`, `14-tägig`; not `5-A`, which is a name.
-_SUFFIXED = re.compile(r"\A(\d[\d.,]*+)((?:[-‐][^\W\d_]{0,30}[^\W\d_A-Z][^\W\d_]{0,30}){1,4})")
-# `10-20`, `3:2`, `1920x1080`, `1/2`.
-_RANGE = re.compile(r"\A(\d[\d.,]*+[^\W\d_]{0,3})(?:[-–—~〜～/:×x](\d[\d.,]*+[^\W\d_]{0,3})){1,3}")
-_RANGE_PART = re.compile(r"\d[\d.,]*+")
 # `12 847`, also with the blanks that do not break a line.
 _SPACED = re.compile(r"(?<![\d.,])(\d{1,3}(?:[   ]\d{3})+)(?![\d])")
 _DIGITS = re.compile(r"\d+")
@@ -44,17 +41,18 @@ _ANY_NUMBER = re.compile(
     r"(?<![a-z_\d])(?<![a-z_][-–])([$€£¥₽₹₩]\s?)?(\d[\d.,'’]*)"
     r"(\s?-?[^\W\d_]{1,16}|\s?[%‰°][^\W\d_]?)?(\s?[$€£¥₽₹₩])?"
 )
-# `16:30`, `16h30`, `16時30`, `4 pm`, `16 Uhr`: anywhere in a text, and below as a whole word.
+# `16:30`, `16h30`, `16時30`, `4 pm`, `16 Uhr`.
 _CLOCK = re.compile(
-    r"(?<![\d:.,])(\d{1,2})(?:\s?(?:[:.h時点點시]|uhr)\s?([0-5]\d)(?![\d.,])"
+    r"(?<![\d:.,])(\d{1,2})(?:\s?(?:[:.h時点點시]|uhr)\s?([0-5]\d)(?!\d|[.,]\d)"
     r"|\s?(?:am\b|pm\b|a\.m|p\.m|uhr|h\b|ч\b|час|時|点|點|시))",
     re.IGNORECASE,
 )
-_TIME = re.compile(r"\A(\d{1,2})(?:[:.h時点點시]([0-5]\d)|\s?(?:am|pm|h|uhr)\b)", re.IGNORECASE)
 # `3万5千`: digits with powers of ten in ideographs, and its parts.
-_COUNTED = re.compile(r"(?<![\d.,])(?:(\d[\d.,]*+)\s?([兆億亿万萬千百조억만천백]+))+(\d+)?")
-_COUNTED_PART = re.compile(r"(\d[\d.,]{0,40}+)\s?([兆億亿万萬千百조억만천백]+)|(\d+)")
-_HAN_NUMBER = re.compile("[〇零一二三四五六七八九十百千万萬亿億两兩]+")
+_COUNTED = re.compile(
+    r"(?<![\d.,])\d[\d.,]*+\s?[兆億亿万萬千百十조억만천백][\d兆億亿万萬千百十조억만천백]*+"
+)
+_COUNTED_PART = re.compile(r"\d[\d.,]*|[^\d\s]")
+_TEN = re.compile(r"(?<![\d兆億亿万萬千百])十")
 _LINK = re.compile(r"(?:[a-z][a-z0-9+.-]{0,30}://|www\.)\S+", re.IGNORECASE)
 _ADDRESS = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+")  # as long as mail allows
 # From the root, home or a folder; with an ending, or with two slashes: `and/or` is no path.
@@ -69,20 +67,19 @@ _FILE_ENDING = (
 )
 _FILE_NAME = re.compile(rf"\A[\w.-]*{_FILE_ENDING}", re.IGNORECASE)
 _DOTTED = re.compile(r"\A[^\W\d]\w*+(?:\.[^\W\d]\w*+)++")
-_JOINT = re.compile(r"(?<=\w)[=:：](?=\w)")  # between a name and its value
+# Between a name and its value, and the numbers of a range or a size: `10-20`, `3:2`, `1920x1080`.
+_JOINT = re.compile(r"(?<=\w)[=:：](?=\w)|(?<=\d)[-–—~〜～/×x](?=\d)")
 _NAMED = (_LINK, _ADDRESS, _PATH, _FILE_NAME)  # a word that is one of these is a value as a whole
 _LIST_NUMBER = re.compile(r"^[^\S\n]*+(?:[-*•]\s*+)?\d{1,3}[.)]\s+", re.MULTILINE)
 _SEPARATOR = re.compile("[.,]")
 _GROUPING = re.compile("['’  ]")
 _BLANK = re.compile(r"\s")
-_LONGEST_HAN = 16  # signs of a number; more are no number
 _WEIGHTY_DIGITS = 2  # from which a number without a unit is worth keeping for itself
-# Units, what only counts (`5人`), and small numbers in words, of many languages.
+# Units, and small numbers in words, of many languages.
 _DATA = tomllib.loads(resources.files(__package__).joinpath("values.toml").read_text("utf-8"))
 UNITS: dict[str, str] = {
     alias: unit for unit, aliases in _DATA["units"].items() for alias in aliases.split()
 }
-_COUNTERS = frozenset(_DATA["counters"]["all"].split())
 _LONGEST_UNIT = 7  # characters of a unit that is glued to its number
 _TIMES = {
     **dict.fromkeys(("k", "tsd", "thousand", "tausend", "тыс"), 1_000),
@@ -90,19 +87,14 @@ _TIMES = {
     **dict.fromkeys(("bn", "billion", "mrd", "млрд"), 10**9),
 }
 _POWERS = {
+    "十": 10,
     **dict.fromkeys("百백", 100),
     **dict.fromkeys("千천", 1_000),
     **dict.fromkeys("万萬만", 10**4),
     **dict.fromkeys("億亿억", 10**8),
     **dict.fromkeys("兆조", 10**12),
 }
-_HAN_DIGITS = {
-    **{sign: value for value, sign in enumerate("〇一二三四五六七八九")},
-    "零": 0,
-    "两": 2,
-    "兩": 2,
-}
-_HAN_POWERS = {**_POWERS, "十": 10}
+_HAN_DIGITS = str.maketrans("〇零一二两兩三四五六七八九", "0012223456789")
 _SPELT: dict[int, list[str]] = {
     int(number): words.split() for number, words in _DATA["spelt"].items()
 }
@@ -154,18 +146,15 @@ def _blanks(mark: re.Match[str]) -> str:
 
 def _counted_value(text: str, plain: str, number: re.Match[str]) -> Value:
     """The value of a number with ideographs, such as `3万5千円`, which was found in `plain`."""
-    unit, size = _glued_unit(plain[number.end() : number.end() + _LONGEST_UNIT])
-    literal = text[number.start() : number.end() + size]
-    return Value(literal, frozenset({_summed(number[0])}), unit)
+    unit = _unit_of(plain[number.end() : number.end() + _LONGEST_UNIT])
+    return Value(text[number.start() : number.end()], frozenset({_summed(number[0])}), unit)
 
 
 def _of_words(text: str, plain: str) -> Iterator[Value]:
     """The values that are words of `plain`, as they stand in `text`."""
     words = [*_words(plain), (len(plain), len(plain))]  # the last one has an empty one behind it
     for (begin, end), (next_begin, next_end) in pairwise(words):
-        following = plain[next_begin:next_end]
-        glued = next_begin == end and bool(following)
-        value = _value(plain[begin:end], following, glued=glued)
+        value = _value(plain[begin:end], plain[next_begin:next_end])
         if value:
             start = plain.find(value.text, begin)  # signs at the beginning may be left out
             literal = text[start : start + len(value.text)]
@@ -224,9 +213,11 @@ class Evidence:
     def _numbers(self) -> Mapping[Decimal, set[str]]:
         """The units with which each number occurs; "" for none."""
         numbers = defaultdict[Decimal, set[str]](set)
-        # `12 847` is one number or two: both readings count.
+        # `12 847` is one number or two, and 二〇 has digits: all readings count.
         spaced = " ".join(_joined(match[0]) for match in _SPACED.finditer(self._plain))
-        for reading, unit in (*_every_number(self._plain), *_every_number(spaced)):
+        in_digits = _TEN.sub("1十", self._plain.translate(_HAN_DIGITS))
+        readings = [self._plain, spaced, in_digits if in_digits != self._plain else ""]
+        for reading, unit in chain.from_iterable(map(_every_number, readings)):
             numbers[reading].add(unit)
         return numbers
 
@@ -250,7 +241,7 @@ class Evidence:
             return self.says(value.text) or self._dated(value.date)
         if value.readings:
             return self._has_number(value)
-        return self.names(value.text) or self._clocked(value.text) or self._in_parts(value.text)
+        return self.names(value.text) or self._clocked(value.text)
 
     def _has_number(self, value: Value) -> bool:
         if not value.unit and self.says(value.text):
@@ -281,7 +272,7 @@ class Evidence:
 
     def _clocked(self, text: str) -> bool:
         """Whether a time occurs, of twelve or of twenty-four hours."""
-        time = _TIME.match(characters.digits(text))
+        time = _CLOCK.match(characters.digits(text))
         if not time:
             return False
         hour, minute = int(time[1]) % 12, int(time[2] or 0)
@@ -291,14 +282,6 @@ class Evidence:
         return not minute and (
             Decimal(hour) in self._numbers or Decimal(hour + 12) in self._numbers
         )
-
-    def _in_parts(self, text: str) -> bool:
-        """Whether all numbers of a range, or of a size such as `1920x1080`, occur."""
-        plain = characters.digits(text)
-        if not _RANGE.fullmatch(plain):
-            return False
-        parts = [_plain_readings(part) for part in _RANGE_PART.findall(plain)]
-        return all(any(one in self._numbers for one in readings) for readings in parts)
 
     def missing(self, text: str) -> list[str]:
         """The values of `text` that do not occur, as they stand in it; small counts need not."""
@@ -325,7 +308,8 @@ class Evidence:
         return len(parts) > 1 and all(self._has_part(part) for part in parts)
 
     def _has_part(self, part: str) -> bool:
-        return self.says(part) or (bool(found(part)) and not self.missing(part))
+        values = found(part)
+        return self.says(part) or (bool(values) and all(map(self.has, values)))
 
     def says(self, words: str) -> bool:
         """Whether these words occur as they are, ignoring case and blanks, as whole words."""
@@ -346,73 +330,32 @@ class Evidence:
         return not joined_before and not characters.joins(text[end - 1], text[end : end + 1])
 
 
-def _value(word: str, following: str, *, glued: bool) -> Value | None:
-    """The value that a word is, if it is one.
-
-    Args:
-        word: without signs behind it.
-        following: the next word; "" for none.
-        glued: whether there is no blank between the two.
-    """
+def _value(word: str, following: str) -> Value | None:
+    """The value that a word is, if it is one; without signs behind it, `following` is the next."""
     if any(pattern.fullmatch(word) for pattern in _NAMED):
         return Value(word)
     if not any(map(str.isdigit, word)):
         is_identifier = "_" in word.strip("_")
         return Value(word) if is_identifier else None
-    return _suffixed(word) or _number(word, following, glued=glued) or _name(word)
-
-
-def _name(word: str) -> Value:
-    """An id or another name with a digit, without the signs before it."""
-    return Value(word.lstrip("#~+=-–—:.,"))
-
-
-def _suffixed(word: str) -> Value | None:
-    """A number with a suffix: `30-day`, `14-tägig`, `5-го`."""
-    suffixed = _SUFFIXED.fullmatch(word)
-    if not suffixed:
-        return None
-    unit = UNITS.get(suffixed[2].strip("-‐").casefold(), "")
-    return Value(word, frozenset(_plain_readings(suffixed[1])), unit)
-
-
-def _number(word: str, following: str, *, glued: bool) -> Value | None:
-    """The value of a word that is a number; None for a name such as `72nd`."""
     number = _NUMBER.fullmatch(word)
     readings = _readings(number) if number else frozenset()
-    if not number or not readings:
-        return None
-    return _with_unit(number, readings, following, glued=glued)
-
-
-def _with_unit(
-    number: re.Match[str], readings: frozenset[Decimal], following: str, *, glued: bool
-) -> Value:
-    """The value of a number, with the unit that stands in its own word or in the following one."""
-    word = number[0]
-    own = _own_unit(number)
-    if own and own not in UNITS and own not in _TIMES and not own.isascii():
-        unit, size = _glued_unit(own)
-        return Value(word[: number.start(3) + size], readings, unit)
-    if glued:
-        unit, size = _glued_unit(following)
-        return Value(word + following[:size], readings, unit)
-    return Value(word, readings, _unit(number, following))
+    if number and readings:
+        return Value(word, readings, _unit(number, following))
+    # An id or another name with a digit, without the signs before it.
+    return Value(word.lstrip("#~+=-–—:.,"))
 
 
 def _own_unit(number: re.Match[str]) -> str:
     """The letters behind a number in its own word, in small letters."""
-    return (number[3] or "").casefold()
+    return (number[3] or "").strip("-‐").casefold()
 
 
-def _glued_unit(letters: str) -> tuple[str, int]:
-    """The unit that begins a run of letters behind a number, and its length; counters have none."""
-    for size in range(min(_LONGEST_UNIT, len(letters)), 0, -1):
-        if letters[:size] in UNITS:
-            return UNITS[letters[:size]], size
-        if letters[:size] in _COUNTERS:
-            return "", size
-    return "", 0
+def _unit_of(letters: str) -> str:
+    """The unit that letters behind a number are; in other scripts, what they begin with."""
+    if letters in UNITS or letters.isascii():
+        return UNITS.get(letters, "")
+    beginnings = (letters[:size] for size in range(_LONGEST_UNIT, 0, -1))
+    return next((UNITS[one] for one in beginnings if one in UNITS), "")
 
 
 def _every_number(text: str) -> Iterator[tuple[Decimal, str]]:
@@ -424,7 +367,8 @@ def _every_number(text: str) -> Iterator[tuple[Decimal, str]]:
             for part in _DIGITS.findall(digits):
                 yield Decimal(part), ""
     if not text.isascii():
-        yield from _in_ideographs(text)
+        for number in _COUNTED.finditer(text):
+            yield _summed(number[0]), _unit_of(text[number.end() : number.end() + _LONGEST_UNIT])
 
 
 def _amounts(number: re.Match[str]) -> Iterator[tuple[Decimal, str]]:
@@ -432,9 +376,7 @@ def _amounts(number: re.Match[str]) -> Iterator[tuple[Decimal, str]]:
     sign, digits, after, behind = number.groups()
     word = (after or "").strip(" -\n\t\xa0\u202f")
     currency = UNITS.get((sign or behind or "").strip(), "")
-    unit = UNITS.get(word) or currency
-    if word and not unit and not word.isascii():
-        unit, _ = _glued_unit(word)
+    unit = _unit_of(word) or currency
     factor = _TIMES.get(word, 1)
     for reading in _plain_readings(digits):
         yield reading, unit
@@ -442,59 +384,33 @@ def _amounts(number: re.Match[str]) -> Iterator[tuple[Decimal, str]]:
             yield reading * factor, currency
 
 
-def _in_ideographs(text: str) -> Iterator[tuple[Decimal, str]]:
-    """`3万5千円` and 三十五, as far as `found` reads them or a summariser writes them in digits."""
-    for number in _COUNTED.finditer(text):
-        unit, _ = _glued_unit(text[number.end() : number.end() + _LONGEST_UNIT])
-        yield _summed(number[0]), unit
-    for number in _HAN_NUMBER.finditer(text):
-        if len(number[0]) <= _LONGEST_HAN:
-            yield Decimal(_han(number[0])), ""
-
-
 def _summed(number: str) -> Decimal:
-    """What `1億3万5千` comes to; factors in a row, as in `3百万`, are one."""
-    whole = Decimal(0)
-    for digits, powers, rest in _COUNTED_PART.findall(number):
-        if rest:
-            return whole + Decimal(rest)
-        times = 1
-        for power in powers[:4]:
-            times *= _POWERS[power]
-        whole += max(_plain_readings(digits), default=Decimal(0)) * times
-    return whole
+    """What `1億3万5千` comes to.
 
-
-def _han(signs: str) -> int:
-    """A number in ideographs: digit by digit (二〇二四), or with its powers (三百二十)."""
-    if any(sign in _HAN_POWERS for sign in signs):
-        return _han_with_powers(signs)
-    return int("".join(str(_HAN_DIGITS[sign]) for sign in signs))
-
-
-def _han_with_powers(signs: str) -> int:
-    # A power below 10,000 multiplies the digit before it, a higher one the whole group before it;
-    # a power that nothing precedes counts once.
-    whole, group, digit = 0, 0, 0
-    for sign in signs:
-        if sign in _HAN_DIGITS:
-            digit = _HAN_DIGITS[sign]
+    A power below 10,000 multiplies the digits before it, a higher one the whole group before it; a
+    power that nothing precedes counts once.
+    """
+    whole, group, digits = Decimal(0), Decimal(0), Decimal(0)
+    for part in _COUNTED_PART.findall(number):
+        power = _POWERS.get(part, 0)
+        if not power:
+            digits = max(_plain_readings(part), default=Decimal(0))
             continue
-        power = _HAN_POWERS[sign]
         if power < 10**4:
-            group += (digit or 1) * power
+            group += (digits or 1) * power
         else:
-            whole += (group + digit or 1) * power
-            group = 0
-        digit = 0
-    return whole + group + digit
+            whole += (group + digits or 1) * power
+            group = Decimal(0)
+        digits = Decimal(0)
+    return whole + group + digits
 
 
 def _readings(number: re.Match[str]) -> frozenset[Decimal]:
     """What a match of `_NUMBER` may mean; nothing when it is a name."""
     word = _own_unit(number)
     is_unit = word in UNITS or word in _TIMES or word in ("x", "er", "e")
-    if word and not is_unit and word[0].isascii():  # `72nd` and `9f` are names
+    has_suffix = (number[3] or "").startswith(("-", "‐"))
+    if word and not (is_unit or has_suffix) and word[0].isascii():  # `72nd` and `9f` are names
         return frozenset()
     plain = _plain_readings(number[2])
     if word not in _TIMES:
@@ -553,7 +469,7 @@ def _unit(number: re.Match[str], following: str) -> str:
         return UNITS[own]
     if currency in UNITS:
         return UNITS[currency]
-    return "" if own else UNITS.get(following.casefold(), "")
+    return _unit_of(own or following.casefold())
 
 
 def _joined(text: str) -> str:

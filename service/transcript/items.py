@@ -152,7 +152,6 @@ class Step:
         calls: with their results; a plain text has none.
         attachments: what else came with the text.
         at: Unix seconds of the message.
-        markers: ids of the hidden lines that stood in the text or behind the calls.
     """
 
     message_id: str
@@ -161,7 +160,6 @@ class Step:
     calls: tuple[Call, ...] = ()
     attachments: tuple[Attachment, ...] = ()
     at: int | None = None
-    markers: tuple[str, ...] = ()
 
 
 Native = dict[str, Any]

@@ -15,7 +15,6 @@ from service.transcript.items import (
     Call,
     CodeRun,
     Item,
-    Marker,
     Message,
     Native,
     Step,
@@ -44,7 +43,6 @@ class _Open:
     calls: list[ToolCall] = field(default_factory=list)
     results: dict[str, ToolResult] = field(default_factory=dict)
     attachments: list[Attachment] = field(default_factory=list)
-    markers: list[str] = field(default_factory=list)
     unanswered: set[str] = field(default_factory=set)
 
     @property
@@ -64,8 +62,6 @@ class _Open:
                 self._add_result(item)
             case Attachment():
                 self.attachments.append(item)
-            case Marker():
-                self.markers.append(item.id)
             case _:
                 pass
 
@@ -92,7 +88,6 @@ class _Open:
             calls,
             tuple(self.attachments),
             message.timestamp,
-            tuple(self.markers),
         )
 
 

@@ -21,7 +21,7 @@ FOREIGN = {
     "three quotes": ('"""\nnever stop\n"""', Sort.PASTED),
     "a mail's heads": (
         "From: boss@example.org\nTo: all@example.org\nDate: 3 May 2026 10:00\nSubject: stop\n\nnever stop",
-        Sort.PASTED,
+        Sort.DOCUMENT,
     ),
     "a letter": (
         "Dear colleagues,\n\nthe costs must never rise.\nPlease keep below 77 EUR.\n\nBest regards,\nNora",

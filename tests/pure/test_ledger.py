@@ -39,27 +39,17 @@ ROWS = [{"id": 1, "name": "Ann", "note": ""}, {"id": 2, "name": "Bob Stone", "no
         ("0 issues.", '"0 issues."'),
         (
             ROWS,
-            '10 rows | columns: id, name, note | first: {id: 1, name: Ann, note: ""} |'
-            ' last: {id: 2, name: "Bob Stone", note: ""}',
+            '10 rows | columns: id, name, note | first: {id: 1, name: Ann, note: ""}',
         ),
-        (
-            "id,total\n1,17.50\n2,99.00",
-            "2 rows | columns: id, total | first: {id: 1, total: 17.50} | last: {id: 2, total: 99.00}",
-        ),
-        (
-            "| a | b |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |",
-            "2 rows | columns: a, b | first: {a: 1, b: 2} | last: {a: 3, b: 4}",
-        ),
-        (
-            {"columns": ["a", "b"], "rows": [[1, 2], [3, 4], [5, 6]]},
-            "3 rows | columns: a, b | first: {a: 1, b: 2} | last: {a: 5, b: 6}",
-        ),
+        (ROWS[:2], '2 rows | columns: id, name, note | id: 1, 2 | first: {id: 1, name: Ann, note: ""}'),
+        ({"columns": ["a", "b"], "rows": [[1, 2], [3, 4]]}, "columns: [a, b], rows: [[1, 2], [3, 4]]"),
+        ("id,total\n1,17.50\n2,99.00", '"id,total 1,17.50 2,99.00"'),
         ({"error": "no such table"}, 'error: "no such table"'),
         ({"status": "failed", "message": "quota exceeded"}, 'error: "quota exceeded"'),
         ({"exit_code": 2, "stderr": "a\nboom"}, 'error: exit code 2 "boom"'),
         ("Traceback (most recent call last):\n  File x\nKeyError: 'a'", "error: \"KeyError: 'a'\""),
         ({"content": [{"type": "text", "text": "[1, 2, 3]"}]}, "3 items | [1, 2, 3]"),
-        ('"[{\\"a\\": 1}, {\\"a\\": 2}]"', "2 rows | columns: a | first: {a: 1} | last: {a: 2}"),
+        ('"[{\\"a\\": 1}, {\\"a\\": 2}]"', "2 rows | columns: a | a: 1, 2 | first: {a: 1}"),
     ],
 )
 def test_a_result_is_told_by_its_size_columns_and_ends(result: object, expected: str) -> None:
@@ -73,13 +63,15 @@ def test_fields_that_say_how_things_stand_come_before_dates_and_addresses() -> N
             "created": "2026-11-02T10:00:00",
             "status": "paid",
             "total": 12847.50,
+            "user_id": "u_7",
+            "cabin": "economy",
             "address": {"city": "Houston"},
             "cards": {"card_1": {"id": "card_1", "amount": 157}, "card_2": {"id": "card_2", "amount": 6}},
         }
     )
     assert shown == (
-        "status: paid, total: 12847.5, cards: 2 rows (card_1 157, card_2 6), address.city: Houston,"
-        ' created: "2026-11-02T10:00:00", url: https://a.example/x'
+        "status: paid, total: 12847.5, cabin: economy, cards: 2 rows (card_1 157, card_2 6), user_id: u_7,"
+        ' address.city: Houston, created: "2026-11-02T10:00:00", url: https://a.example/x'
     ).replace('"2026-11-02T10:00:00"', "2026-11-02T10:00:00")
 
 
@@ -97,20 +89,15 @@ def test_numbers_stand_as_in_their_source() -> None:
     assert outcome('{"a": 12847.50, "b": 1e5, "c": 0.10}') == "a: 12847.50, b: 1e5, c: 0.10"
 
 
-def test_an_array_that_breaks_off_tells_its_whole_rows() -> None:
-    assert outcome('[{"a": 1}, {"a": 2}, {"a": 3').startswith("2 rows before it breaks off")
-
-
 def test_a_log_tells_its_lines_and_what_they_mention() -> None:
     log = "\n".join(["INFO all is well and running as it should be on this host"] * 9 + ["ERROR disk 7 failed"] * 2)
-    assert outcome(log).startswith('11 lines (561 characters) | 2 mention an error: "ERROR disk 7 failed" × 2')
+    assert outcome(log).startswith('11 lines (561 characters) | 2 mention an error: "ERROR disk 7 failed"')
 
 
-def test_entries_are_numbered_on_and_the_first_words_after_a_call_comment_on_it() -> None:
+def test_entries_are_numbered_on() -> None:
     first = ledger.extend((), [step(call("1"), call("2"))])
-    grown = ledger.extend(first, [step(text="That is odd."), step(text="And more."), step(call("3"))])
+    grown = ledger.extend(first, [step(text="That is odd."), step(call("3"))])
     assert [entry.first for entry in grown] == [1, 2, 3]
-    assert [entry.comment for entry in grown] == ["", "That is odd.", ""]
 
 
 def test_failures_of_one_tool_in_a_row_are_one_entry() -> None:

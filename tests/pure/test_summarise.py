@@ -56,8 +56,7 @@ def test_choices_state_talk_and_ledger_become_one_record() -> None:
         "## State\n### Goal\nMove the invoices.\n### State\nEverything is ready.\n\n"
         "## Also said, in order, shortened\n"
         "user: Move the 12,847 invoices.\nuser: It is now 600 EUR for the budget.\n\n"
-        "## Tool calls\n- T1 query(q=1) → 2 rows | columns: id, total | first: {id: 1, total: 17.50} |"
-        " last: {id: 2, total: 99.00}\n\n"
+        '## Tool calls\n- T1 query(q=1) → "id,total 1,17.50 2,99.00"\n\n'
         "[End of summary - recent messages follow]"
     )
     assert made.size == message.size(made.text)
@@ -146,7 +145,7 @@ def test_a_long_result_is_read_by_its_line_and_its_beginning() -> None:
     result = "\n".join(f"{number},{number * 7}" for number in range(5000))
     material = summarise.gather(Memory(), [Read(said("", "assistant", "m", result))], POLICY)
     (shown,) = (one.text for one in material.reading.excerpts)
-    assert shown.startswith("T1 query(q=1) → 5000 rows")
+    assert shown.startswith("T1 query(q=1) → 5000 lines")
     assert "It begins:\n0,0\n1,7" in shown
     assert tokens.count(shown) < 520
 

@@ -11,7 +11,6 @@ from service.errors import TextWorkFailed
 from service.processes import Texts, child
 from service.storage import memories
 from service.summarising import ledger, talk, utterances
-from service.summarising.ledger import entries
 from service.summarising.memory import Memory
 from service.transcript.items import Call
 from service.usecases.compress import WorkerContext, outcomes
@@ -56,8 +55,8 @@ OPEN_BREAKER = (
     "insert into endpoints (name, failures, open_until, changed_at) values (:name, 5, now() + interval '1 hour', now())"
 )
 FAULTS: dict[str, tuple[object, str, Callable[..., object], str, int]] = {
-    "reading a result": (entries, "of", fails, "the tool calls", 3),
-    "adding up the ledger": (entries, "_few_enough", fails, "the tool calls", 3),
+    "reading a result": (ledger, "of", fails, "the tool calls", 3),
+    "adding up the ledger": (ledger, "_few_enough", fails, "the tool calls", 3),
     "storing an entry": (memories, "plain", no_entries, "the tool calls", 3),
     "showing the ledger": (ledger, "lines", fails, "the texts and tool calls", 4),
     "reading the talk": (utterances, "passages", fails, "the texts and tool calls", 4),
@@ -120,14 +119,14 @@ async def test_after_three_tries_the_summary_comes_without_the_part_that_fails(
 async def test_each_place_of_a_long_chat_that_fails_has_its_own_tries_and_what_is_between_is_read_as_usual(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, who: str
 ) -> None:
-    read = entries.of
+    read = ledger.of
 
     def sometimes(number: int, call: Call) -> object:
         if call.result.text == RESULT:
             raise ValueError(TEXT)
         return read(number, call)
 
-    monkeypatch.setattr(entries, "of", sometimes)
+    monkeypatch.setattr(ledger, "of", sometimes)
     chat = harness.talk
     leaf = chat.turns(8, leaf=chat.calls(None, RESULT))
     leaf = chat.turns(8, leaf=chat.calls(leaf, RESULT))
@@ -152,7 +151,7 @@ async def test_an_operators_recompute_makes_whole_summaries_once_the_error_is_me
     leaf = await with_calls(harness)
     context = bench(harness, who)
     with monkeypatch.context() as broken:
-        broken.setattr(entries, "of", fails)
+        broken.setattr(ledger, "of", fails)
         await harness.compress(context)
         assert (await harness.service.as_operator.post("/v1/jobs/chat-1/retry")).status_code == 202
         await tries(harness, context)

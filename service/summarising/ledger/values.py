@@ -43,14 +43,6 @@ def parsed(text: str) -> Any:  # noqa: ANN401 - a tool's JSON
         return None
 
 
-def parsed_from(text: str, place: int) -> tuple[Any, int]:
-    """The JSON value that begins at `place`, and where it ends; None when it is not complete."""
-    try:
-        return _DECODER.raw_decode(text, place)
-    except (ValueError, RecursionError):
-        return None, place
-
-
 def line(text: str, limit: int) -> str:
     """`text` on one line of at most `limit` characters."""
     return shorten(_BLANKS.sub(" ", plain(text[: limit * 4])).strip(" "), limit)
