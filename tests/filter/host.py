@@ -17,6 +17,5 @@ class Host(host.Host):
         self.reads.append(chat_id)
         return await super().get_messages_map_by_chat_id(chat_id)
 
-    async def get_chat_by_id_and_user_id(self, chat_id: str, user_id: str) -> Rows | None:
-        """`Chats.get_chat_by_id_and_user_id`: a chat, if it is this user's."""
-        return self.chats.get(chat_id) if self.owners.get(chat_id, user_id) == user_id else None
+    async def get_chat_by_id_and_user_id(self, chat_id: str, _user_id: str) -> Rows | None:
+        return self.chats.get(chat_id) if self.owners.get(chat_id, _user_id) == _user_id else None
