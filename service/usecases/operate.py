@@ -7,7 +7,7 @@ What this tenant does not have, a chat or a checkpoint, raises NotFound.
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
@@ -16,7 +16,7 @@ from service.errors import Conflict, NotFound, Problem, ProblemType, SummariserE
 from service.settings import Settings
 from service.storage import audit, breakers, chats, checkpoints, keys, messages, work
 from service.storage.audit import Operator
-from service.storage.chats import LockedChat
+from service.storage.chats import StoredChat
 from service.storage.checkpoints import Made
 from service.summarising import message, summarise
 from service.summarising.correction import GivenPin, check, corrected
@@ -27,28 +27,10 @@ from service.usecases import inspect
 
 
 @dataclass(frozen=True, slots=True)
-class DroppedCheckpoints:
-    """What a reset or a recompute dropped.
-
-    `waits` says that texts which new summaries need are not kept any more: the work waits for the
-    chat's next turn, at which the filter is asked for them. `wake_up` is the key of the wake-up
-    message to send when work is due now.
-    """
-
-    checkpoints: int
-    waits: bool
-    wake_up: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class ServedCheckpoint:
-    """The checkpoint that serves from now on.
-
-    `waits` and `wake_up` are those of `DroppedCheckpoints`.
-    """
+    """The checkpoint that serves from now on; `wake_up` as of `recompute`."""
 
     checkpoint: Made
-    waits: bool
     wake_up: str | None
 
 
@@ -139,34 +121,21 @@ async def correct(
     return answer
 
 
-async def reset(
-    engine: AsyncEngine, by: Operator, chat: str, keep: int | None = None
-) -> DroppedCheckpoints:
-    """Drops the checkpoints of a chat; with `keep`, only those that do not lead up to that one.
+async def recompute(engine: AsyncEngine, by: Operator, chat: str) -> str | None:
+    """Drops the checkpoints of a chat and makes new ones right away, from the stored messages.
 
-    The one that is kept serves. Work that is under way is refused when it comes to publish. New
-    summaries are made when the chat goes on.
+    Work that is under way is refused when it comes to publish.
+
+    Returns:
+        The key of the wake-up message to send; None when texts that new summaries need are not kept
+        any more: the work waits for the chat's next turn, at which the filter is asked for them.
     """
     async with engine.begin() as connection:
         row = await _lock(connection, by.tenant, chat)
-        answer = await _drop(connection, by, row, chat, keep)
-        await audit.record(
-            connection, by, "chat.reset", chat, dropped=answer.checkpoints, kept=keep
-        )
-    return answer
-
-
-async def recompute(engine: AsyncEngine, by: Operator, chat: str) -> DroppedCheckpoints:
-    """Drops the checkpoints of a chat and makes new ones right away, from the stored messages."""
-    async with engine.begin() as connection:
-        row = await _lock(connection, by.tenant, chat)
-        answer = await _drop(connection, by, row, chat, None)
-        # Without the texts there is nothing to do; the filter's next whole path makes it due.
-        if not answer.waits:
-            wake_up = await work.mark_due_at_once(connection, row.key, request_ids.current())
-            answer = replace(answer, wake_up=wake_up)
-        await audit.record(connection, by, "chat.recompute", chat, dropped=answer.checkpoints)
-    return answer
+        dropped = await checkpoints.drop_all_but(connection, row.key, ())
+        wake_up = await _mark_due(connection, row)
+        await audit.record(connection, by, "chat.recompute", chat, dropped=dropped)
+    return wake_up
 
 
 async def retry(engine: AsyncEngine, by: Operator, chat: str) -> str:
@@ -220,12 +189,7 @@ async def _check_alone(engine: AsyncEngine) -> None:
         )
 
 
-async def ask_once(summariser: Summariser | None) -> Trial:
-    """Asks a summariser about two sentences of nobody's chat. An error is part of the answer.
-
-    Raises:
-        Conflict: there is none: code writes summaries.
-    """
+async def _ask_once(summariser: Summariser | None) -> Trial:
     if summariser is None:
         raise Conflict(
             "PRECIS_SUMMARISER is extractive: code writes summaries, and there is nobody to ask"
@@ -246,12 +210,14 @@ async def ask_once(summariser: Summariser | None) -> Trial:
 
 
 async def try_summariser(engine: AsyncEngine, by: Operator, summariser: Summariser | None) -> Trial:
-    """The same, with an audit row, because the call costs tokens.
+    """Asks a summariser about two sentences of nobody's chat. An error is part of the answer.
+
+    It leaves an audit row, because the call costs tokens.
 
     Raises:
         Conflict: there is none: code writes summaries.
     """
-    trial = await ask_once(summariser)
+    trial = await _ask_once(summariser)
     async with engine.begin() as connection:
         answered = trial.error is None
         await audit.record(connection, by, "summariser.test", None, answered=answered)
@@ -260,7 +226,7 @@ async def try_summariser(engine: AsyncEngine, by: Operator, summariser: Summaris
 
 def _version(
     settings: Settings,
-    row: LockedChat,
+    row: StoredChat,
     old: Made,
     memory: Memory,
     own_state: Sequence[str],
@@ -281,7 +247,7 @@ def _version(
 async def _add_version(
     connection: AsyncConnection,
     by: Operator,
-    row: LockedChat,
+    row: StoredChat,
     old: int,
     memory: Memory,
     version: tuple[str, int],
@@ -302,46 +268,28 @@ async def _add_version(
     )
 
 
-async def _drop(
-    connection: AsyncConnection, by: Operator, row: LockedChat, chat: str, keep: int | None
-) -> DroppedCheckpoints:
-    line: list[int] = []
-    if keep is not None:
-        # Looked up here and not in SQL: an operator's number may be larger than any column holds.
-        ancestors = await checkpoints.ancestors(connection, row.key)
-        if keep not in ancestors:
-            raise inspect.no_checkpoint(chat, keep)
-        line = [*ancestors[keep], keep]
-    count = await checkpoints.drop_all_but(connection, row.key, line)
-    if keep is not None:
-        # It may have been out of service, with no message that leads to it.
-        await checkpoints.serve(connection, row.key, keep, by.actor)
-    waits = await _lacks_texts(connection, row)
-    if waits:
-        await work.ask_for_bodies(connection, row.key)
-    return DroppedCheckpoints(count, waits)
-
-
 async def _serve(
-    connection: AsyncConnection, by: Operator, row: LockedChat, chat: str, checkpoint: int
+    connection: AsyncConnection, by: Operator, row: StoredChat, chat: str, checkpoint: int
 ) -> ServedCheckpoint:
     """Serves a checkpoint that exists, and marks due what follows it."""
     if not await checkpoints.serve(connection, row.key, checkpoint, by.actor):
         raise Conflict(
             f"checkpoint {checkpoint} is stale: messages it covers were edited or deleted"
         )
-    wake_up = None
-    waits = await _lacks_texts(connection, row)
-    if waits:
-        await work.ask_for_bodies(connection, row.key)
-    else:
-        # What follows it has no summary now, whatever its size.
-        wake_up = await work.mark_due_at_once(connection, row.key, request_ids.current())
+    wake_up = await _mark_due(connection, row)
     stored_checkpoint, _ = await inspect.summary_of(connection, row.key, chat, checkpoint)
-    return ServedCheckpoint(stored_checkpoint, waits, wake_up)
+    return ServedCheckpoint(stored_checkpoint, wake_up)
 
 
-async def _lacks_texts(connection: AsyncConnection, chat_row: LockedChat) -> bool:
+async def _mark_due(connection: AsyncConnection, row: StoredChat) -> str | None:
+    """Marks due what has no summary now, whatever its size; None when it waits for texts."""
+    if await _lacks_texts(connection, row):
+        await work.ask_for_bodies(connection, row.key)
+        return None
+    return await work.mark_due_at_once(connection, row.key, request_ids.current())
+
+
+async def _lacks_texts(connection: AsyncConnection, chat_row: StoredChat) -> bool:
     """Whether a text is not kept any more that the next summary of the newest path has to read."""
     path = await messages.path(connection, chat_row.key, chat_row.leaf) if chat_row.leaf else []
     pointed_to = {row.checkpoint_id or 0 for row in path}
@@ -352,8 +300,8 @@ async def _lacks_texts(connection: AsyncConnection, chat_row: LockedChat) -> boo
     return bool(uncovered and await messages.without_body(connection, chat_row.key, uncovered))
 
 
-async def _lock(connection: AsyncConnection, tenant: int, chat: str) -> LockedChat:
-    row = await chats.lock(connection, tenant, chat)
+async def _lock(connection: AsyncConnection, tenant: int, chat: str) -> StoredChat:
+    row = await chats.look(connection, tenant, chat, lock=True)
     if row is None:
         raise inspect.no_chat(chat)
     return row
