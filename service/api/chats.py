@@ -1,4 +1,4 @@
-"""Operators' routes for chats: list, show, correct, serve a version, recompute, delete."""
+"""Operators' routes for chats: list, show, correct, serve a version, reset, recompute, delete."""
 
 from typing import Annotated
 
@@ -19,7 +19,8 @@ from service.usecases.operate import ServedCheckpoint
 
 router = APIRouter(prefix="/v1/chats", tags=["operators"])
 
-CheckpointId = Annotated[int, Path(ge=1, le=2**62)]
+LAST_ID = 2**62
+CheckpointId = Annotated[int, Path(ge=1, le=LAST_ID)]
 
 
 class PinRequest(Strict):
@@ -55,20 +56,37 @@ class CorrectRequest(Strict):
     )
 
 
+class ResetRequest(Strict):
+    """Which checkpoint to keep."""
+
+    keep: int | None = Field(
+        None,
+        description="Id of a checkpoint to keep, with those it grew from; null drops all.",
+    )
+
+
 _WAITS = (
     "True when retention has deleted texts that new summaries need. The filter sends them again"
     " with the chat's next turn, and work begins then."
 )
 
 
-class RecomputeAnswer(BaseModel):
-    """Whether work is due now, or waits."""
+class ResetAnswer(BaseModel):
+    """How many checkpoints were dropped."""
 
+    dropped: int
+    waits: bool = Field(description=_WAITS)
+
+
+class RecomputeAnswer(BaseModel):
+    """Whether work is due now."""
+
+    due: bool
     waits: bool = Field(description=_WAITS)
 
 
 class ServedAnswer(RecomputeAnswer):
-    """The checkpoint that serves from now on, and whether work on what follows it waits."""
+    """The checkpoint that serves from now on, and whether work on what follows it is due now."""
 
     checkpoint: Made
 
@@ -124,6 +142,14 @@ async def delete_chat(
     There the chat may go on, and is stored again then, unless it was deleted `for_good`.
     """
     await delete.delete_chat(runtime.database.engine, operator, chat_id, for_good=for_good)
+
+
+@router.get("/{chat_id}/checkpoints")
+async def list_checkpoints(
+    chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep
+) -> list[Made]:
+    """Lists a chat's checkpoints, oldest first."""
+    return await inspect.list_checkpoints(runtime.database.engine, operator.tenant, chat_id)
 
 
 @router.get("/{chat_id}/checkpoints/{checkpoint_id}")
@@ -189,6 +215,22 @@ async def serve(
     return await _served(runtime, served)
 
 
+@router.post("/{chat_id}/reset", openapi_extra=documented(ResetRequest, required=False))
+async def reset(
+    chat_id: ChatId,
+    operator: OperatorDep,
+    runtime: RuntimeDep,
+    request: Request,
+) -> ResetAnswer:
+    """Drops a chat's checkpoints: all of them, or those after one to `keep`, which then serves.
+
+    New ones are made when the chat goes on. To make them now, use `recompute`.
+    """
+    body = await read_body(request, ResetRequest, empty=ResetRequest())
+    dropped = await operate.reset(runtime.database.engine, operator, chat_id, body.keep)
+    return ResetAnswer(dropped=dropped.checkpoints, waits=dropped.waits)
+
+
 @router.post("/{chat_id}/recompute", status_code=202)
 async def recompute(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> RecomputeAnswer:
     """Drops a chat's checkpoints and makes new ones at once. Until then, requests are sent in full.
@@ -196,14 +238,14 @@ async def recompute(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep)
     If retention has deleted texts that this needs, it waits for the chat's next turn, with which
     the filter sends them again (`waits`).
     """
-    wake_up = await operate.recompute(runtime.database.engine, operator, chat_id)
+    dropped = await operate.recompute(runtime.database.engine, operator, chat_id)
     # Woken after the commit: a worker that comes earlier would find no work.
-    if wake_up:
-        await runtime.queue.wake(wake_up)
-    return RecomputeAnswer(waits=wake_up is None)
+    if dropped.wake_up:
+        await runtime.queue.wake(dropped.wake_up)
+    return RecomputeAnswer(due=not dropped.waits, waits=dropped.waits)
 
 
 async def _served(runtime: Runtime, served: ServedCheckpoint) -> ServedAnswer:
     if served.wake_up:
         await runtime.queue.wake(served.wake_up)
-    return ServedAnswer(checkpoint=served.checkpoint, waits=served.wake_up is None)
+    return ServedAnswer(checkpoint=served.checkpoint, due=not served.waits, waits=served.waits)

@@ -187,6 +187,20 @@ def correct(
 
 @chats.command()
 @_CHAT
+@click.option("--keep", type=int, help="A checkpoint to keep, with those that it is based on.")
+@without_asking
+def reset(chat: str, keep: int | None, yes: bool) -> None:
+    """Delete a chat's checkpoints; new ones are made after its next turn."""
+    if not yes:
+        which = f"but {keep} and those it is based on" if keep else "with their corrections"
+        click.confirm(f"Delete all checkpoints of chat {chat}, {which}?", abort=True)
+    answer = ask("POST", "chats", chat, "reset", body={"keep": keep})
+    follows = f" {_WAITS}" if answer["waits"] else ""
+    say(f"{answer['dropped']} checkpoints deleted.{follows}")
+
+
+@chats.command()
+@_CHAT
 def recompute(chat: str) -> None:
     """Delete a chat's checkpoints, and have a worker summarise the chat again."""
     answer = ask("POST", "chats", chat, "recompute")

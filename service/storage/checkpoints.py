@@ -243,8 +243,8 @@ async def degraded(connection: AsyncConnection, chat: ChatKey, checkpoint: int) 
 async def publish(connection: AsyncConnection, lease: work.Lease, fresh: Fresh) -> int | None:
     """Publishes a checkpoint, unless what it was planned on has changed.
 
-    In one transaction: the lease must be ours, nothing dropped in between, the covered message
-    still has the digest that was planned on, and the parent still exists.
+    In one transaction: the lease must be ours, no reset in between, the covered message still has
+    the digest that was planned on, and the parent still exists.
 
     Returns:
         The id of the checkpoint, or None when it was refused.

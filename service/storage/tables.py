@@ -109,7 +109,7 @@ chats = Table(
     # The deepest checkpoints on the path to the leaf, at most 16, oldest first.
     Column("leaf_line", ARRAY(BigInteger)),
     Column("leaf_savings", ARRAY(BigInteger)),  # what each of them saves
-    # Raised when checkpoints are dropped; fences publishing.
+    # Raised by a reset; fences publishing.
     Column("epoch", Integer),
     # Due work. The row is the truth; Redis only wakes workers.
     Column("handed_seq", BigInteger),

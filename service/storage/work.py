@@ -222,7 +222,7 @@ async def grown(connection: AsyncConnection, lease: Lease) -> Lease | None:
 
 
 async def holds(connection: AsyncConnection, lease: Lease) -> bool:
-    """Whether the lease is still ours and nothing was dropped meanwhile.
+    """Whether the lease is still ours and nothing was reset meanwhile.
 
     Locks the row until the transaction ends.
     """
@@ -245,7 +245,7 @@ async def finish(
     Returns:
         Seconds until it is due again; None when it is not.
     """
-    # Decided by the database: an ingest or a recompute may come after our look.
+    # Decided by the database: an ingest or a reset may come between our look and this statement.
     more = or_(literal(again), chats.c.handed_seq > lease.seq, chats.c.epoch != lease.epoch)
     delay = 0 if again else DEBOUNCE
     otherwise = null() if later is None else in_seconds(later)

@@ -7,7 +7,7 @@ What this tenant does not have, a chat or a checkpoint, raises NotFound.
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
@@ -27,10 +27,28 @@ from service.usecases import inspect
 
 
 @dataclass(frozen=True, slots=True)
+class DroppedCheckpoints:
+    """What a reset or a recompute dropped.
+
+    `waits` says that texts which new summaries need are not kept any more: the work waits for the
+    chat's next turn, at which the filter is asked for them. `wake_up` is the key of the wake-up
+    message to send when work is due now.
+    """
+
+    checkpoints: int
+    waits: bool
+    wake_up: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ServedCheckpoint:
-    """The checkpoint that serves from now on; `wake_up` as of `recompute`."""
+    """The checkpoint that serves from now on.
+
+    `waits` and `wake_up` are those of `DroppedCheckpoints`.
+    """
 
     checkpoint: Made
+    waits: bool
     wake_up: str | None
 
 
@@ -121,21 +139,34 @@ async def correct(
     return answer
 
 
-async def recompute(engine: AsyncEngine, by: Operator, chat: str) -> str | None:
-    """Drops the checkpoints of a chat and makes new ones right away, from the stored messages.
+async def reset(
+    engine: AsyncEngine, by: Operator, chat: str, keep: int | None = None
+) -> DroppedCheckpoints:
+    """Drops the checkpoints of a chat; with `keep`, only those that do not lead up to that one.
 
-    Work that is under way is refused when it comes to publish.
-
-    Returns:
-        The key of the wake-up message to send; None when texts that new summaries need are not kept
-        any more: the work waits for the chat's next turn, at which the filter is asked for them.
+    The one that is kept serves. Work that is under way is refused when it comes to publish. New
+    summaries are made when the chat goes on.
     """
     async with engine.begin() as connection:
         row = await _lock(connection, by.tenant, chat)
-        dropped = await checkpoints.drop_all_but(connection, row.key, ())
-        wake_up = await _mark_due(connection, row)
-        await audit.record(connection, by, "chat.recompute", chat, dropped=dropped)
-    return wake_up
+        answer = await _drop(connection, by, row, chat, keep)
+        await audit.record(
+            connection, by, "chat.reset", chat, dropped=answer.checkpoints, kept=keep
+        )
+    return answer
+
+
+async def recompute(engine: AsyncEngine, by: Operator, chat: str) -> DroppedCheckpoints:
+    """Drops the checkpoints of a chat and makes new ones right away, from the stored messages."""
+    async with engine.begin() as connection:
+        row = await _lock(connection, by.tenant, chat)
+        answer = await _drop(connection, by, row, chat, None)
+        # Without the texts there is nothing to do; the filter's next whole path makes it due.
+        if not answer.waits:
+            wake_up = await work.mark_due_at_once(connection, row.key, request_ids.current())
+            answer = replace(answer, wake_up=wake_up)
+        await audit.record(connection, by, "chat.recompute", chat, dropped=answer.checkpoints)
+    return answer
 
 
 async def retry(engine: AsyncEngine, by: Operator, chat: str) -> str:
@@ -268,6 +299,26 @@ async def _add_version(
     )
 
 
+async def _drop(
+    connection: AsyncConnection, by: Operator, row: StoredChat, chat: str, keep: int | None
+) -> DroppedCheckpoints:
+    line: list[int] = []
+    if keep is not None:
+        # Looked up here and not in SQL: an operator's number may be larger than any column holds.
+        ancestors = await checkpoints.ancestors(connection, row.key)
+        if keep not in ancestors:
+            raise inspect.no_checkpoint(chat, keep)
+        line = [*ancestors[keep], keep]
+    count = await checkpoints.drop_all_but(connection, row.key, line)
+    if keep is not None:
+        # It may have been out of service, with no message that leads to it.
+        await checkpoints.serve(connection, row.key, keep, by.actor)
+    waits = await _lacks_texts(connection, row)
+    if waits:
+        await work.ask_for_bodies(connection, row.key)
+    return DroppedCheckpoints(count, waits)
+
+
 async def _serve(
     connection: AsyncConnection, by: Operator, row: StoredChat, chat: str, checkpoint: int
 ) -> ServedCheckpoint:
@@ -276,17 +327,15 @@ async def _serve(
         raise Conflict(
             f"checkpoint {checkpoint} is stale: messages it covers were edited or deleted"
         )
-    wake_up = await _mark_due(connection, row)
-    stored_checkpoint, _ = await inspect.summary_of(connection, row.key, chat, checkpoint)
-    return ServedCheckpoint(stored_checkpoint, wake_up)
-
-
-async def _mark_due(connection: AsyncConnection, row: StoredChat) -> str | None:
-    """Marks due what has no summary now, whatever its size; None when it waits for texts."""
-    if await _lacks_texts(connection, row):
+    wake_up = None
+    waits = await _lacks_texts(connection, row)
+    if waits:
         await work.ask_for_bodies(connection, row.key)
-        return None
-    return await work.mark_due_at_once(connection, row.key, request_ids.current())
+    else:
+        # What follows it has no summary now, whatever its size.
+        wake_up = await work.mark_due_at_once(connection, row.key, request_ids.current())
+    stored_checkpoint, _ = await inspect.summary_of(connection, row.key, chat, checkpoint)
+    return ServedCheckpoint(stored_checkpoint, waits, wake_up)
 
 
 async def _lacks_texts(connection: AsyncConnection, chat_row: StoredChat) -> bool:

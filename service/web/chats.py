@@ -4,7 +4,10 @@ from typing import Annotated, Final, Literal, get_args
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Response
+from pydantic import Field, TypeAdapter, ValidationError
 
+from service.api import problems
+from service.api.chats import LAST_ID
 from service.api.deps import ChatId, RuntimeDep
 from service.api.wire import Id
 from service.names import ChatState, Has, Order
@@ -13,6 +16,7 @@ from service.storage.chats import Filters
 from service.usecases import inspect, left_alone, operate
 from service.usecases.delete import delete_chat
 from service.usecases.left_alone import Asker
+from service.usecases.operate import DroppedCheckpoints
 from service.web.page import PageRoute, go_to, render
 from service.web.session import FormDep, SignedInDep
 from service.web.tree import bands
@@ -21,6 +25,12 @@ from service.web.words import segment
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 _SHOWN: Final = 50
+# Whatever else a form has there: to keep nothing instead would delete what was to be kept.
+_CHECKPOINT: Final = TypeAdapter(Annotated[int, Field(ge=1, le=LAST_ID)])
+_DELETED_TEXTS: Final = (
+    "Texts that new summaries need were deleted. The work waits for the chat's next turn, with"
+    " which the filter sends them again"
+)
 
 
 @router.get("/chats")
@@ -95,8 +105,8 @@ _DONE: Final = {
     "retried": "The work is due now.",
     "resumed": "This chat is summarised again.",
     "recomputed": "All checkpoints are deleted, and the chat is summarised again.",
-    "waits": "Texts that new summaries need were deleted. The work waits for the chat's next turn,"
-    " with which the filter sends them again.",
+    "reset": "The checkpoints are deleted; new ones are made with the chat's next turn.",
+    "waits": f"{_DELETED_TEXTS}.",
     "served": "This checkpoint serves now; later turns are summarised again.",
 }
 """What an action has done, by its name in the address that the browser is sent to."""
@@ -117,11 +127,26 @@ async def recompute(
     chat_id: ChatId, signed_in: SignedInDep, runtime: RuntimeDep, _: FormDep
 ) -> Response:
     """Drops the checkpoints, and makes new ones at once."""
-    wake_up = await operate.recompute(runtime.database.engine, signed_in.by, chat_id)
+    dropped = await operate.recompute(runtime.database.engine, signed_in.by, chat_id)
     # Woken after the commit: a worker that comes earlier would find no work.
-    if wake_up:
-        await runtime.queue.wake(wake_up)
-    return _to_chat(chat_id, "recomputed" if wake_up else "waits")
+    if dropped.wake_up:
+        await runtime.queue.wake(dropped.wake_up)
+    return _after(chat_id, dropped, "recomputed")
+
+
+@router.post("/chats/{chat_id}/reset")
+async def reset(
+    chat_id: ChatId, signed_in: SignedInDep, runtime: RuntimeDep, form: FormDep
+) -> Response:
+    """Drops the checkpoints, or those after one to `keep`."""
+    keep = form.get("keep")
+    dropped = await operate.reset(
+        runtime.database.engine,
+        signed_in.by,
+        chat_id,
+        None if keep is None else _checkpoint(str(keep)),
+    )
+    return _after(chat_id, dropped, "reset")
 
 
 @router.post("/chats/{chat_id}/delete")
@@ -133,6 +158,13 @@ async def delete(
     return go_to("/chats")
 
 
+def _checkpoint(text: str) -> int:
+    try:
+        return _CHECKPOINT.validate_python(text)
+    except ValidationError as error:
+        raise problems.from_pydantic(error) from None
+
+
 @router.post("/chats/{chat_id}/resume")
 async def resume(
     chat_id: ChatId, signed_in: SignedInDep, runtime: RuntimeDep, _: FormDep
@@ -141,6 +173,10 @@ async def resume(
     wake_up = await left_alone.resume(runtime.database.engine, Asker(signed_in.by), chat_id)
     await runtime.queue.wake(wake_up)
     return _to_chat(chat_id, "resumed")
+
+
+def _after(chat_id: str, dropped: DroppedCheckpoints, done: str) -> Response:
+    return _to_chat(chat_id, "waits" if dropped.waits else done)
 
 
 def _to_chat(chat_id: str, done: str) -> Response:

@@ -137,5 +137,5 @@ def _pins(pins: str) -> list[GivenPin]:
 async def _to_chat(runtime: Runtime, chat_id: str, served: ServedCheckpoint) -> Response:
     if served.wake_up:
         await runtime.queue.wake(served.wake_up)
-    done = "served" if served.wake_up else "waits"
+    done = "waits" if served.waits else "served"
     return go_to(f"/chats/{segment(chat_id)}?done={done}")

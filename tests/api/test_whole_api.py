@@ -25,7 +25,7 @@ PHASES = "coverage,fuzzing" if ALL else "fuzzing"
 SEED = os.environ.get("TEST_API_SEED", "1")
 KEPT = [f"kept-{number}" for number in range(3)]
 DOOMED = [f"doomed-{number}" for number in range(8)]
-DESTROYING = ("DELETE /v1/chats/{chat_id}", "POST /v1/chats/{chat_id}/recompute")
+DESTROYING = ("DELETE /v1/chats/{chat_id}", "POST /v1/chats/{chat_id}/reset", "POST /v1/chats/{chat_id}/recompute")
 CHECKS = "not_a_server_error,content_type_conformance,response_schema_conformance"
 
 
@@ -56,10 +56,10 @@ def configuration(checkpoints: Sequence[int], talk: Talk) -> str:
     }
     lines = [f"[dictionaries.{name}]\nvalues = {values!r}" for name, values in known.items()]
     lines += ["[parameters]", *_bound(path__chat_id="kept", path__checkpoint_id="checkpoints", body__served="numbers")]
-    lines += _bound(body__user_id="users", query__cursor="numbers", query__limit="numbers")
+    lines += _bound(body__user_id="users", query__cursor="numbers", query__limit="numbers", body__keep="checkpoints")
     for name in DESTROYING:
         lines += ["[[operations]]", f'include-name = "{name}"', "[operations.parameters]"]
-        lines += _bound(path__chat_id="doomed")
+        lines += _bound(path__chat_id="doomed", body__keep="checkpoints")
     lines += ["[[operations]]", 'include-name = "POST /v1/events"', "[operations.parameters]"]
     lines += _bound(body__type="events", body__chat_id="doomed", body__message_id="messages", body__user_id="users")
     return "\n".join(lines)

@@ -82,8 +82,13 @@ async def test_a_chat_is_looked_at_corrected_and_deleted(precis: Cli, service: S
     assert (pin["kind"], pin["text"]) == ("rule", "Peace.")
     assert f"Checkpoint {first}, version 1," in (await precis("chats", "serve", "chat-1", first)).stdout
 
+    assert (await precis("chats", "reset", "chat-1", answer="n\n")).exit_code == 1
+    assert (await talk.ask(leaf))["status"] == "ready"
+    assert "3 checkpoints deleted.\n" in (await precis("chats", "reset", "chat-1", answer="y\n")).stdout
     assert (await precis("chats", "recompute", "chat-1")).stdout == "Work is due.\n"
     await drain(service.runtime)
+    kept = str((await talk.ask(leaf))["checkpoint_id"])
+    assert (await precis("chats", "reset", "chat-1", "--keep", kept, "--yes")).stdout == "0 checkpoints deleted.\n"
     assert "summarised again" in (await precis("chats", "resume", "chat-1")).stdout
     assert (await precis("chats", "delete", "chat-1", answer="n\n")).exit_code == 1
     assert (await precis("chats", "delete", "chat-1", "--yes", "--for-good")).stdout == "Deleted.\n"
@@ -120,6 +125,9 @@ async def test_where_texts_are_not_kept_the_commands_say_that_the_work_waits(pre
 
     waits = "the work waits for the chat's next turn.\n"
     assert waits in (await precis("chats", "recompute", "chat-1")).stdout
+    reset = (await precis("chats", "reset", "chat-1", "--yes")).stdout
+    assert reset.startswith("0 checkpoints deleted. ")
+    assert reset.endswith(waits)
     assert "wants bodies" in (await precis("chats", "show", "chat-1")).stdout
 
 
@@ -392,7 +400,7 @@ async def test_a_key_that_opens_nothing_is_said_with_what_to_do(precis: Cli, ser
     file = tmp_path / "key"
     file.write_text(f"{looks}\n")
     assert (await precis("chats", "list", PRECIS_KEY_FILE=str(file), PRECIS_URL=f"{url}/")).exit_code == 0
-    says(await precis("chats", "recompute", "chat-1", PRECIS_KEY=looks), "scope 'operator'", "precis keys create")
+    says(await precis("chats", "reset", "chat-1", "--yes", PRECIS_KEY=looks), "scope 'operator'", "precis keys create")
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ async def lived(harness: Harness) -> str:
     assert await talk.ingest(leaf)
     await harness.compress()
     deepest = (await harness.service.as_operator.get("/v1/chats/chat-1")).json()["checkpoints"][-1]["id"]
-    await harness.service.as_operator.post(f"/v1/chats/chat-1/checkpoints/{deepest}/serve")
+    await harness.service.as_operator.post("/v1/chats/chat-1/reset", json={"keep": deepest})
     rule = {"kind": "rule", "text": f"Never sell the {MARK} pump."}
     said = {"state": f"The {MARK} pump is watched.", "pins": [rule]}
     await harness.service.as_operator.patch(f"/v1/chats/chat-1/checkpoints/{deepest}", json=said)

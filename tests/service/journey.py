@@ -91,7 +91,7 @@ async def settle(tenant: Tenant, harness: Harness) -> str:
     await talk.ingest(leaf)
     await tenant.work(harness)
     deepest = (await tenant.ask("GET", "/chat-1")).json()["checkpoints"][-1]["id"]
-    await tenant.ask("POST", f"/chat-1/checkpoints/{deepest}/serve")
+    await tenant.ask("POST", "/chat-1/reset", json={"keep": deepest})
     leaf = talk.add("long", talk.add("q", leaf), "assistant", prose(9000, "long"))
     leaf = talk.turns(6, leaf=leaf)
     await talk.ingest(leaf)
@@ -114,6 +114,7 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     compared = f"/chat-1/checkpoints/{own}/diff"
     assert (await a.ask("GET", compared, params={"against": own})).json()["lines"] == []
     assert (await a.ask("GET", compared, params={"against": theirs})).status_code == 404
+    assert (await a.ask("POST", "/chat-1/reset", json={"keep": theirs})).status_code == 404
     assert (await a.ask("POST", f"/chat-1/checkpoints/{theirs}/serve")).status_code == 404
     said = {"state": "Story of tenant-a, corrected.", "pins": [{"kind": "rule", "text": "Peace."}]}
     assert (await a.ask("PATCH", f"/chat-1/checkpoints/{theirs}", json=said)).status_code == 404
@@ -153,10 +154,12 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     await still()
 
     made = (await a.ask("GET", "/chat-1")).json()["checkpoints"]
-    await a.ask("POST", f"/chat-1/checkpoints/{made[0]['id']}/serve")
+    await a.ask("POST", "/chat-1/reset", json={"keep": made[0]["id"]})
+    await still()
+    await a.ask("POST", "/chat-1/reset")
+    assert (await a.talk.ask(leaf))["status"] == "pending"
     await still()
     assert (await a.ask("POST", "/chat-1/recompute")).status_code == 202
-    assert (await a.talk.ask(leaf))["status"] == "pending"
     await still()
     await _by_hand(a)
     await a.work(harness)
@@ -338,7 +341,7 @@ async def _pages(a: Tenant, own: int, theirs: int) -> None:
         assert {one.status for one in shown} == {200}
         assert "Story of tenant-a" in shown[-2].html
         assert not any("tenant-b" in one.html for one in shown)
-        form = shown[8].form(f"{at}/checkpoints/{own}/serve")
+        form = shown[8].form(f"{at}/reset")
         await _person(visitor, a.talk.user)
         hidden = [await visitor.get(f"{at}/checkpoints/{theirs}{more}") for more in ("", "/text")]
         hidden.append(await visitor.get(f"{at}/checkpoints/{own}/diff?against={theirs}"))
@@ -346,6 +349,7 @@ async def _pages(a: Tenant, own: int, theirs: int) -> None:
             await visitor.post(f"{at}/checkpoints/{theirs}/{action}", [*form.fields, ("state", "Tenant A's.")])
             for action in ("serve", "correct")
         ]
+        hidden.append(await visitor.send(form, ("keep", str(theirs))))
         hidden += [await visitor.get(f"/people/user of tenant-b{more}") for more in ("", "/export")]
         hidden += [
             await visitor.post(f"/people/user of tenant-b/{what}", form.fields) for what in ("erase/preview", "erase")

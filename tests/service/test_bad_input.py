@@ -190,15 +190,14 @@ async def test_a_body_that_is_no_usable_json_is_a_problem(
     assert await tables(service.runtime) == before
 
 
-@pytest.mark.parametrize("body", [b"[", b"[" * 100_000, b'{"state": 1}', b'{"kept": 1}', b"x" * 17 * 2**20, b"5"])
-async def test_a_bad_correction_is_a_problem_and_changes_nothing(talk: Talk, service: Service, body: bytes) -> None:
+@pytest.mark.parametrize("body", [b"[", b"[" * 100_000, b'{"keep": "x"}', b'{"kept": 1}', b"x" * 17 * 2**20, b"5"])
+async def test_a_bad_reset_is_a_problem_and_drops_nothing(talk: Talk, service: Service, body: bytes) -> None:
     talk.turns(12, leaf=LEAF)
     await talk.ingest(list(talk.rows)[-1])
     await drain(service.runtime)
     before = await tables(service.runtime)
 
-    (made,) = await rows(service.runtime, "select max(id) as id from checkpoints")
-    response = await service.as_operator.patch(f"/v1/chats/chat-1/checkpoints/{made.id}", content=body)
+    response = await service.as_operator.post("/v1/chats/chat-1/reset", content=body)
 
     is_problem(response, 400, 413, 422)
     assert await tables(service.runtime) == before
@@ -219,7 +218,7 @@ async def test_a_chat_id_of_bytes_that_are_no_text_is_refused(talk: Talk, servic
 
     is_problem(await talk.put(body, chat=chat), 400)
     is_problem(await service.as_filter.post(f"/v1/chats/{chat}/context", json=talk.question(LEAF)), 400)
-    for method, where in (("GET", ""), ("DELETE", ""), ("POST", "/recompute"), ("GET", "/checkpoints/1")):
+    for method, where in (("GET", ""), ("DELETE", ""), ("POST", "/reset"), ("GET", "/checkpoints/1")):
         is_problem(await service.as_operator.request(method, f"/v1/chats/{chat}{where}"), 400)
     is_problem(await service.as_operator.post(f"/v1/jobs/{chat}/retry"), 400)
 
@@ -247,6 +246,7 @@ async def test_a_checkpoint_that_no_column_can_hold_is_a_problem(talk: Talk, ser
     await talk.ingest(LEAF)
     client = service.as_operator
 
+    is_problem(await client.post("/v1/chats/chat-1/reset", json={"keep": number}), 404, 422)
     for method, where in (("GET", ""), ("POST", "/serve"), ("PATCH", "")):
         answer = await client.request(method, f"/v1/chats/chat-1/checkpoints/{number}{where}", json={"state": "Well."})
         is_problem(answer, 404, 422)

@@ -64,7 +64,7 @@ async def test_summaries_made_before_stay(harness: Harness) -> None:
 async def test_a_recompute_says_why_nothing_is_made(harness: Harness) -> None:
     await harness.talk.ingest(harness.talk.turns(20), compactor="open-webui")
 
-    assert (await harness.service.as_operator.post("/v1/chats/chat-1/recompute")).json()["waits"] is False
+    assert (await harness.service.as_operator.post("/v1/chats/chat-1/recompute")).json()["due"] is True
     await harness.drain()
 
     runs = (await harness.service.as_operator.get("/v1/chats/chat-1")).json()["runs"]

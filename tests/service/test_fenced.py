@@ -109,13 +109,14 @@ async def test_an_edit_above_what_is_covered_does_not_refuse_the_result(harness:
     await check_tree(harness.runtime)
 
 
-async def test_a_result_for_a_chat_that_is_recomputed_meanwhile_is_refused(harness: Harness) -> None:
+@pytest.mark.parametrize("what", ["reset", "recompute"])
+async def test_a_result_for_a_chat_that_was_reset_meanwhile_is_refused(harness: Harness, what: str) -> None:
     await harness.long_chat()
 
-    async def recompute() -> None:
-        assert (await harness.service.as_operator.post("/v1/chats/chat-1/recompute")).is_success
+    async def reset() -> None:
+        assert (await harness.service.as_operator.post(f"/v1/chats/chat-1/{what}")).is_success
 
-    run = await meanwhile(harness, recompute)
+    run = await meanwhile(harness, reset)
 
     assert (run.outcome, run.published) == ("refused", 0)
     assert await harness.made() == []
@@ -124,8 +125,9 @@ async def test_a_result_for_a_chat_that_is_recomputed_meanwhile_is_refused(harne
     assert await harness.made()
 
 
-async def test_a_recompute_before_the_old_summary_is_read_is_no_failure(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("what", ["reset", "recompute"])
+async def test_a_reset_before_the_old_summary_is_read_is_no_failure(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """The plan goes on from a checkpoint that is dropped before its text is read."""
     leaf = await by_the_model(harness)
@@ -133,7 +135,7 @@ async def test_a_recompute_before_the_old_summary_is_read_is_no_failure(
     read = checkpoints.memory
 
     async def dropped_meanwhile(*arguments: Any) -> Memory | None:
-        assert (await harness.service.as_operator.post("/v1/chats/chat-1/recompute")).is_success
+        assert (await harness.service.as_operator.post(f"/v1/chats/chat-1/{what}")).is_success
         return await read(*arguments)
 
     with monkeypatch.context() as meanwhile:
@@ -157,7 +159,7 @@ async def test_a_summary_that_is_dropped_while_it_is_looked_at_is_not_found(
 
     async def dropped_meanwhile(*arguments: Any) -> Memory | None:
         monkeypatch.undo()
-        assert (await harness.service.as_operator.post("/v1/chats/chat-1/recompute")).is_success
+        assert (await harness.service.as_operator.post("/v1/chats/chat-1/reset")).is_success
         return await read(*arguments)
 
     monkeypatch.setattr(checkpoints, "memory", dropped_meanwhile)

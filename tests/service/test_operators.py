@@ -1,4 +1,4 @@
-"""What operators see and change: list, show, summary, recompute, delete; each change leaves an audit row."""
+"""What operators see and change: list, show, summary, reset, recompute, delete; each change leaves an audit row."""
 
 from typing import Any
 
@@ -186,11 +186,30 @@ async def test_work_that_failed_is_shown_with_its_reason(service: Service, talk:
 # Changing
 
 
+async def test_reset_to_a_checkpoint_keeps_it_and_those_it_grew_from(service: Service, talk: Talk) -> None:
+    leaf = await summarised(service, talk, least=4)
+    made = [one["id"] for one in await get(service, "/chat-1/checkpoints")]
+
+    assert await post(service, "/chat-1/reset", {"keep": made[1]}) == {"dropped": len(made) - 2, "waits": False}
+
+    assert [one["id"] for one in await get(service, "/chat-1/checkpoints")] == made[:2]
+    await check_tree(service.runtime)
+    answer = await talk.ask(leaf)
+    assert answer["checkpoint_id"] == made[1]
+
+    leaf = talk.turns(1, leaf=leaf)
+    await talk.ingest(leaf)
+    await drain(service.runtime)
+    newest = (await get(service, "/chat-1/checkpoints"))[-1]
+    assert newest["id"] > made[-1]
+    assert newest["parent_id"] == made[1]
+
+
 async def test_recompute_makes_new_checkpoints_from_what_is_stored(service: Service, talk: Talk) -> None:
     leaf = await summarised(service, talk)
     old = await talk.ask(leaf)
 
-    assert await post(service, "/chat-1/recompute") == {"waits": False}
+    assert await post(service, "/chat-1/recompute") == {"due": True, "waits": False}
     assert (await talk.ask(leaf))["status"] == "pending"
     await drain(service.runtime)
 
@@ -200,11 +219,14 @@ async def test_recompute_makes_new_checkpoints_from_what_is_stored(service: Serv
     await check_tree(service.runtime)
 
 
-async def test_what_was_read_of_a_long_turn_is_dropped_with_the_checkpoints(service: Service, talk: Talk) -> None:
+@pytest.mark.parametrize("what", ["reset", "recompute"])
+async def test_what_was_read_of_a_long_turn_is_dropped_with_the_checkpoints(
+    service: Service, talk: Talk, what: str
+) -> None:
     await summarised(service, talk)
     await half_read(service.runtime)
 
-    await post(service, "/chat-1/recompute")
+    await post(service, f"/chat-1/{what}")
 
     assert await rows(service.runtime, "select 1 from partials") == []
 
@@ -239,6 +261,7 @@ async def test_a_deleted_chat_starts_anew_when_it_goes_on(service: Service, talk
         ("GET", "/checkpoints/1"),
         ("PATCH", "/checkpoints/1"),
         ("POST", "/checkpoints/1/serve"),
+        ("POST", "/reset"),
         ("POST", "/recompute"),
     ],
 )
@@ -268,6 +291,7 @@ async def test_a_checkpoint_that_does_not_exist_is_not_found(service: Service, t
     for number in (elsewhere, 10**9):
         assert (await service.as_operator.get(f"/v1/chats/chat-1/checkpoints/{number}")).status_code == 404
         for method, where, body in (
+            ("POST", "reset", {"keep": number}),
             ("POST", f"checkpoints/{number}/serve", None),
             ("PATCH", f"checkpoints/{number}", {"state": "Corrected."}),
         ):

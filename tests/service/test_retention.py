@@ -136,7 +136,7 @@ async def test_old_rows_go_and_young_ones_stay(harness: Harness, kind: str, colu
     for number in range(4):
         talk = Talk(harness.service.as_filter, f"chat-{number}")
         await talk.ingest(talk.turns(1))
-        await harness.service.as_operator.post(f"/v1/chats/chat-{number}/recompute")
+        await harness.service.as_operator.post(f"/v1/chats/chat-{number}/reset")
     await sql(harness, "insert into runs (tenant_id, chat_id, seq) select tenant_id, id, 1 from chats")
     first = (await row(harness.runtime, f"select min(id) as id from {kind}")).id
     await age(harness, kind, column, f"id in ({first}, {first + 2})")
@@ -153,8 +153,8 @@ async def test_old_rows_go_and_young_ones_stay(harness: Harness, kind: str, colu
 async def test_a_dry_run_counts_the_same_and_changes_nothing(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "PAGE", 2)  # and many pages find what one does
     leaf = await in_one_call(harness)
-    for _ in range(2):
-        await harness.service.as_operator.post("/v1/chats/chat-1/recompute")
+    for where in ("/recompute", "/reset"):
+        await harness.service.as_operator.post(f"/v1/chats/chat-1{where}")
         await harness.drain()
     harness.talk.edit("u0", "edited")
     await harness.talk.ingest(leaf)
@@ -273,13 +273,16 @@ async def test_texts_that_came_while_the_work_missed_them_are_looked_for_again(h
     assert (await harness.chat()).wants_bodies is True
 
 
-async def test_the_recompute_of_a_chat_without_its_texts_waits_for_its_next_turn(harness: Harness) -> None:
+@pytest.mark.parametrize(("what", "answer"), [("reset", {"dropped": 2}), ("recompute", {"due": False})])
+async def test_reset_and_recompute_of_a_chat_without_its_texts_wait_for_its_next_turn(
+    harness: Harness, what: str, answer: dict[str, object]
+) -> None:
     leaf = await in_one_call(harness)
     await removed(harness, keep_bodies="until_covered")
 
-    response = await harness.service.as_operator.post("/v1/chats/chat-1/recompute")
+    response = await harness.service.as_operator.post(f"/v1/chats/chat-1/{what}")
 
-    assert response.json() == {"waits": True}
+    assert response.json() == answer | {"waits": True}
     assert (await harness.chat()).due_at is None
     grown = harness.talk.turns(1, leaf=leaf)
     assert (await harness.talk.put(harness.talk.transcript(grown, after=leaf))).status_code == 409
@@ -288,12 +291,12 @@ async def test_the_recompute_of_a_chat_without_its_texts_waits_for_its_next_turn
     assert (await harness.talk.ask(grown))["status"] == "ready"
 
 
-async def test_serving_what_needs_no_text_that_is_gone_does_not_wait(harness: Harness) -> None:
+async def test_a_reset_that_needs_no_text_that_is_gone_does_not_wait(harness: Harness) -> None:
     leaf = await in_one_call(harness)
     await removed(harness, keep_bodies="until_covered")
     kept = (await harness.made())[-1].id
 
-    response = await harness.service.as_operator.post(f"/v1/chats/chat-1/checkpoints/{kept}/serve")
+    response = await harness.service.as_operator.post("/v1/chats/chat-1/reset", json={"keep": kept})
 
-    assert response.json()["waits"] is False
+    assert response.json() == {"dropped": 1, "waits": False}  # the interim one of its first moments
     await harness.talk.ingest(harness.talk.turns(1, leaf=leaf), after=leaf)

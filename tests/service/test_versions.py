@@ -70,7 +70,7 @@ async def test_a_request_that_needs_one_is_given_exactly_the_summary_that_is_ser
 
     answer = await serve(service, made[0]["id"])
 
-    assert answer == {"checkpoint": (await listed(service))[0], "waits": False}
+    assert answer == {"checkpoint": (await listed(service))[0], "due": True, "waits": False}
     after = await talk.ask(leaf, windows=[SMALL])
     assert after["checkpoint_id"] == made[0]["id"]
     assert after["summary"] == (await shown(service, made[0]["id"]))["summary"]
@@ -166,6 +166,20 @@ async def test_one_that_covers_what_was_edited_since_is_refused_and_nothing_chan
     assert response.status_code == 409
     assert "edited or deleted" in response.json()["detail"]
     assert await tables(service.runtime) == before
+
+
+async def test_a_version_that_a_reset_keeps_is_the_one_that_serves(service: Service, talk: Talk) -> None:
+    leaf, made = await grown(service, talk, 2)
+    await correct(service, made[0]["id"], state="Corrected.")
+    await drain(service.runtime)
+
+    response = await service.as_operator.post("/v1/chats/chat-1/reset", json={"keep": made[0]["id"]})
+
+    assert response.status_code == 200
+    (kept,) = await listed(service)
+    assert (kept["id"], kept["serving"]) == (made[0]["id"], True)
+    assert (await talk.ask(leaf, windows=[SMALL]))["checkpoint_id"] == made[0]["id"]
+    await check_tree(service.runtime)
 
 
 # Correcting

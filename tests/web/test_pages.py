@@ -282,6 +282,37 @@ async def test_recompute_deletes_the_checkpoints_and_makes_work_due(
     assert await audited(service) == [("chat.recompute", "chat-1", {"dropped": len(made)})]
 
 
+async def test_reset_deletes_all_checkpoints_and_keep_only_this_all_behind_one(
+    service: Service, visitor: Visitor, talk: Talk
+) -> None:
+    _, made = await with_summaries(service, talk, 3)
+    page = await visitor.get("/chats/chat-1")
+
+    kept = await visitor.send(page.form("/chats/chat-1/reset", keep=str(made[0])))
+
+    assert "checkpoints are deleted" in (await visitor.get(kept.leads_to)).text
+    assert [one.id for one in await rows(service.runtime, "select id from checkpoints")] == made[:1]
+    (whole,) = [one for one in page.forms if one.action.endswith("/reset") and "keep" not in dict(one.fields)]
+    await visitor.send(whole)
+    assert not await rows(service.runtime, "select 1 from checkpoints")
+    assert await audited(service) == [
+        ("chat.reset", "chat-1", {"dropped": len(made) - 1, "kept": made[0]}),
+        ("chat.reset", "chat-1", {"dropped": 1, "kept": None}),
+    ]
+
+
+@pytest.mark.parametrize("keep", ["", "x", "1x", "-1", "0", "1e3", "9" * 30, "²"])
+async def test_what_to_keep_is_a_checkpoint_or_nothing_is_deleted(
+    service: Service, visitor: Visitor, talk: Talk, keep: str
+) -> None:
+    _, made = await with_summaries(service, talk)
+    form = (await visitor.get("/chats/chat-1")).form("/chats/chat-1/reset")
+
+    assert (await visitor.send(form, ("keep", keep))).status == 422
+
+    assert len(await rows(service.runtime, "select id from checkpoints")) == len(made)
+
+
 async def test_an_older_checkpoint_serves_when_told_to(service: Service, visitor: Visitor, talk: Talk) -> None:
     _, made = await with_summaries(service, talk, 3)
     await visitor.send(
@@ -521,6 +552,7 @@ async def test_the_pages_have_every_command_for_chats_jobs_and_users(
         "chats find": "/chats/chat-1/find" in chat.links,
         "chats serve": f"{at}/serve" in chat.posts() & made.posts(),
         "chats correct": bool(texts.form(action)),
+        "chats reset": "/chats/chat-1/reset" in chat.posts() & made.posts(),
         "chats recompute": "/chats/chat-1/recompute" in chat.posts() & made.posts(),
         "chats resume": "/chats/chat-1/resume" in chat.posts(),
         "chats delete": "/chats/chat-1/delete" in chat.posts(),

@@ -56,7 +56,7 @@ class Publication:
 
 
 class Refused(PrecisError):
-    """The chat was edited, recomputed or leased again while its summary was written."""
+    """The chat was edited, reset or leased again while its summary was written."""
 
 
 class Gone(PrecisError):
@@ -65,7 +65,7 @@ class Gone(PrecisError):
 
 def changed() -> Refused:
     """The error of a round whose chat is not as it was planned on any more."""
-    return Refused("the chat was edited, recomputed or leased again while its summary was written")
+    return Refused("the chat was edited, reset or leased again while its summary was written")
 
 
 async def memory_of(this: Round, parent: Checkpoint | None) -> Memory:
