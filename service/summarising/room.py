@@ -10,20 +10,29 @@ stand in a later summary.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from service.planning.policy import STATE_SHARE, Policy
 from service.summarising import ledger, talk
 from service.summarising.markup import harmless, unmarked
 from service.summarising.memory import Kind, Memory, Pin
-from service.summarising.message import HEAD_TOKENS, Parts, pin_line, state_line
+from service.summarising.message import FRAME_TOKENS, HEAD_TOKENS, Parts, pin_line, state_line
 from service.summarising.talk import size
 from service.summarising.utterances import Utterance
 from service.text.terms import is_exact, terms
 
-_RULES = 0.25  # of the room is for rules that the state does not tell, however long it is
+_RULES = 1 - STATE_SHARE / 2  # of the room is for rules that the state does not tell, if need be
 _LEDGER = 0.1  # of what rules and state leave, as long as there is something else to show
 _LEAST_WORTH = 0.12  # of talk beside a state, for a token, in units of a rare word
 _TOLD = 0.7  # of a sentence's terms that the state has, for it to be told there
 _STORED = 3  # times the room: so much talk is kept for later summaries
 _MOST_PINS = 400
+
+
+def state_tokens(memory: Memory, policy: Policy) -> int:
+    """How long a state is asked for: rules do not age, so a summariser leaves them their room."""
+    rules = _price([pin_line(pin) for pin in memory.rules])
+    left = policy.summary_tokens - FRAME_TOKENS - rules - HEAD_TOKENS
+    # As much as `fitted` leaves it whatever the rules take.
+    return max(min(policy.state_tokens, left), policy.state_tokens // 2)
 
 
 def fitted(memory: Memory, room: int) -> Parts:

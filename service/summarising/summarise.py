@@ -182,7 +182,7 @@ def gather(
     reading = Reading(
         previous=memory.state,
         excerpts=tuple(excerpts),
-        state_tokens=policy.state_tokens,
+        state_tokens=room.state_tokens(memory, policy),
         entries=shown.entries(held, said, policy.entry_tokens),
         part=part,
         parts=parts,
@@ -231,7 +231,7 @@ def compose(material: Material, written: Reply, policy: Policy, covered: Covered
     if rejection:
         return _candidate(material, material.memory, gate.rejected([rejection]), policy, covered)
 
-    state, verdict = _judged(answer, material, policy)
+    state, verdict = _judged(answer, material)
     merged = choices.merged(material.memory.pins, material.said, answer)
     memory = material.memory
     if verdict.accepted:
@@ -310,10 +310,10 @@ def _attempted(material: Material, written: Reply, policy: Policy, covered: Cove
     return Attempt(compose(material, written, policy, covered), read, wrote)
 
 
-def _judged(answer: Answer, material: Material, policy: Policy) -> tuple[tuple[str, ...], Verdict]:
+def _judged(answer: Answer, material: Material) -> tuple[tuple[str, ...], Verdict]:
     """The state as it may stand, and the verdict."""
     grounds = _grounds(material)
-    limit = int(policy.state_tokens * _SLACK)
+    limit = int(material.reading.state_tokens * _SLACK)
     # A model that never stops writing has said what matters first.
     state = tuple(_first(answer.state, limit))
     kept, dropped, doubts = gate.judged(state, grounds)
