@@ -113,9 +113,7 @@ def inserted(record: str) -> list[Inserted]:
     return [Inserted("user", record), Inserted("assistant", NOTED)]
 
 
-def propose(
-    request: RequestShape | None, covered: int, insert: Sequence[Inserted]
-) -> Edit | None:
+def propose(request: RequestShape | None, covered: int, insert: Sequence[Inserted]) -> Edit | None:
     """The edit that puts a summary in place of the first `covered` messages of the path.
 
     A host that does not describe its request knows where these stand in it.
