@@ -153,7 +153,7 @@ class Played:
         if room is not None:
             state = max(int(room * STATE_SHARE), _LEAST)
             whole = max(room, _LEAST)
-            policy = replace(policy, state_tokens=state, summary_tokens=whole, request_tokens=4 * whole)
+            policy = replace(policy, state_tokens=state, summary_tokens=whole, request_tokens=whole)
         material = gather(self.settled.memory, self._reads(chunk), policy, part=chunk.part, parts=chunk.parts)
         asked = _Remembering(self.summariser, self.summariser.name) if self.summariser else None
         attempt = await self._attempt(asked, material, policy, covered)
@@ -189,7 +189,7 @@ class Played:
         for _ in range(_FITTINGS):
             guess = min(max(guess, least), most)
             made = await self._attempt(
-                asked, material, replace(policy, summary_tokens=guess, request_tokens=4 * guess), covered
+                asked, material, replace(policy, summary_tokens=guess, request_tokens=guess), covered
             )
             size = made.candidate.size
             if size <= room or attempt.candidate.size > size > room:

@@ -12,7 +12,6 @@ from alembic.runtime.migration import MigrationInfo
 from sqlalchemy import Connection, pool, text
 
 from service.storage.database import engine_for
-from service.storage.tables import metadata
 
 log = structlog.get_logger(__name__)
 
@@ -20,12 +19,7 @@ _LOCK = 0x5052_4543_4953  # "PRECIS"
 
 
 def _run(connection: Connection) -> None:
-    context.configure(
-        connection=connection,
-        target_metadata=metadata,
-        compare_server_default=True,
-        on_version_apply=_tell,
-    )
+    context.configure(connection=connection, on_version_apply=_tell)
     with context.begin_transaction():
         # A lock of the transaction, not of the session: it cannot be left behind in a pooler. It
         # and the settings end with the transaction, which therefore has to be one for all.

@@ -41,7 +41,6 @@ from service.processes import Texts
 from service.runtime import Runtime, running, servers
 from service.settings import Settings
 from service.usecases import turns
-from service.usecases.key_uses import noting
 from service.web import pages
 
 log = structlog.get_logger(__name__)
@@ -236,8 +235,6 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
         async with AsyncExitStack() as stack:
             urls = await stack.enter_async_context(servers(settings))
             app.state.runtime = await stack.enter_async_context(running(settings, urls, texts))
-            engine = app.state.runtime.database.engine
-            app.state.uses = await stack.enter_async_context(noting(engine))
             for start in beside:
                 await stack.enter_async_context(start(app.state.runtime))
             log.info(

@@ -40,10 +40,6 @@ class Hook:
         return bool(self.chat_id) and not self.chat_id.startswith(("temporary:", "local:"))
 
     @property
-    def attached_files(self) -> bool:
-        return bool(self.metadata.get("include_file_context"))
-
-    @property
     def conversation(self) -> list[Json]:
         """The messages but for system messages, which are not part of the chat."""
         return [message for message in self.messages if message["role"] != "system"]

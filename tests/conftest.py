@@ -38,7 +38,6 @@ from service.storage import keys
 from service.storage.database import migrate
 from service.usecases import recall
 from service.usecases.compress import compress
-from service.usecases.key_uses import KeyUses
 from tests import constants
 from tests.loopback import only_loopback
 from workers.worker import running as worker_running
@@ -247,12 +246,6 @@ class Service:
     as_operator: httpx.AsyncClient
     as_events: httpx.AsyncClient
     app: FastAPI
-
-    @property
-    def uses(self) -> KeyUses:
-        """When keys were used, that is not stored yet."""
-        uses: KeyUses = self.app.state.uses
-        return uses
 
 
 def sending(key: str) -> dict[str, str]:

@@ -177,7 +177,9 @@ create table checkpoints (
     constraint ck_checkpoints_kind check (kind in ('llm', 'extractive', 'degraded', 'interim', 'corrected')),
     constraint uq_checkpoints_chat_id_parent_id_covered_digest_version unique (chat_id, parent_id, covered_digest, version)
 );
+-- For the list of chats that have one.
 create index ix_checkpoints_degraded on checkpoints (tenant_id, chat_id) where kind = 'degraded' and retired_at is null;
+-- Forks have the digests of another chat.
 create index ix_checkpoints_digest on checkpoints (tenant_id, covered_digest);
 
 create table partials (
@@ -224,8 +226,10 @@ create table messages (
     constraint pk_messages primary key (chat_id, message_id),
     constraint fk_messages_tenant_id_chat_id foreign key (tenant_id, chat_id) references chats (tenant_id, id) on delete cascade
 );
+-- For retention.
 create index ix_messages_kept on messages (created_at) where body is not null;
 create index ix_messages_parent on messages (chat_id, parent_id);
+-- Forks and clones begin with the same message.
 create index ix_messages_roots on messages (tenant_id, digest) where depth = 1;
 
 create table runs (

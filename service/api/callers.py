@@ -20,7 +20,6 @@ from service.runtime import Runtime
 from service.storage import keys
 from service.storage.audit import Operator
 from service.storage.keys import Key
-from service.usecases.key_uses import KeyUses
 from service.usecases.keys import is_within, record_refusal
 
 _LONGEST_PERSON: Final = 100  # characters
@@ -44,7 +43,7 @@ async def caller(request: Request, scope: KeyScope) -> Key:
     key = await _key_in_use(request, sent_key)
     await _check_use(request, key, scope)
     version = _filter_version(request, scope)
-    uses_of(request).note(key.id, version)
+    runtime_of(request).counting.used(key.id, version)
     return key
 
 
@@ -186,11 +185,6 @@ def runtime_of(request: Request) -> Runtime:
 def limiter_of(request: Request) -> Limiter:
     """The limits by address of this process."""
     return cast(Limiter, request.app.state.limiter)
-
-
-def uses_of(request: Request) -> KeyUses:
-    """When keys were used last."""
-    return cast(KeyUses, request.app.state.uses)
 
 
 def header(request: Request, name: bytes) -> str:

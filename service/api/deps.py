@@ -1,7 +1,7 @@
 """What routes depend on: the runtime, who calls, the validated body."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, ParamSpec, TypeVar, cast
 from urllib.parse import unquote
 
@@ -246,15 +246,6 @@ def decoded(decoder: "msgspec.json.Decoder[Body]", body: bytearray) -> Body:
         return decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise problems.from_msgspec(error) from None
-
-
-def check_path(path: Sequence[object]) -> None:
-    """Raises TooLarge when a path has more than `MOST_MESSAGES`."""
-    if len(path) > MOST_MESSAGES:
-        raise TooLarge(
-            f"the path has {len(path)} messages, and {MOST_MESSAGES} are accepted; send the newest"
-            " of them"
-        )
 
 
 async def read_body(request: Request, model: type[Model], *, empty: Model | None = None) -> Model:

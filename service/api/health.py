@@ -3,11 +3,10 @@
 import asyncio
 import shutil
 import time
-from typing import Literal, cast
+from typing import cast
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -79,22 +78,10 @@ async def _refused(engine: AsyncEngine) -> str | None:
     return None
 
 
-class Alive(BaseModel):
-    """The process answers."""
-
-    status: Literal["ok"] = "ok"
-
-
-class Version(BaseModel):
-    """The running version."""
-
-    version: str
-
-
 @router.get("/livez")
-async def livez() -> Alive:
+async def livez() -> dict[str, str]:
     """The process answers."""
-    return Alive()
+    return {"status": "ok"}
 
 
 @router.get(
@@ -185,6 +172,6 @@ def _no_answer(error: Exception) -> str:
 
 
 @router.get("/version")
-async def version() -> Version:
+async def version() -> dict[str, str]:
     """The running version."""
-    return Version(version=__version__)
+    return {"version": __version__}

@@ -21,7 +21,6 @@ class RetryAnswer(BaseModel):
     `POST /v1/summariser/reset` closes them.
     """
 
-    due: bool = True
     breakers: list[Breaker] = []
 
 
@@ -74,4 +73,4 @@ async def retry_dead(operator: OperatorDep, runtime: RuntimeDep) -> RetryDeadAns
         # One is enough: each chat that is done wakes a worker for the next.
         await runtime.queue.wake()
     breakers = await monitor.open_breakers(runtime.database.reads)
-    return RetryDeadAnswer(due=revived > 0, chats=revived, breakers=breakers)
+    return RetryDeadAnswer(chats=revived, breakers=breakers)

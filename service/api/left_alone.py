@@ -8,7 +8,6 @@ from service.api.deps import (
     FilterKey,
     OperatorDep,
     RuntimeDep,
-    check_path,
     decoded,
     documented,
     read_bytes,
@@ -31,7 +30,6 @@ async def post_view(request: Request, chat_id: ChatId, key: FilterKey, runtime: 
     404 when the chat is not stored, or is not this user's.
     """
     body = decoded(_VIEW, await read_bytes(request))
-    check_path(body.path)
     return await left_alone.view(
         runtime.database,
         runtime.settings,

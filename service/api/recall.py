@@ -10,7 +10,6 @@ from service.api.deps import (
     FilterKey,
     OperatorDep,
     RuntimeDep,
-    check_path,
     decoded,
     documented,
     read_bytes,
@@ -42,7 +41,6 @@ async def post_recall(
     chat, and nothing that the model has in its request anyway.
     """
     body = decoded(_QUESTION, await read_bytes(request))
-    check_path(body.path)
     check_question(body.query, body.ref)
     branch = RecallScope(
         tenant=key.tenant,

@@ -1,4 +1,4 @@
-"""Operators' routes for the summariser: one call of it, and its circuit breaker; and settings."""
+"""Operators' routes for the summariser: one call of it, and its circuit breaker."""
 
 from typing import Annotated
 
@@ -7,7 +7,6 @@ from pydantic import BaseModel, Field, StringConstraints
 
 from service.api.deps import OperatorDep, RuntimeDep, documented, read_body
 from service.api.wire import Strict
-from service.settings import ShownSetting, for_operators
 from service.usecases import operate
 from service.usecases.operate import Trial
 
@@ -26,12 +25,6 @@ class ResetBreakersAnswer(BaseModel):
     """The endpoints whose breakers were closed."""
 
     reset: list[str]
-
-
-class SettingList(BaseModel):
-    """All settings in force."""
-
-    settings: list[ShownSetting]
 
 
 @router.post("/summariser/test")
@@ -59,9 +52,3 @@ async def reset_breakers(
         # What waited for it is looked for at once, and not at the next sweep.
         await runtime.queue.wake()
     return ResetBreakersAnswer(reset=closed)
-
-
-@router.get("/settings")
-async def list_settings(_: OperatorDep, runtime: RuntimeDep) -> SettingList:
-    """Lists the settings of the service that answers; of a secret, whether it is set."""
-    return SettingList(settings=for_operators(runtime.settings))

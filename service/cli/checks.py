@@ -7,16 +7,11 @@ from service.cli.output import print_json
 
 
 @click.command()
-@click.option("--markdown", is_flag=True, help="Print the page of all settings instead.")
-@click.option("--env", is_flag=True, help="Print an example of a .env file instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def config(markdown: bool, env: bool, as_json: bool) -> None:
+def config(as_json: bool) -> None:
     """Print the settings in force, secrets hidden."""
-    from service.settings import PREFIX, as_env, as_markdown, redacted
+    from service.settings import PREFIX, redacted
 
-    if markdown or env:
-        click.echo(as_markdown() if markdown else as_env(), nl=False)
-        return
     values = {f"{PREFIX}{name.upper()}": one for name, one in redacted(shell.settings()).items()}
     if as_json:
         print_json(values)

@@ -5,11 +5,8 @@ import json
 import os
 import sys
 import time
-from asyncio.subprocess import DEVNULL
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from itertools import pairwise
 from pathlib import Path
 
 from rich.console import Console
@@ -18,10 +15,7 @@ from rich.text import Text
 
 from service.app import Beside
 from service.demo.play import Stage, Turn, stage
-from service.runtime import Runtime
-from service.settings import PREFIX
 
-FLEET = 2  # workers
 _BAR = 20  # characters for the largest request
 _SHOWN_LINES = 10  # of the summary
 _BUILT_IN = "extractive"
@@ -29,7 +23,7 @@ _BUILT_IN = "extractive"
 
 @dataclass(frozen=True)
 class DemoFigures:
-    """What `--json` writes. Times in milliseconds, but for `seconds`."""
+    """What `--json` writes."""
 
     summariser: str
     window_tokens: int
@@ -38,14 +32,9 @@ class DemoFigures:
     max_would_send_tokens: int
     max_sent_tokens: int
     checkpoints: int
-    prefix_changes: int
     llm_calls_on_request_path: int
-    summariser_calls: int
     summariser_tokens_read: int
-    summariser_tokens_written: int
-    summariser_tokens_per_chat_token: float
     longest_hold_ms: float
-    seconds: float
     summary: str
     """The summary message of the last turn, as the model gets it."""
 
@@ -54,24 +43,18 @@ async def demonstrate(
     worker: Beside,
     console: Console,
     json_path: Path | None,
-    *,
-    fleet: bool,
-    keep: Path | None = None,
     until: Callable[[], asyncio.Future[None]] | None = None,
 ) -> None:
     """Plays, shows, and writes the figures to `json_path`.
 
-    A `fleet` has its workers in processes of their own. The data folder `keep` stays. With `until`,
-    the service goes on until that is done.
+    With `until`, the service goes on until that is done.
     """
     began = time.monotonic()
-    workers = f"{FLEET} worker processes" if fleet else "a worker"
-    console.print(f"Starting PostgreSQL, Valkey, the service and {workers} …")
+    console.print("Starting PostgreSQL, Valkey, the service and a worker …")
     with console.status("starting") as moving:
-        beside = worker_processes if fleet else worker
-        async with stage(beside, fleet=fleet, keep=keep) as set_up:
+        async with stage(worker) as set_up:
             turns = await _show(set_up, console, moving, began)
-            figures = _figures(set_up, turns, time.monotonic() - began)
+            figures = _figures(set_up, turns)
             if until:
                 moving.stop()
                 _invite(console, set_up)
@@ -87,36 +70,6 @@ def _invite(console: Console, set_up: Stage) -> None:
     """Where the pages are, and how to sign in."""
     console.print(f"\nThe service goes on at [bold]{set_up.url}[/] until Ctrl+C.", highlight=False)
     console.print(f"Open it, and sign in with this operator key:\n{set_up.operator_key}")
-
-
-@asynccontextmanager
-async def worker_processes(runtime: Runtime) -> AsyncIterator[None]:
-    """`precis worker`, as often as the fleet of the demonstration has it."""
-    outside = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(f"{PREFIX}DATA_DIR")
-    }
-    urls = {
-        f"{PREFIX}DATABASE_URL": runtime.urls.database,
-        f"{PREFIX}REDIS_URL": runtime.urls.redis,
-    }
-    command = (sys.executable, "-c", "from service.cli import app; app()", "worker")
-    started = [
-        await asyncio.create_subprocess_exec(
-            *command,
-            env=outside | urls,
-            stdout=DEVNULL,
-        )
-        for _ in range(FLEET)
-    ]
-    try:
-        yield
-    finally:
-        for process in started:
-            with suppress(ProcessLookupError):
-                process.terminate()
-        await asyncio.gather(*(process.wait() for process in started))
 
 
 async def _show(set_up: Stage, console: Console, moving: Status, began: float) -> list[Turn]:
@@ -159,24 +112,18 @@ def _noted(turn: Turn, last: Turn | None) -> str:
     return ", ".join(notes)
 
 
-def _figures(set_up: Stage, turns: Sequence[Turn], seconds: float) -> DemoFigures:
-    work, tokens = turns[-1].work, set_up.told.tokens
+def _figures(set_up: Stage, turns: Sequence[Turn]) -> DemoFigures:
     return DemoFigures(
         summariser=set_up.runtime.worker_context.by,
         window_tokens=set_up.runtime.settings.window,
-        conversation_tokens=tokens,
+        conversation_tokens=set_up.told.tokens,
         turns=len(turns),
         max_would_send_tokens=max(turn.would_send for turn in turns),
         max_sent_tokens=max(turn.sent for turn in turns),
-        checkpoints=work.checkpoints,
-        prefix_changes=sum(one.summary != two.summary for one, two in pairwise(turns)),
+        checkpoints=turns[-1].work.checkpoints,
         llm_calls_on_request_path=sum(turn.calls_while_held for turn in turns),
-        summariser_calls=work.calls,
-        summariser_tokens_read=work.tokens_read,
-        summariser_tokens_written=work.tokens_written,
-        summariser_tokens_per_chat_token=round(work.tokens_read / tokens, 4),
+        summariser_tokens_read=turns[-1].work.tokens_read,
         longest_hold_ms=round(max(turn.hold_ms for turn in turns), 2),
-        seconds=round(seconds, 1),
         summary=turns[-1].summary,
     )
 

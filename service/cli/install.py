@@ -8,7 +8,6 @@ import click
 
 from service.cli import shell
 from service.cli.output import say
-from service.names import FIRST_TENANT
 
 if TYPE_CHECKING:
     from service.clients.openwebui import Login
@@ -72,7 +71,7 @@ def install_filter(
     current = shell.settings()
     # Where it really listens: `precis serve --port` is in nobody's settings.
     here = address(current) or reached_at(current.host, current.port)
-    wish = install.Wish(model, service_url, tenant, here, FIRST_TENANT, recall, action)
+    wish = install.Wish(model, service_url, tenant, here, recall, action)
 
     async def work() -> None:
         async with signed_in(url, _who(current, email, api_key)) as webui:

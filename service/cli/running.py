@@ -62,10 +62,10 @@ async def serve(current: Settings, *beside: Beside) -> None:
             raise died.result()
 
 
-async def demo(json_path: Path | None, *, fleet: bool, serves: bool, keep: Path | None) -> None:
+async def demo(json_path: Path | None, *, serves: bool) -> None:
     """The recorded conversation; `serves` leaves its service running until it is stopped."""
     until = _stop_signal if serves else None
-    await demonstrate(embedded_worker, Console(), json_path, fleet=fleet, keep=keep, until=until)
+    await demonstrate(embedded_worker, Console(), json_path, until)
 
 
 async def work(current: Settings) -> None:

@@ -52,25 +52,13 @@ def worker() -> None:
     help="Also write the figures and the whole summary to this file.",
 )
 @click.option(
-    "--fleet",
-    is_flag=True,
-    help="Run the service and two workers as a fleet: PostgreSQL and Redis by URL.",
-)
-@click.option(
     "--serve",
     "serves",
     is_flag=True,
     help="Leave the service running, with its pages, until Ctrl+C.",
 )
-@click.option(
-    "--keep",
-    type=click.Path(path_type=Path),
-    help="A new data folder that stays; by default it is deleted at the end.",
-)
-def demo(json_path: Path | None, fleet: bool, serves: bool, keep: Path | None) -> None:
+def demo(json_path: Path | None, serves: bool) -> None:
     """Play a long recorded conversation, and show what happens."""
     from service.cli import running
 
-    if keep and keep.exists():
-        raise click.BadParameter(f"{keep} exists already; name a new folder", param_hint="--keep")
-    running.run(running.demo(json_path, fleet=fleet, serves=serves, keep=keep))
+    running.run(running.demo(json_path, serves=serves))

@@ -34,7 +34,6 @@ MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
 
 _RETRIED_STATUSES: Final = frozenset({429, 500, 502, 503, 504})
 _ABOUT_THE_REQUEST: Final = frozenset({400, 413, 422})  # another chat's request may well be taken
-# Not a read timeout: the model would be as slow again. The job's own back-off comes back later.
 _RETRIED_ERRORS: Final = (httpx.NetworkError, httpx.ConnectTimeout, httpx.RemoteProtocolError)
 _FINISH: Final[Mapping[str, Finish]] = {"stop": Finish.STOP, "length": Finish.LENGTH}
 # No user, password or query: URLs are logged.
@@ -42,6 +41,9 @@ _BASE_URL: Final = re.compile(r"https?://[^/?#@\s]+(/[^?#\s]*)?")
 _WINDOW_EXCEEDED: Final = re.compile("context.?(size|length|window)", re.IGNORECASE)
 _TEMPERATURE: Final = 0.3
 _EXCERPT: Final = 300  # characters of an answer in an error
+_ATTEMPTS: Final = 3
+_WAIT: Final = 1.0  # seconds; doubled each time, with jitter of the same size
+_LONGEST_WAIT: Final = 20.0  # seconds; when Retry-After asks for more, the call fails at once
 _SECONDS: Final = re.compile(r"[0-9]{1,6}")
 _SLOW: Final = "Raise the summariser's time limit, or take a faster model."
 _HINTS: Final[Mapping[int, str]] = {
@@ -55,32 +57,19 @@ _Payload = dict[str, object]
 _Reader = Callable[[_Json], Reply]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
-    """How long one call may take.
-
-    `total` spans all attempts and waits: keep it below the job's lease.
-    """
-
-    # Not streamed: nothing arrives before the last token is written.
-    read: timedelta = timedelta(seconds=120)
-    total: timedelta = timedelta(seconds=240)
-    attempts: int = 3
-    # Doubled each time, with jitter of the same size.
-    wait_initial: timedelta = timedelta(seconds=1)
-    # When Retry-After asks for more, the call fails at once.
-    wait_max: timedelta = timedelta(seconds=20)
-
-
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a model answers. `api_key` is sent as a bearer token and shown nowhere."""
+    """Where a model answers. `api_key` is sent as a bearer token and shown nowhere.
+
+    `limit` is how long one call may take, with all attempts and waits. Nothing is streamed: nothing
+    arrives before the last token is written.
+    """
 
     http: httpx.AsyncClient
     base_url: str
     model: str
     api_key: str | None = field(default=None, repr=False)
-    patience: Patience = field(default_factory=Patience)
+    limit: timedelta = timedelta(seconds=240)
 
     def __post_init__(self) -> None:
         if not _BASE_URL.fullmatch(self.base_url):
@@ -119,21 +108,17 @@ class Endpoint:
 
 
 class OpenAISummariser:
-    """Asks an OpenAI-compatible server; its base URL usually ends in `/v1`.
+    """Asks an OpenAI-compatible server; its base URL usually ends in `/v1`."""
 
-    `temperature=None` leaves the choice to the server: some models accept no other than their own.
-    """
-
-    def __init__(self, endpoint: Endpoint, *, temperature: float | None = _TEMPERATURE) -> None:
+    def __init__(self, endpoint: Endpoint) -> None:
         self.name = f"openai:{endpoint.model}"
         self._endpoint = endpoint
-        self._temperature = temperature
 
     async def summarise(self, reading: Reading) -> Reply:
         """See `Summariser`. The message's reasoning is never part of the reply, however named."""
         fields = {
             "max_tokens": output_tokens(reading.state_tokens),
-            "temperature": self._temperature,
+            "temperature": _TEMPERATURE,
         }
         request = _request(self._endpoint, reading) | fields
         return await _post_json(self._endpoint, "/chat/completions", request, _openai_reply)
@@ -144,26 +129,19 @@ class OllamaSummariser:
 
     `window` is the summariser's context window in tokens and always sent: Ollama's own default is
     small, and what is longer is silently cut. `truncate` and `shift` make newer versions (0.12)
-    refuse instead of cut; older ones ignore them. `think` is sent only when set: models that cannot
-    think may answer 400 to it.
+    refuse instead of cut; older ones ignore them.
     """
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        *,
-        window: int,
-        think: bool | None = None,
-    ) -> None:
+    def __init__(self, endpoint: Endpoint, *, window: int) -> None:
         self.name = f"ollama:{endpoint.model}"
         self._endpoint = endpoint
         self._options = {"num_ctx": window, "temperature": _TEMPERATURE}
-        self._fields = {"think": think, "truncate": False, "shift": False}
 
     async def summarise(self, reading: Reading) -> Reply:
         """See `Summariser`. The message's `thinking` is never part of the reply."""
         options = self._options | {"num_predict": output_tokens(reading.state_tokens)}
-        request = _request(self._endpoint, reading) | self._fields | {"options": options}
+        fields = {"truncate": False, "shift": False, "options": options}
+        request = _request(self._endpoint, reading) | fields
         return await _post_json(self._endpoint, "/api/chat", request, _ollama_reply)
 
 
@@ -227,12 +205,11 @@ async def _post_json(endpoint: Endpoint, path: str, request: _Payload, read: _Re
 
 async def _retried(endpoint: Endpoint, path: str, request: _Payload, read: _Reader) -> Reply:
     failures: list[_AttemptError] = []
-    total = endpoint.patience.total
     try:
-        async with asyncio.timeout(total.total_seconds()):
+        async with asyncio.timeout(endpoint.limit.total_seconds()):
             return await _answered(endpoint, path, request, read, failures)
     except TimeoutError:
-        late = endpoint.failure(f"no whole answer in {total}", _SLOW)
+        late = endpoint.failure(f"no whole answer in {endpoint.limit}", _SLOW)
         last = failures[-1] if failures else None
         raise SummariserAway(
             f"{late} (before that: {last})" if last else str(late),
@@ -257,20 +234,19 @@ async def _answered(
             return await _attempt(endpoint, path, request, read)
         except _AttemptError as error:
             failures.append(error)
-            if error.retry is False or len(failures) == endpoint.patience.attempts:
+            if error.retry is False or len(failures) == _ATTEMPTS:
                 raise
-            pause = _pause(error.retry, len(failures), endpoint.patience)
+            pause = _pause(error.retry, len(failures))
             log.warning("summariser.retried", error=str(error), seconds=round(pause, 1))
         await asyncio.sleep(pause)
 
 
-def _pause(retry: bool | float, failed: int, patience: Patience) -> float:
+def _pause(retry: bool | float, failed: int) -> float:
     """Seconds until the next attempt: those that the server asked for, or the back-off."""
     if retry is not True:
         return float(retry)
-    first = patience.wait_initial.total_seconds()
-    backed_off = first * 2.0 ** (failed - 1) + random.uniform(0, first)  # noqa: S311 - no secret
-    return min(backed_off, patience.wait_max.total_seconds())
+    backed_off = _WAIT * 2.0 ** (failed - 1) + random.uniform(0, _WAIT)  # noqa: S311 - no secret
+    return min(backed_off, _LONGEST_WAIT)
 
 
 async def _attempt(endpoint: Endpoint, path: str, request: _Payload, read: _Reader) -> Reply:
@@ -290,14 +266,13 @@ async def _exchange(
 ) -> tuple[httpx.Response, bytearray]:
     # Chats may have halves of surrogate pairs, which JSON can say and UTF-8 cannot: each becomes a
     # question mark.
-    fields = {name: value for name, value in request.items() if value is not None}
-    body = json.dumps(fields, ensure_ascii=False).encode(errors="replace")
+    body = json.dumps(request, ensure_ascii=False).encode(errors="replace")
     headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
     if request_id := request_ids.current():
         headers[request_ids.HEADER] = request_id
     if endpoint.api_key:
         headers["Authorization"] = f"Bearer {endpoint.api_key}"
-    timeout = httpx.Timeout(endpoint.patience.read.total_seconds(), connect=5, pool=None)
+    timeout = httpx.Timeout(None, connect=5)
     url, content = endpoint.base_url.rstrip("/") + path, bytearray()
     try:
         async with endpoint.http.stream(
@@ -317,8 +292,6 @@ async def _exchange(
                         f"HTTP {response.status_code} and over {MAX_ANSWER_BYTES} bytes"
                     )
         return response, content
-    except httpx.ReadTimeout as error:
-        raise endpoint.failure(f"nothing received for {endpoint.patience.read}", _SLOW) from error
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         what, quoted = type(error).__name__, str(error).rstrip(".")
         retry = isinstance(error, _RETRIED_ERRORS)
@@ -335,7 +308,7 @@ def _refusal(endpoint: Endpoint, response: httpx.Response, content: bytearray) -
     # As a date, it is not understood: the usual back-off does.
     if retry and _SECONDS.fullmatch(wait):
         hint = f"The server asks to wait {wait} s. {hint}".strip()
-        retry = float(wait) if float(wait) <= endpoint.patience.wait_max.total_seconds() else False
+        retry = float(wait) if float(wait) <= _LONGEST_WAIT else False
     quoted = endpoint.excerpt(content)
     error = endpoint.failure(f"HTTP {status}", hint, quoted=quoted, retry=retry)
     error.away = status not in _ABOUT_THE_REQUEST

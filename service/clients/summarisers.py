@@ -11,7 +11,6 @@ from service.clients.llm import (
     Endpoint,
     OllamaSummariser,
     OpenAISummariser,
-    Patience,
 )
 from service.settings import Settings
 from service.summarising.reading import Summariser
@@ -105,13 +104,12 @@ def _models(answer: httpx.Response) -> set[str]:
 def _of(settings: Settings, http: httpx.AsyncClient, model: str) -> Summariser | None:
     if settings.summariser == "extractive":
         return None
-    limit = timedelta(seconds=settings.summariser_timeout)
     endpoint = Endpoint(
         http=http,
         base_url=settings.summariser_url,
         model=model,
         api_key=settings.summariser_key.get_secret_value() or None,
-        patience=Patience(read=limit, total=limit),
+        limit=timedelta(seconds=settings.summariser_timeout),
     )
     if settings.summariser == "openai":
         return OpenAISummariser(endpoint)

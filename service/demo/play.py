@@ -20,18 +20,15 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from pydantic import SecretStr
 
 from service.api.server import bind, listening
 from service.app import Beside, create_app
 from service.demo.host import Host, Rows, inlet_body, load_filter, outlet_body, path
-from service.embedded.servers import embedded_servers
 from service.errors import PrecisError
 from service.names import FIRST_TENANT
 from service.runtime import Runtime
-from service.settings import Settings, load
+from service.settings import load
 from service.storage import keys, work
-from service.storage.database import migrate
 from service.transcript import Native, asked_tokens, native_tokens, sent_tokens, text_of
 
 TOOL_SPECIFICATIONS = 6_000
@@ -80,7 +77,6 @@ class Background:
 
     calls: int = 0
     tokens_read: int = 0
-    tokens_written: int = 0
     checkpoints: int = 0
     idle: bool = True
 
@@ -93,7 +89,6 @@ class Turn:
     """
 
     number: int
-    question: str
     would_send: int
     sent: int
     covered_messages: int
@@ -164,7 +159,6 @@ class Stage:
         summary = _summary(sent)
         return Turn(
             number,
-            text_of(self.told.rows[user_message]),
             _size(full),
             _size(sent),
             _covered(summary),
@@ -203,7 +197,8 @@ class Stage:
             return Background()
         detail = response.raise_for_status().json()
         return Background(
-            **detail["spent"],
+            calls=detail["spent"]["calls"],
+            tokens_read=detail["spent"]["tokens_read"],
             checkpoints=len(detail["checkpoints"]),
             idle=not detail["chat"]["due_at"] and not detail["chat"]["working"],
         )
@@ -222,13 +217,10 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(worker: Beside, *, fleet: bool, keep: Path | None = None) -> AsyncIterator[Stage]:
+async def stage(worker: Beside) -> AsyncIterator[Stage]:
     """Everything that the play needs, on free loopback ports and in a temporary folder.
 
-    Args:
-        worker: starts the background work beside the service.
-        fleet: the service gets its servers by URL, as in a fleet, instead of starting them itself.
-        keep: the data folder, which stays; by default it is a temporary one.
+    `worker` starts the background work beside the service.
     """
     told = recording()
     # The play waits for the work of each turn, as a person who reads gives it the time.
@@ -237,10 +229,11 @@ async def stage(worker: Beside, *, fleet: bool, keep: Path | None = None) -> Asy
     host = Host({told.chat: {}})
     try:
         async with AsyncExitStack() as stack:
-            settings = _settings(keep or folder / "data")
-            if fleet:
-                settings = await stack.enter_async_context(_by_url(settings))
-            runtime, url = await stack.enter_async_context(_served(settings, worker))
+            settings = load(data_dir=folder / "data", database_url=None, redis_url=None)
+            listener = bind("127.0.0.1", 0)
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            serving = listening(create_app(settings, worker), listener)
+            runtime = await stack.enter_async_context(serving)
             made = await _keys(runtime)
             headers = {"Authorization": f"Bearer {made['operator']}"}
             operator = await stack.enter_async_context(
@@ -254,28 +247,6 @@ async def stage(worker: Beside, *, fleet: bool, keep: Path | None = None) -> Asy
                 await loaded._http.aclose()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _settings(folder: Path) -> Settings:
-    return load(data_dir=folder, database_url=None, redis_url=None)
-
-
-@asynccontextmanager
-async def _served(settings: Settings, worker: Beside) -> AsyncIterator[tuple[Runtime, str]]:
-    """A running service on a free port, and its URL."""
-    listener = bind("127.0.0.1", 0)
-    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    async with listening(create_app(settings, worker), listener) as runtime:
-        yield runtime, url
-
-
-@asynccontextmanager
-async def _by_url(settings: Settings) -> AsyncIterator[Settings]:
-    """The settings of a fleet, on a PostgreSQL and a Valkey that run for the play only."""
-    async with embedded_servers(settings.data_dir, fast=True) as urls:
-        await migrate(urls.database)
-        by_url = {"database_url": SecretStr(urls.database), "redis_url": SecretStr(urls.redis)}
-        yield settings.model_copy(update=by_url)
 
 
 async def _keys(runtime: Runtime) -> dict[keys.KeyScope, str]:

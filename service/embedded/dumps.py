@@ -11,7 +11,6 @@ import tempfile
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -22,7 +21,7 @@ from sqlalchemy import Table
 from service.embedded.postgres import binary
 from service.errors import ConfigurationError
 from service.settings import Settings
-from service.storage.database import demands_tls, pending
+from service.storage.database import demands_tls, newest, pending
 from service.storage.tables import metadata
 
 FOLDER = "backups"  # in the data folder
@@ -115,25 +114,26 @@ async def before_migration(url: str, settings: Settings) -> None:
     Raises:
         ConfigurationError: no dump can be made.
     """
-    coming = await pending(url)
-    if coming is None:
+    current = await pending(url)
+    if current is None:
         return
+    change = {"current": current, "head": newest()}
     if settings.database_url or not settings.backup_before_migration:
-        log.warning("migration.without_dump", **asdict(coming))
+        log.warning("migration.without_dump", **change)
         return
     folder = settings.data_dir / FOLDER
     at = datetime.now(UTC)
-    file = folder / f"{at:%Y%m%dT%H%M%SZ}-{coming.current}-before-{coming.head}.dump"
+    file = folder / f"{at:%Y%m%dT%H%M%SZ}-{current}-before-{newest()}.dump"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         await dump(url, file)
     except (ConfigurationError, OSError) as error:
         raise ConfigurationError(
-            f"the database was not migrated from {coming.current} to {coming.head}, because no dump"
+            f"the database was not migrated from {current} to {newest()}, because no dump"
             f" of it could be made before: {error}. Make room in {folder}, or set"
             " PRECIS_BACKUP_BEFORE_MIGRATION=false"
         ) from error
-    log.info("migration.dumped", file=str(file), size=file.stat().st_size, **asdict(coming))
+    log.info("migration.dumped", file=str(file), size=file.stat().st_size, **change)
     for old in sorted(folder.glob("*-before-*.dump"))[:-_KEPT]:
         old.unlink()
 

@@ -25,7 +25,7 @@ REPAIR_TOKENS = 160
 STATE_SHARE = 0.6
 """The share of a summary that the state may have."""
 _LEAST_STATE, _MOST_STATE = 128, 4000  # tokens
-_FILLED = 0.55  # of what a request may have; the rest is left for it to grow until the next summary
+_FILLED = 0.5  # of what a request may have; the rest is left for it to grow until the next summary
 _TAIL = 0.25  # of that is for the tail
 _NEEDED = 0.08  # of what it covers a summary may have even where that is more than its share
 _LEAST_ROOM = 512  # tokens: beside tools that leave less, no chat fits
@@ -62,7 +62,7 @@ class Policy:
         window_tokens: the model's window.
         apply_at: a request estimated above this needs a summary.
         prepare_at: background work starts here.
-        request_tokens: what the messages of a request have with a new summary, at most.
+        request_tokens: what a summary may have at most, however much it covers.
         keep_tokens: bound on the verbatim tail, unless the two newest turns are larger.
         keep_messages: wanted length of the tail; fewer until the tail fits into `keep_tokens`.
         step_tokens: the least number of newly covered tokens that is worth a summariser's call.
@@ -104,15 +104,18 @@ class Policy:
     def summary_room(self, covered: int, tail: int) -> int:
         """Tokens that a summary may have.
 
-        That is a maximum: what the tail leaves of a request, as far as what is covered needs it.
+        That is a maximum, as far as what is covered needs it. Beside a large tail, the room that
+        a request has to grow pays before the summary does: a large result leaves the tail soon,
+        and what the summary lost does not come back.
 
         Args:
             covered: tokens of what it stands for.
             tail: tokens of what follows it.
         """
         needed = max(self.summary_tokens, int(covered * _NEEDED))
-        left = self.request_tokens - tail
-        return max(min(needed, left), min(self.summary_tokens, self.request_tokens // 4))
+        # The next summary by code needs its step below the limit.
+        most = self.apply_at - self.overhead - self.code_tokens
+        return max(min(needed, self.request_tokens, most - tail), self.request_tokens // 4)
 
     @classmethod
     def sized(
@@ -131,9 +134,8 @@ class Policy:
         The room is the window whose `apply_at` is what `overhead` leaves of this one's. A summary
         takes at most `summary_share` of a room of 16,384 tokens, and of others in proportion to the
         root of the room: a chat in a small window has as much to be remembered as one in a large.
-        Where that is less than 8 % of what it covers, it takes as much, as far as the tail leaves
-        it: with a new summary a request has 55 % of what it may have, because the rest is what the
-        next summary covers.
+        Where that is less than 8 % of what it covers, it takes as much, up to half of what a
+        request may have: the other half is the tail's, and what the next summary covers.
 
         Up to 60 % of the summary is the state, which each call reads and writes again. All else
         costs no call anything.

@@ -15,6 +15,7 @@ from sqlalchemy import (
     delete,
     func,
     literal_column,
+    or_,
     select,
     text,
     tuple_,
@@ -90,17 +91,23 @@ class Cursor:
 
 
 @dataclass(frozen=True, slots=True)
-class LockedChat:
-    """A chat that nobody else changes until the transaction ends.
+class StoredChat:
+    """A chat for whoever looks at it or changes it.
 
-    `window` and `overhead` are in tokens; `leaf` is the newest message of the path ingested last.
+    `owner` began it. `window` and `overhead` are in tokens; `leaf` is the newest message of the
+    path ingested last. `working` says that a summary is due or being written, `expired` that the
+    next sweep deletes it.
     """
 
     key: ChatKey
+    owner: str
     model: str
     window: int
     overhead: int
     leaf: str | None
+    working: bool
+    left_alone: bool
+    expired: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +154,7 @@ COMPACTS_ITSELF = "open-webui"
 """The `compactor` beside which no summary is made: nothing is compressed twice."""
 # Of the newest branch: the chat's own copy, because a list is sorted by it.
 _TOKENS = func.coalesce(chats.c.leaf_tokens, 0)
+_IS_LEASED = func.coalesce(chats.c.lease_until > func.now(), False)
 _NEWEST_CHATS = 200  # are looked through for the models that are in use
 UNSAVED = "content:"
 """How the filter's own ids of chats begin, which Open WebUI does not store."""
@@ -258,24 +266,43 @@ async def find(connection: AsyncConnection, tenant: int, chat: str) -> ChatKey |
     return ChatKey(tenant, identity) if identity is not None else None
 
 
-async def lock(connection: AsyncConnection, tenant: int, chat: str) -> LockedChat | None:
-    """A chat, locked until the transaction ends; None when this tenant has no such chat."""
+async def look(
+    connection: AsyncConnection, tenant: int, chat: str, *, lock: bool = False
+) -> StoredChat | None:
+    """A chat by Open WebUI's id; None when this tenant has no such chat.
+
+    With `lock`, nobody else may change it until the transaction ends.
+    """
     columns = (
+        chats.c.user_id,
         chats.c.model,
         chats.c.window_tokens,
         chats.c.overhead_tokens,
         chats.c.leaf_id,
+        or_(chats.c.due_at.is_not(None), _IS_LEASED),
+        chats.c.left_alone_at.is_not(None),
+        func.coalesce(chats.c.expires_at <= func.now(), False),
     )
-    query = (
-        select(chats.c.id, *columns)
-        .where(chats.c.tenant_id == tenant, chats.c.external_id == chat)
-        .with_for_update()
+    query = select(chats.c.id, *columns).where(
+        chats.c.tenant_id == tenant, chats.c.external_id == chat
     )
-    row = (await connection.execute(query)).one_or_none()
+    row = (await connection.execute(query.with_for_update() if lock else query)).one_or_none()
     if row is None:
         return None
     identity, *rest = row
-    return LockedChat(ChatKey(tenant, identity), *rest)
+    return StoredChat(ChatKey(tenant, identity), *rest)
+
+
+async def leave_alone(connection: AsyncConnection, chat: ChatKey) -> None:
+    """From now on it is not served, and no work is due; one that is under way may end."""
+    nothing_due = {"due_at": None, "dead_at": None, "pressing": False}
+    values = {"left_alone_at": func.now()} | nothing_due
+    await connection.execute(update(chats).where(*of(chat, chats)).values(values))
+
+
+async def resume(connection: AsyncConnection, chat: ChatKey) -> None:
+    """From now on it is summarised as usual."""
+    await connection.execute(update(chats).where(*of(chat, chats)).values(left_alone_at=None))
 
 
 async def overviews(
@@ -334,7 +361,7 @@ def _overviews(tenant: int) -> Select[Any]:
         "path_tokens": _TOKENS,
         "checkpoints": _checkpoint_count(tenant),
         "state": literal_column(CHAT_STATE),
-        "working": func.coalesce(chats.c.lease_until > func.now(), False),
+        "working": _IS_LEASED,
     }
     columns = [
         others[name].label(name) if name in others else chats.c[name]

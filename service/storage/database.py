@@ -97,8 +97,8 @@ def demands_tls(url: str) -> bool:
     return words.get("sslmode", [""])[-1] in _NEVER_PLAIN
 
 
-async def migrate(url: str, revision: str = "head") -> None:
-    """Brings the schema to `revision`.
+async def migrate(url: str) -> None:
+    """Brings the schema to the newest migration of this version.
 
     Safe to call from several processes at once: a lock lets one go first.
 
@@ -115,20 +115,12 @@ async def migrate(url: str, revision: str = "head") -> None:
     finally:
         await connection.close()
     try:
-        await asyncio.to_thread(command.upgrade, alembic_config(url), revision)
+        await asyncio.to_thread(command.upgrade, alembic_config(url), "head")
     except CommandError as error:
         raise SchemaError(
             f"the database cannot be migrated: {error}. Was it migrated by a newer Precis?"
             " Then upgrade this one"
         ) from error
-
-
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """A database that a migration would change: its revision, and the newest one."""
-
-    current: str
-    head: str
 
 
 @cache
@@ -137,20 +129,17 @@ def newest() -> str:
     return ScriptDirectory(str(MIGRATIONS)).get_current_head() or ""
 
 
-async def pending(url: str) -> Pending | None:
-    """What a migration would change; None for a new database, and for one that is not older.
+async def pending(url: str) -> str | None:
+    """The revision that a migration would change; None for a new database, and for no older one.
 
     Raises:
         ConfigurationError: the database cannot be reached, or is too old.
     """
-    scripts, head = ScriptDirectory(str(MIGRATIONS)), newest()
-    async with (
-        connect(url, name="precis-migration") as database,
-        database.engine.connect() as connection,
-    ):
-        current = await connection.run_sync(_current_revision)
-    is_older = current in {one.revision for one in scripts.walk_revisions()} - {head}
-    return Pending(current, head) if current and is_older else None
+    scripts = ScriptDirectory(str(MIGRATIONS))
+    async with connect(url, name="precis-migration") as database:
+        current = await _revision(database.reads)
+    is_older = current in {one.revision for one in scripts.walk_revisions()} - {newest()}
+    return current if is_older else None
 
 
 async def check_schema(engine: AsyncEngine) -> None:
@@ -237,10 +226,10 @@ def _refuse_unreleased(revision: str | None) -> None:
         )
 
 
-async def _revision(connection: "asyncpg.Connection[asyncpg.Record]") -> str | None:
-    if await connection.fetchval("select to_regclass('alembic_version')") is None:
+async def _revision(reads: "Reads | asyncpg.Connection[asyncpg.Record]") -> str | None:
+    if await reads.fetchval("select to_regclass('alembic_version')") is None:
         return None
-    revision: str | None = await connection.fetchval("select version_num from alembic_version")
+    revision: str | None = await reads.fetchval("select version_num from alembic_version")
     return revision
 
 

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.storage import chats, messages, people, sealing
 from service.storage import checkpoints as made
 from service.storage.audit import user_actor
-from service.storage.chats import LockedChat
+from service.storage.chats import StoredChat
 from service.storage.messages import ERASED, place_of
 from service.storage.tables import audit, chat_authors, checkpoints, partials, runs
 from service.storage.tables import chats as chat_rows
@@ -47,7 +47,7 @@ async def whole_chats(connection: AsyncConnection, tenant: int, which: Collectio
 
 
 async def below(
-    connection: AsyncConnection, chat: LockedChat, roots: Collection[str]
+    connection: AsyncConnection, chat: StoredChat, roots: Collection[str]
 ) -> tuple[int, int]:
     """Deletes these messages, what is below them, and the summaries and the partial turn of them.
 

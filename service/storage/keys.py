@@ -39,7 +39,7 @@ class Key:
     """A key as it is stored, by its first characters (`prefix`); the key itself is not stored.
 
     `seconds_left` until it expires are null without an expiry, and negative after it.
-    `last_used_at` is to the minute, `last_filter` the version of the filter, events function or
+    `last_used_at` is some seconds late, `last_filter` the version of the filter, events function or
     tool that asked last with it.
     """
 
@@ -184,15 +184,11 @@ async def _one(connection: AsyncConnection, which: ColumnElement[bool]) -> Key |
     return key_of(row) if row else None
 
 
-async def everyone(connection: AsyncConnection) -> list[Key]:
-    """All keys of all tenants, revoked and expired ones too."""
-    rows = await connection.execute(select_keys().order_by(api_keys.c.id))
-    return [key_of(row) for row in rows.mappings()]
-
-
-async def of_tenant(connection: AsyncConnection, tenant: int) -> list[Key]:
-    """A tenant's keys, revoked and expired ones too."""
-    query = select_keys().where(api_keys.c.tenant_id == tenant).order_by(api_keys.c.id)
+async def everyone(connection: AsyncConnection, tenant: int | None = None) -> list[Key]:
+    """All keys of a tenant, or of all tenants, the oldest first; revoked and expired ones too."""
+    query = select_keys().order_by(api_keys.c.id)
+    if tenant is not None:
+        query = query.where(api_keys.c.tenant_id == tenant)
     return [key_of(row) for row in (await connection.execute(query)).mappings()]
 
 

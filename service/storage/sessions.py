@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import keys
 from service.storage.keys import Key
-from service.storage.tables import sessions
+from service.storage.tables import api_keys, sessions
 from service.storage.terms import in_seconds
 
 
@@ -28,7 +28,8 @@ async def find(connection: AsyncConnection, hashed: bytes) -> tuple[Key, datetim
 
     None when the session is unknown, or it or its key has ended.
     """
-    query = keys.select_keys(sessions.c.expires_at.label("ends_at")).join(sessions)
+    query = keys.select_keys(sessions.c.expires_at.label("ends_at"))
+    query = query.join(sessions, sessions.c.key_id == api_keys.c.id)
     here = (sessions.c.hash == hashed, sessions.c.expires_at > func.now(), keys.unexpired())
     row = (await connection.execute(query.where(*here))).mappings().one_or_none()
     return (keys.key_of(row), row["ends_at"]) if row else None

@@ -122,5 +122,4 @@ async def _rows(
 def _adding(statement: Insert) -> Insert:
     """Adds to the row that is there already."""
     grown = {name: sums.c[name] + statement.excluded[name] for name in COUNTS}
-    keys = [column.name for column in sums.primary_key.columns]
-    return statement.on_conflict_do_update(index_elements=keys, set_=grown)
+    return statement.on_conflict_do_update(constraint="pk_sums", set_=grown)

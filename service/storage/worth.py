@@ -62,7 +62,7 @@ _READ: Final = """
 with counted as (
     select {key} as key, model, sum(tokens_not_sent) as tokens_not_sent,
         sum(tokens_read) as tokens_read, sum(truncated) as truncated
-    from sums where {tenant} and day between '{first}' and '{last}'
+    from sums where sums.tenant_id = $4 and day between '{first}' and '{last}'
     group by 1, 2
 ), parts as (
     select {name} as name, sum(tokens_not_sent) as tokens_not_sent,
@@ -98,29 +98,26 @@ async def today(reads: Reads) -> date:
 
 async def read(
     reads: Reads,
-    tenant: int | None,
+    tenant: int,
     by: By,
     days: tuple[date, date],
     prices: Mapping[str, float],
     limit: int,
 ) -> tuple[Figures, list[WorthPart]]:
-    """All together, and at most `limit` parts; of all tenants for None.
+    """All together, and at most `limit` parts.
 
     The newest days come first, or what has the most tokens. `days` are the first and the last one;
     prices are those of a million tokens.
     """
-    of_tenant = "true" if tenant is None else "sums.tenant_id = $4"
-    in_tenant = of_tenant.replace("sums", "chats")
+    its_chats = "left join chats on chats.tenant_id = $4 and chats.id = counted.key"
     query = _READ.format(
         first=days[0].isoformat(),
         last=days[1].isoformat(),
         key=_KEYS[by],
         name=_NAMES[by],
-        tenant=of_tenant,
-        chats=f"left join chats on {in_tenant} and chats.id = counted.key" if by == "chat" else "",
+        chats=its_chats if by == "chat" else "",
         order="name desc" if by == "day" else "tokens_not_sent + tokens_read desc, name",
     )
-    whose = [] if tenant is None else [tenant]
-    given = [list(prices), list(prices.values()), limit, *whose]
+    given = [list(prices), list(prices.values()), limit, tenant]
     (_, *total), *rows = await reads.fetch(query, *given)
     return Figures(*total), [WorthPart(name, Figures(*figures)) for name, *figures in rows]

@@ -19,7 +19,7 @@ from service.summarising.utterances import Utterance
 from service.text.terms import is_exact, terms
 
 _RULES = 0.25  # of the room is for rules that the state does not tell, however long it is
-_LEDGER = 0.25  # of what rules and state leave, as long as there is something else to show
+_LEDGER = 0.1  # of what rules and state leave, as long as there is something else to show
 _LEAST_WORTH = 0.12  # of talk beside a state, for a token, in units of a rare word
 _TOLD = 0.7  # of a sentence's terms that the state has, for it to be told there
 _STORED = 3  # times the room: so much talk is kept for later summaries

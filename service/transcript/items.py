@@ -124,10 +124,8 @@ class Message:
     id: str
     role: str
     items: tuple[Item, ...]
-    failed: bool = False
     timestamp: int | None = None
     prompt_tokens: int | None = None
-    completion_tokens: int | None = None
 
     @property
     def markers(self) -> tuple[str, ...]:

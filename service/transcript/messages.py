@@ -32,11 +32,9 @@ def parse(stored: Stored) -> Message:
         id=str(stored.get("id") or ""),
         role=str(stored.get("role") or ""),
         items=tuple(_unmarked(_items(stored))),
-        failed=bool(stored.get("error")),
         timestamp=_seconds(stored.get("timestamp")),
         # The second names are Ollama's.
         prompt_tokens=_first(usage, "prompt_tokens", "prompt_eval_count"),
-        completion_tokens=_first(usage, "completion_tokens", "eval_count"),
     )
 
 

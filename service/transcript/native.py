@@ -14,24 +14,18 @@ from service.transcript.output import items_of
 
 # Open WebUI's words to the letter: our list has to be the one that it builds.
 _IMAGES_NOTE = "Here are the images from the tool results above. Please analyze them."
-_VOICE_NOTE = "[Historical voice assistant transcript; not current task status]\n"
 
 
-def unfold(messages: list[Stored], *, attached_files: bool = True) -> list[Native]:
+def unfold(messages: list[Stored]) -> list[Native]:
     """The native list that Open WebUI builds from stored messages, root to leaf.
 
     One answer becomes several native messages: `assistant` with `tool_calls`, its `tool` results,
     and so on. Empty answers are dropped, unfinished and orphan calls and results too. What Open
-    WebUI adds from elsewhere is not here: the system message, images that it loads from its file
-    store, reasoning in a provider's own field.
-
-    Args:
-        messages: stored messages, with or without `id`, `files`, `meta`.
-        attached_files: name attached files in front of a user's text, as Open WebUI does with
-            native tool calling.
+    WebUI adds from elsewhere, or from fields that are not ingested, is not here: the system
+    message, images that it loads from its file store, addresses of attached files, reasoning in a
+    provider's own field, texts of skills, speech.
     """
-    unfolded = (_unfold_one(message, attached_files) for message in messages)
-    return list(chain.from_iterable(unfolded))
+    return list(chain.from_iterable(map(_unfold_one, messages)))
 
 
 def folded(native: Sequence[object]) -> list[dict[str, Any]]:
@@ -88,90 +82,26 @@ def text_of(message: Native) -> str:
     return content if isinstance(content, str) else ""
 
 
-def _unfold_one(stored: Stored, attached_files: bool) -> list[Native]:
+def _unfold_one(stored: Stored) -> list[Native]:
+    """The native messages of an answer are from its `output`, or else from its `content`."""
     if stored.get("role") != "assistant":
-        return [_user(stored, attached_files)]
+        return [_user(stored)]
     content, raw = stored.get("content"), stored.get("output")
-    voice = _object(_object(stored.get("meta")).get("voice"))
-    by_voice = bool(voice) and stored.get("model") == voice.get("model")
-    if by_voice and not raw:
-        return [_spoken(content)] if content and isinstance(content, str) else []
-    native = _answer(content, raw)
-    # Nothing is left of an empty answer, not even what was said beside it.
-    return native + _speech(voice) if native else []
-
-
-def _answer(content: Any, raw: object) -> list[Native]:  # noqa: ANN401 - JSON
-    """The native messages of an answer: from its `output`, or else from its `content`."""
     native = _reconcile(_replay(items_of(raw))) if isinstance(raw, list) else []
     if not native and content:
         return [{"role": "assistant", "content": content}]
     return native
 
 
-def _user(stored: Stored, attached_files: bool) -> Native:
+def _user(stored: Stored) -> Native:
     """The native message of a user, or of any other role that is no answer."""
-    files = _objects(stored.get("files"))
-    content = _with_images(_user_content(stored), files)
-    note = ""
-    if attached_files and stored.get("role") == "user":
-        note = _files_note(files)
-    return {"role": str(stored.get("role") or ""), "content": _with_note(content, note)}
-
-
-def _user_content(stored: Stored) -> Any:  # noqa: ANN401 - JSON
-    """What a user wrote; a command that stands for a skill is sent as the skill's text."""
     content = stored.get("content")
-    skills = _object(_object(stored.get("meta")).get("skills_create"))
-    if skills and skills.get("original_text") == content:
-        return skills.get("expanded_text", content)
-    return content
-
-
-def _with_images(content: Any, files: list[dict[str, Any]]) -> Any:  # noqa: ANN401 - JSON
-    images = [file for file in files if _is_image(file)]
-    if not images or not isinstance(content, str):
-        return content
-    # What is ingested of a file has no address; Open WebUI has one of each image.
-    shown = [_image(str(file.get("url") or "")) for file in images]
-    return [{"type": "text", "text": content}, *shown]
-
-
-def _with_note(content: Any, note: str) -> Any:  # noqa: ANN401 - JSON
-    if not note:
-        return content
-    if isinstance(content, list):
-        return [{"type": "text", "text": note}, *content]
-    return f"{note}{content or ''}"
-
-
-def _files_note(files: list[dict[str, Any]]) -> str:
-    """Names attached files for native tool calling (utils/middleware.py: add_file_context)."""
-    lines = [_file_line(file) for file in files if _is_named(file)]
-    if not lines:
-        return ""
-    return "<attached_files>\n" + "\n".join(lines) + "\n</attached_files>\n\n"
-
-
-def _is_named(file: dict[str, Any]) -> bool:
-    """Whether a tool could fetch a file: it has an address, or it is another chat."""
-    url = str(file.get("url") or "")
-    if url and not url.startswith("data:"):
-        return True
-    return bool(file.get("type") == "chat" and file.get("id"))
-
-
-def _file_line(file: dict[str, Any]) -> str:
-    url = str(file.get("url") or "")
-    known = {
-        "type": file.get("type", "file"),
-        "id": file.get("id") or url,
-        "url": url,
-        "content_type": file.get("content_type"),
-        "name": file.get("name"),
-    }
-    attributes = " ".join(f'{key}="{value}"' for key, value in known.items() if value)
-    return f"<file {attributes}/>"
+    images = [file for file in _objects(stored.get("files")) if _is_image(file)]
+    if images and isinstance(content, str):
+        # What is ingested of a file has no address; Open WebUI has one of each image.
+        shown = [_image(str(file.get("url") or "")) for file in images]
+        content = [{"type": "text", "text": content}, *shown]
+    return {"role": str(stored.get("role") or ""), "content": content}
 
 
 def _is_image(file: dict[str, Any]) -> bool:
@@ -199,16 +129,6 @@ def _objects(values: object) -> list[dict[str, Any]]:
     if not isinstance(values, list):
         return []
     return [value for value in values if isinstance(value, dict)]
-
-
-def _speech(voice: dict[str, Any]) -> list[Native]:
-    """What the voice assistant said beside an answer (`meta.voice.speech`)."""
-    said = (speech.get("transcript") for speech in _objects(voice.get("speech")))
-    return [_spoken(text) for text in said if isinstance(text, str) and text]
-
-
-def _spoken(text: str) -> Native:
-    return {"role": "assistant", "content": _VOICE_NOTE + text}
 
 
 class _Replay:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from service.transcript.items import CodeRun, Item, Reasoning, Text, ToolCall, ToolResult, Unknown
+from service.transcript.parts import as_text
 
 _FINISHED = {"completed", "failed", "rejected"}
 
@@ -30,11 +31,11 @@ def _item(raw: dict[str, Any]) -> Item:
         case "function_call_output":
             parts = raw.get("output")
             text = _joined(parts, "input_text")
-            return ToolResult(_text(raw.get("call_id")), text, _images(parts))
+            return ToolResult(as_text(raw.get("call_id")), text, _images(parts))
         case "open_webui:code_interpreter":
-            return CodeRun(_text(raw.get("code")), _printed(raw.get("output")))
+            return CodeRun(as_text(raw.get("code")), _printed(raw.get("output")))
         case other:
-            return Unknown(_text(other))
+            return Unknown(as_text(other))
 
 
 def _call(raw: dict[str, Any]) -> ToolCall:
@@ -45,22 +46,22 @@ def _call(raw: dict[str, Any]) -> ToolCall:
     arguments = function.get("arguments", "{}")
     if not isinstance(arguments, str):
         arguments = json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
-    finished = _text(raw.get("status")) in _FINISHED
-    return ToolCall(_text(raw.get("call_id")), _text(function.get("name")), arguments, finished)
+    finished = as_text(raw.get("status")) in _FINISHED
+    return ToolCall(as_text(raw.get("call_id")), as_text(function.get("name")), arguments, finished)
 
 
 def _printed(output: Any) -> str:  # noqa: ANN401 - stored JSON
     """What the code printed, or else its value; Open WebUI does not replay the stderr."""
     if isinstance(output, dict):
-        return _text(output.get("stdout") or output.get("result"))
-    return _text(output)
+        return as_text(output.get("stdout") or output.get("result"))
+    return as_text(output)
 
 
 def _joined(parts: Any, kind: str) -> str:  # noqa: ANN401 - stored JSON
     """The texts of the parts of this type."""
     if isinstance(parts, str):
         return parts
-    return "".join(_text(part.get("text")) for part in _of_type(parts, kind))
+    return "".join(as_text(part.get("text")) for part in _of_type(parts, kind))
 
 
 def _images(parts: Any) -> tuple[str, ...]:  # noqa: ANN401 - stored JSON
@@ -74,10 +75,3 @@ def _of_type(parts: object, kind: str) -> Iterator[dict[str, Any]]:
     for part in parts:
         if isinstance(part, dict) and part.get("type") == kind:
             yield part
-
-
-def _text(value: object) -> str:
-    """A field that should be a text and may be missing or a number."""
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else str(value)

@@ -39,14 +39,14 @@ def item_of(part: Part) -> Item:
     """The part, typed. One of an unknown type is named by its type, and never vanishes."""
     kind = part.get("type")
     if kind in _TEXTS:
-        return Text(_text(part.get("text")))
+        return Text(as_text(part.get("text")))
     if kind == "refusal":
-        return Text(_text(part.get("refusal")))
+        return Text(as_text(part.get("refusal")))
     if kind in _THOUGHTS:
         return Reasoning("")  # whatever is in it: it is never read
     if isinstance(kind, str) and kind in _KINDS:
         return Attachment(_name(part), _KINDS[kind])
-    return Attachment(_text(kind), AttachmentKind.OTHER)
+    return Attachment(as_text(kind), AttachmentKind.OTHER)
 
 
 def tokens_of(part: Part) -> int:
@@ -81,7 +81,7 @@ def _name_in(holder: object) -> str:
     return ""
 
 
-def _text(value: object) -> str:
+def as_text(value: object) -> str:
     """A field that should be a text and may be missing or a number."""
     if value is None:
         return ""

@@ -1,10 +1,13 @@
 """Counts what requests saved and what became of them, and stores the sums now and then.
 
+So too when keys were used last, and by which version of the filter.
+
 No request waits for that: a process adds up in memory, and writes every few seconds and when it
 ends. What was counted since is lost when it is killed.
 """
 
 import asyncio
+import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -16,7 +19,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from service import metrics
 from service.errors import trace
 from service.names import RequestOutcome
-from service.storage import outage, sums
+from service.storage import keys, outage, sums
+from service.storage.keys import Use
 from service.storage.sums import Counts, Share
 
 EVERY: Final = 5.0
@@ -33,6 +37,7 @@ class Counting:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
         self._counted: defaultdict[Share, Counts] = defaultdict(Counter)
+        self._uses: dict[int, Use] = {}
         self._one_by_one = asyncio.Lock()
 
     def answered(self, share: Share, not_sent: int) -> None:
@@ -50,20 +55,28 @@ class Counting:
         if truncated := outcomes.get("truncated"):
             self._counted[share]["truncated"] += truncated
 
+    def used(self, key: int, version: str) -> None:
+        """A key was used just now, by a filter of this `version` or by another client."""
+        self._uses[key] = Use(time.time(), version)
+
     async def store(self) -> None:
         """Stores what was counted. When that fails, it is kept for the next time."""
         async with self._one_by_one:
             by_share, self._counted = self._counted, defaultdict(Counter)
-            if not by_share:
+            uses, self._uses = self._uses, {}
+            if not (by_share or uses):
                 return
             try:
                 async with asyncio.timeout(_PATIENCE), self._engine.begin() as connection:
-                    await sums.add(connection, by_share)
+                    if by_share:
+                        await sums.add(connection, by_share)
+                    await keys.note_uses(connection, uses)
             except BaseException:
-                self._keep(by_share)
+                self._keep(by_share, uses)
                 raise
 
-    def _keep(self, by_share: Mapping[Share, Counts]) -> None:
+    def _keep(self, by_share: Mapping[Share, Counts], uses: dict[int, Use]) -> None:
+        self._uses = uses | self._uses
         for share, counts in by_share.items():
             self._counted[share].update(counts)
         if len(self._counted) > _MOST:

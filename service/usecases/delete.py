@@ -142,7 +142,7 @@ async def _chat(connection: AsyncConnection, tenant: int, what: WholeChat) -> De
         name = Named("chat", what.chat)
         await tombstones.alone(connection, tenant, name)
         await tombstones.put(connection, tenant, [name])
-    locked = await chats.lock(connection, tenant, what.chat)
+    locked = await chats.look(connection, tenant, what.chat, lock=True)
     if locked is None:
         return Deleted()
     await deletions.whole_chats(connection, tenant, [locked.key])
@@ -150,7 +150,7 @@ async def _chat(connection: AsyncConnection, tenant: int, what: WholeChat) -> De
 
 
 async def _messages(connection: AsyncConnection, tenant: int, what: MessagesBelow) -> Deleted:
-    locked = await chats.lock(connection, tenant, what.chat)
+    locked = await chats.look(connection, tenant, what.chat, lock=True)
     if locked is None:
         return Deleted()
     roots = what.roots

@@ -22,7 +22,7 @@ from service.clients.openwebui import (
     Tool,
 )
 from service.errors import OpenWebUIError
-from service.names import KeyScope
+from service.names import FIRST_TENANT, KeyScope
 from service.planning import policy
 from service.storage import keys
 from service.storage.database import Database
@@ -59,14 +59,13 @@ class Wish:
 
     `recall` is whether there is the tool, and `action` whether there are the buttons.
 
-    None leaves it as it is; at the first time it is `first_url` and `first_tenant`.
+    None leaves it as it is; at the first time it is `first_url` and the first tenant.
     """
 
     models: tuple[str, ...]
     service_url: str | None
     tenant: str | None
     first_url: str
-    first_tenant: str
     recall: bool = True
     action: bool = True
 
@@ -332,7 +331,7 @@ async def _filter_key(
     key = _key_of(installed, FILTER)
     if owner := await harness.owner(key, wish.tenant, "filter"):
         return key, owner
-    tenant = wish.tenant or wish.first_tenant
+    tenant = wish.tenant or FIRST_TENANT
     return await harness.make(tenant, "filter", say), tenant
 
 

@@ -45,7 +45,7 @@ class MadeKey(Key):
 async def list_keys(engine: AsyncEngine, tenant: int) -> list[Key]:
     """A tenant's keys, revoked and expired ones too, the oldest first."""
     async with engine.connect() as connection:
-        return await keys.of_tenant(connection, tenant)
+        return await keys.everyone(connection, tenant)
 
 
 async def create(engine: AsyncEngine, tenant: str, actor: str, wanted: NewKey) -> MadeKey:

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.settings import Settings
-from service.storage import audit, authors, left_alone, work
+from service.storage import audit, authors, chats, work
 from service.storage.audit import Operator
+from service.storage.chats import StoredChat
 from service.storage.contexts import Lookup
 from service.storage.database import Database
-from service.storage.left_alone import OwnedChat
 from service.usecases import context, inspect
 from service.usecases.context import ContextStatus, Tokens
 
@@ -84,7 +84,7 @@ async def view(
     answer, summary = await context.stored(database, lookup)
     tokens = answer.tokens or Tokens(0, 0)
     return View(
-        left_alone=own_chat.left_alone_at is not None,
+        left_alone=own_chat.left_alone,
         status=answer.status,
         summary=summary,
         covered_messages=answer.covered_messages or 0,
@@ -102,7 +102,7 @@ async def leave_alone(engine: AsyncEngine, asker: Asker, chat: str) -> None:
     """
     async with engine.begin() as connection:
         own_chat = await _lock(connection, asker, chat)
-        await left_alone.leave_alone(connection, own_chat.key)
+        await chats.leave_alone(connection, own_chat.key)
         await audit.record(connection, asker.by, "chat.leave", chat)
 
 
@@ -114,7 +114,7 @@ async def resume(engine: AsyncEngine, asker: Asker, chat: str) -> str:
     """
     async with engine.begin() as connection:
         own_chat = await _lock(connection, asker, chat)
-        await left_alone.resume(connection, own_chat.key)
+        await chats.resume(connection, own_chat.key)
         wake_up = await work.mark_due_at_once(connection, own_chat.key)
         await audit.record(connection, asker.by, "chat.resume", chat)
     return wake_up
@@ -122,10 +122,10 @@ async def resume(engine: AsyncEngine, asker: Asker, chat: str) -> str:
 
 async def _visible(
     connection: AsyncConnection, asker: Asker, chat: str, pairs: Sequence[tuple[str, str]]
-) -> OwnedChat:
+) -> StoredChat:
     """A chat for somebody who looks at a branch of it."""
-    own_chat = await left_alone.find(connection, asker.by.tenant, chat)
-    if own_chat is None:
+    own_chat = await chats.look(connection, asker.by.tenant, chat)
+    if own_chat is None or own_chat.expired:
         raise inspect.no_chat(chat)
     if asker.user in (None, own_chat.owner):
         return own_chat
@@ -134,10 +134,10 @@ async def _visible(
     return own_chat
 
 
-async def _lock(connection: AsyncConnection, asker: Asker, chat: str) -> OwnedChat:
+async def _lock(connection: AsyncConnection, asker: Asker, chat: str) -> StoredChat:
     """A chat for somebody who may change it, and nobody else until the transaction ends."""
-    own_chat = await left_alone.find(connection, asker.by.tenant, chat, lock=True)
-    if own_chat is None or asker.user not in (None, own_chat.owner):
+    own_chat = await chats.look(connection, asker.by.tenant, chat, lock=True)
+    if own_chat is None or own_chat.expired or asker.user not in (None, own_chat.owner):
         # The same words for a chat of somebody else: nobody learns that it is there.
         raise inspect.no_chat(chat)
     return own_chat

@@ -16,7 +16,7 @@ from service.errors import Conflict, NotFound, Problem, ProblemType, SummariserE
 from service.settings import Settings
 from service.storage import audit, breakers, chats, checkpoints, keys, messages, work
 from service.storage.audit import Operator
-from service.storage.chats import LockedChat
+from service.storage.chats import StoredChat
 from service.storage.checkpoints import Made
 from service.summarising import message, summarise
 from service.summarising.correction import GivenPin, check, corrected
@@ -220,12 +220,7 @@ async def _check_alone(engine: AsyncEngine) -> None:
         )
 
 
-async def ask_once(summariser: Summariser | None) -> Trial:
-    """Asks a summariser about two sentences of nobody's chat. An error is part of the answer.
-
-    Raises:
-        Conflict: there is none: code writes summaries.
-    """
+async def _ask_once(summariser: Summariser | None) -> Trial:
     if summariser is None:
         raise Conflict(
             "PRECIS_SUMMARISER is extractive: code writes summaries, and there is nobody to ask"
@@ -246,12 +241,14 @@ async def ask_once(summariser: Summariser | None) -> Trial:
 
 
 async def try_summariser(engine: AsyncEngine, by: Operator, summariser: Summariser | None) -> Trial:
-    """The same, with an audit row, because the call costs tokens.
+    """Asks a summariser about two sentences of nobody's chat. An error is part of the answer.
+
+    It leaves an audit row, because the call costs tokens.
 
     Raises:
         Conflict: there is none: code writes summaries.
     """
-    trial = await ask_once(summariser)
+    trial = await _ask_once(summariser)
     async with engine.begin() as connection:
         answered = trial.error is None
         await audit.record(connection, by, "summariser.test", None, answered=answered)
@@ -260,7 +257,7 @@ async def try_summariser(engine: AsyncEngine, by: Operator, summariser: Summaris
 
 def _version(
     settings: Settings,
-    row: LockedChat,
+    row: StoredChat,
     old: Made,
     memory: Memory,
     own_state: Sequence[str],
@@ -281,7 +278,7 @@ def _version(
 async def _add_version(
     connection: AsyncConnection,
     by: Operator,
-    row: LockedChat,
+    row: StoredChat,
     old: int,
     memory: Memory,
     version: tuple[str, int],
@@ -303,7 +300,7 @@ async def _add_version(
 
 
 async def _drop(
-    connection: AsyncConnection, by: Operator, row: LockedChat, chat: str, keep: int | None
+    connection: AsyncConnection, by: Operator, row: StoredChat, chat: str, keep: int | None
 ) -> DroppedCheckpoints:
     line: list[int] = []
     if keep is not None:
@@ -323,7 +320,7 @@ async def _drop(
 
 
 async def _serve(
-    connection: AsyncConnection, by: Operator, row: LockedChat, chat: str, checkpoint: int
+    connection: AsyncConnection, by: Operator, row: StoredChat, chat: str, checkpoint: int
 ) -> ServedCheckpoint:
     """Serves a checkpoint that exists, and marks due what follows it."""
     if not await checkpoints.serve(connection, row.key, checkpoint, by.actor):
@@ -341,7 +338,7 @@ async def _serve(
     return ServedCheckpoint(stored_checkpoint, waits, wake_up)
 
 
-async def _lacks_texts(connection: AsyncConnection, chat_row: LockedChat) -> bool:
+async def _lacks_texts(connection: AsyncConnection, chat_row: StoredChat) -> bool:
     """Whether a text is not kept any more that the next summary of the newest path has to read."""
     path = await messages.path(connection, chat_row.key, chat_row.leaf) if chat_row.leaf else []
     pointed_to = {row.checkpoint_id or 0 for row in path}
@@ -352,8 +349,8 @@ async def _lacks_texts(connection: AsyncConnection, chat_row: LockedChat) -> boo
     return bool(uncovered and await messages.without_body(connection, chat_row.key, uncovered))
 
 
-async def _lock(connection: AsyncConnection, tenant: int, chat: str) -> LockedChat:
-    row = await chats.lock(connection, tenant, chat)
+async def _lock(connection: AsyncConnection, tenant: int, chat: str) -> StoredChat:
+    row = await chats.look(connection, tenant, chat, lock=True)
     if row is None:
         raise inspect.no_chat(chat)
     return row

@@ -25,7 +25,6 @@ class Reconciled:
 
     asked: int
     missing: list[str]
-    dry: bool
 
 
 async def reconcile(
@@ -54,7 +53,7 @@ async def reconcile(
         )
     for chat in missing if not dry else ():
         await delete(engine, by, WholeChat(chat), "Open WebUI has it no more")
-    return Reconciled(len(stored), missing, dry)
+    return Reconciled(len(stored), missing)
 
 
 async def _missing(webui: OpenWebUI, stored: Sequence[Saved]) -> list[str]:

@@ -33,7 +33,7 @@ class Worth:
 async def read(
     reads: Reads,
     settings: Settings,
-    tenant: int | None,
+    tenant: int,
     by: By = "day",
     first_day: date | None = None,
     last_day: date | None = None,
@@ -41,7 +41,7 @@ async def read(
 ) -> Worth:
     """The figures in at most `limit` parts, the newest days or those with the most tokens first.
 
-    Of all tenants for None. Without a last day, up to today; without a first one, the last 30 days.
+    Without a last day, up to today; without a first one, the last 30 days.
 
     Raises:
         Unprocessable: the first day is after the last one.

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from service.api.callers import address_of, limiter_of, note_refusal, person_of, uses_of
+from service.api.callers import address_of, limiter_of, note_refusal, person_of
 from service.api.deps import RuntimeDep
 from service.usecases import sessions
 from service.web.page import SIGN_IN, PageRoute, go_to, render
@@ -43,7 +43,7 @@ async def sign_in(request: Request, runtime: RuntimeDep) -> Response:
         limiter.wrong_key(address)
         await note_refusal(request, error.key, "session.refused", "no operator key in use")
         return render("sign_in.html", HTTPStatus.UNAUTHORIZED, back=back, wrong=str(error))
-    uses_of(request).note(used.id, "")
+    runtime.counting.used(used.id, "")
     response = go_to(back)
     keep(response, request, cookie)
     return response

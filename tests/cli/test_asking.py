@@ -236,7 +236,7 @@ async def test_waiting_ends_well_as_soon_as_the_work_is_done(precis: Cli, servic
         return bool(await rows(service.runtime, "select 1 from api_keys where last_used_at is not null"))
 
     async def asked() -> bool:
-        await service.uses.store(service.runtime.database.engine)
+        await service.runtime.counting.store()
         return await looks()
 
     await until(asked)

@@ -147,7 +147,6 @@ async def test_of_a_restored_backup_nobody_reads_an_erased_tenant_and_others_go_
             await client.post(f"{its}/recall", json=recall),
             await again.talk.put(again.talk.transcript(leaf)),
             await operator.get(its),
-            await operator.get(f"{its}/checkpoints"),
             await operator.get(f"/v1/users/{again.talk.user}/export"),
         ]
         for answer in refused:

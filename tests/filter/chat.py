@@ -16,13 +16,14 @@ from typing import Any
 import httpx
 from sqlalchemy import text
 
-from filter_stub.precis_filter import STASH
-from service.demo.host import Host, Rows, inlet_body, load_filter, outlet_body, path
+from filter_stub.precis_filter import STASH, is_question
+from service.demo.host import Rows, inlet_body, load_filter, outlet_body, path
 from service.storage import messages
 from service.storage.tenancy import ChatKey
 from service.transcript import Native, unfold
 from tests.builders import called, returned, said
 from tests.conftest import Service
+from tests.filter.host import Host
 
 Json = dict[str, Any]
 
@@ -135,6 +136,7 @@ class Chat:
     def request(self, user_message: str, *more: Native, **metadata: object) -> Turn:
         """The request of a turn, before any filter; `more` is what Open WebUI appends to the branch."""
         body = inlet_body(self.rows, user_message, chat=self.id, model=MODEL, system=self.system)
+        _name_attached_files(body["messages"], path(self.rows, user_message))
         body["messages"] += copy.deepcopy(list(more))
         body["metadata"] |= {"user_id": self.user, "message_id": f"a{self.numbers + 1}"} | metadata
         if self.window:
@@ -281,6 +283,17 @@ def pairs_are_whole(messages: Sequence[Native]) -> bool:
             return False
         open_calls |= {call["id"] for call in message.get("tool_calls") or ()}
     return not open_calls
+
+
+def _name_attached_files(messages: list[Native], rows: Sequence[Json]) -> None:
+    """Names a question's documents in front of it, as Open WebUI does (utils/middleware.py: add_file_context)."""
+    questions = (message for message in messages if is_question(message))
+    asked = (row for row in rows if row["role"] == "user")
+    for message, row in zip(questions, asked, strict=True):
+        files = [file for file in row.get("files", ()) if isinstance(file, dict) and file.get("type") == "file"]
+        note = "".join(f'<file url="{file.get("url")}"/>\n' for file in files)
+        if note and isinstance(message["content"], str):
+            message["content"] = f"<attached_files>\n{note}</attached_files>\n\n{message['content']}"
 
 
 def native(rows: Sequence[Json]) -> list[Native]:

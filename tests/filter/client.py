@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from service.demo.host import Host
 from service.transcript import Native
 from tests.filter.chat import MODEL, Turn, filler, ingested
+from tests.filter.host import Host
 
 Json = dict[str, Any]
 

@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from service.demo.host import Host
 from tests.conftest import Service
 from tests.filter.chat import Chat, filter_of
+from tests.filter.host import Host
 from tests.filter.wire import Wire, wire
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from filter_stub import precis_filter
 from filter_stub.precis_filter import SUMMARY
-from service.demo.host import Host
 from service.request import edit
 from tests.filter.chat import PATIENCE, Chat, filter_of
+from tests.filter.host import Host
 from tests.filter.wire import PROPOSED, Answer, Behaviour, Wire, wire
 
 Json = dict[str, Any]

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from filter_stub import precis_action
-from service.demo.host import Host
 from tests.conftest import Service, drain
 from tests.filter.chat import PATIENCE, Chat, filter_of
 from tests.filter.functions import load
+from tests.filter.host import Host
 from tests.filter.staged import UNKNOWN, against
 from tests.filter.wire import Answer, Behaviour, HangUp, Silence, wire
 from tests.service.talk import row

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from filter_stub import precis_filter
-from service.demo.host import Host
 from tests.builders import Capture, Hook, capture, scenarios
 from tests.conftest import Service
 from tests.filter.chat import filter_of, ingested, keyed, stored_path
+from tests.filter.host import Host
 from tests.filter.wire import Wire
 
 # A message of these was edited or continued afterwards, and rows tell how it ended.

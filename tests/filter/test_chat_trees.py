@@ -21,13 +21,13 @@ from sqlalchemy import text
 
 from filter_stub import precis_filter
 from filter_stub.precis_filter import TOOL_IMAGES
-from service.demo.host import Host
 from service.settings import load
 from tests.builders import called, returned, said, thought
 from tests.conftest import Service, drain, serving
 from tests.effort import examples
 from tests.fakes.scripted_llm import Message, scripted_llm
 from tests.filter.chat import Chat, Json, Turn, filler, filter_of, keyed, native, pairs_are_whole, tool_answer
+from tests.filter.host import Host
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from filter_stub.precis_filter import PAUSE
-from service.demo.host import Host
 from tests.filter.chat import PATIENCE, Chat, Turn, filter_of, ingested
+from tests.filter.host import Host
 from tests.filter.staged import MADE, UNKNOWN, against, chat_of, good_answer, summarised
 from tests.filter.wire import Answer, Behaviour, HangUp, Silence, Trickle, Wire
 

@@ -17,10 +17,10 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 from sqlalchemy.pool import StaticPool
 
 from filter_stub import precis_events, precis_filter
-from service.demo.host import Host
 from tests.builders import called, returned, said
 from tests.effort import examples
 from tests.filter.functions import load
+from tests.filter.host import Host
 from tests.filter.wire import Answer, Behaviour, HangUp, Silence, Wire, wire
 from tests.service.talk import Talk
 

@@ -6,10 +6,10 @@ import pytest
 from sqlalchemy import text
 
 from filter_stub import precis_filter
-from service.demo.host import Host
 from tests.builders import said
 from tests.conftest import Service, drain
 from tests.filter.chat import Chat, filler, filter_of, ingested, keyed, stored_path, tool_answer
+from tests.filter.host import Host
 from tests.filter.staged import NOT_NEEDED, UNKNOWN, against, good_answer, summarised
 from tests.filter.wire import Answer, HangUp, Wire
 

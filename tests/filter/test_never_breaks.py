@@ -8,8 +8,8 @@ import pytest
 import pytest_asyncio
 
 from filter_stub.precis_filter import NOTED, SUMMARY
-from service.demo.host import Host
 from tests.filter.chat import Chat, filter_of, remembered
+from tests.filter.host import Host
 from tests.filter.staged import MADE, against, chat_of, good_answer, summarised
 from tests.filter.wire import Answer, Wire, wire
 

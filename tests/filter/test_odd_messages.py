@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from filter_stub import precis_filter
 from filter_stub.precis_filter import STASH
 from service.api import shape
-from service.demo.host import Host
 from service.embedded.urls import Urls
 from service.transcript import digests
 from tests.builders import called, returned, said
 from tests.conftest import Service, fresh_database, serving, small_window
 from tests.effort import examples
 from tests.filter.chat import Chat, filter_of, keyed, no_log, stored_path
+from tests.filter.host import Host
 from tests.filter.wire import Answer, Wire, wire
 from tests.service.events import tell
 

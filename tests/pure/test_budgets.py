@@ -11,7 +11,7 @@ def test_the_default_budgets_are_those_of_the_design() -> None:
     policy = Policy.sized()
     assert policy == Policy.sized(131_072)
     assert (policy.window_tokens, policy.apply_at, policy.prepare_at) == (131_072, 100_000, 65_536)
-    assert (policy.request_tokens, policy.keep_tokens, policy.keep_messages) == (55_000, 13_750, 10)
+    assert (policy.request_tokens, policy.keep_tokens, policy.keep_messages) == (50_000, 12_500, 10)
     assert (policy.step_tokens, policy.summary_tokens, policy.state_tokens) == (26_214, 16_682, 4000)
 
 
@@ -23,12 +23,18 @@ def test_a_summary_takes_a_third_of_small_windows_and_less_of_larger_ones() -> N
     assert shares[-2] < 0.13
 
 
-def test_a_summary_has_8_percent_of_what_it_covers_as_far_as_the_tail_leaves_it() -> None:
+def test_a_summary_has_8_percent_of_what_it_covers_up_to_half_of_a_request() -> None:
     policy = Policy.sized(16_384)
-    assert policy.summary_room(10_000, 1000) == policy.summary_tokens == 5157
+    assert policy.summary_room(10_000, 1000) == policy.summary_tokens == 4688
     assert policy.summary_room(70_000, 1000) == 5600
-    assert policy.summary_room(70_000, 5000) == policy.request_tokens - 5000
-    assert policy.summary_room(70_000, 50_000) == policy.request_tokens // 4
+    assert policy.summary_room(1_000_000, 1000) == policy.request_tokens
+
+
+def test_beside_a_large_tail_the_room_to_grow_goes_before_the_summary() -> None:
+    policy = Policy.sized(16_384)
+    assert policy.summary_room(10_000, policy.request_tokens) == policy.summary_tokens
+    assert policy.summary_room(10_000, 8000) == policy.apply_at - policy.code_tokens - 8000
+    assert policy.summary_room(10_000, 50_000) == policy.request_tokens // 4
 
 
 WINDOWS = [*range(2048, 40_000, 37), 65_536, 131_072, 262_144, 1_048_576]

@@ -63,11 +63,18 @@ def rows_were_not_recorded(recorded: Capture, hook: Hook, ours: list[Native], th
     row_was_edited_later(recorded, hook, ours, theirs)
 
 
+def attached_files_are_named(_: Capture, hook: Hook, ours: list[Native], theirs: list[Native]) -> None:
+    assert hook.metadata["include_file_context"]
+    assert theirs != ours
+    assert _texts(theirs) == ours
+
+
 DIFFERENCES: dict[tuple[str, str], Difference] = {
     ("d_regenerate", "032_inlet"): guided_regeneration_appends_two,
     ("e2_edit_in_place", "000_inlet"): row_was_edited_later,
     ("e2_edit_in_place", "008_inlet"): row_was_edited_later,
     **{("e4_fork_and_clone", f"{number}_inlet"): rows_were_not_recorded for number in ("000", "008", "016")},
+    **{("f_system_and_file", f"{number}_inlet"): attached_files_are_named for number in ("008", "024")},
     **{("r_native_compaction", f"{n}_inlet"): own_compaction_cut_the_head for n in ("008", "016", "024", "032")},
     **{("real_page", f"{n}_inlet"): rows_were_not_recorded for n in ("000", "008", "016", "024", "032")},
     **{("v_lifecycle_events", f"{n}_inlet"): rows_were_not_recorded for n in ("004", "015", "026")},
@@ -93,7 +100,7 @@ def test_saved_messages_unfold_to_what_the_inlet_saw(scenario: str, name: str) -
     recorded = capture(scenario)
     hook = recorded.hook(name)
     path = recorded.path(hook.chat_id, hook.metadata["user_message_id"])
-    ours = unfold(path, attached_files=hook.attached_files)
+    ours = unfold(path)
     if difference := DIFFERENCES.get((scenario, name)):
         difference(recorded, hook, ours, hook.conversation)
     else:
@@ -145,38 +152,6 @@ def test_code_and_what_it_printed_are_text() -> None:
     assert message["content"] == (
         "<code_interpreter>\nprint(1)\n</code_interpreter>\n<code_interpreter_output>\n1\n</code_interpreter_output>"
     )
-
-
-def test_spoken_answers_are_told_apart() -> None:
-    note = "[Historical voice assistant transcript; not current task status]\n"
-    voice = {"voice": {"model": "talker", "speech": [{"transcript": "Hello"}, {"transcript": ""}, "junk"]}}
-    spoken = answer(text="Said aloud", model="talker", meta=voice)
-    beside = answer(said("Written"), model="writer", meta=voice)
-    mute = answer(text="Said aloud", model="talker", meta={"voice": {"model": "talker"}})
-    assert [message["content"] for message in unfold([spoken, beside, mute])] == [
-        note + "Said aloud",
-        "Written",
-        note + "Hello",
-        note + "Said aloud",
-    ]
-
-
-def test_an_expanded_skill_is_replayed_unless_the_user_edited_the_message() -> None:
-    meta = {"skills_create": {"original_text": "/do", "expanded_text": "Do all of this"}}
-    assert unfold([user("/do", meta=meta), user("/don't", meta=meta)]) == [
-        {"role": "user", "content": "Do all of this"},
-        {"role": "user", "content": "/don't"},
-    ]
-
-
-def test_attached_files_are_named_in_front_of_the_text_when_asked() -> None:
-    files = [{"type": "file", "id": "f1", "url": "f1", "name": "a.pdf"}, {"type": "image", "url": "data:image/png;x"}]
-    [with_files], [without] = (
-        unfold([user("Read", files=files)]),
-        unfold([user("Read", files=files)], attached_files=False),
-    )
-    assert with_files["content"][0]["text"].startswith("<attached_files>\n<file ")
-    assert without["content"][0]["text"] == "Read"
 
 
 # ---- garbage

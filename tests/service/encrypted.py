@@ -40,7 +40,7 @@ async def lived(harness: Harness) -> str:
     leaf = talk.turns(12, leaf=talk.add("answer", first, "assistant", f"The {MARK} pump is watched."))
     assert await talk.ingest(leaf)
     await harness.compress()
-    deepest = (await harness.service.as_operator.get("/v1/chats/chat-1/checkpoints")).json()[-1]["id"]
+    deepest = (await harness.service.as_operator.get("/v1/chats/chat-1")).json()["checkpoints"][-1]["id"]
     await harness.service.as_operator.post("/v1/chats/chat-1/reset", json={"keep": deepest})
     rule = {"kind": "rule", "text": f"Never sell the {MARK} pump."}
     said = {"state": f"The {MARK} pump is watched.", "pins": [rule]}
@@ -99,9 +99,9 @@ async def answers(service: Service, talk: Talk, leaf: str) -> list[Any]:
         body = {"user_id": talk.user, "path": path, "whole": True} | asked
         found.append((await talk.client.post(f"/v1/chats/{talk.chat}/recall", json=body)).json())
     chats = f"/v1/chats/{talk.chat}"
-    made = (await service.as_operator.get(f"{chats}/checkpoints")).json()
-    found += [(await service.as_operator.get(f"{chats}/checkpoints/{one['id']}")).json() for one in made]
     chat = (await service.as_operator.get(chats)).json()
+    made = chat["checkpoints"]
+    found += [(await service.as_operator.get(f"{chats}/checkpoints/{one['id']}")).json() for one in made]
     return [_timeless(one) for one in [*found, *made, *chat["runs"]]]
 
 

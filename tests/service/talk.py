@@ -213,7 +213,7 @@ async def tables(runtime: Runtime) -> Tables:
 
 def _stored(table: Table) -> Select[Any]:
     columns = [column for column in table.columns if column.name != "last_used_at"]
-    return select(*columns).order_by(*table.primary_key)
+    return select(*columns).order_by(*columns)
 
 
 async def rows(runtime: Runtime, query: str, **values: object) -> Sequence[Any]:

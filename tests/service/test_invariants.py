@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from service.demo.host import Host, inlet_body, load_filter, outlet_body
+from service.demo.host import inlet_body, load_filter, outlet_body
 from tests.builders import called, returned, said
 from tests.conftest import Service, drain, execute
 from tests.fakes.scripted_llm import Behaviour, CutOff, Empty, Fail, Hang, ReasoningOnly, Say
 from tests.filter.chat import never_cuts
+from tests.filter.host import Host
 from tests.service.grown import summarised
 from tests.service.harness import Harness, long_chats, new_in
 from tests.service.plans import plans

@@ -8,9 +8,9 @@ from opentelemetry import trace
 from structlog.contextvars import merge_contextvars
 from structlog.testing import capture_logs
 
-from service.demo.host import Host
 from tests.fakes.scripted_llm import Say
 from tests.filter.chat import Chat, filler, filter_of
+from tests.filter.host import Host
 from tests.service.harness import Harness
 from tests.service.talk import Json, row, run_sql
 

@@ -26,7 +26,7 @@ async def grown(service: Service, talk: Talk, count: int = 3) -> tuple[str, list
 
 
 async def listed(service: Service, chat: str = "chat-1") -> list[Json]:
-    found: list[Json] = (await service.as_operator.get(f"/v1/chats/{chat}/checkpoints")).json()
+    found: list[Json] = (await service.as_operator.get(f"/v1/chats/{chat}")).json()["checkpoints"]
     return found
 
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 LEAF = "a4"
 
 
-@pytest.mark.parametrize("where", ["/v1/chats", "/v1/chats/none", "/v1/settings", "/v1/nothing"])
+@pytest.mark.parametrize("where", ["/v1/chats", "/v1/chats/none", "/v1/status", "/v1/nothing"])
 async def test_no_browser_guesses_a_kind_and_no_cache_keeps_a_text(service: Service, where: str) -> None:
     answer = await service.as_operator.get(where)
     assert answer.headers.get_list("x-content-type-options") == ["nosniff"]

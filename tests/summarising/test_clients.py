@@ -1,12 +1,11 @@
 """The two clients against a scripted model, over real HTTP on loopback.
 
-Nothing waits: the patience of these tests has no back-off, and where a wait must not happen it is hours long.
+Nothing waits: there is no back-off, and where a wait must not happen it is hours long.
 """
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,12 +13,12 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
+from service.clients import llm as llm_clients
 from service.clients.llm import (
     MAX_ANSWER_BYTES,
     Endpoint,
     OllamaSummariser,
     OpenAISummariser,
-    Patience,
 )
 from service.clients.summarisers import client, probe
 from service.errors import ConfigurationError, SummariserError
@@ -50,10 +49,8 @@ READING = Reading(
     excerpts=(Excerpt("user", "Please ship it to Rotterdam."), Excerpt("assistant", "Shipped.")),
     state_tokens=400,
 )
-NO_WAIT = timedelta(0)
-LONG = timedelta(hours=1)
+HOUR = 3600.0
 GUARD = timedelta(seconds=30)  # never reached; a broken client fails instead of hanging
-PATIENCE = Patience(read=LONG, total=GUARD, attempts=3, wait_initial=NO_WAIT, wait_max=NO_WAIT)
 IMPATIENT = timedelta(milliseconds=50)
 
 Make = Callable[..., Summariser]
@@ -71,17 +68,23 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-def openai(http: httpx.AsyncClient, llm: ScriptedLLM, patience: Patience = PATIENCE) -> OpenAISummariser:
-    return OpenAISummariser(Endpoint(http, llm.openai_url, "small", KEY, patience))
+@pytest.fixture(autouse=True)
+def no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(llm_clients, "_WAIT", 0.0)
+    monkeypatch.setattr(llm_clients, "_LONGEST_WAIT", 0.0)
 
 
-def ollama(http: httpx.AsyncClient, llm: ScriptedLLM, patience: Patience = PATIENCE) -> OllamaSummariser:
-    return OllamaSummariser(Endpoint(http, llm.ollama_url, "small", KEY, patience), window=8192)
+def openai(http: httpx.AsyncClient, llm: ScriptedLLM, limit: timedelta = GUARD) -> OpenAISummariser:
+    return OpenAISummariser(Endpoint(http, llm.openai_url, "small", KEY, limit))
+
+
+def ollama(http: httpx.AsyncClient, llm: ScriptedLLM, limit: timedelta = GUARD) -> OllamaSummariser:
+    return OllamaSummariser(Endpoint(http, llm.ollama_url, "small", KEY, limit), window=8192)
 
 
 @pytest.fixture(params=[openai, ollama])
 def make(request: pytest.FixtureRequest, http: httpx.AsyncClient, llm: ScriptedLLM) -> Make:
-    return lambda patience=PATIENCE: request.param(http, llm, patience)
+    return lambda limit=GUARD: request.param(http, llm, limit)
 
 
 async def failure(summariser: Summariser) -> str:
@@ -134,21 +137,13 @@ async def test_what_ollama_is_asked(http: httpx.AsyncClient, llm: ScriptedLLM) -
     expected = {"num_ctx": 8192, "num_predict": output_tokens(READING.state_tokens), "temperature": 0.3}
     assert request.body["options"] == expected
     assert request.body["truncate"] is False
-    assert "think" not in request.body
+    assert "think" not in request.body, "models that cannot think may answer 400 to it"
 
 
-@pytest.mark.parametrize("think", [True, False])
-async def test_think_is_sent_to_ollama_when_configured(http: httpx.AsyncClient, llm: ScriptedLLM, think: bool) -> None:
-    endpoint = Endpoint(http, llm.ollama_url, "small", patience=PATIENCE)
-    await OllamaSummariser(endpoint, window=8192, think=think).summarise(READING)
-    assert llm.requests[0].body["think"] is think
-
-
-async def test_without_a_key_or_a_temperature_neither_is_sent(http: httpx.AsyncClient, llm: ScriptedLLM) -> None:
+async def test_without_a_key_none_is_sent(http: httpx.AsyncClient, llm: ScriptedLLM) -> None:
     endpoint = Endpoint(http, llm.openai_url + "/", "small")
-    await OpenAISummariser(endpoint, temperature=None).summarise(READING)
+    await OpenAISummariser(endpoint).summarise(READING)
     assert "authorization" not in llm.requests[0].headers
-    assert "temperature" not in llm.requests[0].body
 
 
 async def test_calls_share_a_connection(make: Make, llm: ScriptedLLM) -> None:
@@ -203,30 +198,39 @@ async def test_a_lost_connection_is_retried(make: Make, llm: ScriptedLLM) -> Non
 async def test_attempts_are_bounded_and_the_last_failure_is_told(make: Make, llm: ScriptedLLM) -> None:
     llm.default = Fail(503, "the model is still loading")
     message = await failure(make())
-    assert len(llm.requests) == PATIENCE.attempts
+    assert len(llm.requests) == 3
     assert "HTTP 503: the model is still loading" in message
     assert "attempts: 3" in message
     assert "'small'" in message
     assert llm.url in message
 
 
-async def test_a_short_retry_after_replaces_the_back_off(make: Make, llm: ScriptedLLM) -> None:
+async def test_a_short_retry_after_replaces_the_back_off(
+    make: Make, llm: ScriptedLLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
     llm.script(RateLimit(retry_after=0), Say("at last"))
-    patience = replace(PATIENCE, wait_initial=LONG, wait_max=LONG)
-    assert (await make(patience).summarise(READING)).text == "at last"
+    monkeypatch.setattr(llm_clients, "_WAIT", HOUR)
+    monkeypatch.setattr(llm_clients, "_LONGEST_WAIT", HOUR)
+    assert (await make().summarise(READING)).text == "at last"
 
 
-async def test_the_wait_that_retry_after_asks_for_is_kept(make: Make, llm: ScriptedLLM) -> None:
+async def test_the_wait_that_retry_after_asks_for_is_kept(
+    make: Make, llm: ScriptedLLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
     llm.default = RateLimit(retry_after=10)
-    message = await failure(make(replace(PATIENCE, wait_max=LONG, total=IMPATIENT)))
+    monkeypatch.setattr(llm_clients, "_LONGEST_WAIT", HOUR)
+    message = await failure(make(IMPATIENT))
     assert len(llm.requests) == 1  # without a Retry-After all three would be made at once
     assert "no whole answer in 0:00:00.05" in message
     assert "HTTP 429" in message
 
 
-async def test_a_retry_after_beyond_the_cap_ends_the_call(make: Make, llm: ScriptedLLM) -> None:
+async def test_a_retry_after_beyond_the_cap_ends_the_call(
+    make: Make, llm: ScriptedLLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
     llm.default = RateLimit(retry_after=7200)
-    message = await failure(make(replace(PATIENCE, wait_max=LONG)))
+    monkeypatch.setattr(llm_clients, "_LONGEST_WAIT", HOUR)
+    message = await failure(make())
     assert len(llm.requests) == 1
     assert "asks to wait 7200 s" in message
     assert "no whole answer" not in message  # it did not wait
@@ -296,13 +300,13 @@ async def test_an_answer_that_is_not_json_is_quoted(make: Make, llm: ScriptedLLM
 
 async def test_a_server_that_hangs_is_given_up_without_a_second_try(make: Make, llm: ScriptedLLM) -> None:
     llm.default = Hang()
-    assert "nothing received for 0:00:00.05" in await failure(make(replace(PATIENCE, read=IMPATIENT)))
+    assert "no whole answer in 0:00:00.05" in await failure(make(IMPATIENT))
     assert len(llm.requests) == 1
 
 
 async def test_the_total_time_bounds_an_answer_that_trickles(make: Make, llm: ScriptedLLM) -> None:
     llm.default = Slow("too slow", pause=0.02)
-    assert "no whole answer in" in await failure(make(replace(PATIENCE, total=IMPATIENT)))
+    assert "no whole answer in" in await failure(make(IMPATIENT))
     assert len(llm.requests) == 1
 
 
@@ -362,7 +366,7 @@ async def test_a_bad_address_is_refused(http: httpx.AsyncClient, url: str) -> No
 
 @pytest.mark.parametrize("url", ["http://host:port/v1", "http://[::1/v1"])
 async def test_an_address_that_only_httpx_can_judge(http: httpx.AsyncClient, url: str) -> None:
-    assert "InvalidURL" in await failure(OpenAISummariser(Endpoint(http, url, "small", KEY, PATIENCE)))
+    assert "InvalidURL" in await failure(OpenAISummariser(Endpoint(http, url, "small", KEY)))
 
 
 @pytest.mark.parametrize("key", [f"{KEY}\n", "schlüssel"])
@@ -385,7 +389,7 @@ async def test_a_packed_answer_is_refused_before_a_byte_of_it_is_read(packing: s
         return httpx.Response(200, headers={"Content-Encoding": packing}, content=body())
 
     async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
-        made = OpenAISummariser(Endpoint(http, "http://llm/v1", "m", patience=PATIENCE))
+        made = OpenAISummariser(Endpoint(http, "http://llm/v1", "m"))
         assert "Content-Encoding" in await failure(made)
         settings = Settings(summariser="openai", summariser_url="http://llm/v1", summariser_model="m")
         assert "packed" in (await probe(settings, http))[0]

@@ -106,7 +106,7 @@ async def _grown(harness: Harness, talk: Talk, questions: tuple[str, ...]) -> in
     assert leaf
     await talk.ingest(leaf)
     await _work(harness)
-    made = (await harness.service.as_operator.get(f"/v1/chats/{talk.chat}/checkpoints")).json()
+    made = (await harness.service.as_operator.get(f"/v1/chats/{talk.chat}")).json()["checkpoints"]
     newest: int = made[-1]["id"]
     return newest
 

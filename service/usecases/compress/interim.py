@@ -20,14 +20,14 @@ from service.summarising.memory import Memory, Pin
 from service.usecases.compress import chunks, round
 from service.usecases.compress.chunks import Publication
 from service.usecases.compress.lease import Claim
-from service.usecases.compress.round import Begun, Round
+from service.usecases.compress.round import Round
 
 _LOOK = 0.2  # seconds between two looks at a chat that goes on while its summariser is asked
 
 log = structlog.get_logger(__name__)
 
 
-async def serve_at_once(begun: Begun) -> Round:
+async def serve_at_once(this: Round) -> Round:
     """Publishes an interim summary when the chat's next request is too large.
 
     It goes on from the interim one before, if there is one, so that each message is read once, and
@@ -42,9 +42,8 @@ async def serve_at_once(begun: Begun) -> Round:
     Raises:
         Refused: the chat is not as it was planned on any more.
     """
-    this = begun.round
-    outdated = _outdated(begun)
-    plan = await _plan(begun, outdated)
+    outdated = _outdated(this)
+    plan = await _plan(this, outdated)
     whole = _up_to_boundary(plan.chunks)
     if not whole:
         return this
@@ -52,7 +51,7 @@ async def serve_at_once(begun: Begun) -> Round:
     publication = await _write(this, whole, memory)
     if publication.no_gain:
         return this
-    parent = begun.made.id if begun.made else 0
+    parent = this.made.id if this.made else 0
     interim = await _publish(this, whole[-1], parent, publication, outdated)
     return replace(this, instead_of=[*this.instead_of, interim])
 
@@ -97,34 +96,30 @@ async def _serve_meanwhile(this: Round) -> None:
 
 
 async def _serve_grown(this: Round, claim: Claim) -> None:
-    begun = await round.begin(claim)
+    grown = await round.begin(claim)
     # On another branch it might end above what this round publishes, which would not replace it.
-    if this.rows[-1].digest in {row.digest for row in begun.round.rows}:
-        await serve_at_once(begun)
+    if this.rows[-1].digest in {row.digest for row in grown.rows}:
+        await serve_at_once(grown)
 
 
-def _outdated(begun: Begun) -> Sequence[Checkpoint]:
+def _outdated(this: Round) -> Sequence[Checkpoint]:
     """The interim ones that serve in place of what the summariser has published since."""
-    deepest = begun.made
+    deepest = this.made
     if deepest is None:
         return ()
     # Ids rise with every publication.
     return [
-        one
-        for one in begun.round.instead_of
-        if one.id < deepest.id and one.messages >= deepest.messages
+        one for one in this.instead_of if one.id < deepest.id and one.messages >= deepest.messages
     ]
 
 
-async def _plan(begun: Begun, outdated: Sequence[Checkpoint]) -> Plan:
+async def _plan(this: Round, outdated: Sequence[Checkpoint]) -> Plan:
     """The reading up to the tail, from the deepest checkpoint that is not outdated."""
-    this = begun.round
-    settled = [begun.made] if begun.made else []
-    usable = [one for one in [*this.instead_of, *settled] if one not in outdated]
+    usable = [one for one in [*this.instead_of, *this.settled] if one not in outdated]
     policy = this.policy.at_once
     if outdated:
         policy = replace(policy, prepare_at=0, step_tokens=1)
-    return await asyncio.to_thread(plan, begun.path, usable, policy)
+    return await asyncio.to_thread(plan, this.path, usable, policy)
 
 
 def _up_to_boundary(planned: Sequence[Chunk]) -> Sequence[Chunk]:

@@ -15,7 +15,7 @@ from service.summarising.memory import Memory
 from service.usecases.compress import chunks, interim, round
 from service.usecases.compress.chunks import Publication
 from service.usecases.compress.lease import Claim, LeftOut
-from service.usecases.compress.round import Begun, Round
+from service.usecases.compress.round import Round
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +59,13 @@ async def work_round(claim: Claim) -> Done | None:
     unwanted = _unwanted(claim)
     if unwanted:
         return Done(unwanted)
-    begun = await _begun(claim)
+    this = await _begun(claim)
     if claim.lease.at_once:
         return None
-    this = begun.round
-    plan, read_before = await _plan(this, begun)
+    plan, read_before = await _plan(this)
     async with interim.served_meanwhile(this):
         carried = await _carry_out(this, plan, read_before)
-    deepest = carried.last or (begun.made.id if begun.made else None)
+    deepest = carried.last or (this.made.id if this.made else None)
     # What is not worth a call now is not worth one later: new messages make work due.
     useless = carried.no_gain or (this.redoes and not plan.chunks)
     return Done(
@@ -77,14 +76,14 @@ async def work_round(claim: Claim) -> Done | None:
     )
 
 
-async def _begun(claim: Claim) -> Begun:
+async def _begun(claim: Claim) -> Round:
     """The round, after what needs no call: an interim summary."""
-    begun = await round.begin(claim)
+    this = await round.begin(claim)
     reads_all = claim.left_out is LeftOut.NOTHING
     # Where something is left out, the first summary needs no call either.
-    if begun.round.summariser and (reads_all or claim.lease.at_once):
-        begun = replace(begun, round=await interim.serve_at_once(begun))
-    return begun
+    if this.summariser and (reads_all or claim.lease.at_once):
+        return await interim.serve_at_once(this)
+    return this
 
 
 def _unwanted(claim: Claim) -> str:
@@ -94,14 +93,15 @@ def _unwanted(claim: Claim) -> str:
     return "its user wants this chat left alone" if claim.lease.left_alone else ""
 
 
-async def _plan(this: Round, begun: Begun) -> tuple[Plan, Memory | None]:
+async def _plan(this: Round) -> tuple[Plan, Memory | None]:
     """The plan, and what was read before of the long turn that it goes on with."""
     async with this.engine.connect() as connection:
         partly_read = await partials.find(connection, this.chat)
     partial, memory = _on_path(partly_read, this.rows)
     plan_of = plan if this.summariser else plan_by_code
-    settled = [begun.made] if begun.made else []
-    planned = await asyncio.to_thread(plan_of, begun.path, settled, this.policy, partial=partial)
+    planned = await asyncio.to_thread(
+        plan_of, this.path, this.settled, this.policy, partial=partial
+    )
     return planned, memory if planned.partial else None
 
 

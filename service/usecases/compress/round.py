@@ -26,6 +26,7 @@ class Round:
         claim: on the chat.
         policy: the chat's budgets.
         rows: the path, root to leaf.
+        made: the deepest checkpoint that it goes on from.
         instead_of: checkpoints whose place is taken by what is published as deep as they are:
             interim ones, and a degraded one.
         redoes: whether a degraded one is among them.
@@ -34,8 +35,19 @@ class Round:
     claim: Claim
     policy: Policy
     rows: Sequence[MessageRow]
+    made: Checkpoint | None = None
     instead_of: Sequence[Checkpoint] = ()
     redoes: bool = False
+
+    @property
+    def path(self) -> list[PathMessage]:
+        """The path as it is planned on."""
+        return [_planned(row) for row in self.rows]
+
+    @property
+    def settled(self) -> list[Checkpoint]:
+        """What it goes on from, as planning takes it."""
+        return [self.made] if self.made else []
 
     @property
     def summariser(self) -> Summariser | None:
@@ -60,16 +72,7 @@ class Round:
         return self.claim.engine
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """A round, the path that it is about, and the deepest checkpoint that it goes on from."""
-
-    round: Round
-    path: list[PathMessage]
-    made: Checkpoint | None
-
-
-async def begin(claim: Claim) -> Begun:
+async def begin(claim: Claim) -> Round:
     """Reads what is stored of the chat."""
     lease = claim.lease
     policy = claim.context.settings.policy(lease.model, lease.window, lease.overhead)
@@ -85,7 +88,7 @@ async def begin(claim: Claim) -> Begun:
             instead_of = [*interim, checkpoint]
             checkpoint = await checkpoints.find(connection, claim.chat, degraded.parent)
     redoes = degraded is not None
-    return Begun(Round(claim, policy, rows, instead_of, redoes), path, checkpoint)
+    return Round(claim, policy, rows, checkpoint, instead_of, redoes)
 
 
 def _planned(row: MessageRow) -> PathMessage:
