@@ -62,7 +62,7 @@ class Policy:
         window_tokens: the model's window.
         apply_at: a request estimated above this needs a summary.
         prepare_at: background work starts here.
-        request_tokens: what a summary may have at most, however much it covers.
+        request_tokens: half of what a request's messages may have; a summary never has more.
         keep_tokens: bound on the verbatim tail, unless the two newest turns are larger.
         keep_messages: wanted length of the tail; fewer until the tail fits into `keep_tokens`.
         step_tokens: the least number of newly covered tokens that is worth a summariser's call.
@@ -104,9 +104,8 @@ class Policy:
     def summary_room(self, covered: int, tail: int) -> int:
         """Tokens that a summary may have.
 
-        That is a maximum, as far as what is covered needs it. Beside a large tail, the room that
-        a request has to grow pays before the summary does: a large result leaves the tail soon,
-        and what the summary lost does not come back.
+        That is a maximum, as far as what is covered needs it. A large tail takes of the room to
+        grow before it takes of the summary: it is gone soon, and what was lost stays lost.
 
         Args:
             covered: tokens of what it stands for.
@@ -114,8 +113,8 @@ class Policy:
         """
         needed = max(self.summary_tokens, int(covered * _NEEDED))
         # The next summary by code needs its step below the limit.
-        most = self.apply_at - self.overhead - self.code_tokens
-        return max(min(needed, self.request_tokens, most - tail), self.request_tokens // 4)
+        left = self.apply_at - self.overhead - self.code_tokens - tail
+        return max(min(needed, left, self.request_tokens), self.request_tokens // 4)
 
     @classmethod
     def sized(
@@ -141,8 +140,7 @@ class Policy:
         costs no call anything.
 
         A call is worth a step of four times what it reads again. In a small window that is more
-        than what fits beside the tail and the summary: there, summaries by code serve until it is
-        reached.
+        than what fits beside the tail and the summary: there, summaries by code serve meanwhile.
 
         Args:
             window: the model's window.
