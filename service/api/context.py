@@ -65,8 +65,10 @@ async def post_context(request: Request) -> Response:
     message of the path is stored. A fork, a clone or an import that is not stored is answered from
     the summaries of the user's other chats; `known` is null then.
 
-    `ready` says how to `edit` the request that `native` describes. A summary comes as two messages:
-    a record with the role `user`, and what the assistant answers to it.
+    `ready` says how to `edit` the request that `native` describes; without `native`, put `insert`
+    in place of the first `covered_messages` of your path. A summary comes as two messages: a record
+    with the role `user`, and what the assistant answers to it. Ids and digests are those of `PUT
+    transcript`.
     """
     key, runtime = await caller(request, "filter"), runtime_of(request)
     chat = _chat_id(request)
@@ -153,8 +155,8 @@ def _check_path(body: ContextRequest, most: int) -> None:
         )
 
 
-def _check_description(native: edit.RequestShape, most: int) -> None:
-    if max(len(native.questions), len(native.asked)) > most:
+def _check_description(native: edit.RequestShape | None, most: int) -> None:
+    if native and max(len(native.questions), len(native.asked)) > most:
         raise TooLarge(f"`native` describes more than {most} messages; send the newest of them")
 
 

@@ -61,6 +61,9 @@ async def put_transcript(
 ) -> TranscriptAnswer:
     """Stores the new messages of a path, and makes work due in the same transaction. Idempotent.
 
+    A path is questions and answers, root to leaf; an answer is one message, with all calls of tools
+    that it took. By its `digest` each is found again.
+
     `409` when `after` is not stored: send the whole path, with `after` null. One upload of a user
     is worked on at a time; `429` when too many of them wait.
     """

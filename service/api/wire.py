@@ -64,7 +64,8 @@ _Windows = Annotated[
     Meta(
         max_length=32,
         description="Sizes that Open WebUI and its settings give for the model's context window,"
-        " the most trusted first; the service takes the first plausible one.",
+        " the most trusted first; the service takes the first plausible one, else what was sent"
+        " last for the chat or is set.",
     ),
 ]
 
@@ -82,9 +83,9 @@ class ContextRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         list[tuple[_Name, Annotated[str, Meta(min_length=1, max_length=128)]]],
         Meta(
             min_length=1,
-            description="`[message id, digest]`, leaf first. 16 are enough to be found, because a"
-            " digest stands for everything above it; send more after `unknown`, and down to the"
-            " boundary of a summary, which is compared.",
+            description="`[message id, digest]`, leaf first, as they are stored (`PUT transcript`)."
+            " 16 are enough to be found, because a digest stands for everything above it; send more"
+            " after `unknown`, and down to the boundary of a summary, which is compared.",
         ),
     ]
     sizes: Annotated[
@@ -94,10 +95,14 @@ class ContextRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             " stored yet."
         ),
     ]
-    windows: _Windows
+    windows: _Windows = []
     native: Annotated[
-        RequestShape, Meta(description="So that the answer can say how to edit the request.")
-    ]
+        RequestShape | None,
+        Meta(
+            description="What the answer needs to say what to `drop`. A host that knows where the"
+            " messages of `path` stand in its request sends none."
+        ),
+    ] = None
     user_id: Annotated[
         Annotated[str, Meta(max_length=200)] | None,
         Meta(
@@ -134,18 +139,17 @@ class FilterAnswer(BaseModel):
 
 
 class TranscriptRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The messages that follow `after`, root to leaf.
+    """The messages that follow `after`, root to leaf."""
 
-    The messages stay bytes here: `service.processes.intake` decodes them one at a time.
-    """
+    # They stay bytes here: `service.processes.intake` decodes them one at a time.
 
     model: intake.Id
     user_id: intake.Id
     messages: Annotated[
-        list[msgspec.Raw],
-        Meta(min_length=1, extra_json_schema={"items": schema_of(intake.HandedMessage)}),
+        list[Annotated[msgspec.Raw, Meta(extra_json_schema=schema_of(intake.HandedMessage))]],
+        Meta(min_length=1),
     ]
-    windows: _Windows
+    windows: _Windows = []
     after: Annotated[
         tuple[intake.Id, intake.Hash] | None,
         Meta(

@@ -57,13 +57,23 @@ def _described(*kinds: str, description: str = "") -> Meta:
 class Head(msgspec.Struct, frozen=True):
     """The fields of an ingested message that have to be right."""
 
-    id: Id
-    fingerprint: Hash
-    digest: Hash
+    id: Annotated[Id, Meta(description="Unique in its chat.")]
+    fingerprint: Annotated[
+        Hash,
+        Meta(description="Any text that changes with what the model sees of it: best, its hash."),
+    ]
+    digest: Annotated[
+        Hash,
+        Meta(
+            description="The first 32 hexadecimal digits of the SHA-256 of three texts, joined by"
+            " line ends (`\\n`): the digest of the message above, empty at the root, `id` and"
+            " `fingerprint`. Equal digests mean equal paths down to there, in other chats too."
+        ),
+    ]
 
 
 class HandedMessage(Head, frozen=True):
-    """A stored message as Open WebUI has it.
+    """A question or a whole answer, as Open WebUI has it or a chat completion (`native`).
 
     Fields that are not named here are dropped, and so is a field of another type than it says here:
     one odd message must not keep a chat from being ingested.
@@ -83,7 +93,11 @@ class HandedMessage(Head, frozen=True):
     native: Annotated[
         Any,
         _described(
-            "array", "null", description="An answer of a chat without ids, as the model is sent it."
+            "array",
+            "null",
+            description="An answer as the model is sent it, in place of `content` and `output`:"
+            " one message of a chat completion or, with calls of tools, several: calls, results"
+            " and the answer.",
         ),
     ] = None
     files: Annotated[

@@ -83,7 +83,7 @@ class Inserted(msgspec.Struct, frozen=True):
     content: str
 
 
-class Edit(msgspec.Struct, frozen=True):
+class Edit(msgspec.Struct, frozen=True, omit_defaults=True):
     """How to change the request.
 
     Apply it only if all of this holds: the digest of the boundary is equal to yours; the range ends
@@ -91,15 +91,18 @@ class Edit(msgspec.Struct, frozen=True):
     the newest but one have the stored words.
     """
 
-    # Of any length for the schema's sake: tools for OpenAPI do not know arrays of places.
-    drop: Annotated[
-        tuple[int, ...],
-        Meta(min_length=2, max_length=2, description="Messages to leave out, as `[first, end)`."),
-    ]
     insert: Annotated[
         Sequence[Inserted],
         Meta(description="Messages to put in their place. They change only with the checkpoint."),
     ]
+    # Of any length for the schema's sake: tools for OpenAPI do not know arrays of places.
+    drop: Annotated[
+        Annotated[tuple[int, ...], Meta(min_length=2, max_length=2)] | None,
+        Meta(
+            description="Messages to leave out, as `[first, end)`. Absent without `native`: leave"
+            " out the first `covered_messages` of your path."
+        ),
+    ] = None
 
 
 def inserted(record: str) -> list[Inserted]:
@@ -110,12 +113,16 @@ def inserted(record: str) -> list[Inserted]:
     return [Inserted("user", record), Inserted("assistant", NOTED)]
 
 
-def propose(request: RequestShape, covered: int, insert: Sequence[Inserted]) -> Edit | None:
+def propose(request: RequestShape | None, covered: int, insert: Sequence[Inserted]) -> Edit | None:
     """The edit that puts a summary in place of the first `covered` messages of the path.
+
+    A host that does not describe its request knows where these stand in it.
 
     None when the tail does not begin with a user message, when the request does not have the tail's
     user messages, or when it is not described far enough.
     """
+    if request is None:
+        return Edit(insert)
     tail = [one for one in request.asked if one.place >= covered]
     if not tail or tail[-1].place != covered:
         return None
@@ -130,7 +137,7 @@ def propose(request: RequestShape, covered: int, insert: Sequence[Inserted]) -> 
     # The leading system messages are no part of the path, so no edit may reach into them.
     if first.place < request.leading:
         return None
-    return Edit((request.leading, first.place), insert)
+    return Edit(insert, (request.leading, first.place))
 
 
 def _compared(request: RequestShape, tail: Sequence[Asked], covered: int) -> Sequence[Asked] | None:
@@ -171,19 +178,19 @@ def _matches(words: Sequence[str], others: Sequence[str]) -> int:
 
 
 def density(
-    request: RequestShape, sizes: Sequence[int], place: int | None, path_tokens: int
+    request: RequestShape | None, sizes: Sequence[int], place: int | None, path_tokens: int
 ) -> float | None:
     """What the service counts by what the filter estimates; None when too little is counted.
 
     Args:
-        request: the request, with its estimates.
+        request: the request, with its estimates; None for a host that has none.
         sizes: characters of the path's newest messages, the newest first.
         place: the place among them of the newest message that the service has counted; None for
             none of them.
         path_tokens: tokens of the path, of which the service has guessed those that are newer than
             it.
     """
-    if place is None or place > 2:
+    if request is None or place is None or place > 2:
         return None
     estimated = _estimated(request.questions, place)
     if estimated <= 0:

@@ -91,7 +91,9 @@ class ContextAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     ] = None
 
 
-async def answer(database: Database, lookup: Lookup, request: edit.RequestShape) -> ContextAnswer:
+async def answer(
+    database: Database, lookup: Lookup, request: edit.RequestShape | None
+) -> ContextAnswer:
     """What the request should carry, and how it is put in.
 
     Where texts cannot be opened, the request goes on as if nothing were stored.
@@ -119,7 +121,10 @@ def not_sent(answer: ContextAnswer) -> int:
 
 
 def _with_edit(
-    decision: ContextAnswer, summary: str, lookup: Lookup, request: edit.RequestShape
+    decision: ContextAnswer,
+    summary: str,
+    lookup: Lookup,
+    request: edit.RequestShape | None,
 ) -> ContextAnswer:
     tokens, covered = decision.tokens, decision.covered_messages
     if tokens is None:

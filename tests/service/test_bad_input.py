@@ -60,7 +60,7 @@ CONTEXTS: dict[str, Spoil] = BOTH | {
     "a depth of zero": change(depth=0),
     "a depth with a fraction": change(depth=7.5),
     "a size for some messages": change(sizes=[1]),
-    "no description": without("native"),
+    "a description without questions": change(native={}),
     "a negative size": change(sizes=[-1]),
     "a long user": change(user_id="u" * 201),
     "a C1 character in the user": change(user_id="a\x9bb"),

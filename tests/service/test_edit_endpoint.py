@@ -30,6 +30,16 @@ async def test_the_answer_says_how_the_request_is_edited(talk: Talk, service: Se
     assert answer["density"] == 2.0  # the estimates of the description are far too small
 
 
+async def test_without_a_description_the_answer_says_only_what_is_put_in(talk: Talk, service: Service) -> None:
+    leaf = await question_of(talk, service)
+    described = await talk.ask(leaf)
+
+    answer = await talk.ask(leaf, native=None)
+
+    del described["density"], described["edit"]["drop"]
+    assert answer == described
+
+
 async def test_while_a_summary_is_made_the_text_says_so(talk: Talk) -> None:
     leaf = talk.turns(20)
     await talk.ingest(leaf)
