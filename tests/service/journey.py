@@ -153,7 +153,7 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     await a.work(harness)
     await still()
 
-    made = (await a.ask("GET", "/chat-1")).json()["checkpoints"]
+    made = (await a.ask("GET", "/chat-1/checkpoints")).json()
     await a.ask("POST", "/chat-1/reset", json={"keep": made[0]["id"]})
     await still()
     await a.ask("POST", "/chat-1/reset")

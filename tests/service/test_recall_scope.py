@@ -231,8 +231,8 @@ Known = dict[str, list[Facts]]
 async def facts(service: Service, tenant: str) -> list[Facts]:
     """What is stored of a tenant's chats, the newest chat first."""
     async with service.runtime.database.engine.connect() as connection:
-        named = tables.tenants.c.name == tenant
-        chats_ = select(tables.chats).join(tables.tenants).where(named).order_by(tables.chats.c.id.desc())
+        named = select(tables.tenants.c.id).where(tables.tenants.c.name == tenant).scalar_subquery()
+        chats_ = select(tables.chats).where(tables.chats.c.tenant_id == named).order_by(tables.chats.c.id.desc())
         found: list[Facts] = []
         for one in (await connection.execute(chats_)).all():
             of = {"connection": connection, "chat": one.id}
