@@ -290,7 +290,9 @@ def _name_attached_files(messages: list[Native], rows: Sequence[Json]) -> None:
     questions = (message for message in messages if is_question(message))
     asked = (row for row in rows if row["role"] == "user")
     for message, row in zip(questions, asked, strict=True):
-        files = [file for file in row.get("files", ()) if isinstance(file, dict) and file.get("type") == "file"]
+        attached = row.get("files")
+        listed = attached if isinstance(attached, list) else []
+        files = [file for file in listed if isinstance(file, dict) and file.get("type") == "file"]
         note = "".join(f'<file url="{file.get("url")}"/>\n' for file in files)
         if note and isinstance(message["content"], str):
             message["content"] = f"<attached_files>\n{note}</attached_files>\n\n{message['content']}"
