@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.planning.policy import Policy
 from service.summarising import message, room
 from service.summarising.ledger import Entry
 from service.summarising.memory import Kind, Memory, Pin
@@ -68,6 +69,22 @@ def test_rules_stand_whatever_their_age_and_what_the_state_tells_goes_first() ->
     assert told.text not in parts.rules
     assert parts.state
     assert parts.left_out == 40 - len(parts.rules)
+
+
+def test_a_state_is_asked_for_in_what_the_rules_leave_and_then_both_stand_whole() -> None:
+    policy = Policy.sized(8192)
+    assert room.state_tokens(WHOLE, policy) == policy.state_tokens
+    rules = [pin(number, f"Rule {number}: pump {number} stays below {number} bar.") for number in range(1, 200)]
+    some = tuple(rules[: policy.summary_tokens // 2 // tokens.count(rules[50].text)])
+    asked = room.state_tokens(Memory(pins=some), policy)
+    assert policy.state_tokens // 2 < asked < policy.state_tokens
+    line = "- Nobody has said yet who is going to pay for the new cellar."
+    state = (line,) * (asked // (tokens.count(line) + 2))
+    parts = room.fitted(Memory(state=state, pins=some), policy.summary_tokens - message.FRAME_TOKENS)
+    assert (parts.left_out, parts.state) == (0, state)
+    longer = room.fitted(Memory(state=2 * state, pins=some), policy.summary_tokens - message.FRAME_TOKENS)
+    assert longer.left_out == 0, "whoever wrote more than was asked for loses lines, and no rule"
+    assert room.state_tokens(Memory(pins=tuple(rules)), policy) == policy.state_tokens // 2
 
 
 def test_of_quotations_the_oldest_go_first() -> None:
