@@ -47,13 +47,14 @@ async def test_a_worker_that_was_frozen_comes_too_late_and_is_refused(made: Flee
         made.llm.thinking = None
     # All go on, and both answers come in.
 
-    await until(lambda: _refused(made), every=0.1)
+    await until(lambda: _first_is_refused(made), every=0.1)
     await at_rest(made, "frozen")
 
-    assert sorted(await outcomes(made, "frozen")) == ["done", "refused"]
+    # On a busy machine a second lease may run out as well; what is stored, is stored once.
+    assert (await outcomes(made, "frozen")).count("done") == 1
     assert await is_served(talk, leaf)
     assert await checkpoints(made, "frozen") == 1
 
 
-async def _refused(made: Fleet) -> bool:
-    return "refused" in await outcomes(made, "frozen")
+async def _first_is_refused(made: Fleet) -> bool:
+    return (await outcomes(made, "frozen"))[0] == "refused"
