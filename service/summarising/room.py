@@ -20,8 +20,8 @@ from service.summarising.utterances import Utterance
 from service.text.terms import is_exact, terms
 
 _RULES = 1 - STATE_SHARE / 2  # of the room is for rules that the state does not tell, if need be
-_LEDGER = 0.1  # of what rules and state leave, as long as there is something else to show
-_LEAST_WORTH = 0.12  # of talk beside a state, for a token, in units of a rare word
+_LEDGER = 0.2  # of what rules and state leave, as long as there is something else to show
+_LEAST_WORTH = 0.08  # of talk beside a state, for a token, in units of a rare word
 _TOLD = 0.7  # of a sentence's terms that the state has, for it to be told there
 _STORED = 3  # times the room: so much talk is kept for later summaries
 _MOST_PINS = 400

@@ -1,10 +1,9 @@
 """The talk: which sentences stand in a summary that nobody chose, and how they are shown. Pure.
 
-Users' own words come first, and how answers begin, which say yes or no and what was decided; then
-what users pasted, by its size, then of the answers what tells most. An utterance is worth the terms
-that nothing chosen before it has told yet, for each token that it costs: exact values above all,
-and what somebody took up again in another step. It is worth more if it lays something down, and
-less the older it is.
+An utterance is worth the terms that nothing chosen before it has told yet, for each token that it
+costs: exact values above all, and what somebody took up again in another step. Users' own words
+count most, above all those that lay something down; less do how answers begin, questions, what
+answers say further on and what was pasted, and all of them less the older they are.
 
 The measure is maximal coverage within a budget, chosen greedily (Lin and Bilmes, 2010,
 "Multi-document summarization via budgeted maximization of submodular functions").
@@ -31,11 +30,13 @@ _SHARED = 2.0  # of a term that another step has too
 _LONG = 6  # letters beyond the first of a word that says most
 _COMMONEST = 50  # utterances; a word that one of so many has is worth one, as all in a shorter talk
 _TOLD = 80  # percent of a term's worth that it loses once it was told
-_OLDEST = 0.6  # of the oldest utterance beside the newest
+_OLDEST = 0.7  # of the oldest utterance beside the newest
 _OBLIGES = 2.0  # of a user's utterance that lays something down
-_SAID, _GIVEN, _REST = range(3)
-"""Users' own words and how answers begin; what users pasted or attached; the rest of answers."""
-_OPENING = 2  # sentences with which an answer begins: they say yes or no, and what was decided
+_ASKS = 0.6  # of a user's question: what it is about stands in the answer too
+_OPENS = 0.8  # of the sentences with which an answer begins: yes or no, and what was decided;
+_OPENING = 2  # so many of them
+_REST = 0.5  # of what else an answer says, and of what users paste or attach;
+_FURTHER = 0.9  # of the one before it, for each that follows
 _UNIT = 1_000_000
 _SPACE = 1  # tokens around an utterance
 _STEP = 4  # of the line that a step has: the speaker's name
@@ -70,7 +71,7 @@ def fitted(
         said: in the order of the talk.
         room: tokens.
         known: texts that stand elsewhere in the summary, whose terms need not be told again.
-        least: worth for each token below which an utterance is left out even where it has room.
+        least: worth for each token that an utterance has to exceed, even where it has room.
     """
     best = _chosen(said, room, known, least)
     # A head, a question or a date stands once, so what they take together is measured.
@@ -85,21 +86,24 @@ def _chosen(
     """What has room by its price alone, the best first."""
     ranking = _Ranking(said)
     ranking.cover(frozenset(term for text in known for term in _terms(text)))
-    chosen: dict[int, Utterance] = {}
+    chosen: list[Utterance] = []
     begun: set[int] = set()
+    heads: set[tuple[int, str]] = set()
     left = room
-    for rank in (_SAID, _GIVEN, _REST):
-        of_rank = [place for place, one in enumerate(said) if _rank(one) == rank]
-        for place, worth in ranking.best(of_rank):
-            one = said[place]
-            price = cost(one) + (0 if one.step in begun else _STEP)
-            if price > left or worth < least:
-                continue
-            left -= price
-            chosen[place] = one
-            begun.add(one.step)
-            ranking.cover(ranking.terms(place))
-    return list(chosen.values())
+    for place, worth in ranking.best():
+        one = said[place]
+        head = (one.step, one.context)
+        # A head stands once, and so does the name of who speaks.
+        price = _count(one.text) + _SPACE if head in heads else cost(one)
+        price += 0 if one.step in begun else _STEP
+        if price > left or worth <= least:
+            continue
+        left -= price
+        chosen.append(one)
+        begun.add(one.step)
+        heads |= {head, (one.step, one.text)}
+        ranking.cover(ranking.terms(place))
+    return chosen
 
 
 def lines(said: Sequence[Utterance]) -> tuple[str, ...]:
@@ -125,15 +129,6 @@ def cost(utterance: Utterance) -> int:
 def size(shown: Iterable[str]) -> int:
     """Tokens of lines with their marks."""
     return sum(_count(line) + _LINE for line in shown)
-
-
-def _rank(utterance: Utterance) -> int:
-    """Which of the talk is told first."""
-    if utterance.speaker is Speaker.USER:
-        # A document's sentences may be the user's own after all, and a description says little.
-        return _SAID if utterance.stands else _GIVEN
-    begins = utterance.own and utterance.place <= _OPENING
-    return _SAID if begins else _REST
 
 
 def _place(one: Utterance) -> tuple[int, int]:
@@ -186,7 +181,8 @@ class _Scale:
         tellers = _tellers(found)
         weights = {term: _worth(term, places, talk) for term, places in tellers.items()}
         ages = _ages(talk)
-        per_token = [ages[one.step] * _bearing(one) / cost(one) for one in talk]
+        heads = {(one.step, one.context) for one in talk}
+        per_token = [ages[one.step] * _bearing(one, heads) / (cost(one) + _STEP) for one in talk]
         return cls(found, tellers, weights, per_token)
 
 
@@ -207,9 +203,16 @@ def _worth(term: str, places: Sequence[int], talk: Sequence[Utterance]) -> int:
     return round(_UNIT * weight)
 
 
-def _bearing(one: Utterance) -> float:
+def _bearing(one: Utterance, heads: Set[tuple[int, str]]) -> float:
     """What an utterance's worth is multiplied with, because more or less follows from it."""
-    return _OBLIGES if one.by_user and OBLIGING.search(one.text) else 1.0
+    if one.speaker is Speaker.USER and one.stands:
+        obliging = one.own and OBLIGING.search(one.text)
+        return (_OBLIGES if obliging else 1.0) * (_ASKS if asks(one.text) else 1.0)
+    if one.speaker is Speaker.ASSISTANT and (one.step, one.text) in heads:
+        return 0.0  # a head stands with its items: by itself it says that something follows
+    if one.own and one.place <= _OPENING:
+        return _OPENS
+    return _REST * _FURTHER ** max(one.place - _OPENING, 0)
 
 
 def _ages(talk: Sequence[Utterance]) -> dict[int, float]:
@@ -247,13 +250,13 @@ class _Ranking:
         """What an utterance tells."""
         return self._scale.terms[place]
 
-    def best(self, places: Iterable[int]) -> Iterator[tuple[int, float]]:
-        """These places, the best first, and the worth of each for a token in units of a rare word.
+    def best(self) -> Iterator[tuple[int, float]]:
+        """All places, the best first, and the worth of each for a token in units of a rare word.
 
         Worth only falls while more is covered, so a head of the heap that is still the best after
         it was weighed again is the best of all.
         """
-        heap = [(-self._for_each_token(place), place) for place in places]
+        heap = [(-self._for_each_token(place), place) for place in range(len(self._worth))]
         heapq.heapify(heap)
         while heap:
             _, place = heapq.heappop(heap)

@@ -14,7 +14,6 @@ from service.transcript import Step
 from service.transcript.items import Attachment
 
 _FENCES = ("```", "~~~")
-_COLONS = (":", "：")
 _SHOWN = 100  # characters of a line of what is described by its size
 _LONGEST = 400_000  # characters of a step that is cut into sentences
 _SHORT_ANSWER = 60  # characters of what may only be understood with the question before it
@@ -124,20 +123,17 @@ class _StepReader:
         self._asked = asked if step.role == Speaker.USER else ""
         self._language = language
         self._place = 0
+        self._head = ""  # the last sentence that is no item
 
     def own(self, block: Block) -> Iterator[Passage]:
-        """The lines of a block. Those of a list have the line above it as their head."""
-        head, was_item = "", False
+        """The lines of a block. Items of a list have the sentence above it as their head."""
         for line in sentences.lines(block.text):
-            item = sentences.is_item(line) or line.lstrip().startswith("|")
-            # The head of a list ends with its items.
-            if was_item and not item:
-                head = ""
-            told = self._sentences(line, block.sort, head if item else "")
-            # A Markdown head counts as an item for its own line only.
-            was_item = item and not line.lstrip().startswith("#")
-            if told and not was_item and line.rstrip().endswith(_COLONS):
-                head = told[-1].text
+            start = line.lstrip()
+            # A Markdown heading begins a part, and may be the head of a list itself.
+            item = not start.startswith("#") and (start.startswith("|") or sentences.is_item(line))
+            told = self._sentences(line, block.sort, self._head if item else "")
+            if told and not item:
+                self._head = told[-1].text
             yield Passage(line, tuple(told))
 
     def _sentences(self, line: str, sort: Sort, head: str) -> list[Utterance]:
@@ -147,7 +143,8 @@ class _StepReader:
     def foreign(self, block: Block) -> Iterator[Passage]:
         """A pasted text or code: one utterance, with its size, first and last line."""
         described = _described(block, _written(block.text))
-        yield Passage(block.text, (self._utterance(described, block.sort, ""),))
+        head = self._head if block.sort is Sort.CODE else ""
+        yield Passage(block.text, (self._utterance(described, block.sort, head),))
 
     def attached(self, attachment: Attachment) -> Passage:
         """A file, an image or another part that is no text."""

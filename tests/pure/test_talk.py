@@ -34,20 +34,19 @@ def test_words_of_others_stand_in_marks_that_nothing_in_them_closes() -> None:
     assert talk.told(one) == '(pasted) “He said "go".”'
 
 
-def test_the_users_own_words_come_before_what_they_pasted_and_both_before_an_answer() -> None:
-    said = talks.talk("We meet at the station on Monday.", "Yes. Good. The train of Tuesday costs 12,847 EUR.")
-    pasted = replace(said[0], sort=Sort.PASTED, text="[pasted text, 40 lines]", place=9)
-    everything = [said[0], pasted, said[-1]]
-    first = talk.cost(said[0]) + 10
-    assert talk.fitted(everything, first) == [said[0]]
-    assert talk.fitted(everything, first + talk.cost(pasted)) == [said[0], pasted]
+def test_the_same_words_count_most_from_a_user_and_more_where_an_answer_begins_than_further_on() -> None:
+    words = "The train costs 12,847 EUR."
+    _, opening, _, _, further, own = talks.talk("Hm.", f"{words} Good. Fine. {words}", words)
+    room = talk.cost(own) + 6
+    assert talk.fitted([opening, further, own, replace(own, sort=Sort.PASTED, place=9)], room) == [own]
+    assert talk.fitted([replace(own, text="Does the train cost 12,847 EUR?"), own], room) == [own]
+    assert talk.fitted([opening, further], room) == [opening]
 
 
-def test_how_an_answer_begins_counts_as_much_as_what_users_say_and_the_rest_of_it_less() -> None:
-    said = talks.talk("Well, well, my dear old friend.", "The crane costs 12,847 EUR. Good. The ship costs 9,312 EUR.")
-    remark, opening, _, rest = said
-    assert talk.fitted(said, talk.cost(opening) + 6) == [opening]
-    assert talk.fitted([remark, rest], talk.cost(rest) + 6) == [remark]
+def test_the_head_of_a_list_in_an_answer_stands_with_items_of_it_or_not_at_all() -> None:
+    _, *listed = talks.talk("What does it cost?", "These are the prices.\n\n- crane: 12,847 EUR\n- ship: 9,312 EUR")
+    assert talk.fitted(listed, talk.cost(listed[0]) + 5) == []
+    assert talk.lines(listed[1:]) == ("assistant: These are the prices. → crane: 12,847 EUR ship: 9,312 EUR",)
 
 
 @pytest.mark.parametrize(
