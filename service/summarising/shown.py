@@ -73,7 +73,7 @@ def entries(held: Sequence[Pin], new: Sequence[Utterance], limit: int) -> tuple[
 
     When not all fit, those that share rare words or values with what is new; then the newest.
     """
-    counted = Counter(chain.from_iterable(terms(one.text) for one in new))
+    counted = Counter(chain.from_iterable(terms(one.text) for one in new if held))
 
     def relevance(pin: Pin) -> tuple[float, int]:
         shared = terms(pin.text) & counted.keys()

@@ -45,11 +45,9 @@ def _wording(language: str) -> Wording:
 WORDINGS: Final[Mapping[str, Wording]] = {language: _wording(language) for language in LANGUAGES}
 
 
-def _beginning(word: str) -> str:
-    """The pattern of a word's beginning: Chinese and Japanese have no blanks before it."""
-    return (r"\b" if joins("a", word[0]) else "") + re.escape(word)
-
-
-_OBLIGING = sorted({word for wording in WORDINGS.values() for word in wording.obliging})
-OBLIGING: Final = re.compile("|".join(map(_beginning, _OBLIGING)), re.IGNORECASE)
+_OBLIGING = sorted({re.escape(word) for one in WORDINGS.values() for word in one.obliging})
+_SPACED = "|".join(word for word in _OBLIGING if joins("a", word[0]))
+_UNSPACED = "|".join(word for word in _OBLIGING if not joins("a", word[0]))
+# Chinese and Japanese have no blanks before a word. One look at the boundary is for all others.
+OBLIGING: Final = re.compile(rf"\b(?:{_SPACED})|{_UNSPACED}", re.IGNORECASE)
 """A word, of any language, by which somebody lays something down."""
