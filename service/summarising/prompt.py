@@ -18,7 +18,7 @@ VERSION: Final = "2026-11-24.2"
 LANGUAGES: Final = frozenset(WORDINGS)
 """Those that have a wording of their own; the others get the English one."""
 _REPAIR_WORDING: Final = 50  # tokens
-_WORDS = 0.55  # of a token: a model counts words, and long ones cost more
+_WORDS = 0.45  # of a token: a model counts words, and a state is names and figures
 
 
 @dataclass(frozen=True, slots=True)

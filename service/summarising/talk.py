@@ -2,8 +2,8 @@
 
 An utterance is worth the terms that nothing chosen before it has told yet, for each token that it
 costs: exact values above all, and what somebody took up again in another step. Users' own words
-count most, above all those that lay something down; less do how answers begin, questions, what
-answers say further on and what was pasted, and all of them less the older they are.
+count most, above all those that lay something down, which do not age; less do how answers begin,
+questions, what answers say further on and what was pasted.
 
 The measure is maximal coverage within a budget, chosen greedily (Lin and Bilmes, 2010,
 "Multi-document summarization via budgeted maximization of submodular functions").
@@ -30,7 +30,7 @@ _SHARED = 2.0  # of a term that another step has too
 _LONG = 6  # letters beyond the first of a word that says most
 _COMMONEST = 50  # utterances; a word that one of so many has is worth one, as all in a shorter talk
 _TOLD = 80  # percent of a term's worth that it loses once it was told
-_OLDEST = 0.7  # of the oldest utterance beside the newest
+_OLDEST = 0.7  # of the oldest utterance beside the newest: how things stand was said last
 _OBLIGES = 2.0  # of a user's utterance that lays something down
 _ASKS = 0.6  # of a user's question: what it is about stands in the answer too
 _OPENS = 0.8  # of the sentences with which an answer begins: yes or no, and what was decided;
@@ -182,7 +182,7 @@ class _Scale:
         weights = {term: _worth(term, places, talk) for term, places in tellers.items()}
         ages = _ages(talk)
         heads = {(one.step, one.context) for one in talk}
-        per_token = [ages[one.step] * _bearing(one, heads) / (cost(one) + _STEP) for one in talk]
+        per_token = [_bearing(one, ages[one.step], heads) / (cost(one) + _STEP) for one in talk]
         return cls(found, tellers, weights, per_token)
 
 
@@ -203,16 +203,18 @@ def _worth(term: str, places: Sequence[int], talk: Sequence[Utterance]) -> int:
     return round(_UNIT * weight)
 
 
-def _bearing(one: Utterance, heads: Set[tuple[int, str]]) -> float:
+def _bearing(one: Utterance, age: float, heads: Set[tuple[int, str]]) -> float:
     """What an utterance's worth is multiplied with, because more or less follows from it."""
     if one.speaker is Speaker.USER and one.stands:
-        obliging = one.own and OBLIGING.search(one.text)
-        return (_OBLIGES if obliging else 1.0) * (_ASKS if asks(one.text) else 1.0)
+        asking = _ASKS if asks(one.text) else 1.0
+        # What lays something down holds as long as the chat.
+        obliges = one.own and OBLIGING.search(one.text)
+        return asking * (_OBLIGES if obliges else age)
     if one.speaker is Speaker.ASSISTANT and (one.step, one.text) in heads:
         return 0.0  # a head stands with its items: by itself it says that something follows
     if one.own and one.place <= _OPENING:
-        return _OPENS
-    return _REST * _FURTHER ** max(one.place - _OPENING, 0)
+        return age * _OPENS
+    return age * _REST * _FURTHER ** max(one.place - _OPENING, 0)
 
 
 def _ages(talk: Sequence[Utterance]) -> dict[int, float]:

@@ -91,7 +91,7 @@ def test_the_wording_costs_less_than_is_planned_for(language: str, parts: int, s
 def test_every_wording_is_in_its_language_and_names_the_bound(language: str) -> None:
     built = prompt.build(replace(reading("x"), language=language))
     assert WORDINGS[language].prompt["language"] in built.system
-    assert "220" in built.system  # words, for 400 tokens
+    assert "180" in built.system  # words, for 400 tokens
     assert not re.search(r"\{\w+\}", built.system + built.user)
 
 
