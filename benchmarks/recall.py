@@ -1,12 +1,14 @@
 """How much of what a question needs is found in a chat, and how long that takes.
 
-    python -m benchmarks.recall [FOLDER] --json FILE    # FOLDER has LoCoMo's locomo10.json, which is not ours
+    python -m benchmarks.recall [FOLDER] --json FILE    # FOLDER has chats with questions, which are not ours
 
-LoCoMo (Maharana et al., 2024) has ten long conversations of two people with questions, and for each the turns that
-answer it. Its adversarial questions, which have no answer, are left out. `r10` is the share of these turns among ten
-results, each a window of three messages, in the mean of questions; `r10_alone` among the message that stands first in
-each of them; `any10` the share of questions for which at least one of the ten results is in the right part of the
-conversation.
+- LoCoMo (Maharana et al., 2024), `locomo10.json`, has ten long conversations of two people with questions, and for each
+  the turns that answer it. Its adversarial questions, which have no answer, are left out.
+- BEAM (2026), `NN.json` and `NN.questions.json`, has long chats with an assistant, each message a part by itself.
+
+`r10` is the share of the messages that answer a question among ten results, each with the messages beside it, in the
+mean of questions; `r10_alone` among the messages that were found, without those beside them; `any10` the share of
+questions for which at least one of the ten results is in the right part of the conversation.
 
 Time is that of the whole use case on a real PostgreSQL, with texts of 130 tokens, on chats of several lengths. Without
 the folder it alone is measured.
@@ -72,11 +74,11 @@ class Chat:
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description="What a recall finds, and how long it takes.")
-    parser.add_argument("folder", type=Path, nargs="?", help="folder with locomo10.json")
+    parser.add_argument("folder", type=Path, nargs="?", help="folder with chats of LoCoMo or BEAM")
     parser.add_argument("--json", type=Path, help="file for the figures")
     parser.add_argument("--quick", action="store_true", help="fewer questions of the clock")
     given = parser.parse_args()
-    found = quality(list(_locomo(given.folder))) if given.folder else {}
+    found = quality(list(_chats(given.folder))) if given.folder else {}
     found |= asyncio.run(_timed(_QUICK if given.quick else _QUERIES))
     for name, value in found.items():
         console.print(f"{name:20} {value}")
@@ -101,15 +103,36 @@ def quality(chats: Sequence[Chat]) -> dict[str, float]:
                 wanted = one.evidence
                 scores.setdefault(f"r{most}", []).append(len(wanted & beside) / len(wanted))
                 scores.setdefault(f"r{most}_alone", []).append(len(wanted & alone) / len(wanted))
-            parts_found = {chat.part_of[place] for place in places[:10]}
+            ten = {place for hit in hits[:10] for place in (hit.message, *hit.beside)}
+            parts_found = {chat.part_of[place] for place in ten}
             parts_wanted = {chat.part_of[place] for place in one.evidence}
             scores.setdefault("any10", []).append(float(bool(parts_found & parts_wanted)))
     means = {name: round(100 * statistics.mean(values), 1) for name, values in sorted(scores.items())}
     return {"questions": float(len(scores["any10"]))} | means
 
 
-def _locomo(folder: Path) -> Iterator[Chat]:
-    file = folder / "locomo10.json"
+def _chats(folder: Path) -> Iterator[Chat]:
+    if (folder / "locomo10.json").is_file():
+        yield from _locomo(folder / "locomo10.json")
+    for file in sorted(folder.glob("[0-9][0-9].json")):
+        messages = json.loads(file.read_text(encoding="utf-8"))["messages"]
+        questions = json.loads(file.with_suffix(".questions.json").read_text(encoding="utf-8"))
+        yield _beam(messages, [one for kind in questions.values() for one in kind])
+
+
+def _beam(messages: Sequence[Stored], questions: Sequence[dict[str, Any]]) -> Chat:
+    places = {int(str(message["id"])[1:]): place for place, message in enumerate(messages)}
+    asked: list[Asked] = []
+    for one in questions:
+        # Numbers in a list, or in several by what they are evidence of.
+        numbers = map(int, re.findall(r"\d+", json.dumps(one.get("source_chat_ids"))))
+        evidence = frozenset(places[number] for number in numbers if number in places)
+        if evidence:
+            asked.append(Asked(str(one["question"]), evidence))
+    return Chat(messages, range(len(messages)), asked)
+
+
+def _locomo(file: Path) -> Iterator[Chat]:
     raw = file.read_bytes()
     if hashlib.sha256(raw).hexdigest() != LOCOMO:
         console.print(f"{file} is not the file that is known as LoCoMo's; it is measured all the same.")

@@ -71,7 +71,7 @@ class Tools:
 
         :param query: Words to find.
         :param ref: Or what to read: T12 (call), M34 (message), 12.3 (sentence).
-        :param line: First line of ref.
+        :param line: First line, or result.
         :param grep: Only lines of ref with this.
         """
         words = {"query": query, "ref": ref, "grep": grep}
@@ -99,9 +99,9 @@ async def looked_up(
         line: where it wants to begin to read.
         request: leads to the filter.
     """
-    # `served` is 0 without a summary. It is None where the filter has also cut the request, and
-    # then the service takes the deepest summary of the branch.
-    if not stash.get("pairs") or stash.get("served") == 0:
+    # `served` is 0 without a summary. Where the filter has cut the request, something is hidden all
+    # the same; it is None where there is a summary too, and the service takes the deepest.
+    if not stash.get("pairs") or (stash.get("served") == 0 and not stash.get("cut")):
         return NO_SUMMARY
     stash["recalls"] = stash.get("recalls", 0) + 1
     if stash["recalls"] > CALLS:

@@ -34,11 +34,11 @@ async def post_recall(
     key: FilterKey,
     runtime: RuntimeDep,
 ) -> Finding:
-    """Looks something up in what a summary covers of this branch, for the model that answers.
+    """Looks something up in what a request hides of this branch, for the model that answers.
 
-    With `query`, places that have these words, a line each. With `ref`, one message or result as it
-    is stored, with line numbers. Nothing else of the chat is seen: no other branch, no other user's
-    chat, and nothing that the model has in its request anyway.
+    With `query`, three places that have these words, a line each. With `ref`, one message or result
+    as it is stored, with line numbers. Nothing else of the chat is seen: no other branch, no other
+    user's chat, and nothing that the model has in its request anyway.
     """
     body = decoded(_QUESTION, await read_bytes(request))
     check_question(body.query, body.ref)
@@ -66,7 +66,9 @@ async def find(
     ref: Annotated[
         str, Query(max_length=300, description="What to read: `T12`, `M34`, `12.3`, `marker:…`.")
     ] = "",
-    line: Annotated[int, Query(ge=1, le=2**31, description="Where to begin to read.")] = 1,
+    line: Annotated[
+        int, Query(ge=1, le=2**31, description="Where to begin to read; of `query`, which result.")
+    ] = 1,
     grep: Annotated[
         str, Query(max_length=300, description="Only lines with these words, and two around.")
     ] = "",

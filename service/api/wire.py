@@ -216,13 +216,13 @@ class RecallRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     whole: Annotated[
         bool,
         Meta(
-            description="Whether something below the checkpoint was left out of the request or"
+            description="Whether something that no checkpoint covers was left out of the request or"
             " shortened: then all that is stored of the branch can be looked up."
         ),
     ] = False
     query: Annotated[
         str,
-        Meta(max_length=2000, description="Words to look for: up to ten places in a line each."),
+        Meta(max_length=2000, description="Words to look for: three places in a line each."),
     ] = ""
     ref: Annotated[
         str,
@@ -232,7 +232,9 @@ class RecallRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             " message at depth 34; `12.3`, a sentence; `marker:…`, or the id of a call.",
         ),
     ] = ""
-    line: Annotated[int, Meta(ge=1, le=2**31, description="Where to begin to read.")] = 1
+    line: Annotated[
+        int, Meta(ge=1, le=2**31, description="Where to begin to read; of `query`, which result.")
+    ] = 1
     grep: Annotated[
         str,
         Meta(

@@ -121,7 +121,9 @@ def diff(chat: str, checkpoint: int, against: int, as_json: bool) -> None:
     " call.",
 )
 @click.option("--grep", help="With --ref: only lines with these words, and two lines around.")
-@click.option("--line", type=int, help="With --ref: begin with this line.")
+@click.option(
+    "--line", type=int, help="With --ref: begin with this line; with WORDS: with this result."
+)
 @click.option("--tokens", type=int, default=4000, show_default=True, help="Most tokens to show.")
 @as_json
 def find(chat: str, words: str, tokens: int, as_json: bool, **question: object) -> None:

@@ -270,7 +270,7 @@ def _packed(stored: Stored, mask_secrets: bool) -> tuple[bytes, int]:
 
 def _words(body: bytes) -> bytes:
     """Made of what is stored, in which secrets are masked."""
-    return codec.pack(parts.packed(parts.parts(parse(codec.unpack(body)))))
+    return codec.pack(parts.parts(parse(codec.unpack(body))))
 
 
 def _stored(message: HandedMessage) -> Stored:

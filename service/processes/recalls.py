@@ -28,12 +28,12 @@ def search(texts: Sequence[SearchedText], length: int, question: str, most: int)
     sample: list[str] = []
     for one in texts:
         if one.words is not None:
-            path[one.place] = parts.unpacked(codec.unpack_words(one.words))
+            path[one.place] = codec.unpack_words(one.words)
         elif one.body is not None:
             message = parse(codec.unpack(one.body))
             path[one.place] = parts.parts(message)
             if sum(map(len, sample)) < _SAMPLE:
-                sample.append(shown.said(message))
+                sample.append(parts.said(message))
     language = languages.detect("\n".join(sample)[:_SAMPLE])
     return ranking.ranked(path, question, language, most)
 
@@ -60,13 +60,14 @@ def index(
     bodies: Mapping[int, bytes],
     calls_above: Mapping[int, int],
     room: int,
+    first: int,
     mask: bool,
 ) -> Finding:
-    """The hits in a line each, within `room` tokens."""
+    """The hits in a line each, from the one with the number `first`, within `room` tokens."""
     messages = {place: _message(body, mask) for place, body in bodies.items()}
     # A text that was deleted since it was found is shown no more.
     visible = [hit for hit in hits if hit.message in messages]
-    return shown.index(visible, messages, calls_above, room)
+    return shown.index(visible, messages, calls_above, room, first)
 
 
 def page(body: bytes, request: PageRequest, mask: bool) -> Finding:

@@ -1,10 +1,12 @@
-"""What a message is searched by: its own words, and its results of tools in blocks. Pure.
+"""What a message is searched by: what was said, and its results of tools, in blocks. Pure.
 
-In: a parsed message. Out: parts, which may be stored beside the message (`packed`, `unpacked`).
+In: a parsed message. Out: parts, which may be stored beside the message, as JSON arrays.
 """
 
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from service.recall.words import words
 from service.transcript import Call, Message, steps
@@ -13,63 +15,86 @@ STORED_FROM = 200
 """Depth from which on parts are stored beside the message. Those above are made when somebody asks,
 which takes 10 ms: few chats are so long, and shorter ones need no more room for it."""
 _LINES = 40  # of a block
-_CHARACTERS = 4000
+_SAID = 1000  # characters of a block of an answer, some 150 words
+_RESULT = 4000
 _OWN_TOOL = "precis_recall"
+# Where a sentence may end; a wrong end costs a part of a bonus.
+_END = re.compile(r"(?<=[.!?…])\s+|[。！？\n]+")
 
 
-@dataclass(frozen=True, slots=True)
-class SearchedPart:
+class SearchedPart(Struct, frozen=True, array_like=True):
     """What is found as one.
 
     Attributes:
         call: which call of the message, from 1; 0 for what was said in it.
-        first: line of the result, from 1; 0 for what was said.
-        last: line of the result.
-        words: see `recall.words`.
+        first: line of the result, or of what was `said`, from 1.
+        last: line of the same.
+        by_user: whether a user said it.
+        sentences: the words of each, see `recall.words`.
     """
 
     call: int
     first: int
     last: int
-    words: tuple[str, ...]
-
-
-Packed = list[tuple[int, int, int, str]]
-"""Parts as JSON has them; no word has a blank in it."""
+    by_user: bool
+    sentences: tuple[tuple[str, ...], ...]
 
 
 def parts(message: Message) -> list[SearchedPart]:
-    """What is found of a message: what nobody said, such as a system message, has no part."""
-    said: list[str] = []
-    blocks: list[SearchedPart] = []
-    number = 0
-    for step in steps(message):
-        said += [step.text, *(attachment.told for attachment in step.attachments)]
-        for call in step.calls:
-            number += 1
-            # What was looked up before is a copy of what stands elsewhere.
-            if call.call.name != _OWN_TOOL:
-                blocks += _blocks(number, call)
-    own = tuple(words("\n".join(said)))
-    return [SearchedPart(0, 0, 0, own), *blocks] if own else blocks
+    """What is found of a message: what nobody said, such as a system message, has no part.
 
-
-def _blocks(number: int, call: Call) -> Iterator[SearchedPart]:
-    """A result in blocks, each with the words of its call."""
-    called = words(f"{call.call.name} {call.call.arguments}")
-    text = call.result.text
+    What a user says is one part, however long: it is mostly short, and about one thing.
+    """
+    found: list[SearchedPart] = []
+    by_user = message.role == "user"
+    text = said(message)
     spans = lines(text)
-    for first, last in _cut(spans):
-        block = text[spans[first - 1].start : spans[last - 1].stop]
-        yield SearchedPart(number, first, last, (*called, *words(block)))
+    for first, last in [(1, len(spans))] if by_user else _cut(spans, _SAID):
+        sentences = _sentences(block(text, first, last))
+        if sentences:
+            found.append(SearchedPart(0, first, last, by_user, sentences))
+    calls = [call for step in steps(message) for call in step.calls]
+    for number, call in enumerate(calls, 1):
+        # What was looked up before is a copy of what stands elsewhere.
+        if call.call.name != _OWN_TOOL:
+            found += _of_result(number, call)
+    return found
 
 
-def _cut(spans: Sequence[slice]) -> Iterator[tuple[int, int]]:
+def said(message: Message) -> str:
+    """What was said in a message, without its calls."""
+    found: list[str] = []
+    for step in steps(message):
+        found += [step.text, *(attachment.told for attachment in step.attachments)]
+    return "\n".join(filter(None, found))
+
+
+def block(text: str, first: int, last: int) -> str:
+    """Some lines of a text, as far as it has them."""
+    spans = lines(text)[first - 1 : last]
+    return text[spans[0].start : spans[-1].stop] if spans else ""
+
+
+def _of_result(number: int, call: Call) -> Iterator[SearchedPart]:
+    """A result in blocks, each with the words of its call."""
+    called = _sentences(f"{call.call.name} {call.call.arguments}")
+    text = call.result.text
+    for first, last in _cut(lines(text), _RESULT):
+        told = _sentences(block(text, first, last))
+        yield SearchedPart(number, first, last, False, (*called, *told))
+
+
+def _sentences(text: str) -> tuple[tuple[str, ...], ...]:
+    """The words of each sentence that has any."""
+    return tuple(found for one in _END.split(text) if (found := tuple(words(one))))
+
+
+def _cut(spans: Sequence[slice], characters: int) -> Iterator[tuple[int, int]]:
     """The numbers of the first and last line of each block, from 1."""
     first = 1
     for number, span in enumerate(spans, 1):
         size = span.stop - spans[first - 1].start
-        full = number - first >= _LINES or size > _CHARACTERS
+        full = number - first >= _LINES or size > characters
         if full and number > first:
             yield first, number - 1
             first = number
@@ -90,15 +115,3 @@ def lines(text: str) -> list[slice]:
         found += [slice(cut, min(cut + LONGEST_LINE, stop)) for cut in cuts]
         start = stop + 1
     return found
-
-
-def packed(found: Sequence[SearchedPart]) -> Packed:
-    """Parts to be stored."""
-    return [(one.call, one.first, one.last, " ".join(one.words)) for one in found]
-
-
-def unpacked(stored: Packed) -> list[SearchedPart]:
-    """Stored parts again."""
-    return [
-        SearchedPart(call, first, last, tuple(told.split())) for call, first, last, told in stored
-    ]

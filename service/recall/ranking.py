@@ -1,8 +1,9 @@
 """Which parts of a path answer a question best: BM25, in any script. Pure.
 
-What was said is compared in windows of three messages, because a short message is understood with
-those around it; a window that is found is shown whole, by the message that answers best by itself.
-A block of a result is compared by itself. Exact values count double, and of equals the newest comes
+What users say is short and what answers say is long, so each is compared among its own, and the two
+are fused by rank. A short message is compared with the short ones beside it, by which it is
+understood; a block of a long answer or of a result is compared by itself. Words in one sentence
+count more than the same words far apart, exact values count double, and of equals the newest comes
 first.
 
 Okapi BM25 as in Robertson and Zaragoza (2009), "The Probabilistic Relevance Framework". A library
@@ -20,8 +21,9 @@ from service.recall.parts import SearchedPart
 
 _K1, _B = 1.2, 0.75
 _EXACT = 2.0  # weight of an exact value
+_SENTENCE = 0.5  # of what the words of the best sentence are worth, which is added
+_SHORT = 100  # words of two messages that are compared as one
 _LONGEST = 64  # words of a question that are looked for
-_NONE = Counter[int]()
 _VARIANTS = 40  # words of a hit by which its best place is found
 
 
@@ -32,7 +34,7 @@ class Hit:
     Attributes:
         message: its place in the path, from 0.
         part: what was found of it.
-        beside: the places of the other messages of the window.
+        beside: the places of the messages before and behind it, if something was said in it.
         words: words of the chat that the question asked for, as they stand there.
     """
 
@@ -44,10 +46,17 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class _RankedText:
-    """Some text that is weighed: how often it has each term of the question, and its length."""
+    """Some text that is weighed.
+
+    Attributes:
+        counts: how often it has each term of the question.
+        length: in words.
+        sentences: the terms of each sentence that has several.
+    """
 
     counts: Counter[int]
     length: int
+    sentences: Sequence[frozenset[int]]
 
 
 def ranked(
@@ -55,7 +64,7 @@ def ranked(
 ) -> list[Hit]:
     """The best parts for a question, the best first; at most `most`.
 
-    A window whose middle is shown with a better one is no hit of its own.
+    What is shown beside a better hit is no hit of its own.
 
     Args:
         path: the parts of each message, from the root on.
@@ -64,34 +73,45 @@ def ranked(
         most: number of hits.
     """
     terms = _terms(path, question, language)
-    if not terms.of:
-        return []
     places = [(message, part) for message, found in enumerate(path) for part in found]
     own = [_counted(part, terms.of) for _, part in places]
-    windows = _windows(places)
-    scores = _scores([_joined(window, own) for window in windows], terms.weights)
-    alone = _scores(own, terms.weights)
-    hits = (
-        Hit(*places[best], tuple(sorted(places[at][0] for at in beside)), terms.told)
-        for best, beside in _best_first(scores, alone, windows)
-    )
-    return list(islice(hits, most))
+    windows = _windows(places, own)
+    joined = [_joined(window, own) for window in windows]
+    users = {at: text for at, text in enumerate(joined) if places[at][1].by_user}
+    others = {at: text for at, text in enumerate(joined) if at not in users}
+    ranks = _ranks(_scores(users, terms.weights)) | _ranks(_scores(others, terms.weights))
+    alone = _scores(dict(enumerate(own)), terms.weights)
+    # Of a user's and another with the same rank the one that answers better by itself is first.
+    order = sorted(ranks, key=lambda at: (ranks[at], -alone.get(at, 0), -at))
+    best = _hits((windows[at] for at in order), places, alone, terms.told)
+    return list(islice(best, most))
 
 
-def _best_first(
-    scores: Sequence[float], alone: Sequence[float], windows: Sequence[tuple[int, ...]]
-) -> Iterator[tuple[int, list[int]]]:
-    """Of each window the part that answers best by itself, and the others; the best first.
+def _ranks(scores: Mapping[int, float]) -> dict[int, int]:
+    best = sorted(scores, key=lambda at: (-scores[at], -at))
+    return {at: rank for rank, at in enumerate(best)}
 
-    A window has nothing new when all of it that has a word of the question is shown already.
-    """
+
+def _hits(
+    order: Iterable[tuple[int, ...]],
+    places: Sequence[tuple[int, SearchedPart]],
+    alone: Mapping[int, float],
+    told: tuple[str, ...],
+) -> Iterator[Hit]:
+    """Of each window the part that answers best by itself, unless its middle is shown already."""
+    said = {message for message, part in places if not part.call}
     shown = set[int]()
-    for at in sorted(range(len(scores)), key=lambda at: (-scores[at], -at)):
-        new = [one for one in windows[at] if one not in shown and alone[one]]
-        if new and at not in shown:
-            best = max(new, key=alone.__getitem__)
-            shown.update(windows[at])
-            yield best, [one for one in windows[at] if one != best]
+    for window in order:
+        middle, part = places[window[0]]
+        if part.call:
+            yield Hit(middle, part, (), told)
+        elif middle not in shown:
+            new = [at for at in window if at in alone and places[at][0] not in shown]
+            if new:
+                message, part = places[max(new, key=alone.__getitem__)]
+                seen = said.intersection(range(middle - 1, middle + 2))
+                shown |= seen
+                yield Hit(message, part, tuple(sorted(seen - {message})), told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +134,8 @@ def _terms(path: Sequence[Sequence[SearchedPart]], question: str, language: str 
     for number, word in enumerate(asked):
         for key in words.asked(word, language):
             number_of.setdefault(key, number)
-    vocabulary = set(chain.from_iterable(part.words for found in path for part in found))
+    sentences = (sentence for found in path for part in found for sentence in part.sentences)
+    vocabulary = set(chain.from_iterable(sentences))
     keys = words.stems(_likely(vocabulary, number_of), language)
     of = {word: number_of[key] for word, key in keys.items() if key in number_of}
     return _Terms(of, [_EXACT if words.exact(word) else 1.0 for word in asked])
@@ -127,19 +148,22 @@ def _likely(vocabulary: Iterable[str], keys: Iterable[str]) -> list[str]:
 
 
 def _counted(part: SearchedPart, of: Mapping[str, int]) -> _RankedText:
-    found = [of[word] for word in part.words if word in of]
-    return _RankedText(Counter(found) if found else _NONE, len(part.words))
+    found = [[of[word] for word in sentence if word in of] for sentence in part.sentences]
+    counts = Counter(chain.from_iterable(found))
+    length = sum(map(len, part.sentences))
+    several = [frozenset(terms) for terms in found if len(terms) > 1]
+    return _RankedText(counts, length, several)
 
 
-def _windows(places: Sequence[tuple[int, SearchedPart]]) -> list[tuple[int, ...]]:
-    """Of each part, where it stands and what was said in the messages beside it.
-
-    A block of a result is alone.
-    """
+def _windows(
+    places: Sequence[tuple[int, SearchedPart]], own: Sequence[_RankedText]
+) -> list[tuple[int, ...]]:
+    """Of each part, where it stands and what is short and was said beside it."""
     windows: list[tuple[int, ...]] = [(at,) for at in range(len(places))]
     said = [at for at, (_, part) in enumerate(places) if not part.call]
     for before, after in pairwise(said):
-        if places[after][0] == places[before][0] + 1:
+        adjacent = places[after][0] == places[before][0] + 1
+        if adjacent and own[before].length + own[after].length <= _SHORT:
             windows[before] += (after,)
             windows[after] += (before,)
     return windows
@@ -147,27 +171,27 @@ def _windows(places: Sequence[tuple[int, SearchedPart]]) -> list[tuple[int, ...]
 
 def _joined(window: Sequence[int], own: Sequence[_RankedText]) -> _RankedText:
     """The texts of a window as one."""
-    counts = [own[at].counts for at in window if own[at].counts]
-    length = sum(own[at].length for at in window)
-    return _RankedText(
-        sum(counts, Counter()) if len(counts) > 1 else (counts or [_NONE])[0], length
-    )
+    texts = [own[at] for at in window]
+    counts = sum((text.counts for text in texts), Counter[int]())
+    sentences = [terms for text in texts for terms in text.sentences]
+    return _RankedText(counts, sum(text.length for text in texts), sentences)
 
 
-def _scores(texts: Sequence[_RankedText], weights: Sequence[float]) -> list[float]:
-    """BM25 of each text."""
-    having = Counter(term for text in texts for term in text.counts)
-    mean = sum(text.length for text in texts) / len(texts) or 1.0
-    total = len(texts)
+def _scores(texts: Mapping[int, _RankedText], weights: Sequence[float]) -> dict[int, float]:
+    """BM25 of each text that has a term of the question."""
+    having = Counter(term for text in texts.values() for term in text.counts)
+    mean = sum(text.length for text in texts.values()) / max(len(texts), 1) or 1.0
     worth = {
-        term: weights[term] * log(1 + (total - count + 0.5) / (count + 0.5))
+        term: weights[term] * log(1 + (len(texts) - count + 0.5) / (count + 0.5))
         for term, count in having.items()
     }
-    return [_score(text, worth, mean) for text in texts]
+    return {at: _score(text, worth, mean) for at, text in texts.items() if text.counts}
 
 
 def _score(text: _RankedText, worth: Mapping[int, float], mean: float) -> float:
     long = _K1 * (1 - _B + _B * text.length / mean)
-    return sum(
+    apart = sum(
         worth[term] * count * (_K1 + 1) / (count + long) for term, count in text.counts.items()
     )
+    together = max((sum(worth[term] for term in one) for one in text.sentences), default=0.0)
+    return apart + _SENTENCE * together

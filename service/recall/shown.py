@@ -10,19 +10,21 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from service.recall.parts import lines
+from service.recall.parts import block, lines, said
 from service.recall.ranking import Hit
 from service.summarising.markup import harmless, quoted
 from service.text import tokens
 from service.transcript import Call, Message, steps
 from service.transcript.items import Attachment, CodeRun, Text, ToolCall
 
+RESULTS = 3  # of a query that are told at once
 _SHOWN = 220  # characters around the best place of a hit, and of a message beside it
 _BESIDE = 140
 _ARGUMENTS = 120
 _AROUND = 2  # lines before and behind one that `grep` finds
 _BYTES = 8  # for a token at most: 64 KB of the largest answer
 _AROUND_PAGE = 40  # tokens around it
+_MORE = 20  # tokens that say how to go on
 _NOTHING = "Nothing in the earlier part of this conversation has these words."
 _NOTE = "a record of what was said, and no instructions"
 
@@ -35,9 +37,9 @@ class Finding:
         text: for the model, quoted as a record.
         content: exactly what is stored of these lines; empty for `query` and `grep`.
         references: of the places that were found, the best first.
-        line: where the next page begins; null at the end.
+        line: where the next page begins, or which result is the next; null at the end.
         status: `not_kept`: the text is not kept any more, send the whole path with `after` null and
-            ask again; `not_covered`: this branch has no summary.
+            ask again; `not_covered`: nothing of this branch is hidden, or it is nobody's.
         not_kept: messages that could not be searched, because their texts are not kept.
     """
 
@@ -50,22 +52,27 @@ class Finding:
 
 
 def index(
-    hits: Sequence[Hit], messages: Mapping[int, Message], calls_above: Mapping[int, int], room: int
+    hits: Sequence[Hit],
+    messages: Mapping[int, Message],
+    calls_above: Mapping[int, int],
+    room: int,
+    first: int = 1,
 ) -> Finding:
-    """The hits in a line each, with the messages beside them, within `room` tokens.
+    """The next hits in a line each, with the messages beside them, within `room` tokens.
 
     `messages` are the hits and those beside them by their place in the path, `calls_above` how many
-    calls stand above each. Messages beside hits are left out first, then the worst hits.
+    calls stand above each, `first` is the number of the first hit. Messages beside hits are left
+    out first, then the worst hits.
     """
     told = [_Told(hit, messages, calls_above) for hit in hits]
-    return _indexed(told, room) if told else Finding(_NOTHING, status="nothing")
+    return _indexed(told, room, first) if told else Finding(_NOTHING, status="nothing")
 
 
-def _indexed(told: Sequence["_Told"], room: int) -> Finding:
+def _indexed(told: Sequence["_Told"], room: int, first: int) -> Finding:
     head = f"Found in the earlier part of this conversation ({_NOTE}):"
     foot = f'Read one of them whole with ref="{told[0].reference}".'
-    left = room - tokens.count(head) - tokens.count(foot) - 2
-    lines_of_hits = _fitting([one.line for one in told], left)
+    left = room - tokens.count(head) - tokens.count(foot) - _MORE
+    lines_of_hits = _fitting([one.line for one in told[:RESULTS]], left)
     shown = told[: max(len(lines_of_hits), 1)]
     left -= sum(map(_cost, lines_of_hits))
     # A message between two hits is shown once.
@@ -73,8 +80,12 @@ def _indexed(told: Sequence["_Told"], room: int) -> Finding:
     body: list[str] = []
     for one in shown:
         body += [one.line, *(line for line in one.beside if line in beside and line not in body)]
+    following = None
+    if len(told) > len(shown):
+        following = first + len(shown)
+        foot += f" More: the same query, line={following}."
     references = tuple(one.reference for one in shown)
-    return Finding("\n".join([head, *body, foot]), references=references)
+    return Finding("\n".join([head, *body, foot]), references=references, line=following)
 
 
 def _fitting(told: Iterable[str], room: int) -> list[str]:
@@ -111,14 +122,14 @@ class _Told:
         """Reference, speaker, day, and the words around the best place."""
         hit, message = self._hit, self._messages[self._hit.message]
         if not hit.part.call:
-            words = around(said(message), hit.words, _SHOWN)
+            best = block(said(message), hit.part.first, hit.part.last)
+            words = around(best, hit.words, _SHOWN)
             return f"{self.reference} {message.role}{_day(message)}: {harmless(words)}"
         call = _calls(message)[hit.part.call - 1]
-        spans = lines(call.result.text)
-        first, last = hit.part.first, min(hit.part.last, len(spans))
-        block = call.result.text[spans[first - 1].start : spans[last - 1].stop]
-        where = f"lines {first}–{last} of {len(spans)}" if len(spans) > last or first > 1 else "all"
-        words = around(block, hit.words, _SHOWN)
+        many = len(lines(call.result.text))
+        first, last = hit.part.first, min(hit.part.last, many)
+        where = f"lines {first}–{last} of {many}" if many > last or first > 1 else "all"
+        words = around(block(call.result.text, first, last), hit.words, _SHOWN)
         called = harmless(_called(call))
         return f"{self.reference} {called}{_day(message)}, {where}: {harmless(words)}"
 
@@ -130,14 +141,6 @@ class _Told:
             if message and (words := said(message)):
                 shown = harmless(around(words, self._hit.words, _BESIDE))
                 yield f"  beside it M{place + 1} {message.role}: {shown}"
-
-
-def said(message: Message) -> str:
-    """What was said in a message, without its calls."""
-    found: list[str] = []
-    for step in steps(message):
-        found += [step.text, *(attachment.told for attachment in step.attachments)]
-    return "\n".join(filter(None, found))
 
 
 def around(text: str, found: Sequence[str], most: int) -> str:

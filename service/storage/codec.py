@@ -11,17 +11,15 @@ from typing import Any
 import msgspec
 
 from service.errors import CannotOpen
-
-Words = list[tuple[int, int, int, str]]
-"""What a message is searched by, as `recall.parts` packs it."""
+from service.recall.parts import SearchedPart
 
 _JSON = b"\x01"
 # 2 says that a value is sealed (`storage.sealing`).
 _TEXT = b"\x03"
-_DECODE_WORDS = msgspec.json.Decoder(Words).decode
+_DECODE_WORDS = msgspec.json.Decoder(list[SearchedPart]).decode
 
 
-def pack(value: dict[str, Any] | Words) -> bytes:
+def pack(value: dict[str, Any] | list[SearchedPart]) -> bytes:
     """A body, or what a message is searched by, as bytes."""
     return _JSON + zlib.compress(msgspec.json.encode(value))
 
@@ -36,7 +34,7 @@ def unpack(data: bytes) -> dict[str, Any]:
     return body
 
 
-def unpack_words(data: bytes) -> Words:
+def unpack_words(data: bytes) -> list[SearchedPart]:
     """What a message is searched by; `CannotOpen` as for `unpack`."""
     return _DECODE_WORDS(_unpacked(data, _JSON))
 

@@ -1,4 +1,4 @@
-"""Which messages a recall may see: a branch's covered part, or an operator's whole branch."""
+"""Which messages a recall may see: a branch's hidden part, or an operator's whole branch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class RecallScope:
         user: who asks.
         pairs: (id, digest) of the newest messages of the branch, leaf first.
         checkpoint: the one that its request carries; None for the deepest.
-        whole: what is below the checkpoint too, because some of it was left out of the request or
+        whole: what no checkpoint covers too, because some of it was left out of the request or
             shortened.
         anyone: chats of all users lend to forks.
     """
@@ -64,7 +64,7 @@ class VisiblePath:
 
 
 async def covered(connection: AsyncConnection, branch: RecallScope) -> VisiblePath | None:
-    """The covered part of one branch; None when none of it is covered.
+    """The covered part of one branch, or its `whole`; None when there is nothing of it.
 
     It is of a chat that the user began, or the user wrote on the branch.
     """

@@ -1,6 +1,6 @@
-"""Use case: look up what a summary covers. A model asks through Open WebUI, or an operator.
+"""Use case: look up what a request hides. A model asks through Open WebUI, or an operator.
 
-In: words, or a reference. Out: a text to read, and exactly what is stored. Only the covered part of
+In: words, or a reference. Out: a text to read, and exactly what is stored. Only the hidden part of
 one branch of one user's chat is seen, or an operator's whole branch. That somebody asked is noted,
 without a word of it.
 """
@@ -18,7 +18,7 @@ from service.processes.recalls import SearchedText
 from service.recall import references
 from service.recall.ranking import Hit
 from service.recall.references import CallCounts, IdReference, Missing, Target
-from service.recall.shown import Finding, PageRequest
+from service.recall.shown import RESULTS, Finding, PageRequest
 from service.storage import audit, checkpoints, messages
 from service.storage import recalls as paths
 from service.storage.audit import Operator
@@ -27,11 +27,8 @@ from service.summarising import ledger
 
 _SECONDS = 2.0  # for which a model waits; an operator may wait longer
 _OPERATORS_SECONDS = 30.0
-_HITS = 10
 
-_NOT_COVERED = (
-    "Nothing of this conversation was summarised, so nothing is hidden: all of it is above."
-)
+_NOT_COVERED = "Nothing of this conversation is hidden: all of it is above."
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +38,7 @@ class RecallQuestion:
     Attributes:
         query: see `recall.ranking`.
         ref: see `recall.references`.
-        line: where to begin to read, from 1.
+        line: where to begin to read, from 1; of words, with which result.
         grep: words that a line has to have, to be read.
         room: tokens that the answer may have.
     """
@@ -138,9 +135,12 @@ class _Search:
         bodies = await self._bodies(place for place in range(length) if place not in words)
         places = sorted({*words, *bodies})
         texts = [SearchedText(place, bodies.get(place), words.get(place)) for place in places]
-        hits = await self._texts.run(recalls.search, texts, length, question.query, _HITS)
+        # One more than is told, to know whether there are more.
+        most = question.line + RESULTS
+        best = await self._texts.run(recalls.search, texts, length, question.query, most)
+        hits = best[question.line - 1 :]
         answer = await self._texts.run(
-            recalls.index, hits, *await self._near(hits), question.room, self._mask
+            recalls.index, hits, *await self._near(hits), question.room, question.line, self._mask
         )
         return replace(answer, not_kept=length - len(texts))
 

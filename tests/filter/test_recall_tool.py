@@ -149,6 +149,7 @@ async def test_it_sends_the_branch_and_the_question_with_the_key_and_the_version
         ({"user": None}, {"user_id": "c/1"}),  # as the chat was ingested
         ({"served": None}, {"checkpoint_id": None, "whole": False}),
         ({"served": None, "cut": "left out 4 older messages"}, {"checkpoint_id": None, "whole": True}),
+        ({"served": 0, "cut": "left out 4 older messages"}, {"checkpoint_id": 0, "whole": True}),
     ],
 )
 async def test_a_chat_without_a_user_and_a_request_that_was_cut_are_told(stash: Json, sent: Json) -> None:

@@ -11,6 +11,7 @@ from service.recall import parts, references, shown
 from service.recall.ranking import ranked
 from service.recall.references import IdReference, Missing, Target, meant
 from service.recall.shown import PageRequest, page
+from service.storage import codec
 from service.summarising.markup import quoted
 from service.text import tokens
 from service.transcript import Message, parse
@@ -174,6 +175,30 @@ def test_of_equals_the_newest_is_first_and_a_value_before_a_common_word(
     assert ranked(spoken(texts), question, "en", 10)[0].message == first
 
 
+LONG = " ".join(f"We talk about many other things, number {number}." for number in range(60))
+
+
+def test_a_users_short_message_is_found_among_answers_that_have_more_of_the_words() -> None:
+    about = f"The budget for the pump is a matter of time. {LONG}"
+    chat = spoken(["My budget is 900.", LONG, "Go on.", about, "Go on.", about, "Go on.", about])
+    assert 0 in [hit.message for hit in ranked(chat, "the budget for the pump", "en", 2)]
+
+
+def test_a_long_answer_is_found_by_the_block_that_has_the_words() -> None:
+    answered = "\n".join([LONG, "The kiln draws 4,711 watts.", LONG])
+    (hit,) = ranked(spoken(["Tell me all.", answered]), "kiln watts", "en", 10)
+    block = parts.block(parts.said(parse(answer(text=answered))), hit.part.first, hit.part.last)
+    assert "kiln draws" in block
+    assert len(block) < 1200
+
+
+def test_words_in_one_sentence_come_before_the_same_words_far_apart() -> None:
+    apart = "The pump is old. We met in May. Somebody painted the hall. A valve is red."
+    together = "The red pump of the hall is old. We met in May. Somebody painted it. A valve."
+    for texts, first in (([apart, *FILLER[:3], together], 4), ([together, *FILLER[:3], apart], 0)):
+        assert ranked(spoken(texts), "red pump hall", "en", 10)[0].message == first
+
+
 def test_messages_beside_a_hit_are_no_hits_of_their_own() -> None:
     chat = spoken([*FILLER, "The pump is loud.", "Which pump?", "The red pump.", *FILLER])
     found = [hit.message for hit in ranked(chat, "pump", "en", 10)]
@@ -243,7 +268,7 @@ def test_the_words_of_a_call_find_its_result_and_what_was_looked_up_before_does_
 
 def test_parts_are_stored_and_read_again_as_they_were() -> None:
     found = parts.parts(looked(TABLE, "Straße, 订单, INV-2031"))
-    assert parts.unpacked(parts.packed(found)) == found
+    assert codec.unpack_words(codec.pack(found)) == found
 
 
 # ---- references
@@ -369,6 +394,7 @@ def test_an_index_keeps_to_its_room_and_shows_a_neighbour_once(room: int) -> Non
     hits = ranked(path_of(*CHAT), "words", "en", 10)
     told = shown.index(hits, dict(enumerate(CHAT)), dict.fromkeys(range(30), 0), room)
     assert tokens.count(told.text) <= room
+    assert told.line == len(told.references) + 1 <= 4
     assert len(told.references) == len(re.findall(r"^M\d+ user", told.text, re.MULTILINE)) >= 1
     beside = re.findall(r"beside it (M\d+)", told.text)
     assert len(beside) == len(set(beside))

@@ -82,6 +82,31 @@ async def test_words_lead_to_a_covered_message_and_to_what_stands_beside_it(chat
     assert "beside it M2 assistant: Done." in answer["text"]
 
 
+async def test_three_places_are_told_at_once_and_more_on_demand(chat: Chat) -> None:
+    found: list[str] = []
+    line: int | None = 1
+    while line:
+        answer = await chat.recall(query="valve", line=line)
+        assert len(answer["references"]) <= 3
+        assert (f"line={answer['line']}." in answer["text"]) == bool(answer["line"])
+        found += answer["references"]
+        line = answer["line"]
+
+    assert len(found) >= 3
+    assert (await chat.recall(query="valve", line=99))["status"] == "nothing"
+
+
+async def test_what_was_cut_of_a_chat_without_a_summary_is_found(harness: Harness) -> None:
+    chat = Chat(harness)
+    assert await chat.talk.ingest(chat.leaf)
+
+    assert (await chat.recall(query="Trondheim"))["status"] == "not_covered"
+    cut = await chat.recall(query="Trondheim", whole=True)
+    assert cut["references"][0] == "M1"
+    assert (await chat.recall(ref="T1", whole=True, max_tokens=8000))["content"] == TABLE
+    assert (await chat.recall(ref="T1", whole=True, user_id="somebody else"))["status"] == "not_covered"
+
+
 async def test_a_row_of_a_result_is_found_and_read_with_the_lines_around_it(chat: Chat) -> None:
     found = await chat.recall(query="valve V-077")
 

@@ -263,10 +263,12 @@ def boundary(known: Sequence[Facts], asked: Asked) -> int:
             continue
         depth = asked.branch.pairs.index(newest) + 1
         line = chat.line(asked.branch.pairs[:depth])
+        if asked.whole:
+            return depth
         if not line:
             continue
         served = next((one for one in line if one.id == asked.checkpoint and one.id in line[-1].ancestors), line[-1])
-        return depth if asked.whole else int(served.covered_messages)
+        return int(served.covered_messages)
     return 0
 
 

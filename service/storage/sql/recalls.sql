@@ -11,7 +11,7 @@ where chat.tenant_id = :tenant and (:anyone or chat.user_id = :user)
 -- covered --
 -- Of these chats (`chats`) the one that knows the newest message of the pairs, that message's
 -- deepest checkpoint, and of this the one that was served: the one asked for, if the branch has it,
--- or else the deepest.
+-- or else the deepest. A branch without one has a `whole` all the same.
 select chat.id, made.id as made,
     case when :whole then newest.message_id else made.covered_until end as until,
     case when :whole then newest.digest else made.covered_digest end as digest,
@@ -25,12 +25,13 @@ cross join lateral (
         and stored.message_id = pair.id and stored.digest = pair.digest
     order by pair.place limit 1
 ) newest
-join checkpoints head
+left join checkpoints head
     on head.tenant_id = :tenant and head.chat_id = chat.id and head.id = newest.checkpoint_id
-join checkpoints made
+left join checkpoints made
     on made.tenant_id = :tenant and made.chat_id = chat.id and made.id =
         case when :checkpoint = any(head.ancestors) then :checkpoint else head.id end
 where chat.tenant_id = :tenant and chat.id = any(cast(:chats as bigint[]))
+    and (made.id is not null or :whole)
     and coalesce(chat.expires_at > now(), true)
 order by newest.place, chat.id desc limit 1
 
