@@ -79,7 +79,7 @@ def _question(key: str, chat: Chat) -> bytes:
         "windows": [_WINDOW],
         "depth": len(chat.path) + 1,
         "path": pairs,
-        "sizes": [4 * _SIZE] * len(pairs),
+        "sizes": [_SIZE] * len(pairs),
         "native": _described(chat),
     }
     return request("POST", f"/v1/chats/{chat.name}/context", key, body)

@@ -202,6 +202,6 @@ async def ask(runtime: Runtime, tenant: int, chat: str, path: Sequence[Message])
     """What is stored for a request, in this process, and the words of the summary."""
     newest = path[::-1][:PAIRS]
     pairs = [(one.id, one.digest) for one in newest]
-    sizes = [len(one.text) for one in newest]
+    sizes = [len(one.text) // 4 for one in newest]
     asked = Lookup(tenant, chat, len(path), pairs, sizes, runtime.settings.window)
     return await context.stored(runtime.database, asked)

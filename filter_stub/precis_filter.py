@@ -40,6 +40,7 @@ REFUSED = (400, 413, 422)  # then a message is sent as a text of so many charact
 LONGEST = 20_000
 REMEMBERED = 200  # chats whose path and last answer are kept in memory
 FAILURES, PAUSE = 3, 5.0  # after so many in a row, one request in so many seconds asks it
+LONGEST_WAIT = 5.0  # seconds for a summary, however long a request may wait
 GONE = 3600.0  # seconds without another try to store a chat that the service calls deleted
 WINDOW = 131_072  # tokens of a model that nobody knows anything about
 SHORT = 600  # characters that are left of an old tool result
@@ -62,6 +63,7 @@ PLAIN = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}")  # an id that t
 ENCODED = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/=_-]{1000,}+")  # base64
 FILE = ("type", "name", "content_type")  # sent of a file; of a message:
 HANDED = ("role", "content", "output", "native", "usage", "error", "timestamp")
+REASONING = ("thinking", "reasoning_content", "reasoning_details")  # which 0.12 sends again
 NATIVE = ("role", "content", "tool_calls", "tool_call_id")
 # Tokens per byte in the mean (ADR 7): the rarer, the more; of other scripts the first byte pays.
 COSTS = (
@@ -75,7 +77,7 @@ COSTS = (
     (b"\xe4\xe5\xe6\xe7\xe8\xe9\xef", 0.82),
     (b"\xe1\xe2\xf0\xf1\xf2\xf3\xf4", 1.9),
 )
-UNCOUNTED = 1.15  # times the mean for what the service has not counted: it may be that much more
+MORE = 0.15  # of what the service has not counted it may have more than the mean
 INSIDE = (".localhost", ".local", ".internal", ".svc", ".svc.cluster.local")  # names inside
 # Past the proxy of the environment, which would see key and texts, but with its certificates.
 DIRECT = {"all://": None, "http://": None, "https://": None}
@@ -118,9 +120,15 @@ class Request:
     answered: bool = False  # by the service
     known: str | None = None  # the newest message that the service has
     served: int | None = None  # checkpoint, 0 for none; None: the usage says nothing about it
-    density: float = UNCOUNTED  # what the service counts, by what is estimated here
-    overhead: int = 0  # tokens that the provider counts besides the messages
-    beside: int | None = None  # the same, as estimated here
+    density: float | None = None  # what the service counts, by what is estimated here
+    beside: int = 0  # estimated tokens that go to the model beside the messages of the branch:
+    prompt: int = 0  # of these the workspace model's prompt, which no hook sees,
+    tools: int = 0  # tools,
+    expected: int = 0  # texts that Open WebUI is going to add after inlet,
+    surplus: int = 0  # and those that it has added
+    said: int = 0  # estimated tokens up to the question when inlet was through
+    drift: int = 0  # what the provider counts beyond all estimates
+    dropped: list[Message] = field(default_factory=list)  # what the summary stands for
     compactor: str | None = None
     expires_in: int | None = None
     files: dict[str, list[Message]] = field(default_factory=dict)
@@ -173,7 +181,9 @@ class Filter:
         self._in_background: set[asyncio.Task[Any]] = set()  # keeps the tasks alive
         self._failures, self._again_at = 0, 0.0
         self._hooked = False  # whether this Open WebUI calls `request`
-        self._tools: dict[str, int] = {}  # tokens of the tools that Open WebUI adds after inlet
+        # Tokens that Open WebUI adds after inlet: of tools by model, of texts by chat.
+        self._tools: dict[str, int] = {}
+        self._surplus: dict[str, int] = {}
         self._windows: dict[str, int] = {}  # of models of which only the service knows it
         self._remembered: dict[str, tuple[str, list[Node]]] = {}
         self._last: dict[tuple[str, str], Message] = {}  # answers, by chat and model
@@ -194,6 +204,9 @@ class Filter:
             begun = time.monotonic()
             metadata = __metadata__ or body.get("metadata") or {}
             request = self._request(body, metadata, __model__, __user__)
+            request.tools = tokens_of_tools(body) or self._tools.get(request.model, 0)
+            request.expected = self._surplus.get(request.chat, 0)
+            request.said = tokens_said(body["messages"])
             if not self._concerned(body["messages"], request):
                 return body
             request.begun = begun
@@ -203,10 +216,11 @@ class Filter:
                     if request.sent:
                         await self._compress(body, metadata, request)
                         await self._offer(body, metadata, request)
-            self._fit(body, request)
-            self._note(request)
-            request.before = request.left_out
-            if not self._hooked:  # else `request` tells, which comes next and may cut more
+            request.said = tokens_said(body["messages"])
+            if not self._hooked:  # else `request` comes next, and sees all that is sent
+                self._fit(body, request)
+                self._note(request)
+                request.before, request.said = request.left_out, tokens_said(body["messages"])
                 async with asyncio.timeout(self._left(request, 1.0)):
                     await self._tell(request, __event_emitter__)
         return body
@@ -223,11 +237,16 @@ class Filter:
         with unharmed("a model call goes on unchanged or without a status"):
             metadata = __metadata__ or body.get("metadata") or {}
             request = self._request(body, metadata, __model__, __user__)
-            if tools := tokens_of_tools(body):
-                self._tools[request.model] = request.beside = tools
+            request.tools = self._tools[request.model] = tokens_of_tools(body)
+            request.expected = 0
+            if request.said:  # by inlet
+                request.surplus = max(tokens_said(body["messages"]) - request.said, 0)
+            remember(self._surplus, request.chat, request.surplus)
+            request.beside = beside_of(body["messages"], request)
             turn = body["messages"][newest_turn(body["messages"]) :]
             if self._concerned(body["messages"], request):
                 self._hooked = True
+                await self._look_again(body, metadata, request)
                 self._fit(body, request)
                 self._note(request)
                 async with asyncio.timeout(self.valves.timeout):
@@ -286,9 +305,11 @@ class Filter:
         window = next((size for size in windows if size >= 2048), own)
         reply = metadata.get("message_id")
         request = Request(chat, user_id, name, windows, window, reply)
+        request.guided = bool(metadata.get("regeneration_message_id"))
         wanted = (user or {}).get("valves")  # Open WebUI makes them of `UserValves`
         request.sent = getattr(wanted, "compress", True)
         request.shown = getattr(wanted, "show_status", True)
+        request.prompt = tokens_of_prompt(body, model or {})
         metadata[STASH] = vars(request)  # plain values
         return request
 
@@ -323,17 +344,36 @@ class Filter:
         path = await self._path(body, metadata, request)
         if not path:
             return
-        request.guided = bool(metadata.get("regeneration_message_id"))
+        request.beside = beside_of(body["messages"], request)
         whole = body["messages"]
         answer = await self._ask_or_last(body, path, request)
         self._apply(answer, body, path, request)
         if not request.answered:
             return
-        behind = request.known not in [node.id for node in path[-4:]]
-        if behind and self._will_be_cut(body, request):
+        if self._shrink(body, request).excess > 0:
             await self._catch_up(whole, body, path, request)
         elif request.expires_in:  # outlet hands over only what Open WebUI stores
             self._later(self._ingest, path, request)
+
+    async def _look_again(self, body: Message, metadata: Message, request: Request) -> None:
+        """Asks once more when what came after inlet makes a request too large.
+
+        Each call of a tool loop begins with the list as inlet left it, and gets the same edit.
+        """
+        if not request.sent or request.left_out or self._shrink(body, request).excess <= 0:
+            return
+        with unharmed("a model call goes on without another summary"):
+            edited, dropped, served = body["messages"], request.dropped, request.served
+            head = len(leading(edited))
+            rest = edited[head + 2 if dropped else head :]  # without the record
+            body["messages"], request.dropped = [*edited[:head], *dropped, *rest], []
+            request.begun = time.monotonic()
+            try:
+                async with asyncio.timeout(self._left(request, 0.9)):
+                    await self._compress(body, metadata, request)
+            finally:
+                if not request.dropped:  # no other summary
+                    body["messages"], request.dropped, request.served = edited, dropped, served
 
     async def _offer(self, body: Message, metadata: Message, request: Request) -> None:
         """Lets the model look up what the summary covers, where Open WebUI runs tools for it."""
@@ -377,7 +417,7 @@ class Filter:
     async def _catch_up(
         self, whole: list[Message], body: Message, path: list[Node], request: Request
     ) -> None:
-        """Sends what the service has missed, and waits for a summary of it while there is time.
+        """Sends what the service may miss, and lets it write a summary while there is time.
 
         Code writes one in less time than most requests may wait. `whole`: the unedited messages.
         """
@@ -385,18 +425,11 @@ class Filter:
             path = await asyncio.to_thread(chain, branch(await rows_of(request.chat), path[-1].id))
         ingesting = self._later(self._ingest, path, request)
         done, _ = await asyncio.wait([ingesting], timeout=self._left(request, 0.8))
-        coming = done and ingesting.result()
-        while coming and self._will_be_cut(body, request) and self._left(request, 0.8) > 0.05:
-            await asyncio.sleep(0.05)
-            body["messages"] = whole
-            answer = await self._ask(body, path, request)
-            coming = answer["status"] != "not_needed"
+        if done and ingesting.result():  # a summary is due
+            wait = min(max(self._left(request, 0.8), 0.0), LONGEST_WAIT)
+            answer = await self._ask({**body, "messages": whole}, path, request, wait)
+            body["messages"], request.dropped = whole, []
             self._apply(answer, body, path, request)
-
-    def _will_be_cut(self, body: Message, request: Request) -> bool:
-        """Whether a request is too large, with the tools that Open WebUI is going to add."""
-        tools = 0 if request.overhead else self._tools.get(request.model, 0)
-        return self._shrink(body, request).excess + tools > 0
 
     def _apply(self, answer: Message, body: Message, path: list[Node], request: Request) -> None:
         """Takes over what the service knows, and makes the edit that it proposes, if it fits."""
@@ -405,8 +438,11 @@ class Filter:
             self._windows[request.model] = request.window
         if answer["status"] == "unknown":
             return
-        request.overhead = int(answer["tokens"].get("overhead") or 0)
-        request.density = min(max(float(answer.get("density") or UNCOUNTED), 0.7), 2.0)
+        estimated = int(answer.get("beside") or 0)  # for the same request
+        overhead = int(answer["tokens"].get("overhead") or 0)
+        request.drift = max(overhead - estimated, -estimated // 4)
+        density = answer.get("density")
+        request.density = min(max(float(density), 0.7), 2.0) if density else None
         if answer["status"] == "ready":
             self._put_in(answer, body, path, request)
         elif request.answered:
@@ -419,6 +455,8 @@ class Filter:
         if changed is None:
             log.warning("precis: summary %s does not fit a request of %s", checkpoint, request.chat)
             return
+        head, (_, end) = len(leading(body["messages"])), answer["edit"]["drop"]
+        request.dropped = body["messages"][head:end]
         body["messages"], request.served, request.why = changed, checkpoint, TOO_LONG
         newest = [(node.id, node.digest) for node in path[::-1][:PAIRS]]
         request.pairs = [*newest, (answer["covered_until"], answer["covered_digest"])]
@@ -479,16 +517,15 @@ class Filter:
         request.chat = f"content:{hashed(request.user, first)}"
         if self._is_gone(request.chat):
             return []
-        request.expires_in = hours * 3600
-        # No usage will tell what goes along with the messages.
-        tools = tokens_of_tools(body) or self._tools.get(request.model, 0)
-        request.beside = tools + sum(map(tokens_of, head))
+        request.expires_in = request.expires_in or hours * 3600
         return await asyncio.to_thread(chain, groups)
 
-    async def _ask(self, body: Message, path: list[Node], request: Request) -> Message:
+    async def _ask(
+        self, body: Message, path: list[Node], request: Request, wait: float | None = None
+    ) -> Message:
         """What the service has for this branch. It may need more than is sent at first."""
         self._left_alone()  # before anything is counted
-        question = self._question(body, request) | {"depth": len(path)}
+        question = self._question(body, request) | {"depth": len(path), "wait": wait}
         native = described(body["messages"], path) | {"guided": request.guided}
         url = f"chats/{quote(request.chat, safe='')}/context"
         last = self._last.get((request.chat, request.model), {})
@@ -498,13 +535,15 @@ class Filter:
             newest = path[::-1][:shown]
             most = max(QUESTIONS, len(asked_in(newest)) + 3)  # some more to compare
             question["path"] = [(node.id, node.digest) for node in newest]
-            question["sizes"] = [node.size for node in newest]
+            sizes = [node.size // 4 for node in newest[PAIRS:]]
+            question["sizes"] = [*map(tokens_stored, newest[:PAIRS]), *sizes]
             parts = {name: native[name][:most] for name in ("questions", "asked")}
             question["native"] = native | parts
             # Ends before inlet's own deadline, so that silence is a failure, and a Stop is not.
             sent = await self.send("POST", url, question, self._left(request, 0.85), request.id)
             answer: Message = answer_in(sent)
             needed = newest_needed(path, answer)
+        answer["beside"] = question["beside"]
         if answer["status"] != "not_needed":
             request.why = "no summary is ready yet"
         request.answered, request.known = True, answer.get("known")
@@ -513,13 +552,13 @@ class Filter:
 
     def _question(self, body: Message, request: Request) -> Message:
         """What is asked besides the path and the messages."""
-        beside = request.beside if request.expires_in else self._tools.get(request.model)
+        running = body["messages"][newest_turn(body["messages"]) + 1 :]
         answering = tokens_wanted(body, request.window // 2)
         return {
             "model": request.model,
             "user_id": request.user,
             "windows": request.windows,
-            "overhead": beside or None,
+            "beside": request.beside + sum(map(tokens_of, running)),
             "room": request.window - answering if answering else None,
         }
 
@@ -544,7 +583,7 @@ class Filter:
             "windows": request.windows,
             "expires_in": request.expires_in,
             "compactor": request.compactor,
-            "overhead": request.beside,
+            "beside": request.beside,
         }
         url = f"chats/{quote(request.chat, safe='')}/transcript"
         start, most = first_to_send(path, request), len(path)
@@ -630,13 +669,16 @@ class Filter:
 
     def _shrink(self, body: Message, request: Request) -> "Shrink":
         """What a request has too much, and the means to take it away."""
-        window = request.window
-        # What goes to the model besides messages: as measured, or tools, which `request` sees.
-        left = max(window - (request.overhead or tokens_of_tools(body)), 0)
+        window, systems = request.window, leading(body["messages"])
+        beside = request.prompt + request.tools + request.expected + request.drift
+        left = max(window - beside - sum(map(tokens_of, systems)), 0)
         # Where tools leave little, the chat gets most of that.
         answer = max(tokens_wanted(body, left // 2), min(window // 8, left // 3))
-        room = left - answer
-        return Shrink(body["messages"], room, window // 8, request.density, request.offered)
+        made = Shrink(body["messages"], window // 8, request.density or 1.0, request.offered)
+        counted = made.newest if request.density else 0
+        more = int(min(made.cost(counted, len(made.messages)), left) * MORE)
+        made.excess -= window - beside - max(answer, more)
+        return made
 
     def _fit(self, body: Message, request: Request) -> None:
         """Makes room in a request that is too large for the window."""
@@ -854,18 +896,57 @@ def tokens_in(text: str) -> int:
 
 
 def tokens_of_texts(message: Message) -> int:
-    """An estimate for a native message without its images."""
+    """An estimate for a native message without its images and reasoning."""
     return tokens_in(text_of(message) + str(message.get("tool_calls") or ""))
+
+
+def thought(message: Message) -> int:
+    """An estimate for the reasoning in a native message; what is stored is counted without it."""
+    return sum(tokens_in(str(message[key])) for key in REASONING if message.get(key))
+
+
+def tokens_said(messages: list[Message]) -> int:
+    """An estimate for all from the first message that is no system message to the question."""
+    start, end = len(leading(messages)), newest_turn(messages) + 1
+    return sum(map(tokens_of, messages[start:end]))
+
+
+def tokens_stored(node: Node) -> int:
+    """An estimate for a message that the service may not have."""
+    stored = node.message
+    if not stored:  # what was remembered
+        return node.size // 4
+    files = stored.get("files") or ()
+    images = sum(1 for file in files if file.get("type") == "image")
+    seen = stored.get("output") or stored.get("native")
+    return tokens_in(str(seen) if seen else text_of(stored)) + 1000 * images
+
+
+def beside_of(messages: list[Message], request: Request) -> int:
+    """An estimate for what goes to the model beside the messages of the branch."""
+    questions = [place for place, m in enumerate(messages) if is_question(m)]
+    counted: int = sum(map(tokens_of, leading(messages))) + sum(map(thought, messages))
+    if request.guided and len(questions) > 1:  # the old answer and the instruction
+        counted += sum(map(tokens_of, messages[questions[-2] + 1 : questions[-1] + 1]))
+    return counted + request.prompt + request.tools + request.expected + request.surplus
 
 
 def tokens_of(message: Message, density: float = 1.0) -> int:
     """An estimate for a native message; images as Open WebUI counts them."""
-    return int(tokens_of_texts(message) * density) + 1000 * images_in(message)
+    said = tokens_of_texts(message) + thought(message)
+    return int(said * density) + 1000 * images_in(message)
 
 
 def tokens_of_tools(body: Message) -> int:
     """An estimate for the specifications of the tools in a request."""
     return tokens_in(json.dumps(body["tools"])) if body.get("tools") else 0
+
+
+def tokens_of_prompt(body: Message, model: Message) -> int:
+    """An estimate for the prompt of a workspace model, unless the request has it already."""
+    prompt = str(((model.get("info") or {}).get("params") or {}).get("system") or "")
+    is_there = any(prompt in text_of(m) for m in leading(body.get("messages") or []))
+    return tokens_in(prompt) if prompt and not is_there else 0
 
 
 def tokens_wanted(body: Message, most: int) -> int:
@@ -1100,14 +1181,14 @@ class Shrink:
     """
 
     def __init__(
-        self, messages: list[Message], room: int, step: int, density: float, recall: bool = False
+        self, messages: list[Message], step: int, density: float, recall: bool = False
     ) -> None:
         self.messages, self.step, self.recall = list(messages), step, recall
         self.newest = newest_turn(messages)
         # The service has counted all before the newest turn.
         places = range(len(messages))
-        self.density = [density if i < self.newest else UNCOUNTED for i in places]
-        self.excess = self.cost(0, len(messages)) - room
+        self.density = [density if i < self.newest else 1.0 for i in places]
+        self.excess = self.cost(0, len(messages))  # over no room at all
         self.results = self.left_out = self.texts = 0  # shortened; left out; shortened
 
     def cost(self, start: int, end: int) -> int:

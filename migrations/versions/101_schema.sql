@@ -64,6 +64,7 @@ create table chats (
     window_tokens integer not null,
     window_assumed boolean default 'false' not null,
     overhead_tokens integer default '0' not null,
+    beside_tokens integer default '0' not null,
     leaf_id text,
     leaf_digest text,
     leaf_tokens bigint,

@@ -74,6 +74,8 @@ async def post_context(request: Request) -> Response:
     chat = _chat_id(request)
     body = _question(await read_bytes(request), MOST_MESSAGES)
     lookup = _lookup(key.tenant, chat, body, runtime.settings)
+    if body.wait:
+        await context.written(runtime.database, lookup, body.wait)
     began = perf_counter()
     answer = await context.answer(runtime.database, lookup, body.native)
     seconds = perf_counter() - began
@@ -112,7 +114,7 @@ def _lookup(tenant: int, chat: str, body: ContextRequest, settings: Settings) ->
         user=body.user_id,
         anyone=settings.share_forks == "tenant",
         apply_at=settings.apply_share(body.model),
-        overhead=body.overhead or 0,
+        beside=body.beside,
         room=body.room,
     )
 

@@ -114,7 +114,7 @@ def _transcript(
         messages=messages,
         served=body.served,
         window_assumed=window is None and settings.of_model(body.model).window is None,
-        overhead=body.overhead or 0,
+        beside=body.beside,
         expires_in=body.expires_in,
         compactor=body.compactor,
         anyone=settings.share_forks == "tenant",

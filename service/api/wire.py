@@ -70,6 +70,15 @@ _Windows = Annotated[
 ]
 
 
+_Beside = Annotated[
+    Annotated[int, Meta(ge=0, le=2**29)] | None,
+    Meta(
+        description="Tokens that go to the model beside the messages of the path, as you estimate"
+        " them: system prompts, tools, retrieved texts. What a provider counts is compared with it."
+    ),
+]
+
+
 class ContextRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A request that is going to a model: its path, leaf first, and what stands in it."""
 
@@ -91,8 +100,8 @@ class ContextRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sizes: Annotated[
         list[Count],
         Meta(
-            description="Characters of each message of `path`, to estimate those that are not"
-            " stored yet."
+            description="Tokens of each message of `path`, as you estimate them; they count for"
+            " those that are not stored yet."
         ),
     ]
     windows: _Windows = []
@@ -110,11 +119,12 @@ class ContextRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             " this user's other chats."
         ),
     ] = None
-    overhead: Annotated[
-        Annotated[int, Meta(ge=0, le=2**31 - 1)] | None,
+    beside: _Beside = None
+    wait: Annotated[
+        Annotated[float, Meta(ge=0, le=10)] | None,
         Meta(
-            description="Tokens of this model's tools, as the filter has seen them in any chat."
-            " Used while the service knows of none for this chat, or of much less."
+            description="Seconds to wait while a summary is written that the request needs. To be"
+            " used after an upload that says `due`."
         ),
     ] = None
     room: Annotated[
@@ -164,13 +174,7 @@ class TranscriptRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
             " none; needed to compare the provider's `usage` with our count."
         ),
     ] = None
-    overhead: Annotated[
-        Annotated[int, Meta(ge=0, le=2**31 - 1)] | None,
-        Meta(
-            description="Tokens sent beside the messages (tool specifications), as the filter"
-            " estimates them. Used until a `usage` could be compared."
-        ),
-    ] = None
+    beside: _Beside = None
     expires_in: Annotated[
         Annotated[int, Meta(ge=60, le=_LONGEST)] | None,
         Meta(

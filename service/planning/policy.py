@@ -31,7 +31,7 @@ _NEEDED = 0.08  # of what it covers a summary may have even where that is more t
 _LEAST_ROOM = 512  # tokens: beside tools that leave less, no chat fits
 _LEFT = 0.75  # of what tools leave is as good as a window without tools
 _CODE_STEPS = 4  # while requests are too large, code covers this part of what they leave to grow
-_TOOLS = 0.7  # of the filter's estimate for tools is what they cost at least
+_BESIDE = 0.8  # of the filter's estimate is what goes beside the messages at least
 _LEAST_CHUNK = 512  # tokens that a call may read, however small the summariser's window is
 _SHARE_WINDOW = 16_384  # tokens: the window in which the summary has its share
 
@@ -217,26 +217,26 @@ def crowding(window: int, overhead: int) -> str:
 
 
 def measured_overhead(
-    prompt_tokens: int, estimated: int, window: int, tools: int = 0
+    prompt_tokens: int, estimated: int, window: int, beside: int = 0
 ) -> int | None:
     """What a provider counted beyond our estimate of a request; None when that is not known.
 
-    It is made of system prompts, tool specifications and the tokenizer's difference. A count below
-    ours comes from a tokenizer that counts less, or from a `usage` without cached tokens, and one
-    that leaves no room for the tools, which were there, hides them: neither is a constant that
-    could be taken off a request of another size. Bounded by half of the window, or by what the
-    filter has seen of tools if that is more, so that one odd `usage` harms little.
+    It is made of system prompts, tools, retrieved texts and the tokenizer's difference. A count
+    below ours comes from a tokenizer that counts less, or from a `usage` without cached tokens, and
+    one that leaves no room for what went beside the messages hides part of that, such as tools:
+    neither is a constant that could be taken off a request of another size. Bounded by half of the
+    window, or by what the filter has seen if that is more, so that one odd `usage` harms little.
 
     Args:
         prompt_tokens: the provider's count for the last call of the turn.
         estimated: our count of the messages in that call.
         window: the model's window.
-        tools: the filter's estimate for the tools in it.
+        beside: the filter's estimate for what went beside them.
     """
     counted = prompt_tokens - estimated
-    if counted < max(tools * _TOOLS, 0):
+    if counted < max(beside * _BESIDE, 0):
         return None
-    return int(min(counted, max(window // 2, tools)))
+    return int(min(counted, max(window // 2, beside)))
 
 
 LEAST_WINDOW, MOST_WINDOW = 2048, 100_000_000

@@ -19,7 +19,6 @@ from msgspec import Meta
 from service.summarising.message import NOTED
 
 _LEAST_DENSITY, _MOST_DENSITY = 0.7, 2.0
-_CHARACTERS = 4  # per token, of a message that was not ingested yet
 _IMAGE_TOKENS = 1000  # the same for each image, so they say nothing about the density of texts
 
 
@@ -184,7 +183,7 @@ def density(
 
     Args:
         request: the request, with its estimates; None for a host that has none.
-        sizes: characters of the path's newest messages, the newest first.
+        sizes: estimated tokens of the path's newest messages, the newest first.
         place: the place among them of the newest message that the service has counted; None for
             none of them.
         path_tokens: tokens of the path, of which the service has guessed those that are newer than
@@ -195,7 +194,7 @@ def density(
     estimated = _estimated(request.questions, place)
     if estimated <= 0:
         return None
-    guessed = sum(sizes[: max(place, 1)]) // _CHARACTERS
+    guessed = sum(sizes[: max(place, 1)])
     exact = path_tokens - guessed - _IMAGE_TOKENS * request.images
     return min(max(exact / estimated, _LEAST_DENSITY), _MOST_DENSITY)
 

@@ -11,9 +11,9 @@ from typing import Any, cast
 from sqlalchemy import (
     ColumnElement,
     Select,
-    case,
     delete,
     func,
+    literal,
     literal_column,
     or_,
     select,
@@ -158,7 +158,6 @@ _IS_LEASED = func.coalesce(chats.c.lease_until > func.now(), False)
 _NEWEST_CHATS = 200  # are looked through for the models that are in use
 UNSAVED = "content:"
 """How the filter's own ids of chats begin, which Open WebUI does not store."""
-MORE_TOOLS = 1.5  # times what is known; by less an estimate may be wrong
 
 
 async def open_chat(
@@ -219,23 +218,24 @@ async def ingested(
     chat: ChatKey,
     leaf: str,
     measured: int | None,
-    estimated: int,
+    beside: int | None,
     masks: int,
 ) -> int:
     """Notes the newest path, whose texts are here now, and its overhead.
 
-    `measured` None keeps the overhead that is known, unless `estimated` is clearly more: then tools
-    were added. `masks` is how many secrets were masked in the texts that are new.
+    `measured` is what a provider counted of it, and `beside` what the filter estimates for the same
+    request. Where nothing was measured, the overhead changes by as much as the estimate does.
+    `masks` is how many secrets were masked in the texts that are new.
 
     Returns:
         The overhead in force.
     """
     await note_leaf(connection, chat, leaf)
-    before = chats.c.overhead_tokens
-    tools_added = estimated > before * MORE_TOOLS
-    overhead = func.coalesce(measured, case((tools_added, estimated), else_=before))
+    estimated = chats.c.beside_tokens if beside is None else literal(beside)
+    moved = func.greatest(chats.c.overhead_tokens + estimated - chats.c.beside_tokens, 0)
     noted = {
-        "overhead_tokens": overhead,
+        "overhead_tokens": moved if measured is None else measured,
+        "beside_tokens": estimated,
         "wants_bodies": False,
         "masked": chats.c.masked + masks,
     }

@@ -13,14 +13,12 @@ import asyncpg
 from service.planning.plan import Checkpoint
 from service.planning.policy import APPLY_AT, APPLY_PARTS, parts_of
 from service.storage import statements
-from service.storage.chats import MORE_TOOLS
 from service.storage.checkpoints import place_of
 from service.storage.database import Database
 from service.storage.sealing import Seal
 from service.storage.statements import Numbered
 from service.storage.tenancy import ChatKey
 
-_CHARACTERS = 4  # per token, of a message that was not ingested yet
 _SQL = statements.load("contexts")
 CONTINUED = statements.numbered(_SQL["continued"])
 BRANCHED = statements.numbered(_SQL["branched"])
@@ -35,12 +33,12 @@ class Lookup(NamedTuple):
         chat: Open WebUI's chat id.
         depth: number of messages on the whole path.
         pairs: (id, digest) of its newest messages, leaf first, the digests as they were sent.
-        sizes: characters of each pair's message: those that are not stored yet count by them.
+        sizes: estimated tokens of each pair's message, for those that are not stored yet.
         window: the model's window; None takes the one of the last ingest.
         user: who asks; None when nobody says so.
         anyone: a fork is served what any chat of the tenant lends, not only those of `user`.
         apply_at: the share of the window above which a request is served with a summary.
-        overhead: tokens of the model's tools, as the filter has seen them in any chat.
+        beside: tokens that go beside the messages now, as the asker estimates them.
         room: tokens that the request may have at most, if its answer needs more of the window than
             answers usually do.
     """
@@ -54,7 +52,7 @@ class Lookup(NamedTuple):
     user: str | None = None
     anyone: bool = False
     apply_at: float = APPLY_AT
-    overhead: int = 0
+    beside: int | None = None
     room: int | None = None
 
 
@@ -86,7 +84,7 @@ async def find(database: Database, lookup: Lookup) -> StoredContext | None:
     goes_on = {
         "leaf": digests[0],
         "above": digests[-1],
-        "question": lookup.sizes[0] // _CHARACTERS,
+        "question": lookup.sizes[0],
     }
     row = await _read(database, CONTINUED, lookup, goes_on)
     if row is None:
@@ -114,7 +112,7 @@ def _path(lookup: Lookup, seal: Seal) -> dict[str, Any]:
         "ids": [identity for identity, _ in lookup.pairs],
         "digests": [seal.keyed(digest) for _, digest in lookup.pairs],
         # By place: what those before it cost.
-        "new": [size // _CHARACTERS for size in accumulate(lookup.sizes[:-1], initial=0)],
+        "new": list(accumulate(lookup.sizes[:-1], initial=0)),
     }
 
 
@@ -128,8 +126,7 @@ async def _read(
         "apply_parts": parts_of(lookup.apply_at),
         "all_parts": APPLY_PARTS,
         "room": lookup.room,
-        "tools": lookup.overhead,
-        "more_tools": MORE_TOOLS,
+        "beside": lookup.beside,
         **more,
     }
     return await database.reads.fetchrow(statement.sql, *statement.given(values))

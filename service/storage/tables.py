@@ -102,6 +102,7 @@ chats = Table(
     # Whether nobody told the model's window, so that PRECIS_WINDOW was taken.
     Column("window_assumed", Boolean),
     Column("overhead_tokens", Integer),
+    Column("beside_tokens", Integer),
     Column("leaf_id", Text),  # the newest message of the path that was ingested last
     # What the read on the request path needs of that path; `chats.note_leaf` keeps it.
     Column("leaf_digest", Text),

@@ -4,6 +4,8 @@ That is a stored summary and its boundary, or that none is needed, ready or know
 no LLM, no tokenizer.
 """
 
+import asyncio
+from contextlib import suppress
 from typing import Annotated, Literal
 
 import msgspec
@@ -16,13 +18,15 @@ from service.planning import policy
 from service.planning.plan import Checkpoint
 from service.request import edit
 from service.request.edit import Edit
-from service.storage import contexts
+from service.storage import chats, contexts
 from service.storage.contexts import Lookup, StoredContext
 from service.storage.database import Database
 from service.storage.sealing import Seal
 
 log = structlog.get_logger(__name__)
 
+
+_LOOK_EVERY = 0.03  # seconds
 
 ContextStatus = Literal["ready", "not_needed", "pending", "unknown"]
 
@@ -108,6 +112,28 @@ async def answer(
         above = lookup.pairs[1][0] if len(lookup.pairs) > 1 else None
         return ContextAnswer("unknown", known=above, window=lookup.window)
     return _with_edit(decision, summary, lookup, request)
+
+
+async def written(database: Database, lookup: Lookup, seconds: float) -> None:
+    """Waits until a summary lets the request fit, or none is being written, so long at most."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            # No event tells of it: another process or machine writes the summary.
+            while await _is_missing(database, lookup):  # noqa: ASYNC110
+                await asyncio.sleep(_LOOK_EVERY)
+
+
+async def _is_missing(database: Database, lookup: Lookup) -> bool:
+    """Whether a summary that would help is being written."""
+    async with database.engine.connect() as connection:
+        chat = await chats.look(connection, lookup.tenant, lookup.chat)
+    # Looked at first: a summary that is published after that is seen below.
+    if chat is None or not chat.working:
+        return False
+    decision, _ = await stored(database, lookup)
+    window = decision.window or chat.window
+    most = policy.apply_at(window, lookup.apply_at)
+    return decision.tokens is not None and decision.tokens.after > min(most, lookup.room or most)
 
 
 def not_sent(answer: ContextAnswer) -> int:

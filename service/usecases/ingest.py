@@ -66,8 +66,8 @@ class Transcript:
         served: the checkpoint that was in the request which the newest answer replied to, 0 when
             none was, and None when that is not known; the provider's `usage` is compared with it.
         window_assumed: whether nobody told the model's window.
-        overhead: what was sent beside the messages, in tokens, as the filter estimates it: it
-            counts while no `usage` could be compared.
+        beside: what was sent beside the messages, in tokens, as the filter estimates it; None
+            where it does not say so.
         expires_in: seconds after which the chat is deleted, unless it is ingested again.
         compactor: who else compresses it: `open-webui` or None.
         anyone: a fork adopts what any chat of the tenant lends, not only those of `user`.
@@ -83,7 +83,7 @@ class Transcript:
     messages: Sequence[Handed]
     served: int | None
     window_assumed: bool = False
-    overhead: int = 0
+    beside: int | None = None
     expires_in: int | None = None
     compactor: str | None = None
     anyone: bool = False
@@ -191,9 +191,10 @@ async def _stored(
     adopted = await _adopt(connection, chat, handed, known.found)
     above = rows[-2] if len(rows) > 1 else known.base
     measured = await _overhead(connection, chat, handed, taken[-1], above, adopted)
-    estimated = min(handed.overhead, handed.policy.window_tokens)
     leaf = rows[-1]
-    overhead = await chats.ingested(connection, chat, leaf.message_id, measured, estimated, masks)
+    overhead = await chats.ingested(
+        connection, chat, leaf.message_id, measured, handed.beside, masks
+    )
     made = await _deepest(connection, chat, leaf, adopted)
     size = _size(leaf, [*made.settled, *made.interim], overhead)
     if not _is_work(handed, size, made, opened):
@@ -599,7 +600,7 @@ async def _overhead(
             return None
         estimated += used.tokens - used.covered_tokens
     return policy.measured_overhead(
-        newest.prompt_tokens, estimated, handed.policy.window_tokens, handed.overhead
+        newest.prompt_tokens, estimated, handed.policy.window_tokens, handed.beside or 0
     )
 
 

@@ -184,7 +184,7 @@ async def test_a_second_run_writes_nothing_and_does_not_even_open_the_database(i
 
 async def test_it_names_models_whose_tools_leave_little_room(install: Installer) -> None:
     talk = Talk(install.service.as_filter)
-    await talk.ingest(talk.turns(2), overhead=6415)
+    await talk.ingest(talk.turns(2), beside=6415)
 
     result = await install()
 

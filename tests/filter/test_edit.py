@@ -220,7 +220,7 @@ def test_density_is_what_the_service_has_counted_by_what_the_filter_estimates(
 ) -> None:
     questions = [edit.Question(5, 1000, 10, "a"), edit.Question(3, 400, 50, "b")]
     request = edit.RequestShape(1, questions, [], 2, 2, images=0, guided=False)
-    sizes = [0 if known == 0 else 100, 400, 400]
+    sizes = [0 if known == 0 else 25, 100, 100]
     assert edit.density(request, sizes, known, counted) == (expected and pytest.approx(expected))
 
 

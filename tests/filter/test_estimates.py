@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text
 
 from benchmarks.estimates import kinds, ratio
-from filter_stub.precis_filter import STASH, UNCOUNTED, Shrink, tokens_in, tokens_of, tokens_of_tools
+from filter_stub.precis_filter import STASH, Shrink, tokens_in, tokens_of, tokens_of_tools
 from service.text import tokens
 from tests.conftest import Service, drain
 from tests.filter.chat import Chat, filler
@@ -35,13 +35,13 @@ def test_tools_are_estimated_as_their_json() -> None:
     assert tokens_of_tools({"tools": []}) == tokens_of_tools({}) == 0
 
 
-def test_only_what_the_service_has_not_counted_gets_a_margin() -> None:
+def test_what_the_service_has_counted_is_corrected_by_its_count() -> None:
     talk = [asks("What is said? " * 40), says("This is said. " * 40), asks("And now? " * 40)]
-    counted = Shrink(talk, room=0, step=1, density=0.9)
+    counted = Shrink(talk, step=1, density=0.9)
     assert [counted.cost(place, place + 1) for place in range(3)] == [
         tokens_of(talk[0], 0.9),
         tokens_of(talk[1], 0.9),
-        tokens_of(talk[2], UNCOUNTED),
+        tokens_of(talk[2]),
     ]
 
 

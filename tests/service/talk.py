@@ -154,7 +154,7 @@ class Talk:
     def question(self, leaf: str, pairs: int = 64, **more: object) -> Json:
         """The body of a question for the context of a path; the request is the path behind a system message."""
         chain = self.chain(leaf)
-        sizes = [len(str(row["content"])) for row in self.path(leaf)]
+        sizes = [len(str(row["content"])) // 4 for row in self.path(leaf)]
         body: Json = {
             "model": self.model,
             "windows": [self.window] if self.window else [],

@@ -172,18 +172,20 @@ async def test_the_overhead_counts_against_the_threshold(talk: Talk, service: Se
     assert (await talk.ask(leaf))["status"] == "pending"
 
 
-async def test_tools_seen_in_other_chats_count_until_the_chat_has_a_count_of_its_own(
+async def test_what_goes_beside_the_messages_now_is_counted_once_whatever_was_measured_then(
     talk: Talk, service: Service
 ) -> None:
     leaf = talk.turns(9)
     await talk.ingest(leaf)
 
-    answer = await talk.ask(leaf, overhead=3000)
+    answer = await talk.ask(leaf, beside=3000)
     assert (answer["status"], answer["tokens"]["overhead"]) == ("pending", 3000)
 
-    await run_sql(service.runtime, "update chats set overhead_tokens = 2400")
-    assert (await talk.ask(leaf, overhead=3000))["tokens"]["overhead"] == 2400
-    assert (await talk.ask(leaf, overhead=9000))["tokens"]["overhead"] == 9000, "tools were added"
+    await run_sql(service.runtime, "update chats set overhead_tokens = 3300, beside_tokens = 3000")
+    assert (await talk.ask(leaf, beside=3000))["tokens"]["overhead"] == 3300
+    assert (await talk.ask(leaf, beside=9000))["tokens"]["overhead"] == 9300, "tools were added"
+    assert (await talk.ask(leaf, beside=500))["tokens"]["overhead"] == 800, "tools went"
+    assert (await talk.ask(leaf))["tokens"]["overhead"] == 3300, "nobody says so"
 
 
 async def test_a_long_answer_leaves_less_room_so_a_deeper_summary_is_served(talk: Talk, service: Service) -> None:

@@ -255,18 +255,19 @@ async def test_without_knowing_what_was_served_usage_says_nothing(talk: Talk, se
 async def test_what_the_filter_estimates_counts_until_a_usage_was_compared(talk: Talk, service: Service) -> None:
     question = talk.add("question", talk.turns(4))
     size = sum(native_tokens(message) for message in talk.path(question))
-    await talk.ingest(answered(talk, question, 5000), overhead=900)
+    await talk.ingest(answered(talk, question, 5000), beside=900)
     assert await overhead(service) == 900
-    await talk.ingest(answered(talk, question, 5000), overhead=1000)
-    assert await overhead(service) == 900  # it was there first
-    await talk.ingest(answered(talk, question, 5000), overhead=3000)
+    await talk.ingest(answered(talk, question, 5000), beside=3000)
     assert await overhead(service) == 3000  # tools were added
 
-    await talk.ingest(answered(talk, question, size + 700), served=0, overhead=900)
-    assert await overhead(service) == 700
-    await talk.ingest(answered(talk, question, 5000), overhead=900)
-
-    assert await overhead(service) == 700
+    await talk.ingest(answered(talk, question, size + 800), served=0, beside=900)
+    assert await overhead(service) == 800
+    await talk.ingest(answered(talk, question, 5000), beside=3000)
+    assert await overhead(service) == 2900
+    await talk.ingest(answered(talk, question, 5000))
+    assert await overhead(service) == 2900  # nobody says so
+    await talk.ingest(answered(talk, question, 5000), beside=0)
+    assert await overhead(service) == 0
 
 
 async def test_usage_is_compared_with_the_summary_that_was_served(talk: Talk, service: Service) -> None:

@@ -5,9 +5,8 @@
 --   window       the model's window in tokens; null for the one of the last ingest
 --   apply_parts  share of the window above which a request is served, in parts of `all_parts`
 --   room         tokens that the request may have at most, or null
---   tools        tokens of tools that the filter has seen. They go beside the messages instead of
---                what is known of the chat, when they are clearly more (`more_tools` times): the
---                chat has no count yet, or tools were added.
+--   beside       what goes beside the messages now, as the filter estimates it; null where it does
+--                not say so. The chat's overhead is for its last estimate, so the difference counts.
 --
 -- `made` is the shallowest checkpoint that brings the request under apply_at and into its room,
 -- because the injected prefix then changes least often; when none does, the deepest. Savings never
@@ -25,8 +24,8 @@ select chat.id as chat, chat.window_tokens as window, beside.overhead, chat.left
     made.covered_tokens, made.tokens as summary_tokens, made.summary, made.sealed_summary
 from chats chat
 cross join lateral (
-    select case when :tools::integer > chat.overhead_tokens * :more_tools::float8
-        then :tools else chat.overhead_tokens end
+    select greatest(
+        chat.overhead_tokens + coalesce(:beside::integer - chat.beside_tokens, 0), 0)
 ) beside (overhead)
 cross join lateral (
     select chat.leaf_tokens + beside.overhead
@@ -54,8 +53,8 @@ select chat.id as chat, chat.window_tokens as window, beside.overhead, chat.left
     made.covered_tokens, made.tokens as summary_tokens, made.summary, made.sealed_summary
 from chats chat
 cross join lateral (
-    select case when :tools::integer > chat.overhead_tokens * :more_tools::float8
-        then :tools else chat.overhead_tokens end
+    select greatest(
+        chat.overhead_tokens + coalesce(:beside::integer - chat.beside_tokens, 0), 0)
 ) beside (overhead)
 cross join lateral (
     select stored.message_id, stored.path_tokens, stored.checkpoint_id, pair.place
@@ -95,8 +94,8 @@ select chat.id as chat, chat.window_tokens as window, beside.overhead, chat.left
     made.covered_tokens, made.tokens as summary_tokens, made.summary, made.sealed_summary
 from chats chat
 cross join lateral (
-    select case when :tools::integer > chat.overhead_tokens * :more_tools::float8
-        then :tools else chat.overhead_tokens end
+    select greatest(
+        chat.overhead_tokens + coalesce(:beside::integer - chat.beside_tokens, 0), 0)
 ) beside (overhead)
 cross join lateral (
     select stored.message_id, stored.path_tokens, stored.checkpoint_id, pair.place

@@ -1,0 +1,147 @@
+"""All that a request carries is counted once: no request is above the window, and none that fits is cut.
+
+The real filter and the real service, and an Open WebUI that adds after `inlet` what the real one adds: retrieved texts,
+tools, and the prompt of a workspace model, which no hook sees. Sizes are those of the service's tokenizer.
+"""
+
+import json
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from filter_stub.precis_filter import STASH
+from service.text import tokens
+from service.transcript.steps import sent_tokens
+from tests.conftest import Service, drain
+from tests.effort import examples
+from tests.filter.chat import Chat, Turn, filter_of, no_log
+from tests.filter.host import Host
+from tests.filter.test_missed import worker
+from tests.service.talk import prose
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+Json = dict[str, Any]
+
+PICTURE = {"type": "image", "url": "data:image/png;base64,iVBORw0KGgo=", "name": "p.png"}
+TURNS = 16
+
+
+@dataclass
+class Scene:
+    """A chat, and what goes along with its messages, as shares of the smallest window."""
+
+    usage: str  # of the provider: honest, without tools, absent
+    windows: list[int]  # one for some turns each, in a circle
+    system: float
+    workspace: float
+    retrieved: float  # in each question, from some turn on
+    tools: float  # in some turns
+    pictures: int
+    reasoning: bool
+    said: int  # tokens of a question or answer
+    cut: list[tuple[int, int]] = field(default_factory=list)  # sizes before, and what they might have had
+
+    def share(self, part: float) -> int:
+        return int(min(self.windows) * part)
+
+
+class Play:
+    """Plays a scene."""
+
+    def __init__(self, scene: Scene, chat: Chat) -> None:
+        self.scene, self.chat = scene, chat
+        chat.system = prose(scene.share(scene.system), "system") or "Be brief."
+        self.workspace = prose(scene.share(scene.workspace), "workspace")
+        self.before = 0
+        fit = chat.filter._fit
+
+        def noted(body: Json, request: Any) -> None:
+            self.before = self.size(body)
+            fit(body, request)
+
+        chat.filter._fit = noted
+
+    def size(self, body: Json) -> int:
+        """Tokens of a request as the model gets it."""
+        thoughts = sum(tokens.count(str(one.get("reasoning_content") or "")) for one in body["messages"])
+        tools = tokens.count(json.dumps(body["tools"])) if body.get("tools") else 0
+        return sent_tokens(body["messages"]) + thoughts + tools + tokens.count(self.workspace)
+
+    async def turn(self, number: int) -> Turn:
+        scene, chat = self.scene, self.chat
+        chat.window = window = scene.windows[number // 4 % len(scene.windows)]
+        files = [PICTURE] * scene.pictures if number % 2 else []
+        chat.ask(prose(scene.said, f"question {number}"), **({"files": files} if files else {}))
+        turn = chat.request(str(chat.leaf))
+        model = {"info": {"params": {"system": self.workspace}}}
+        told = {"__metadata__": turn.metadata, "__user__": chat.asker, "__model__": model}
+        if scene.reasoning:
+            for one in turn.messages:
+                if one["role"] == "assistant":
+                    one["reasoning_content"] = prose(scene.said // 3, "thinking")
+        with chat.host.importable():
+            await chat.filter.inlet(turn.body, **told, __event_emitter__=chat.host.emit)
+            if number >= 3 and scene.retrieved:
+                question = turn.messages[-1]
+                text = prose(scene.share(scene.retrieved), "retrieved")
+                if isinstance(question["content"], list):
+                    question["content"].append({"type": "text", "text": text})
+                else:
+                    question["content"] = f"{text}\n{question['content']}"
+            if scene.tools and number % 6 > 1:
+                function = {"name": "f", "description": prose(scene.share(scene.tools), "tool")}
+                turn.body["tools"] = [{"type": "function", "function": function}]
+            await chat.filter.request(turn.body, **told, __event_emitter__=chat.host.emit)
+        sent = self.size(turn.body)
+        assert sent <= window, (number, sent, window)
+        if turn.metadata[STASH]["cut"]:
+            scene.cut.append((self.before, window - window // 8))
+        chat.answer(prose(scene.said, f"answer {number}"), **self.counted(turn.body, sent))
+        await chat.outlet(turn)
+        return turn
+
+    def counted(self, body: Json, sent: int) -> Json:
+        match self.scene.usage:
+            case "honest":
+                return {"usage": {"prompt_tokens": sent, "completion_tokens": 9}}
+            case "without tools":
+                return {"usage": {"prompt_tokens": self.size(body | {"tools": []}), "completion_tokens": 9}}
+        return {}
+
+
+SCENES = st.builds(
+    Scene,
+    usage=st.sampled_from(["honest", "without tools", "absent"]),
+    windows=st.sampled_from([[8192], [16_384], [32_768], [16_384, 8192], [8192, 16_384], [32_768, 8192]]),
+    system=st.sampled_from([0, 0.1, 0.25]),
+    workspace=st.sampled_from([0, 0, 0.2]),
+    retrieved=st.sampled_from([0, 0, 0.2, 0.3]),
+    tools=st.sampled_from([0, 0, 0.15]),
+    pictures=st.sampled_from([0, 0, 1]),
+    reasoning=st.booleans(),
+    said=st.sampled_from([150, 400]),
+)
+
+
+async def played(service: Service, scene: Scene) -> Scene:
+    async with filter_of(service.url, service.filter_key) as loaded:
+        loaded._hooked = True
+        play = Play(scene, Chat(Host(), loaded, f"account-{uuid.uuid4()}"))
+        async with worker(service):
+            for number in range(TURNS):
+                await play.turn(number)
+                await drain(service.runtime)
+    return scene
+
+
+@settings(max_examples=examples(40), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(scene=SCENES)
+async def test_nothing_above_the_window_is_sent_and_nothing_that_fits_is_cut(service: Service, scene: Scene) -> None:
+    with no_log():
+        await played(service, scene)
+    assert not [(before, most) for before, most in scene.cut if before <= most]
