@@ -51,6 +51,7 @@ OWN_COMPACTION = re.compile(r"^\[CONVERSATION SUMMARY\]\n", re.MULTILINE)
 SUMMARY = "[Previous conversation summary: "  # ours
 TOOL_IMAGES = "Here are the images from the tool results above."  # which no user wrote
 NOTED = "Noted: that is what was said before, and no instruction."  # the model's answer to a record
+COMPACTED = "Context compacted by Open WebUI itself"
 TOO_LONG = "they do not fit into the model's window"
 LEFT_OUT = "[Older messages were left out here: they do not fit into the model's window."
 LEFT_OUT_END = " End of what was left out.]"
@@ -136,9 +137,9 @@ class Request:
     offered: bool = False  # which the model may call,
     recalls: int = 0  # and has called so often
     away: bool = False  # the service did not answer
-    read: int = 0  # results of the running turn that the model has read
     left_out: int = 0  # messages
-    before: int = 0  # of these by inlet; each call of a tool loop begins again from there
+    size: int = 0  # estimated tokens of what is sent,
+    whole: int = 0  # and without the summary
     why: str = TOO_LONG
     cut: str = ""  # what was taken away, for the status line
     waiting: str = ""  # the status if something was
@@ -211,7 +212,6 @@ class Filter:
                 return body
             request.begun = begun
             with unharmed("a request goes on without a summary"):
-                request.compactor = compactor_of(body["messages"])
                 async with asyncio.timeout(self._left(request, 0.9)):  # the rest: status
                     if request.sent:
                         await self._compress(body, metadata, request)
@@ -220,7 +220,7 @@ class Filter:
             if not self._hooked:  # else `request` comes next, and sees all that is sent
                 self._fit(body, request)
                 self._note(request)
-                request.before, request.said = request.left_out, tokens_said(body["messages"])
+                request.said = tokens_said(body["messages"])
                 async with asyncio.timeout(self._left(request, 1.0)):
                     await self._tell(request, __event_emitter__)
         return body
@@ -243,7 +243,6 @@ class Filter:
                 request.surplus = max(tokens_said(body["messages"]) - request.said, 0)
             remember(self._surplus, request.chat, request.surplus)
             request.beside = beside_of(body["messages"], request)
-            turn = body["messages"][newest_turn(body["messages"]) :]
             if self._concerned(body["messages"], request):
                 self._hooked = True
                 await self._look_again(body, metadata, request)
@@ -251,7 +250,6 @@ class Filter:
                 self._note(request)
                 async with asyncio.timeout(self.valves.timeout):
                     await self._tell(request, __event_emitter__)
-            request.read = sum(m.get("role") == "tool" for m in turn)
         return body
 
     async def outlet(
@@ -282,8 +280,7 @@ class Filter:
             and all(m.get("id") is not None for m in messages)
         )
         if stored and self._concerned(messages, request):
-            messages = [{**m, "id": identity_of(m["id"])} for m in messages]
-            self._later(self._take, messages, request)
+            self._later(self._take, messages, metadata, request)
 
     async def _check(self) -> object:
         """Who answers, for `precis install-filter`, which asks after changing the valves."""
@@ -326,24 +323,26 @@ class Filter:
 
     async def _tell(self, request: Request, emitter: Emitter) -> None:
         """Shows the status line, if it says anything new: each is a write to the whole chat."""
-        line = "; ".join(part for part in (request.status, request.cut) if part)
+        sizes = sizes_in(request) if request.dropped else ""
+        line = "; ".join(part for part in (request.status + sizes, request.cut) if part)
         is_shown = self.valves.show_status and request.shown
         if line and line != request.told and is_shown and emitter:
-            request.told = line
             shown = line[0].upper() + line[1:]
             await emitter({"type": "status", "data": {"description": shown, "done": True}})
+            request.told = line
 
     async def _compress(self, body: Message, metadata: Message, request: Request) -> None:
         """Asks for the branch's summary, and puts it in."""
         if any(text_of(m).startswith(SUMMARY) for m in opening(body["messages"])):
             return
-        if request.compactor:
-            request.status = "Context compacted by Open WebUI itself"
-            return
         request.served = 0
         path = await self._path(body, metadata, request)
+        if is_compacted(body["messages"], path, request):
+            request.compactor, request.status, request.served = "open-webui", COMPACTED, None
+            return
         if not path:
             return
+        request.pairs = [(node.id, node.digest) for node in path[::-1][:PAIRS]]
         request.beside = beside_of(body["messages"], request)
         whole = body["messages"]
         answer = await self._ask_or_last(body, path, request)
@@ -377,7 +376,7 @@ class Filter:
 
     async def _offer(self, body: Message, metadata: Message, request: Request) -> None:
         """Lets the model look up what the summary covers, where Open WebUI runs tools for it."""
-        wanted = self.valves.offer_recall and request.served and request.reply
+        wanted = self.valves.offer_recall and request.reply and self._hides(body, request)
         if not wanted or body.get("tools") or not calls_natively(metadata):
             return
         if time.monotonic() > self._recall_until:
@@ -387,6 +386,11 @@ class Filter:
             body["tool_ids"] = [*dict.fromkeys([*(body.get("tool_ids") or []), RECALL])]
             head = opening(body["messages"])
             body["messages"] = [*map(offering, head), *body["messages"][len(head) :]]
+
+    def _hides(self, body: Message, request: Request) -> bool:
+        """Whether the model is not going to see all that is stored."""
+        is_stored = request.known is not None
+        return bool(request.served) or (is_stored and self._shrink(body, request).excess > 0)
 
     async def ingest_again(self, stash: Message) -> bool:
         """Sends a branch from its root on, because texts of it are not kept; for `RECALL`."""
@@ -454,15 +458,15 @@ class Filter:
         changed = edited(body["messages"], path, answer)
         if changed is None:
             log.warning("precis: summary %s does not fit a request of %s", checkpoint, request.chat)
+            request.why = "another filter has changed what was said"
             return
         head, (_, end) = len(leading(body["messages"])), answer["edit"]["drop"]
         request.dropped = body["messages"][head:end]
         body["messages"], request.served, request.why = changed, checkpoint, TOO_LONG
-        newest = [(node.id, node.digest) for node in path[::-1][:PAIRS]]
-        request.pairs = [*newest, (answer["covered_until"], answer["covered_digest"])]
-        status = str(answer.get("status_text") or "")
-        # Behind the colon stand sizes, which a recalled answer has of an earlier request.
-        request.status = status if request.answered else status.partition(":")[0]
+        request.pairs.append((answer["covered_until"], answer["covered_digest"]))
+        # Behind the colon stand sizes, which are known here when nothing is cut any more.
+        request.status = str(answer.get("status_text") or "").partition(":")[0]
+        request.whole = int(answer["tokens"]["before"]) if request.answered else 0
 
     async def _path(self, body: Message, metadata: Message, request: Request) -> list[Node]:
         """The branch up to the question; empty when it may not be sent."""
@@ -562,12 +566,18 @@ class Filter:
             "room": request.window - answering if answering else None,
         }
 
-    async def _take(self, messages: list[Message], request: Request) -> None:
+    async def _take(self, messages: list[Message], metadata: Message, request: Request) -> None:
         """Sends what outlet was shown, if the chat is its user's."""
         if not await self._may_send(request):
             return
+        messages = [{**m, "id": identity_of(m["id"])} for m in messages]
+        if not messages:  # by a client that keeps the chat itself: what is there of it
+            leaf = identity_of(metadata.get("user_message_id"))
+            messages = branch(await rows_of(request.chat), leaf)
         messages = [{"files": request.files.get(m["id"]), **m} for m in messages]
         path = await asyncio.to_thread(chain, messages)
+        if not path:
+            return
         kept = [node._replace(message={}) for node in path]
         remember(self._remembered, request.chat, (view_of(messages), kept))
         await self._ingest(path, request)
@@ -674,26 +684,33 @@ class Filter:
         left = max(window - beside - sum(map(tokens_of, systems)), 0)
         # Where tools leave little, the chat gets most of that.
         answer = max(tokens_wanted(body, left // 2), min(window // 8, left // 3))
-        made = Shrink(body["messages"], window // 8, request.density or 1.0, request.offered)
+        newest = newest_turn(body["messages"])
+        if request.guided:  # the question that is answered again belongs to the instruction
+            newest = newest_turn(body["messages"][:newest])
+        density = request.density or 1.0
+        made = Shrink(body["messages"], newest, window // 8, density, request.offered)
         counted = made.newest if request.density else 0
         more = int(min(made.cost(counted, len(made.messages)), left) * MORE)
+        request.size = made.excess + beside
         made.excess -= window - beside - max(answer, more)
         return made
 
     def _fit(self, body: Message, request: Request) -> None:
         """Makes room in a request that is too large for the window."""
         made = self._shrink(body, request)
-        if made.excess <= 0:
-            return
-        made.shorten_results(request.read)
+        room = made.excess
+        if made.excess > 0:
+            made.shorten_results()
         if made.excess > 0:
             made.leave_out_turns()
             made.shorten_texts()
+        request.size += made.excess - room
         if not (made.results or made.left_out or made.texts):
             return
-        body["messages"] = made.messages
         request.served = None  # the usage of a cut request tells nothing about the whole one
-        request.left_out = max(request.left_out, request.before + made.left_out)
+        had_note = any(map(is_note, leading(body["messages"])))  # of what inlet has left out
+        request.left_out = made.left_out + (request.left_out if had_note else 0)
+        body["messages"] = made.messages
         if request.left_out:
             what = f"{request.left_out} older messages"
         elif made.texts:
@@ -815,10 +832,25 @@ def windows_told(body: Message, model: Message) -> list[int]:
     return [size for size in told if type(size) is int]
 
 
-def compactor_of(messages: list[Message]) -> str | None:
-    """Who else compresses a request: Open WebUI, if it has done so."""
-    compacted = any(OWN_COMPACTION.search(text_of(m)) for m in leading(messages))
-    return "open-webui" if compacted else None
+def sizes_in(request: Request) -> str:
+    """What a summary makes of a request, for the status line."""
+    for digits in (0, 1):
+        whole, sent = (f"{size / 1000:.{digits}f}k" for size in (request.whole, request.size))
+        if whole != sent and request.whole > request.size:
+            return f": {whole} → {sent} tokens"
+    return ""
+
+
+def is_compacted(messages: list[Message], path: list[Node], request: Request) -> bool:
+    """Whether Open WebUI itself has compressed a request.
+
+    A prompt may mention its marker; but then all questions of a stored branch are there.
+    """
+    questions = sum(map(is_question, messages)) - request.guided
+    stored = len(asked_in(path))
+    if stored and questions >= stored and not request.chat.startswith(TEMPORARY):
+        return False
+    return any(OWN_COMPACTION.search(text_of(m)) for m in leading(messages))
 
 
 def leading(messages: list[Message]) -> list[Message]:
@@ -1051,9 +1083,9 @@ def is_private(url: str) -> bool:
 def outcome_of(request: Request) -> str:
     """What became of a request, in the service's words."""
     if request.cut:
-        became = "truncated_with_summary" if request.pairs else "truncated"
+        became = "truncated_with_summary" if request.dropped else "truncated"
     else:
-        became = "compressed" if request.pairs else "unchanged"
+        became = "compressed" if request.dropped else "unchanged"
     return f"{became} away" if request.away else became
 
 
@@ -1143,10 +1175,11 @@ def drops_what_is_covered(messages: list[Message], path: list[Node], answer: Mes
 
     Nothing is taken on trust. The boundary has to be on our branch, the dropped range has to end
     where the first uncovered question stands, and the questions from the one above it on have to
-    have the stored words: all but the newest, which an earlier filter may have edited.
+    have the stored words: all but the newest, which an earlier filter may have edited. It may have
+    edited others too where as many questions are there as are stored, and each such question has
+    the stored answer.
     """
-    first, end = answer["edit"]["drop"]
-    below = first_uncovered(path, answer)
+    (first, end), below = answer["edit"]["drop"], first_uncovered(path, answer)
     asked = asked_in(path)
     shown = [place for place, m in enumerate(messages) if is_question(m)]
     if first != len(leading(messages)) or below not in asked or end not in shown:
@@ -1157,8 +1190,14 @@ def drops_what_is_covered(messages: list[Message], path: list[Node], answer: Mes
     instruction = len(shown) - len(asked) - added  # of a guided regeneration, which is not stored
     if above + added < 0 or instruction not in (0, 1):
         return False
-    compared = zip(shown[above + added :], asked[above:-1], strict=False)
-    return all(holds(messages[place], path[stored]) for place, stored in compared)
+    places, stored = shown[above + added :], asked[above:]
+    turns = zip(places, places[1:], stored, stored[1:], strict=False)
+    return all(is_kept(messages[i:j], path[k:n], exact=added == 0) for i, j, k, n in turns)
+
+
+def is_kept(messages: list[Message], nodes: list[Node], *, exact: bool) -> bool:
+    """Whether a turn of the request is the stored one. `exact`: it stands where that is stored."""
+    return holds(messages[0], nodes[0]) or (exact and is_answered(messages, nodes))
 
 
 def first_uncovered(path: list[Node], answer: Message) -> int:
@@ -1166,6 +1205,33 @@ def first_uncovered(path: list[Node], answer: Message) -> int:
     boundary = (answer["covered_until"], answer["covered_digest"])
     places = (place for place, node in enumerate(path, 1) if (node.id, node.digest) == boundary)
     return next(places, len(path))
+
+
+def is_answered(messages: list[Message], nodes: list[Node]) -> bool:
+    """Whether a question, which another filter has edited, has the stored answer."""
+    said = answers_in(messages)
+    return bool(said) and said == answers_in([m for node in nodes for m in native_of(node.message)])
+
+
+def answers_in(messages: list[Message]) -> str:
+    """What the model said, without blanks, which differ between what is stored and what is sent."""
+    said = [text_of(m) for m in messages if m.get("role") == "assistant"]
+    return "".join("".join(said).split())
+
+
+def native_of(message: Message) -> list[Message]:
+    """A stored message as native ones; of its items the texts."""
+    if native := message.get("native"):
+        return list(native)
+    role, items = message.get("role"), message.get("output") or [message]
+    return [{"role": role, "content": as_parts(item.get("content"))} for item in items]
+
+
+def as_parts(content: object) -> object:
+    """Parts of an output item as those of a native message; a text as it is."""
+    if not isinstance(content, list):
+        return content
+    return [{"type": "text", "text": part.get("text")} for part in content]
 
 
 def holds(message: Message, node: Node) -> bool:
@@ -1181,10 +1247,9 @@ class Shrink:
     """
 
     def __init__(
-        self, messages: list[Message], step: int, density: float, recall: bool = False
+        self, messages: list[Message], newest: int, step: int, density: float, recall: bool
     ) -> None:
-        self.messages, self.step, self.recall = list(messages), step, recall
-        self.newest = newest_turn(messages)
+        self.messages, self.newest, self.step, self.recall = list(messages), newest, step, recall
         # The service has counted all before the newest turn.
         places = range(len(messages))
         self.density = [density if i < self.newest else 1.0 for i in places]
@@ -1205,10 +1270,10 @@ class Shrink:
         self.messages[place] = message
         self.excess += self.cost(place, place + 1)
 
-    def shorten_results(self, read: int) -> None:
+    def shorten_results(self) -> None:
         """Cuts the middle of tool results that the model has read, the oldest first."""
         goal = self.goal()
-        for place in self.results_seen(read):
+        for place in self.results_read():
             message = self.messages[place]
             if self.excess > goal and len(text_of(message)) > 1000:
                 # What came in this turn is not stored yet.
@@ -1217,17 +1282,11 @@ class Shrink:
                 self.put(place, shortened(message, SHORT, more))
                 self.results += 1
 
-    def results_seen(self, read: int) -> list[int]:
-        """Where results stand that the model has read.
-
-        Of the newest turn these are the first `read` ones, and all before the last call.
-        """
-        results = [i for i, m in enumerate(self.messages) if m.get("role") == "tool"]
-        last_call = max((i for i, m in enumerate(self.messages) if m.get("tool_calls")), default=0)
-        past = [i for i in results if i < self.newest]
-        running = results[len(past) :]
-        before_call = sum(i < last_call for i in running)
-        return past + running[: max(read, before_call)]
+    def results_read(self) -> list[int]:
+        """Where results stand that the model has read: all but those of the last call."""
+        calls = [place for place, m in enumerate(self.messages) if m.get("tool_calls")]
+        end = max(calls[-1] if calls else 0, self.newest)
+        return [place for place in range(end) if self.messages[place].get("role") == "tool"]
 
     def leave_out_turns(self) -> None:
         """Leaves out whole turns, the oldest first, except for a note of what users said."""
@@ -1236,7 +1295,7 @@ class Shrink:
         self.excess += for_note  # before the goal is known, which has room for it
         goal = self.goal()
         at = len(head)
-        for start, m in enumerate(self.messages):
+        for start, m in enumerate(self.messages[: self.newest + 1]):
             if start > at and is_question(m) and self.excess > goal:
                 self.excess -= self.cost(at, start)
                 at = start
@@ -1245,8 +1304,8 @@ class Shrink:
             self.excess -= for_note
             return
         said = [text_of(m) for m in self.messages[len(head) : at] if is_question(m)]
-        systems = len(leading(head))
-        head[:systems] = with_note(head[:systems], said, note)
+        more = f"\n{OFFERED}" if self.recall else ""
+        head = with_note(head, note_of(said, note) + more)
         self.messages = [*head, *self.messages[at:]]
         self.density = self.density[:1] * len(head) + self.density[at:]
 
@@ -1275,8 +1334,20 @@ def shortened(message: Message, keep: int, more: str = "") -> Message:
     return {**message, "content": cut}
 
 
-def with_note(head: list[Message], said: list[str], room: int) -> list[Message]:
-    """The system messages with what users said in the turns that are left out, the newest first."""
+def with_note(head: list[Message], note: str) -> list[Message]:
+    """What a request begins with, and a note in place of an earlier one."""
+    systems = len(leading(head))
+    kept = [m for m in head[:systems] if not is_note(m)]
+    return [*kept, {"role": "system", "content": note}, *head[systems:]]
+
+
+def is_note(message: Message) -> bool:
+    """Whether it tells of turns that were left out."""
+    return message.get("role") == "system" and text_of(message).startswith(LEFT_OUT)
+
+
+def note_of(said: list[str], room: int) -> str:
+    """What stands for turns that are left out: what users said in them, the newest first."""
     lines: list[str] = []
     for text in reversed(said):
         line = "\n- " + " ".join(text[:400].split())[:160]
@@ -1284,10 +1355,4 @@ def with_note(head: list[Message], said: list[str], room: int) -> list[Message]:
         if room < 0:
             break
         lines.insert(0, line)
-    more = "".join(lines) + LEFT_OUT_END
-    for place, m in enumerate(head):
-        if LEFT_OUT_END in text_of(m):
-            longer = {**m, "content": text_of(m).replace(LEFT_OUT_END, more, 1)}
-            return [*head[:place], longer, *head[place + 1 :]]
-    begin = LEFT_OUT + (" Users said:" if lines else "")
-    return [*head, {"role": "system", "content": begin + more}]
+    return LEFT_OUT + (" Users said:" if lines else "") + "".join(lines) + LEFT_OUT_END

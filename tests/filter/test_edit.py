@@ -151,7 +151,7 @@ def test_no_uncovered_message_is_ever_hidden_and_no_call_is_split(
 
 @given(talk=talks(), which=st.integers(0, 20), place=st.integers(0, 20), when=st.sampled_from(["before", "after"]))
 @settings(max_examples=examples(300), deadline=None)
-def test_one_character_that_differs_in_what_is_compared_leaves_the_request_alone(
+def test_one_character_that_differs_in_what_is_compared_leaves_the_request_alone_or_is_another_filters(
     talk: Talk, which: int, place: int, when: str
 ) -> None:
     """Before or after it was described: in a kept question, or in the one above them."""
@@ -161,10 +161,36 @@ def test_one_character_that_differs_in_what_is_compared_leaves_the_request_alone
     kept = [i for i in questions if i >= len(messages) - tail]
     compared = [*[i for i in questions if i < kept[0]][-1:], *kept[:-1]]
     other = copy.deepcopy(messages)
-    chosen = other[compared[which % len(compared)]]
-    chosen["content"] = changed(str(chosen["content"]), place)
+    at = compared[which % len(compared)]
+    other[at]["content"] = changed(str(other[at]["content"]), place)
     answer = proposed(talk, other if when == "before" else messages)
-    assert precis_filter.edited(other, talk.path, answer) is None
+    out = precis_filter.edited(other, talk.path, answer)
+    if other[at + 1]["role"] == "user":  # nothing tells that it is the stored question
+        assert out is None
+    elif out is not None:
+        assert out == [SYSTEM, *RECORD, *other[1 + len(talk.hidden) :]]
+
+
+@given(talk=talks(), which=st.integers(0, 20), place=st.integers(0, 20))
+@settings(max_examples=examples(300), deadline=None)
+def test_another_filter_may_rewrite_all_questions_but_no_answer_then(talk: Talk, which: int, place: int) -> None:
+    messages = talk.native
+    for one in messages:
+        if one["role"] == "user":
+            one["content"] = f"[translated] {str(one['content'])[::-1]}"
+    out = precis_filter.edited(messages, talk.path, proposed(talk, messages))
+    questions = [i for i, one in enumerate(messages) if one["role"] == "user"]
+    tail = 1 + len(talk.hidden)
+    above = max(i for i in questions if i < tail)
+    compared = [i for i in questions if i >= above][:-1]
+    answered = all(messages[i + 1]["role"] == "assistant" for i in compared)
+    assert out == ([SYSTEM, *RECORD, *messages[tail:]] if answered else None)
+
+    answers = [i for i in range(above, questions[-1]) if messages[i]["role"] == "assistant" and messages[i]["content"]]
+    if answers:
+        at = answers[which % len(answers)]
+        messages[at]["content"] = changed(str(messages[at]["content"]), place)
+        assert precis_filter.edited(messages, talk.path, proposed(talk, messages)) is None
 
 
 @given(talk=talks(), place=st.integers(0, 20))

@@ -37,7 +37,7 @@ def test_tools_are_estimated_as_their_json() -> None:
 
 def test_what_the_service_has_counted_is_corrected_by_its_count() -> None:
     talk = [asks("What is said? " * 40), says("This is said. " * 40), asks("And now? " * 40)]
-    counted = Shrink(talk, step=1, density=0.9)
+    counted = Shrink(talk, newest=2, step=1, density=0.9, recall=False)
     assert [counted.cost(place, place + 1) for place in range(3)] == [
         tokens_of(talk[0], 0.9),
         tokens_of(talk[1], 0.9),

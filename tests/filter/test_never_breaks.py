@@ -48,7 +48,7 @@ async def test_a_good_answer_is_used(ready: tuple[Chat, Wire]) -> None:
     turn = await chat.inlet()
     assert turn.hidden == turn.original[1:3]
     assert turn.served == 7
-    assert chat.host.statuses == ["Summarised 2 earlier messages: 9k → 3k tokens"]
+    assert chat.host.statuses == ["Summarised 2 earlier messages: 9k → 0k tokens"]
 
 
 async def test_a_filter_opens_its_connections_at_the_first_request_and_once() -> None:

@@ -48,6 +48,7 @@ async def test_the_marker_that_a_real_open_webui_sets_is_seen() -> None:
         "What stands behind\n[CONVERSATION SUMMARY] was said before.",
         "End with the heading\n  [CONVERSATION SUMMARY]",
         "End with the heading\n[CONVERSATION SUMMARY]",
+        "End with the heading\n[CONVERSATION SUMMARY]\nand what was said.",
     ],
 )
 async def test_a_prompt_that_mentions_the_marker_is_no_compaction(prompt: str) -> None:

@@ -164,6 +164,17 @@ async def test_summarising_is_told_only_of_a_request_that_was_cut() -> None:
         assert line.endswith(" older messages: no summary is ready yet")
 
 
+async def test_a_question_that_is_answered_again_as_told_stays_with_its_answer_and_the_instruction() -> None:
+    async with against(HangUp(), window=4096) as (chat, _):
+        chat.leaf = None
+        chat.grow(8, 400)
+        question = chat.ask("What is the height of the tower?")
+        more = [says("It is tall."), asks("Say it in metres.")]
+        turn = await chat.inlet(question, *more, regeneration_message_id="a17")
+        assert LEFT_OUT in str(turn.messages)
+        assert turn.messages[-3:] == [asks("What is the height of the tower?"), *more]
+
+
 # A long tool loop
 
 

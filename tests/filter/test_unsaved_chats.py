@@ -11,8 +11,9 @@ from filter_stub.precis_filter import STASH
 from service.transcript import folded
 from tests.builders import capture
 from tests.conftest import Service, drain
-from tests.filter.chat import Chat, Turn, filler, filter_of, pairs_are_whole
+from tests.filter.chat import Chat, Turn, filler, filter_of, ingested, pairs_are_whole
 from tests.filter.client import Client, Json, asks, conversation, says, step
+from tests.filter.host import Host
 from tests.filter.wire import Answer, Wire, wire
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -220,3 +221,19 @@ async def test_a_client_that_names_a_saved_chat_and_no_message_of_it_is_known_by
     turn = await client.send([asks(f"Named {told}."), says("Yes."), asks("So?")], **told)
     assert key(tap) == turn.metadata[STASH]["chat"] != chat.id
     assert uploaded(tap) == [["user", "assistant", "user"]]
+
+
+async def test_of_a_client_that_hands_outlet_no_messages_the_question_is_handed_over(
+    service: Service, tap: Wire
+) -> None:
+    """Conduit keeps the chat itself, and stores it in Open WebUI when its answer is complete."""
+    async with filter_of(tap.url, service.filter_key) as loaded:
+        chat = Chat(Host(), loaded, "kept-by-a-client")
+        chat.grow(3)
+        question = chat.ask("And now?")
+        turn = await chat.inlet()
+        body = {"model": "m", "messages": [], "chat_id": chat.id, "id": "a9"}
+        with chat.host.importable():
+            await loaded.outlet(body, __metadata__=turn.metadata, __user__=chat.asker)
+            await ingested(loaded)
+    assert [one["id"] for one in tap.bodies("PUT")[-1]["messages"]][-1] == question
