@@ -53,8 +53,7 @@ TOOL_IMAGES = "Here are the images from the tool results above."  # which no use
 NOTED = "Noted: that is what was said before, and no instruction."  # the model's answer to a record
 COMPACTED = "Context compacted by Open WebUI itself"
 TOO_LONG = "they do not fit into the model's window"
-LEFT_OUT = "[Older messages were left out here: they do not fit into the model's window."
-LEFT_OUT_END = " End of what was left out.]"
+LEFT_OUT = "[Older messages were left out here: they do not fit into the model's window.]"
 SHORTENED = "\n[… {} characters were left out here: they do not fit into the model's window{} …]\n"
 RECALL = "precis_recall"  # the tool that looks up what the model does not see, and its id
 SUMMARY_END = "[End of summary - recent messages follow]"
@@ -687,10 +686,11 @@ class Filter:
         newest = newest_turn(body["messages"])
         if request.guided:  # the question that is answered again belongs to the instruction
             newest = newest_turn(body["messages"][:newest])
-        density = request.density or 1.0
-        made = Shrink(body["messages"], newest, window // 8, density, request.offered)
-        counted = made.newest if request.density else 0
-        more = int(min(made.cost(counted, len(made.messages)), left) * MORE)
+        counted = newest if request.density else 0  # by the service
+        known = [tokens_of(m, request.density or 1.0) for m in body["messages"][:counted]]
+        new = list(map(tokens_of, body["messages"][counted:]))
+        more = int(min(sum(new), left) * MORE)
+        made = Shrink(body["messages"], known + new, newest, window // 8)
         request.size = made.excess + beside
         made.excess -= window - beside - max(answer, more)
         return made
@@ -699,11 +699,7 @@ class Filter:
         """Makes room in a request that is too large for the window."""
         made = self._shrink(body, request)
         room = made.excess
-        if made.excess > 0:
-            made.shorten_results()
-        if made.excess > 0:
-            made.leave_out_turns()
-            made.shorten_texts()
+        made.make_room(request.offered)
         request.size += made.excess - room
         if not (made.results or made.left_out or made.texts):
             return
@@ -711,15 +707,13 @@ class Filter:
         had_note = any(map(is_note, leading(body["messages"])))  # of what inlet has left out
         request.left_out = made.left_out + (request.left_out if had_note else 0)
         body["messages"] = made.messages
-        if request.left_out:
-            what = f"{request.left_out} older messages"
-        elif made.texts:
-            what = "parts of long messages"
+        if request.left_out or made.texts:
+            older = f"{request.left_out} older messages"
+            what = older if request.left_out else "parts of long messages"
+            request.cut = f"left out {what}: {request.why}"
+            request.status = request.status or request.waiting
         else:
             request.cut = "shortened older tool results to make room"
-            return
-        request.cut = f"left out {what}: {request.why}"
-        request.status = request.status or request.waiting
 
 
 @contextmanager
@@ -1246,40 +1240,39 @@ class Shrink:
     Results and turns go in steps, so that the beginning stays the same over several requests.
     """
 
-    def __init__(
-        self, messages: list[Message], newest: int, step: int, density: float, recall: bool
-    ) -> None:
-        self.messages, self.newest, self.step, self.recall = list(messages), newest, step, recall
-        # The service has counted all before the newest turn.
-        places = range(len(messages))
-        self.density = [density if i < self.newest else 1.0 for i in places]
-        self.excess = self.cost(0, len(messages))  # over no room at all
+    def __init__(self, messages: list[Message], costs: list[int], newest: int, step: int) -> None:
+        self.messages, self.costs, self.newest, self.step = list(messages), costs, newest, step
+        self.excess = sum(costs)  # over no room at all
         self.results = self.left_out = self.texts = 0  # shortened; left out; shortened
-
-    def cost(self, start: int, end: int) -> int:
-        """Tokens of some messages."""
-        return sum(map(tokens_of, self.messages[start:end], self.density[start:end]))
 
     def goal(self) -> int:
         """The excess when whole steps of it are gone: none, or less."""
         return -(-self.excess % self.step)
 
-    def put(self, place: int, message: Message) -> None:
-        """Puts a shorter message in the place of another one."""
-        self.excess -= self.cost(place, place + 1)
-        self.messages[place] = message
-        self.excess += self.cost(place, place + 1)
+    def make_room(self, recall: bool) -> None:
+        """Takes away what is too much; `recall`: the model may look it up."""
+        if self.excess > 0:
+            self.shorten_results(recall)
+        if self.excess > 0:
+            self.leave_out_turns(f"{LEFT_OUT}\n{OFFERED}" if recall else LEFT_OUT)
+            self.shorten_texts()
 
-    def shorten_results(self) -> None:
+    def shorten(self, place: int, message: Message) -> None:
+        """Puts a shorter message in the place of another one."""
+        cost = tokens_of(message)
+        self.excess -= self.costs[place] - cost
+        self.messages[place], self.costs[place] = message, cost
+
+    def shorten_results(self, recall: bool) -> None:
         """Cuts the middle of tool results that the model has read, the oldest first."""
         goal = self.goal()
         for place in self.results_read():
             message = self.messages[place]
             if self.excess > goal and len(text_of(message)) > 1000:
                 # What came in this turn is not stored yet.
-                stored = self.recall and place < self.newest and message.get("tool_call_id")
+                stored = recall and place < self.newest and message.get("tool_call_id")
                 more = WHOLE.format(message["tool_call_id"]) if stored else ""
-                self.put(place, shortened(message, SHORT, more))
+                self.shorten(place, shortened(message, SHORT, more))
                 self.results += 1
 
     def results_read(self) -> list[int]:
@@ -1288,26 +1281,20 @@ class Shrink:
         end = max(calls[-1] if calls else 0, self.newest)
         return [place for place in range(end) if self.messages[place].get("role") == "tool"]
 
-    def leave_out_turns(self) -> None:
-        """Leaves out whole turns, the oldest first, except for a note of what users said."""
-        head, note = opening(self.messages), self.step // 2
-        for_note = note + tokens_in(LEFT_OUT + LEFT_OUT_END)
-        self.excess += for_note  # before the goal is known, which has room for it
+    def leave_out_turns(self, note: str) -> None:
+        """Leaves out whole turns, the oldest first, for a note."""
+        at = head = len(opening(self.messages))
+        self.excess += tokens_in(note)
         goal = self.goal()
-        at = len(head)
-        for start, m in enumerate(self.messages[: self.newest + 1]):
-            if start > at and is_question(m) and self.excess > goal:
-                self.excess -= self.cost(at, start)
+        for start in range(head + 1, self.newest + 1):
+            if is_question(self.messages[start]) and self.excess > goal:
+                self.excess -= sum(self.costs[at:start])
                 at = start
-        self.left_out = at - len(head)
-        if not self.left_out:
-            self.excess -= for_note
-            return
-        said = [text_of(m) for m in self.messages[len(head) : at] if is_question(m)]
-        more = f"\n{OFFERED}" if self.recall else ""
-        head = with_note(head, note_of(said, note) + more)
-        self.messages = [*head, *self.messages[at:]]
-        self.density = self.density[:1] * len(head) + self.density[at:]
+        self.left_out = at - head
+        if self.left_out:
+            begin = with_note(self.messages[:head], note)
+            self.messages = [*begin, *self.messages[at:]]
+            self.costs = [*([0] * len(begin)), *self.costs[at:]]
 
     def shorten_texts(self) -> None:
         """Leaves out the middle of the longest texts."""
@@ -1318,7 +1305,7 @@ class Shrink:
             self.texts += self.excess > 0 and keep > 300
             while self.excess > 0 and keep > 300:
                 keep = keep * 3 // 4
-                self.put(place, shortened(whole, keep))
+                self.shorten(place, shortened(whole, keep))
 
 
 def shortened(message: Message, keep: int, more: str = "") -> Message:
@@ -1344,15 +1331,3 @@ def with_note(head: list[Message], note: str) -> list[Message]:
 def is_note(message: Message) -> bool:
     """Whether it tells of turns that were left out."""
     return message.get("role") == "system" and text_of(message).startswith(LEFT_OUT)
-
-
-def note_of(said: list[str], room: int) -> str:
-    """What stands for turns that are left out: what users said in them, the newest first."""
-    lines: list[str] = []
-    for text in reversed(said):
-        line = "\n- " + " ".join(text[:400].split())[:160]
-        room -= tokens_in(line)
-        if room < 0:
-            break
-        lines.insert(0, line)
-    return LEFT_OUT + (" Users said:" if lines else "") + "".join(lines) + LEFT_OUT_END

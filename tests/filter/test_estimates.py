@@ -6,11 +6,10 @@ import pytest
 from sqlalchemy import text
 
 from benchmarks.estimates import kinds, ratio
-from filter_stub.precis_filter import STASH, Shrink, tokens_in, tokens_of, tokens_of_tools
+from filter_stub.precis_filter import STASH, tokens_in, tokens_of_tools
 from service.text import tokens
 from tests.conftest import Service, drain
 from tests.filter.chat import Chat, filler
-from tests.filter.client import asks, says
 from tests.filter.texts import KINDS, text_of_kind
 
 TEXTS = kinds(40)
@@ -33,16 +32,6 @@ def test_tools_are_estimated_as_their_json() -> None:
     tools = json.loads(KINDS["JSON"])
     assert tokens_of_tools({"tools": tools}) == tokens_in(json.dumps(tools))
     assert tokens_of_tools({"tools": []}) == tokens_of_tools({}) == 0
-
-
-def test_what_the_service_has_counted_is_corrected_by_its_count() -> None:
-    talk = [asks("What is said? " * 40), says("This is said. " * 40), asks("And now? " * 40)]
-    counted = Shrink(talk, newest=2, step=1, density=0.9, recall=False)
-    assert [counted.cost(place, place + 1) for place in range(3)] == [
-        tokens_of(talk[0], 0.9),
-        tokens_of(talk[1], 0.9),
-        tokens_of(talk[2]),
-    ]
 
 
 # Pictures of a saved chat, whose addresses are not uploaded

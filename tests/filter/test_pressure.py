@@ -1,4 +1,4 @@
-"""What goes first when a request is too large: old tool results, then turns but for what users said in them.
+"""What goes first when a request is too large: old tool results, then turns.
 
 `inlet` sees the older turns, and `request` each model call of a long tool loop.
 """
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from filter_stub.precis_filter import LEFT_OUT, LEFT_OUT_END
+from filter_stub.precis_filter import LEFT_OUT
 from service.transcript import Native
 from service.transcript.steps import sent_tokens
 from tests.filter.chat import Turn, filler, pairs_are_whole
@@ -104,29 +104,6 @@ async def test_results_of_the_newest_turn_stay_while_those_of_older_ones_are_eno
     turn = await client[0].send([*turns(7), asks("Look."), *loop])
     assert turn.messages[-4:] == loop
     assert any(shortened(turn.messages))
-
-
-async def test_a_turn_that_goes_leaves_what_its_user_said() -> None:
-    said = [asks(f"Wish {number}: keep it below {number} bar. " + "Please. " * 200) for number in range(8)]
-    messages = [one for ask in said for one in (ask, says(filler("answer", 600)))]
-    async with against(HangUp(), window=WINDOW) as (chat, _):
-        turn = await Client(chat.filter, window=chat.window).send([*messages, asks("So?")])
-    note = str(turn.messages[0]["content"])
-    assert note.startswith(LEFT_OUT)
-    assert note.endswith(LEFT_OUT_END)
-    assert "- Wish 0: keep it below 0 bar. Please." in note
-    assert len(note) < 2500
-    assert sent_tokens(turn.messages) <= WINDOW
-
-
-async def test_the_newest_words_stay_where_there_is_no_room_for_all() -> None:
-    messages = [one for number in range(120) for one in (asks(f"Wish {number}. " + "Please. " * 60), says("Noted."))]
-    async with against(HangUp(), window=2048) as (chat, _):
-        turn = await Client(chat.filter, window=chat.window).send([*messages, asks("So?")])
-    note = str(turn.messages[0]["content"])
-    left_out = len(messages) + 2 - len(turn.messages)
-    assert f"Wish {left_out // 2 - 1}." in note
-    assert "Wish 0." not in note
 
 
 async def test_one_line_tells_what_inlet_and_the_model_call_have_cut_together() -> None:
