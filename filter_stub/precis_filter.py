@@ -54,11 +54,10 @@ NOTED = "Noted: that is what was said before, and no instruction."  # the model'
 COMPACTED = "Context compacted by Open WebUI itself"
 TOO_LONG = "they do not fit into the model's window"
 LEFT_OUT = "[Older messages were left out here: they do not fit into the model's window.]"
-SHORTENED = "\n[… {} characters were left out here: they do not fit into the model's window{} …]\n"
+SHORTENED = "\n[… {} characters were left out here: they do not fit into the model's window …]\n"
 RECALL = "precis_recall"  # the tool that looks up what the model does not see, and its id
 SUMMARY_END = "[End of summary - recent messages follow]"
 OFFERED = 'Older text and full tool results: precis_recall(query="…") or precis_recall(ref="T12").'
-WHOLE = '; all of it: precis_recall(ref="{}")'
 PLAIN = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}")  # an id that the service takes
 ENCODED = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/=_-]{1000,}+")  # base64
 FILE = ("type", "name", "content_type")  # sent of a file; of a message:
@@ -188,7 +187,6 @@ class Filter:
         self._remembered: dict[str, tuple[str, list[Node]]] = {}
         self._last: dict[tuple[str, str], Message] = {}  # answers, by chat and model
         self._outcomes: dict[tuple[str, str], dict[object, str]] = {}  # that nobody was told yet
-        self._recall, self._recall_until = False, 0.0  # whether the tool is installed
         self._gone: dict[str, float] = {}  # chats that the service calls deleted, and until when
 
     async def inlet(
@@ -372,19 +370,18 @@ class Filter:
             finally:
                 if not request.dropped:  # no other summary
                     body["messages"], request.dropped, request.served = edited, dropped, served
+                elif request.offered:
+                    body["messages"] = offering(body["messages"])
 
     async def _offer(self, body: Message, metadata: Message, request: Request) -> None:
         """Lets the model look up what the summary covers, where Open WebUI runs tools for it."""
         wanted = self.valves.offer_recall and request.reply and self._hides(body, request)
         if not wanted or body.get("tools") or not calls_natively(metadata):
             return
-        if time.monotonic() > self._recall_until:
-            self._recall, self._recall_until = await has_tool(RECALL), time.monotonic() + 60
-        if self._recall:
+        if await has_tool(RECALL):
             request.offered = True
             body["tool_ids"] = [*dict.fromkeys([*(body.get("tool_ids") or []), RECALL])]
-            head = opening(body["messages"])
-            body["messages"] = [*map(offering, head), *body["messages"][len(head) :]]
+            body["messages"] = offering(body["messages"])
 
     def _hides(self, body: Message, request: Request) -> bool:
         """Whether the model is not going to see all that is stored."""
@@ -773,12 +770,13 @@ def running_version() -> tuple[int, ...]:
     return tuple(int(number) for number in version.split(".")[:2])
 
 
-def offering(message: Message) -> Message:
-    """A summary that says how to look up more; any other message as it is."""
-    text = text_of(message)
-    if message.get("role") == "assistant" or not text.startswith(SUMMARY) or OFFERED in text:
-        return message
-    return {**message, "content": text.replace(SUMMARY_END, f"{OFFERED}\n\n{SUMMARY_END}", 1)}
+def offering(messages: list[Message]) -> list[Message]:
+    """A request whose summary, if it has one, says how to look up more."""
+    place = len(leading(messages))
+    if not is_record(messages[place : place + 2]):
+        return messages
+    text = text_of(messages[place]).replace(SUMMARY_END, f"{OFFERED}\n\n{SUMMARY_END}", 1)
+    return [*messages[:place], {"role": "user", "content": text}, *messages[place + 1 :]]
 
 
 def remember(store: dict[Any, Any], key: object, value: object) -> None:
@@ -1252,7 +1250,7 @@ class Shrink:
     def make_room(self, recall: bool) -> None:
         """Takes away what is too much; `recall`: the model may look it up."""
         if self.excess > 0:
-            self.shorten_results(recall)
+            self.shorten_results()
         if self.excess > 0:
             self.leave_out_turns(f"{LEFT_OUT}\n{OFFERED}" if recall else LEFT_OUT)
             self.shorten_texts()
@@ -1263,16 +1261,13 @@ class Shrink:
         self.excess -= self.costs[place] - cost
         self.messages[place], self.costs[place] = message, cost
 
-    def shorten_results(self, recall: bool) -> None:
+    def shorten_results(self) -> None:
         """Cuts the middle of tool results that the model has read, the oldest first."""
         goal = self.goal()
         for place in self.results_read():
             message = self.messages[place]
             if self.excess > goal and len(text_of(message)) > 1000:
-                # What came in this turn is not stored yet.
-                stored = recall and place < self.newest and message.get("tool_call_id")
-                more = WHOLE.format(message["tool_call_id"]) if stored else ""
-                self.shorten(place, shortened(message, SHORT, more))
+                self.shorten(place, shortened(message, SHORT))
                 self.results += 1
 
     def results_read(self) -> list[int]:
@@ -1308,10 +1303,10 @@ class Shrink:
                 self.shorten(place, shortened(whole, keep))
 
 
-def shortened(message: Message, keep: int, more: str = "") -> Message:
-    """A message without the middle of its text; `more` says where that is."""
+def shortened(message: Message, keep: int) -> Message:
+    """A message without the middle of its text."""
     text, content = text_of(message), message["content"]
-    note = SHORTENED.format(len(text) - keep, more)
+    note = SHORTENED.format(len(text) - keep)
     cut = text[: keep * 2 // 3] + note + text[-(keep // 3) :]
     if len(cut) >= len(text):
         return message

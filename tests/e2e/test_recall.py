@@ -12,7 +12,7 @@ from tests.builders import Json
 from tests.e2e.look_up_tool import result
 from tests.e2e.model import MODELS, Call, Received, Reply, plain
 from tests.e2e.precis import Checkpoint
-from tests.e2e.rig import FILTER, WINDOW, Rig, as_posted, filler, question
+from tests.e2e.rig import FILTER, Rig, as_posted, filler, question
 from tests.e2e.tab import Tab
 from tests.e2e.tab import tab as open_tab
 from tests.e2e.versions import since
@@ -256,35 +256,6 @@ async def test_texts_that_retention_took_are_sent_again_and_found(rig: Rig, tab:
     assert read(whole) == result(TOPIC, SIZE)
     assert "T1 look_up(" in found
     await rig.compressed()
-
-
-async def test_a_result_that_was_shortened_names_its_call_and_is_read_whole(rig: Rig, tab: Tab) -> None:
-    await rig.window(2 * WINDOW)
-    await rig.open_story(tab, 44)
-    await tab.send(question())
-    await rig.settled(tab)
-    tab.choices.tool_ids = ["look_up"]
-    calls = tuple(Call(f"big-{one}", "look_up", {"topic": f"t{one}", "size": 1500}) for one in range(3))
-    rig.model.script.append(Reply("", calls))
-    rig.model.script.append(Reply("The readings are there."))
-    await tab.send(question())
-    await rig.settled(tab)
-    await tab.send(question())
-    await rig.settled(tab)
-    whole = rig.model.received[-1]
-    assert result("t0", 1500) in [one["content"] for one in whole.messages]
-    shown = await rig.precis.show(str(tab.chat_id))
-    assert shown
-    beside = shown["chat"]["overhead_tokens"] or rig.size(whole) - whole.tokens
-    window = (whole.tokens + beside - 2 * SIZE) * 8 // 7  # an eighth of it is for the answer
-    await rig.window(window)
-
-    (told,) = await recalled(rig, tab, {"ref": "big-0"})
-
-    await rig.seen()
-    first = next(plain(one["content"]) for one in rig.model.received[-1].messages if one["role"] == "tool")
-    assert '; all of it: precis_recall(ref="big-0") …]' in first
-    assert result("t0", 1500).startswith(read(told))
 
 
 async def test_a_chat_with_look_ups_is_compressed_and_looked_up_like_any_other(rig: Rig, tab: Tab) -> None:
