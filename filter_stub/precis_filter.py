@@ -887,6 +887,14 @@ def text_of(message: Message) -> str:
     return content.partition("</attached_files>\n\n")[2] if listed else content
 
 
+def parts_of(message: Message) -> list[Message]:
+    """What a native message has beside its text, as the files of a stored one."""
+    content = message.get("content")
+    parts = content if isinstance(content, list) else ()
+    kinds = (str(part.get("type")) for part in parts if isinstance(part, dict))
+    return [{"type": kind.removesuffix("_url")} for kind in kinds if kind != "text"]
+
+
 def images_in(message: Message) -> int:
     """How many images a native message has."""
     content = message.get("content")
@@ -1106,7 +1114,7 @@ def grouped(messages: list[Message]) -> list[Message]:
         role = m.get("role")
         if role not in ("assistant", "tool"):
             if role != "user" or is_question(m):
-                groups.append({"role": role, "content": text_of(m)})
+                groups.append({"role": role, "content": text_of(m), "files": parts_of(m)})
             continue
         if not groups or "native" not in groups[-1]:
             groups.append({"role": "assistant", "native": []})

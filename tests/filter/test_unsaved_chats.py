@@ -237,3 +237,12 @@ async def test_of_a_client_that_hands_outlet_no_messages_the_question_is_handed_
             await loaded.outlet(body, __metadata__=turn.metadata, __user__=chat.asker)
             await ingested(loaded)
     assert [one["id"] for one in tap.bodies("PUT")[-1]["messages"]][-1] == question
+
+
+async def test_what_a_question_has_beside_its_text_is_named_and_an_image_counts(client: Client, tap: Wire) -> None:
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+    parts = [{"type": "text", "text": "What is this?"}, picture, {"type": "file", "file": {"filename": "a.pdf"}}]
+    await client.send([{"role": "user", "content": parts}])
+    (question,) = tap.bodies("PUT")[-1]["messages"]
+    assert question["files"] == [{"type": "image"}, {"type": "file"}]
+    assert tap.bodies("POST")[-1]["sizes"][0] > 1000
