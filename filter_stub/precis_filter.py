@@ -127,7 +127,9 @@ class Request:
     surplus: int = 0  # and those that it has added
     said: int = 0  # estimated tokens up to the question when inlet was through
     drift: int = 0  # what the provider counts beyond all estimates
-    dropped: list[Message] = field(default_factory=list)  # what the summary stands for
+    dropped: dict[str, list[Message]] = field(default_factory=dict)  # what each record stands for
+    calls: int = 0  # of the model in this turn
+    before: int = 0  # messages that were left out when the first one began
     compactor: str | None = None
     expires_in: int | None = None
     files: dict[str, list[Message]] = field(default_factory=dict)
@@ -217,7 +219,7 @@ class Filter:
             if not self._hooked:  # else `request` comes next, and sees all that is sent
                 self._fit(body, request)
                 self._note(request)
-                request.said = tokens_said(body["messages"])
+                request.before, request.said = request.left_out, tokens_said(body["messages"])
                 async with asyncio.timeout(self._left(request, 1.0)):
                     await self._tell(request, __event_emitter__)
         return body
@@ -245,6 +247,7 @@ class Filter:
                 await self._look_again(body, metadata, request)
                 self._fit(body, request)
                 self._note(request)
+                self._keep(body, request)
                 async with asyncio.timeout(self.valves.timeout):
                     await self._tell(request, __event_emitter__)
         return body
@@ -359,19 +362,32 @@ class Filter:
         if not request.sent or request.left_out or self._shrink(body, request).excess <= 0:
             return
         with unharmed("a model call goes on without another summary"):
-            edited, dropped, served = body["messages"], request.dropped, request.served
-            head = len(leading(edited))
+            edited, served, head = body["messages"], request.served, len(leading(body["messages"]))
+            dropped = request.dropped.get(record_in(edited), [])
             rest = edited[head + 2 if dropped else head :]  # without the record
-            body["messages"], request.dropped = [*edited[:head], *dropped, *rest], []
+            body["messages"] = [*edited[:head], *dropped, *rest]
             request.begun = time.monotonic()
             try:
                 async with asyncio.timeout(self._left(request, 0.9)):
                     await self._compress(body, metadata, request)
             finally:
-                if not request.dropped:  # no other summary
-                    body["messages"], request.dropped, request.served = edited, dropped, served
+                if not record_in(body["messages"]):  # no other summary
+                    body["messages"], request.served = edited, served
                 elif request.offered:
                     body["messages"] = offering(body["messages"])
+
+    def _keep(self, body: Message, request: Request) -> None:
+        """Keeps what the next calls of the turn begin with, which is the list of the first one.
+
+        After a tool that is cited, Open WebUI 0.12 puts the system prompt back, without a note.
+        """
+        if not request.calls:
+            request.before = request.left_out
+            request.said = tokens_said(body["messages"]) - request.surplus
+        elif request.left_out:
+            head = leading(body["messages"])
+            body["messages"] = [*with_note(head, LEFT_OUT), *body["messages"][len(head) :]]
+        request.calls += 1
 
     async def _offer(self, body: Message, metadata: Message, request: Request) -> None:
         """Lets the model look up what the summary covers, where Open WebUI runs tools for it."""
@@ -428,7 +444,7 @@ class Filter:
         if done and ingesting.result():  # a summary is due
             wait = min(max(self._left(request, 0.8), 0.0), LONGEST_WAIT)
             answer = await self._ask({**body, "messages": whole}, path, request, wait)
-            body["messages"], request.dropped = whole, []
+            body["messages"] = whole
             self._apply(answer, body, path, request)
 
     def _apply(self, answer: Message, body: Message, path: list[Node], request: Request) -> None:
@@ -438,9 +454,7 @@ class Filter:
             self._windows[request.model] = request.window
         if answer["status"] == "unknown":
             return
-        estimated = int(answer.get("beside") or 0)  # for the same request
-        overhead = int(answer["tokens"].get("overhead") or 0)
-        request.drift = max(overhead - estimated, -estimated // 4)
+        request.drift = answer["drift"]
         density = answer.get("density")
         request.density = min(max(float(density), 0.7), 2.0) if density else None
         if answer["status"] == "ready":
@@ -457,7 +471,7 @@ class Filter:
             request.why = "another filter has changed what was said"
             return
         head, (_, end) = len(leading(body["messages"])), answer["edit"]["drop"]
-        request.dropped = body["messages"][head:end]
+        request.dropped[record_in(changed)] = body["messages"][head:end]
         body["messages"], request.served, request.why = changed, checkpoint, TOO_LONG
         request.pairs.append((answer["covered_until"], answer["covered_digest"]))
         # Behind the colon stand sizes, which are known here when nothing is cut any more.
@@ -543,7 +557,9 @@ class Filter:
             sent = await self.send("POST", url, question, self._left(request, 0.85), request.id)
             answer: Message = answer_in(sent)
             needed = newest_needed(path, answer)
-        answer["beside"] = question["beside"]
+        if answer["status"] != "unknown":  # anything odd in it is better found before it is kept
+            overhead = int(answer["tokens"].get("overhead") or 0)
+            answer["drift"] = max(overhead - question["beside"], -question["beside"] // 4)
         if answer["status"] != "not_needed":
             request.why = "no summary is ready yet"
         request.answered, request.known = True, answer.get("known")
@@ -701,8 +717,7 @@ class Filter:
         if not (made.results or made.left_out or made.texts):
             return
         request.served = None  # the usage of a cut request tells nothing about the whole one
-        had_note = any(map(is_note, leading(body["messages"])))  # of what inlet has left out
-        request.left_out = made.left_out + (request.left_out if had_note else 0)
+        request.left_out = request.before + made.left_out
         body["messages"] = made.messages
         if request.left_out or made.texts:
             older = f"{request.left_out} older messages"
@@ -855,6 +870,13 @@ def opening(messages: list[Message]) -> list[Message]:
     """The same, and our record with what the model says to it: they stay where they are."""
     end = len(leading(messages))
     return messages[: end + 2] if is_record(messages[end : end + 2]) else messages[:end]
+
+
+def record_in(messages: list[Message]) -> str:
+    """The first line of the record that a request has, which no other record has; "" for none."""
+    place = len(leading(messages))
+    found = is_record(messages[place : place + 2])
+    return text_of(messages[place]).partition("\n")[0] if found else ""
 
 
 def is_record(messages: list[Message]) -> bool:
@@ -1325,12 +1347,8 @@ def shortened(message: Message, keep: int) -> Message:
 
 
 def with_note(head: list[Message], note: str) -> list[Message]:
-    """What a request begins with, and a note in place of an earlier one."""
-    systems = len(leading(head))
-    kept = [m for m in head[:systems] if not is_note(m)]
-    return [*kept, {"role": "system", "content": note}, *head[systems:]]
-
-
-def is_note(message: Message) -> bool:
-    """Whether it tells of turns that were left out."""
-    return message.get("role") == "system" and text_of(message).startswith(LEFT_OUT)
+    """What a request begins with, and the note, unless it is there."""
+    systems = leading(head)
+    if any(LEFT_OUT in text_of(m) for m in systems):
+        return head
+    return [*systems, {"role": "system", "content": note}, *head[len(systems) :]]
