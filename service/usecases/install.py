@@ -12,7 +12,9 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
+from ipaddress import ip_address
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from service.clients.openwebui import (
     Function,
@@ -33,7 +35,7 @@ RECALL = "precis_recall"
 _DESCRIBED = {
     FILTER: ("Precis", "Keeps long chats inside the model's context window."),
     EVENTS: ("Precis events", "Tells Precis about deleted and edited chats."),
-    ACTION: ("Precis action", "Shows users the summary of a chat, and takes what they want of it."),
+    ACTION: ("Precis action", "Shows users the summary of a chat, and renews it."),
     RECALL: ("Precis recall", "Looks up what a summary of Precis covers."),
 }
 _FILES = {
@@ -43,6 +45,8 @@ _FILES = {
 }
 _TYPES = {FILTER: "filter", EVENTS: "event", ACTION: "action"}
 _OLDEST, _WITH_EVENTS = (0, 9, 6), (0, 10)
+
+_INSIDE = (".localhost", ".local", ".internal", ".svc", ".svc.cluster.local")  # names inside
 
 _TOOLS_OFF = (
     "tools are switched off in Open WebUI, so no model can look up what a summary covers: start it"
@@ -310,6 +314,11 @@ async def _valves(
     """The valves that the installer sets: the address and a working key."""
     now = installed.valves.get(FILTER, {})
     url = (wish.service_url or now.get("service_url") or wish.first_url).rstrip("/")
+    if not is_private(url):
+        raise OpenWebUIError(
+            f"{url} is a public address without https, on which others could read key and chats:"
+            " put Precis behind a proxy with https, and pass its address as --service-url"
+        )
     right_tenant = wish.tenant in (None, installed.reached.tenant)
     works = not installed.reached.problem and url == now.get("service_url") and right_tenant
     key, tenant = _key_of(installed, FILTER), installed.reached.tenant
@@ -322,6 +331,18 @@ async def _valves(
         FILTER: {"service_url": url, "api_key": key},
         EVENTS: {"service_url": url, "api_key": of_events},
     }
+
+
+def is_private(url: str) -> bool:
+    """Whether nobody on the way can read along: https, or an address inside."""
+    parts = urlsplit(url)
+    host = (parts.hostname or "").rstrip(".")
+    if parts.scheme != "http" or host.endswith(_INSIDE):
+        return True
+    try:
+        return not ip_address(host.partition("%")[0]).is_global
+    except ValueError:
+        return "." not in host  # as in a network of containers
 
 
 async def _filter_key(
@@ -489,11 +510,6 @@ def _advice(error: str, url: str) -> str:
         return (
             f"the service at {url} does not know its key ({error}). Run this command with the"
             " settings of that service: the same PRECIS_DATABASE_URL, or the same PRECIS_DATA_DIR"
-        )
-    if "to a public name" in error:
-        return (
-            f"{url} is a public address without https, on which others could read key and chats:"
-            " put Precis behind a proxy with https, and pass its address as --service-url"
         )
     if re.search(r"\b426\b", error):
         return (

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from service.cli import app
 from service.runtime import Urls
+from service.usecases.install import is_private
 from tests.cli.conftest import says
 from tests.conftest import Service, fresh_database
 from tests.fakes.openwebui_api import EMAIL, PASSWORD, TOKEN, OpenWebUIApi, openwebui_api
@@ -246,6 +247,51 @@ async def test_another_tenant_gets_a_key_of_its_own(install: Installer) -> None:
     assert "as tenant 'second'" in result.stdout
     assert await install.keys() == [False, True]
     assert "as tenant 'second'" in (await install()).stdout  # and keeps it
+
+
+INSIDE = [
+    "https://precis.example.org",
+    "http://127.0.0.1:8377",
+    "http://localhost:8377",
+    "http://[::1]:8377",
+    "http://10.1.2.3",
+    "http://192.168.1.7:80/x",
+    "http://172.17.0.1",
+    "http://[fd00::7]:8377",
+    "http://api:8377",
+    "http://precis.chat.svc.cluster.local:8377",
+    "http://host.docker.internal:8377",
+]
+OUTSIDE = [
+    "http://precis.example.org",
+    "http://8.8.8.8:8377",
+    "http://[2001:4860:4860::8888]",
+    "HTTP://precis.example.org:8377",
+    "http://localhost.example.org",
+    "http://10.1.2.3.example.org",
+]
+
+
+@pytest.mark.parametrize("url", INSIDE)
+async def test_https_and_what_is_inside_may_be_set(url: str) -> None:
+    assert is_private(url)
+
+
+@pytest.mark.parametrize("url", OUTSIDE)
+async def test_a_public_address_without_https_is_refused_and_nothing_is_changed(install: Installer, url: str) -> None:
+    says(await install("--service-url", url), url, "without https")
+    assert install.webui.writes == []
+    assert await install.keys() == []
+
+
+async def test_one_that_was_set_by_hand_is_refused_too(install: Installer) -> None:
+    await install()
+    install.webui.valves["precis"]["service_url"] = OUTSIDE[0]
+    install.webui.outlet = {}
+
+    result = await install.cli("install-filter", "--api-key", TOKEN)
+
+    says(result, OUTSIDE[0], "without https")
 
 
 async def test_an_open_webui_that_is_too_old_is_told(install: Installer) -> None:
