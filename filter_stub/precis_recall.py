@@ -24,7 +24,7 @@ STASH = "precis"  # the filter's key in the metadata of a request
 FILTER = "precis"  # the filter's id in Open WebUI; it reaches the service
 CALLS = 5  # in one turn
 INGESTING = 30.0  # seconds that a whole branch may take to be sent again
-LONGEST = {"query": 2000, "ref": 300, "grep": 300}  # characters that the service takes
+LONGEST = 300  # characters of a word or reference that the service takes
 
 # What the model is told.
 NO_SUMMARY = "No summary stands in this request, so nothing is hidden: read the messages above."
@@ -34,7 +34,6 @@ FAILED = "It could not be looked up: {}."
 Json = dict[str, Any]
 HttpRequest = Any  # Open WebUI's own
 Loaded = Any  # the `Filter` of `precis_filter`
-Response = Any  # of httpx
 
 
 class RefusedError(Exception):
@@ -90,15 +89,7 @@ class Tools:
 async def looked_up(
     tools: Tools, stash: Json, words: Json, line: object, request: HttpRequest
 ) -> str:
-    """What the model is told.
-
-    Args:
-        tools: with the valves.
-        stash: what the filter knows of the request, and how many look-ups there were in it.
-        words: `query`, `ref` and `grep`, as the model gives them.
-        line: where it wants to begin to read.
-        request: leads to the filter.
-    """
+    """What the model is told; `stash` counts the look-ups of a request."""
     # `served` is 0 without a summary. Where the filter has cut the request, something is hidden all
     # the same; it is None where there is a summary too, and the service takes the deepest.
     if not stash.get("pairs") or (stash.get("served") == 0 and not stash.get("cut")):
@@ -107,27 +98,24 @@ async def looked_up(
     if stash["recalls"] > CALLS:
         return ENOUGH
     question = asked(stash, words, line) | {"max_tokens": tools.valves.answer_tokens}
-    loaded = request.app.state.FUNCTIONS[FILTER]  # Open WebUI's, of this process
-    answer = await answered(loaded, stash, question, tools.valves.timeout)
-    if answer["status"] == "not_kept" or answer["not_kept"]:
-        again = await answered_from_whole_branch(loaded, stash, question, tools.valves.timeout)
-        answer = again or answer
-    return str(answer["text"])
+    given = (request.app.state.FUNCTIONS[FILTER], stash, question, tools.valves.timeout)
+    answer = await answered(*given)
+    again = await answered_from_rows(*given) if answer["not_kept"] else None
+    return str((again or answer)["text"])
 
 
 def asked(stash: Json, words: Json, line: object) -> Json:
     """The question as the service takes it. A model may give null, and numbers as text."""
-    texts = {name: str(words[name] or "")[:most] for name, most in LONGEST.items()}
+    texts = {name: str(word or "")[:LONGEST] for name, word in words.items()}
     if texts["ref"].strip():
         texts["query"] = ""  # the service takes one of them, and a reference is exact
-    first = int(str(line)) if str(line).isdecimal() else 1
-    branch = {
+    return texts | {
         "user_id": stash["user"] or stash["chat"],
         "path": stash["pairs"],
         "checkpoint_id": stash.get("served"),
         "whole": bool(stash.get("cut")),  # then what no summary covers is hidden too
+        "line": max(int(str(line or 1)), 1),
     }
-    return branch | texts | {"line": max(first, 1)}
 
 
 async def answered(loaded: Loaded, stash: Json, question: Json, seconds: float) -> Json:
@@ -138,27 +126,18 @@ async def answered(loaded: Loaded, stash: Json, question: Json, seconds: float) 
     """
     path = f"chats/{quote(stash['chat'], safe='')}/recall"
     response = await loaded.send("POST", path, question, seconds, stash.get("id", ""))
-    if response.is_error:
-        raise RefusedError(reason(response))
     answer: Json = response.json()
+    if response.is_error:
+        raise RefusedError(f"the service says {response.status_code}, {answer['detail'][:300]}")
     return answer
 
 
-def reason(response: Response) -> str:
-    """Why the service refuses: its own words, if the answer is of Precis."""
-    try:
-        said = response.json()["detail"]
-    except (ValueError, KeyError, TypeError):
-        said = "it has no answer"
-    return f"the service says {response.status_code}, {str(said)[:300]}"
-
-
-async def answered_from_whole_branch(
+async def answered_from_rows(
     loaded: Loaded, stash: Json, question: Json, seconds: float
 ) -> Json | None:
-    """The answer once the filter has sent the whole branch from Open WebUI's own rows.
+    """The answer once the filter has sent the whole branch again; None when that is not possible.
 
-    None when that is not possible. Retention takes the texts of messages, and the rows have them.
+    Retention takes the texts of messages, and Open WebUI's own rows have them.
     """
     try:
         async with asyncio.timeout(INGESTING):
