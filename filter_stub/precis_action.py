@@ -1,7 +1,7 @@
 """
 title: Precis action
 author: The Precis authors
-description: Shows what stands for the earlier part of a chat, and leaves a chat alone.
+description: Shows what stands for the earlier part of a chat, renews it, and leaves a chat alone.
 version: 1.0.0
 required_open_webui_version: 0.9.6
 license: MIT
@@ -11,7 +11,7 @@ license: MIT
 # there would be sent to models again, and would outlive what was deleted. No text of a chat becomes
 # markup of the page: each of its characters that could is sent as a number.
 
-import base64
+import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
@@ -24,6 +24,9 @@ log = logging.getLogger("precis")
 
 FILTER = "precis"  # the filter's id in Open WebUI; it reaches the service
 PAIRS = 200  # newest messages of a branch that are described
+TIMEOUT = 5.0  # seconds that the service may take to answer
+LOOKS, PAUSE = 30, 1.0  # at a summary that is being written, and seconds between them
+CELLS = 20  # of the bar
 LONGEST = 60_000  # characters of a summary that are shown
 BEGINNING = 80  # characters of a message that is named
 UNSAVED = ("temporary:", "local:", "channel:")
@@ -34,8 +37,9 @@ SCROLLS = (
 
 # What a user reads.
 TITLE = "What stands for the earlier part of this chat"
+FILLED = "{bar} {share:.0%} of the model's window: about {used:,} of {window:,} tokens are sent."
 READY = (
-    "In what the model is sent, this summary stands for the first {messages} messages{until}:"
+    "This summary stands for the first {covered} of {all} messages{until}:"
     " about {before:,} → {after:,} tokens."
 )
 NOTHING = {
@@ -43,38 +47,38 @@ NOTHING = {
     "pending": "Nothing yet: this chat needs a summary, and none is ready.",
     "unknown": "Nothing yet: Precis does not know this branch; it will after its next turn.",
 }
+STARTED = "Precis reads this chat. What became of it is shown in a moment."
 WORKING = "A newer one is being written."
 LEFT_ALONE = "Nothing: this chat is left alone, as you wanted. The model is sent it as it is."
-LEAVE = "Leave this chat alone?"
-LEAVING = (
-    "The model is then sent the chat as it is. When it no longer fits into the model's window, its"
-    " oldest messages are left out. What is stored stays. The same button undoes it."
+LEAVE = (
+    "Leave this chat alone?",
+    "Its oldest messages are left out when it no longer fits. Undo: here.",
 )
-RESUME = "Summarise this chat again?"
-RESUMING = "It is left alone now. Summaries will stand for its earlier part again."
+RESUME = "Summarise this chat again?", "Summaries will stand for its earlier part again."
 LEFT = "This chat is left alone from now on."
 RESUMED = "This chat is summarised again."
 UNKNOWN = "Precis does not know this chat: it is short, new or somebody else's."
 NOT_SAVED = "Precis has no summaries of chats that are not saved."
+UNWANTED = "You have set that Precis gets none of your chats."
 LATE = "Nothing was changed: the dialog was open for too long. Click again."
 AWAY = "Precis cannot be asked now."
 REFUSED = "Precis refuses it: {}."
 
 Json = dict[str, Any]
-HttpRequest = Any  # Open WebUI's own
 Send = Callable[[Json], Awaitable[Any]]
-Told = tuple[str, str]  # the kind of a notification, and its text
 
-
-def icon(paths: str) -> str:
-    """A small picture of lines, as the address of itself. Open WebUI makes it light on dark."""
-    head = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" fill="none" stroke="#000"'
-    drawn = f'{head} stroke-width="2" stroke-linecap="round">{paths}</svg>'
-    return "data:image/svg+xml;base64," + base64.b64encode(drawn.encode()).decode()
-
-
-LINES = icon('<path d="M5 4h14M5 9h14M5 14h9M5 19h6"/>')
-PAUSE = icon('<circle cx="12" cy="12" r="8"/><path d="M10 9v6M14 9v6"/>')
+# What a button shows: a picture of lines, which Open WebUI makes light on dark; and its words.
+ICON = (
+    "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24' fill='none'"
+    " stroke='black' stroke-width='2' stroke-linecap='round'><path d='{}'/></svg>"
+)
+LINES, ARROW = "M5 4h14M5 9h14M5 14h9M5 19h6", "M5 4h14M12 8v7M9 12l3 3l3-3M5 20h14"
+PAUSED = "M12 4a8 8 0 1 0 0 16a8 8 0 1 0 0-16M10 9v6M14 9v6"
+BUTTONS = [
+    {"id": "summary", "name": "Precis: the summary", "icon_url": ICON.format(LINES)},
+    {"id": "now", "name": "Precis: summarise now", "icon_url": ICON.format(ARROW)},
+    {"id": "leave", "name": "Precis: leave alone, or resume", "icon_url": ICON.format(PAUSED)},
+]
 
 
 class RefusedError(Exception):
@@ -87,13 +91,9 @@ class Action:
     class Valves(BaseModel):
         """What an admin sets in Open WebUI."""
 
-        timeout: float = Field(5.0, gt=0, description="Seconds that Precis may take to answer.")
         priority: int = Field(0, description="Buttons stand in rising order.")
 
-    actions = [  # noqa: RUF012 - read by Open WebUI, which makes a button of each
-        {"id": "summary", "name": "Precis: the summary", "icon_url": LINES},
-        {"id": "leave", "name": "Precis: leave this chat alone", "icon_url": PAUSE},
-    ]
+    actions = BUTTONS  # of which Open WebUI makes buttons
 
     def __init__(self) -> None:
         self.valves = self.Valves()
@@ -101,57 +101,56 @@ class Action:
     async def action(
         self,
         body: Json,
-        __id__: str = "summary",
-        __user__: Json | None = None,
-        __request__: HttpRequest = None,
-        __event_call__: Send | None = None,
-        __event_emitter__: Send | None = None,
+        __id__: str,
+        __user__: Json,
+        __model__: Json,
+        __request__: Any,  # noqa: ANN401 - Open WebUI's own
+        __event_call__: Send,
+        __event_emitter__: Send,
     ) -> None:
         """Called for a click on one of the buttons."""
         # The page also calls all actions when an answer is regenerated or rated.
-        if body.get("event") or __event_call__ is None:
+        if body.get("event"):
             return
+        click = Click(body, __user__, __event_call__, __event_emitter__)
         try:
-            chat = Chat(self, body, str((__user__ or {}).get("id") or ""), __request__)
-            told = await DONE[__id__](chat, __event_call__)
+            if not click.chat or click.chat.startswith(UNSAVED):
+                raise RefusedError(NOT_SAVED)
+            await click.load(__request__)
+            if __id__ == "now":
+                await click.summarise(__model__)
+            await (click.leave() if __id__ == "leave" else click.show())
         except RefusedError as error:
-            told = ("warning", str(error))
+            await click.tell("warning", str(error))
         except Exception as error:
             # The error itself may quote the chat.
             log.warning("precis: a button did nothing: %s", type(error).__name__)
-            told = ("error", AWAY)
-        if told and __event_emitter__:
-            kind, text = told
-            await __event_emitter__(
-                {"type": "notification", "data": {"type": kind, "content": text}}
-            )
+            await click.tell("error", AWAY)
 
 
-class Chat:
-    """The chat of a click, for the user who clicked."""
+class Click:
+    """A click: the branch of the clicked message, and the page of the user who clicked."""
 
-    def __init__(self, action: Action, body: Json, user: str, request: HttpRequest) -> None:
-        self.action, self.user, self.request = action, user, request
-        self.id, self.message = str(body.get("chat_id") or ""), str(body.get("id") or "")
-        if not self.id or self.id.startswith(UNSAVED):
-            raise RefusedError(NOT_SAVED)
+    def __init__(self, body: Json, user: Json, call: Send, emit: Send) -> None:
+        self.body, self.user, self.call, self.emit = body, user["id"], call, emit
+        self.chat = str(body.get("chat_id") or "")
 
-    async def loaded_filter(self) -> Any:  # noqa: ANN401 - of no known class
-        """The filter with its valves, which Open WebUI sets only for the filter's own hooks."""
+    async def load(self, request: Any) -> None:  # noqa: ANN401
+        """Finds the filter with its valves, and the newest branch with the message, root first."""
         from open_webui.models.functions import Functions
         from open_webui.utils.plugin import get_function_module_from_cache
 
-        loaded = (await get_function_module_from_cache(self.request, FILTER))[0]
+        self.filter = (await get_function_module_from_cache(request, FILTER))[0]
+        # Open WebUI sets them only for the filter's own hooks.
         valves = await Functions.get_function_valves_by_id(FILTER)
-        loaded.valves = loaded.Valves(**(valves or {}))
-        return loaded
-
-    async def branch(self) -> list[Any]:
-        """The newest branch with the clicked message, from its root on, as the filter has it."""
-        path: list[Any] = await (await self.loaded_filter()).branch_of(self.id, self.message)
-        if not path:
+        self.filter.valves = self.filter.Valves(**(valves or {}))
+        self.path = await self.filter.branch_of(self.chat, str(self.body.get("id") or ""))
+        if not self.path:
             raise RefusedError(UNKNOWN)
-        return path
+
+    async def tell(self, kind: str, text: str) -> None:
+        """Says something in a corner of the page, for a moment."""
+        await self.emit({"type": "notification", "data": {"type": kind, "content": text}})
 
     async def ask(self, route: str, question: Json) -> Json:
         """What the service answers.
@@ -159,10 +158,9 @@ class Chat:
         Raises:
             RefusedError: it refuses the question, and says why.
         """
-        path = f"chats/{quote(self.id, safe='')}/{route}"
-        told = question | {"user_id": self.user or self.id}
-        loaded = await self.loaded_filter()
-        response = await loaded.send("POST", path, told, self.action.valves.timeout)
+        path = f"chats/{quote(self.chat, safe='')}/{route}"
+        told = question | {"user_id": self.user}
+        response = await self.filter.send("POST", path, told, TIMEOUT)
         if response.status_code == 404:
             raise RefusedError(UNKNOWN)
         answer: Json = response.json()
@@ -170,50 +168,74 @@ class Chat:
             raise RefusedError(REFUSED.format(str(answer["detail"])[:300].rstrip(".")))
         return answer
 
-    async def look(self, path: list[Any]) -> Json:
-        """What stands for the earlier part of a branch, and whether the chat is left alone."""
-        pairs = [(node.id, node.digest) for node in path[::-1][:PAIRS]]
-        return await self.ask("view", {"path": pairs, "depth": len(path)})
+    async def look(self) -> Json:
+        """What stands for the earlier part of the branch, and whether the chat is left alone."""
+        pairs = [(node.id, node.digest) for node in self.path[::-1][:PAIRS]]
+        return await self.ask("view", {"path": pairs, "depth": len(self.path)})
 
+    async def confirmed(self, title: str, message: str) -> bool | None:
+        """What a user says to a dialog; None after the minutes that Open WebUI waits."""
+        data = {"title": title, "message": message}
+        said = await self.call({"type": "confirmation", "data": data})
+        return None if isinstance(said, dict) else bool(said)  # a dict is an error
 
-async def show(chat: Chat, call: Send) -> Told | None:
-    """Shows the summary and what it stands for."""
-    path = await chat.branch()
-    view = await chat.look(path)
-    with contextlib.suppress(RefusedError):  # who reads for long need not confirm it
-        await confirmed(call, TITLE, shown(view, path))
-    return None
+    async def show(self) -> None:
+        """Shows the summary and what it stands for; whether that is confirmed makes no odds."""
+        await self.confirmed(TITLE, shown(await self.look(), self.path))
 
+    async def summarise(self, model: Json) -> None:
+        """Has the branch summarised, and waits for what becomes of it."""
+        await self.hand_over(model)
+        if not (await self.look())["left_alone"]:
+            await self.ask("left-alone", {"left_alone": False})  # its work is due at once
+            await self.tell("info", STARTED)
+            for _ in range(LOOKS):
+                if not (await self.look())["working"]:
+                    break
+                await asyncio.sleep(PAUSE)
 
-async def leave(chat: Chat, call: Send) -> Told | None:
-    """Leaves the chat alone, or summarises it again."""
-    alone = bool((await chat.look(await chat.branch()))["left_alone"])
-    title, message = (RESUME, RESUMING) if alone else (LEAVE, LEAVING)
-    if not await confirmed(call, title, message):
-        return None
-    await chat.ask("left-alone", {"left_alone": not alone})
-    return "success", RESUMED if alone else LEFT
+    async def hand_over(self, model: Json) -> None:
+        """Sends the whole branch: the service may never have seen it.
 
+        Raises:
+            RefusedError: its user wants none of their chats sent, or it is somebody else's: below
+                0.12 anybody may click on any.
+        """
+        from open_webui.models.chats import Chats
+        from open_webui.models.functions import Functions
 
-DONE = {"summary": show, "leave": leave}
+        if await Chats.get_chat_by_id_and_user_id(self.chat, self.user) is None:
+            raise RefusedError(UNKNOWN)
+        wanted = await Functions.get_user_valves_by_id_and_user_id(FILTER, self.user) or {}
+        if not wanted.get("compress", True):
+            raise RefusedError(UNWANTED)
+        metadata = {"chat_id": self.chat, "user_id": self.user}
+        stash = dict(vars(self.filter._request(self.body, metadata, model, None)))
+        stash["pairs"] = [(self.path[-1].id, self.path[-1].digest)]
+        with contextlib.suppress(RefusedError):  # of a chat that it does not know
+            stash["windows"] += [(await self.look())["window"]]  # as a request has told it
+        await self.filter.ingest_again(stash)
 
-
-async def confirmed(call: Send, title: str, message: str) -> bool:
-    """Whether a user confirms a dialog.
-
-    Raises:
-        RefusedError: they did not answer within the minutes that Open WebUI waits.
-    """
-    data = {"title": title, "message": message}
-    said = await call({"type": "confirmation", "data": data})
-    if isinstance(said, dict):  # an error
-        raise RefusedError(LATE)
-    return bool(said)
+    async def leave(self) -> None:
+        """Leaves the chat alone, or summarises it again."""
+        alone = bool((await self.look())["left_alone"])
+        said = await self.confirmed(*(RESUME if alone else LEAVE))
+        if said is None:
+            raise RefusedError(LATE)
+        if said:
+            await self.ask("left-alone", {"left_alone": not alone})
+            await self.tell("success", RESUMED if alone else LEFT)
 
 
 def shown(view: Json, path: list[Any]) -> str:
     """The dialog's text in Markdown."""
     parts = [what_stands(view, path)]
+    used = view["after" if view["status"] == "ready" else "before"]
+    if used:
+        share = used / view["window"]
+        filled = min(round(share * CELLS), CELLS)
+        bar = "█" * filled + "░" * (CELLS - filled)
+        parts.insert(0, FILLED.format(bar=bar, share=share, used=used, window=view["window"]))
     if view["working"]:
         parts.append(WORKING)
     summary = view["summary"][:LONGEST].strip()
@@ -228,13 +250,12 @@ def what_stands(view: Json, path: list[Any]) -> str:
         return LEFT_ALONE
     if view["status"] != "ready":
         return NOTHING[view["status"]]
-    named = [node for node in path if node.id == view["covered_until"]]
-    words = " ".join(str(node.message.get("content") or "") for node in named)
-    beginning = " ".join(words.split())[:BEGINNING]
-    until = f", up to “{harmless(beginning)}…”" if beginning else ""
-    return READY.format(
-        messages=view["covered_messages"], until=until, before=view["before"], after=view["after"]
-    )
+    covered, until = view["covered_messages"], ""
+    if path[covered - 1].id == view["covered_until"]:
+        words = str(path[covered - 1].message.get("content") or "").split()
+        until = f", up to “{harmless(' '.join(words)[:BEGINNING])}…”"
+    sizes = {"before": view["before"], "after": view["after"]}
+    return READY.format(covered=covered, all=len(path), until=until, **sizes)
 
 
 def harmless(text: str) -> str:

@@ -41,6 +41,7 @@ class View:
         covered_until: id of the last of them.
         before: estimated tokens of the request without the summary.
         after: and with it.
+        window: the model's, in tokens.
         working: whether a newer summary is due or being written.
     """
 
@@ -51,6 +52,7 @@ class View:
     covered_until: str | None
     before: int
     after: int
+    window: int
     working: bool
 
 
@@ -91,6 +93,7 @@ async def view(
         covered_until=answer.covered_until,
         before=tokens.before,
         after=tokens.after,
+        window=answer.window or own_chat.window,
         working=own_chat.working,
     )
 

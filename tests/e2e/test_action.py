@@ -17,8 +17,8 @@ from tests.e2e.tab import Tab
 from tests.e2e.tab import tab as open_tab
 from tests.e2e.view import view
 
-SHOW, LEAVE_ALONE = "precis_action.summary", "precis_action.leave"
-BUTTONS = {SHOW, LEAVE_ALONE}
+SHOW, NOW, LEAVE_ALONE = "precis_action.summary", "precis_action.now", "precis_action.leave"
+BUTTONS = {SHOW, NOW, LEAVE_ALONE}
 HOSTILE = "<img src=x onerror=\"document.title='taken'\"> ![x](/evil.png) [y](javascript:z) https://evil.example"
 
 
@@ -53,10 +53,22 @@ async def test_a_user_sees_the_summary_that_the_model_was_sent_and_the_chat_stay
 
     assert dialog["type"] == "confirmation"
     assert sent in shown(dialog)
-    assert re.search(r"stands for the first \d+ messages, up to “.+…”: about [\d,]+ → [\d,]+ tokens", shown(dialog))
+    assert re.search(
+        r"stands for the first \d+ of \d+ messages, up to “.+…”: about [\d,]+ → [\d,]+ tokens", shown(dialog)
+    )
     assert await rig.saved(str(tab.chat_id)) == before
     await tab.send(question())
     assert SUMMARY_TITLE not in str(rig.model.received[-1].messages)
+
+
+async def test_a_chat_that_precis_has_never_seen_is_summarised_at_a_click(rig: Rig, tab: Tab) -> None:
+    await rig.open_story(tab, 22)
+
+    (dialog,) = await tab.click(NOW, True)
+
+    assert "stands for the first" in shown(dialog)
+    await tab.send(question())
+    assert (await rig.compressed()).summary in shown(dialog)
 
 
 async def test_a_chat_that_is_left_alone_carries_no_summary_until_that_is_undone(rig: Rig, tab: Tab) -> None:
@@ -72,7 +84,7 @@ async def test_a_chat_that_is_left_alone_carries_no_summary_until_that_is_undone
     alone = await rig.seen()
     assert not alone.summary
     assert alone.note, "the window still holds"
-    assert shown((await tab.click(SHOW, True))[0]) == LEFT_ALONE
+    assert shown((await tab.click(SHOW, True))[0]).endswith(LEFT_ALONE)
     leaf = tab.current
     await tab.click(LEAVE_ALONE, True)
     assert await tab.notified() == RESUMED

@@ -4,8 +4,9 @@ import contextlib
 import html
 import re
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from html.parser import HTMLParser
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -14,20 +15,21 @@ import pytest
 
 from filter_stub import precis_action
 from tests.conftest import Service, drain
-from tests.filter.chat import PATIENCE, Chat, filter_of
+from tests.filter.chat import PATIENCE, Chat, filler, filter_of
 from tests.filter.functions import load
 from tests.filter.host import Host
 from tests.filter.staged import UNKNOWN, against
 from tests.filter.wire import Answer, Behaviour, HangUp, Silence, wire
-from tests.service.talk import row
+from tests.service.talk import row, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 Json = dict[str, Any]
 REQUEST = SimpleNamespace()
+PUT_OFF = "update chats set due_at = now() + interval '1 hour', attempts = 5 where external_id = :chat"
 VIEW = {
     **{"status": "ready", "summary": "## Goal", "covered_messages": 2, "covered_until": "a2"},
-    **{"before": 12000, "after": 3000, "working": False, "left_alone": False},
+    **{"before": 12000, "after": 3000, "window": 16000, "working": False, "left_alone": False},
 }
 
 
@@ -41,6 +43,9 @@ class Page:
     answers: list[object] = field(default_factory=list)
     dialogs: list[Json] = field(default_factory=list)
     told: list[tuple[str, str]] = field(default_factory=list)
+    model: Json = field(default_factory=dict)
+    wanted: Json = field(default_factory=dict)  # the user's own valves of the filter
+    works: Callable[[], Awaitable[None]] | None = None  # what the service does when a click has told of it
 
     async def call(self, event: Json) -> object:
         self.dialogs.append(event)
@@ -49,15 +54,18 @@ class Page:
     async def emit(self, event: Json) -> None:
         assert event["type"] == "notification", "all else is stored in the chat"
         self.told.append((event["data"]["type"], event["data"]["content"]))
+        if self.works:
+            await self.works()
 
     async def click(self, button: str, *answers: object, user: str = "", **body: object) -> None:
         self.answers = list(answers)
         posted: Json = {"chat_id": self.chat.id, "id": self.chat.leaf, "session_id": "s", "model": "m", "messages": []}
-        with self.chat.host.importable(), plugin(self.chat.filter, self.valves):
+        with self.chat.host.importable(), plugin(self.chat.filter, self.valves, self.wanted):
             out = await self.action.action(
                 posted | body,
                 __id__=button,
                 __user__={"id": user or self.chat.user},
+                __model__=self.model,
                 __request__=REQUEST,
                 __event_call__=self.call,
                 __event_emitter__=self.emit,
@@ -71,7 +79,7 @@ class Page:
 
 
 @contextlib.contextmanager
-def plugin(loaded: Any, valves: Json) -> Iterator[None]:
+def plugin(loaded: Any, valves: Json, wanted: Json) -> Iterator[None]:
     """`open_webui.utils.plugin` with the filter, and its valves in `open_webui.models.functions`, as 0.12 has them."""
 
     async def get_function_module_from_cache(request: object, function_id: str) -> tuple[Any, str, Json]:
@@ -82,7 +90,14 @@ def plugin(loaded: Any, valves: Json) -> Iterator[None]:
         assert function_id == "precis"
         return valves
 
-    functions = SimpleNamespace(get_function_valves_by_id=get_function_valves_by_id)
+    async def get_user_valves_by_id_and_user_id(function_id: str, _user_id: str) -> Json:
+        assert function_id == "precis"
+        return wanted
+
+    functions = SimpleNamespace(
+        get_function_valves_by_id=get_function_valves_by_id,
+        get_user_valves_by_id_and_user_id=get_user_valves_by_id_and_user_id,
+    )
     names = ("open_webui.utils", "open_webui.utils.plugin", "open_webui.models.functions")
     modules = {name: ModuleType(name) for name in names}
     modules["open_webui.utils.plugin"].__dict__["get_function_module_from_cache"] = get_function_module_from_cache
@@ -100,11 +115,15 @@ def plugin(loaded: Any, valves: Json) -> Iterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def page_of(chat: Chat, behaviour: Behaviour, key: str = "key", **valves: object) -> AsyncIterator[Page]:
+async def page_of(
+    chat: Chat, behaviour: Behaviour, key: str = "key", patience: float = PATIENCE
+) -> AsyncIterator[Page]:
     before = chat.filter.valves
     async with wire(behaviour) as tap:
         of_filter = before.model_dump() | {"service_url": tap.url, "api_key": key}
-        yield Page(load(precis_action, "Action", **{"timeout": PATIENCE} | valves), chat, of_filter)
+        action = load(precis_action, "Action")
+        type(action).action.__globals__["TIMEOUT"] = patience
+        yield Page(action, chat, of_filter)
     chat.filter.valves = before
 
 
@@ -131,13 +150,18 @@ async def test_it_shows_the_summary_that_the_model_was_sent_and_what_it_covers(c
     (dialog,) = page.dialogs
     assert dialog["type"] == "confirmation"
     assert sent in page.shown
-    covered = int(re.search(r"the first (\d+) messages, up to “", page.shown)[1])  # type: ignore[index]
+    covered = int(re.search(r"the first (\d+) of \d+ messages, up to “", page.shown)[1])  # type: ignore[index]
     last = chat.path()[covered - 1]["content"]
     assert f"up to “{' '.join(last.split())[:80]}…”" in page.shown
     before_after = re.search(r"about ([\d,]+) → ([\d,]+) tokens", page.shown)
     assert before_after
     more, less = (int(one.replace(",", "")) for one in before_after.groups())
     assert more > less > 0
+    filled = re.match(r"(█+)(░+) (\d+)% of the model's window: about ([\d,]+) of 8,192 tokens are sent", page.shown)
+    assert filled
+    assert int(filled[4].replace(",", "")) == less
+    assert int(filled[3]) == round(less / 81.92)
+    assert len(filled[1]) == round(less / 8192 * 20)
     assert page.told == []
     assert chat.rows == before
 
@@ -200,6 +224,82 @@ async def test_nothing_of_a_text_is_markup(chat: Chat, text: str) -> None:
             assert part not in message
 
 
+# Now
+
+
+async def test_a_long_chat_that_the_service_has_never_seen_is_summarised_at_a_click(
+    chat: Chat, service: Service
+) -> None:
+    chat.window = 8192
+    for number in range(14):
+        chat.ask(filler(f"question-{number}", 250))
+        chat.answer(filler(f"answer-{number}", 250))
+    async with page_of(chat, service.url, service.filter_key) as page:
+        page.works = partial(drain, service.runtime)
+        page.model = {"info": {"params": {"num_ctx": 8192}}}
+        await page.click("now", True)
+
+        assert page.told == [("info", precis_action.STARTED)]
+        assert "[Previous conversation summary: " in page.shown
+        assert "of 8,192 tokens" in page.shown, "the window is told with the branch"
+        dialog = page.shown
+    turn = await chat.say("And now?", "Now nothing.")
+    assert turn.summary
+    assert turn.summary in dialog
+
+
+async def test_work_that_was_put_off_after_a_failure_is_done_at_a_click(chat: Chat, service: Service) -> None:
+    chat.window = 8192
+    chat.grow(14, 250)
+    await chat.say("And now?", "Now nothing.")
+    await run_sql(service.runtime, PUT_OFF, chat=chat.id)
+    async with page_of(chat, service.url, service.filter_key) as page:
+        page.works = partial(drain, service.runtime)
+        await page.click("now", True)
+    assert "[Previous conversation summary: " in page.shown
+    assert "of 8,192 tokens" in page.shown, "the window that a request has told stays"
+
+
+async def test_a_click_on_a_short_chat_says_that_it_fits(chat: Chat, service: Service) -> None:
+    await chat.say("Hello.", "Hello.")
+    async with page_of(chat, service.url, service.filter_key) as page:
+        page.works = partial(drain, service.runtime)
+        await page.click("now", True)
+    assert "this chat still fits" in page.shown
+    assert page.shown.startswith("░" * 20)
+
+
+async def test_a_summary_that_takes_long_is_said_to_be_on_its_way(
+    chat: Chat, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat.window = 8192
+    chat.grow(14, 250)
+    async with page_of(chat, service.url, service.filter_key) as page:
+        monkeypatch.setitem(type(page.action).action.__globals__, "PAUSE", 0)
+        await page.click("now", True)
+    assert precis_action.NOTHING["pending"] in page.shown
+    assert precis_action.WORKING in page.shown
+
+
+async def test_a_chat_is_handed_over_only_as_its_user_wants(chat: Chat) -> None:
+    chat.ask("words of somebody")
+    chat.host.owners[chat.id] = chat.user
+    async with page_of(chat, HangUp()) as page:
+        await page.click("now", user="somebody else")
+        page.wanted = {"compress": False}
+        await page.click("now")
+    assert page.told == [("warning", precis_action.UNKNOWN), ("warning", precis_action.UNWANTED)]
+
+
+async def test_a_chat_that_is_left_alone_stays_so(chat: Chat, service: Service) -> None:
+    await compressed(chat, service)
+    async with page_of(chat, service.url, service.filter_key) as page:
+        await page.click("leave", True)
+        await page.click("now", True)
+        assert precis_action.LEFT_ALONE in page.shown
+        assert not (await chat.say("And now?", "No.")).summary
+
+
 # Left alone
 
 
@@ -245,12 +345,12 @@ async def test_a_chat_that_is_not_saved_is_told_so(chat: Chat, identity: str) ->
     [Silence(), HangUp(), Answer("<html>It works!</html>"), Answer("null"), Answer({}), Answer([], 426)],
     ids=repr,
 )
-@pytest.mark.parametrize("button", ["summary", "leave"])
+@pytest.mark.parametrize("button", ["summary", "leave", "now"])
 async def test_whatever_goes_wrong_the_user_is_told_and_the_log_has_no_text(
     chat: Chat, behaviour: Behaviour, button: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     chat.ask("words of somebody")
-    async with page_of(chat, behaviour, "secret-key", timeout=0.3) as page:
+    async with page_of(chat, behaviour, "secret-key", 0.3) as page:
         await page.click(button, True)
     assert page.told == [("error", precis_action.AWAY)]
     assert "words of somebody" not in caplog.text

@@ -17,7 +17,10 @@ SOURCES = {module: Path(str(module.__file__)).read_text("utf-8") for module in K
 HOOKS = {  # what Open WebUI calls, with the arguments that it always gives; `stream` it would call for each chunk
     precis_filter: (("inlet", "request", "outlet"), {"body"}),
     precis_events: (("event",), {"event"}),
-    precis_action: (("action",), {"body"}),
+    precis_action: (
+        ("action",),
+        {"body", "__id__", "__user__", "__model__", "__request__", "__event_call__", "__event_emitter__"},
+    ),
     precis_recall: (("precis_recall",), set[str]()),
 }
 each = pytest.mark.parametrize("module", SOURCES, ids=lambda module: module.__name__)
