@@ -27,9 +27,6 @@ PAIRS = 200  # newest messages of a branch that are described
 TIMEOUT = 5.0  # seconds that the service may take to answer
 LOOKS, PAUSE = 30, 1.0  # at a summary that is being written, and seconds between them
 CELLS = 20  # of the bar
-LONGEST = 60_000  # characters of a summary that are shown
-BEGINNING = 80  # characters of a message that is named
-UNSAVED = ("temporary:", "local:", "channel:")
 SCROLLS = (
     '<div tabindex="0" style="margin-top:1em;max-height:50vh;overflow:auto;white-space:pre-wrap">'
     "{}</div>"
@@ -57,12 +54,9 @@ LEAVE = (
 RESUME = "Summarise this chat again?", "Summaries will stand for its earlier part again."
 LEFT = "This chat is left alone from now on."
 RESUMED = "This chat is summarised again."
-UNKNOWN = "Precis does not know this chat: it is short, new or somebody else's."
-NOT_SAVED = "Precis has no summaries of chats that are not saved."
+UNKNOWN = "Precis does not know this chat: it is short, new, not saved or somebody else's."
 UNWANTED = "You have set that Precis gets none of your chats."
-LATE = "Nothing was changed: the dialog was open for too long. Click again."
 AWAY = "Precis cannot be asked now."
-REFUSED = "Precis refuses it: {}."
 
 Json = dict[str, Any]
 Send = Callable[[Json], Awaitable[Any]]
@@ -114,8 +108,6 @@ class Action:
             return
         click = Click(body, __user__, __event_call__, __event_emitter__)
         try:
-            if not click.chat or click.chat.startswith(UNSAVED):
-                raise RefusedError(NOT_SAVED)
             await click.load(__request__)
             if __id__ == "now":
                 await click.summarise(__model__)
@@ -153,19 +145,14 @@ class Click:
         await self.emit({"type": "notification", "data": {"type": kind, "content": text}})
 
     async def ask(self, route: str, question: Json) -> Json:
-        """What the service answers.
-
-        Raises:
-            RefusedError: it refuses the question, and says why.
-        """
+        """What the service answers."""
         path = f"chats/{quote(self.chat, safe='')}/{route}"
         told = question | {"user_id": self.user}
         response = await self.filter.send("POST", path, told, TIMEOUT)
         if response.status_code == 404:
             raise RefusedError(UNKNOWN)
+        response.raise_for_status()
         answer: Json = response.json()
-        if response.is_error:
-            raise RefusedError(REFUSED.format(str(answer["detail"])[:300].rstrip(".")))
         return answer
 
     async def look(self) -> Json:
@@ -173,11 +160,10 @@ class Click:
         pairs = [(node.id, node.digest) for node in self.path[::-1][:PAIRS]]
         return await self.ask("view", {"path": pairs, "depth": len(self.path)})
 
-    async def confirmed(self, title: str, message: str) -> bool | None:
-        """What a user says to a dialog; None after the minutes that Open WebUI waits."""
+    async def confirmed(self, title: str, message: str) -> bool:
+        """Whether a user says yes to a dialog, in the minutes that Open WebUI waits."""
         data = {"title": title, "message": message}
-        said = await self.call({"type": "confirmation", "data": data})
-        return None if isinstance(said, dict) else bool(said)  # a dict is an error
+        return await self.call({"type": "confirmation", "data": data}) is True
 
     async def show(self) -> None:
         """Shows the summary and what it stands for; whether that is confirmed makes no odds."""
@@ -195,15 +181,11 @@ class Click:
                 await asyncio.sleep(PAUSE)
 
     async def hand_over(self, model: Json) -> None:
-        """Sends the whole branch: the service may never have seen it.
-
-        Raises:
-            RefusedError: its user wants none of their chats sent, or it is somebody else's: below
-                0.12 anybody may click on any.
-        """
+        """Sends the whole branch, which the service may never have seen, if its user allows it."""
         from open_webui.models.chats import Chats
         from open_webui.models.functions import Functions
 
+        # Below 0.12 anybody may click on any chat.
         if await Chats.get_chat_by_id_and_user_id(self.chat, self.user) is None:
             raise RefusedError(UNKNOWN)
         wanted = await Functions.get_user_valves_by_id_and_user_id(FILTER, self.user) or {}
@@ -219,10 +201,7 @@ class Click:
     async def leave(self) -> None:
         """Leaves the chat alone, or summarises it again."""
         alone = bool((await self.look())["left_alone"])
-        said = await self.confirmed(*(RESUME if alone else LEAVE))
-        if said is None:
-            raise RefusedError(LATE)
-        if said:
+        if await self.confirmed(*(RESUME if alone else LEAVE)):
             await self.ask("left-alone", {"left_alone": not alone})
             await self.tell("success", RESUMED if alone else LEFT)
 
@@ -238,7 +217,7 @@ def shown(view: Json, path: list[Any]) -> str:
         parts.insert(0, FILLED.format(bar=bar, share=share, used=used, window=view["window"]))
     if view["working"]:
         parts.append(WORKING)
-    summary = view["summary"][:LONGEST].strip()
+    summary = view["summary"].strip()
     if summary:
         parts.append(SCROLLS.format(harmless(summary)))  # the dialog itself would not scroll
     return "\n\n".join(parts)
@@ -253,7 +232,7 @@ def what_stands(view: Json, path: list[Any]) -> str:
     covered, until = view["covered_messages"], ""
     if path[covered - 1].id == view["covered_until"]:
         words = str(path[covered - 1].message.get("content") or "").split()
-        until = f", up to “{harmless(' '.join(words)[:BEGINNING])}…”"
+        until = f", up to “{harmless(' '.join(words)[:80])}…”"
     sizes = {"before": view["before"], "after": view["after"]}
     return READY.format(covered=covered, all=len(path), until=until, **sizes)
 

@@ -39,9 +39,7 @@ class Event:
     class Valves(BaseModel):
         """What an admin sets in Open WebUI."""
 
-        service_url: str = Field(
-            "http://127.0.0.1:8377", description="Address of Precis, as Open WebUI reaches it."
-        )
+        service_url: str = Field("http://127.0.0.1:8377", description="Address of Precis.")
         api_key: str = Field(
             "",
             description="Key with scope `events`.",
@@ -105,10 +103,7 @@ def told_of(event: Json) -> Json | None:
 
 
 async def details(told: Json) -> Json:
-    """What an event does not say.
-
-    An edit names no message, a deleted folder no chats, a deleted chat not those of its sub-agents.
-    """
+    """What an event does not say: the edited message, all chats that went with one or a folder."""
     match told["type"]:
         case "chat.updated":
             from open_webui.models.chats import Chats  # here, so that the file loads anywhere

@@ -47,9 +47,7 @@ class Tools:
         """What an admin sets in Open WebUI."""
 
         timeout: float = Field(5.0, gt=0, description="Seconds that a look-up may take.")
-        answer_tokens: int = Field(
-            2000, ge=200, le=8000, description="Most tokens of one answer to the model."
-        )
+        answer_tokens: int = Field(2000, ge=200, le=8000, description="Most tokens of an answer.")
 
     def __init__(self) -> None:
         self.valves = self.Valves()
