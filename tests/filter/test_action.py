@@ -230,18 +230,18 @@ async def test_nothing_of_a_text_is_markup(chat: Chat, text: str) -> None:
 async def test_a_long_chat_that_the_service_has_never_seen_is_summarised_at_a_click(
     chat: Chat, service: Service
 ) -> None:
-    chat.window = 8192
+    chat.window = 7000
     for number in range(14):
         chat.ask(filler(f"question-{number}", 250))
         chat.answer(filler(f"answer-{number}", 250))
     async with page_of(chat, service.url, service.filter_key) as page:
         page.works = partial(drain, service.runtime)
-        page.model = {"info": {"params": {"num_ctx": 8192}}}
+        page.model = {"info": {"params": {"num_ctx": 7000}}}
         await page.click("now", True)
 
         assert page.told == [("info", precis_action.STARTED)]
         assert "[Previous conversation summary: " in page.shown
-        assert "of 8,192 tokens" in page.shown, "the window is told with the branch"
+        assert "of 7,000 tokens" in page.shown, "the window is told with the branch"
         dialog = page.shown
     turn = await chat.say("And now?", "Now nothing.")
     assert turn.summary
@@ -249,7 +249,7 @@ async def test_a_long_chat_that_the_service_has_never_seen_is_summarised_at_a_cl
 
 
 async def test_work_that_was_put_off_after_a_failure_is_done_at_a_click(chat: Chat, service: Service) -> None:
-    chat.window = 8192
+    chat.window = 7000
     chat.grow(14, 250)
     await chat.say("And now?", "Now nothing.")
     await run_sql(service.runtime, PUT_OFF, chat=chat.id)
@@ -257,7 +257,7 @@ async def test_work_that_was_put_off_after_a_failure_is_done_at_a_click(chat: Ch
         page.works = partial(drain, service.runtime)
         await page.click("now", True)
     assert "[Previous conversation summary: " in page.shown
-    assert "of 8,192 tokens" in page.shown, "the window that a request has told stays"
+    assert "of 7,000 tokens" in page.shown, "the window that a request has told stays"
 
 
 async def test_a_click_on_a_short_chat_says_that_it_fits(chat: Chat, service: Service) -> None:
