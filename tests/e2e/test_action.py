@@ -5,6 +5,7 @@ import html
 import re
 from pathlib import Path
 
+import pytest
 from playwright.async_api import Page, expect
 
 from filter_stub.precis_action import LEFT, LEFT_ALONE, RESUMED, UNKNOWN
@@ -40,6 +41,24 @@ async def test_every_user_has_the_buttons_under_every_model(rig: Rig) -> None:
 
     for one in (await user.get("/api/models"))["data"]:
         assert {action["id"] for action in one["actions"]} == BUTTONS
+
+
+@pytest.mark.parametrize("button", sorted(BUTTONS))
+async def test_a_button_works_for_a_user_whom_the_model_is_shared_with(rig: Rig, tab: Tab, button: str) -> None:
+    """Without that, 0.12 says `Model not found` to all but admins."""
+    user = await rig.server.add_user(rig.admin, button.replace("_", "-"))
+    model: Json = {"id": tab.models[0], "name": tab.models[0], "base_model_id": None, "params": {}, "meta": {}}
+    everybody = {"principal_type": "user", "principal_id": "*", "permission": "read"}
+    await rig.admin.post("/api/v1/models/create", model | {"access_grants": [everybody]})
+    try:
+        async with open_tab(user) as theirs:
+            made = await user.post("/api/v1/chats/new", {"chat": story(22, theirs.models[0])})
+            await theirs.open(made["id"])
+            await theirs.send(question())
+            await rig.settled(theirs)
+            assert len(await theirs.click(button, True)) == 1
+    finally:
+        await rig.admin.post("/api/v1/models/model/delete", {"id": model["id"]})
 
 
 async def test_a_user_sees_the_summary_that_the_model_was_sent_and_the_chat_stays_as_it_is(rig: Rig, tab: Tab) -> None:
