@@ -18,8 +18,7 @@ _LINES = 40  # of a block
 _SAID = 1000  # characters of a block of an answer, some 150 words
 _RESULT = 4000
 _OWN_TOOL = "precis_recall"
-# Where a sentence may end; a wrong end costs a part of a bonus.
-_END = re.compile(r"(?<=[.!?…])\s+|[。！？\n]+")
+_END = re.compile(r"(?<=[.!?…])\s+|[。！？\n]+")  # of a sentence, nearly always
 
 
 class SearchedPart(Struct, frozen=True, array_like=True):
@@ -30,29 +29,26 @@ class SearchedPart(Struct, frozen=True, array_like=True):
         first: line of the result, or of what was `said`, from 1.
         last: line of the same.
         by_user: whether a user said it.
-        sentences: the words of each, see `recall.words`.
+        words: a line for each sentence, with blanks between its words; see `recall.words`.
     """
 
     call: int
     first: int
     last: int
     by_user: bool
-    sentences: tuple[tuple[str, ...], ...]
+    words: str
 
 
 def parts(message: Message) -> list[SearchedPart]:
-    """What is found of a message: what nobody said, such as a system message, has no part.
-
-    What a user says is one part, however long: it is mostly short, and about one thing.
-    """
+    """What is found of a message: what nobody said, such as a system message, has no part."""
     found: list[SearchedPart] = []
-    by_user = message.role == "user"
+    by_user = message.role == "user"  # what they say is one part: mostly short, about one thing
     text = said(message)
     spans = lines(text)
     for first, last in [(1, len(spans))] if by_user else _cut(spans, _SAID):
-        sentences = _sentences(block(text, first, last))
-        if sentences:
-            found.append(SearchedPart(0, first, last, by_user, sentences))
+        own = _words(block(text, first, last))
+        if own:
+            found.append(SearchedPart(0, first, last, by_user, own))
     calls = [call for step in steps(message) for call in step.calls]
     for number, call in enumerate(calls, 1):
         # What was looked up before is a copy of what stands elsewhere.
@@ -77,16 +73,16 @@ def block(text: str, first: int, last: int) -> str:
 
 def _of_result(number: int, call: Call) -> Iterator[SearchedPart]:
     """A result in blocks, each with the words of its call."""
-    called = _sentences(f"{call.call.name} {call.call.arguments}")
+    called = _words(f"{call.call.name} {call.call.arguments}")
     text = call.result.text
     for first, last in _cut(lines(text), _RESULT):
-        told = _sentences(block(text, first, last))
-        yield SearchedPart(number, first, last, False, (*called, *told))
+        own = _words(block(text, first, last))
+        yield SearchedPart(number, first, last, False, f"{called}\n{own}")
 
 
-def _sentences(text: str) -> tuple[tuple[str, ...], ...]:
-    """The words of each sentence that has any."""
-    return tuple(found for one in _END.split(text) if (found := tuple(words(one))))
+def _words(text: str) -> str:
+    sentences = (" ".join(words(sentence)) for sentence in _END.split(text))
+    return "\n".join(filter(None, sentences))
 
 
 def _cut(spans: Sequence[slice], characters: int) -> Iterator[tuple[int, int]]:

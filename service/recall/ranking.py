@@ -6,8 +6,8 @@ understood; a block of a long answer or of a result is compared by itself. Words
 count more than the same words far apart, exact values count double, and of equals the newest comes
 first.
 
-Okapi BM25 as in Robertson and Zaragoza (2009), "The Probabilistic Relevance Framework". A library
-would bring NumPy and an index that is built for each question: see docs/adr/0013.
+Okapi BM25 as in Robertson and Zaragoza (2009), "The Probabilistic Relevance Framework"; why no
+library does it, see docs/adr/0013.
 """
 
 from collections import Counter
@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, pairwise
 from math import log
+from operator import itemgetter
 
 from service.recall import words
 from service.recall.parts import SearchedPart
@@ -46,17 +47,11 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class _RankedText:
-    """Some text that is weighed.
+    """Some text that is weighed: its terms are the words of the question, by their numbers."""
 
-    Attributes:
-        counts: how often it has each term of the question.
-        length: in words.
-        sentences: the terms of each sentence that has several.
-    """
-
-    counts: Counter[int]
-    length: int
-    sentences: Sequence[frozenset[int]]
+    counts: Mapping[int, int]
+    length: int  # in words
+    sentences: Sequence[set[int]]  # the terms of those that have several
 
 
 def ranked(
@@ -64,32 +59,38 @@ def ranked(
 ) -> list[Hit]:
     """The best parts for a question, the best first; at most `most`.
 
-    What is shown beside a better hit is no hit of its own.
-
     Args:
         path: the parts of each message, from the root on.
         question: some words.
         language: of the chat, by whose endings words are compared; None compares whole words.
         most: number of hits.
     """
-    terms = _terms(path, question, language)
     places = [(message, part) for message, found in enumerate(path) for part in found]
-    own = [_counted(part, terms.of) for _, part in places]
-    windows = _windows(places, own)
-    joined = [_joined(window, own) for window in windows]
-    users = {at: text for at, text in enumerate(joined) if places[at][1].by_user}
-    others = {at: text for at, text in enumerate(joined) if at not in users}
-    ranks = _ranks(_scores(users, terms.weights)) | _ranks(_scores(others, terms.weights))
+    told = [list(map(str.split, part.words.split("\n"))) for _, part in places]
+    terms = _terms(told, question, language)
+    own = [_counted(sentences, terms.of) for sentences in told]
     alone = _scores(dict(enumerate(own)), terms.weights)
+    windows = _windows(places, own)
+    ranks = _ranks(places, [_joined(window, own) for window in windows], terms.weights)
     # Of a user's and another with the same rank the one that answers better by itself is first.
     order = sorted(ranks, key=lambda at: (ranks[at], -alone.get(at, 0), -at))
     best = _hits((windows[at] for at in order), places, alone, terms.told)
     return list(islice(best, most))
 
 
-def _ranks(scores: Mapping[int, float]) -> dict[int, int]:
-    best = sorted(scores, key=lambda at: (-scores[at], -at))
-    return {at: rank for rank, at in enumerate(best)}
+def _ranks(
+    places: Sequence[tuple[int, SearchedPart]],
+    texts: Sequence[_RankedText],
+    weights: Sequence[float],
+) -> dict[int, int]:
+    """The rank of each text that answers, among users' messages or among all others."""
+    users = {at: text for at, text in enumerate(texts) if places[at][1].by_user}
+    others = {at: text for at, text in enumerate(texts) if at not in users}
+    ranks = dict[int, int]()
+    for scores in (_scores(users, weights), _scores(others, weights)):
+        best = sorted((-score, -at) for at, score in scores.items())
+        ranks |= {-at: rank for rank, (_, at) in enumerate(best)}
+    return ranks
 
 
 def _hits(
@@ -128,31 +129,28 @@ class _Terms:
         return tuple(found[:_VARIANTS])
 
 
-def _terms(path: Sequence[Sequence[SearchedPart]], question: str, language: str | None) -> _Terms:
+def _terms(told: Sequence[list[list[str]]], question: str, language: str | None) -> _Terms:
     asked = list(dict.fromkeys(words.words(question)))[:_LONGEST]
     number_of = dict[str, int]()
     for number, word in enumerate(asked):
         for key in words.asked(word, language):
             number_of.setdefault(key, number)
-    sentences = (sentence for found in path for part in found for sentence in part.sentences)
-    vocabulary = set(chain.from_iterable(sentences))
-    keys = words.stems(_likely(vocabulary, number_of), language)
+    vocabulary = set(chain.from_iterable(chain.from_iterable(told)))
+    # Endings differ, beginnings hardly do.
+    begins = set(map(itemgetter(0), number_of))
+    likely = [word for word in vocabulary if word[0] in begins or not word.isascii()]
+    keys = words.stems(likely, language)
     of = {word: number_of[key] for word, key in keys.items() if key in number_of}
     return _Terms(of, [_EXACT if words.exact(word) else 1.0 for word in asked])
 
 
-def _likely(vocabulary: Iterable[str], keys: Iterable[str]) -> list[str]:
-    """The words that may have one of these stems: endings differ, beginnings hardly do."""
-    begins = {key[0] for key in keys}
-    return [word for word in vocabulary if word[0] in begins or not word.isascii()]
-
-
-def _counted(part: SearchedPart, of: Mapping[str, int]) -> _RankedText:
-    found = [[of[word] for word in sentence if word in of] for sentence in part.sentences]
-    counts = Counter(chain.from_iterable(found))
-    length = sum(map(len, part.sentences))
-    several = [frozenset(terms) for terms in found if len(terms) > 1]
-    return _RankedText(counts, length, several)
+def _counted(sentences: list[list[str]], of: Mapping[str, int]) -> _RankedText:
+    found = [[of[word] for word in sentence if word in of] for sentence in sentences]
+    counts = dict[int, int]()
+    for term in chain.from_iterable(found):
+        counts[term] = counts.get(term, 0) + 1
+    several = [set(terms) for terms in found if len(terms) > 1]
+    return _RankedText(counts, sum(map(len, sentences)), several)
 
 
 def _windows(
@@ -171,10 +169,14 @@ def _windows(
 
 def _joined(window: Sequence[int], own: Sequence[_RankedText]) -> _RankedText:
     """The texts of a window as one."""
-    texts = [own[at] for at in window]
-    counts = sum((text.counts for text in texts), Counter[int]())
-    sentences = [terms for text in texts for terms in text.sentences]
-    return _RankedText(counts, sum(text.length for text in texts), sentences)
+    text = own[window[0]]
+    for beside in map(own.__getitem__, window[1:]):
+        counts = dict(text.counts)
+        for term, count in beside.counts.items():
+            counts[term] = counts.get(term, 0) + count
+        sentences = [*text.sentences, *beside.sentences]
+        text = _RankedText(counts, text.length + beside.length, sentences)
+    return text
 
 
 def _scores(texts: Mapping[int, _RankedText], weights: Sequence[float]) -> dict[int, float]:
