@@ -16,10 +16,11 @@ from service.storage.database import engine_for
 log = structlog.get_logger(__name__)
 
 _LOCK = 0x5052_4543_4953  # "PRECIS"
+_applied: list[str] = []  # this file is read again for each run
 
 
 def _run(connection: Connection) -> None:
-    context.configure(connection=connection, on_version_apply=_tell)
+    context.configure(connection=connection, on_version_apply=_note)
     with context.begin_transaction():
         # A lock of the transaction, not of the session: it cannot be left behind in a pooler. It
         # and the settings end with the transaction, which therefore has to be one for all.
@@ -29,13 +30,15 @@ def _run(connection: Connection) -> None:
         connection.execute(text("set local lock_timeout = '10s'"))
         connection.execute(text("set local statement_timeout = '10min'"))
         context.run_migrations()
+    if _applied:
+        log.info("migrations.applied", steps=_applied)
 
 
-def _tell(ctx: object, step: MigrationInfo, *_: object, **__: object) -> None:
-    """Each migration is a log line. Alembic calls this by names, and is typed as if by place."""
+def _note(ctx: object, step: MigrationInfo, *_: object, **__: object) -> None:
+    """One log line tells all migrations. Alembic calls this by names, typed as if by place."""
     del ctx
     went = "up" if step.is_upgrade else "down"
-    log.info("migration.applied", revision=step.up_revision_id, went=went)
+    _applied.append(f"{went} {step.up_revision_id}")
 
 
 async def _main() -> None:

@@ -67,13 +67,13 @@ def status(wait: float | None, as_json: bool) -> None:
     is_late = wait is not None and not _is_idle(answer)
     is_bad = answer["stalled"] or is_late
     if not as_json:
+        for warning in answer.pop("warnings"):
+            say(f"{warning}.")
         queue = answer.pop("queue")
         say(
             f"{queue['due']} due (the oldest for {queue['oldest_due_seconds']:.0f} s),"
             f" {queue['working']} working, {queue['waiting']} waiting, {queue['dead']} dead"
         )
-        for warning in answer.pop("warnings"):
-            say(f"{warning}.")
         answer["worth in 30 days"] = answer.pop("worth")["total"]
     print_answer(answer, as_json)
     if is_bad:

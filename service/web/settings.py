@@ -11,8 +11,10 @@ from service.web.session import SignedInDep
 
 router = APIRouter(prefix="/settings", route_class=PageRoute, include_in_schema=False)
 
+# Descriptions are Markdown, and a page is none.
 _MEANING: Final = {
-    f"{PREFIX}{name.upper()}": field.description for name, field in Settings.model_fields.items()
+    f"{PREFIX}{name.upper()}": (field.description or "").replace("`", "")
+    for name, field in Settings.model_fields.items()
 }
 
 

@@ -213,7 +213,7 @@ async def test_status_says_how_the_work_stands_and_ends_with_1_when_nobody_does_
     assert seen.exit_code == 1
     assert "1 due (the oldest for " in seen.stdout
     assert "1 dead\n" in seen.stdout
-    assert "start `precis worker`" in seen.stdout
+    assert seen.stdout.index("start `precis worker`") < seen.stdout.index("1 due")
     assert "tokens not sent 2,000,000" in seen.stdout
     assert json.loads((await precis("status", "--json")).stdout)["stalled"]
 

@@ -188,8 +188,7 @@ def test_a_long_answer_is_found_by_the_block_that_has_the_words() -> None:
     answered = "\n".join([LONG, "The kiln draws 4,711 watts.", LONG])
     (hit,) = ranked(spoken(["Tell me all.", answered]), "kiln watts", "en", 10)
     block = parts.block(parts.said(parse(answer(text=answered))), hit.part.first, hit.part.last)
-    assert "kiln draws" in block
-    assert len(block) < 1200
+    assert block.endswith("4,711 watts.")
 
 
 def test_words_in_one_sentence_come_before_the_same_words_far_apart() -> None:

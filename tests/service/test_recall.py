@@ -103,7 +103,6 @@ async def test_what_was_cut_of_a_chat_without_a_summary_is_found(harness: Harnes
     assert (await chat.recall(query="Trondheim"))["status"] == "not_covered"
     cut = await chat.recall(query="Trondheim", whole=True)
     assert cut["references"][0] == "M1"
-    assert (await chat.recall(ref="T1", whole=True, max_tokens=8000))["content"] == TABLE
     assert (await chat.recall(ref="T1", whole=True, user_id="somebody else"))["status"] == "not_covered"
 
 

@@ -515,6 +515,7 @@ async def test_words_are_found_in_a_chat_and_messages_read_which_is_noted(servic
 
 async def test_settings_are_shown_with_their_secrets_hidden(service: Service, visitor: Visitor) -> None:
     page = await visitor.get("/settings")
+    assert "`" not in page.html
     assert "PRECIS_KEEP_BODIES" in page.text
     assert service.operator_key not in page.html
     assert str(service.runtime.settings.database_url) not in page.html or "@" not in str(
