@@ -57,7 +57,7 @@ async def measure(quick: bool) -> Report:
 
 def asks(line: Line, key: str, chats: Sequence[Chat]) -> Call:
     """Asks for the context of one chat after the other; each answer is checked here once."""
-    requests = [_question(key, chat) for chat in chats]
+    requests = [asking(key, chat) for chat in chats]
     for chat, whole in zip(chats, requests, strict=True):
         answer = line.json(whole)
         assert answer["status"] == "ready", answer
@@ -72,7 +72,8 @@ def asks(line: Line, key: str, chats: Sequence[Chat]) -> Call:
     return ask
 
 
-def _question(key: str, chat: Chat) -> bytes:
+def asking(key: str, chat: Chat) -> bytes:
+    """The request for the context of a chat's next question."""
     pairs = chat.pairs()
     body = {
         "model": stage.MODEL,

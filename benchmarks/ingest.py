@@ -47,7 +47,7 @@ async def measure(quick: bool) -> Report:
 
 def hands_over(line: Line, key: str, chats: Sequence[Chat], count: int) -> Call:
     """Hands a new turn over at each call, to one chat after the other; all are made before the clock runs."""
-    growing = [_turns(key, chat) for chat in chats]
+    growing = [handing_over(key, chat) for chat in chats]
     ready = iter([next(growing[number % len(growing)]) for number in range(count)])
 
     async def ingest() -> None:
@@ -56,15 +56,13 @@ def hands_over(line: Line, key: str, chats: Sequence[Chat], count: int) -> Call:
     return ingest
 
 
-def _turns(key: str, chat: Chat) -> Iterator[bytes]:
+def handing_over(key: str, chat: Chat) -> Iterator[bytes]:
+    """The requests that hand a chat's next turns over, one by one."""
     rng, above = random.Random(chat.name), chat.path[-1]
     while True:
         new = list(grown(rng, above.digest, sizes=turns(1, 300, 300)))
         usage = {"prompt_tokens": 1000, "completion_tokens": 300}  # below our own count, so no overhead
-        messages = [
-            one.stored | {"fingerprint": one.fingerprint, "digest": one.digest, "timestamp": 1_790_000_000}
-            for one in new
-        ]
+        messages = stage.sent(new)
         messages[-1]["usage"] = usage
         body = {
             "model": stage.MODEL,

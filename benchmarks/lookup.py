@@ -82,7 +82,7 @@ def one_row(database: Database, chats: Sequence[Chat]) -> Call:
     turn = itertools.cycle([chat.checkpoint for chat in chats])
 
     async def read() -> None:
-        await database.reads.fetchrow(_BY_KEY, next(turn))
+        await database.hot.fetchrow(_BY_KEY, next(turn))
 
     return read
 

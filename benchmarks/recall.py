@@ -208,7 +208,7 @@ async def _filled(database: Database, texts: Texts, tenant: int, length: int) ->
             messages=handed[start : start + 1000],
             served=None,
         )
-        await ingest(database.engine, texts, path)
+        await ingest(database, texts, path)
     return [word for one in messages for word in one.text.split() if len(word) > 4]
 
 

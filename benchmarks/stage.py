@@ -11,9 +11,10 @@ import shutil
 import sys
 import tempfile
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import msgspec
@@ -172,6 +173,13 @@ def ingesting(
     )
 
 
+def sent(new: Iterable[Message]) -> list[dict[str, Any]]:
+    """Messages as the filter sends them."""
+    return [
+        one.stored | {"fingerprint": one.fingerprint, "digest": one.digest, "timestamp": 1_790_000_000} for one in new
+    ]
+
+
 def _text(message: Message) -> msgspec.Raw:
     pair = {"fingerprint": message.fingerprint, "digest": message.digest}
     return msgspec.Raw(msgspec.json.encode(message.stored | pair))
@@ -188,8 +196,7 @@ async def ingest_into(
     """Takes new messages in this process."""
     policy = runtime.settings.policy(MODEL, None)
     handed = ingesting(tenant, chat, policy, after, new, served)
-    engine, texts = runtime.database.engine, runtime.texts
-    return await ingest.ingest(engine, texts, handed)
+    return await ingest.ingest(runtime.database, runtime.texts, handed)
 
 
 async def work(runtime: Runtime) -> None:
