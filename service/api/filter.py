@@ -85,13 +85,13 @@ async def _ingested(
     request: Request, tenant: int, chat: str, runtime: Runtime
 ) -> tuple[TranscriptRequest, Accepted]:
     """Reads the body, and stores it when it is its user's turn."""
-    settings, engine = runtime.settings, runtime.database.engine
+    settings = runtime.settings
     whole = await read_bytes(request)
     body, messages = await worked(whole, _decoded, whole, MOST_MESSAGES)
     transcript = _transcript(tenant, chat, body, messages, settings)
     turns = cast(Turns, request.app.state.turns)
     async with turns.turn(Whose(tenant, body.user_id), len(whole)):
-        accepted = await ingest(engine, runtime.texts, transcript)
+        accepted = await ingest(runtime.database, runtime.texts, transcript)
     return body, accepted
 
 

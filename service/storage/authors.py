@@ -40,19 +40,6 @@ async def wrote_on(
     return bool((await connection.execute(_WROTE_ON, parameters)).scalar_one())
 
 
-async def add(connection: AsyncConnection, chat: ChatKey, user: str) -> None:
-    """Notes that a user sends messages to a chat."""
-    row = chat.columns | {"user_id": user, "sent": True}
-    statement = insert(chat_authors).values(row)
-    await connection.execute(
-        statement.on_conflict_do_update(
-            index_elements=["chat_id", "user_id"],
-            set_={"sent": True},
-            where=chat_authors.c.sent.is_(False),
-        )
-    )
-
-
 async def copy(connection: AsyncConnection, chat: ChatKey, ids: Collection[str]) -> None:
     """Takes over whose these messages are from the chat that this one was made from, if any."""
     parameters = {"tenant": chat.tenant, "chat": chat.id, "ids": list(ids)}

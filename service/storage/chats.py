@@ -6,14 +6,12 @@ Every statement names the tenant.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
     Select,
-    delete,
     func,
-    literal,
     literal_column,
     or_,
     select,
@@ -21,7 +19,7 @@ from sqlalchemy import (
     tuple_,
     update,
 )
-from sqlalchemy.dialects.postgresql import distinct_on, insert
+from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.names import ChatState, Has, Order
@@ -29,7 +27,6 @@ from service.storage import statements
 from service.storage.jobs import CHAT_STATE
 from service.storage.tables import chats, checkpoints, messages
 from service.storage.tenancy import ChatKey, of
-from service.storage.terms import in_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,24 +116,6 @@ class Saved:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenedChat:
-    """A chat that is ingested.
-
-    `wants_bodies` says that work waits for texts that are not kept any more, and `left_alone` that
-    its user wants no summaries of it. `begun_by` began it.
-    """
-
-    key: ChatKey
-    wants_bodies: bool
-    left_alone: bool
-    begun_by: str
-
-    def author(self, user: str) -> str | None:
-        """How its messages name a user who wrote them."""
-        return None if user == self.begun_by else user
-
-
-@dataclass(frozen=True, slots=True)
 class ServedModel:
     """A model, its window in tokens, and the tokens of its requests that are no messages.
 
@@ -160,87 +139,9 @@ UNSAVED = "content:"
 """How the filter's own ids of chats begin, which Open WebUI does not store."""
 
 
-async def open_chat(
-    connection: AsyncConnection,
-    tenant: int,
-    chat: str,
-    *,
-    user: str,
-    model: str,
-    window: int,
-    window_assumed: bool = False,
-    expires_in: int | None = None,
-    compactor: str | None = None,
-) -> OpenedChat:
-    """Makes a chat when it is new, brings it up to date, and locks it until the transaction ends.
-
-    One that has expired is deleted first, whether a sweep has come by or not. A chat that is there
-    stays the user's who began it.
-    """
-    this_chat = (chats.c.tenant_id == tenant, chats.c.external_id == chat)
-    await connection.execute(delete(chats).where(*this_chat, chats.c.expires_at <= func.now()))
-    values = {
-        "model": model,
-        "window_tokens": window,
-        "window_assumed": window_assumed,
-        "expires_at": in_seconds(expires_in) if expires_in else None,
-        "compactor": compactor,
-        "updated_at": func.now(),
-    }
-    statement = insert(chats).values(tenant_id=tenant, external_id=chat, user_id=user, **values)
-    # `do nothing` would neither lock nor return a chat that is there already.
-    statement = statement.on_conflict_do_update(
-        index_elements=["tenant_id", "external_id"], set_=values
-    )
-    columns = (
-        chats.c.id,
-        chats.c.wants_bodies,
-        chats.c.left_alone_at.is_not(None),
-        chats.c.user_id,
-    )
-    identity, *rest = (await connection.execute(statement.returning(*columns))).one()
-    return OpenedChat(ChatKey(tenant, identity), *rest)
-
-
 def is_saved() -> ColumnElement[bool]:
     """Whether Open WebUI stores the chat."""
     return ~chats.c.external_id.startswith(UNSAVED, autoescape=True)
-
-
-async def begin_anew(connection: AsyncConnection, chat: ChatKey, user: str) -> None:
-    """Makes a chat without messages this user's; whoever had it left alone, it is not any more."""
-    query = update(chats).where(*of(chat, chats))
-    await connection.execute(query.values(user_id=user, left_alone_at=None))
-
-
-async def ingested(
-    connection: AsyncConnection,
-    chat: ChatKey,
-    leaf: str,
-    measured: int | None,
-    beside: int | None,
-    masks: int,
-) -> int:
-    """Notes the newest path, whose texts are here now, and its overhead.
-
-    `measured` is what a provider counted of it, and `beside` what the filter estimates for the same
-    request. Where nothing was measured, the overhead changes by as much as the estimate does.
-    `masks` is how many secrets were masked in the texts that are new.
-
-    Returns:
-        The overhead in force.
-    """
-    await note_leaf(connection, chat, leaf)
-    estimated = chats.c.beside_tokens if beside is None else literal(beside)
-    moved = func.greatest(chats.c.overhead_tokens + estimated - chats.c.beside_tokens, 0)
-    noted = {
-        "overhead_tokens": moved if measured is None else measured,
-        "beside_tokens": estimated,
-        "wants_bodies": False,
-        "masked": chats.c.masked + masks,
-    }
-    query = update(chats).where(*of(chat, chats)).values(noted).returning(chats.c.overhead_tokens)
-    return cast(int, (await connection.execute(query)).scalar_one())
 
 
 async def note_leaf(connection: AsyncConnection, chat: ChatKey, leaf: str | None = None) -> None:

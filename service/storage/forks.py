@@ -5,72 +5,30 @@ contents alone. So an equal digest says that the same was said up to there, and 
 right in both.
 """
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Row, Select, and_, func, or_, select, true
+from sqlalchemy import Row, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import messages, sealing
 from service.storage.checkpoints import CONTENT, Lineage, add, next_id, opened, place_of
-from service.storage.tables import chats, checkpoints
+from service.storage.tables import checkpoints
 from service.storage.tenancy import ChatKey, of
 from service.storage.terms import among
 
 
 async def adopt(
-    connection: AsyncConnection, chat: ChatKey, user: str | None, digests: Collection[str]
+    connection: AsyncConnection, chat: ChatKey, lender: ChatKey, ids: Sequence[int]
 ) -> dict[int, int]:
-    """Copies the deepest checkpoint of another chat that ends at one of `digests`.
+    """Copies a line of another chat, and makes the messages of this one point to it.
 
-    Those that it grew from are copied too. Of several versions, the one that was not put out of
-    service there, nor here. The copies stay when the other chat is deleted.
-
-    Args:
-        connection: in a transaction that has this chat locked and ends with `chats.note_leaf`.
-        chat: the one that adopts.
-        user: whose chats lend; None for anyone's in the tenant. A chat that expires lends nothing.
-        digests: of messages of one path of this chat, which are stored.
+    Nothing when a part of it was deleted meanwhile, or was put out of service here. The copies stay
+    when the other chat is deleted. `connection` is in a transaction that has this chat locked and
+    ends with a note of its leaf.
 
     Returns:
-        The copies by the ids of the originals, shallowest first; none when this chat has one as
-        deep itself.
-    """
-    deepest = (await connection.execute(_deepest(chat, user, digests))).one_or_none()
-    # One of our own wins among equals, and needs no copy.
-    if deepest is None or deepest.chat_id == chat.id:
-        return {}
-    return await _copy(connection, chat, ChatKey(chat.tenant, deepest.chat_id), deepest.line)
-
-
-def _deepest(chat: ChatKey, user: str | None, digests: Collection[str]) -> Select[Any]:
-    """The chat and the line of the checkpoint to adopt; of this chat itself, if one is as deep."""
-    own = chats.c.id == chat.id
-    lends = and_(
-        chats.c.expires_at.is_(None),
-        checkpoints.c.retired_at.is_(None),
-        true() if user is None else chats.c.user_id == user,
-    )
-    line = func.array_append(checkpoints.c.ancestors, checkpoints.c.id).label("line")
-    return (
-        select(checkpoints.c.chat_id, line)
-        .join(chats, and_(chats.c.tenant_id == chat.tenant, chats.c.id == checkpoints.c.chat_id))
-        .where(
-            checkpoints.c.tenant_id == chat.tenant,
-            among(checkpoints.c.covered_digest, digests),
-            or_(own, lends),
-        )
-        .order_by(checkpoints.c.covered_messages.desc(), own.desc(), checkpoints.c.id.desc())
-        .limit(1)
-    )
-
-
-async def _copy(
-    connection: AsyncConnection, chat: ChatKey, lender: ChatKey, ids: list[int]
-) -> dict[int, int]:
-    """Copies a line and makes the messages point to it.
-
-    Nothing when a part of it was deleted meanwhile, or was put out of service here.
+        The copies by the ids of the originals, shallowest first.
     """
     query = select(checkpoints.c.id, *CONTENT).where(
         *of(lender, checkpoints), among(checkpoints.c.id, ids)

@@ -6,29 +6,24 @@ its running total is right.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from sqlalchemy import (
     Column,
-    ColumnElement,
     Select,
     and_,
-    bindparam,
-    case,
     delete,
-    func,
     or_,
     select,
     true,
     update,
 )
-from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import sealing
-from service.storage.sealing import Seal, Where
+from service.storage.sealing import Where
 from service.storage.tables import INTERIM, checkpoints, messages
 from service.storage.tenancy import ChatKey, of
 from service.storage.terms import among, not_among
@@ -89,12 +84,6 @@ async def find(
     """The rows of these messages, by id, without their bodies."""
     query = select(*_COLUMNS).where(*of(chat, messages), among(messages.c.message_id, ids))
     return {row.message_id: MessageRow(*row) for row in await connection.execute(query)}
-
-
-async def has_any(connection: AsyncConnection, chat: ChatKey) -> bool:
-    """Whether a chat has messages."""
-    query = select(messages.c.message_id).where(*of(chat, messages)).limit(1)
-    return (await connection.execute(query)).first() is not None
 
 
 async def path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[MessageRow]:
@@ -176,12 +165,6 @@ def place_of(chat: ChatKey, message_id: str, column: str) -> Where:
     return Where(messages.name, column, chat, message_id)
 
 
-def _sealed(
-    seal: Seal, chat: ChatKey, message_id: str, column: str, packed: bytes | None
-) -> bytes | None:
-    return packed and seal.seal(place_of(chat, message_id, column), packed)
-
-
 async def without_body(
     connection: AsyncConnection, chat: ChatKey, ids: Collection[str]
 ) -> set[str]:
@@ -190,86 +173,6 @@ async def without_body(
         *of(chat, messages), among(messages.c.message_id, ids), messages.c.body.is_(None)
     )
     return set((await connection.execute(query)).scalars())
-
-
-async def give_back(
-    connection: AsyncConnection, chat: ChatKey, packed: Mapping[str, tuple[bytes, bytes | None]]
-) -> None:
-    """Stores the bodies of messages again, by id, each with its words."""
-    # Their age begins again, or the next sweep might drop them before a worker has read them.
-    query = update(messages).where(*of(chat, messages), messages.c.message_id == bindparam("id"))
-    seal = await sealing.of(connection, chat.tenant)
-    await connection.execute(
-        query.values(
-            body=bindparam("packed"), words=bindparam("packed_words"), created_at=func.now()
-        ),
-        [
-            {
-                "id": identity,
-                "packed": _sealed(seal, chat, identity, "body", body),
-                "packed_words": _sealed(seal, chat, identity, "words", words),
-            }
-            for identity, (body, words) in packed.items()
-        ],
-    )
-
-
-async def checkpoints_by_digest(
-    connection: AsyncConnection, chat: ChatKey, digests: Collection[str]
-) -> dict[str, int]:
-    """The newest checkpoint that ends at each digest, where one is not retired."""
-    query = (
-        select(checkpoints.c.covered_digest, checkpoints.c.id)
-        .where(
-            *of(chat, checkpoints),
-            among(checkpoints.c.covered_digest, digests),
-            checkpoints.c.retired_at.is_(None),
-        )
-        .order_by(checkpoints.c.id)
-    )
-    # By rising ids, so that of one digest the newest stays in the dictionary.
-    rows = await connection.execute(query)
-    return {row.covered_digest: row.id for row in rows}
-
-
-async def write(
-    connection: AsyncConnection,
-    chat: ChatKey,
-    rows: Iterable[tuple[MessageRow, bytes, bytes | None]],
-    author: str | None,
-) -> None:
-    """Inserts rows, bodies and words, or rewrites those that an edit or a deletion has moved.
-
-    `author` is whose turns they are; None for who began the chat.
-    """
-    seal = await sealing.of(connection, chat.tenant)
-    values = [
-        chat.columns
-        | {
-            "body": _sealed(seal, chat, row.message_id, "body", body),
-            "words": _sealed(seal, chat, row.message_id, "words", words),
-            "author_id": author,
-        }
-        | {name: getattr(row, name) for name in MessageRow.__dataclass_fields__}
-        for row, body, words in rows
-    ]
-    statement = insert(messages)
-    others = ("tenant_id", "chat_id", "message_id")
-    fresh: dict[str, ColumnElement[Any]] = {
-        name: statement.excluded[name] for name in values[0] if name not in others
-    }
-    # The age of a text; what was moved or edited has a new one.
-    fresh["created_at"] = func.now()
-    # What was only moved is still of who said it; and what was erased does not come back with it.
-    same = messages.c.fingerprint == statement.excluded.fingerprint
-    fresh["author_id"] = case((same, messages.c.author_id), else_=fresh["author_id"])
-    for name in ("body", "words"):
-        erased = same & (messages.c.author_id == ERASED)
-        fresh[name] = case((erased, messages.c[name]), else_=fresh[name])
-    await connection.execute(
-        statement.on_conflict_do_update(index_elements=["chat_id", "message_id"], set_=fresh),
-        values,
-    )
 
 
 async def drop_below(

@@ -64,12 +64,19 @@ class Seal:
 
     Attributes:
         writes: the id of the key that seals; None when texts are stored as they are.
+        salt: the tenant's.
     """
 
     def __init__(
-        self, tenant: int, ciphers: dict[int, AESGCMSIV], writes: int | None, secret: bytes
+        self,
+        tenant: int,
+        ciphers: dict[int, AESGCMSIV],
+        writes: int | None,
+        salt: bytes,
+        secret: bytes,
     ) -> None:
         """`secret` is the tenant's, as it is stored. Raises `KeyMissing` if it cannot be opened."""
+        self.salt = salt
         self._ciphers = ciphers
         self.writes = writes
         self._secret = self.open(secret_place(tenant), secret)
@@ -195,7 +202,7 @@ class Seals:
 
     def _seal(self, tenant: int, salt: bytes, secret: bytes) -> Seal:
         ciphers = {key.id: AESGCMSIV(_derived(key, "texts", salt)) for key in self.keys}
-        return Seal(tenant, ciphers, self.writes, secret)
+        return Seal(tenant, ciphers, self.writes, salt, secret)
 
 
 _SECRETS_OF = """

@@ -77,7 +77,7 @@ async def deleted(connection: AsyncConnection, tenant: int, names: Collection[Na
     salt = await _read_salt(connection, tenant)
     if salt is None:
         return set()
-    by_hash = {_keyed(salt, name): name for name in names}
+    by_hash = {keyed(salt, name): name for name in names}
     query = select(tombstones.c.hash).where(
         tombstones.c.tenant_id == tenant,
         among(tombstones.c.hash, by_hash),
@@ -97,7 +97,7 @@ async def hashed(
     salt = await _read_salt(connection, tenant)
     if salt is None:
         raise await sealing.seals(connection).lost(tenant)
-    return {name: _keyed(salt, name) for name in names}
+    return {name: keyed(salt, name) for name in names}
 
 
 async def _read_salt(connection: AsyncConnection, tenant: int) -> bytes | None:
@@ -106,5 +106,6 @@ async def _read_salt(connection: AsyncConnection, tenant: int) -> bytes | None:
     return stored
 
 
-def _keyed(salt: bytes, name: Named) -> bytes:
+def keyed(salt: bytes, name: Named) -> bytes:
+    """The hash that stands for a name."""
     return hmac.digest(salt, name.text.encode("utf-8", "surrogatepass"), "sha256")

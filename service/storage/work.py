@@ -82,40 +82,6 @@ _NEXT_CHAT = text(_SQL["next_chat"])
 _LEASE = text(_SQL["lease"])
 
 
-async def mark_due(
-    connection: AsyncConnection,
-    chat: ChatKey,
-    delay: float,
-    *,
-    pressing: bool,
-    request_id: str | None = None,
-) -> str | None:
-    """Marks work due in `delay` seconds, in the transaction that stores what it is about.
-
-    Work that is due already stays as it is, so that a failing chat is not tried again at every
-    turn. Dead work gets one more try: what was ingested may be what it needed. The work belongs to
-    the newest request, whose messages it surely reads: hence its `request_id`.
-
-    Returns:
-        The key of the wake-up message; None when nobody need be woken, because it was due before.
-    """
-    before = select(chats.c.due_at.is_(None)).where(*of(chat, chats)).scalar_subquery()
-    query = (
-        update(chats)
-        .where(*of(chat, chats))
-        .values(
-            handed_seq=chats.c.handed_seq + 1,
-            due_at=func.coalesce(chats.c.due_at, in_seconds(delay)),
-            pressing=pressing,
-            request_id=request_id,
-            dead_at=None,
-        )
-        .returning(chats.c.handed_seq, before)  # a subquery sees the row as it was
-    )
-    seq, fresh = (await connection.execute(query)).one()
-    return f"{chat.id}:{seq}" if fresh else None
-
-
 async def mark_due_at_once(
     connection: AsyncConnection, chat: ChatKey, request_id: str | None = None
 ) -> str:

@@ -1,11 +1,11 @@
 """Use case: ingest a path. It is checked, weighed and stored, and work is marked due.
 
-Texts are read before the one transaction that stores all of it, so that nobody waits for them: what
-is stored already is looked up before, and again in the transaction. Secrets in what tools gave are
-masked in what is stored; fingerprints, hashes and sizes are those of what was sent. Idempotent: the
-same path again changes nothing. The path of one chat grows from what is stored (`after`), so what
-is uploaded and counted is what is new. A chat whose work waits for texts that are not kept any more
-takes only a whole path; a text that comes again is stored again.
+One read says what is stored already, then texts are weighed, and one short transaction stores all
+of it, if nothing has changed since the read (`storage.ingests`). So nobody waits for texts. Secrets
+in what tools gave are masked in what is stored; fingerprints, hashes and sizes are those of what
+was sent. Idempotent: the same path again changes nothing. The path of one chat grows from what is
+stored (`after`), so what is uploaded and counted is what is new. A chat whose work waits for texts
+that are not kept any more takes only a whole path; a text that comes again is stored again.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 import structlog
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service import metrics, request_ids
 from service.errors import (
@@ -27,16 +27,15 @@ from service.errors import (
     Unprocessable,
 )
 from service.planning import policy
-from service.planning.plan import Checkpoint
 from service.processes import Texts, intake
 from service.processes.intake import RawMessage, Taken, Weighed
 from service.recall.parts import STORED_FROM
-from service.storage import authors, chats, checkpoints, forks, messages, sealing, tombstones, work
-from service.storage.chats import OpenedChat
+from service.storage import authors, chats, checkpoints, forks, ingests, messages, work
+from service.storage.database import Database
+from service.storage.ingests import Known, KnownChat, Lender, NewMessage, Noted, Saving
 from service.storage.messages import MessageRow
 from service.storage.sealing import Seal
 from service.storage.tenancy import ChatKey
-from service.storage.tombstones import Named
 from service.transcript import ROOT, digest
 
 _SMALL = 2**14  # bytes; reading so few takes milliseconds, whatever they are
@@ -104,23 +103,32 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """What is stored of a path before it is ingested.
+class _Path:
+    """A path beside what is stored of it.
 
     Attributes:
+        known: what is stored.
         base: the row of `after`.
-        found: the rows of its messages, by id, wherever in the chat they are.
         same: how many of its first messages are stored where they were sent.
-        gone: those of the first messages whose texts are not kept any more.
+        owner: who began the chat; whoever sends the path, where nothing of it is stored any more.
     """
 
+    known: Known
     base: MessageRow | None
-    found: dict[str, MessageRow]
     same: int
-    gone: set[str]
+    owner: str
 
 
-async def ingest(engine: AsyncEngine, texts: Texts, handed: Transcript) -> Accepted:
+@dataclass(frozen=True, slots=True)
+class _Newest:
+    """The newest message: its row, that of the one above, which it answers, and what was read."""
+
+    leaf: MessageRow
+    above: MessageRow | None
+    taken: Taken
+
+
+async def ingest(database: Database, texts: Texts, handed: Transcript) -> Accepted:
     """Stores the path and marks work due when the policy asks for it.
 
     It is due in `work.DEBOUNCE` seconds, and at once when the next request is too large.
@@ -134,23 +142,27 @@ async def ingest(engine: AsyncEngine, texts: Texts, handed: Transcript) -> Accep
     """
     check_chain(handed)
     # From here on, digests are those that are stored: see `storage.sealing`.
-    async with engine.connect() as connection:
-        seal = await sealing.of(connection, handed.tenant)
-        handed = _keyed(handed, seal)
-        known = await _look_up(connection, handed)
+    seal = await database.seals.of(handed.tenant)
+    handed = _keyed(handed, seal)
+    taken: list[Taken] | None = None
     while True:
-        taken = [
-            replace(one, content_hash=seal.keyed(one.content_hash))
-            for one in await _take(texts, _wanted(handed, known), handed.mask_secrets)
-        ]
+        known = await _look_up(database, handed)
+        path = _beside(handed, known)
+        await _check_cycle(database, handed, path)
+        wanted = _wanted(handed, path)
+        if taken is None or not _is_enough(taken, wanted):
+            taken = [
+                replace(one, content_hash=seal.keyed(one.content_hash))
+                for one in await _take(texts, wanted, handed.mask_secrets)
+            ]
+        _check_contents(handed, known.found, taken)
         # Ends without a commit if it does not come to one.
-        async with engine.connect() as connection:
-            accepted = await _stored(connection, handed, taken)
+        async with database.engine.connect() as connection:
+            accepted = await _stored(connection, handed, path, taken)
             if accepted:
                 await connection.commit()
                 return accepted
-        # What was stored is gone meanwhile. With all that was sent, nothing stored is needed.
-        known = replace(known, same=0)
+        # The chat has changed since it was read.
 
 
 def _keyed(handed: Transcript, seal: Seal) -> Transcript:
@@ -163,49 +175,105 @@ def _keyed(handed: Transcript, seal: Seal) -> Transcript:
     return replace(handed, after=after, messages=messages)
 
 
-async def _look_up(connection: AsyncConnection, handed: Transcript) -> _Known:
-    """What is stored now of the path; nothing of it is locked."""
-    chat = await chats.find(connection, handed.tenant, handed.chat)
-    if chat is not None:
-        return await _known(connection, chat, handed)
-    if handed.after:
-        raise _unknown_after()
-    return _Known(None, {}, 0, set())
+async def _look_up(database: Database, handed: Transcript) -> Known:
+    """What is stored of the path and its chat."""
+    ids = [message.id for message in handed.messages]
+    return await ingests.look_up(
+        database.reads,
+        handed.tenant,
+        handed.chat,
+        handed.user,
+        ids=[*ids, handed.after[0]] if handed.after else ids,
+        digests=[message.digest for message in handed.messages],
+        served=handed.served or 0,
+        lender=None if handed.anyone else handed.user,
+    )
+
+
+def _beside(handed: Transcript, known: Known) -> _Path:
+    """Looks whether the path goes on from what is stored, and whether its user may go on there.
+
+    A chat stays the user's who began it, as long as anything of it is stored.
+
+    Raises:
+        Conflict: as `ingest`.
+        Problem: NOT_THEIRS: the path goes on from no stored message.
+    """
+    base, same = _base(handed, known), _stored_already(handed, known.found)
+    chat = known.chat
+    goes_on = base is not None or same > 0
+    if handed.user != chat.begun_by and not goes_on and chat.has_messages:
+        raise Problem(
+            "this chat is stored for another user, and the path has no message of it: send it"
+            " under its own chat id; an operator may delete what is stored of the chat",
+            ProblemType.NOT_THEIRS,
+        )
+    return _Path(known, base, same, chat.begun_by if goes_on else handed.user)
 
 
 async def _stored(
-    connection: AsyncConnection, handed: Transcript, taken: Sequence[Taken]
+    connection: AsyncConnection, handed: Transcript, path: _Path, taken: Sequence[Taken]
 ) -> Accepted | None:
-    """Stores what was read of a path; None when more has to be read of it than that."""
-    opened = await _open(connection, handed)
-    chat = opened.key
-    known = await _known(connection, chat, handed)
-    await _check_user(connection, opened, handed, known)
-    if not _is_enough(taken, _wanted(handed, known)):
+    """Stores what was read of a path; None when its chat has changed since it was looked up."""
+    known = path.known
+    rows, new = _rows(handed, path, taken)
+    newest = _Newest(rows[-1], rows[-2] if len(rows) > 1 else path.base, taken[-1])
+    noted = _noted(handed, path, newest)
+    chat = await ingests.open_chat(connection, handed.tenant, handed.chat, noted, known.chat)
+    if chat is None:
         return None
-    _check_contents(handed, known.found, taken)
-    await _give_back(connection, chat, handed, taken, known.gone)
-    rows, masks = await _store(connection, opened, handed, known, taken)
-    metrics.MASKED.inc(masks)
-    # After the rows, which point to the copies then; before the usage, which may name one.
-    adopted = await _adopt(connection, chat, handed, known.found)
-    above = rows[-2] if len(rows) > 1 else known.base
-    measured = await _overhead(connection, chat, handed, taken[-1], above, adopted)
-    leaf = rows[-1]
-    overhead = await chats.ingested(
-        connection, chat, leaf.message_id, measured, handed.beside, masks
-    )
-    made = await _deepest(connection, chat, leaf, adopted)
-    size = _size(leaf, [*made.settled, *made.interim], overhead)
-    if not _is_work(handed, size, made, opened):
+    await _drop_moved(connection, chat, handed, path)
+    if known.lender is None or known.lender.chat == chat.id:
+        sequence = await ingests.store(connection, chat, new, noted)
+    else:
+        # What it adopts decides whether work is due.
+        await ingests.store(connection, chat, new, replace(noted, delay=None))
+        path, newest = await _adopted(connection, chat, known.lender, path, newest)
+        noted = replace(_noted(handed, path, newest), is_author=True)
+        sequence = await ingests.store(connection, chat, [], noted)
+    # Of a fork or a clone, others may have written what is new.
+    if len(rows) - path.same > _A_TURN:
+        await authors.copy(connection, chat, [row.message_id for row in rows[path.same :]])
+    metrics.MASKED.inc(sum(one.masks for one in new))
+    if noted.delay is None:
         return Accepted(due=False)
+    return Accepted(True, None if known.chat.is_due else f"{chat.id}:{sequence}", noted.delay)
+
+
+def _noted(handed: Transcript, path: _Path, newest: _Newest) -> Noted:
+    """What is noted of the chat, and whether work is due."""
+    chat, leaf = path.known.chat, newest.leaf
+    saving = path.known.savings.get(leaf.checkpoint_id or 0, Saving(0, is_interim=False))
+    beside = chat.beside if handed.beside is None else handed.beside
+    overhead = _overhead(_measured(handed, path.known, newest), beside, chat)
+    # A first look without the path, whatever its length; the worker's plan has the last word.
+    size = leaf.path_tokens + overhead - saving.tokens
+    left_alone = chat.left_alone and path.owner == chat.begun_by
+    if handed.compactor == chats.COMPACTS_ITSELF or left_alone:
+        is_work = False
+    else:
+        # What an interim summary covers is to be read by a summariser.
+        is_work = size >= handed.policy.prepare_at or saving.is_interim or chat.wants_bodies
     # The next request would have to be cut, so nobody waits for more messages.
     pressing = size > handed.policy.apply_at
     delay = 0 if pressing else work.DEBOUNCE
-    wake_up = await work.mark_due(
-        connection, chat, delay, pressing=pressing, request_id=request_ids.current()
+    return Noted(
+        user=handed.user,
+        owner=path.owner,
+        is_author=chat.is_author,
+        left_alone=left_alone,
+        model=handed.model,
+        window=handed.policy.window_tokens,
+        window_assumed=handed.window_assumed,
+        expires_in=handed.expires_in,
+        compactor=handed.compactor,
+        overhead=overhead,
+        beside=beside,
+        leaf=leaf,
+        delay=delay if is_work else None,
+        pressing=pressing,
+        request_id=request_ids.current(),
     )
-    return Accepted(due=True, wake_up=wake_up, delay=delay)
 
 
 def _is_enough(taken: Sequence[Taken], wanted: Sequence[RawMessage]) -> bool:
@@ -213,14 +281,6 @@ def _is_enough(taken: Sequence[Taken], wanted: Sequence[RawMessage]) -> bool:
     return all(
         read.weighed is not None or not one.whole for read, one in zip(taken, wanted, strict=True)
     )
-
-
-def _is_work(handed: Transcript, size: int, made: checkpoints.Along, opened: OpenedChat) -> bool:
-    """Whether a worker has to look at a chat whose next request has this size."""
-    if handed.compactor == chats.COMPACTS_ITSELF or opened.left_alone:
-        return False
-    # What an interim summary covers is to be read by a summariser.
-    return size >= handed.policy.prepare_at or bool(made.interim) or opened.wants_bodies
 
 
 def check_chain(handed: Transcript) -> None:
@@ -251,70 +311,14 @@ def check_chain(handed: Transcript) -> None:
         above = message.digest
 
 
-async def _open(connection: AsyncConnection, handed: Transcript) -> OpenedChat:
-    """The chat, locked."""
-    await tombstones.begin(connection, handed.tenant, handed.chat, handed.user)
-    opened = await chats.open_chat(
-        connection,
-        handed.tenant,
-        handed.chat,
-        user=handed.user,
-        model=handed.model,
-        window=handed.policy.window_tokens,
-        window_assumed=handed.window_assumed,
-        expires_in=handed.expires_in,
-        compactor=handed.compactor,
-    )
-    # Now, because somebody who deletes may have had the row.
-    names = [Named("chat", handed.chat), Named("user", handed.user)]
-    if await tombstones.deleted(connection, handed.tenant, names):
-        raise Problem(
-            "this chat or its user was deleted; nothing of it is stored before a day is over, so"
-            " stop sending it",
-            ProblemType.GONE,
-        )
-    if opened.wants_bodies and handed.after:
-        raise Conflict("texts above `after` are wanted again; send the whole path")
-    return opened
-
-
-async def _check_user(
-    connection: AsyncConnection, opened: OpenedChat, handed: Transcript, known: _Known
-) -> None:
-    """Notes who writes. A chat stays the user's who began it, as long as anything of it is stored.
-
-    Raises:
-        Problem: NOT_THEIRS: the path goes on from no stored message.
-    """
-    goes_on = known.base is not None or known.same > 0
-    if handed.user != opened.begun_by and not goes_on:
-        if await messages.has_any(connection, opened.key):
-            raise Problem(
-                "this chat is stored for another user, and the path has no message of it: send it"
-                " under its own chat id; an operator may delete what is stored of the chat",
-                ProblemType.NOT_THEIRS,
-            )
-        await chats.begin_anew(connection, opened.key, handed.user)
-    await authors.add(connection, opened.key, handed.user)
-
-
-async def _known(connection: AsyncConnection, chat: ChatKey, handed: Transcript) -> _Known:
-    base = await _base(connection, chat, handed.after)
-    found = await messages.find(connection, chat, [message.id for message in handed.messages])
-    await _check_cycle(connection, chat, handed, base, found)
-    same = _stored_already(handed, found)
-    gone = await _without_text(connection, chat, handed, same)
-    return _Known(base, found, same, gone)
-
-
-def _wanted(handed: Transcript, known: _Known) -> list[RawMessage]:
+def _wanted(handed: Transcript, path: _Path) -> list[RawMessage]:
     """What is to be read of each message: only those are weighed that are to be stored."""
     newest = handed.messages[-1]
-    above = known.base.depth if known.base else 0
+    above = path.base.depth if path.base else 0
     return [
         RawMessage(
             bytes(message.text),
-            whole=place >= known.same or message.id in known.gone,
+            whole=place >= path.same or message.id in path.known.without_text,
             newest=message is newest,
             searched=depth > STORED_FROM,
         )
@@ -322,34 +326,33 @@ def _wanted(handed: Transcript, known: _Known) -> list[RawMessage]:
     ]
 
 
-async def _base(
-    connection: AsyncConnection, chat: ChatKey, after: tuple[str, str] | None
-) -> MessageRow | None:
-    if after is None:
+def _base(handed: Transcript, known: Known) -> MessageRow | None:
+    """The row of `after`."""
+    if handed.after is None:
         return None
-    row = (await messages.find(connection, chat, [after[0]])).get(after[0])
+    identity, expected = handed.after
+    row = known.found.get(identity)
     # Another digest means that something above was edited, and totals would go on from a wrong one.
-    if row is None or row.digest != after[1]:
-        raise _unknown_after()
+    if row is None or row.digest != expected:
+        raise Conflict("`after` is not stored for this chat; send the whole path")
+    if known.chat.wants_bodies:
+        raise Conflict("texts above `after` are wanted again; send the whole path")
     return row
 
 
-def _unknown_after() -> Conflict:
-    return Conflict("`after` is not stored for this chat; send the whole path")
-
-
-async def _check_cycle(
-    connection: AsyncConnection,
-    chat: ChatKey,
-    handed: Transcript,
-    base: MessageRow | None,
-    found: dict[str, MessageRow],
-) -> None:
+async def _check_cycle(database: Database, handed: Transcript, path: _Path) -> None:
     """No message may be its own ancestor."""
+    base, chat = path.base, path.known.chat
     # An ancestor is above `after`: without a row that high, the path need not be read.
-    if base is None or all(row.depth >= base.depth for row in found.values()):
+    if (
+        base is None
+        or chat.id is None
+        or all(row.depth >= base.depth for row in path.known.found.values())
+    ):
         return
-    above = {row.message_id for row in await messages.path(connection, chat, base.message_id)}
+    async with database.engine.connect() as connection:
+        key = ChatKey(handed.tenant, chat.id)
+        above = {row.message_id for row in await messages.path(connection, key, base.message_id)}
     for place, message in enumerate(handed.messages):
         if message.id in above:
             raise Unprocessable(
@@ -368,17 +371,6 @@ def _stored_already(handed: Transcript, found: dict[str, MessageRow]) -> int:
     return len(handed.messages)
 
 
-async def _without_text(
-    connection: AsyncConnection, chat: ChatKey, handed: Transcript, same: int
-) -> set[str]:
-    """Those of the first messages whose texts are not kept any more."""
-    if not same:
-        return set()
-    return await messages.without_body(
-        connection, chat, [message.id for message in handed.messages[:same]]
-    )
-
-
 def _check_contents(
     handed: Transcript, found: dict[str, MessageRow], taken: Sequence[Taken]
 ) -> None:
@@ -392,83 +384,42 @@ def _check_contents(
             )
 
 
-async def _give_back(
-    connection: AsyncConnection,
-    chat: ChatKey,
-    handed: Transcript,
-    taken: Sequence[Taken],
-    gone: set[str],
+async def _drop_moved(
+    connection: AsyncConnection, chat: ChatKey, handed: Transcript, path: _Path
 ) -> None:
-    """Stores the texts again of messages whose texts were not kept."""
-    bodies = {
-        message.id: (read.weighed.body, read.weighed.words)
-        for message, read in zip(handed.messages, taken, strict=True)
-        if message.id in gone and read.weighed
-    }
-    if bodies:
-        await messages.give_back(connection, chat, bodies)
+    """What hung below a moved message has totals and digests of the old path.
 
-
-async def _store(
-    connection: AsyncConnection,
-    opened: OpenedChat,
-    handed: Transcript,
-    known: _Known,
-    taken: Sequence[Taken],
-) -> tuple[list[MessageRow], int]:
-    """Writes the rows that are new or moved.
-
-    Returns:
-        The rows of all messages that were sent, root to leaf, and the number of new masks.
+    Those sent are kept as rows, to be written over.
     """
-    rows = [known.found[message.id] for message in handed.messages[: known.same]]
-    changed = handed.messages[known.same :]
-    if not changed:
-        return rows, 0
-    chat = opened.key
-    moved = [message.id for message in changed if message.id in known.found]
-    # What hung below a moved message has totals and digests of the old path. Those sent are kept
-    # as rows, to be written over.
+    changed = handed.messages[path.same :]
+    moved = [message.id for message in changed if message.id in path.known.found]
     if moved:
         kept = [message.id for message in handed.messages]
         await messages.drop_below(connection, chat, moved, keep=kept)
-    digests = [message.digest for message in changed]
-    made = await messages.checkpoints_by_digest(connection, chat, digests)
-    parent = rows[-1] if rows else known.base
-    fresh, masks = _fresh(changed, taken[known.same :], parent, made)
-    await messages.write(connection, chat, fresh, opened.author(handed.user))
-    new = [row for row, _, _ in fresh]
-    await _take_authors_over(connection, chat, new)
-    return rows + new, masks
 
 
-async def _take_authors_over(
-    connection: AsyncConnection, chat: ChatKey, new: Sequence[MessageRow]
-) -> None:
-    """Of a fork or a clone, others may have written what is new."""
-    if len(new) > _A_TURN:
-        await authors.copy(connection, chat, [row.message_id for row in new])
+def _rows(
+    handed: Transcript, path: _Path, taken: Sequence[Taken]
+) -> tuple[list[MessageRow], list[NewMessage]]:
+    """The rows of all messages that were sent, root to leaf, and those that are to be written.
 
-
-def _fresh(
-    changed: Sequence[Handed],
-    taken: Sequence[Taken],
-    parent: MessageRow | None,
-    made: dict[str, int],
-) -> tuple[list[tuple[MessageRow, bytes, bytes | None]], int]:
-    """The rows below `parent`, each with its body and its words, and the number of new masks.
-
-    `made` are the checkpoints that end at one of the messages, by digest.
+    These are the ones that are new or moved, and those whose texts were not kept.
     """
-    fresh = list[tuple[MessageRow, bytes, bytes | None]]()
-    masks = 0
-    for message, read in zip(changed, taken, strict=True):
-        if read.weighed is None:
+    rows: list[MessageRow] = []
+    new: list[NewMessage] = []
+    above = path.base
+    for place, (message, read) in enumerate(zip(handed.messages, taken, strict=True)):
+        if place < path.same:
+            above = path.known.found[message.id]
+        elif read.weighed:
+            above = _row(message, read.content_hash, read.weighed, above, path.known.made)
+        else:
             raise RuntimeError("a message that is to be stored was not weighed")
-        parent = _row(message, read.content_hash, read.weighed, parent, made)
-        fresh.append((parent, read.weighed.body, read.weighed.words))
-        masks += read.weighed.masks
-    return fresh, masks
+        rows.append(above)
+        if read.weighed:
+            masks = read.weighed.masks if place >= path.same else 0
+            new.append(NewMessage(above, read.weighed.body, read.weighed.words, masks))
+    return rows, new
 
 
 async def _take(texts: Texts, wanted: Sequence[RawMessage], mask_secrets: bool) -> list[Taken]:
@@ -548,65 +499,52 @@ def _row(
     )
 
 
-async def _adopt(
-    connection: AsyncConnection, chat: ChatKey, handed: Transcript, found: dict[str, MessageRow]
-) -> dict[int, int]:
-    """The summaries of another chat that fit the new messages, copied.
+async def _adopted(
+    connection: AsyncConnection, chat: ChatKey, lender: Lender, path: _Path, newest: _Newest
+) -> tuple[_Path, _Newest]:
+    """Copies the summaries of another chat that fit the new messages; the same with these.
 
-    A message that was here already had its chance: a reset has dropped its summaries, and those
-    must not come back.
+    Their savings are known by the ids of the originals too: the answer of a fork's first request
+    names one of the chat that lent it.
     """
-    new = [message.digest for message in handed.messages if not _is_known(message, found)]
-    if not new:
-        return {}
-    return await forks.adopt(connection, chat, None if handed.anyone else handed.user, new)
+    lent_by = ChatKey(chat.tenant, lender.chat)
+    copies = await forks.adopt(connection, chat, lent_by, lender.line)
+    if not copies:
+        return path, newest
+    on_path = await checkpoints.along(connection, chat, copies.values())
+    savings = dict(path.known.savings)
+    for is_interim, made in ((False, on_path.settled), (True, on_path.interim)):
+        for one in made:
+            savings[one.id] = Saving(one.covered_tokens - one.tokens, is_interim)
+    savings |= {original: savings[copy] for original, copy in copies.items()}
+    leaf = replace(newest.leaf, checkpoint_id=max(copies.values()))
+    known = replace(path.known, savings=savings)
+    return replace(path, known=known), replace(newest, leaf=leaf)
 
 
-def _is_known(message: Handed, found: dict[str, MessageRow]) -> bool:
-    row = found.get(message.id)
-    return row is not None and row.digest == message.digest
+def _overhead(measured: int | None, beside: int, known: KnownChat) -> int:
+    """The tokens of the chat's requests that are no messages.
 
-
-async def _deepest(
-    connection: AsyncConnection, chat: ChatKey, leaf: MessageRow, adopted: dict[int, int]
-) -> checkpoints.Along:
-    """The deepest checkpoint of the path, if it has one; what was adopted is as deep as any."""
-    deepest = list(adopted.values())[-1] if adopted else leaf.checkpoint_id
-    return await checkpoints.along(connection, chat, {deepest or 0})
-
-
-async def _overhead(
-    connection: AsyncConnection,
-    chat: ChatKey,
-    handed: Transcript,
-    newest: Taken,
-    above: MessageRow | None,
-    adopted: dict[int, int],
-) -> int | None:
-    """What the provider counted for the `newest` answer's request beyond our estimate.
-
-    `above` is the message that it answers. None when that is not known.
+    Where nothing was measured, they change by as much as the estimate of what is `beside` does.
     """
-    if handed.served is None or not newest.prompt_tokens:
+    return max(known.overhead + beside - known.beside, 0) if measured is None else measured
+
+
+def _measured(handed: Transcript, known: Known, newest: _Newest) -> int | None:
+    """What the provider counted for the newest answer's request beyond our estimate.
+
+    None when that is not known.
+    """
+    if handed.served is None or not newest.taken.prompt_tokens:
         return None
     # A tool loop's usage is that of its last call, which had read all of the answer but its last
     # step.
-    estimated = (above.path_tokens if above else 0) + newest.asked_tokens
+    estimated = (newest.above.path_tokens if newest.above else 0) + newest.taken.asked_tokens
     if handed.served:
-        # A fork's first request had a checkpoint of the chat that lent it; by now it is adopted.
-        own = adopted.get(handed.served, handed.served)
-        used = await checkpoints.find(connection, chat, own)
-        if used is None:
+        saving = known.savings.get(handed.served)
+        if saving is None:
             return None
-        estimated += used.tokens - used.covered_tokens
+        estimated -= saving.tokens
     return policy.measured_overhead(
-        newest.prompt_tokens, estimated, handed.policy.window_tokens, handed.beside or 0
+        newest.taken.prompt_tokens, estimated, handed.policy.window_tokens, handed.beside or 0
     )
-
-
-def _size(leaf: MessageRow, made: Sequence[Checkpoint], overhead: int) -> int:
-    """What the next request on this path costs with its deepest checkpoint, if it has one.
-
-    A first look without the path, whatever its length; the worker's plan has the last word.
-    """
-    return leaf.path_tokens + overhead + sum(one.tokens - one.covered_tokens for one in made)

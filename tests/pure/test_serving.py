@@ -7,7 +7,7 @@ from service.storage.contexts import Lookup
 from service.storage.sealing import Seal
 from service.usecases import context
 
-SEAL = Seal(1, {}, None, bytes(33))
+SEAL = Seal(1, {}, None, b"", bytes(33))
 
 
 def fits(request: Lookup, checkpoint: Checkpoint) -> bool:

@@ -12,7 +12,7 @@ import httpx
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.clients.openwebui import signed_in
-from service.storage import chats, checkpoints, keys, messages, work
+from service.storage import checkpoints, keys, messages, work
 from service.storage.audit import Operator
 from service.storage.checkpoints import Fresh
 from service.storage.tables import metadata
@@ -289,7 +289,6 @@ async def _publish_twice(connection: AsyncConnection, lease: work.Lease) -> None
     assert await checkpoints.degraded(connection, lease.chat, first) is None
     await work.give_back(connection, lease, None, 0)
     await work.wait_on(connection, lease)
-    await chats.begin_anew(connection, lease.chat, lease.user_id)
 
 
 async def _worth(a: Tenant) -> None:

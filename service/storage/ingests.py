@@ -1,0 +1,268 @@
+"""How an ingest reads a chat, and stores in it: one read, and one short transaction.
+
+The read is outside of any transaction, so that texts are weighed after it while nobody waits. The
+transaction then locks the chat's row, unless it has changed since: whatever changes what was read
+of a chat changes its row too, before it commits. If it has, all begins again with the read. What is
+rare has statements of its own in between.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import delete, func, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.errors import Problem, ProblemType
+from service.storage import sealing, statements, tombstones
+from service.storage.database import Reads
+from service.storage.messages import MessageRow, place_of
+from service.storage.sealing import Seal
+from service.storage.tables import chats
+from service.storage.tenancy import ChatKey
+from service.storage.tombstones import Named
+
+_SQL = statements.load("ingests")
+_KNOWN = statements.numbered(_SQL["known"])
+_OPEN = text(_SQL["open"])
+_STORE = text(_SQL["store"])
+_PLACES = tuple(MessageRow.__dataclass_fields__)
+
+
+class Saving(NamedTuple):
+    """The tokens that a checkpoint saves a request, and whether it is an interim one."""
+
+    tokens: int
+    is_interim: bool
+
+
+class Lender(NamedTuple):
+    """A chat that has a checkpoint on a path, and the line that ends with it."""
+
+    chat: int
+    line: list[int]
+
+
+_DECODE_ROWS = msgspec.json.Decoder(list[MessageRow]).decode
+_DECODE_MADE = msgspec.json.Decoder(dict[str, int]).decode
+_DECODE_SAVINGS = msgspec.json.Decoder(dict[int, Saving]).decode
+
+
+@dataclass(frozen=True, slots=True)
+class KnownChat:
+    """A chat as it was at the `version` of its row; `id` is None when it is not stored.
+
+    `begun_by` began it, `is_author` says that who ingests has sent messages to it before,
+    `wants_bodies` that work waits for texts that are not kept any more, and `left_alone` that its
+    user wants no summaries of it. `overhead` is for what the filter estimated to go `beside`.
+    """
+
+    id: int | None
+    version: str | None
+    begun_by: str
+    wants_bodies: bool
+    left_alone: bool
+    is_due: bool
+    overhead: int
+    beside: int
+    is_author: bool
+    has_messages: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is stored of a path before it is ingested.
+
+    Attributes:
+        found: the rows of the messages, by id, wherever in the chat they are.
+        without_text: those whose texts are not kept any more.
+        made: the newest checkpoint that ends at each digest, where one is not retired.
+        savings: of the checkpoints that the messages lead to or that end at them, by id.
+        lender: which chat has the deepest checkpoint that ends at a new message; None for no chat.
+    """
+
+    chat: KnownChat
+    found: dict[str, MessageRow]
+    without_text: set[str]
+    made: dict[str, int]
+    savings: dict[int, Saving]
+    lender: Lender | None
+
+
+@dataclass(frozen=True, slots=True)
+class NewMessage:
+    """A message to be written: its row, its body, and what recall searches it by, both packed.
+
+    `masks` is how many secrets were masked in it, unless they were counted before.
+    """
+
+    row: MessageRow
+    body: bytes
+    words: bytes | None
+    masks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What is noted of a chat with an ingest, but for its messages.
+
+    Attributes:
+        user: who ingests.
+        owner: who began the chat; the user, where nothing of it was stored any more.
+        leaf: the newest message, with the deepest checkpoint on the path to it.
+        delay: seconds until work is due; None when this makes none due.
+    """
+
+    user: str
+    owner: str
+    is_author: bool
+    left_alone: bool
+    model: str
+    window: int
+    window_assumed: bool
+    expires_in: int | None
+    compactor: str | None
+    overhead: int
+    beside: int
+    leaf: MessageRow
+    delay: float | None
+    pressing: bool
+    request_id: str | None
+
+
+async def look_up(
+    reads: Reads,
+    tenant: int,
+    chat: str,
+    user: str,
+    *,
+    ids: Sequence[str],
+    digests: Sequence[str],
+    served: int,
+    lender: str | None,
+) -> Known:
+    """What is stored of a path; nothing is locked. The parameters are those of the statement."""
+    values = {
+        "tenant": tenant,
+        "chat": chat,
+        "user": user,
+        "ids": ids,
+        "digests": digests,
+        "served": served,
+        "lender": lender,
+    }
+    row = await reads.fetchrow(_KNOWN.sql, *_KNOWN.given(values))
+    assert row is not None
+    return Known(
+        chat=KnownChat(**{name: row[name] for name in KnownChat.__dataclass_fields__}),
+        found={one.message_id: one for one in _DECODE_ROWS(row["found"] or "[]")},
+        without_text=set(row["without_text"] or ()),
+        made=_DECODE_MADE(row["made"] or "{}"),
+        savings=_DECODE_SAVINGS(row["savings"] or "{}"),
+        lender=Lender(row["lender"], row["line"]) if row["lender"] else None,
+    )
+
+
+async def open_chat(
+    connection: AsyncConnection,
+    tenant: int,
+    chat: str,
+    noted: Noted,
+    known: KnownChat,
+) -> ChatKey | None:
+    """Locks a chat as it is `known` until the transaction ends, or makes a new one.
+
+    None when it is not as it is known any more.
+
+    Raises:
+        Problem: GONE: the chat or its user was deleted a short time ago.
+    """
+    await tombstones.begin(connection, tenant, chat, noted.user)
+    if known.id is None:
+        # One that has expired, whether a sweep has come by or not.
+        this_chat = chats.c.tenant_id == tenant, chats.c.external_id == chat
+        expired = chats.c.expires_at <= func.now()
+        await connection.execute(delete(chats).where(*this_chat, expired))
+    seal = await sealing.of(connection, tenant)
+    names = Named("chat", chat), Named("user", noted.user)
+    values = {
+        "tenant": tenant,
+        "chat": chat,
+        "user": noted.user,
+        "model": noted.model,
+        "window": noted.window,
+        "hashes": [tombstones.keyed(seal.salt, name) for name in names],
+        "id": known.id,
+        "version": known.version,
+    }
+    row = (await connection.execute(_OPEN, values)).one()
+    if row.deleted:
+        raise Problem(
+            "this chat or its user was deleted; nothing of it is stored before a day is over, so"
+            " stop sending it",
+            ProblemType.GONE,
+        )
+    return None if row.id is None else ChatKey(tenant, row.id)
+
+
+async def store(
+    connection: AsyncConnection, chat: ChatKey, new: Collection[NewMessage], noted: Noted
+) -> int:
+    """Writes messages, and notes all that changes of an opened chat.
+
+    Work that is due already stays as it is, so that a failing chat is not tried again at every
+    turn. Dead work gets one more try: what was ingested may be what it needed. The work belongs to
+    the newest request, whose messages it surely reads: hence its `request_id`.
+
+    Returns:
+        The number of the newest work.
+    """
+    seal = await sealing.of(connection, chat.tenant)
+    values = {
+        **_columns(chat, new, seal),
+        "tenant": chat.tenant,
+        "chat": chat.id,
+        "author": None if noted.user == noted.owner else noted.user,
+        "user": noted.user,
+        "owner": noted.owner,
+        "is_author": noted.is_author,
+        "left_alone": noted.left_alone,
+        "model": noted.model,
+        "window": noted.window,
+        "window_assumed": noted.window_assumed,
+        "expires_in": noted.expires_in,
+        "compactor": noted.compactor,
+        "overhead": noted.overhead,
+        "beside": noted.beside,
+        "leaf": noted.leaf.message_id,
+        "leaf_digest": noted.leaf.digest,
+        "leaf_tokens": noted.leaf.path_tokens,
+        "made": noted.leaf.checkpoint_id,
+        "masks": sum(one.masks for one in new),
+        "due": noted.delay is not None,
+        "delay": float(noted.delay or 0),
+        "pressing": noted.pressing,
+        "request_id": noted.request_id,
+    }
+    sequence: int = (await connection.execute(_STORE, values)).scalar_one()
+    return sequence
+
+
+def _columns(chat: ChatKey, new: Collection[NewMessage], seal: Seal) -> Mapping[str, list[Any]]:
+    """The columns of new messages, as the statement takes them."""
+    columns: dict[str, list[Any]] = {
+        name: [getattr(one.row, name) for one in new] for name in _PLACES
+    }
+    for name in ("step_tokens", "step_calls"):
+        # An array of arrays would need them to be of one length.
+        columns[name] = [f"{{{','.join(map(str, numbers))}}}" for numbers in columns[name]]
+    columns["body"] = [_sealed(seal, chat, one.row, "body", one.body) for one in new]
+    columns["words"] = [_sealed(seal, chat, one.row, "words", one.words) for one in new]
+    return columns
+
+
+def _sealed(
+    seal: Seal, chat: ChatKey, row: MessageRow, column: str, packed: bytes | None
+) -> bytes | None:
+    return packed and seal.seal(place_of(chat, row.message_id, column), packed)

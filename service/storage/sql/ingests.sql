@@ -1,0 +1,164 @@
+-- known --
+-- All that an ingest has to know of a path and its chat, in one row: one that is not stored, or has
+-- expired, is as if `user` had begun it now.
+--
+--   ids, digests  of the messages that were sent; among `ids`, that of `after` too
+--   served        the checkpoint that the newest answer's request had
+--   lender        whose chats lend to a fork; null for anyone's
+--
+-- `lent` is the deepest checkpoint that ends at a message which is new here: this chat's own among
+-- equals, which needs no copy. What was here already had its chance: a reset has dropped its
+-- summaries, and those must not come back. A chat that expires lends nothing.
+with chat as (
+    select chats.*, chats.xmin::text as version from chats
+    where chats.tenant_id = :tenant and chats.external_id = :chat
+        and coalesce(chats.expires_at > now(), true)
+), stored as (
+    select messages.message_id, messages.parent_id, messages.role, messages.depth,
+        messages.fingerprint, messages.digest, messages.content_hash, messages.tokens,
+        messages.path_tokens, messages.step_tokens, messages.step_calls, messages.sent_at,
+        messages.checkpoint_id, messages.body is null as without_text
+    from messages
+    where messages.tenant_id = :tenant and messages.chat_id = (select id from chat)
+        and messages.message_id = any(:ids::text[])
+), made as (
+    select checkpoints.id, checkpoints.covered_digest from checkpoints
+    where checkpoints.tenant_id = :tenant and checkpoints.chat_id = (select id from chat)
+        and checkpoints.covered_digest = any(:digests::text[])
+        and checkpoints.retired_at is null
+)
+select chat.id, chat.version, coalesce(chat.user_id, :user) as begun_by,
+    coalesce(chat.wants_bodies, false) as wants_bodies,
+    chat.left_alone_at is not null as left_alone, chat.due_at is not null as is_due,
+    coalesce(chat.overhead_tokens, 0) as overhead,
+    coalesce(chat.beside_tokens, 0) as beside,
+    exists (
+        select from chat_authors
+        where chat_authors.tenant_id = :tenant and chat_authors.chat_id = chat.id
+            and chat_authors.user_id = :user and chat_authors.sent
+    ) as is_author,
+    exists (
+        select from messages where messages.tenant_id = :tenant and messages.chat_id = chat.id
+    ) as has_messages,
+    (select json_agg(stored) from stored) as found,
+    (select array_agg(message_id) from stored where without_text) as without_text,
+    -- By digest; of several, the newest comes last.
+    (select json_object_agg(made.covered_digest, made.id order by made.id) from made) as made,
+    (
+        select json_object_agg(checkpoints.id, json_build_array(
+            checkpoints.covered_tokens - checkpoints.tokens,
+            checkpoints.kind = 'interim' and not checkpoints.verdict ? 'served_by'
+        ))
+        from checkpoints
+        where checkpoints.tenant_id = :tenant and checkpoints.chat_id = chat.id
+            and checkpoints.id = any(
+                array(select checkpoint_id from stored union select id from made) || :served::bigint)
+    ) as savings,
+    lent.chat_id as lender, lent.line
+from (select) as always
+left join chat on true
+left join lateral (
+    select checkpoints.chat_id, checkpoints.ancestors || checkpoints.id as line
+    from checkpoints
+    join chats lending on lending.tenant_id = :tenant and lending.id = checkpoints.chat_id
+    where checkpoints.tenant_id = :tenant and checkpoints.covered_digest = any(:digests::text[])
+        and not exists (
+            select from stored
+            where stored.message_id = checkpoints.covered_until
+                and stored.digest = checkpoints.covered_digest
+        )
+        and (
+            lending.id = chat.id
+            or lending.expires_at is null and checkpoints.retired_at is null
+                and (:lender::text is null or lending.user_id = :lender)
+        )
+    order by checkpoints.covered_messages desc, lending.id is not distinct from chat.id desc,
+        checkpoints.id desc
+    limit 1
+) lent on true
+
+-- open --
+-- Locks the chat's row, unless it has changed since it was read as `version`, or makes one where
+-- there was none. In a statement of its own behind the locks of `tombstones`, so that it sees what
+-- those who held them have deleted.
+with deleted as (
+    select from tombstones
+    where tombstones.tenant_id = :tenant and tombstones.until > now()
+        and tombstones.hash = any(cast(:hashes as bytea[]))
+), locked as (
+    select chats.id from chats
+    where chats.tenant_id = :tenant and chats.id = cast(:id as bigint)
+        and chats.xmin::text = cast(:version as text)
+    for no key update
+), begun as (
+    insert into chats (tenant_id, external_id, user_id, model, window_tokens)
+    select :tenant, :chat, :user, :model, :window
+    where cast(:id as bigint) is null and not exists (select from deleted)
+    on conflict (tenant_id, external_id) do nothing
+    returning id
+)
+select exists (select from deleted) as deleted,
+    (select id from locked union all select id from begun) as id
+
+-- store --
+-- Inserts messages, or rewrites those that were moved, edited or are without a text; and notes all
+-- that changes of the chat. The newest path is copied to its row as in `chats.sql`.
+--
+-- A rewritten text has a new age. What was only moved is still of who said it; and what was erased
+-- does not come back with it.
+with fresh as (
+    insert into messages (
+        tenant_id, chat_id, message_id, parent_id, role, depth, fingerprint, digest, content_hash,
+        tokens, path_tokens, step_tokens, step_calls, sent_at, checkpoint_id, body, words, author_id
+    )
+    select :tenant, :chat, message_id, parent_id, role, depth, fingerprint, digest, content_hash,
+        tokens, path_tokens, cast(step_tokens as integer[]), cast(step_calls as integer[]),
+        sent_at, checkpoint_id, body, words, cast(:author as text)
+    from unnest(
+        cast(:message_id as text[]), cast(:parent_id as text[]), cast(:role as text[]),
+        cast(:depth as integer[]), cast(:fingerprint as text[]), cast(:digest as text[]),
+        cast(:content_hash as text[]), cast(:tokens as integer[]), cast(:path_tokens as bigint[]),
+        cast(:step_tokens as text[]), cast(:step_calls as text[]), cast(:sent_at as bigint[]),
+        cast(:checkpoint_id as bigint[]), cast(:body as bytea[]), cast(:words as bytea[])
+    ) as sent (
+        message_id, parent_id, role, depth, fingerprint, digest, content_hash, tokens, path_tokens,
+        step_tokens, step_calls, sent_at, checkpoint_id, body, words
+    )
+    on conflict (chat_id, message_id) do update
+    set parent_id = excluded.parent_id, role = excluded.role, depth = excluded.depth,
+        fingerprint = excluded.fingerprint, digest = excluded.digest,
+        content_hash = excluded.content_hash, tokens = excluded.tokens,
+        path_tokens = excluded.path_tokens, step_tokens = excluded.step_tokens,
+        step_calls = excluded.step_calls, sent_at = excluded.sent_at,
+        checkpoint_id = excluded.checkpoint_id, created_at = now(),
+        body = case when messages.fingerprint = excluded.fingerprint and messages.author_id = ''
+            then messages.body else excluded.body end,
+        words = case when messages.fingerprint = excluded.fingerprint and messages.author_id = ''
+            then messages.words else excluded.words end,
+        author_id = case when messages.fingerprint = excluded.fingerprint
+            then messages.author_id else excluded.author_id end
+), author as (
+    insert into chat_authors (tenant_id, chat_id, user_id)
+    select :tenant, :chat, :user where not :is_author
+    on conflict (chat_id, user_id) do update set sent = true
+)
+update chats
+set user_id = :owner, model = :model, window_tokens = :window, window_assumed = :window_assumed,
+    overhead_tokens = :overhead, beside_tokens = :beside, compactor = cast(:compactor as text),
+    expires_at = now() + make_interval(secs => cast(:expires_in as float8)),
+    left_alone_at = case when :left_alone then chats.left_alone_at end,
+    wants_bodies = false, masked = chats.masked + :masks, updated_at = now(),
+    leaf_id = :leaf, leaf_digest = :leaf_digest, leaf_tokens = :leaf_tokens,
+    leaf_line = (made.ancestors || made.id)[cardinality(made.ancestors) - 14:],
+    leaf_savings = made.savings[cardinality(made.savings) - 15:],
+    handed_seq = chats.handed_seq + case when :due then 1 else 0 end,
+    due_at = case when :due then coalesce(chats.due_at, now() + make_interval(secs => :delay))
+        else chats.due_at end,
+    pressing = case when :due then :pressing else chats.pressing end,
+    request_id = case when :due then cast(:request_id as text) else chats.request_id end,
+    dead_at = case when :due then null else chats.dead_at end
+from (select) as always
+left join checkpoints made
+    on made.tenant_id = :tenant and made.chat_id = :chat and made.id = cast(:made as bigint)
+where chats.tenant_id = :tenant and chats.id = :chat
+returning chats.handed_seq
