@@ -57,7 +57,7 @@ class KeyRing:
     async def _read(self, database: Database, name: bytes, key: str) -> Key | None:
         """The key's row as it is stored, which is remembered if it is in use."""
         now = time.monotonic()
-        row = await keys.known(database.reads, key)
+        row = await keys.known(database.hot, key)
         self._known.pop(name, None)
         if row and row.in_use:
             self._remember(name, row, now)

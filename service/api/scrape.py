@@ -26,7 +26,7 @@ from service.metrics import Fleet, Pool
 from service.runtime import Runtime
 from service.settings import Settings
 from service.storage import figures, outage
-from service.storage.database import Database
+from service.storage.database import Database, Reads
 
 _KEPT: Final = 5.0  # seconds that figures of the fleet are shown again
 _PATIENCE: Final = 3.0  # seconds for a database; Prometheus gives up after ten
@@ -76,14 +76,16 @@ async def _unless_away(read: Callable[[], Awaitable[T]]) -> T | None:
 
 def _pools(database: Database) -> tuple[Pool, ...]:
     pool = cast(QueuePool, database.engine.pool)
-    # SQLAlchemy shows this half of the limit in no other way.
-    most = pool.size() + pool._max_overflow
-    reads = database.reads
-    idle = reads.get_idle_size()
     return (
-        Pool("engine", pool.checkedout(), pool.checkedin(), most),
-        Pool("reads", reads.get_size() - idle, idle, reads.get_max_size()),
+        Pool("engine", pool.checkedout(), pool.checkedin(), pool.size()),
+        _pool("reads", database.reads),
+        _pool("hot", database.hot),
     )
+
+
+def _pool(name: str, reads: Reads) -> Pool:
+    idle = reads.get_idle_size()
+    return Pool(name, reads.get_size() - idle, idle, reads.get_max_size())
 
 
 @router.get(

@@ -129,7 +129,7 @@ async def _read(
         "beside": lookup.beside,
         **more,
     }
-    return await database.reads.fetchrow(statement.sql, *statement.given(values))
+    return await database.hot.fetchrow(statement.sql, *statement.given(values))
 
 
 def _context(row: "asyncpg.Record", tenant: int, seal: Seal) -> StoredContext:

@@ -1,6 +1,7 @@
 """Connections to PostgreSQL.
 
-The SQLAlchemy engine is for everything, a small asyncpg pool for the one read on the request path.
+The SQLAlchemy engine is for everything. Two small asyncpg pools are for reads in one statement: one
+for those that every request of a chat waits for, and one for all others.
 """
 
 import asyncio
@@ -18,7 +19,8 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, event, text
+from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from service.errors import ConfigurationError, SchemaError, SchemaNewer
@@ -28,6 +30,7 @@ from service.storage.sealing import Seals
 
 MIGRATIONS = Path(__file__).parents[2] / "migrations"
 _NO_KEYS = EncryptionKeys()
+_CONNECTIONS = 15  # of the engine
 OLDEST = 14  # major of PostgreSQL; `scripts/test-postgres` tests from it on
 _NEVER_PLAIN: Final = ("require", "verify-ca", "verify-full")  # values of `sslmode`
 
@@ -38,10 +41,14 @@ Reads: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """Both ways to the same PostgreSQL."""
+    """The ways to the same PostgreSQL.
+
+    `hot` is for what every request of a chat waits for: its context, and keys.
+    """
 
     engine: AsyncEngine
     reads: Reads
+    hot: Reads
     seals: Seals
 
 
@@ -49,11 +56,30 @@ class Database:
 async def connect(
     url: str, *, name: str = "precis", keys: EncryptionKeys = _NO_KEYS
 ) -> AsyncIterator[Database]:
-    """Opens both pools; `name` is shown in `pg_stat_activity`.
+    """Opens all pools; `name` is shown in `pg_stat_activity`.
 
     Texts are sealed with `keys`; `Seals.check` says whether these are the right ones. Without any,
     texts are stored as they are.
     """
+    async with _reading(url, f"{name}-reads") as reads, _reading(url, f"{name}-hot") as hot:
+        seals = Seals(keys, reads)
+        engine = engine_for(
+            url,
+            name,
+            pool_size=_CONNECTIONS,
+            max_overflow=0,  # what goes over a pool's size is opened and closed for each use
+            hide_parameters=True,  # they hold what people wrote, and errors are logged
+            execution_options={sealing.OPTION: seals},
+        )
+        event.listen(engine.sync_engine, "checkout", _check_open)
+        try:
+            yield Database(engine, reads, hot, seals)
+        finally:
+            await engine.dispose()
+
+
+@asynccontextmanager
+async def _reading(url: str, name: str) -> AsyncIterator[Reads]:
     with _first_contact(url):
         pool = await asyncpg.create_pool(
             url,
@@ -61,21 +87,10 @@ async def connect(
             max_size=4,
             init=_check_version,
             reset=_nothing_to_reset,
-            server_settings={"application_name": f"{name}-reads"},
+            server_settings={"application_name": name},
         )
     async with pool:
-        seals = Seals(keys, pool)
-        engine = engine_for(
-            url,
-            name,
-            pool_pre_ping=True,
-            hide_parameters=True,  # they hold what people wrote, and errors are logged
-            execution_options={sealing.OPTION: seals},
-        )
-        try:
-            yield Database(engine, pool, seals)
-        finally:
-            await engine.dispose()
+        yield pool
 
 
 def engine_for(url: str, name: str, **options: Any) -> AsyncEngine:  # noqa: ANN401 - SQLAlchemy's
@@ -235,6 +250,12 @@ async def _revision(reads: "Reads | asyncpg.Connection[asyncpg.Record]") -> str 
 
 def _current_revision(connection: Connection) -> str | None:
     return MigrationContext.configure(connection).get_current_revision()
+
+
+def _check_open(dbapi_connection: Any, *_: object) -> None:  # noqa: ANN401 - SQLAlchemy's
+    """Has a connection that the server has closed replaced; a ping would be a round trip."""
+    if dbapi_connection.driver_connection.is_closed():
+        raise DisconnectionError
 
 
 async def _nothing_to_reset(connection: object) -> None:

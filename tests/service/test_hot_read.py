@@ -187,6 +187,6 @@ async def test_of_many_checkpoints_of_a_chat_one_is_looked_up(harness: Harness) 
     await run_sql(harness.runtime, MANY_VERSIONS)
     await execute(harness.runtime.urls.database, "vacuum analyze")
 
-    explained = await plans(harness.runtime.database.reads, leaf)
+    explained = await plans(harness.runtime.database.hot, leaf)
 
     assert all("using pk_checkpoints on checkpoints made" in plan for plan in explained), explained

@@ -136,14 +136,15 @@ async def test_every_statement_names_the_tenant_of_every_table_that_it_touches(
     def by_the_engine(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
         executed.append((now.get(), statement))
 
-    def by_the_read_pool(query: asyncpg.connection.LoggedQuery) -> None:
+    def by_a_read_pool(query: asyncpg.connection.LoggedQuery) -> None:
         executed.append((now.get(), query.query))
 
     database = harness.runtime.database
     async with AsyncExitStack() as stack:
-        for _ in range(database.reads.get_max_size()):
-            reads = await stack.enter_async_context(database.reads.acquire())
-            reads.add_query_logger(by_the_read_pool)
+        for pool in (database.reads, database.hot):
+            for _ in range(pool.get_max_size()):
+                connection = await stack.enter_async_context(pool.acquire())
+                connection.add_query_logger(by_a_read_pool)
     event.listen(database.engine.sync_engine, "before_cursor_execute", by_the_engine)
     try:
         leaf = await settle(a, harness)
