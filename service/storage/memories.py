@@ -1,7 +1,8 @@
 """What a summary says, between its columns and its types.
 
-Sealed, all of it is one value in a column of its own, and the plain columns are empty. JSON that
-does not fit the types is an error, not a guess.
+Sealed, all of it is one value in a column of its own, and the plain columns are empty. The talk, by
+far the longest, is packed where it is not sealed. JSON that does not fit the types is an error, not
+a guess.
 """
 
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import ColumnElement
 
+from service.storage import codec
 from service.storage.sealing import Seal, Where
 from service.storage.tables import checkpoints
 from service.summarising.memory import Memory
@@ -17,7 +19,7 @@ from service.summarising.memory import Memory
 SEALED = "sealed_memory"
 """The column for the sealed form of all that are texts."""
 TEXTS = ("state", "pins", "talk", "ledger")
-"""The columns that are empty then: JSON lists."""
+"""The columns that are empty then: lists as JSON, but for the talk."""
 
 PLAIN = (*TEXTS, "heard", "told")
 """The columns of a row that is not sealed, as a memory's fields are called."""
@@ -36,17 +38,19 @@ def plain(memory: Memory) -> dict[str, Any]:
 def stored(columns: Mapping[str, Any], seal: Seal, where: Where) -> dict[str, Any]:
     """The plain columns as they are stored: sealed, or as they are."""
     if seal.writes is None:
-        return {**columns, SEALED: None}
+        talk = codec.pack_text(msgspec.json.encode(columns["talk"]).decode())
+        return {**columns, "talk": talk, SEALED: None}
     texts = {name: columns[name] for name in TEXTS}
     sealed = seal.seal_text(where, msgspec.json.encode(texts).decode())
-    return {**columns, **{name: [] for name in TEXTS}, SEALED: sealed}
+    return {**columns, **{name: [] for name in TEXTS}, "talk": None, SEALED: sealed}
 
 
 def opened(row: Mapping[Any, Any], seal: Seal, where: Where) -> dict[str, Any]:
     """The plain columns of a row, however it is stored."""
     columns = {name: row[name] for name in PLAIN}
     if row[SEALED] is None:
-        return columns
+        talk = msgspec.json.decode(codec.unpack_text(row["talk"])) if row["talk"] else []
+        return columns | {"talk": talk}
     texts: dict[str, Any] = msgspec.json.decode(seal.open_text(where, row[SEALED], ""))
     return columns | texts
 

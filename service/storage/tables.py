@@ -192,7 +192,7 @@ def _memory() -> list[Column[Any]]:
     return [
         Column("state", JSONB),  # its lines
         Column("pins", JSONB),
-        Column("talk", JSONB),
+        Column("talk", LargeBinary),  # packed; null when it is empty or sealed
         Column("ledger", JSONB),
         Column("heard", Integer),  # steps read
         # Steps that the state tells of.

@@ -17,6 +17,7 @@ from service.cli import app
 from service.cli.output import print_table
 from service.names import FIRST_TENANT
 from service.storage import keys
+from service.storage.codec import pack_text, unpack_text
 from service.storage.sums import Share
 from tests.cli.conftest import Cli, run, says
 from tests.conftest import Service, drain
@@ -337,10 +338,14 @@ async def test_commands_write_control_characters_out(precis: Cli, service: Servi
         "update api_keys set name = :it",
         "update checkpoints set summariser = :it, summary = :it || summary, covered_until = :it",
         f"update checkpoints set pins = jsonb_build_array({pin}), state = jsonb_build_array(cast(:it as text))",
-        "update checkpoints set talk = jsonb_set(talk, '{0,text}', to_jsonb(cast(:it as text)))",
         "insert into endpoints (name, failures, last_error) values (:it, 1, :it)",
     ):
         await run_sql(service.runtime, statement.replace("', :it", "', cast(:it as text)"), it=HOSTILE)
+    for one in await rows(service.runtime, "select id, talk from checkpoints"):
+        said = json.loads(unpack_text(one.talk))
+        said[0]["text"] = HOSTILE
+        packed = pack_text(json.dumps(said))
+        await run_sql(service.runtime, "update checkpoints set talk = :it where id = :id", it=packed, id=one.id)
 
     for command in SHOWING:
         result = await precis(*command)

@@ -22,6 +22,7 @@ from sqlalchemy import text
 from filter_stub import precis_filter
 from filter_stub.precis_filter import TOOL_IMAGES
 from service.settings import load
+from service.storage.codec import unpack_text
 from tests.builders import called, returned, said, thought
 from tests.conftest import Service, drain, serving
 from tests.effort import examples
@@ -120,7 +121,7 @@ class Tree:
         # An interim summary has the state that a model wrote some turns above.
         assert words_in(made.state) <= words
         assert words_in(made.state) == words or made.kind == "interim"
-        beside = [made.summary, made.pins, made.talk, made.ledger]
+        beside = [made.summary, made.pins, unpack_text(made.talk), made.ledger]
         assert words_in(beside) <= words, "nothing of another branch, or of an edited text"
 
     def reply(self, kind: str) -> None:
