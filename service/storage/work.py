@@ -28,10 +28,10 @@ from service.storage.tables import chats, tenants
 from service.storage.tenancy import ChatKey, of
 from service.storage.terms import in_seconds
 
-DEBOUNCE = 1.0
+DEBOUNCE = 0.5
 """Seconds between storing new messages and the work on them.
 
-The updates of one turn come within a second, and become one piece of work.
+The updates of one turn come within that time, and become one piece of work.
 """
 LEASE = 20.0
 """Seconds after which the work of a worker that stopped answering is given to another.

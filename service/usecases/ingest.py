@@ -38,6 +38,7 @@ from service.storage.sealing import Seal
 from service.storage.tenancy import ChatKey
 from service.transcript import ROOT, digest
 
+_TINY = 2**12  # bytes; a thread would take as long as reading so few
 _SMALL = 2**14  # bytes; reading so few takes milliseconds, whatever they are
 _SLICE = 2**16  # bytes that are read in one go
 _A_TURN = 2  # messages; only more at once may be those of another chat, of which this is a fork
@@ -442,6 +443,8 @@ async def _read(
     texts: Texts, some: Sequence[RawMessage], mask_secrets: bool, before: int
 ) -> list[Taken] | None:
     """What is in some messages, after so many others; None when they are too hard to read."""
+    if _bytes(some) <= _TINY:
+        return intake.take(some, mask_secrets, before)
     if _bytes(some) <= _SMALL:
         return await asyncio.to_thread(intake.take, some, mask_secrets, before)
     try:
