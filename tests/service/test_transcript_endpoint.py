@@ -3,9 +3,11 @@
 import asyncio
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from service.storage import ingests
 from service.transcript import native_tokens
 from tests.conftest import Service, drain
 from tests.service.grown import summarised
@@ -127,6 +129,30 @@ async def test_an_edit_above_the_boundary_leaves_the_checkpoint_in_force(talk: T
     await talk.ingest(leaf)
 
     assert (await talk.ask(leaf))["checkpoint_id"] == first["checkpoint_id"]
+    await check_tree(service.runtime)
+
+
+async def test_what_was_looked_up_before_another_hand_over_changed_it_is_looked_up_again(
+    talk: Talk, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaf = talk.turns(3)
+    await talk.ingest(leaf)
+    guest = Talk(talk.client, talk.chat, {name: dict(one) for name, one in talk.rows.items()}, user="guest")
+    guest.edit("u2", "Edited by the guest, who shares the chat.")
+    look_up, looks = ingests.look_up, []
+
+    async def overtaken(*given: Any, **named: Any) -> ingests.Known:
+        known = await look_up(*given, **named)
+        looks.append(named["ids"])
+        if len(looks) == 1:
+            await guest.ingest(leaf)
+        return known
+
+    monkeypatch.setattr(ingests, "look_up", overtaken)
+    late = await talk.put(talk.transcript(talk.turns(1, leaf=leaf, prefix="late-"), after=leaf))
+
+    assert late.status_code == 409, "what it goes on from is another message by now"
+    assert looks[0] == looks[-1]
     await check_tree(service.runtime)
 
 
