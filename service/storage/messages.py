@@ -1,4 +1,4 @@
-"""Message rows: what an ingest reads and writes.
+"""Message rows: what rounds, look-ups and operators read and change; `ingests` writes them.
 
 Rows keep one rule between transactions: a row's digest is the digest of its parent's row, its id
 and its fingerprint. So a row that matches an (id, digest) speaks for the whole path above it, and
