@@ -125,7 +125,7 @@ class Request:
     tools: int = 0  # tools,
     expected: int = 0  # texts that Open WebUI is going to add after inlet,
     surplus: int = 0  # and those that it has added
-    said: int = 0  # estimated tokens up to the question when inlet was through
+    asked: int = 0  # estimated tokens of the question when inlet had it
     drift: int = 0  # what the provider counts beyond all estimates
     dropped: dict[str, list[Message]] = field(default_factory=dict)  # what each record stands for
     calls: int = 0  # of the model in this turn
@@ -137,6 +137,7 @@ class Request:
     offered: bool = False  # which the model may call,
     recalls: int = 0  # and has called so often
     away: bool = False  # the service did not answer
+    tight: bool = False  # is too large with what the service has
     left_out: int = 0  # messages
     size: int = 0  # estimated tokens of what is sent,
     whole: int = 0  # and without the summary
@@ -206,7 +207,7 @@ class Filter:
             request = self._request(body, metadata, __model__, __user__)
             request.tools = tokens_of_tools(body) or self._tools.get(request.model, 0)
             request.expected = self._surplus.get(request.chat, 0)
-            request.said = tokens_said(body["messages"])
+            request.asked = tokens_asked(body["messages"])
             if not self._concerned(body["messages"], request):
                 return body
             request.begun = begun
@@ -215,11 +216,10 @@ class Filter:
                     if request.sent:
                         await self._compress(body, metadata, request)
                         await self._offer(body, metadata, request)
-            request.said = tokens_said(body["messages"])
             if not self._hooked:  # else `request` comes next, and sees all that is sent
                 self._fit(body, request)
                 self._note(request)
-                request.before, request.said = request.left_out, tokens_said(body["messages"])
+                request.before = request.left_out
                 async with asyncio.timeout(self._left(request, 1.0)):
                     await self._tell(request, __event_emitter__)
         return body
@@ -238,8 +238,8 @@ class Filter:
             request = self._request(body, metadata, __model__, __user__)
             request.tools = self._tools[request.model] = tokens_of_tools(body)
             request.expected = 0
-            if request.said:  # by inlet
-                request.surplus = max(tokens_said(body["messages"]) - request.said, 0)
+            if request.asked:  # in inlet
+                request.surplus = max(tokens_asked(body["messages"]) - request.asked, 0)
             remember(self._surplus, request.chat, request.surplus)
             request.beside = beside_of(body["messages"], request)
             if self._concerned(body["messages"], request):
@@ -349,7 +349,8 @@ class Filter:
         self._apply(answer, body, path, request)
         if not request.answered:
             return
-        if self._shrink(body, request).excess > 0:
+        request.tight = self._shrink(body, request).excess > 0
+        if request.tight:
             await self._catch_up(whole, body, path, request)
         elif request.expires_in:  # outlet hands over only what Open WebUI stores
             self._later(self._ingest, path, request)
@@ -383,7 +384,6 @@ class Filter:
         """
         if not request.calls:
             request.before = request.left_out
-            request.said = tokens_said(body["messages"]) - request.surplus
         elif request.left_out:
             head = leading(body["messages"])
             body["messages"] = [*with_note(head, LEFT_OUT), *body["messages"][len(head) :]]
@@ -391,18 +391,14 @@ class Filter:
 
     async def _offer(self, body: Message, metadata: Message, request: Request) -> None:
         """Lets the model look up what the summary covers, where Open WebUI runs tools for it."""
-        wanted = self.valves.offer_recall and request.reply and self._hides(body, request)
+        hides = request.served or (request.tight and request.known is not None)
+        wanted = self.valves.offer_recall and request.reply and hides
         if not wanted or body.get("tools") or not calls_natively(metadata):
             return
         if await has_tool(RECALL):
             request.offered = True
             body["tool_ids"] = [*dict.fromkeys([*(body.get("tool_ids") or []), RECALL])]
             body["messages"] = offering(body["messages"])
-
-    def _hides(self, body: Message, request: Request) -> bool:
-        """Whether the model is not going to see all that is stored."""
-        is_stored = request.known is not None
-        return bool(request.served) or (is_stored and self._shrink(body, request).excess > 0)
 
     async def ingest_again(self, stash: Message) -> bool:
         """Sends a branch from its root on, because texts of it are not kept; for `RECALL`."""
@@ -959,10 +955,9 @@ def thought(message: Message) -> int:
     return sum(tokens_in(str(message[key])) for key in REASONING if message.get(key))
 
 
-def tokens_said(messages: list[Message]) -> int:
-    """An estimate for all from the first message that is no system message to the question."""
-    start, end = len(leading(messages)), newest_turn(messages) + 1
-    return sum(map(tokens_of, messages[start:end]))
+def tokens_asked(messages: list[Message]) -> int:
+    """An estimate for the newest question, with the texts that Open WebUI has added to it."""
+    return sum(map(tokens_of, messages[newest_turn(messages) :][:1]))
 
 
 def tokens_stored(node: Node) -> int:
