@@ -14,7 +14,6 @@ license: MIT
 
 import asyncio
 import hashlib
-import ipaddress
 import json
 import logging
 import re
@@ -26,7 +25,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import httpx
 from pydantic import BaseModel, Field
@@ -77,10 +76,8 @@ COSTS = (
     (b"\xe1\xe2\xf0\xf1\xf2\xf3\xf4", 1.9),
 )
 MORE = 0.15  # of what the service has not counted it may have more than the mean
-INSIDE = (".localhost", ".local", ".internal", ".svc", ".svc.cluster.local")  # names inside
 # Past the proxy of the environment, which would see key and texts, but with its certificates.
 DIRECT = {"all://": None, "http://": None, "https://": None}
-NOT_PRIVATE = "service_url is http:// to a public name: use https://"
 STASH = "precis"  # our key in the metadata, which Open WebUI carries from hook to hook
 
 # Texts of the valves.
@@ -651,8 +648,6 @@ class Filter:
     def _left_alone(self) -> None:
         if self._failures >= FAILURES and time.monotonic() < self._again_at:
             raise ConnectionError("after failures in a row the service is left alone for a while")
-        if not is_private(self.valves.service_url):
-            raise ConnectionError(NOT_PRIVATE)
 
     async def send(
         self, method: str, path: str, payload: object, seconds: float, request_id: str = ""
@@ -1083,18 +1078,6 @@ def as_text(message: Message) -> Message:
     kept = {key: message.get(key) for key in ("id", "fingerprint", "digest", "role")}
     kept |= shortened({"content": text}, LONGEST)
     return {**kept, "left_out": size_of(message) - size_of(kept)}
-
-
-def is_private(url: str) -> bool:
-    """Whether nobody on the way can read along: https, or an address inside."""
-    parts = urlsplit(url)
-    host = (parts.hostname or "").rstrip(".")
-    if parts.scheme != "http" or host.endswith(INSIDE):
-        return True
-    try:
-        return not ipaddress.ip_address(host.partition("%")[0]).is_global
-    except ValueError:
-        return "." not in host  # as in a network of containers
 
 
 def outcome_of(request: Request) -> str:

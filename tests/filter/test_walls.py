@@ -16,26 +16,6 @@ FUNCTIONS = [precis_filter, precis_events]
 each = pytest.mark.parametrize("module", FUNCTIONS, ids=lambda one: one.__name__)
 
 
-async def test_the_filter_sends_nothing_to_a_public_address() -> None:
-    sent: list[httpx.Request] = []
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        sent.append(request)
-        return httpx.Response(200, json={})
-
-    loaded = precis_filter.Filter()
-    loaded._http = httpx.AsyncClient(transport=httpx.MockTransport(answer))
-    loaded.valves = loaded.Valves(service_url="http://precis.example.org", api_key="key")
-    for _ in range(5):
-        with pytest.raises(ConnectionError, match="to a public name"):
-            await loaded.send("GET", "filter", None, 1.0)
-    assert sent == []
-
-    loaded.valves = loaded.Valves(service_url="https://precis.example.org", api_key="key")
-    await loaded.send("GET", "filter", None, 1.0)
-    assert len(sent) == 1
-
-
 @each
 async def test_the_proxy_of_the_environment_is_not_used(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
