@@ -842,11 +842,13 @@ def sizes_in(request: Request) -> str:
 def is_compacted(messages: list[Message], path: list[Node], request: Request) -> bool:
     """Whether Open WebUI itself has compressed a request.
 
-    A prompt may mention its marker; but then all questions of a stored branch are there.
+    A prompt may mention its marker; but then all questions of a stored branch are there. Of a
+    temporary chat, nothing else is known.
     """
     questions = sum(map(is_question, messages)) - request.guided
     stored = len(asked_in(path))
-    if stored and questions >= stored and not request.chat.startswith(TEMPORARY):
+    temporary = request.expires_in and request.reply
+    if stored and questions >= stored and not temporary:
         return False
     return any(OWN_COMPACTION.search(text_of(m)) for m in leading(messages))
 
