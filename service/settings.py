@@ -314,7 +314,8 @@ class Settings(BaseSettings):
     )
     openwebui_url: str = Field(
         "",
-        description="Address of Open WebUI, such as `https://chat.example.org`. With it and"
+        description="Address of Open WebUI, such as `https://chat.example.org`. A chat's page in"
+        " Precis leads to its page there. With it and"
         " PRECIS_OPENWEBUI_KEY, a worker asks once a night for the chats that are stored for the"
         " tenant `default`, and deletes those that Open WebUI has no more, as `precis reconcile`"
         " does. Unset: it does not.",

@@ -10,7 +10,7 @@ from service.api import problems
 from service.api.chats import LAST_ID
 from service.api.deps import ChatId, RuntimeDep
 from service.api.wire import Id
-from service.names import ChatState, Has, Order
+from service.names import FIRST_TENANT, ChatState, Has, Order
 from service.planning import policy
 from service.storage.chats import Filters
 from service.usecases import inspect, left_alone, operate
@@ -89,6 +89,8 @@ async def show_chat(
     covers = {one.id: one.covered_messages for one in detail.checkpoints}
     chat = detail.chat
     crowded = policy.is_crowded(chat.window_tokens, chat.overhead_tokens)
+    # Its own chats alone; those that expire are stored nowhere else.
+    webui = runtime.settings.openwebui_url if signed_in.tenant_name == FIRST_TENANT else ""
     return render(
         "chat.html",
         who=signed_in,
@@ -97,6 +99,7 @@ async def show_chat(
         chat=chat,
         bands=bands(places, covers, ancestors),
         crowding=policy.crowding(chat.window_tokens, chat.overhead_tokens) if crowded else "",
+        webui="" if chat.expires_at else webui.rstrip("/"),
         done=_DONE.get(done, ""),
     )
 

@@ -13,7 +13,7 @@ from service.cli import jobs as cli_jobs
 from service.cli import people as cli_people
 from service.text.characters import with_escapes
 from service.web.page import HEADERS
-from tests.conftest import Service
+from tests.conftest import Service, serving
 from tests.service.grown import summarised
 from tests.service.talk import Json, Talk, long_chat, row, rows, run_sql
 from tests.web.visitor import Page, Visitor, visiting
@@ -197,6 +197,18 @@ async def test_each_filter_shows_what_it_says(service: Service, visitor: Visitor
     empty = await visitor.get("/chats?begins=&user=&model=&state=&has=&order=updated")
     assert len(ids(empty)) == 30, "a form sends its empty fields too"
     assert ids(await visitor.get("/chats?state=dead&part=true")) == ["filled-3"]
+
+
+async def test_the_page_of_a_stored_chat_leads_to_it_in_open_webui(service: Service) -> None:
+    await fill(service, 2)
+    await run_sql(
+        service.runtime, "update chats set expires_at = now() + interval '1 day' where external_id = 'filled-2'"
+    )
+    settings = service.runtime.settings.model_copy(update={"openwebui_url": "https://chat.example.org/"})
+    async with serving(settings) as other, visiting(other, service.operator_key) as visitor:
+        stored, expiring = [await visitor.get(f"/chats/filled-{number}") for number in (1, 2)]
+    assert "https://chat.example.org/c/filled-1" in stored.links
+    assert not [link for link in expiring.links if "example.org" in link]
 
 
 @pytest.mark.parametrize("chat", ODD)
