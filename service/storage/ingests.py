@@ -170,10 +170,11 @@ async def open_chat(
     chat: str,
     noted: Noted,
     known: KnownChat,
+    kept: Sequence[str],
 ) -> ChatKey | None:
     """Locks a chat as it is `known` until the transaction ends, or makes a new one.
 
-    None when it is not as it is known any more.
+    None when it is not as it is known any more, or has lost the text of a message of `kept`.
 
     Raises:
         Problem: GONE: the chat or its user was deleted a short time ago.
@@ -195,6 +196,7 @@ async def open_chat(
         "hashes": [tombstones.keyed(seal.salt, name) for name in names],
         "id": known.id,
         "version": known.version,
+        "kept": kept,
     }
     row = (await connection.execute(_OPEN, values)).one()
     if row.deleted:
@@ -203,7 +205,7 @@ async def open_chat(
             " stop sending it",
             ProblemType.GONE,
         )
-    return None if row.id is None else ChatKey(tenant, row.id)
+    return None if row.id is None or row.lost else ChatKey(tenant, row.id)
 
 
 async def store(

@@ -220,7 +220,8 @@ async def _stored(
     rows, new = _rows(handed, path, taken)
     newest = _Newest(rows[-1], rows[-2] if len(rows) > 1 else path.base, taken[-1])
     noted = _noted(handed, path, newest)
-    chat = await ingests.open_chat(connection, handed.tenant, handed.chat, noted, known.chat)
+    kept = _kept(handed, path)
+    chat = await ingests.open_chat(connection, handed.tenant, handed.chat, noted, known.chat, kept)
     if chat is None:
         return None
     await _drop_moved(connection, chat, handed, path)
@@ -239,6 +240,12 @@ async def _stored(
     if noted.delay is None:
         return Accepted(due=False)
     return Accepted(True, None if known.chat.is_due else f"{chat.id}:{sequence}", noted.delay)
+
+
+def _kept(handed: Transcript, path: _Path) -> list[str]:
+    """The messages whose texts are stored, so that they were not read."""
+    here = [message.id for message in handed.messages[: path.same]]
+    return [one for one in here if one not in path.known.without_text]
 
 
 def _noted(handed: Transcript, path: _Path, newest: _Newest) -> Noted:

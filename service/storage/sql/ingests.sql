@@ -79,7 +79,7 @@ left join lateral (
 
 -- open --
 -- Locks the chat's row, unless it has changed since it was read as `version`, or makes one where
--- there was none. In a statement of its own behind the locks of `tombstones`, so that it sees what
+-- there was none. `lost`: a text of the messages `kept` was dropped since, which changes no chat. In a statement of its own behind the locks of `tombstones`, so that it sees what
 -- those who held them have deleted.
 with deleted as (
     select from tombstones
@@ -98,7 +98,12 @@ with deleted as (
     returning id
 )
 select exists (select from deleted) as deleted,
-    (select id from locked union all select id from begun) as id
+    (select id from locked union all select id from begun) as id,
+    exists (
+        select from messages
+        where messages.tenant_id = :tenant and messages.chat_id = cast(:id as bigint)
+            and messages.message_id = any(cast(:kept as text[])) and messages.body is null
+    ) as lost
 
 -- store --
 -- Inserts messages, or rewrites those that were moved, edited or are without a text; and notes all
