@@ -87,6 +87,8 @@ def show(chat: str, checkpoint: int | None, only: str | None, as_json: bool) -> 
 
 def _part(summary: JsonObject, name: str) -> str:
     """One part of a summary; of the pins those that hold."""
+    if name == "state" and not summary["state"]:
+        raise click.ClickException("code wrote this summary, without a state: write one yourself")
     if name != "pins":
         return str(summary[name])
     pins = [
