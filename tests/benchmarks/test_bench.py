@@ -1,33 +1,10 @@
-"""The benchmarks' own machinery, and the cheapest of them: figures in, table and one JSON object out."""
+"""The benchmarks' own machinery: rounds, and made paths."""
 
 import random
 
-import pytest
-
-from benchmarks import report
 from benchmarks.conversation import grown, turns
-from benchmarks.report import Figure, Report
 from benchmarks.rounds import best, interleaved
 from service.transcript import digest
-
-
-def a_report() -> Report:
-    figures = [
-        Figure("small", "below its bound", 1.25, 1.5),
-        Figure("large", "above it", 9.5, 2),
-        Figure("count", "", 7),
-    ]
-    return report.timed("Some benchmark", figures, {"first": [3.0, 2.0], "second": [4.0]}, "a fact")
-
-
-def test_the_table_says_which_bounds_are_missed(capsys: pytest.CaptureFixture[str]) -> None:
-    report.show(a_report())
-    shown = capsys.readouterr().out.splitlines()
-    verdicts = {name: next(line for line in shown if f" {name} " in line) for name in ("small", "large", "count")}
-    assert "≤ 1.5 │ met" in verdicts["small"]
-    assert "≤ 2 │ MISSED" in verdicts["large"]
-    assert "met" not in verdicts["count"].lower()
-    assert "a fact" in "\n".join(shown)
 
 
 async def test_every_round_calls_every_variant_and_the_fastest_round_counts() -> None:

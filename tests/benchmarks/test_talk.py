@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import pointing, talk
+from benchmarks import talk
 from benchmarks.played import Path as ChatPath
 from service.settings import Settings
 from service.summarising.reading import Finish, Reading, Reply
-from service.text import tokens
 from service.transcript import Stored
 
 
@@ -42,24 +41,6 @@ def played(chats: Path, *options: str, monkeypatch: pytest.MonkeyPatch) -> tuple
     return (out / "mill.txt").read_text(), json.loads((out / "mill.json").read_text())
 
 
-def test_rounds_end_at_turns_and_leave_a_tail() -> None:
-    path = ChatPath.of(a_chat(20))
-    ends = path.rounds(5, 2)
-    assert ends[-1] == 38
-    assert len(ends) == 5
-    assert all(path.nodes[end].role == "user" for end in ends)
-
-
-@pytest.mark.parametrize("budget", [10, 20])
-def test_a_summary_is_bounded_by_its_share(chats: Path, budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    text, figures = played(chats, "--budget", str(budget), monkeypatch=monkeypatch)
-    path = ChatPath.of(a_chat(20))
-    assert figures["covered_tokens"] == path.tokens(38)
-    assert figures["summary_tokens"] <= figures["covered_tokens"] * budget / 100 + 1
-    assert tokens.count(text) <= figures["summary_tokens"]
-    assert figures["summariser_tokens"] == 0
-
-
 def test_a_window_shows_the_last_request_with_summary_and_tail(chats: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text, figures = played(chats, "--window", "4096", monkeypatch=monkeypatch)
     assert figures["covered_tokens"] > 0
@@ -83,9 +64,3 @@ async def test_what_a_silent_model_leaves_is_written_by_code() -> None:
     assert set(figures["outcomes"]) == {"degraded"}
     assert figures["rejections"]
     assert "677 crates" in text
-
-
-def test_numbers_and_entries_of_a_prompt_are_read() -> None:
-    prompt = "P7 constraint: no eels\n[user]\n[12.1] First [sic] one. [12.2] Second.\n[13.1] Third."
-    assert pointing.entries(prompt) == [(7, "no eels")]
-    assert pointing.sentences(prompt) == [("12.1", "First [sic] one."), ("12.2", "Second."), ("13.1", "Third.")]

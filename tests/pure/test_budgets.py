@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from service.planning.policy import APPLY_AT, PROMPT_TOKENS, REPAIR_TOKENS, Policy, apply_at, output_tokens, parts_of
+from service.planning.policy import PROMPT_TOKENS, Policy, apply_at, output_tokens
 
 
 def test_the_default_budgets_are_those_of_the_design() -> None:
@@ -104,14 +104,6 @@ def test_what_a_call_reads_again_is_a_quarter_of_what_it_reads_new(summariser: i
         assert policy.step_tokens >= 4 * again, window
 
 
-@pytest.mark.parametrize("summariser", [4096, 8192, 16_384, 32_768])
-@pytest.mark.parametrize("window", [2048, 8192, 131_072])
-def test_a_call_fits_the_window_of_its_summariser(window: int, summariser: int) -> None:
-    policy = Policy.sized(window, summariser)
-    read = policy.chunk_tokens + policy.state_tokens + policy.entry_tokens + PROMPT_TOKENS + REPAIR_TOKENS
-    assert read + output_tokens(policy.state_tokens) <= summariser
-
-
 @pytest.mark.parametrize("limit", [1, 128, 4000])
 def test_a_summariser_may_write_more_than_it_is_asked_for(limit: int) -> None:
     assert output_tokens(limit) >= limit * 5 // 4 + 128
@@ -124,10 +116,3 @@ def test_budgets_never_shrink_with_the_window() -> None:
         assert small.keep_tokens <= large.keep_tokens
         assert small.summary_tokens <= large.summary_tokens
         assert small.state_tokens <= large.state_tokens
-
-
-def test_the_threshold_is_that_of_the_design_at_every_window() -> None:
-    """The share is a rounded number; the threshold is not."""
-    assert APPLY_AT == 0.763
-    assert all(apply_at(window) == window * 100_000 // 131_072 for window in WINDOWS)
-    assert parts_of(0.5) == 2048

@@ -58,13 +58,6 @@ def test_a_folded_call_is_read_with_its_result(folded: str) -> None:
     assert [step.text for step in steps(message)] == ["I look it up.", "Five cases."]
 
 
-def test_a_bare_escaped_json_string_is_a_result() -> None:
-    bare = escape(json.dumps(json.dumps(ROWS)))
-    assert bare.startswith("&quot;")
-    _, result = call_of(parse(answer(text=bare)))
-    assert json.loads(json.loads(result.text)) == ROWS
-
-
 def test_output_items_are_read_in_order() -> None:
     stored = answer(
         thought("I think"),
@@ -369,12 +362,6 @@ def test_the_numbers_of_sentences_count() -> None:
     [asked], [answered] = steps(parse(user(words))), steps(parse(answer(text=words)))
 
     assert step_tokens(asked) == step_tokens(answered) == pytest.approx(1.2 * tokens.count(words), rel=0.02)
-
-
-def test_the_names_of_attachments_count() -> None:
-    [plain], [with_file] = steps(parse(user("Read"))), steps(parse(user("Read", files=[{"name": "tide table.pdf"}])))
-
-    assert step_tokens(with_file) > step_tokens(plain)
 
 
 def test_the_last_call_of_an_answer_was_sent_all_but_its_last_step() -> None:

@@ -307,19 +307,6 @@ def test_a_reference_means_the_same_for_ever(reference: str, expected: Target | 
         assert meant(reference, [*PATH, [3]]) == expected
 
 
-@pytest.mark.parametrize(
-    ("reference", "near"),
-    [
-        ("M99", ("M38", "M39", "M40")),
-        ("M41", ("M38", "M39", "M40")),
-        ("T0", ("T1", "T2", "T3")),
-        ("T41", ("T18", "T19", "T20")),
-    ],
-)
-def test_a_missing_reference_is_answered_with_near_ones(reference: str, near: tuple[str, ...]) -> None:
-    assert meant(reference, [[0], [1]] * 20) == Missing(near)
-
-
 def test_a_path_without_calls_or_messages_has_no_reference() -> None:
     assert meant("T1", [[0]]) == Missing(())
     assert meant("M1", []) == Missing(())
