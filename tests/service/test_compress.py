@@ -1,9 +1,11 @@
 """The work on one chat, with a language model that does what a script says: nothing lost, doubled, hidden or luck."""
 
+import json
 import re
 
 import pytest
 
+from service.storage.codec import unpack_text
 from tests.builders import called, returned, said
 from tests.fakes.scripted_llm import Hang, OtherShape, Request, Say
 from tests.service.harness import Harness, new_in, running, story, told
@@ -193,7 +195,8 @@ async def test_a_long_turn_is_read_in_pieces_and_a_draft_keeps_how_far(harness: 
     assert partial.message_id == "long"
     assert told(partial) == "Three."
     assert [pin["text"] for pin in partial.pins] == [prose(30, "u0").splitlines()[0]]
-    assert (partial.talk[-1]["source"], partial.talk[-1]["text"]) == ("q", prose(30, "q"))
+    last = json.loads(unpack_text(partial.talk))[-1]
+    assert (last["source"], last["text"]) == ("q", prose(30, "q"))
     assert partial.pieces > 3
     assert all(made.covered_until != "long" for made in before)  # nothing claims what was not read to its end
 

@@ -10,12 +10,6 @@ from tests.service.talk import OF_THE_EDIT, UNKNOWN, Talk, row, run_sql
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def test_a_chat_that_was_never_handed_over_is_unknown(talk: Talk) -> None:
-    answer = await talk.ask(talk.turns(2))
-
-    assert answer == UNKNOWN
-
-
 async def test_a_small_chat_needs_nothing(talk: Talk) -> None:
     leaf = talk.turns(2)
     assert await talk.ingest(leaf) is False
@@ -134,18 +128,6 @@ async def test_a_chat_whose_newest_known_message_is_not_among_the_pairs_is_unkno
     assert (await talk.ask(leaf, pairs=7))["status"] == "not_needed"
 
 
-async def test_a_checkpoint_whose_boundary_the_path_contradicts_is_not_served(talk: Talk, service: Service) -> None:
-    leaf = await summarised(service, talk)
-    until = (await talk.ask(leaf))["covered_until"]
-    # A path that claims another message where the checkpoint ends, although its leaf's digest matches.
-    path = [(i if i != until else "another", d) for i, d in talk.question(leaf)["path"]]
-
-    answer = await talk.ask(leaf, path=path)
-
-    assert answer["status"] == "pending"
-    assert "summary" not in answer
-
-
 async def test_the_newest_stored_message_of_a_long_path_is_found(service: Service) -> None:
     """The statement relies on the order of a nested loop: it must hold with statistics of a large table, too."""
     talk = Talk(service.as_filter)
@@ -161,15 +143,6 @@ async def test_the_newest_stored_message_of_a_long_path_is_found(service: Servic
         assert (await talk.ask(leaf, pairs))["known"] == leaf
         unseen = talk.add("unseen", leaf)
         assert (await talk.ask(unseen, pairs))["known"] == leaf
-
-
-async def test_the_overhead_counts_against_the_threshold(talk: Talk, service: Service) -> None:
-    leaf = talk.turns(9)
-    await talk.ingest(leaf)
-    assert (await talk.ask(leaf))["status"] == "not_needed"
-    await run_sql(service.runtime, "update chats set overhead_tokens = 3000")
-
-    assert (await talk.ask(leaf))["status"] == "pending"
 
 
 async def test_what_goes_beside_the_messages_now_is_counted_once_whatever_was_measured_then(

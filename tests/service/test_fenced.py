@@ -30,22 +30,6 @@ async def meanwhile(harness: Harness, change: Callable[[], Coroutine[Any, Any, o
     return (await harness.runs())[-1]
 
 
-async def test_work_handed_over_during_the_run_stays_due(harness: Harness) -> None:
-    leaf = await harness.long_chat()
-    grown = harness.talk.turns(20, leaf=leaf)
-
-    run = await meanwhile(harness, lambda: harness.talk.ingest(grown))
-
-    assert run.outcome == "done"
-    chat = await harness.chat()
-    assert chat.due_at is not None
-    assert chat.done_seq < chat.handed_seq
-    await harness.drain()
-    chat = await harness.chat()
-    assert chat.done_seq == chat.handed_seq
-    assert (await harness.made())[-1].covered_messages > 28
-
-
 async def test_a_result_for_a_chat_that_was_edited_meanwhile_is_refused(harness: Harness) -> None:
     leaf = await harness.long_chat()
 

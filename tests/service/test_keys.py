@@ -19,8 +19,6 @@ from tests.web.visitor import visiting
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-EVENT = {"type": "chat.deleted", "chat_id": "nobodys"}
-
 
 async def made(service: Service, scope: keys.KeyScope, **more: Any) -> str:
     async with service.runtime.database.engine.begin() as connection:
@@ -43,43 +41,6 @@ def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> Iterator[None]:
     with monkeypatch.context() as patched:
         patched.setattr("service.api.key_ring.time.monotonic", lambda: now() + seconds)
         yield
-
-
-async def test_the_events_function_has_a_key_that_opens_nothing_else(service: Service) -> None:
-    key = await made(service, "events")
-    assert key.startswith("precis_ev_")
-    assert (await ask(service, key, "POST", "/v1/events", json=EVENT)).status_code == 202
-    is_problem(await ask(service, key, "GET", "/v1/filter"), 403)
-    is_problem(await ask(service, key, "GET", "/v1/chats"), 403)
-
-
-async def test_a_key_to_look_changes_nothing_and_sees_no_keys(service: Service) -> None:
-    key = await made(service, "operator:read")
-    for where in ("/v1/chats", "/v1/status", "/v1/jobs", "/v1/audit", "/v1/stats"):
-        assert (await ask(service, key, "GET", where)).status_code == 200, where
-    is_problem(await ask(service, key, "GET", "/v1/keys"), 403)
-    for method, where in (
-        ("POST", "/v1/keys"),
-        ("POST", "/v1/jobs/retry"),
-        ("DELETE", "/v1/chats/c"),
-        ("POST", "/v1/keys/1/rotate"),
-        ("POST", "/v1/summariser/test"),
-    ):
-        is_problem(await ask(service, key, method, where), 403)
-
-
-async def test_who_signs_in_with_a_key_to_look_sees_no_forms_and_sends_none(service: Service) -> None:
-    key = await made(service, "operator:read")
-    async with visiting(service, key) as visitor:
-        page = await visitor.get("/jobs")
-        assert page.status == 200
-        assert page.posts() == {"/sign-out"}
-        assert (await visitor.get("/keys")).status == 403
-        token = ("form_token", dict(page.form("/sign-out").fields)["form_token"])
-        refused = await visitor.post("/jobs/retry", [token])
-        assert refused.status == 403
-        assert "look and change nothing" in refused.text
-        assert (await visitor.send(page.form("/sign-out"))).leads_to == "/sign-in"
 
 
 async def test_an_expired_key_opens_nothing_even_while_it_is_remembered(

@@ -8,7 +8,7 @@ import pytest_asyncio
 
 from service.storage import codec
 from service.transcript import native_tokens, parse, steps
-from tests.conftest import Service, drain, serving
+from tests.conftest import Service, serving
 from tests.leaks import BARE, FORMATS, KEY, PASSWORD
 from tests.service.talk import Json, Talk, as_sent, row, rows, run_sql, tables
 
@@ -84,15 +84,6 @@ async def test_masks_are_counted_once_and_shown_to_operators(talk: Talk, service
     assert (await shown(service))["chat"]["masked"] == 8
 
 
-async def test_what_people_write_is_stored_as_they_wrote_it(talk: Talk, service: Service) -> None:
-    leaf = talk.add("a0", talk.add("u0", None, content=f"Use {KEY}"), "assistant", f"I use {KEY}")
-
-    await talk.ingest(leaf)
-
-    assert [(await stored(service, one))["content"] for one in ("u0", "a0")] == [f"Use {KEY}", f"I use {KEY}"]
-    assert (await shown(service))["chat"]["masked"] == 0
-
-
 async def test_texts_that_are_stored_again_are_masked_again(talk: Talk, service: Service) -> None:
     leaf = leaking(talk, "body")
     await talk.ingest(leaf)
@@ -115,15 +106,3 @@ async def test_switched_off_everything_is_stored_as_it_came(service: Service, un
         key: value for key, value in handed.items() if key not in ("fingerprint", "digest")
     }
     assert (await shown(service))["chat"]["masked"] == 0
-
-
-async def test_a_secret_in_a_tool_result_reaches_neither_the_summary_nor_the_ledger(
-    talk: Talk, service: Service
-) -> None:
-    leaf = talk.turns(20, leaf=leaking(talk, "output items"))
-    assert await talk.ingest(leaf)
-    await drain(service.runtime)
-
-    assert await rows(service.runtime, "select 1 from checkpoints")
-    found = await everything(service)
-    assert [secret for secret in SECRETS if secret in found] == []

@@ -132,18 +132,6 @@ async def test_a_message_is_read_byte_for_byte(chat: Chat, ref: str) -> None:
     assert answer["references"] == ["M1"]
 
 
-async def test_the_pages_of_a_long_result_make_up_the_whole(chat: Chat) -> None:
-    pages: list[str] = []
-    line: int | None = 1
-    while line:
-        answer = await chat.recall(ref="T1", line=line, max_tokens=500)
-        pages.append(answer["content"])
-        line = answer["line"]
-
-    assert len(pages) > 3
-    assert "\n".join(pages) == TABLE
-
-
 async def test_a_marker_leads_to_its_message(chat: Chat) -> None:
     answer = await chat.recall(ref=f"marker:{MARKER}")
 
@@ -201,14 +189,6 @@ async def test_words_of_a_long_chat_are_stored_when_it_is_ingested_and_when_its_
     assert found.json()["references"][0] == "M26"
 
 
-async def test_an_operator_finds_words_that_are_not_covered_too(chat: Chat) -> None:
-    said = chat.talk.path(chat.leaf)[-1]["content"].split()[1]
-
-    found = await chat.harness.service.as_operator.get("/v1/chats/chat-1/find", params={"query": said})
-
-    assert found.json()["references"][0] == "M26"
-
-
 @pytest.mark.parametrize(
     ("body", "says"),
     [
@@ -226,21 +206,6 @@ async def test_a_wrong_question_is_refused_with_a_reason(harness: Harness, body:
 
     assert refused.status_code == 422
     assert says in refused.text
-
-
-async def test_a_secret_in_a_result_stays_masked(harness: Harness) -> None:
-    chat = Chat(harness)
-    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
-    result = f"login: nora\ntoken: {secret}\n{TABLE}"
-    chat.talk.rows["looked"] |= called("call-abc", result, topic="valves")
-    await chat.summarised()
-
-    found = await chat.recall(query="token of nora")
-    read = await chat.recall(ref="T1", grep="token")
-
-    assert found["references"][0] == "T1"
-    assert secret not in found["text"] + read["text"]
-    assert "token: [masked" in read["text"]
 
 
 async def test_what_takes_too_long_is_refused_in_time(chat: Chat, monkeypatch: pytest.MonkeyPatch) -> None:

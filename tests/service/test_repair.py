@@ -1,10 +1,9 @@
-"""A reply that the gate rejects: one repair with the reasons, then rules write, and the model makes it anew."""
+"""A reply that the gate rejects: one repair with the reasons, then rules write."""
 
 import pytest
 
 from tests.fakes.scripted_llm import Empty, Say
 from tests.service.harness import Harness
-from tests.service.talk import check_tree
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -26,23 +25,6 @@ async def test_the_repair_call_carries_the_reasons_and_its_reply_is_taken(harnes
     assert (made.kind, made.verdict["outcome"]) == ("llm", "repaired")
     assert "31337 does not occur" in made.verdict["reasons"][0]
     assert "31337" not in (await harness.talk.ask(leaf))["summary"]
-
-
-async def test_a_degraded_summary_is_made_anew_by_the_model_and_covers_as_much(harness: Harness) -> None:
-    leaf = await harness.long_chat()
-    worker_context = harness.worker_context(summariser_window=32_768)
-    harness.llm.script(Empty(), Empty())
-    await harness.compress(worker_context)
-    await harness.due_now()
-    harness.llm.default = FINE
-
-    assert await harness.compress(worker_context) is None
-
-    degraded, better = await harness.made()
-    assert (degraded.kind, better.kind, better.parent_id) == ("degraded", "llm", degraded.parent_id)
-    assert better.covered_messages >= degraded.covered_messages
-    assert (await harness.talk.ask(leaf))["checkpoint_id"] == better.id
-    await check_tree(harness.runtime)
 
 
 async def test_a_model_that_stays_bad_is_asked_once_more_and_then_left_alone(harness: Harness) -> None:

@@ -91,23 +91,6 @@ async def test_what_follows_is_made_anew_from_what_is_served(service: Service, t
     await check_tree(service.runtime)
 
 
-async def test_an_edit_that_is_undone_brings_nothing_back_that_was_put_out_of_service(
-    service: Service, talk: Talk
-) -> None:
-    leaf, made = await grown(service, talk)
-    await serve(service, made[0]["id"])
-    path = [one["id"] for one in talk.path(leaf)]
-
-    for place in (made[0]["covered_messages"] - 1, made[0]["covered_messages"]):  # the boundary, and right below it
-        said = talk.rows[path[place]]["content"]
-        for content in ("edited in place", said):
-            talk.edit(path[place], content)
-            await talk.ingest(leaf)
-            await check_tree(service.runtime)
-
-        assert (await talk.ask(leaf, windows=[SMALL]))["checkpoint_id"] == made[0]["id"]
-
-
 async def test_a_branch_that_goes_off_above_the_boundary_is_untouched(service: Service, talk: Talk) -> None:
     leaf, made = await grown(service, talk)
     fork = talk.path(leaf)[made[1]["covered_messages"] - 3]["id"]
@@ -216,20 +199,6 @@ async def test_a_correction_is_a_version_that_serves_and_the_old_one_is_kept(ser
 
     await serve(service, made[-1]["id"])
     assert (await talk.ask(leaf, windows=[SMALL]))["summary"] == old["summary"]
-
-
-async def test_a_deeper_checkpoint_of_another_version_is_not_served_any_more(service: Service, talk: Talk) -> None:
-    leaf, made = await grown(service, talk)
-
-    new = (await correct(service, made[0]["id"], state="Corrected."))["checkpoint"]["id"]
-
-    assert serving(await listed(service)) == [new]
-    assert (await talk.ask(leaf, windows=[SMALL]))["checkpoint_id"] == new
-    await drain(service.runtime)
-    newest = (await listed(service))[-1]
-    assert newest["id"] in serving(await listed(service))
-    assert new in (await row(service.runtime, f"select ancestors from checkpoints where id = {newest['id']}")).ancestors
-    assert "Corrected." in (await shown(service, new))["summary"]
 
 
 async def test_what_is_not_given_stays(service: Service, talk: Talk) -> None:

@@ -21,15 +21,13 @@ from service.usecases.counting import Counting, counting
 from service.usecases.retain import remove_old
 from service.usecases.worth import Worth
 from service.web.worth import table
-from tests.conftest import Service, drain
-from tests.fakes.scripted_llm import Say
+from tests.conftest import Service
 from tests.service.events import tell
 from tests.service.grown import by_the_model, summarised
 from tests.service.harness import Harness
-from tests.service.talk import Json, Talk, long_chat, row, rows, run_sql
+from tests.service.talk import Json, Talk, row, rows, run_sql
 from tests.service.test_metrics import counted as metrics_of
 from tests.waiting import until
-from tests.web.visitor import visiting
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -255,32 +253,6 @@ async def test_no_race_between_counting_and_the_deletion_of_a_user_leaves_the_id
     assert not_sent(await stats(service, "user")) == {"": 20}
 
 
-async def test_every_call_of_a_summariser_is_counted_by_its_model(service: Service, harness: Harness) -> None:
-    harness.llm.script(Say(""), Say(""))
-    await harness.talk.ingest(harness.talk.turns(20))
-    await harness.drain()
-
-    runs = await row(service.runtime, "select sum(tokens_read) as read from runs")
-    counted = await row(service.runtime, "select * from sums")
-
-    assert (counted.model, counted.user_id) == ("scripted", harness.talk.user)
-    assert counted.tokens_read == runs.read > 0
-
-
-async def test_what_code_writes_costs_nothing(service: Service) -> None:
-    await long_chat(service.as_filter)
-    await drain(service.runtime)
-
-    assert (await stats(service))["total"] == NOTHING
-
-
-async def test_a_chat_that_was_deleted_meanwhile_costs_nothing_more(service: Service) -> None:
-    async with service.runtime.database.engine.begin() as connection:
-        await sums.summarised(connection, ChatKey(await tenant_of(service), 4711), "writer", 2)
-
-    assert (await stats(service))["total"] == NOTHING
-
-
 @pytest.mark.parametrize("more", [{}, {"away": 1}])
 async def test_what_the_filter_reports_is_counted(service: Service, talk: Talk, more: dict[str, int]) -> None:
     now = await metrics_of(service)
@@ -395,21 +367,6 @@ async def test_no_name_is_a_formula_in_a_table(name: str) -> None:
     assert line[0] == (f"'{name}" if name in FORMULAS else name)
     assert head == ["user", *COUNTS, "saved", "spent"]
     assert line[1:] == ["7", "7", "7", "0.000001", ""]
-
-
-async def test_a_table_is_a_file_of_its_own(service: Service) -> None:
-    share = Share(await tenant_of(service), "chat-1", "=cmd|' /C calc'!A0", "=model")
-    service.runtime.counting.answered(share, 10)
-    await service.runtime.counting.store()
-
-    async with visiting(service, service.operator_key) as visitor:
-        for by, name in (("user", share.user), ("model", share.model)):
-            answer = await visitor.get(f"/worth?by={by}&csv=true")
-
-            assert answer.response.headers["content-type"] == "text/csv; charset=utf-8"
-            assert answer.response.headers["content-disposition"] == f'attachment; filename="precis-by-{by}.csv"'
-            _, line = csv.reader(io.StringIO(answer.html, newline=""))
-            assert line[0] == f"'{name}"
 
 
 async def test_an_answer_waits_for_no_figure(service: Service, talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:

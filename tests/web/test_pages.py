@@ -263,23 +263,6 @@ async def test_all_dead_work_is_retried_at_once_and_no_other(service: Service, v
     assert await audited(service) == [("job.retry", None, {"revived": 2})]
 
 
-async def test_the_jobs_are_shown_by_state_with_their_reasons_page_by_page(service: Service, visitor: Visitor) -> None:
-    await fill(service, 60)
-    await run_sql(
-        service.runtime, "update chats set dead_at = now(), last_error = 'the reason', attempts = 3 where id % 20 > 0"
-    )
-    await run_sql(service.runtime, "update chats set due_at = now() - interval '2 hours' where id % 20 = 0")
-    first = await visitor.get("/jobs")
-    assert "3 due, the oldest for 2 h" in first.text
-    assert len(ids(first)) == 50
-    second = await visitor.get(next(one for one in first.links if "cursor=" in one))
-    assert len(set(ids(first) + ids(second))) == 60
-    assert len(ids(await visitor.get("/jobs?state=due"))) == 3
-    assert "the reason" not in (await visitor.get("/jobs?state=due")).text
-    assert "the reason" in (await visitor.get("/jobs?state=dead")).text
-    assert ids(await visitor.get("/jobs?state=working")) == []
-
-
 async def test_recompute_deletes_the_checkpoints_and_makes_work_due(
     service: Service, visitor: Visitor, talk: Talk
 ) -> None:
@@ -453,20 +436,6 @@ async def test_a_key_is_shown_once_signs_in_and_is_revoked(service: Service, vis
     noted = await rows(service.runtime, "select actor, action from audit order by id")
     ours = [one.action for one in noted if one.actor == f"{service.operator_key[:14]}… test"]
     assert ours == ["session.begin", "key.create", "key.revoke"]
-
-
-@pytest.mark.parametrize("fields", [("admin", "Eva"), ("", "Eva"), ("operator", ""), ("operator", "x" * 101)])
-async def test_a_key_has_a_scope_and_a_name(visitor: Visitor, fields: tuple[str, str]) -> None:
-    form = (await visitor.get("/keys")).form("/keys")
-    refused = await visitor.send(form, ("scope", fields[0]), ("name", fields[1]))
-    assert refused.status == 422
-    assert "precis_op_" not in refused.html
-
-
-@pytest.mark.parametrize("identity", ["0", "-1", "x", "999999", "9" * 30])
-async def test_only_a_key_that_is_there_is_revoked(visitor: Visitor, identity: str) -> None:
-    fields = (await visitor.get("/keys")).form("/keys").fields
-    assert (await visitor.post(f"/keys/{identity}/revoke", fields)).status in (404, 422)
 
 
 # Reading
