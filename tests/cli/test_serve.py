@@ -191,6 +191,7 @@ def keys_listed(folder: Path) -> list[str]:
     return [one["name"] for one in json.loads(listed.stdout)["keys"]]
 
 
+@pytest.mark.slow  # `tests/embedded` kills the servers of a service, and finds its data
 async def test_after_kill_9_it_starts_again_and_nothing_is_lost(folder: Path) -> None:
     async with serving(folder) as precis:
         assert await precis.end(signal.SIGKILL) == -signal.SIGKILL

@@ -42,6 +42,7 @@ def seconds(duration: str) -> int:
     return sum(int(count) * {"m": 60, "s": 1}[unit] for count, unit in re.findall(r"(\d+)([ms])", duration))
 
 
+@pytest.mark.slow
 def test_it_follows_the_compose_specification() -> None:
     checked("check_jsonschema", "--builtin-schema", "vendor.compose-spec", FILE)
 

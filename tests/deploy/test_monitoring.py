@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ def scraped() -> str:
     return (metrics.of_process() + metrics.of_fleet(WHOLE)).decode()
 
 
+@cache
 def declared() -> dict[str, dict[str, set[str]]]:
     """Sample → label → its values."""
     found: dict[str, dict[str, set[str]]] = {}

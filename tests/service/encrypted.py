@@ -59,8 +59,8 @@ async def lived(harness: Harness) -> str:
     return leaf
 
 
-async def columns(urls: Urls, words: str) -> set[str]:
-    """The columns that have these words in some row, as they are or compressed: `table.column`."""
+async def columns(urls: Urls, *words: str) -> set[str]:
+    """The columns that have one of these in some row, as it is or compressed: `table.column`."""
     url = make_url(urls.database).set(drivername="postgresql").render_as_string(hide_password=False)
     connection: Any = await asyncpg.connect(url)
     try:
@@ -68,7 +68,10 @@ async def columns(urls: Urls, words: str) -> set[str]:
         found = set()
         for (table,) in tables:
             for row in await connection.fetch(f'select * from "{table}"'):
-                found |= {f"{table}.{name}" for name, value in row.items() if words.encode() in readable(value)}
+                for name, value in row.items():
+                    stored = readable(value)
+                    if any(one.encode() in stored for one in words):
+                        found.add(f"{table}.{name}")
         return found
     finally:
         await connection.close()
