@@ -281,7 +281,7 @@ ALLOWED = {
     "le": r"[\d.e-]+|\+Inf",
     "answer": r"ready|not_needed|pending|unknown",
     "direction": r"read|written",
-    "pool": r"engine|reads",
+    "pool": r"engine|hot|reads",
     "state": r"working|due|waiting|dead|waiting_for_texts|open|half-open|closed|in_use|idle",
     "kind": r"llm|extractive|degraded|interim|chats|messages|checkpoints|bodies|runs|audit|sums",
     "outcome": r"done|nothing to do|waits|failed|too hard|internal error|refused|released|answered|away"

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from service.api import health
 from service.settings import Settings
-from service.storage import messages
+from service.storage import ingests, messages
 from service.usecases.compress import compress
 from tests.conftest import Service, execute, serving
 from tests.service.talk import Talk, row
@@ -39,7 +39,7 @@ async def test_a_full_disk_is_told_until_a_write_goes_well_and_tried_only_after_
         assert (await probe.get("/readyz")).status_code == 200, "no probe writes while nothing was refused"
         talk = Talk(service.as_filter)
         with monkeypatch.context() as patched:
-            patched.setattr(messages, "find", refuse)
+            patched.setattr(ingests, "look_up", refuse)
             assert (await talk.put(talk.transcript(talk.turns(3)))).status_code == 503
         for _ in range(2):
             still = await probe.get("/readyz")
