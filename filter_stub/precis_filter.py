@@ -241,6 +241,9 @@ class Filter:
             request.beside = beside_of(body["messages"], request)
             if self._concerned(body["messages"], request):
                 self._hooked = True
+                # Of the calls of a turn the last one counts, so what was noted is not reported yet.
+                noted = self._outcomes.get((request.chat, request.model), {})
+                noted.pop(request.reply or request.begun, None)
                 await self._look_again(body, metadata, request)
                 self._fit(body, request)
                 self._note(request)

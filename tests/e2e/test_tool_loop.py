@@ -70,6 +70,6 @@ async def test_a_summary_stands_in_every_call_of_a_tool_loop(rig: Rig, tab: Tab)
     await run(rig, tab)
 
     for received in rig.model.received[before:]:
-        (summary,) = SUMMARY.findall(str(received.messages[0]["content"]))
-        assert summary
+        # A note about turns that were left out as well may stand before it.
+        assert any(SUMMARY.search(str(one["content"])) for one in received.messages[:3]), received.messages[:3]
         assert rig.size(received) < WINDOW

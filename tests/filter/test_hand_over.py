@@ -298,7 +298,8 @@ async def test_all_model_calls_of_a_turn_are_one_request_and_the_last_one_counts
         turn = await chat.inlet()
         for tokens in (10, 4000):
             turn.body["messages"][-1]["content"] = filler("grown", tokens)
-            await chat.filter.request(turn.body, __metadata__=turn.metadata)
+            with chat.host.importable():
+                await chat.filter.request(turn.body, __metadata__=turn.metadata)
         tap.behaviour = STORED
         await chat.reply(turn, "An answer")
         assert reports(tap) == [{"truncated": 1}]
