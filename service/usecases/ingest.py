@@ -148,7 +148,7 @@ async def ingest(database: Database, texts: Texts, handed: Transcript) -> Accept
     taken: list[Taken] | None = None
     while True:
         known = await _look_up(database, handed)
-        path = _beside(handed, known)
+        path = _path_of(handed, known)
         await _check_cycle(database, handed, path)
         wanted = _wanted(handed, path)
         if taken is None or not _is_enough(taken, wanted):
@@ -191,7 +191,7 @@ async def _look_up(database: Database, handed: Transcript) -> Known:
     )
 
 
-def _beside(handed: Transcript, known: Known) -> _Path:
+def _path_of(handed: Transcript, known: Known) -> _Path:
     """Looks whether the path goes on from what is stored, and whether its user may go on there.
 
     A chat stays the user's who began it, as long as anything of it is stored.

@@ -3,7 +3,6 @@
     async with tab(user, model="scripted") as page:
         first = await page.send("Hello")                # Turn: ids of the message and its answers
         again = await page.regenerate(first.answer)
-        page.switch_to(first.answer)                    # the next message goes on from here
         assert page.path()[-1]["content"] == "..."
 
 In: a signed-in user. Out: a `Tab`. A method that asks for answers returns when they are there, filters and titles
@@ -178,10 +177,6 @@ class Tab:
             await self._load(self.current)
         else:
             await self._save()
-
-    def switch_to(self, message: str) -> None:
-        """Shows the branch with this message, down to its newest end."""
-        self.current = self._deepest(message)
 
     async def open(self, chat_id: str) -> None:
         """Opens a saved chat; its system prompt and parameters, if it has any, are those of the tab from now on."""
