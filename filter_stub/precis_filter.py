@@ -75,7 +75,7 @@ COSTS = (
     (b"\xe4\xe5\xe6\xe7\xe8\xe9\xef", 0.82),
     (b"\xe1\xe2\xf0\xf1\xf2\xf3\xf4", 1.9),
 )
-MORE = 0.16  # of what the service has not counted it may have more than the mean
+MORE = 0.18  # of what the service has not counted it may have more than the mean
 # Past the proxy of the environment, which would see key and texts, but with its certificates.
 DIRECT = {"all://": None, "http://": None, "https://": None}
 STASH = "precis"  # our key in the metadata, which Open WebUI carries from hook to hook
