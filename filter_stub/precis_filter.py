@@ -75,6 +75,8 @@ COSTS = (
     (b"\xe4\xe5\xe6\xe7\xe8\xe9\xef", 0.82),
     (b"\xe1\xe2\xf0\xf1\xf2\xf3\xf4", 1.9),
 )
+# Vietnamese letters cost as Latin ones do, and Thai ones more than others of their first byte.
+ALIKE = {b"\xe1\xba": b"\xc6", b"\xe1\xbb": b"\xc6", b"\xe0\xb8": b"~", b"\xe0\xb9": b"~"}
 MORE = 0.18  # of what the service has not counted it may have more than the mean
 # Past the proxy of the environment, which would see key and texts, but with its certificates.
 DIRECT = {"all://": None, "http://": None, "https://": None}
@@ -935,8 +937,9 @@ def size_of(message: Message) -> int:
 def tokens_in(text: str) -> int:
     """What a text costs in the mean with the usual tokenizers."""
     raw = text.encode("utf-8", "replace")
-    if b"\xe1" in raw:  # Vietnamese letters cost as Latin ones do
-        raw = raw.replace(b"\xe1\xba", b"\xc6").replace(b"\xe1\xbb", b"\xc6")
+    for begin, alike in ALIKE.items():
+        if begin[0] in raw:
+            raw = raw.replace(begin, alike)
     cost = 4.0
     for some, price in COSTS:
         rest = raw.translate(None, some)
