@@ -20,7 +20,7 @@ from service.summarising.utterances import Utterance
 from service.text.terms import is_exact, terms
 
 _RULES = 1 - STATE_SHARE / 2  # of the room is for rules that the state does not tell, if need be
-_LEDGER = 0.2  # of what rules and state leave, as long as there is something else to show
+_LEDGER = 0.35  # of what rules and state leave, for calls on whose results others went on
 _LEAST_WORTH = 0.08  # of talk beside a state, for a token, in units of a rare word
 _TOLD = 0.7  # of a sentence's terms that the state has, for it to be told there
 _STORED = 3  # times the room: so much talk is kept for later summaries
@@ -47,7 +47,7 @@ def fitted(memory: Memory, room: int) -> Parts:
     left -= _price(state)
     left -= rules.take(left)
 
-    calls = _calls(memory, int(left * _LEDGER) - HEAD_TOKENS)
+    calls = _calls(memory, int(left * _LEDGER) - HEAD_TOKENS, taken_up=True)
     left -= quotations.take(left - _price(calls))
     known = [*rules.lines, *state, *quotations.lines]
     spoken = _talk(memory, left - _price(calls) - HEAD_TOKENS, known)
@@ -125,8 +125,9 @@ def _first_lines(lines: Iterable[str], room: int) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def _calls(memory: Memory, room: int) -> tuple[str, ...]:
-    return tuple(harmless(unmarked(line)) for line in ledger.lines(memory.ledger, room))
+def _calls(memory: Memory, room: int, *, taken_up: bool = False) -> tuple[str, ...]:
+    shown = ledger.lines(memory.ledger, room, taken_up=taken_up)
+    return tuple(harmless(unmarked(line)) for line in shown)
 
 
 def _talk(memory: Memory, room: int, known: Sequence[str]) -> tuple[str, ...]:

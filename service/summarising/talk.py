@@ -107,9 +107,10 @@ def _chosen(
 
 
 def lines(said: Sequence[Utterance]) -> tuple[str, ...]:
-    """The talk as it is shown: a line for each step, a date above where the day changes."""
+    """The talk as it is shown: a line for each step; of several days each stands above its own."""
     shown: list[str] = []
-    day = ""
+    days = {_day(one) for one in said}
+    day = days.pop() if len(days) == 1 else ""
     before: set[str] = set()
     for (_, speaker), group in groupby(said, key=lambda one: (one.step, one.speaker)):
         spoken = list(group)

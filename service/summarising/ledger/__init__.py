@@ -5,26 +5,27 @@ all later checkpoints, and lines of them within some room. What is stored is bou
 merge first.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain, count
+from itertools import chain
 
 from service.summarising.ledger import results, values
 from service.text import tokens
+from service.text.terms import has_digit, terms
 from service.transcript import Step
 from service.transcript.items import Call
 
 _ARGUMENTS = 240  # characters
-_FEWER_ARGUMENTS = 120  # of several calls
-_SEVERAL = "several tools"
 _ENTRIES = 160  # are stored
-_LEAST = 8  # tokens that every line takes
+_TELLING = 4  # characters of a value
 _LEVELS = tuple(
     (outcome, min(20 + outcome * 3 // 10, _ARGUMENTS))
-    for outcome in (800, 560, 400, 280, 200, 140, 100, 70, 50)
+    for outcome in (800, 560, 400, 280, 200, 140, 100, 70)
 )
 """Characters of what came back and of arguments that a line has, from level to level."""
+_SHORTEST = len(_LEVELS) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Entry:
         first: its number; of merged ones the lowest.
         last: the highest number.
         tool: its name.
-        arguments: on one line; of merged ones as many as fit.
+        arguments: on one line; of merged ones none.
         parts: what came back, the most valuable first.
         failed: how many of its calls failed.
         count: how many calls it stands for.
@@ -52,30 +53,17 @@ class Entry:
 
 def extend(entries: Sequence[Entry], steps: Iterable[Step]) -> tuple[Entry, ...]:
     """`entries` and those of the newly covered steps, which are in order."""
-    grown = list(entries)
-    numbers = count(last_number(grown) + 1)
-    for call in chain.from_iterable(step.calls for step in steps):
-        _add(grown, of(next(numbers), call))
-    return tuple(_few_enough(grown))
-
-
-def _add(grown: list[Entry], entry: Entry) -> None:
-    """Failures of one tool in a row are one entry, by the last of them."""
-    last = grown[-1] if grown else None
-    if last and last.tool == entry.tool and last.failed == last.count and entry.failed:
-        count = last.count + 1
-        grown[-1] = replace(entry, first=last.first, count=count, failed=count)
-    else:
-        grown.append(entry)
+    calls = chain.from_iterable(step.calls for step in steps)
+    numbered = enumerate(calls, last_number(entries) + 1)
+    return tuple(_few_enough([*entries, *(of(number, call) for number, call in numbered)]))
 
 
 def unread_calls(entries: Sequence[Entry], count: int) -> tuple[Entry, ...]:
     """`entries`, and one for `count` calls that nobody could read, so that numbers go on right."""
     if not count:
         return tuple(entries)
-    first = last_number(entries) + 1
-    parts = ("too hard to read",)
-    return (*entries, Entry(first, first + count - 1, _SEVERAL, "", parts, count=count))
+    last, told = last_number(entries), ("too hard to read",)
+    return (*entries, Entry(last + 1, last + count, "several tools", "", told, count=count))
 
 
 def of(number: int, call: Call) -> Entry:
@@ -106,32 +94,72 @@ def line(entry: Entry, level: int = 0) -> str:
     return f"- {reference} {name} → {values.shorten(' | '.join(entry.parts), outcome)}"
 
 
-def lines(entries: Sequence[Entry], limit: int) -> tuple[str, ...]:
-    """The ledger within `limit` tokens: the oldest entries get shorter first, then they merge."""
-    for kept in _merges(entries, limit):
-        shown = [line(entry) for entry in kept]
-        size = sum(map(_cost, shown))
-        for level in range(1, len(_LEVELS)):
-            for place, entry in enumerate(kept):
-                if size <= limit:
-                    return tuple(shown)
-                size -= _cost(shown[place])
-                shown[place] = line(entry, level)
-                size += _cost(shown[place])
-        if size <= limit:
-            return tuple(shown)
-    return ()
+def lines(entries: Sequence[Entry], limit: int, *, taken_up: bool = False) -> tuple[str, ...]:
+    """The ledger within `limit` tokens.
+
+    What has a line of its own is chosen: first results with values on which later calls went on,
+    no longer than it takes to tell them; then, unless only they are asked for, the newest. The
+    others share one for each tool.
+    """
+    alone: dict[int, str] = {}
+    shared = {entry.tool: _cost(line(entry, _SHORTEST)) for entry in _by_tool(entries)}
+    others = Counter(entry.tool for entry in entries)
+    left = limit - sum(shared.values())
+    for place, taken in _best_first(entries):
+        tool = entries[place].tool
+        # The last of a tool's calls needs no line that it shares.
+        spare = shared[tool] if others[tool] == 1 else 0
+        shown = _line(entries[place], taken, left + spare)
+        if shown and (taken or not taken_up):
+            alone[place] = shown
+            left += spare - _cost(shown)
+            others[tool] -= 1
+    kept = _beside(entries, alone)
+    # What is left of a tool's calls may take more by itself.
+    while alone and sum(map(_cost, kept)) > limit:
+        alone.popitem()
+        kept = _beside(entries, alone)
+    while kept and sum(map(_cost, kept)) > limit:
+        kept = kept[1:]
+    return tuple(kept)
 
 
-def _merges(entries: Sequence[Entry], limit: int) -> Iterator[Sequence[Entry]]:
-    """The entries; then with more and more of the oldest merged, by tool, and at last all."""
-    few = max(limit // _LEAST, 1)
-    surplus = max(len(entries) - few, 0)
-    while surplus < len(entries):
-        yield _merged_first(entries, surplus)
-        surplus = surplus * 2 or max(len(entries) // 4, 2)
-    if entries:
-        yield _by_tool(entries)
+def _line(entry: Entry, taken: Set[str], room: int) -> str:
+    """The shortest line that tells most of some values; without any the longest. "" for no room."""
+    shortened = (line(entry, level) for level in range(len(_LEVELS)))
+    fitting = [shown for shown in shortened if _cost(shown) <= room]
+    longest = next(iter(fitting), "")
+    told = len(_values(longest) & taken)
+    as_telling = [shown for shown in fitting if len(_values(shown) & taken) == told]
+    return as_telling[-1] if told else longest
+
+
+def _beside(entries: Sequence[Entry], alone: Mapping[int, str]) -> list[str]:
+    """The lines of those that stand alone, and of the others by tool, in order."""
+    others = _by_tool([entry for place, entry in enumerate(entries) if place not in alone])
+    shown = [(entries[place].first, text) for place, text in alone.items()]
+    shown += [(entry.first, line(entry, _SHORTEST)) for entry in others]
+    return [text for _, text in sorted(shown)]
+
+
+def _best_first(entries: Sequence[Entry]) -> list[tuple[int, Set[str]]]:
+    """The places, with what of each the arguments of later calls have.
+
+    First stands what has most of it for its length; of equal ones the newest.
+    """
+    taken: dict[int, Set[str]] = {}
+    asked: set[str] = set()
+    for place, entry in reversed(list(enumerate(entries))):
+        taken[place] = _values(" ".join(entry.parts)) & asked
+        asked |= _values(entry.arguments)
+    ranked = sorted(taken, key=lambda at: len(taken[at]) / _cost(line(entries[at])), reverse=True)
+    return [(place, taken[place]) for place in ranked]
+
+
+@lru_cache(maxsize=4096)
+def _values(text: str) -> frozenset[str]:
+    """The values of a text that are hardly there by chance."""
+    return frozenset(term for term in terms(text) if has_digit(term) and len(term) >= _TELLING)
 
 
 def last_number(entries: Sequence[Entry]) -> int:
@@ -149,16 +177,11 @@ def _arguments(raw: str) -> str:
 
 
 def _few_enough(entries: Sequence[Entry]) -> Sequence[Entry]:
-    surplus = len(entries) - _ENTRIES
-    if surplus <= 0:
+    if len(entries) <= _ENTRIES:
         return entries
     # Some more at once, or each further call would merge again.
-    return _merged_first(entries, surplus + _ENTRIES // 4)
-
-
-def _merged_first(entries: Sequence[Entry], count: int) -> list[Entry]:
-    """The first `count` of them in one for each tool, and the others as they are."""
-    return [*_by_tool(entries[:count]), *entries[count:]] if count else list(entries)
+    surplus = len(entries) - _ENTRIES * 3 // 4
+    return [*_by_tool(entries[:surplus]), *entries[surplus:]]
 
 
 def _by_tool(entries: Sequence[Entry]) -> list[Entry]:
@@ -173,12 +196,13 @@ def _joined(old: Entry, new: Entry) -> Entry:
     """Both in one."""
     calls, failed = old.count + new.count, old.failed + new.failed
     errors = f", {failed} errors" if failed else ""
+    error = next((one.parts[-1:] for one in (new, old) if one.failed), ())
     return Entry(
         min(old.first, new.first),
         max(old.last, new.last),
         old.tool,
-        values.shorten("; ".join(filter(None, [old.arguments, new.arguments])), _FEWER_ARGUMENTS),
-        (f"{calls - failed} results{errors}",),
+        "…",
+        (f"{calls - failed} results{errors}", *error),
         failed,
         calls,
     )
