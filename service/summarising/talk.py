@@ -42,6 +42,9 @@ _SPACE = 1  # tokens around an utterance
 _STEP = 4  # of the line that a step has: the speaker's name
 _LINE = 2  # tokens of a list mark and a line break
 
+_terms = lru_cache(maxsize=8192)(terms)
+_count = lru_cache(maxsize=8192)(tokens.count)
+
 
 def told(utterance: Utterance) -> str:
     """Its words, with the question that they answer or the head of their list.
@@ -271,13 +274,3 @@ class _Ranking:
 
     def _for_each_token(self, place: int) -> float:
         return self._worth[place] * self._scale.per_token[place]
-
-
-@lru_cache(maxsize=8192)
-def _terms(text: str) -> frozenset[str]:
-    return terms(text)
-
-
-@lru_cache(maxsize=8192)
-def _count(text: str) -> int:
-    return tokens.count(text)

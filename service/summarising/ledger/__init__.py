@@ -101,6 +101,18 @@ def lines(entries: Sequence[Entry], limit: int, *, taken_up: bool = False) -> tu
     no longer than it takes to tell them; then, unless only they are asked for, the newest. The
     others share one for each tool.
     """
+    alone = _alone(entries, limit, taken_up)
+    kept = _beside(entries, alone)
+    # What is left of a tool's calls may take more by itself.
+    while kept and sum(map(_cost, kept)) > limit:
+        if alone:
+            alone.popitem()
+        kept = _beside(entries, alone) if alone else kept[1:]
+    return tuple(kept)
+
+
+def _alone(entries: Sequence[Entry], limit: int, taken_up: bool) -> dict[int, str]:
+    """The lines of those that stand alone, the best first, by their place."""
     alone: dict[int, str] = {}
     shared = {entry.tool: _cost(line(entry, _SHORTEST)) for entry in _by_tool(entries)}
     others = Counter(entry.tool for entry in entries)
@@ -114,14 +126,7 @@ def lines(entries: Sequence[Entry], limit: int, *, taken_up: bool = False) -> tu
             alone[place] = shown
             left += spare - _cost(shown)
             others[tool] -= 1
-    kept = _beside(entries, alone)
-    # What is left of a tool's calls may take more by itself.
-    while alone and sum(map(_cost, kept)) > limit:
-        alone.popitem()
-        kept = _beside(entries, alone)
-    while kept and sum(map(_cost, kept)) > limit:
-        kept = kept[1:]
-    return tuple(kept)
+    return alone
 
 
 def _line(entry: Entry, taken: Set[str], room: int) -> str:
