@@ -21,9 +21,7 @@ def config(as_json: bool) -> None:
 
 
 @click.command()
-def healthcheck() -> None:
-    """Exit with 0 when the service at PRECIS_HOST and PRECIS_PORT is ready, else with 1.
-
-    For Docker and monitors.
-    """
-    client.check_ready()
+@click.option("--worker", is_flag=True, help="Ask whether the worker at PRECIS_WORKER_PORT lives.")
+def healthcheck(worker: bool) -> None:
+    """Exit with 0 when the service at PRECIS_HOST and PRECIS_PORT is ready, else with 1."""
+    client.check_well(worker=worker)

@@ -54,15 +54,15 @@ def variable(name: str) -> str:
         raise ConfigurationError(f"PRECIS_{name}_FILE: {path} cannot be read: {error}") from None
 
 
-def own_address() -> str:
-    """Where a service with these settings listens.
+def own_address(name: str = "PORT", default: str = "8377") -> str:
+    """Where a service with these settings listens, or a worker on `WORKER_PORT`.
 
     Raises:
-        ConfigurationError: `PRECIS_PORT` is no number.
+        ConfigurationError: the port is no number.
     """
-    port = variable("PORT") or "8377"
+    port = variable(name) or default
     if not port.isdecimal():
-        raise ConfigurationError(f"PRECIS_PORT is {port!r}, which is no port")
+        raise ConfigurationError(f"PRECIS_{name} is {port!r}, which is no port")
     return reached_at(variable("HOST") or "127.0.0.1", int(port))
 
 
@@ -132,9 +132,9 @@ def pieces(*parts: object) -> Iterator[bytes]:
             raise PrecisError("the answer ended before its end; try again")
 
 
-def check_ready() -> None:
-    """Raises PrecisError, with the reason, unless the service of the settings is ready."""
-    url = f"{own_address()}/readyz"
+def check_well(*, worker: bool) -> None:
+    """Raises PrecisError, with the reason, unless the service is ready, or the worker lives."""
+    url = f"{own_address('WORKER_PORT', '')}/livez" if worker else f"{own_address()}/readyz"
     with _exchange(url, "GET", {}, None, seconds=5) as answer:
         text = answer.read(1000).decode(errors="replace")
         if answer.status != 200:

@@ -46,7 +46,7 @@ def parts(message: Message) -> list[SearchedPart]:
     text = said(message)
     spans = lines(text)
     for first, last in [(1, len(spans))] if by_user else _cut(spans, _SAID):
-        own = _words(block(text, first, last))
+        own = _words(text[spans[first - 1].start : spans[last - 1].stop])
         if own:
             found.append(SearchedPart(0, first, last, by_user, own))
     calls = [call for step in steps(message) for call in step.calls]

@@ -1,19 +1,16 @@
-"""Which parts of a path answer a question best: BM25, in any script. Pure.
+"""Which parts of a path answer a question best: Okapi BM25, in any script; see docs/adr/0013. Pure.
 
-What users say is short and what answers say is long, so each is compared among its own, and the two
-are fused by rank. A short message is compared with the short ones beside it, by which it is
-understood; a block of a long answer or of a result is compared by itself. Words in one sentence
-count more than the same words far apart, exact values count double, and of equals the newest comes
-first.
-
-Okapi BM25 as in Robertson and Zaragoza (2009), "The Probabilistic Relevance Framework"; why no
-library does it, see docs/adr/0013.
+What users say is short and what answers say is long, so each is compared among its own; what users
+said counts more, and so does what stands beside others that answer. A short message is compared
+with the short ones beside it, by which it is understood; a block of a long answer or of a result is
+compared by itself. Words in one sentence count more than the same words far apart, exact values
+count double, and of equals the newest comes first.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice, pairwise
+from itertools import islice, pairwise
 from math import log
 from operator import itemgetter
 
@@ -23,9 +20,13 @@ from service.recall.parts import SearchedPart
 _K1, _B = 1.2, 0.75
 _EXACT = 2.0  # weight of an exact value
 _SENTENCE = 0.5  # of what the words of the best sentence are worth, which is added
+_USER = 1.5  # weight of what users said: they are fewer, so a word is less rare among them
+_BESIDE = 0.2  # of what the messages before and behind are worth, which is added
+_REPLY = 10  # words of a user's message that is understood by what stands before it
 _SHORT = 100  # words of two messages that are compared as one
 _LONGEST = 64  # words of a question that are looked for
 _VARIANTS = 40  # words of a hit by which its best place is found
+_Places = Sequence[tuple[int, SearchedPart]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Hit:
     Attributes:
         message: its place in the path, from 0.
         part: what was found of it.
-        beside: the places of the messages before and behind it, if something was said in it.
+        beside: the places of the messages that are shown with it, if something was said in it.
         words: words of the chat that the question asked for, as they stand there.
     """
 
@@ -66,40 +67,40 @@ def ranked(
         most: number of hits.
     """
     places = [(message, part) for message, found in enumerate(path) for part in found]
-    told = [list(map(str.split, part.words.split("\n"))) for _, part in places]
+    told = [part.words.split() for _, part in places]
     terms = _terms(told, question, language)
-    own = [_counted(sentences, terms.of) for sentences in told]
-    alone = _scores(dict(enumerate(own)), terms.weights)
+    own = [_counted(places[at][1].words, one, terms.of) for at, one in enumerate(told)]
     windows = _windows(places, own)
-    ranks = _ranks(places, [_joined(window, own) for window in windows], terms.weights)
-    # Of a user's and another with the same rank the one that answers better by itself is first.
-    order = sorted(ranks, key=lambda at: (ranks[at], -alone.get(at, 0), -at))
-    best = _hits((windows[at] for at in order), places, alone, terms.told)
-    return list(islice(best, most))
+    worth = _worth(places, [_joined(window, own) for window in windows], terms.weights)
+    order = sorted(worth, key=lambda at: (-worth[at], -at))
+    return list(islice(_hits((windows[at] for at in order), places, own, terms.told), most))
 
 
-def _ranks(
-    places: Sequence[tuple[int, SearchedPart]],
-    texts: Sequence[_RankedText],
-    weights: Sequence[float],
-) -> dict[int, int]:
-    """The rank of each text that answers, among users' messages or among all others."""
+def _worth(
+    places: _Places, texts: Sequence[_RankedText], weights: Sequence[float]
+) -> dict[int, float]:
+    """What each text that answers is worth among its kind, and by its neighbours."""
     users = {at: text for at, text in enumerate(texts) if places[at][1].by_user}
     others = {at: text for at, text in enumerate(texts) if at not in users}
-    ranks = dict[int, int]()
-    for scores in (_scores(users, weights), _scores(others, weights)):
-        best = sorted((-score, -at) for at, score in scores.items())
-        ranks |= {-at: rank for rank, (_, at) in enumerate(best)}
-    return ranks
+    alone = _scores(users, [_USER * weight for weight in weights]) | _scores(others, weights)
+    # Of a message with several, the best comes last.
+    ascending = sorted(alone, key=alone.__getitem__)
+    of_message = {places[at][0]: alone[at] for at in ascending}
+    worth = dict[int, float]()
+    for at, score in alone.items():
+        before, behind = places[at][0] - 1, places[at][0] + 1
+        beside = of_message.get(before, 0.0) + of_message.get(behind, 0.0)
+        worth[at] = score + _BESIDE * beside
+    return worth
 
 
 def _hits(
     order: Iterable[tuple[int, ...]],
-    places: Sequence[tuple[int, SearchedPart]],
-    alone: Mapping[int, float],
+    places: _Places,
+    own: Sequence[_RankedText],
     told: tuple[str, ...],
 ) -> Iterator[Hit]:
-    """Of each window the part that answers best by itself, unless its middle is shown already."""
+    """Of each window the part with most of the words, unless its middle is shown already."""
     said = {message for message, part in places if not part.call}
     shown = set[int]()
     for window in order:
@@ -107,12 +108,14 @@ def _hits(
         if part.call:
             yield Hit(middle, part, (), told)
         elif middle not in shown:
-            new = [at for at in window if at in alone and places[at][0] not in shown]
-            if new:
-                message, part = places[max(new, key=alone.__getitem__)]
-                seen = said.intersection(range(middle - 1, middle + 2))
-                shown |= seen
-                yield Hit(message, part, tuple(sorted(seen - {message})), told)
+            # A question is shown with its answer and what was asked then, all else in the middle.
+            question = part.by_user and own[window[0]].length > _REPLY
+            first = middle if question else middle - 1
+            seen = said.intersection(range(first, first + 3))
+            new = [at for at in window if places[at][0] in seen - shown]
+            message, part = places[max(new, key=lambda at: len(own[at].counts))]
+            shown |= seen
+            yield Hit(message, part, tuple(sorted(seen - {message})), told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,18 +127,18 @@ class _Terms:
 
     @property
     def told(self) -> tuple[str, ...]:
-        """The words of the chat that were asked for, the rarest kinds first."""
+        """The words of the chat that were asked for, values and long ones first."""
         found = sorted(self.of, key=lambda word: (-self.weights[self.of[word]], -len(word)))
         return tuple(found[:_VARIANTS])
 
 
-def _terms(told: Sequence[list[list[str]]], question: str, language: str | None) -> _Terms:
+def _terms(told: Sequence[list[str]], question: str, language: str | None) -> _Terms:
     asked = list(dict.fromkeys(words.words(question)))[:_LONGEST]
     number_of = dict[str, int]()
     for number, word in enumerate(asked):
         for key in words.asked(word, language):
             number_of.setdefault(key, number)
-    vocabulary = set(chain.from_iterable(chain.from_iterable(told)))
+    vocabulary = set[str]().union(*told)
     # Endings differ, beginnings hardly do.
     begins = set(map(itemgetter(0), number_of))
     likely = [word for word in vocabulary if word[0] in begins or not word.isascii()]
@@ -144,18 +147,19 @@ def _terms(told: Sequence[list[list[str]]], question: str, language: str | None)
     return _Terms(of, [_EXACT if words.exact(word) else 1.0 for word in asked])
 
 
-def _counted(sentences: list[list[str]], of: Mapping[str, int]) -> _RankedText:
-    found = [[of[word] for word in sentence if word in of] for sentence in sentences]
+def _counted(told: str, flat: Sequence[str], of: Mapping[str, int]) -> _RankedText:
+    """The terms in some words, given as they are stored and in a list."""
     counts = dict[int, int]()
-    for term in chain.from_iterable(found):
+    for term in [of[word] for word in flat if word in of]:
         counts[term] = counts.get(term, 0) + 1
-    several = [set(terms) for terms in found if len(terms) > 1]
-    return _RankedText(counts, sum(map(len, sentences)), several)
+    several: list[set[int]] = []
+    if len(counts) > 1:
+        sentences = ({of[word] for word in one.split() if word in of} for one in told.split("\n"))
+        several = [terms for terms in sentences if len(terms) > 1]
+    return _RankedText(counts, len(flat), several)
 
 
-def _windows(
-    places: Sequence[tuple[int, SearchedPart]], own: Sequence[_RankedText]
-) -> list[tuple[int, ...]]:
+def _windows(places: _Places, own: Sequence[_RankedText]) -> list[tuple[int, ...]]:
     """Of each part, where it stands and what is short and was said beside it."""
     windows: list[tuple[int, ...]] = [(at,) for at in range(len(places))]
     said = [at for at, (_, part) in enumerate(places) if not part.call]

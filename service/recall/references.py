@@ -10,12 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-_COUNTED = re.compile(
-    r"\s*(?:(?P<kind>[TM])\s?)?(?P<number>\d{1,9})(?:\.\d{1,9})?\s*", re.IGNORECASE
-)
+_COUNTED = re.compile(r"\s*(?:([TM])\s?)?(\d{1,9})(?:\.\d{1,9})?\s*", re.IGNORECASE)
 _MARKER = "marker:"
 _NEAR = 2  # references before and behind the one that was asked for
-
 
 CallCounts = Sequence[int]  # of a message: how many calls each of its steps has
 
@@ -57,8 +54,8 @@ def meant(reference: str, path: Sequence[CallCounts]) -> Target | Missing | IdRe
     counted = _COUNTED.fullmatch(reference)
     if not counted:
         return IdReference(reference.strip(), marker=False)
-    number = int(counted["number"])
-    match (counted["kind"] or "").upper():
+    number = int(counted[2])
+    match (counted[1] or "").upper():
         case "T":
             return _call(number, path)
         case "M":

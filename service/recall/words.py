@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from Stemmer import Stemmer
 
@@ -20,7 +20,7 @@ from service.text.terms import is_exact
 _WORD = re.compile(r"[^\W_]++")
 # A word, or an identifier of several.
 _TOKEN = re.compile(r"[^\W_]++(?:[_.,:/\\@'’-][^\W_]++)*+")
-_HUMPED = re.compile(r"[a-z0-9][A-Z]")
+_HUMPED = re.compile(r"[a-z][A-Z]|\d[A-Z]+[a-z]")
 _HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]++")
 _GROUPED = re.compile(r"\d{1,3}(?:[.,'’]\d{3})+")  # thousands
 _GROUPS = re.compile(r"[.,'’]")
@@ -74,13 +74,12 @@ def _apart(text: str) -> str:
     return text if text.isascii() else _GLUED.sub(r" \g<0> ", text)
 
 
-def _spaced(found: Sequence[str]) -> Iterator[str]:
+def _spaced(found: Sequence[str]) -> Iterable[str]:
     """The words; of a script without blanks, pairs of characters."""
-    for word in found:
-        if len(word) > 1 and _GLUED.match(word):
-            yield from map("".join, pairwise(word))
-        else:
-            yield word
+    if not any(map(_GLUED.match, found)):  # nearly always
+        return found
+    pieces = (pairwise(word) if _GLUED.match(word) and len(word) > 1 else (word,) for word in found)
+    return map("".join, chain.from_iterable(pieces))
 
 
 def _humps(text: str) -> Iterator[str]:

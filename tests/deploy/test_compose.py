@@ -61,8 +61,7 @@ def test_every_server_tells_whether_it_is_well_and_is_started_again(name: str) -
     service = SERVICES[name]
 
     assert service["restart"] == ("no" if name == "migrate" else "unless-stopped")
-    # A worker has no port. It ends when it cannot work, and what a silent one had is given to another.
-    assert service["healthcheck"].get("disable", False) is (name in ("migrate", "worker"))
+    assert service["healthcheck"].get("disable", False) is (name == "migrate")
 
 
 @pytest.mark.parametrize("name", SERVICES)

@@ -35,8 +35,8 @@ async def environment(servers: Urls, tmp_path: Path) -> AsyncIterator[Environmen
     """What the compose file sets, for an empty database of this test and a free port."""
     name = f"deploy_{uuid.uuid4().hex[:12]}"
     database = make_url(servers.database).set(database=name, drivername="postgresql")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as free, socket.create_server(("127.0.0.1", 0)) as another:
+        port, worker_port = free.getsockname()[1], another.getsockname()[1]
     (tmp_path / "database_url").write_text(database.render_as_string(hide_password=False))
     (tmp_path / "redis_url").write_text(servers.redis)
     (tmp_path / "operator_key").write_text(f"precis_op_{uuid.uuid4().hex}{uuid.uuid4().hex}")
@@ -48,6 +48,7 @@ async def environment(servers: Urls, tmp_path: Path) -> AsyncIterator[Environmen
         "PRECIS_KEY_FILE": str(tmp_path / "operator_key"),
     }
     assert set(ours) == set(SERVICES["api"]["environment"])
+    ours["PRECIS_WORKER_PORT"] = str(worker_port)
     await execute(servers.database, f"create database {name}")
     plain = {name: value for name, value in os.environ.items() if not name.startswith("PRECIS_")}
     yield plain | ours | {"PYTHONUNBUFFERED": "1", "PRECIS_WINDOW": "8192"}
@@ -113,6 +114,7 @@ async def test_a_fleet_starts_in_the_order_of_the_compose_file_and_summarises(en
     async with running(environment, "api", "worker"):
         everywhere = environment | {"PRECIS_HOST": SERVICES["api"]["environment"]["PRECIS_HOST"]}
         assert await run(everywhere, *health) == (0, "")
+        assert await run(everywhere, *SERVICES["worker"]["healthcheck"]["test"][2:]) == (0, "")
         made = await in_process(environment, "keys", "create", "--scope", "filter")
         headers = {"Authorization": f"Bearer {made.stdout.strip()}"}
         url = f"http://127.0.0.1:{environment['PRECIS_PORT']}"

@@ -15,8 +15,10 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from click.testing import CliRunner
 from redis.asyncio import Redis
 
+from service.cli import app
 from service.clients.queue import JOB, Queue
 from service.clients.summarisers import configured
 from service.errors import ConfigurationError
@@ -328,27 +330,24 @@ async def test_a_worker_serves_its_life_and_its_metrics_on_a_port_of_its_own(ser
         port = free.getsockname()[1]
     urls = service.runtime.urls
     ours = {"PRECIS_DATABASE_URL": urls.database, "PRECIS_REDIS_URL": urls.redis, "PRECIS_WORKER_PORT": str(port)}
-    root = str(Path(__file__).parents[2])
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", "from service.cli import app; app()", "worker"),
         env={name: value for name, value in os.environ.items() if not name.startswith("PRECIS_")}
         | ours
-        | {"PYTHONPATH": root},
+        | {"PYTHONPATH": str(Path(__file__).parents[2])},
         cwd=tmp_path,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
     try:
+
+        async def lives() -> bool:
+            assert process.returncode is None
+            asked = await asyncio.to_thread(CliRunner().invoke, app, ["healthcheck", "--worker"], env=ours)
+            return asked.exit_code == 0
+
+        await until(lives, 60)
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
-
-            async def lives() -> bool:
-                assert process.returncode is None
-                try:
-                    return (await client.get("/livez")).status_code == 200
-                except httpx.ConnectError:
-                    return False
-
-            await until(lives, 60)
             shown = (await client.get("/metrics")).text
             assert "precis_run_duration_seconds_bucket" in shown
             assert "precis_build_info" in shown
