@@ -14,12 +14,13 @@ from itertools import accumulate
 from typing import Any, TypeAlias
 
 import asyncpg
-import msgspec
 
 from benchmarks import stage
 from benchmarks.conversation import Message, grown, prose, turns
+from service.storage import codec, memories
 from service.storage.database import connect
 from service.storage.sealing import Seal
+from service.summarising.memory import Memory
 from service.text import tokens
 
 EVERY = 10  # messages between two checkpoints of a measured chat
@@ -42,13 +43,13 @@ _MASS = (
     """,
     """
     insert into checkpoints (id, tenant_id, chat_id, parent_id, ancestors, covered_until, covered_digest,
-                             covered_messages, covered_tokens, savings, kind, ledger, summary, tokens,
+                             covered_messages, covered_tokens, savings, kind, memory, summary, tokens,
                              summariser, prompt_version)
     select n, $1, (n - 1) / 10 + 1, case when (n - 1) % 10 = 0 then 0 else n - 1 end,
            (array[c + 1, c + 2, c + 3, c + 4, c + 5, c + 6, c + 7, c + 8, c + 9])[1:(n - 1) % 10],
            md5((2 * n)::text)::uuid, md5('d' || 2 * n), 2 * ((n - 1) % 10 + 1), 600 * ((n - 1) % 10 + 1),
            ('{400, 1000, 1600, 2200, 2800, 3400, 4000, 4600, 5200, 5800}'::bigint[])[1:(n - 1) % 10 + 1],
-           'llm', '[]', repeat(md5(n::text), 22), 200, 'openai:model', '1'
+           'llm', decode(md5(n::text), 'hex'), decode(repeat(md5(n::text), 22), 'hex'), 200, 'openai:model', '1'
     from generate_series(1, $2::bigint) n cross join lateral (select n - 1 - (n - 1) % 10) first (c)
     """,
 )
@@ -200,9 +201,8 @@ def _summaries(
             "covered_tokens": covered * wanted.size,
             "savings": savings,
             "kind": "llm",
-            "state": msgspec.json.encode([state]).decode(),
-            "ledger": "[]",
-            "summary": summary,
+            "memory": memories.packed(Memory((state,))),
+            "summary": codec.pack_text(summary),
             "tokens": tokens.count(summary),
             "summariser": "openai:model",
             "prompt_version": "1",

@@ -157,15 +157,8 @@ create table checkpoints (
     covered_tokens bigint not null,
     version smallint default '1' not null,
     kind text not null,
-    state jsonb default '[]'::jsonb not null,
-    pins jsonb default '[]'::jsonb not null,
-    talk bytea,
-    ledger jsonb not null,
-    heard integer default '0' not null,
-    told integer default '0' not null,
-    sealed_memory bytea,
-    summary text not null,
-    sealed_summary bytea,
+    memory bytea not null,
+    summary bytea not null,
     sealed_verdict bytea,
     tokens integer not null,
     summariser text not null,
@@ -178,6 +171,8 @@ create table checkpoints (
     constraint ck_checkpoints_kind check (kind in ('llm', 'extractive', 'degraded', 'interim', 'corrected')),
     constraint uq_checkpoints_chat_id_parent_id_covered_digest_version unique (chat_id, parent_id, covered_digest, version)
 );
+-- They are packed.
+alter table checkpoints alter memory set storage external, alter summary set storage external;
 -- For the list of chats that have one.
 create index ix_checkpoints_degraded on checkpoints (tenant_id, chat_id) where kind = 'degraded' and retired_at is null;
 -- Forks have the digests of another chat.
@@ -192,13 +187,7 @@ create table partials (
     step integer not null,
     piece integer not null,
     pieces integer not null,
-    state jsonb default '[]'::jsonb not null,
-    pins jsonb default '[]'::jsonb not null,
-    talk bytea,
-    ledger jsonb not null,
-    heard integer default '0' not null,
-    told integer default '0' not null,
-    sealed_memory bytea,
+    memory bytea not null,
     updated_at timestamptz default now() not null,
     constraint pk_partials primary key (chat_id),
     constraint fk_partials_tenant_id_chat_id foreign key (tenant_id, chat_id) references chats (tenant_id, id) on delete cascade

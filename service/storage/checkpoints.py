@@ -5,7 +5,8 @@ to it. One that was put out of service is `retired`, so that a message which an 
 back does not find it by its digest.
 """
 
-from collections.abc import Collection, Mapping
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -26,10 +27,11 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from service.errors import CannotOpen
 from service.planning.plan import Checkpoint
-from service.storage import chats, memories, messages, partials, sealing, work
+from service.storage import chats, codec, memories, messages, partials, sealing, work
 from service.storage.sealing import Seal, Where
 from service.storage.tables import INTERIM, checkpoints
 from service.storage.tables import messages as message_rows
@@ -44,10 +46,8 @@ _OF_ITS_CHAT = (
 )
 CONTENT = [column for column in checkpoints.c if column.name not in _OF_ITS_CHAT]
 """The columns that say the same in whatever chat and version, once they are opened."""
-TEXTS = ("summary",)
-"""The columns of rendered texts; each has a sealed one, `sealed_` and its name."""
-SEALED = (*(f"sealed_{name}" for name in TEXTS), memories.SEALED, "sealed_verdict")
-"""The columns for the sealed form of what stands in others."""
+PACKED = ("summary", "memory")
+"""The columns that are packed texts, sealed or not."""
 _QUOTES = frozenset({"reasons", "dropped", "unfounded"})  # of a verdict
 
 # In the order of `planning.Checkpoint`.
@@ -62,6 +62,19 @@ _PLANNED = (
 # An operator who serves one wants it as it is, whatever its kind.
 _WANTED_AS_IT_IS = checkpoints.c.verdict.has_key("served_by")
 
+# A checkpoint and those that it grew from, down to the one that is stored whole: ids rise to the
+# child.
+_LINE = text("""
+select line.id, line.memory, cardinality(grown.ids) as length
+from (
+    select (made.ancestors || made.id)[cardinality(made.ancestors) / :whole * :whole + 1:] as ids
+    from checkpoints made
+    where made.tenant_id = :tenant and made.chat_id = :chat and made.id = :checkpoint
+) grown
+join checkpoints line
+    on line.tenant_id = :tenant and line.chat_id = :chat and line.id = any(grown.ids)
+order by line.id
+""")
 # A message falls back to the deepest kept ancestor of its checkpoint: ids rise to the child.
 _LEAD_TO_KEPT = text("""
 update messages m
@@ -97,6 +110,14 @@ class Made:
     created_at: datetime
 
 
+class Packed(NamedTuple):
+    """The texts of a checkpoint about to be added; `number` is its id, which its summary names."""
+
+    number: int
+    summary: bytes
+    memory: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class Fresh:
     """A checkpoint about to be published. `verdict` is what the gate found, as JSON.
@@ -107,8 +128,7 @@ class Fresh:
     parent: int
     until: messages.MessageRow
     kind: str
-    memory: Memory
-    text: str
+    texts: Packed
     tokens: int
     summariser: str
     prompt_version: str
@@ -169,15 +189,14 @@ async def summary(
     connection: AsyncConnection, chat: ChatKey, checkpoint: int
 ) -> tuple[Made, str] | None:
     """One checkpoint and its summary message; None when there is none of this id."""
-    query = select(*_made(chat), checkpoints.c.sealed_summary, checkpoints.c.summary)
+    query = select(*_made(chat), checkpoints.c.summary)
     this = (*of(chat, checkpoints), checkpoints.c.id == checkpoint)
     row = (await connection.execute(query.where(*this))).mappings().one_or_none()
     if row is None:
         return None
     seal = await sealing.of(connection, chat.tenant)
-    place = place_of(chat, checkpoint, "sealed_summary")
-    text = seal.open_text(place, row["sealed_summary"], row["summary"])
-    return _as_made(row, seal, chat), text
+    packed = seal.open(place_of(chat, checkpoint, "summary"), row["summary"])
+    return _as_made(row, seal, chat), codec.unpack_text(packed)
 
 
 async def ancestors(connection: AsyncConnection, chat: ChatKey) -> dict[int, list[int]]:
@@ -199,12 +218,19 @@ async def along(connection: AsyncConnection, chat: ChatKey, ids: Collection[int]
 
 async def memory(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> Memory | None:
     """What a stored checkpoint says; None when it is not stored any more."""
-    query = select(*memories.COLUMNS).where(*of(chat, checkpoints), checkpoints.c.id == checkpoint)
-    row = (await connection.execute(query)).mappings().one_or_none()
-    if row is None:
-        return None
+    line = await _memories(connection, chat, checkpoint)
+    return await asyncio.to_thread(memories.unpacked, line) if line else None
+
+
+async def _memories(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> Sequence[bytes]:
+    """What a checkpoint's memory is read from, packed; nothing when it is not stored any more."""
+    parameters = {"tenant": chat.tenant, "chat": chat.id, "checkpoint": checkpoint}
+    query = await connection.execute(_LINE, parameters | {"whole": memories.WHOLE_EVERY})
+    rows = query.all()
+    if rows and len(rows) != rows[0].length:
+        raise CannotOpen(f"checkpoint {checkpoint} grew from one that is not stored any more")
     seal = await sealing.of(connection, chat.tenant)
-    return memories.memory_of(row, seal, place_of(chat, checkpoint, memories.SEALED))
+    return [seal.open(place_of(chat, row.id, "memory"), row.memory) for row in rows]
 
 
 async def newest_besides(
@@ -240,6 +266,25 @@ async def degraded(connection: AsyncConnection, chat: ChatKey, checkpoint: int) 
     return Degraded(*row) if row else None
 
 
+async def pack(
+    engine: AsyncEngine, chat: ChatKey, parent: int, memory: Memory, text: str
+) -> Packed:
+    """Packs the texts of a checkpoint that grew from `parent`, and takes an id for it.
+
+    In a thread and in no transaction, because they may be long; `text` is without the id.
+    """
+    async with engine.connect() as connection:
+        number = await next_id(connection)
+        line = await _memories(connection, chat, parent)
+    return await asyncio.to_thread(_packed, number, line, memory, text)
+
+
+def _packed(number: int, line: Sequence[bytes], memory: Memory, text: str) -> Packed:
+    before = memories.unpacked(line) if len(line) < memories.WHOLE_EVERY else Memory()
+    summary = codec.pack_text(message.named(text, number))
+    return Packed(number, summary, memories.packed(memory, before))
+
+
 async def publish(connection: AsyncConnection, lease: work.Lease, fresh: Fresh) -> int | None:
     """Publishes a checkpoint, unless what it was planned on has changed.
 
@@ -259,9 +304,8 @@ async def publish(connection: AsyncConnection, lease: work.Lease, fresh: Fresh) 
     line = await _line(connection, chat, fresh.parent)
     if line is None:
         return None
-    # Before the row is written: its text names its id.
-    number = await next_id(connection)
-    await add(connection, chat, line, number, _content(fresh, until, number))
+    number = fresh.texts.number
+    await add(connection, chat, line, number, _content(fresh, until))
     await messages.point_to(connection, chat, until.message_id, number, fresh.replaces)
     await _retire_replaced(connection, chat, fresh)
     await chats.note_leaf(connection, chat)
@@ -274,26 +318,20 @@ async def correct(
     connection: AsyncConnection,
     chat: ChatKey,
     original: int,
-    memory: Memory,
-    text: str,
+    texts: Packed,
     **changed: object,
-) -> int:
+) -> None:
     """Adds a version of a checkpoint that says something else. No message points to it yet.
 
-    `original` exists, `text` is without its id, and `changed` are the other columns that differ.
-
-    Returns:
-        Its id.
+    `original` exists, and `changed` are the other columns that differ.
     """
     query = select(checkpoints).where(*of(chat, checkpoints), checkpoints.c.id == original)
     row = (await connection.execute(query)).mappings().one()
-    number = await next_id(connection)
     content = opened(row, await sealing.of(connection, chat.tenant), chat)
-    content |= memories.plain(memory) | {"summary": message.named(text, number)} | changed
+    content |= {"summary": texts.summary, "memory": texts.memory} | changed
     # The last of the savings is the original's own.
     grew_from = Lineage(row["ancestors"], row["savings"][:-1])
-    await add(connection, chat, grew_from, number, content)
-    return number
+    await add(connection, chat, grew_from, texts.number, content)
 
 
 async def serve(connection: AsyncConnection, chat: ChatKey, checkpoint: int, by: str) -> bool:
@@ -350,25 +388,16 @@ async def add(
 
 def stored(plain: Mapping[str, Any], seal: Seal, chat: ChatKey, number: int) -> dict[str, Any]:
     """The content of a checkpoint as it is stored: its texts sealed, or as they are."""
-    content = {**plain}
-    for name in TEXTS:
-        sealed = seal.seal_text(place_of(chat, number, f"sealed_{name}"), plain[name])
-        content[f"sealed_{name}"] = sealed
-        content[name] = plain[name] if sealed is None else ""
-    where = place_of(chat, number, memories.SEALED)
-    content |= memories.stored({name: plain[name] for name in memories.PLAIN}, seal, where)
-    return content | _stored_verdict(plain["verdict"], seal, chat, number)
+    texts = {name: seal.seal(place_of(chat, number, name), plain[name]) for name in PACKED}
+    return {**plain} | texts | _stored_verdict(plain["verdict"], seal, chat, number)
 
 
 def opened(row: Mapping[Any, Any], seal: Seal, chat: ChatKey) -> dict[str, Any]:
     """The content of a stored checkpoint, not sealed any more."""
     number = row["id"]
     content = {column.name: row[column.name] for column in CONTENT}
-    for name in TEXTS:
-        sealed = content.pop(f"sealed_{name}")
-        content[name] = seal.open_text(place_of(chat, number, f"sealed_{name}"), sealed, row[name])
-    content |= memories.opened(row, seal, place_of(chat, number, memories.SEALED))
-    del content[memories.SEALED]
+    for name in PACKED:
+        content[name] = seal.open(place_of(chat, number, name), row[name])
     sealed_verdict = content.pop("sealed_verdict")
     content["verdict"] = _opened_verdict(row["verdict"], sealed_verdict, seal, chat, number)
     return content
@@ -462,8 +491,8 @@ def _serving(chat: ChatKey) -> ColumnElement[bool]:
     return checkpoints.c.id.in_(lines)
 
 
-def _content(fresh: Fresh, until: messages.MessageRow, number: int) -> dict[str, Any]:
-    """The columns of a new checkpoint; `number` is its id, which its text names."""
+def _content(fresh: Fresh, until: messages.MessageRow) -> dict[str, Any]:
+    """The columns of a new checkpoint that do not depend on the chat."""
     return {
         "covered_until": until.message_id,
         "covered_digest": until.digest,
@@ -474,8 +503,8 @@ def _content(fresh: Fresh, until: messages.MessageRow, number: int) -> dict[str,
         "summariser": fresh.summariser,
         "prompt_version": fresh.prompt_version,
         "verdict": fresh.verdict,
-        "summary": message.named(fresh.text, number),
-        **memories.plain(fresh.memory),
+        "summary": fresh.texts.summary,
+        "memory": fresh.texts.memory,
     }
 
 

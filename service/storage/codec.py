@@ -1,7 +1,7 @@
 """Texts as compressed bytes (zlib), behind one codec; the first byte names the encoding.
 
-Message bodies and words for searches are always stored so. What summaries say is, in columns of its
-own, when it is sealed (`storage.sealing`); otherwise it stands in plain columns, text and JSONB.
+Message bodies, words for searches, summaries and what they grow from are stored so, sealed
+(`storage.sealing`) or as they are.
 """
 
 import json

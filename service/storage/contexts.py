@@ -12,7 +12,7 @@ import asyncpg
 
 from service.planning.plan import Checkpoint
 from service.planning.policy import APPLY_AT, APPLY_PARTS, parts_of
-from service.storage import statements
+from service.storage import codec, statements
 from service.storage.checkpoints import place_of
 from service.storage.database import Database
 from service.storage.sealing import Seal
@@ -143,8 +143,8 @@ def _context(row: "asyncpg.Record", tenant: int, seal: Seal) -> StoredContext:
             covered_tokens=row["covered_tokens"],
             tokens=row["summary_tokens"],
         )
-        place = place_of(ChatKey(tenant, row["chat"]), checkpoint.id, "sealed_summary")
-        summary = seal.open_text(place, row["sealed_summary"], row["summary"])
+        place = place_of(ChatKey(tenant, row["chat"]), checkpoint.id, "summary")
+        summary = codec.unpack_text(seal.open(place, row["summary"]))
     return StoredContext(
         window=row["window"],
         overhead=row["overhead"],

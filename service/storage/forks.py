@@ -58,7 +58,7 @@ async def adopt(
 
 async def _known(
     connection: AsyncConnection, chat: ChatKey, line: Lineage, content: dict[str, Any]
-) -> Row[Any, Any, Any, Any, Any] | None:
+) -> Row[Any, Any, Any, Any] | None:
     """The copy that was made before: the fork is ingested bit by bit."""
     seal = await sealing.of(connection, chat.tenant)
     columns = (
@@ -66,7 +66,6 @@ async def _known(
         checkpoints.c.savings,
         checkpoints.c.retired_at,
         checkpoints.c.summary,
-        checkpoints.c.sealed_summary,
     )
     query = select(*columns).where(
         *of(chat, checkpoints),
@@ -75,7 +74,7 @@ async def _known(
     )
     # Sealed texts differ even where they say the same, so they are compared here and not in SQL.
     for row in await connection.execute(query):
-        where = place_of(chat, row.id, "sealed_summary")
-        if seal.open_text(where, row.sealed_summary, row.summary) == content["summary"]:
+        packed = seal.open(place_of(chat, row.id, "summary"), row.summary)
+        if packed == content["summary"]:
             return row
     return None

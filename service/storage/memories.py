@@ -1,67 +1,101 @@
-"""What a summary says, between its columns and its types.
+"""What a summary says, as bytes: packed, and without what the one that it grew from says too.
 
-Sealed, all of it is one value in a column of its own, and the plain columns are empty. The talk, by
-far the longest, is packed where it is not sealed. JSON that does not fit the types is an error, not
-a guess.
+Of a list, what stands in the memory before is stored as its places there, so a sentence is stored
+once on a line of checkpoints, however many of them carry it on. To read one, those that it grew
+from are read too, down to the last one that is stored whole: every 16th is, so that reading does
+not grow with the chat. JSON that does not fit the types is an error, not a guess.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
+from typing import TypeAlias, TypeVar
 
 import msgspec
-from sqlalchemy import ColumnElement
 
 from service.storage import codec
-from service.storage.sealing import Seal, Where
-from service.storage.tables import checkpoints
-from service.summarising.memory import Memory
+from service.summarising.ledger import Entry
+from service.summarising.memory import Memory, Pin
+from service.summarising.utterances import Utterance
 
-SEALED = "sealed_memory"
-"""The column for the sealed form of all that are texts."""
-TEXTS = ("state", "pins", "talk", "ledger")
-"""The columns that are empty then: lists as JSON, but for the talk."""
+WHOLE_EVERY = 16
+"""Checkpoints of a line; `checkpoints.sql` counts with it too."""
 
-PLAIN = (*TEXTS, "heard", "told")
-"""The columns of a row that is not sealed, as a memory's fields are called."""
-
-COLUMNS: tuple[ColumnElement[Any], ...] = tuple(checkpoints.c[name] for name in [*PLAIN, SEALED])
-"""Those of a checkpoint."""
+_NOTHING = Memory()
+_Run: TypeAlias = tuple[int, int]
+"""The first place in the list before, and the one behind the last."""
+T = TypeVar("T", Pin, Utterance, Entry)
 
 
-def plain(memory: Memory) -> dict[str, Any]:
-    """A memory as columns that are not sealed yet."""
+class _Stored(msgspec.Struct):
+    """A memory, with runs in place of what stands in the one before."""
+
+    state: tuple[str, ...]
+    pins: list[Pin | _Run]
+    talk: list[Utterance | _Run]
+    ledger: list[Entry | _Run]
+    heard: int
+    told: int
+
+
+_DECODE = msgspec.json.Decoder(_Stored).decode
+
+
+def packed(memory: Memory, before: Memory = _NOTHING) -> bytes:
+    """A memory as bytes; `before` is what it grew from."""
+    stored = _Stored(
+        state=memory.state,
+        pins=_apart(memory.pins, before.pins),
+        talk=_apart(memory.talk, before.talk),
+        ledger=_apart(memory.ledger, before.ledger),
+        heard=memory.heard,
+        told=memory.told,
+    )
     # A text may be of a class of its own, such as a number that stands as in its source.
-    columns: dict[str, Any] = msgspec.to_builtins(memory, enc_hook=str)
-    return columns
+    return codec.pack_text(msgspec.json.encode(stored, enc_hook=str).decode())
 
 
-def stored(columns: Mapping[str, Any], seal: Seal, where: Where) -> dict[str, Any]:
-    """The plain columns as they are stored: sealed, or as they are."""
-    if seal.writes is None:
-        talk = codec.pack_text(msgspec.json.encode(columns["talk"]).decode())
-        return {**columns, "talk": talk, SEALED: None}
-    texts = {name: columns[name] for name in TEXTS}
-    sealed = seal.seal_text(where, msgspec.json.encode(texts).decode())
-    return {**columns, **{name: [] for name in TEXTS}, "talk": None, SEALED: sealed}
-
-
-def opened(row: Mapping[Any, Any], seal: Seal, where: Where) -> dict[str, Any]:
-    """The plain columns of a row, however it is stored."""
-    columns = {name: row[name] for name in PLAIN}
-    if row[SEALED] is None:
-        talk = msgspec.json.decode(codec.unpack_text(row["talk"])) if row["talk"] else []
-        return columns | {"talk": talk}
-    texts: dict[str, Any] = msgspec.json.decode(seal.open_text(where, row[SEALED], ""))
-    return columns | texts
-
-
-def memory_of(row: Mapping[Any, Any], seal: Seal, where: Where) -> Memory:
-    """The memory in the columns of a row.
+def unpacked(line: Sequence[bytes]) -> Memory:
+    """The last memory of a line, of which the first is stored whole.
 
     Raises:
-        msgspec.ValidationError: a row is of another version, or was written by somebody else.
-        KeyMissing: its key is not among ours.
-        CannotOpen: it was not sealed for this row.
+        msgspec.ValidationError: one is of another version, or was written by somebody else.
+        CannotOpen: the same.
     """
-    columns = opened(row, seal, where)
-    return msgspec.convert(columns, Memory)
+    memory = _NOTHING
+    for packed_memory in line:
+        stored = _DECODE(codec.unpack_text(packed_memory))
+        memory = Memory(
+            state=stored.state,
+            pins=_together(stored.pins, memory.pins),
+            talk=_together(stored.talk, memory.talk),
+            ledger=_together(stored.ledger, memory.ledger),
+            heard=stored.heard,
+            told=stored.told,
+        )
+    return memory
+
+
+def _apart(items: Sequence[T], before: Sequence[T]) -> list[T | _Run]:
+    """The items, with runs in place of those that stand in `before`."""
+    places = {item: place for place, item in enumerate(before)}
+    stored: list[T | _Run] = []
+    for item in items:
+        place = places.get(item)
+        last = stored[-1] if stored else None
+        if place is None:
+            stored.append(item)
+        elif isinstance(last, tuple) and last[1] == place:
+            stored[-1] = (last[0], place + 1)
+        else:
+            stored.append((place, place + 1))
+    return stored
+
+
+def _together(stored: Sequence[T | _Run], before: Sequence[T]) -> tuple[T, ...]:
+    """The items again."""
+    items: list[T] = []
+    for one in stored:
+        if isinstance(one, tuple):
+            items += before[slice(*one)]
+        else:
+            items.append(one)
+    return tuple(items)

@@ -1,5 +1,7 @@
 """Partial turns: how far a turn that is too long for one call has been read. At most one a chat."""
 
+import asyncio
+
 from sqlalchemy import delete, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -26,7 +28,8 @@ async def find(
     position = Position(0, row["step"], row["piece"])
     seal = await sealing.of(connection, chat.tenant)
     place = PartialTurn(row["base_id"] or None, row["digest"], position, row["pieces"])
-    return row["message_id"], place, memories.memory_of(row, seal, place_of(chat))
+    packed = seal.open(place_of(chat), row["memory"])
+    return row["message_id"], place, await asyncio.to_thread(memories.unpacked, [packed])
 
 
 async def save(
@@ -34,9 +37,9 @@ async def save(
     lease: work.Lease,
     message_id: str,
     place: PartialTurn,
-    so_far: Memory,
+    packed: bytes,
 ) -> bool:
-    """Keeps what has been read of a long turn; False when the lease is lost."""
+    """Keeps what has been read of a long turn, `packed`; False when the lease is lost."""
     if not await work.holds(connection, lease):
         return False
     seal = await sealing.of(connection, lease.chat.tenant)
@@ -47,7 +50,7 @@ async def save(
         "step": place.position.step,
         "piece": place.position.piece,
         "pieces": place.pieces,
-        **memories.stored(memories.plain(so_far), seal, place_of(lease.chat)),
+        "memory": seal.seal(place_of(lease.chat), packed),
     }
     statement = insert(partials).values(**lease.chat.columns, **values)
     statement = statement.on_conflict_do_update(index_elements=["chat_id"], set_=values)
@@ -57,7 +60,7 @@ async def save(
 
 def place_of(chat: ChatKey) -> Where:
     """Where a chat's partial turn is sealed."""
-    return Where(partials.name, memories.SEALED, chat)
+    return Where(partials.name, "memory", chat)
 
 
 async def drop(connection: AsyncConnection, chat: ChatKey) -> None:

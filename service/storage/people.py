@@ -13,9 +13,9 @@ from sqlalchemy import BigInteger, ColumnElement, func, or_, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import checkpoints as made
-from service.storage import memories, sealing, statements
 from service.storage import partials as of_partials
 from service.storage import runs as of_runs
+from service.storage import sealing, statements
 from service.storage.audit import user_actor
 from service.storage.chats import is_saved
 from service.storage.codec import unpack
@@ -28,7 +28,6 @@ from service.storage.tables import (
     chats,
     checkpoints,
     messages,
-    partials,
     sums,
 )
 from service.storage.tenancy import ChatKey, of
@@ -218,26 +217,25 @@ async def read_messages(
 
 async def read_checkpoints(connection: AsyncConnection, chat: ChatKey) -> list[Json]:
     """The summaries of a chat with all their parts, oldest first."""
-    columns = ("covered_until", "covered_messages", "kind", "summary", *memories.TEXTS)
-    query = select(checkpoints).where(*of(chat, checkpoints)).order_by(checkpoints.c.id)
-    seal = await sealing.of(connection, chat.tenant)
+    columns = ("id", "covered_until", "covered_messages", "kind", "created_at")
+    query = select(*(checkpoints.c[name] for name in columns)).where(*of(chat, checkpoints))
+    rows = (await connection.execute(query.order_by(checkpoints.c.id))).mappings().all()
     found = []
-    for row in (await connection.execute(query)).mappings():
-        content = made.opened(row, seal, chat)
-        kept = {name: content[name] for name in columns}
-        found.append({"id": row["id"], **kept, "created_at": row["created_at"]})
+    for row in rows:
+        stored = await made.summary(connection, chat, row["id"])
+        memory = await made.memory(connection, chat, row["id"])
+        if stored and memory:
+            found.append({**row, "summary": stored[1], "memory": memory})
     return found
 
 
 async def read_work(connection: AsyncConnection, chat: ChatKey) -> list[Json]:
     """What was read so far of a turn that is too long for one call, and the rounds of work."""
-    seal = await sealing.of(connection, chat.tenant)
-    rows = await connection.execute(select(partials).where(*of(chat, partials)))
-    where = of_partials.place_of(chat)
-    found = [
-        {"message_id": row["message_id"], "memory": memories.memory_of(row, seal, where)}
-        for row in rows.mappings()
-    ]
+    partial = await of_partials.find(connection, chat)
+    found: list[Json] = []
+    if partial:
+        message_id, _, memory = partial
+        found.append({"message_id": message_id, "memory": memory})
     rounds = [asdict(run) for run in await of_runs.latest(connection, chat, limit=None)]
     return [*found, *rounds]
 

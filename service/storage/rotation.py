@@ -31,7 +31,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import checkpoints as of_checkpoints
-from service.storage import memories, messages, partials, runs, sealing
+from service.storage import messages, partials, runs, sealing
 from service.storage.sealing import SEALED, Seal
 from service.storage.tables import chats, checkpoints, sealing_keys, tenant_secrets
 from service.storage.tables import messages as message_rows
@@ -51,10 +51,10 @@ _TOGETHER = 20  # chats that share a transaction
 _VALUES = (
     (message_rows.c.body, None),
     (message_rows.c.words, None),
-    (checkpoints.c.sealed_summary, checkpoints.c.summary),
-    (checkpoints.c.sealed_memory, None),
+    (checkpoints.c.summary, None),
+    (checkpoints.c.memory, None),
     (checkpoints.c.sealed_verdict, None),
-    (partial_rows.c.sealed_memory, None),
+    (partial_rows.c.memory, None),
     (run_rows.c.sealed_reason, run_rows.c.reason),
     (tenant_secrets.c.secret, None),
 )
@@ -182,12 +182,8 @@ def _message(row: Mapping[Any, Any], chat: ChatKey, seal: Seal) -> dict[str, Any
 
 async def _checkpoints(connection: AsyncConnection, locked: _Locked, seal: Seal) -> int:
     columns = checkpoints.c
-    texts = (columns[name] for name in of_checkpoints.TEXTS)
-    off = or_(
-        *(_differs(columns[name], seal) for name in of_checkpoints.SEALED),
-        *(_is_plain(text_column, seal) for text_column in texts),
-        _lacks_memory(columns.sealed_memory, seal),
-    )
+    # Every row has a summary, and all of its values are written together.
+    off = _differs(columns.summary, seal)
     rows = await _rows(connection, _batch(checkpoints, locked, off))
     changed = [_checkpoint(row, locked.owner(row), seal) for row in rows]
     return await _change(connection, _update_each(checkpoints, locked, columns.id), changed)
@@ -200,7 +196,7 @@ def _checkpoint(row: Mapping[Any, Any], chat: ChatKey, seal: Seal) -> dict[str, 
 
 async def _partials(connection: AsyncConnection, locked: _Locked, seal: Seal) -> int:
     columns = partial_rows.c
-    off = or_(_differs(columns.sealed_memory, seal), _lacks_memory(columns.sealed_memory, seal))
+    off = _differs(columns.memory, seal)
     rows = await _rows(connection, _batch(partial_rows, locked, off))
     changed = [_partial(row, locked.owner(row), seal) for row in rows]
     # At most one a chat.
@@ -210,8 +206,7 @@ async def _partials(connection: AsyncConnection, locked: _Locked, seal: Seal) ->
 
 def _partial(row: Mapping[Any, Any], chat: ChatKey, seal: Seal) -> dict[str, Any]:
     where = partials.place_of(chat)
-    values = memories.stored(memories.opened(row, seal, where), seal, where)
-    return _new(chat, chat.id, values)
+    return _new(chat, chat.id, {"memory": seal.seal(where, seal.open(where, row["memory"]))})
 
 
 async def _runs(connection: AsyncConnection, locked: _Locked, seal: Seal) -> int:
@@ -284,8 +279,3 @@ def _differs(sealed: ColumnElement[Any], seal: Seal) -> ColumnElement[bool]:
 def _is_plain(plain: ColumnElement[Any], seal: Seal) -> ColumnElement[bool]:
     """Whether a text stands plain that has to be sealed."""
     return and_(plain != "", literal(seal.writes is not None))
-
-
-def _lacks_memory(sealed: ColumnElement[Any], seal: Seal) -> ColumnElement[bool]:
-    """Whether a memory stands plain that has to be sealed: every row has one."""
-    return and_(sealed.is_(None), literal(seal.writes is not None))

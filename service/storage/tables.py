@@ -3,8 +3,6 @@
 The migrations define the schema, with its keys, defaults and indexes; a test compares the two.
 """
 
-from typing import Any
-
 from sqlalchemy import (
     ARRAY,
     BigInteger,
@@ -187,21 +185,6 @@ tombstones = Table(
 )
 
 
-def _memory() -> list[Column[Any]]:
-    """What `storage.memories` reads and writes."""
-    return [
-        Column("state", JSONB),  # its lines
-        Column("pins", JSONB),
-        Column("talk", LargeBinary),  # packed; null when it is empty or sealed
-        Column("ledger", JSONB),
-        Column("heard", Integer),  # steps read
-        # Steps that the state tells of.
-        Column("told", Integer),
-        # Sealed: state, pins, talk and ledger; null where they are plain.
-        Column("sealed_memory", LargeBinary),
-    ]
-
-
 INTERIM = "interim"
 """The kind of a checkpoint that code made at once; it serves until a summariser has read as far."""
 
@@ -225,12 +208,10 @@ checkpoints = Table(
     # Of those of one parent and boundary.
     Column("version", SmallInteger),
     Column("kind", Text),
-    *_memory(),
-    # The summary message, rendered once: its bytes never change.
-    Column("summary", Text),
-    # Apart, because the read on the request path opens one or two of them.
-    # Sealed: summary; null where they are plain.
-    Column("sealed_summary", LargeBinary),
+    # What the next one grows from; see `storage.memories`.
+    Column("memory", LargeBinary),
+    # The summary message, packed, rendered once: its bytes never change.
+    Column("summary", LargeBinary),
     # Sealed: what of the verdict quotes a text; null where they are plain.
     Column("sealed_verdict", LargeBinary),
     Column("tokens", Integer),  # size of the summary message
@@ -267,7 +248,7 @@ partials = Table(
     Column("step", Integer),
     Column("piece", Integer),
     Column("pieces", Integer),
-    *_memory(),
+    Column("memory", LargeBinary),
     Column("updated_at", _TIME),
 )
 

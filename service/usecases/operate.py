@@ -126,15 +126,26 @@ async def correct(
     memory = corrected(before, state, pins, forget)
     # In a thread and in no transaction: an operator's text may be long.
     own_state = () if state is None else memory.state
-    version = await asyncio.to_thread(_version, settings, row, old, memory, own_state, sent_at)
+    text, size = await asyncio.to_thread(_version, settings, row, old, memory, own_state, sent_at)
+    texts = await checkpoints.pack(engine, row.key, old.parent_id or 0, memory, text)
     async with engine.begin() as connection:
         row = await _lock(connection, by.tenant, chat)
         # A checkpoint never changes, but it may have been deleted meanwhile.
         await inspect.summary_of(connection, row.key, chat, checkpoint)
-        new = await _add_version(connection, by, row, checkpoint, memory, version)
-        answer = await _serve(connection, by, row, chat, new)
+        await checkpoints.correct(
+            connection,
+            row.key,
+            checkpoint,
+            texts,
+            kind="corrected",
+            tokens=size,
+            summariser="operator",
+            prompt_version="",
+            verdict={"outcome": "corrected", "by": by.actor},
+        )
+        answer = await _serve(connection, by, row, chat, texts.number)
         await audit.record(
-            connection, by, "checkpoint.correct", chat, checkpoint=checkpoint, made=new
+            connection, by, "checkpoint.correct", chat, checkpoint=checkpoint, made=texts.number
         )
     return answer
 
@@ -273,30 +284,6 @@ def _version(
     size = message.size(text)
     check(own_state, parts, size, before=old.tokens, covered=covered.tokens, window=row.window)
     return text, size
-
-
-async def _add_version(
-    connection: AsyncConnection,
-    by: Operator,
-    row: StoredChat,
-    old: int,
-    memory: Memory,
-    version: tuple[str, int],
-) -> int:
-    """Stores another version of a checkpoint; returns its id."""
-    text, size = version
-    return await checkpoints.correct(
-        connection,
-        row.key,
-        old,
-        memory,
-        text,
-        kind="corrected",
-        tokens=size,
-        summariser="operator",
-        prompt_version="",
-        verdict={"outcome": "corrected", "by": by.actor},
-    )
 
 
 async def _drop(

@@ -16,9 +16,10 @@ from structlog.testing import capture_logs
 from service.cli import app
 from service.cli.output import print_table
 from service.names import FIRST_TENANT
-from service.storage import keys
-from service.storage.codec import pack_text, unpack_text
+from service.storage import codec, keys, memories
 from service.storage.sums import Share
+from service.summarising.memory import Kind, Memory, Pin
+from service.summarising.utterances import Speaker, Utterance
 from tests.cli.conftest import Cli, run, says
 from tests.conftest import Service, drain
 from tests.fakes.http import Raw, head
@@ -328,7 +329,6 @@ SHOWING = [
 
 async def test_commands_write_control_characters_out(precis: Cli, service: Service) -> None:
     await summarised(service, Talk(service.as_filter))
-    pin = "jsonb_build_object('number', 1, 'kind', 'rule', 'text', :it, 'source', :it, 'speaker', 'user')"
     for statement in (
         "update chats set model = :it, last_error = :it, leased_by = :it, dead_at = now()",
         "update chats set lease_until = now() + interval '1 hour' where :it <> ''",
@@ -336,16 +336,17 @@ async def test_commands_write_control_characters_out(precis: Cli, service: Servi
         "update messages set message_id = :it || message_id",
         "update chats set leaf_id = :it || leaf_id",
         "update api_keys set name = :it",
-        "update checkpoints set summariser = :it, summary = :it || summary, covered_until = :it",
-        f"update checkpoints set pins = jsonb_build_array({pin}), state = jsonb_build_array(cast(:it as text))",
+        "update checkpoints set summariser = :it, covered_until = :it",
         "insert into endpoints (name, failures, last_error) values (:it, 1, :it)",
     ):
         await run_sql(service.runtime, statement.replace("', :it", "', cast(:it as text)"), it=HOSTILE)
-    for one in await rows(service.runtime, "select id, talk from checkpoints"):
-        said = json.loads(unpack_text(one.talk))
-        said[0]["text"] = HOSTILE
-        packed = pack_text(json.dumps(said))
-        await run_sql(service.runtime, "update checkpoints set talk = :it where id = :id", it=packed, id=one.id)
+    sentence = Utterance(1, 1, Speaker.USER, HOSTILE, HOSTILE)
+    pin = Pin(1, Kind.RULE, HOSTILE, HOSTILE)
+    packed = {
+        "memory": memories.packed(Memory((HOSTILE,), (pin,), (sentence,))),
+        "summary": codec.pack_text(HOSTILE),
+    }
+    await run_sql(service.runtime, "update checkpoints set memory = :memory, summary = :summary", **packed)
 
     for command in SHOWING:
         result = await precis(*command)

@@ -224,9 +224,8 @@ async def _checkpoints(made: Fleet, seal: Seal) -> list[dict[str, Any]]:
     )
     found = []
     for one in stored:
-        where = of_checkpoints.place_of(ChatKey(one["tenant_id"], one["chat_id"]), one["id"], "sealed_summary")
-        summary = seal.open_text(where, one["sealed_summary"], one["summary"])
-        found.append({**one, "summary": summary})
+        where = of_checkpoints.place_of(ChatKey(one["tenant_id"], one["chat_id"]), one["id"], "summary")
+        found.append({**one, "summary": codec.unpack_text(seal.open(where, one["summary"]))})
     return found
 
 

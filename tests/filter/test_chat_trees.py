@@ -17,18 +17,17 @@ import pytest
 import pytest_asyncio
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import text
 
 from filter_stub import precis_filter
 from filter_stub.precis_filter import TOOL_IMAGES
 from service.settings import load
-from service.storage.codec import unpack_text
 from tests.builders import called, returned, said, thought
 from tests.conftest import Service, drain, serving
 from tests.effort import examples
 from tests.fakes.scripted_llm import Message, scripted_llm
 from tests.filter.chat import Chat, Json, Turn, filler, filter_of, keyed, native, pairs_are_whole, tool_answer
 from tests.filter.host import Host
+from tests.service.talk import opened
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -107,9 +106,7 @@ class Tree:
         assert TOOL_IMAGES not in str(turn.tail[0]["content"]), "which no user wrote"
         assert pairs_are_whole(turn.tail)
         assert sum(one["role"] == "system" for one in turn.messages) == 1
-        async with self.service.runtime.database.engine.connect() as connection:
-            query = text("select * from checkpoints where id = :id")
-            made = (await connection.execute(query, {"id": turn.served})).one()
+        (made,) = await opened(self.service.runtime, "select * from checkpoints where id = :id", id=turn.served)
         # What is hidden is what the checkpoint covers, as it stands in the chat now, and the summary is made of it.
         covered = path[: made.covered_messages]
         assert covered[-1]["id"] == made.covered_until
@@ -121,7 +118,7 @@ class Tree:
         # An interim summary has the state that a model wrote some turns above.
         assert words_in(made.state) <= words
         assert words_in(made.state) == words or made.kind == "interim"
-        beside = [made.summary, made.pins, unpack_text(made.talk), made.ledger]
+        beside = [made.summary, made.pins, made.talk, made.ledger]
         assert words_in(beside) <= words, "nothing of another branch, or of an edited text"
 
     def reply(self, kind: str) -> None:

@@ -6,12 +6,12 @@ What users do to the tree of a chat is in `test_chat_trees.py`.
 from typing import Any
 
 import pytest
-from sqlalchemy import text
 
 from filter_stub.precis_filter import NOTED
 from tests.conftest import Service, drain
 from tests.filter.chat import Chat, Turn, filler, native, tool_answer
 from tests.filter.wire import Wire
+from tests.service.talk import opened
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -26,9 +26,8 @@ async def long_chat(chat: Chat, service: Service, turns: int = 8) -> None:
 
 
 async def checkpoint(service: Service, identity: int) -> Any:
-    async with service.runtime.database.engine.connect() as connection:
-        query = text("select summary, covered_until, covered_messages from checkpoints where id = :id")
-        return (await connection.execute(query, {"id": identity})).one()
+    (found,) = await opened(service.runtime, "select * from checkpoints where id = :id", id=identity)
+    return found
 
 
 async def check(chat: Chat, service: Service, turn: Turn) -> None:

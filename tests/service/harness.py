@@ -17,7 +17,7 @@ from service.usecases.compress import WorkerContext, compress
 from tests import constants
 from tests.conftest import Service
 from tests.fakes.scripted_llm import Request, ScriptedLLM
-from tests.service.talk import Json, Talk, row, rows, run_sql
+from tests.service.talk import Json, Talk, opened, row, rows, run_sql
 
 
 @dataclass
@@ -70,12 +70,12 @@ class Harness:
 
     async def made(self) -> list[Any]:
         """The checkpoints that others grow from."""
-        return list(await rows(self.runtime, "select * from checkpoints where kind <> 'interim' order by id"))
+        return await opened(self.runtime, "select * from checkpoints where kind <> 'interim' order by id")
 
     async def interim(self) -> list[Any]:
         """Those that serve until a summariser has read what they cover."""
         query = "select * from checkpoints where kind = 'interim' and retired_at is null order by id"
-        return list(await rows(self.runtime, query))
+        return await opened(self.runtime, query)
 
     async def due_now(self) -> None:
         """The back-off is over."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import asyncpg
 import httpx
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.clients.openwebui import signed_in
 from service.storage import checkpoints, keys, messages, work
@@ -274,16 +274,17 @@ async def _by_hand(a: Tenant) -> None:
     assert lease
     assert lease.chat.tenant == await a.identity()
     async with engine.begin() as connection:
-        await _publish_twice(connection, lease)
+        await _publish_twice(engine, connection, lease)
 
 
-async def _publish_twice(connection: AsyncConnection, lease: work.Lease) -> None:
+async def _publish_twice(engine: AsyncEngine, connection: AsyncConnection, lease: work.Lease) -> None:
     assert lease.leaf
     assert await work.renew(connection, lease)
     assert await work.grown(connection, lease) is None
     path = await messages.path(connection, lease.chat, lease.leaf)
-    fresh = Fresh(0, path[5], "llm", Memory(), "summary", 1, "by hand", "1")
-    first, again = [await checkpoints.publish(connection, lease, fresh) for _ in range(2)]
+    texts = [await checkpoints.pack(engine, lease.chat, 0, Memory(), "summary") for _ in range(2)]
+    fresh = [Fresh(0, path[5], "llm", packed, 1, "by hand", "1") for packed in texts]
+    first, again = [await checkpoints.publish(connection, lease, one) for one in fresh]
     assert first
     assert again == first + 1, "another version"
     assert await checkpoints.degraded(connection, lease.chat, first) is None

@@ -13,11 +13,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import httpx
+import msgspec
 from sqlalchemy import Select, Table, select, text
 
 from service.runtime import Runtime
+from service.storage import checkpoints, memories, partials
 from service.storage.sealing import Seal
 from service.storage.tables import metadata
+from service.storage.tenancy import ChatKey
+from service.summarising.memory import Memory
 from service.transcript import digest
 from tests.builders import called, returned, said
 
@@ -228,6 +232,22 @@ async def row(runtime: Runtime, query: str, **values: object) -> Any:
     return found
 
 
+async def opened(runtime: Runtime, query: str, **values: object) -> list[Any]:
+    """The checkpoints or partial turns of a query, with what they say."""
+    found = []
+    async with runtime.database.engine.connect() as connection:
+        for one in await rows(runtime, query, **values):
+            chat, texts = ChatKey(one.tenant_id, one.chat_id), {}
+            if "summary" in one._mapping:
+                memory = await checkpoints.memory(connection, chat, one.id)
+                _, texts["summary"] = await checkpoints.summary(connection, chat, one.id) or (None, "")
+            else:
+                _, _, memory = await partials.find(connection, chat) or (None, None, Memory())
+            said = msgspec.to_builtins(memory, enc_hook=str)
+            found.append(SimpleNamespace(**{**one._mapping, **said, **texts}))
+    return found
+
+
 async def run_sql(runtime: Runtime, statement: str, **values: object) -> None:
     """Changes the database behind the service's back."""
     async with runtime.database.engine.begin() as connection:
@@ -238,8 +258,9 @@ async def half_read(runtime: Runtime) -> None:
     """A worker has read the first half of the first message of each chat."""
     await run_sql(
         runtime,
-        "insert into partials (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, ledger)"
-        " select tenant_id, id, 0, 'u0', 'd', 0, 1, 2, '[]' from chats",
+        "insert into partials (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, memory)"
+        " select tenant_id, id, 0, 'u0', 'd', 0, 1, 2, :memory from chats",
+        memory=memories.packed(Memory()),
     )
 
 

@@ -59,7 +59,7 @@ async def test_any_message_and_any_result_of_a_tool_is_in_a_summary_that_is_stor
     await drain(service.runtime)
 
     assert [run.outcome for run in await rows(service.runtime, "select outcome from runs")] == ["done"]
-    made = await rows(service.runtime, "select tenant_id, chat_id, id, summary from checkpoints order by id")
+    made = await rows(service.runtime, "select tenant_id, chat_id, id from checkpoints order by id")
     assert made
     async with service.runtime.database.engine.connect() as connection:
         read = await checkpoints.memory(connection, ChatKey(made[-1].tenant_id, made[-1].chat_id), made[-1].id)

@@ -1,15 +1,13 @@
 """The work on one chat, with a language model that does what a script says: nothing lost, doubled, hidden or luck."""
 
-import json
 import re
 
 import pytest
 
-from service.storage.codec import unpack_text
 from tests.builders import called, returned, said
 from tests.fakes.scripted_llm import Hang, OtherShape, Request, Say
 from tests.service.harness import Harness, new_in, running, story, told
-from tests.service.talk import Talk, check_tree, prose, row, rows
+from tests.service.talk import Talk, check_tree, opened, prose, rows
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -190,12 +188,12 @@ async def test_a_long_turn_is_read_in_pieces_and_a_draft_keeps_how_far(harness: 
 
     async with running(harness.compress()):
         await harness.llm.received(4)
-    partial = await row(harness.runtime, "select * from partials")
+    (partial,) = await opened(harness.runtime, "select * from partials")
     before = await harness.made()
     assert partial.message_id == "long"
     assert told(partial) == "Three."
     assert [pin["text"] for pin in partial.pins] == [prose(30, "u0").splitlines()[0]]
-    last = json.loads(unpack_text(partial.talk))[-1]
+    last = partial.talk[-1]
     assert (last["source"], last["text"]) == ("q", prose(30, "q"))
     assert partial.pieces > 3
     assert all(made.covered_until != "long" for made in before)  # nothing claims what was not read to its end

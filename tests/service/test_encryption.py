@@ -24,10 +24,9 @@ HELD = {
     "messages.body",
     "messages.words",
     "checkpoints.summary",
-    "checkpoints.talk",
-    "checkpoints.state",
+    "checkpoints.memory",
     "checkpoints.verdict",
-    "partials.talk",
+    "partials.memory",
     "runs.reason",
 }
 KEYED = {
@@ -133,21 +132,19 @@ async def test_summaries_and_memories_that_were_moved_are_refused(urls: Urls) ->
         assert found
         assert found.checkpoint
         this = found.checkpoint.id
-        names = ["sealed_summary", "sealed_memory"]
-        turned = ", ".join(f"{name} = other.{name}" for name in names)
         await run_sql(
             harness.runtime,
-            f"update checkpoints set {turned} from checkpoints other"
-            " where checkpoints.id = :this and other.id <> :this and other.sealed_summary is not null",
+            "update checkpoints set summary = other.summary, memory = other.memory from checkpoints other"
+            " where checkpoints.id = :this and other.id <> :this",
             this=this,
         )
-        with pytest.raises(CannotOpen, match=r"checkpoints\.sealed_"):
+        with pytest.raises(CannotOpen, match=r"checkpoints\.summary"):
             await contexts.find(database, asked)
         async with database.engine.connect() as connection:
             key = ChatKey(1, 1)
-            with pytest.raises(CannotOpen, match=r"checkpoints\.sealed_memory"):
+            with pytest.raises(CannotOpen, match=r"checkpoints\.memory"):
                 await checkpoints.memory(connection, key, this)
-            with pytest.raises(CannotOpen, match=r"checkpoints\.sealed_summary"):
+            with pytest.raises(CannotOpen, match=r"checkpoints\.summary"):
                 await checkpoints.summary(connection, key, this)
         assert (await talk.client.post("/v1/chats/chat-1/context", json=question)).status_code == 500
 
@@ -188,7 +185,7 @@ async def test_a_plain_database_goes_on_with_a_key_is_rotated_and_becomes_plain_
             assert await answers(rotated.service, rotated.talk, leaf) == said
             await check_tree(rotated.runtime)
             assert await rotate.rotate(rotated.runtime.database, lambda _: None) == held
-    assert await columns(urls, MARK) >= HELD - {"partials.talk"}
+    assert await columns(urls, MARK) >= HELD - {"partials.memory"}
 
 
 @pytest.mark.parametrize(("before", "then"), [("", FIRST), (FIRST, f"none,{FIRST}")], ids=["sealed", "made plain"])

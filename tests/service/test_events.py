@@ -217,8 +217,8 @@ async def test_a_summary_of_a_path_that_was_edited_before_goes_too(service: Serv
 
 async def test_a_half_read_turn_goes_with_its_message(service: Service, talk: Talk) -> None:
     leaf = await summarised(service, talk)
-    here = "insert into partials (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, ledger)"
-    read = "select tenant_id, chat_id, 0, message_id, digest, 0, 1, 2, '[]' from messages"
+    here = "insert into partials (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, memory)"
+    read = "select tenant_id, chat_id, 0, message_id, digest, 0, 1, 2, '' from messages"
     await run_sql(service.runtime, f"{here} {read} where message_id = :leaf", leaf=leaf)
 
     await tell(service, "message.deleted", chat_id="chat-1", message_id="never stored")

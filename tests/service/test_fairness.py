@@ -123,7 +123,7 @@ async def test_a_huge_chat_goes_back_to_the_end_of_the_queue_between_two_calls_w
     assert seen[3]["huge-0"] > 2  # alone again: goes on to its end
     assert (await row(harness.runtime, "select count(*) from chats where due_at is not null"))[0] == 0
     # Going back and coming again has read nothing twice.
-    assert [told(one) for one in await rows(harness.runtime, "select state from checkpoints order by id")]
+    assert [told(one) for one in await harness.made()]
     published = await row(harness.runtime, "select sum(calls) as calls, sum(published) as published from runs")
     assert published.calls == published.published == len(harness.llm.requests)
 

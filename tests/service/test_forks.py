@@ -12,7 +12,7 @@ from service.usecases.compress import compress
 from tests.conftest import Service, serving
 from tests.service.grown import by_the_model
 from tests.service.harness import Harness, new_in, told
-from tests.service.talk import UNKNOWN, Json, Talk, check_tree, rows, run_sql, tables
+from tests.service.talk import UNKNOWN, Json, Talk, check_tree, opened, rows, run_sql, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -33,7 +33,7 @@ async def made(harness: Harness, chat: str = "chat-1") -> list[Any]:
         "select p.* from checkpoints p join chats c on c.id = p.chat_id"
         " where c.external_id = :chat and p.kind <> 'interim' order by p.id"
     )
-    return list(await rows(harness.runtime, query, chat=chat))
+    return await opened(harness.runtime, query, chat=chat)
 
 
 async def ask(fork: Talk, leaf: str, pairs: int = 64, **more: object) -> Json:

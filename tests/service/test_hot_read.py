@@ -9,7 +9,7 @@ import pytest
 
 from service.planning.plan import Checkpoint
 from service.planning.policy import Policy, apply_at
-from service.storage import checkpoints, contexts, messages, work
+from service.storage import checkpoints, codec, contexts, messages, work
 from service.storage.checkpoints import Fresh
 from service.storage.contexts import Lookup
 from service.summarising.memory import Memory
@@ -80,9 +80,9 @@ async def store(service: Service, some: Sequence[Line]) -> None:
             ids, best = [one.id for one in line.made], list(accumulate(line.saved, max))
             await connection.exec_driver_sql(
                 "insert into checkpoints (id, tenant_id, chat_id, parent_id, ancestors, savings, covered_until,"
-                " covered_digest, covered_messages, covered_tokens, kind, ledger, summary, tokens,"
+                " covered_digest, covered_messages, covered_tokens, kind, memory, summary, tokens,"
                 " summariser, prompt_version) overriding system value select $1::bigint, tenant_id, id, $2, $3, $4, $5,"
-                " $6, $7, $8, 'llm', '[]', 'summary ' || $1::bigint, $9, 'by', '1' from chats"
+                " $6, $7, $8, 'llm', '', $11, $9, 'by', '1' from chats"
                 " where external_id = $10",
                 [
                     (
@@ -96,6 +96,7 @@ async def store(service: Service, some: Sequence[Line]) -> None:
                         one.covered_tokens,
                         one.tokens,
                         line.chat,
+                        codec.pack_text(f"summary {one.id}"),
                     )
                     for place, one in enumerate(line.made)
                 ],
@@ -162,7 +163,8 @@ async def test_publishing_notes_the_most_that_the_line_saves_so_far(harness: Har
         parent = 0
         for number, size in enumerate(sizes):
             until = path[2 * number + 1]
-            fresh = Fresh(parent, until, "llm", Memory(), f"summary {number}", size, "by", "1")
+            texts = await checkpoints.pack(worker_context.engine, lease.chat, parent, Memory(), f"summary {number}")
+            fresh = Fresh(parent, until, "llm", texts, size, "by", "1")
             parent = await checkpoints.publish(connection, lease, fresh) or 0
             assert parent
 

@@ -1,12 +1,10 @@
 """A summary by code serves at once, until a summariser has read what it covers."""
 
-import json
 import re
 from typing import Any
 
 import pytest
 
-from service.storage.codec import unpack_text
 from service.usecases.compress import WorkerContext
 from tests.constants import NEVER
 from tests.fakes.scripted_llm import Fail
@@ -110,7 +108,7 @@ async def test_the_next_one_goes_on_from_it_and_takes_its_place(harness: Harness
 
     (made,), (interim,) = await harness.made(), await harness.interim()
     assert interim.parent_id == made.id
-    numbers = [str(one) for one in json.loads(unpack_text(interim.talk))]
+    numbers = [str(one) for one in interim.talk]
     assert len(numbers) == len(set(numbers)), "each message was read once"
     await check_tree(harness.runtime)
 

@@ -44,20 +44,20 @@ def fails(*_: object, **__: object) -> NoReturn:
     raise ValueError(TEXT)
 
 
-def no_entries(memory: Memory) -> dict[str, Any]:
+def no_entries(memory: Memory, before: Memory) -> bytes:
     if any(entry.tool == "look_up" for entry in memory.ledger):
         raise TypeError(TEXT)
-    return STORABLE(memory)
+    return PACKED(memory, before)
 
 
-STORABLE = memories.plain
+PACKED = memories.packed
 OPEN_BREAKER = (
     "insert into endpoints (name, failures, open_until, changed_at) values (:name, 5, now() + interval '1 hour', now())"
 )
 FAULTS: dict[str, tuple[object, str, Callable[..., object], str, int]] = {
     "reading a result": (ledger, "of", fails, "the tool calls", 3),
     "adding up the ledger": (ledger, "_few_enough", fails, "the tool calls", 3),
-    "storing an entry": (memories, "plain", no_entries, "the tool calls", 3),
+    "storing an entry": (memories, "packed", no_entries, "the tool calls", 3),
     "showing the ledger": (ledger, "lines", fails, "the texts and tool calls", 4),
     "reading the talk": (utterances, "passages", fails, "the texts and tool calls", 4),
     "showing the talk": (talk, "told", fails, "the texts and tool calls", 4),
@@ -190,7 +190,7 @@ async def test_while_the_model_is_away_an_interim_summary_comes_without_the_part
 async def test_with_nothing_left_to_leave_out_the_work_ends_and_says_where_it_fails(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memories, "plain", fails)
+    monkeypatch.setattr(memories, "packed", fails)
     await with_calls(harness)
 
     await tries(harness, bench(harness, "code"))

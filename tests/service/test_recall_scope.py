@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Table, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage import chats, checkpoints, keys, memories, messages, sealing, tables
+from service.storage import chats, checkpoints, codec, keys, memories, messages, sealing, tables
 from service.storage.checkpoints import Lineage
 from service.storage.tenancy import ChatKey
 from service.summarising.memory import Memory
@@ -191,10 +191,10 @@ async def cover(service: Service, tenant: str, talk: Talk, leaf: str, depth: int
             "covered_messages": row.depth,
             "covered_tokens": row.path_tokens,
             "kind": "llm",
-            "summary": "-",
+            "summary": codec.pack_text("-"),
             "tokens": 1,
             "verdict": {},
-            **memories.plain(Memory()),
+            "memory": memories.packed(Memory()),
             "summariser": "-",
             "prompt_version": "-",
         }

@@ -260,7 +260,7 @@ async def test_an_error_that_nobody_expected_is_logged_by_its_class_and_place(ha
 async def test_an_error_of_the_database_tells_nobody_what_was_to_be_stored(harness: Harness, log: Log) -> None:
     await marked_chat(harness)
     harness.llm.default = Say(f"## Goal\n- {MARK} matters.")
-    async with refusing(harness.service, "checkpoints", "new.talk"):
+    async with refusing(harness.service, "checkpoints", "new.memory"):
         await harness.compress()
 
     assert "at storage/checkpoints.py" in (await harness.runs())[-1].reason

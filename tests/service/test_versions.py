@@ -12,7 +12,7 @@ from service.usecases.retain import remove_old
 from tests.conftest import Service, drain
 from tests.service.grown import summarised
 from tests.service.harness import Harness
-from tests.service.talk import Json, Talk, check_tree, half_read, row, rows, run_sql, tables
+from tests.service.talk import Json, Talk, check_tree, half_read, rows, run_sql, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -283,10 +283,11 @@ MEMORY = Memory(
 async def published(harness: Harness, lease: Lease, parent: int, until: str, kind: str, *replaces: int) -> int | None:
     """Publishes a checkpoint of that kind up to a message; any other kind is written by the LLM."""
     known = kind if kind in ("degraded", "interim") else "llm"
-    memory = MEMORY
-    async with harness.runtime.database.engine.begin() as connection:
+    engine = harness.runtime.database.engine
+    texts = await checkpoints.pack(engine, lease.chat, parent, MEMORY, kind)
+    async with engine.begin() as connection:
         found = (await messages.find(connection, lease.chat, [until]))[until]
-        fresh = Fresh(parent, found, known, memory, kind, 10, "by", "1", {"outcome": kind}, replaces)
+        fresh = Fresh(parent, found, known, texts, 10, "by", "1", {"outcome": kind}, replaces)
         return await checkpoints.publish(connection, lease, fresh)
 
 
@@ -406,8 +407,9 @@ async def test_pins_and_verdict_are_stored_and_read_again(harness: Harness) -> N
     assert memory == MEMORY
     assert type(memory.pins[0].kind) is Kind
     assert type(memory.talk[0].sort) is Sort
-    assert (await row(harness.runtime, "select summary from checkpoints")).summary == f"llm, checkpoint {made}"
-    assert (await shown(harness.service, made))["checkpoint"]["verdict"] == {"outcome": "llm"}
+    said = await shown(harness.service, made)
+    assert said["summary"] == f"llm, checkpoint {made}"
+    assert said["checkpoint"]["verdict"] == {"outcome": "llm"}
 
 
 # Elsewhere

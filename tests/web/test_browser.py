@@ -19,6 +19,7 @@ from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, 
 
 from service.web.words import segment
 from tests.conftest import Service, fresh_database, serving, small_window
+from tests.service import talk
 from tests.service.talk import row, rows, run_sql
 from tests.web.filled import HOSTILE, HOSTILE_ID, PUMPS, Filled, fill
 
@@ -365,7 +366,7 @@ async def test_all_of_it_goes_without_scripts(site: Site) -> None:
         await expect(page.get_by_role("status")).to_contain_text("This checkpoint serves now")
         await page.get_by_role("button", name="Sign out").click()
         await expect(page.get_by_label("Operator key")).to_be_visible()
-    corrected = await rows(site.service.runtime, "select summary from checkpoints where kind = 'corrected'")
+    corrected = await talk.opened(site.service.runtime, "select * from checkpoints where kind = 'corrected'")
     assert any("The bearing of P-7 has come." in one.summary for one in corrected)
     state = await row(site.service.runtime, "select dead_at from chats where external_id = :chat", chat=chat)
     assert state.dead_at is None

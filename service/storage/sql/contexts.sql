@@ -11,8 +11,6 @@
 -- `made` is the shallowest checkpoint that brings the request under apply_at and into its room,
 -- because the injected prefix then changes least often; when none does, the deepest. Savings never
 -- fall, so `width_bucket` finds it by bisection: with 500 checkpoints one is looked up.
---
--- A text that is sealed is empty where it stands plain.
 
 -- continued --
 -- The path that was ingested last, and goes on from its leaf (`leaf`) or from the message `above` a
@@ -21,7 +19,7 @@
 select chat.id as chat, chat.window_tokens as window, beside.overhead, chat.left_alone_at,
     chat.leaf_id as known, request.tokens,
     made.id as checkpoint, made.covered_until, made.covered_digest, made.covered_messages,
-    made.covered_tokens, made.tokens as summary_tokens, made.summary, made.sealed_summary
+    made.covered_tokens, made.tokens as summary_tokens, made.summary
 from chats chat
 cross join lateral (
     select greatest(
@@ -50,7 +48,7 @@ where chat.tenant_id = :tenant and chat.external_id = :chat
 select chat.id as chat, chat.window_tokens as window, beside.overhead, chat.left_alone_at,
     newest.message_id as known, request.tokens,
     made.id as checkpoint, made.covered_until, made.covered_digest, made.covered_messages,
-    made.covered_tokens, made.tokens as summary_tokens, made.summary, made.sealed_summary
+    made.covered_tokens, made.tokens as summary_tokens, made.summary
 from chats chat
 cross join lateral (
     select greatest(
@@ -91,7 +89,7 @@ where chat.tenant_id = :tenant and chat.external_id = :chat
 select chat.id as chat, chat.window_tokens as window, beside.overhead, chat.left_alone_at,
     newest.message_id as known, request.tokens,
     made.id as checkpoint, made.covered_until, made.covered_digest, made.covered_messages,
-    made.covered_tokens, made.tokens as summary_tokens, made.summary, made.sealed_summary
+    made.covered_tokens, made.tokens as summary_tokens, made.summary
 from chats chat
 cross join lateral (
     select greatest(

@@ -4,6 +4,7 @@ Nothing is held in a transaction while a summariser thinks. What it wrote is fen
 the epoch and the digest when it is published.
 """
 
+import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from service import metrics
 from service.errors import PrecisError, TextTooHard, TextWorkFailed
 from service.planning.plan import Checkpoint, Chunk, PartialTurn
 from service.processes import rounds
-from service.storage import breakers, checkpoints, messages, partials, runs, sums
+from service.storage import breakers, checkpoints, memories, messages, partials, runs, sums
 from service.storage.checkpoints import Fresh
 from service.storage.messages import MessageRow
 from service.summarising import prompt, summarise
@@ -156,16 +157,18 @@ async def publish(this: Round, chunk: Chunk, parent: int, publication: Publicati
     Raises:
         Refused: the chat is not as it was planned on any more.
     """
+    if chunk.covers is not None:
+        checkpoint = await fresh(this, this.rows[chunk.covers - 1], parent, publication)
+    else:
+        packed = await asyncio.to_thread(memories.packed, publication.memory)
     async with this.engine.begin() as connection:
         if publication.asked:
             await _note_answer(connection, this)
         if chunk.covers is not None:
-            until = this.rows[chunk.covers - 1]
-            checkpoint = fresh(this, until, parent, publication)
             parent = await checkpoints.publish(connection, this.claim.lease, checkpoint) or 0
             is_stored = bool(parent)
         else:
-            is_stored = await _save_partial(connection, this, chunk, parent, publication.memory)
+            is_stored = await _save_partial(connection, this, chunk, parent, packed)
         await _count(connection, this, publication.attempt, published=is_stored)
     # Raised after the transaction: what the call cost stays counted.
     if not is_stored:
@@ -191,15 +194,15 @@ def log_published(this: Round, checkpoint: Fresh, publication: Publication) -> N
     )
 
 
-def fresh(this: Round, until: MessageRow, parent: int, publication: Publication) -> Fresh:
+async def fresh(this: Round, until: MessageRow, parent: int, publication: Publication) -> Fresh:
     """The checkpoint to publish, which takes the place of those that it reaches."""
     candidate = publication.attempt.candidate
+    memory, text = candidate.memory, candidate.text
     return Fresh(
         parent=parent,
         until=until,
         kind=publication.kind,
-        memory=candidate.memory,
-        text=candidate.text,
+        texts=await checkpoints.pack(this.engine, this.chat, parent, memory, text),
         tokens=candidate.size,
         summariser=publication.by,
         prompt_version=prompt.VERSION,
@@ -298,7 +301,7 @@ async def _by_rule(
 
 
 async def _save_partial(
-    connection: AsyncConnection, this: Round, chunk: Chunk, parent: int, memory: Memory
+    connection: AsyncConnection, this: Round, chunk: Chunk, parent: int, packed: bytes
 ) -> bool:
     """Keeps how far a long turn has been read; False when the lease is lost."""
     if chunk.then is None:
@@ -306,7 +309,7 @@ async def _save_partial(
     position = chunk.then.position
     message = this.rows[position.message]
     partial = PartialTurn(parent or None, message.digest, position, chunk.then.pieces)
-    return await partials.save(connection, this.claim.lease, message.message_id, partial, memory)
+    return await partials.save(connection, this.claim.lease, message.message_id, partial, packed)
 
 
 async def _note_answer(connection: AsyncConnection, this: Round) -> None:

@@ -149,7 +149,7 @@ async def _publish(
     this: Round, last: Chunk, parent: int, publication: Publication, outdated: Sequence[Checkpoint]
 ) -> Checkpoint:
     until = this.rows[(last.covers or 0) - 1]
-    fresh = chunks.fresh(this, until, parent, publication)
+    fresh = await chunks.fresh(this, until, parent, publication)
     # Those too that are deeper than this one, because the tail was shorter.
     replaced = {*fresh.replaces, *(one.id for one in outdated)}
     fresh = replace(fresh, replaces=replaced)

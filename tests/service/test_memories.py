@@ -1,0 +1,99 @@
+"""What a summary says is stored once on a line of checkpoints, and read again as it was."""
+
+from dataclasses import replace
+
+import pytest
+
+from service.errors import CannotOpen
+from service.storage import checkpoints, codec, memories, messages
+from service.storage.checkpoints import Fresh
+from service.storage.tenancy import ChatKey
+from service.summarising.ledger import Entry
+from service.summarising.memory import Kind, Memory, Pin
+from service.summarising.utterances import Speaker, Utterance
+from tests.service.harness import Harness
+from tests.service.talk import rows, run_sql
+from tests.service.test_versions import claimed
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+COUNT = 2 * memories.WHOLE_EVERY + 2
+
+
+def said(step: int) -> Utterance:
+    return Utterance(step, 1, Speaker.USER, f"Sentence {step}.", f"u{step}")
+
+
+def called(number: int) -> Entry:
+    return Entry(number, number, "look_up", "", (f"Result {number}.",))
+
+
+def grown(number: int) -> Memory:
+    """The memory of a line's checkpoint `number`: of the older parts some are left out, and two have merged."""
+    pin = Pin(1, Kind.RULE, "Peace.", "u1")
+    return Memory(
+        state=(f"State {number}.",),
+        pins=(pin, replace(pin, number=2, replaced_by=number)),
+        talk=tuple(said(step) for step in range(number + 1) if step == number or step % 3),
+        ledger=(replace(called(1), last=number + 1), *(called(one) for one in range(number, number + 5))),
+        heard=number,
+        told=number,
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (Memory(), grown(3)),
+        (grown(3), Memory()),
+        (grown(3), grown(3)),
+        (grown(3), grown(4)),
+        (grown(3), replace(grown(3), talk=(said(9), *reversed(grown(3).talk), said(1)))),
+    ],
+    ids=["from nothing", "to nothing", "the same", "more", "in another order"],
+)
+async def test_a_memory_is_read_as_it_was_packed(before: Memory, after: Memory) -> None:
+    assert memories.unpacked([memories.packed(before), memories.packed(after, before)]) == after
+
+
+async def line_of(harness: Harness) -> tuple[ChatKey, list[int]]:
+    """A chat, and so many checkpoints of it, each grown from the one before."""
+    path = harness.talk.path(await harness.long_chat(COUNT // 2))
+    lease = await claimed(harness)
+    engine, line = harness.runtime.database.engine, [0]
+    for number in range(COUNT):
+        texts = await checkpoints.pack(engine, lease.chat, line[-1], grown(number), "-")
+        async with engine.begin() as connection:
+            name = path[number]["id"]
+            until = (await messages.find(connection, lease.chat, [name]))[name]
+            fresh = Fresh(line[-1], until, "llm", texts, 1, "by", "1")
+            line.append(await checkpoints.publish(connection, lease, fresh) or 0)
+    return lease.chat, line[1:]
+
+
+async def test_every_checkpoint_of_a_line_has_its_own_memory(harness: Harness) -> None:
+    chat, line = await line_of(harness)
+
+    async with harness.runtime.database.engine.connect() as connection:
+        read = [await checkpoints.memory(connection, chat, one) for one in line]
+
+    assert read == [grown(number) for number in range(COUNT)]
+
+
+async def test_what_is_carried_on_is_stored_again_only_where_a_memory_is_stored_whole(harness: Harness) -> None:
+    _, line = await line_of(harness)
+
+    stored = await rows(harness.runtime, "select id, memory from checkpoints")
+
+    has_it = {line.index(one.id) for one in stored if "Sentence 4." in codec.unpack_text(one.memory)}
+    assert has_it == {4, memories.WHOLE_EVERY, 2 * memories.WHOLE_EVERY}
+
+
+async def test_a_memory_that_grew_from_a_lost_one_is_refused(harness: Harness) -> None:
+    chat, line = await line_of(harness)
+    await run_sql(harness.runtime, "delete from checkpoints where id = :id", id=line[3])
+
+    async with harness.runtime.database.engine.connect() as connection:
+        with pytest.raises(CannotOpen, match="grew from one that is not stored any more"):
+            await checkpoints.memory(connection, chat, line[5])
+        assert await checkpoints.memory(connection, chat, line[memories.WHOLE_EVERY])
