@@ -7,8 +7,9 @@ required_open_webui_version: 0.9.6
 license: MIT
 """
 
-# inlet:   describes the request to the Precis service, and applies the edit that it proposes.
-# request: before each model call of a turn, keeps what is sent inside the model's window.
+# inlet:   offers the tool that looks up what a summary covers.
+# request: before each model call of a turn, describes the request to the Precis service, applies
+#          the edit that it proposes, and keeps what is sent inside the model's window.
 # outlet:  hands the new messages over to the service, without making anybody wait.
 # Whatever goes wrong, the request goes on as Open WebUI built it, and never larger than the window.
 
@@ -33,6 +34,7 @@ from pydantic import BaseModel, Field
 log = logging.getLogger("precis")
 
 VERSION = "1.0.0"
+HOOKED = (0, 11, 2)  # Open WebUI calls `request` from this version on; before, inlet does its work
 PAIRS, QUESTIONS = 16, 32  # newest messages of the path, and of users, that are described at first
 SLICE = 2_000_000  # characters in one upload; the first one of a long chat takes several
 REFUSED = (400, 413, 422)  # then a message is sent as a text of so many characters:
@@ -117,18 +119,16 @@ class Request:
     guided: bool = False  # the newest question is an instruction, and is not stored
     answered: bool = False  # by the service
     known: str | None = None  # the newest message that the service has
-    served: int | None = None  # checkpoint, 0 for none; None: the usage says nothing about it
+    served: int | None = 0  # checkpoint, 0 for none; None: the usage says nothing about it
     density: float | None = None  # what the service counts, by what is estimated here
     beside: int = 0  # estimated tokens that go to the model beside the messages of the branch:
     prompt: int = 0  # of these the workspace model's prompt, which no hook sees,
-    tools: int = 0  # tools,
-    expected: int = 0  # texts that Open WebUI is going to add after inlet,
-    surplus: int = 0  # and those that it has added
-    asked: int = 0  # estimated tokens of the question when inlet had it
+    tools: int = 0  # and tools
+    asked: list[Message] = field(default_factory=list)  # the newest question, as inlet had it
     drift: int = 0  # what the provider counts beyond all estimates
-    dropped: dict[str, list[Message]] = field(default_factory=dict)  # what each record stands for
-    calls: int = 0  # of the model in this turn
-    before: int = 0  # messages that were left out when the first one began
+    calls: int = 0  # of the model in this turn; all but the first begin with what that was sent:
+    dropped: list[Message] = field(default_factory=list)  # what its record stands for,
+    before: int = 0  # and how many messages were left out for it
     compactor: str | None = None
     expires_in: int | None = None
     files: dict[str, list[Message]] = field(default_factory=dict)
@@ -136,7 +136,6 @@ class Request:
     offered: bool = False  # which the model may call,
     recalls: int = 0  # and has called so often
     away: bool = False  # the service did not answer
-    tight: bool = False  # is too large with what the service has
     left_out: int = 0  # messages
     size: int = 0  # estimated tokens of what is sent,
     whole: int = 0  # and without the summary
@@ -181,10 +180,6 @@ class Filter:
         self._http: httpx.AsyncClient | None = None
         self._in_background: set[asyncio.Task[Any]] = set()  # keeps the tasks alive
         self._failures, self._again_at = 0, 0.0
-        self._hooked = False  # whether this Open WebUI calls `request`
-        # Tokens that Open WebUI adds after inlet: of tools by model, of texts by chat.
-        self._tools: dict[str, int] = {}
-        self._surplus: dict[str, int] = {}
         self._windows: dict[str, int] = {}  # of models of which only the service knows it
         self._remembered: dict[str, tuple[str, list[Node]]] = {}
         self._last: dict[tuple[str, str], Message] = {}  # answers, by chat and model
@@ -199,28 +194,15 @@ class Filter:
         __model__: Given = None,
         __event_emitter__: Emitter = None,
     ) -> Message:
-        """Puts the stored summary in place of what it covers, and keeps to the window."""
+        """Offers the tool of recall, which only here can be added to a request."""
         with unharmed("a request goes on unchanged or without a status"):
-            begun = time.monotonic()
             metadata = __metadata__ or body.get("metadata") or {}
             request = self._request(body, metadata, __model__, __user__)
-            request.tools = tokens_of_tools(body) or self._tools.get(request.model, 0)
-            request.expected = self._surplus.get(request.chat, 0)
-            request.asked = tokens_asked(body["messages"])
-            if not self._concerned(body["messages"], request):
-                return body
-            request.begun = begun
-            with unharmed("a request goes on without a summary"):
-                async with asyncio.timeout(self._left(request, 0.9)):  # the rest: status
-                    if request.sent:
-                        await self._compress(body, metadata, request)
-                        await self._offer(body, metadata, request)
-            if not self._hooked:  # else `request` comes next, and sees all that is sent
-                self._fit(body, request)
-                self._note(request)
-                request.before = request.left_out
-                async with asyncio.timeout(self._left(request, 1.0)):
-                    await self._tell(request, __event_emitter__)
+            if self._concerned(body["messages"], request):
+                with unharmed("nothing can be looked up in a turn"):
+                    await self._offer(body, metadata, request)
+                if running_version() < HOOKED:
+                    await self._work(body, metadata, request, __event_emitter__)
         return body
 
     async def request(
@@ -231,27 +213,12 @@ class Filter:
         __model__: Given = None,
         __event_emitter__: Emitter = None,
     ) -> Message:
-        """Keeps each model call of a turn inside the window. What is saved of it stays whole."""
+        """Edits each model call of a turn, with all that Open WebUI has added to it."""
         with unharmed("a model call goes on unchanged or without a status"):
             metadata = __metadata__ or body.get("metadata") or {}
             request = self._request(body, metadata, __model__, __user__)
-            request.tools = self._tools[request.model] = tokens_of_tools(body)
-            request.expected = 0
-            if request.asked:  # in inlet
-                request.surplus = max(tokens_asked(body["messages"]) - request.asked, 0)
-            remember(self._surplus, request.chat, request.surplus)
-            request.beside = beside_of(body["messages"], request)
             if self._concerned(body["messages"], request):
-                self._hooked = True
-                # Of the calls of a turn the last one counts, so what was noted is not reported yet.
-                noted = self._outcomes.get((request.chat, request.model), {})
-                noted.pop(request.reply or request.begun, None)
-                await self._look_again(body, metadata, request)
-                self._fit(body, request)
-                self._note(request)
-                self._keep(body, request)
-                async with asyncio.timeout(self.valves.timeout):
-                    await self._tell(request, __event_emitter__)
+                await self._work(body, metadata, request, __event_emitter__)
         return body
 
     async def outlet(
@@ -309,6 +276,8 @@ class Filter:
         request.sent = getattr(wanted, "compress", True)
         request.shown = getattr(wanted, "show_status", True)
         request.prompt = tokens_of_prompt(body, model or {})
+        messages = body.get("messages") or []
+        request.asked = grouped(messages[newest_turn(messages) :][:1])
         metadata[STASH] = vars(request)  # plain values
         return request
 
@@ -333,51 +302,55 @@ class Filter:
             await emitter({"type": "status", "data": {"description": shown, "done": True}})
             request.told = line
 
-    async def _compress(self, body: Message, metadata: Message, request: Request) -> None:
-        """Asks for the branch's summary, and puts it in."""
-        if any(text_of(m).startswith(SUMMARY) for m in opening(body["messages"])):
-            return
-        request.served = 0
-        path = await self._path(body, metadata, request)
-        if is_compacted(body["messages"], path, request):
-            request.compactor, request.status, request.served = "open-webui", COMPACTED, None
-            return
-        if not path:
-            return
-        request.pairs = [(node.id, node.digest) for node in path[::-1][:PAIRS]]
+    async def _work(
+        self, body: Message, metadata: Message, request: Request, emitter: Emitter
+    ) -> None:
+        """Puts the stored summary in place of what it covers, and keeps to the window.
+
+        A later call of the turn keeps what is there, unless it is too large with that.
+        """
+        request.begun, request.tools = time.monotonic(), tokens_of_tools(body)
+        # Of the calls of a turn the last one counts, so what was noted is not reported yet.
+        self._outcomes.get((request.chat, request.model), {}).pop(request.id, None)
         request.beside = beside_of(body["messages"], request)
+        too_large = not request.left_out and self._shrink(body, request).excess > 0
+        if request.sent and (too_large or not request.calls):
+            with unharmed("a request goes on without a summary"):
+                async with asyncio.timeout(self._left(request, 0.9)):  # the rest: status
+                    await self._compress(body, metadata, request)
+        request.beside = beside_of(body["messages"], request)
+        self._fit(body, request)
+        self._note(request)
+        self._keep(body, request)
+        async with asyncio.timeout(self._left(request, 1.0)):
+            await self._tell(request, emitter)
+
+    async def _compress(self, body: Message, metadata: Message, request: Request) -> None:
+        """Asks for the branch's summary, and puts it in; without one, what is there stays."""
+        before = body["messages"]
+        body["messages"] = whole = with_dropped(before, request)
+        try:
+            path = await self._path(body, metadata, request)
+            if is_compacted(whole, path, request):
+                request.compactor, request.status, request.served = "open-webui", COMPACTED, None
+            elif path:
+                await self._edit(body, path, request)
+        finally:
+            if not has_record(body["messages"]):
+                body["messages"] = before
+
+    async def _edit(self, body: Message, path: list[Node], request: Request) -> None:
+        """Makes the edit that the service proposes, and sends it what it may miss."""
+        request.pairs = [(node.id, node.digest) for node in path[::-1][:PAIRS]]
         whole = body["messages"]
         answer = await self._ask_or_last(body, path, request)
         self._apply(answer, body, path, request)
         if not request.answered:
             return
-        request.tight = self._shrink(body, request).excess > 0
-        if request.tight:
+        if self._shrink(body, request).excess > 0:
             await self._catch_up(whole, body, path, request)
         elif request.expires_in:  # outlet hands over only what Open WebUI stores
             self._later(self._ingest, path, request)
-
-    async def _look_again(self, body: Message, metadata: Message, request: Request) -> None:
-        """Asks once more when what came after inlet makes a request too large.
-
-        Each call of a tool loop begins with the list as inlet left it, and gets the same edit.
-        """
-        if not request.sent or request.left_out or self._shrink(body, request).excess <= 0:
-            return
-        with unharmed("a model call goes on without another summary"):
-            edited, served, head = body["messages"], request.served, len(leading(body["messages"]))
-            dropped = request.dropped.get(record_in(edited), [])
-            rest = edited[head + 2 if dropped else head :]  # without the record
-            body["messages"] = [*edited[:head], *dropped, *rest]
-            request.begun = time.monotonic()
-            try:
-                async with asyncio.timeout(self._left(request, 0.9)):
-                    await self._compress(body, metadata, request)
-            finally:
-                if not record_in(body["messages"]):  # no other summary
-                    body["messages"], request.served = edited, served
-                elif request.offered:
-                    body["messages"] = offering(body["messages"])
 
     def _keep(self, body: Message, request: Request) -> None:
         """Keeps what the next calls of the turn begin with, which is the list of the first one.
@@ -392,15 +365,11 @@ class Filter:
         request.calls += 1
 
     async def _offer(self, body: Message, metadata: Message, request: Request) -> None:
-        """Lets the model look up what the summary covers, where Open WebUI runs tools for it."""
-        hides = request.served or (request.tight and request.known is not None)
-        wanted = self.valves.offer_recall and request.reply and hides
-        if not wanted or body.get("tools") or not calls_natively(metadata):
-            return
-        if await has_tool(RECALL):
+        """Lets the model look up what it does not see, where Open WebUI runs tools for it."""
+        wanted = self.valves.offer_recall and request.sent and request.reply
+        if wanted and not body.get("tools") and calls_natively(metadata) and await has_tool(RECALL):
             request.offered = True
             body["tool_ids"] = [*dict.fromkeys([*(body.get("tool_ids") or []), RECALL])]
-            body["messages"] = offering(body["messages"])
 
     async def ingest_again(self, stash: Message) -> bool:
         """Sends a branch from its root on, because texts of it are not kept; for `RECALL`."""
@@ -468,9 +437,11 @@ class Filter:
             log.warning("precis: summary %s does not fit a request of %s", checkpoint, request.chat)
             request.why = "another filter has changed what was said"
             return
-        head, (_, end) = len(leading(body["messages"])), answer["edit"]["drop"]
-        request.dropped[record_in(changed)] = body["messages"][head:end]
-        body["messages"], request.served, request.why = changed, checkpoint, TOO_LONG
+        if not request.calls:
+            first, end = answer["edit"]["drop"]
+            request.dropped = body["messages"][first:end]
+        body["messages"] = offering(changed) if request.offered else changed
+        request.served, request.why = checkpoint, TOO_LONG
         request.pairs.append((answer["covered_until"], answer["covered_digest"]))
         # Behind the colon stand sizes, which are known here when nothing is cut any more.
         request.status = str(answer.get("status_text") or "").partition(":")[0]
@@ -498,7 +469,7 @@ class Filter:
         """Whether a chat is its user's, and was not deleted: up to 0.10, anybody may name any."""
         if self._is_gone(request.chat):
             return False
-        if not request.user or running_version() >= (0, 11):
+        if not request.user or running_version() >= (0, 11, 0):
             return True
         # What Open WebUI does not have either belongs to nobody.
         return await is_of(request.chat, request.user) or not await rows_of(request.chat)
@@ -522,7 +493,8 @@ class Filter:
         head = leading(body["messages"])
         temporary = str(request.chat).startswith(TEMPORARY)
         hours = self.valves.temporary_hours if temporary else self.valves.api_days * 24
-        groups = grouped(body["messages"][len(head) :])
+        earlier = body["messages"][len(head) : newest_turn(body["messages"])]
+        groups = [*grouped(earlier), *request.asked]
         first = next((group["content"] for group in groups if group["role"] == "user"), "")
         if not (hours and first and request.user):
             return []
@@ -647,7 +619,7 @@ class Filter:
     def _note(self, request: Request) -> None:
         """Keeps what became of a request; of its model calls, the last one counts."""
         outcomes = self._outcomes.get((request.chat, request.model), {})
-        remember(outcomes, request.reply or request.begun, outcome_of(request))
+        remember(outcomes, request.id, outcome_of(request))
         remember(self._outcomes, (request.chat, request.model), outcomes)
 
     def _left_alone(self) -> None:
@@ -688,7 +660,7 @@ class Filter:
     def _shrink(self, body: Message, request: Request) -> "Shrink":
         """What a request has too much, and the means to take it away."""
         window, systems = request.window, leading(body["messages"])
-        beside = request.prompt + request.tools + request.expected + request.drift
+        beside = request.prompt + request.tools + request.drift
         left = max(window - beside - sum(map(tokens_of, systems)), 0)
         # Where tools leave little, the chat gets most of that.
         answer = max(tokens_wanted(body, left // 2), min(window // 8, left // 3))
@@ -772,13 +744,13 @@ def calls_natively(metadata: Message) -> bool:
     calling = (metadata.get("params") or {}).get("function_calling")
     if calling in ("native", "legacy"):
         return bool(calling == "native")
-    return running_version() >= (0, 10)
+    return running_version() >= (0, 10, 0)
 
 
 def running_version() -> tuple[int, ...]:
-    """Open WebUI's version, its first two numbers."""
-    version = getattr(sys.modules.get("open_webui.env"), "VERSION", "0.0")
-    return tuple(int(number) for number in version.split(".")[:2])
+    """Open WebUI's version, its first three numbers."""
+    version = getattr(sys.modules.get("open_webui.env"), "VERSION", "0")
+    return tuple(map(int, re.findall(r"\d+", version)[:3]))
 
 
 def offering(messages: list[Message]) -> list[Message]:
@@ -870,11 +842,18 @@ def opening(messages: list[Message]) -> list[Message]:
     return messages[: end + 2] if is_record(messages[end : end + 2]) else messages[:end]
 
 
-def record_in(messages: list[Message]) -> str:
-    """The first line of the record that a request has, which no other record has; "" for none."""
+def has_record(messages: list[Message]) -> bool:
+    """Whether a request begins with our record."""
     place = len(leading(messages))
-    found = is_record(messages[place : place + 2])
-    return text_of(messages[place]).partition("\n")[0] if found else ""
+    return is_record(messages[place : place + 2])
+
+
+def with_dropped(messages: list[Message], request: Request) -> list[Message]:
+    """A request with what its record stands for in its place."""
+    place = len(leading(messages))
+    if not has_record(messages):
+        return messages
+    return [*messages[:place], *request.dropped, *messages[place + 2 :]]
 
 
 def is_record(messages: list[Message]) -> bool:
@@ -958,11 +937,6 @@ def thought(message: Message) -> int:
     return sum(tokens_in(str(message[key])) for key in REASONING if message.get(key))
 
 
-def tokens_asked(messages: list[Message]) -> int:
-    """An estimate for the newest question, with the texts that Open WebUI has added to it."""
-    return sum(map(tokens_of, messages[newest_turn(messages) :][:1]))
-
-
 def tokens_stored(node: Node) -> int:
     """An estimate for a message that the service may not have."""
     stored = node.message
@@ -976,11 +950,15 @@ def tokens_stored(node: Node) -> int:
 
 def beside_of(messages: list[Message], request: Request) -> int:
     """An estimate for what goes to the model beside the messages of the branch."""
-    questions = [place for place, m in enumerate(messages) if is_question(m)]
-    counted: int = sum(map(tokens_of, leading(messages))) + sum(map(thought, messages))
-    if request.guided and len(questions) > 1:  # the old answer and the instruction
-        counted += sum(map(tokens_of, messages[questions[-2] + 1 : questions[-1] + 1]))
-    return counted + request.prompt + request.tools + request.expected + request.surplus
+    newest = newest_turn(messages)
+    counted = sum(map(tokens_of, leading(messages))) + sum(map(thought, messages))
+    if request.guided:  # the old answer and the instruction
+        question = newest_turn(messages[:newest])
+        counted += sum(map(tokens_of, messages[question + 1 : newest + 1]))
+    else:  # texts that Open WebUI has added to the question
+        asked = sum(map(tokens_of_texts, request.asked))
+        counted += max(sum(map(tokens_of_texts, messages[newest:][:1])) - asked, 0)
+    return counted + request.prompt + request.tools
 
 
 def tokens_of(message: Message, density: float = 1.0) -> int:
@@ -1116,9 +1094,9 @@ def end_of_upload(path: list[Node], start: int) -> int:
 
 
 def grouped(messages: list[Message]) -> list[Message]:
-    """A native list up to its last question, in groups that are stored as one message each."""
+    """A native list in groups that are stored as one message each."""
     groups: list[Message] = []
-    for m in messages[: newest_turn(messages) + 1]:
+    for m in messages:
         role = m.get("role")
         if role not in ("assistant", "tool"):
             if role != "user" or is_question(m):
