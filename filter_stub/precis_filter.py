@@ -313,7 +313,7 @@ class Filter:
         # Of the calls of a turn the last one counts, so what was noted is not reported yet.
         self._outcomes.get((request.chat, request.model), {}).pop(request.id, None)
         request.beside = beside_of(body["messages"], request)
-        too_large = not request.left_out and self._shrink(body, request).excess > 0
+        too_large = not request.left_out and self._excess(body, request)[0] > 0
         if request.sent and (too_large or not request.calls):
             with unharmed("a request goes on without a summary"):
                 async with asyncio.timeout(self._left(request, 0.9)):  # the rest: status
@@ -347,7 +347,7 @@ class Filter:
         self._apply(answer, body, path, request)
         if not request.answered:
             return
-        if self._shrink(body, request).excess > 0:
+        if self._excess(body, request)[0] > 0:
             await self._catch_up(whole, body, path, request)
         elif request.expires_in:  # outlet hands over only what Open WebUI stores
             self._later(self._ingest, path, request)
@@ -657,37 +657,35 @@ class Filter:
         task.add_done_callback(self._in_background.discard)
         return task
 
-    def _shrink(self, body: Message, request: Request) -> "Shrink":
-        """What a request has too much, and the means to take it away."""
-        window, systems = request.window, leading(body["messages"])
+    def _excess(self, body: Message, request: Request) -> tuple[int, list[int]]:
+        """What a request has too much, and what each of its messages costs, in tokens."""
+        window, messages = request.window, body["messages"]
         beside = request.prompt + request.tools + request.drift
-        left = max(window - beside - sum(map(tokens_of, systems)), 0)
+        left = max(window - beside - sum(map(tokens_of, leading(messages))), 0)
         # Where tools leave little, the chat gets most of that.
         answer = max(tokens_wanted(body, left // 2), min(window // 8, left // 3))
-        newest = newest_turn(body["messages"])
-        if request.guided:  # the question that is answered again belongs to the instruction
-            newest = newest_turn(body["messages"][:newest])
-        counted = newest if request.density else 0  # by the service
-        known = [tokens_of(m, request.density or 1.0) for m in body["messages"][:counted]]
-        new = list(map(tokens_of, body["messages"][counted:]))
+        counted = newest_kept(messages, request) if request.density else 0  # by the service
+        known = [tokens_of(m, request.density or 1.0) for m in messages[:counted]]
+        new = list(map(tokens_of, messages[counted:]))
         more = int(min(sum(new), left) * MORE)
-        made = Shrink(body["messages"], known + new, newest, window // 8)
-        request.size = made.excess + beside
-        made.excess -= window - beside - max(answer, more)
-        return made
+        request.size = sum(known) + sum(new) + beside
+        return request.size - window + max(answer, more), known + new
 
     def _fit(self, body: Message, request: Request) -> None:
         """Makes room in a request that is too large for the window."""
-        made = self._shrink(body, request)
-        room = made.excess
-        made.make_room(request.offered)
-        request.size += made.excess - room
-        if not (made.results or made.left_out or made.texts):
+        excess, costs = self._excess(body, request)
+        if excess <= 0:
             return
+        before, newest = body["messages"], newest_kept(body["messages"], request)
+        note = f"{LEFT_OUT}\n{OFFERED}" if request.offered else LEFT_OUT
+        made, left_out, texts = shrunk(before, costs, excess, newest, request.window // 8, note)
+        if made == before:
+            return
+        body["messages"] = made
+        self._excess(body, request)
         request.served = None  # the usage of a cut request tells nothing about the whole one
-        request.left_out = request.before + made.left_out
-        body["messages"] = made.messages
-        if request.left_out or made.texts:
+        request.left_out = request.before + left_out
+        if request.left_out or texts:
             older = f"{request.left_out} older messages"
             what = older if request.left_out else "parts of long messages"
             request.cut = f"left out {what}: {request.why}"
@@ -1226,75 +1224,62 @@ def holds(message: Message, node: Node) -> bool:
     return words_of(message) == node.words or (bool(stored) and stored in text_of(message))
 
 
-class Shrink:
-    """Makes room in a request by what is missed least first.
+def newest_kept(messages: list[Message], request: Request) -> int:
+    """Where the newest turn begins, which stays while anything else can go."""
+    newest = newest_turn(messages)
+    # The question that is answered again belongs to the instruction.
+    return newest_turn(messages[:newest]) if request.guided else newest
 
-    Results and turns go in steps, so that the beginning stays the same over several requests.
+
+def shrunk(
+    messages: list[Message], costs: list[int], excess: int, newest: int, step: int, note: str
+) -> tuple[list[Message], int, bool]:
+    """A smaller request, how many messages were left out of it, and whether texts lost a part.
+
+    What is missed least goes first: the middle of tool results that the model has read, then whole
+    turns for a note, then the middle of the longest texts. Results and turns go in steps, the
+    oldest first, so that the beginning stays the same over several requests.
     """
-
-    def __init__(self, messages: list[Message], costs: list[int], newest: int, step: int) -> None:
-        self.messages, self.costs, self.newest, self.step = list(messages), costs, newest, step
-        self.excess = sum(costs)  # over no room at all
-        self.results = self.left_out = self.texts = 0  # shortened; left out; shortened
-
-    def goal(self) -> int:
-        """The excess when whole steps of it are gone: none, or less."""
-        return -(-self.excess % self.step)
-
-    def make_room(self, recall: bool) -> None:
-        """Takes away what is too much; `recall`: the model may look it up."""
-        if self.excess > 0:
-            self.shorten_results()
-        if self.excess > 0:
-            self.leave_out_turns(f"{LEFT_OUT}\n{OFFERED}" if recall else LEFT_OUT)
-            self.shorten_texts()
-
-    def shorten(self, place: int, message: Message) -> None:
-        """Puts a shorter message in the place of another one."""
-        cost = tokens_of(message)
-        self.excess -= self.costs[place] - cost
-        self.messages[place], self.costs[place] = message, cost
-
-    def shorten_results(self) -> None:
-        """Cuts the middle of tool results that the model has read, the oldest first."""
-        goal = self.goal()
-        for place in self.results_read():
-            message = self.messages[place]
-            if self.excess > goal and len(text_of(message)) > 1000:
-                self.shorten(place, shortened(message, SHORT))
-                self.results += 1
-
-    def results_read(self) -> list[int]:
-        """Where results stand that the model has read: all but those of the last call."""
-        calls = [place for place, m in enumerate(self.messages) if m.get("tool_calls")]
-        end = max(calls[-1] if calls else 0, self.newest)
-        return [place for place in range(end) if self.messages[place].get("role") == "tool"]
-
-    def leave_out_turns(self, note: str) -> None:
-        """Leaves out whole turns, the oldest first, for a note."""
-        at = head = len(opening(self.messages))
-        self.excess += tokens_in(note)
-        goal = self.goal()
-        for start in range(head + 1, self.newest + 1):
-            if is_question(self.messages[start]) and self.excess > goal:
-                self.excess -= sum(self.costs[at:start])
+    made, costs = list(messages), list(costs)
+    room = sum(costs) - excess
+    goal = room - -excess % step  # whole steps are gone then
+    shorten(made, costs, results_read(made, newest), lambda keep: SHORT if keep > 1000 else 0, goal)
+    at = head = len(opening(made))
+    if sum(costs) > room:
+        room -= tokens_in(note)
+        goal = room - (room - sum(costs)) % step
+        for start in range(head + 1, newest + 1):
+            if is_question(made[start]) and sum(costs) > goal:
+                costs[at:start] = [0] * (start - at)
                 at = start
-        self.left_out = at - head
-        if self.left_out:
-            begin = with_note(self.messages[:head], note)
-            self.messages = [*begin, *self.messages[at:]]
-            self.costs = [*([0] * len(begin)), *self.costs[at:]]
+    longest = sorted(range(at, len(made)), key=lambda place: -len(text_of(made[place])))
+    texts = shorten(made, costs, longest, lambda keep: keep * 3 // 4 if keep > 300 else 0, room)
+    begin = with_note(made[:head], note) if at > head else made[:head]
+    return [*begin, *made[at:]], at - head, texts
 
-    def shorten_texts(self) -> None:
-        """Leaves out the middle of the longest texts."""
-        places = range(len(opening(self.messages)), len(self.messages))
-        for place in sorted(places, key=lambda place: -len(text_of(self.messages[place]))):
-            whole = self.messages[place]
-            keep = len(text_of(whole))
-            self.texts += self.excess > 0 and keep > 300
-            while self.excess > 0 and keep > 300:
-                keep = keep * 3 // 4
-                self.shorten(place, shortened(whole, keep))
+
+def shorten(
+    made: list[Message],
+    costs: list[int],
+    places: list[int],
+    next_length: Callable[[int], int],  # of a text of so many characters; 0 ends it
+    room: int,
+) -> bool:
+    """Leaves out the middle of texts until the rest has room; whether that was done to any."""
+    shorter = False
+    for place in places:
+        whole, keep = made[place], len(text_of(made[place]))
+        while sum(costs) > room and (keep := next_length(keep)):
+            made[place], shorter = shortened(whole, keep), True
+            costs[place] = tokens_of(made[place])
+    return shorter
+
+
+def results_read(messages: list[Message], newest: int) -> list[int]:
+    """Where results stand that the model has read: all but those of the last call."""
+    calls = [place for place, m in enumerate(messages) if m.get("tool_calls")]
+    end = max(calls[-1] if calls else 0, newest)
+    return [place for place in range(end) if messages[place].get("role") == "tool"]
 
 
 def shortened(message: Message, keep: int) -> Message:

@@ -46,7 +46,7 @@ async def test_a_chat_with_a_picture_in_each_question_is_summarised_before_it_is
     chat: Chat, service: Service, tokens: int
 ) -> None:
     chat.window = 16_384
-    del chat.filter._shrink  # which `never_cuts` has set
+    del chat.filter._excess  # which `never_cuts` has set
     chat.filter.valves.skip_below_chars = type(chat.filter.valves)().skip_below_chars
     cut, served = [], 0
     for number in range(24):
