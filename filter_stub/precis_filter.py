@@ -21,7 +21,6 @@ import re
 import secrets
 import sys
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -135,7 +134,6 @@ class Request:
     pairs: list[tuple[str, str]] = field(default_factory=list)  # of the branch; for `RECALL`,
     offered: bool = False  # which the model may call,
     recalls: int = 0  # and has called so often
-    away: bool = False  # the service did not answer
     left_out: int = 0  # messages
     size: int = 0  # estimated tokens of what is sent,
     whole: int = 0  # and without the summary
@@ -183,7 +181,6 @@ class Filter:
         self._windows: dict[str, int] = {}  # of models of which only the service knows it
         self._remembered: dict[str, tuple[str, list[Node]]] = {}
         self._last: dict[tuple[str, str], Message] = {}  # answers, by chat and model
-        self._outcomes: dict[tuple[str, str], dict[object, str]] = {}  # that nobody was told yet
         self._gone: dict[str, float] = {}  # chats that the service calls deleted, and until when
 
     async def inlet(
@@ -310,8 +307,6 @@ class Filter:
         A later call of the turn keeps what is there, unless it is too large with that.
         """
         request.begun, request.tools = time.monotonic(), tokens_of_tools(body)
-        # Of the calls of a turn the last one counts, so what was noted is not reported yet.
-        self._outcomes.get((request.chat, request.model), {}).pop(request.id, None)
         request.beside = beside_of(body["messages"], request)
         too_large = not request.left_out and self._excess(body, request)[0] > 0
         if request.sent and (too_large or not request.calls):
@@ -320,7 +315,6 @@ class Filter:
                     await self._compress(body, metadata, request)
         request.beside = beside_of(body["messages"], request)
         self._fit(body, request)
-        self._note(request)
         self._keep(body, request)
         async with asyncio.timeout(self._left(request, 1.0)):
             await self._tell(request, emitter)
@@ -391,7 +385,7 @@ class Filter:
         try:
             return await self._ask(body, path, request)
         except Exception:
-            request.why, request.away = "Precis is away", True
+            request.why = "Precis is away"
             last = self._last.get((request.chat, request.model))
             if not last:
                 raise
@@ -408,7 +402,7 @@ class Filter:
             path = await asyncio.to_thread(chain, branch(await rows_of(request.chat), path[-1].id))
         ingesting = self._later(self._ingest, path, request)
         done, _ = await asyncio.wait([ingesting], timeout=self._left(request, 0.8))
-        if done and ingesting.result():  # a summary is due
+        if done:
             wait = min(max(self._left(request, 0.8), 0.0), LONGEST_WAIT)
             answer = await self._ask({**body, "messages": whole}, path, request, wait)
             body["messages"] = whole
@@ -564,11 +558,8 @@ class Filter:
         remember(self._remembered, request.chat, (view_of(messages), kept))
         await self._ingest(path, request)
 
-    async def _ingest(self, path: list[Node], request: Request) -> bool:
-        """Sends what follows the newest message that the service has, or the whole branch.
-
-        True when the service is going to make a summary.
-        """
+    async def _ingest(self, path: list[Node], request: Request) -> None:
+        """Sends what follows the newest message that the service has, or the whole branch."""
         transcript: Message = {
             "model": request.model,
             "user_id": request.user or request.chat,
@@ -592,18 +583,14 @@ class Filter:
             elif answer.status_code == 409 and not again:
                 start, again = 0, True  # the service misses something above: from the root on
             else:
-                return False
+                return
         request.answered, request.known = True, path[-1].id
-        return bool(answer.json().get("due"))
 
     async def _put(
         self, url: str, transcript: Message, part: list[Node], request: Request
     ) -> httpx.Response:
-        """Sends a part of a branch, and what became of the chat's requests since the last one."""
+        """Sends a part of a branch."""
         transcript["messages"] = [node.message for node in part]
-        outcomes = self._outcomes.get((request.chat, request.model), {})
-        reported = dict(outcomes)
-        transcript["outcomes"] = Counter(" ".join(reported.values()).split())
         answer = await self.send("PUT", url, transcript, 30.0, request.id)
         if answer.status_code in REFUSED and len(part) == 1:
             transcript["messages"] = [as_text(part[0].message)]
@@ -612,15 +599,7 @@ class Filter:
             remember(self._gone, request.chat, time.monotonic() + GONE)
         elif answer.is_error and answer.status_code != 409:
             log.warning("precis: messages were not taken: %s", refusal(answer))
-        for one in reported if answer.is_success else ():
-            outcomes.pop(one, None)
         return answer
-
-    def _note(self, request: Request) -> None:
-        """Keeps what became of a request; of its model calls, the last one counts."""
-        outcomes = self._outcomes.get((request.chat, request.model), {})
-        remember(outcomes, request.id, outcome_of(request))
-        remember(self._outcomes, (request.chat, request.model), outcomes)
 
     def _left_alone(self) -> None:
         if self._failures >= FAILURES and time.monotonic() < self._again_at:
@@ -652,7 +631,11 @@ class Filter:
         return response
 
     def _later(self, work: Callable[..., Awaitable[Any]], *given: object) -> asyncio.Task[Any]:
-        task = asyncio.create_task(quietly(work, *given))
+        async def quietly() -> None:
+            with unharmed("work in the background failed, the next turn does it again"):
+                await work(*given)
+
+        task = asyncio.create_task(quietly())
         self._in_background.add(task)
         task.add_done_callback(self._in_background.discard)
         return task
@@ -701,12 +684,6 @@ def unharmed(what: str) -> Iterator[None]:
         yield
     except Exception as error:
         log.warning("precis: %s: %r", what, error)
-
-
-async def quietly(work: Callable[..., Awaitable[Any]], *given: object) -> Any:  # noqa: ANN401
-    """Does what nobody waits for; nothing when it fails."""
-    with unharmed("work in the background failed, the next turn does it again"):
-        return await work(*given)
 
 
 def saved(chat: object) -> bool:
@@ -1062,15 +1039,6 @@ def as_text(message: Message) -> Message:
     kept = {key: message.get(key) for key in ("id", "fingerprint", "digest", "role")}
     kept |= shortened({"content": text}, LONGEST)
     return {**kept, "left_out": size_of(message) - size_of(kept)}
-
-
-def outcome_of(request: Request) -> str:
-    """What became of a request, in the service's words."""
-    if request.cut:
-        became = "truncated_with_summary" if request.dropped else "truncated"
-    else:
-        became = "compressed" if request.dropped else "unchanged"
-    return f"{became} away" if request.away else became
 
 
 def first_to_send(path: list[Node], request: Request) -> int:
