@@ -56,7 +56,6 @@ TOO_LONG = "they do not fit into the model's window"
 LEFT_OUT = "[Older messages were left out here: they do not fit into the model's window.]"
 SHORTENED = "\n[… {} characters were left out here: they do not fit into the model's window …]\n"
 RECALL = "precis_recall"  # the tool that looks up what the model does not see, and its id
-SUMMARY_END = "[End of summary - recent messages follow]"
 OFFERED = 'Older text and full tool results: precis_recall(query="…") or precis_recall(ref="T12").'
 PLAIN = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}")  # an id that the service takes
 ENCODED = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/=_-]{1000,}+")  # base64
@@ -434,8 +433,7 @@ class Filter:
         if not request.calls:
             first, end = answer["edit"]["drop"]
             request.dropped = body["messages"][first:end]
-        body["messages"] = offering(changed) if request.offered else changed
-        request.served, request.why = checkpoint, TOO_LONG
+        body["messages"], request.served, request.why = changed, checkpoint, TOO_LONG
         request.pairs.append((answer["covered_until"], answer["covered_digest"]))
         # Behind the colon stand sizes, which are known here when nothing is cut any more.
         request.status = str(answer.get("status_text") or "").partition(":")[0]
@@ -463,10 +461,7 @@ class Filter:
         """Whether a chat is its user's, and was not deleted: up to 0.10, anybody may name any."""
         if self._is_gone(request.chat):
             return False
-        if not request.user or running_version() >= (0, 11, 0):
-            return True
-        # What Open WebUI does not have either belongs to nobody.
-        return await is_of(request.chat, request.user) or not await rows_of(request.chat)
+        return running_version() >= (0, 11) or await is_of(request.chat, request.user)
 
     def _is_gone(self, chat: str) -> bool:
         return time.monotonic() < self._gone.get(chat, 0.0)
@@ -504,7 +499,8 @@ class Filter:
         """What the service has for this branch. It may need more than is sent at first."""
         self._left_alone()  # before anything is counted
         question = self._question(body, request) | {"depth": len(path), "wait": wait}
-        native = described(body["messages"], path) | {"guided": request.guided}
+        native = described(body["messages"], path)
+        native |= {"guided": request.guided, "recall": request.offered}
         url = f"chats/{quote(request.chat, safe='')}/context"
         last = self._last.get((request.chat, request.model), {})
         shown, needed = 0, newest_needed(path, last)
@@ -700,7 +696,7 @@ async def rows_of(chat: str) -> dict[str, Message]:
     return {identity_of(identity): row for identity, row in rows.items()}
 
 
-async def is_of(chat: str, user: str) -> bool:
+async def is_of(chat: str, user: str | None) -> bool:
     """Whether a chat of Open WebUI is this user's."""
     from open_webui.models.chats import Chats
 
@@ -719,22 +715,13 @@ def calls_natively(metadata: Message) -> bool:
     calling = (metadata.get("params") or {}).get("function_calling")
     if calling in ("native", "legacy"):
         return bool(calling == "native")
-    return running_version() >= (0, 10, 0)
+    return running_version() >= (0, 10)
 
 
 def running_version() -> tuple[int, ...]:
     """Open WebUI's version, its first three numbers."""
     version = getattr(sys.modules.get("open_webui.env"), "VERSION", "0")
     return tuple(map(int, re.findall(r"\d+", version)[:3]))
-
-
-def offering(messages: list[Message]) -> list[Message]:
-    """A request whose summary, if it has one, says how to look up more."""
-    place = len(leading(messages))
-    if not is_record(messages[place : place + 2]):
-        return messages
-    text = text_of(messages[place]).replace(SUMMARY_END, f"{OFFERED}\n\n{SUMMARY_END}", 1)
-    return [*messages[:place], {"role": "user", "content": text}, *messages[place + 1 :]]
 
 
 def remember(store: dict[Any, Any], key: object, value: object) -> None:
@@ -1161,29 +1148,15 @@ def first_uncovered(path: list[Node], answer: Message) -> int:
 
 def is_answered(messages: list[Message], nodes: list[Node]) -> bool:
     """Whether a question, which another filter has edited, has the stored answer."""
+    stored = [m for node in nodes for m in node.message.get("native") or [node.message]]
     said = answers_in(messages)
-    return bool(said) and said == answers_in([m for node in nodes for m in native_of(node.message)])
+    return bool(said) and said == answers_in(stored)
 
 
 def answers_in(messages: list[Message]) -> str:
     """What the model said, without blanks, which differ between what is stored and what is sent."""
     said = [text_of(m) for m in messages if m.get("role") == "assistant"]
     return "".join("".join(said).split())
-
-
-def native_of(message: Message) -> list[Message]:
-    """A stored message as native ones; of its items the texts."""
-    if native := message.get("native"):
-        return list(native)
-    role, items = message.get("role"), message.get("output") or [message]
-    return [{"role": role, "content": as_parts(item.get("content"))} for item in items]
-
-
-def as_parts(content: object) -> object:
-    """Parts of an output item as those of a native message; a text as it is."""
-    if not isinstance(content, list):
-        return content
-    return [{"type": "text", "text": part.get("text")} for part in content]
 
 
 def holds(message: Message, node: Node) -> bool:

@@ -184,7 +184,8 @@ def _with_edit(
     proposed = None
     # Without it the filter cannot compare the boundary, and asks again with more.
     if decision.covered_digest is not None:
-        proposed = edit.propose(request, covered, edit.inserted(summary))
+        recall = request is not None and request.recall
+        proposed = edit.propose(request, covered, edit.inserted(summary, recall))
     return replace(decision, density=density, status_text=text, edit=proposed)
 
 
