@@ -41,7 +41,6 @@ LONGEST = 20_000
 REMEMBERED = 200  # chats whose path and last answer are kept in memory
 FAILURES, PAUSE = 3, 5.0  # after so many in a row, one request in so many seconds asks it
 LONGEST_WAIT = 5.0  # seconds for a summary, however long a request may wait
-GONE = 3600.0  # seconds without another try to store a chat that the service calls deleted
 WINDOW = 131_072  # tokens of a model that nobody knows anything about
 SHORT = 600  # characters that are left of an old tool result
 TEMPORARY = ("temporary:", "local:")
@@ -180,7 +179,6 @@ class Filter:
         self._windows: dict[str, int] = {}  # of models of which only the service knows it
         self._remembered: dict[str, tuple[str, list[Node]]] = {}
         self._last: dict[tuple[str, str], Message] = {}  # answers, by chat and model
-        self._gone: dict[str, float] = {}  # chats that the service calls deleted, and until when
 
     async def inlet(
         self,
@@ -329,21 +327,31 @@ class Filter:
             elif path:
                 await self._edit(body, path, request)
         finally:
-            if not has_record(body["messages"]):
+            if opening(body["messages"]) == leading(body["messages"]):  # it has no record
                 body["messages"] = before
 
     async def _edit(self, body: Message, path: list[Node], request: Request) -> None:
-        """Makes the edit that the service proposes, and sends it what it may miss."""
+        """Makes the edit that the service proposes.
+
+        Where that is not enough, it first gets what it may miss: code writes a summary in less time
+        than most requests may wait.
+        """
         request.pairs = [(node.id, node.digest) for node in path[::-1][:PAIRS]]
         whole = body["messages"]
-        answer = await self._ask_or_last(body, path, request)
-        self._apply(answer, body, path, request)
-        if not request.answered:
+        self._apply(await self._ask_or_last(body, path, request), body, path, request)
+        is_tight = self._excess(body, request)[0] > 0
+        if not (request.answered and (is_tight or request.expires_in)):
             return
-        if self._excess(body, request)[0] > 0:
-            await self._catch_up(whole, body, path, request)
-        elif request.expires_in:  # outlet hands over only what Open WebUI stores
-            self._later(self._ingest, path, request)
+        if not path[0].message:  # the remembered part has no texts
+            path = await asyncio.to_thread(chain, branch(await rows_of(request.chat), path[-1].id))
+        ingesting = self._later(self._ingest, path, request)  # what outlet may never see
+        if is_tight:
+            done, _ = await asyncio.wait([ingesting], timeout=self._left(request, 0.8))
+            if done:
+                wait = min(max(self._left(request, 0.8), 0.0), LONGEST_WAIT)
+                answer = await self._ask({**body, "messages": whole}, path, request, wait)
+                body["messages"] = whole
+                self._apply(answer, body, path, request)
 
     def _keep(self, body: Message, request: Request) -> None:
         """Keeps what the next calls of the turn begin with, which is the list of the first one.
@@ -359,8 +367,11 @@ class Filter:
 
     async def _offer(self, body: Message, metadata: Message, request: Request) -> None:
         """Lets the model look up what it does not see, where Open WebUI runs tools for it."""
+        from open_webui.models.tools import Tools  # here, so that the file loads anywhere
+
         wanted = self.valves.offer_recall and request.sent and request.reply
-        if wanted and not body.get("tools") and calls_natively(metadata) and await has_tool(RECALL):
+        is_possible = not body.get("tools") and calls_natively(metadata)
+        if wanted and is_possible and await Tools.get_tool_by_id(RECALL):
             request.offered = True
             body["tool_ids"] = [*dict.fromkeys([*(body.get("tool_ids") or []), RECALL])]
 
@@ -389,23 +400,6 @@ class Filter:
             if not last:
                 raise
             return last
-
-    async def _catch_up(
-        self, whole: list[Message], body: Message, path: list[Node], request: Request
-    ) -> None:
-        """Sends what the service may miss, and lets it write a summary while there is time.
-
-        Code writes one in less time than most requests may wait. `whole`: the unedited messages.
-        """
-        if not path[0].message:  # the remembered part has no texts
-            path = await asyncio.to_thread(chain, branch(await rows_of(request.chat), path[-1].id))
-        ingesting = self._later(self._ingest, path, request)
-        done, _ = await asyncio.wait([ingesting], timeout=self._left(request, 0.8))
-        if done:
-            wait = min(max(self._left(request, 0.8), 0.0), LONGEST_WAIT)
-            answer = await self._ask({**body, "messages": whole}, path, request, wait)
-            body["messages"] = whole
-            self._apply(answer, body, path, request)
 
     def _apply(self, answer: Message, body: Message, path: list[Node], request: Request) -> None:
         """Takes over what the service knows, and makes the edit that it proposes, if it fits."""
@@ -443,7 +437,7 @@ class Filter:
         """The branch up to the question; empty when it may not be sent."""
         if not saved(request.chat):
             return await self._path_without_ids(body, request)
-        if not await self._may_send(request):
+        if not await is_of(request.chat, request.user):
             return []
         leaf = identity_of(metadata.get("user_message_id"))
         path = self._remembered_path(body["messages"], metadata, request.chat)
@@ -456,15 +450,6 @@ class Filter:
         if path or leaf:
             return path
         return await self._path_without_ids(body, request)  # an API client that names no question
-
-    async def _may_send(self, request: Request) -> bool:
-        """Whether a chat is its user's, and was not deleted: up to 0.10, anybody may name any."""
-        if self._is_gone(request.chat):
-            return False
-        return running_version() >= (0, 11) or await is_of(request.chat, request.user)
-
-    def _is_gone(self, chat: str) -> bool:
-        return time.monotonic() < self._gone.get(chat, 0.0)
 
     def _remembered_path(self, messages: list[Message], metadata: Message, chat: str) -> list[Node]:
         """What outlet saw, and the question below it; empty when this is another branch."""
@@ -488,8 +473,6 @@ class Filter:
         if not (hours and first and request.user):
             return []
         request.chat = f"content:{hashed(request.user, first)}"
-        if self._is_gone(request.chat):
-            return []
         request.expires_in = request.expires_in or hours * 3600
         return await asyncio.to_thread(chain, groups)
 
@@ -497,9 +480,18 @@ class Filter:
         self, body: Message, path: list[Node], request: Request, wait: float | None = None
     ) -> Message:
         """What the service has for this branch. It may need more than is sent at first."""
-        self._left_alone()  # before anything is counted
-        question = self._question(body, request) | {"depth": len(path), "wait": wait}
-        native = described(body["messages"], path)
+        messages, answering = body["messages"], tokens_wanted(body, request.window // 2)
+        running = messages[newest_turn(messages) + 1 :]
+        question: Message = {
+            "model": request.model,
+            "user_id": request.user,
+            "windows": request.windows,
+            "beside": request.beside + sum(map(tokens_of, running)),
+            "room": request.window - answering if answering else None,
+            "depth": len(path),
+            "wait": wait,
+        }
+        native = described(messages, path)
         native |= {"guided": request.guided, "recall": request.offered}
         url = f"chats/{quote(request.chat, safe='')}/context"
         last = self._last.get((request.chat, request.model), {})
@@ -509,11 +501,10 @@ class Filter:
             newest = path[::-1][:shown]
             most = max(QUESTIONS, len(asked_in(newest)) + 3)  # some more to compare
             question["path"] = [(node.id, node.digest) for node in newest]
-            sizes = [node.size // 4 for node in newest[PAIRS:]]
-            question["sizes"] = [*map(tokens_stored, newest[:PAIRS]), *sizes]
+            question["sizes"] = list(map(tokens_stored, newest))
             parts = {name: native[name][:most] for name in ("questions", "asked")}
             question["native"] = native | parts
-            # Ends before inlet's own deadline, so that silence is a failure, and a Stop is not.
+            # Ends before the hook's own deadline, so that silence is a failure, and a Stop is not.
             sent = await self.send("POST", url, question, self._left(request, 0.85), request.id)
             answer: Message = answer_in(sent)
             needed = newest_needed(path, answer)
@@ -526,21 +517,9 @@ class Filter:
         remember(self._last, (request.chat, request.model), answer)
         return answer
 
-    def _question(self, body: Message, request: Request) -> Message:
-        """What is asked besides the path and the messages."""
-        running = body["messages"][newest_turn(body["messages"]) + 1 :]
-        answering = tokens_wanted(body, request.window // 2)
-        return {
-            "model": request.model,
-            "user_id": request.user,
-            "windows": request.windows,
-            "beside": request.beside + sum(map(tokens_of, running)),
-            "room": request.window - answering if answering else None,
-        }
-
     async def _take(self, messages: list[Message], metadata: Message, request: Request) -> None:
         """Sends what outlet was shown, if the chat is its user's."""
-        if not await self._may_send(request):
+        if not await is_of(request.chat, request.user):
             return
         messages = [{**m, "id": identity_of(m["id"])} for m in messages]
         if not messages:  # by a client that keeps the chat itself: what is there of it
@@ -556,56 +535,48 @@ class Filter:
 
     async def _ingest(self, path: list[Node], request: Request) -> None:
         """Sends what follows the newest message that the service has, or the whole branch."""
-        transcript: Message = {
+        start, most = first_to_send(path, request), len(path)
+        again = not start
+        while start < len(path):
+            end = min(end_of_upload(path, start), start + max(most, 1))
+            answer = await self._put(path, start, end, request, as_text=not most)
+            if answer.is_success:
+                start, most = end, len(path)
+            elif answer.status_code in REFUSED and most:
+                most = (end - start) // 2  # down to the message that it is about, and to its text
+            elif answer.status_code == 409 and not again:
+                start, again = 0, True  # the service misses something above: from the root on
+            else:
+                if answer.status_code not in (409, 410):  # 410: it was deleted
+                    log.warning("precis: messages were not taken: %s", refusal(answer))
+                return
+        request.answered, request.known = True, path[-1].id
+
+    async def _put(
+        self, path: list[Node], start: int, end: int, request: Request, *, as_text: bool
+    ) -> httpx.Response:
+        """Sends a part of a branch."""
+        messages = [node.message for node in path[start:end]]
+        transcript = {
             "model": request.model,
             "user_id": request.user or request.chat,
             "windows": request.windows,
             "expires_in": request.expires_in,
             "compactor": request.compactor,
             "beside": request.beside,
+            "after": (path[start - 1].id, path[start - 1].digest) if start else None,
+            "served": request.served if end == len(path) else None,
+            "messages": list(map(text_alone, messages)) if as_text else messages,
         }
         url = f"chats/{quote(request.chat, safe='')}/transcript"
-        start, most = first_to_send(path, request), len(path)
-        again = not start
-        while start < len(path):
-            end = min(end_of_upload(path, start), start + most)
-            transcript["after"] = (path[start - 1].id, path[start - 1].digest) if start else None
-            transcript["served"] = request.served if end == len(path) else None
-            answer = await self._put(url, transcript, path[start:end], request)
-            if answer.is_success:
-                start, most = end, len(path)
-            elif answer.status_code in REFUSED and end > start + 1:
-                most = (end - start) // 2  # down to the message that it is about
-            elif answer.status_code == 409 and not again:
-                start, again = 0, True  # the service misses something above: from the root on
-            else:
-                return
-        request.answered, request.known = True, path[-1].id
-
-    async def _put(
-        self, url: str, transcript: Message, part: list[Node], request: Request
-    ) -> httpx.Response:
-        """Sends a part of a branch."""
-        transcript["messages"] = [node.message for node in part]
-        answer = await self.send("PUT", url, transcript, 30.0, request.id)
-        if answer.status_code in REFUSED and len(part) == 1:
-            transcript["messages"] = [as_text(part[0].message)]
-            answer = await self.send("PUT", url, transcript, 30.0, request.id)
-        if answer.status_code == 410:
-            remember(self._gone, request.chat, time.monotonic() + GONE)
-        elif answer.is_error and answer.status_code != 409:
-            log.warning("precis: messages were not taken: %s", refusal(answer))
-        return answer
-
-    def _left_alone(self) -> None:
-        if self._failures >= FAILURES and time.monotonic() < self._again_at:
-            raise ConnectionError("after failures in a row the service is left alone for a while")
+        return await self.send("PUT", url, transcript, 30.0, request.id)
 
     async def send(
         self, method: str, path: str, payload: object, seconds: float, request_id: str = ""
     ) -> httpx.Response:
         """One request to the service, whatever it answers; also of `precis_action` and `RECALL`."""
-        self._left_alone()
+        if self._failures >= FAILURES and time.monotonic() < self._again_at:
+            raise ConnectionError("after failures in a row the service is left alone for a while")
         self._again_at = time.monotonic() + PAUSE
         self._http = self._http or httpx.AsyncClient(mounts=DIRECT)
         # An error about a stray line end or a typographic quote would show the key in the log.
@@ -697,17 +668,12 @@ async def rows_of(chat: str) -> dict[str, Message]:
 
 
 async def is_of(chat: str, user: str | None) -> bool:
-    """Whether a chat of Open WebUI is this user's."""
+    """Whether a chat is this user's: up to 0.10, Open WebUI lets anybody name any."""
     from open_webui.models.chats import Chats
 
+    if running_version() >= (0, 11):
+        return True
     return await Chats.get_chat_by_id_and_user_id(chat, user) is not None
-
-
-async def has_tool(name: str) -> bool:
-    """Whether a tool is installed."""
-    from open_webui.models.tools import Tools
-
-    return await Tools.get_tool_by_id(name) is not None
 
 
 def calls_natively(metadata: Message) -> bool:
@@ -804,18 +770,10 @@ def opening(messages: list[Message]) -> list[Message]:
     return messages[: end + 2] if is_record(messages[end : end + 2]) else messages[:end]
 
 
-def has_record(messages: list[Message]) -> bool:
-    """Whether a request begins with our record."""
-    place = len(leading(messages))
-    return is_record(messages[place : place + 2])
-
-
 def with_dropped(messages: list[Message], request: Request) -> list[Message]:
     """A request with what its record stands for in its place."""
-    place = len(leading(messages))
-    if not has_record(messages):
-        return messages
-    return [*messages[:place], *request.dropped, *messages[place + 2 :]]
+    head, begin = leading(messages), opening(messages)
+    return [*head, *request.dropped, *messages[len(begin) :]] if begin != head else messages
 
 
 def is_record(messages: list[Message]) -> bool:
@@ -858,9 +816,7 @@ def parts_of(message: Message) -> list[Message]:
 
 def images_in(message: Message) -> int:
     """How many images a native message has."""
-    content = message.get("content")
-    parts = content if isinstance(content, list) else ()
-    return sum(p.get("type") == "image_url" for p in parts if isinstance(p, dict))
+    return parts_of(message).count({"type": "image"})
 
 
 def size_of(message: Message) -> int:
@@ -1013,7 +969,7 @@ def handed_of(message: Message) -> Message:
     return handed
 
 
-def as_text(message: Message) -> Message:
+def text_alone(message: Message) -> Message:
     """A message that is too large or has too many values, as the beginning and end of its text.
 
     `left_out` is what the service does not get of it, in characters.
