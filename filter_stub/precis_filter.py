@@ -303,7 +303,8 @@ class Filter:
 
         A later call of the turn keeps what is there, unless it is too large with that.
         """
-        request.begun, request.tools = time.monotonic(), tokens_of_tools(body)
+        request.begun = time.monotonic()
+        request.tools = tokens_in(json.dumps(body["tools"])) if body.get("tools") else 0
         request.beside = beside_of(body["messages"], request)
         too_large = not request.left_out and self._excess(body, request)[0] > 0
         if request.sent and (too_large or not request.calls):
@@ -885,11 +886,6 @@ def tokens_of(message: Message, density: float = 1.0) -> int:
     return int(said * density) + 1000 * images_in(message)
 
 
-def tokens_of_tools(body: Message) -> int:
-    """An estimate for the specifications of the tools in a request."""
-    return tokens_in(json.dumps(body["tools"])) if body.get("tools") else 0
-
-
 def tokens_of_prompt(body: Message, model: Message) -> int:
     """An estimate for the prompt of a workspace model, unless the request has it already."""
     prompt = str(((model.get("info") or {}).get("params") or {}).get("system") or "")
@@ -1092,7 +1088,9 @@ def drops_what_is_covered(messages: list[Message], path: list[Node], answer: Mes
 
 def is_kept(messages: list[Message], nodes: list[Node], *, exact: bool) -> bool:
     """Whether a turn of the request is the stored one. `exact`: it stands where that is stored."""
-    return holds(messages[0], nodes[0]) or (exact and is_answered(messages, nodes))
+    words = text_of(nodes[0].message)  # to which an earlier filter may have added some
+    same = words_of(messages[0]) == nodes[0].words or (words and words in text_of(messages[0]))
+    return bool(same) or (exact and is_answered(messages, nodes))
 
 
 def first_uncovered(path: list[Node], answer: Message) -> int:
@@ -1113,12 +1111,6 @@ def answers_in(messages: list[Message]) -> str:
     """What the model said, without blanks, which differ between what is stored and what is sent."""
     said = [text_of(m) for m in messages if m.get("role") == "assistant"]
     return "".join("".join(said).split())
-
-
-def holds(message: Message, node: Node) -> bool:
-    """Whether a question has the stored words; an earlier filter may have added some."""
-    stored = text_of(node.message)
-    return words_of(message) == node.words or (bool(stored) and stored in text_of(message))
 
 
 def newest_kept(messages: list[Message], request: Request) -> int:

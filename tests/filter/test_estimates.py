@@ -1,12 +1,10 @@
 """What the filter estimates without a tokenizer, beside what the service counts."""
 
-import json
-
 import pytest
 from sqlalchemy import text
 
 from benchmarks.estimates import kinds, ratio
-from filter_stub.precis_filter import STASH, tokens_in, tokens_of_tools
+from filter_stub.precis_filter import STASH, tokens_in
 from service.text import tokens
 from tests.conftest import Service, drain
 from tests.filter.chat import Chat, filler
@@ -26,12 +24,6 @@ def test_real_texts_are_estimated_within_15_percent(kind: str) -> None:
 def test_one_sentence_again_and_again_and_what_is_random_is_not_far_off(kind: str) -> None:
     text = text_of_kind(kind, 9000)
     assert SMALL.get(kind, 0.85) < tokens_in(text) / tokens.count(text) < LARGE.get(kind, 1.15)
-
-
-def test_tools_are_estimated_as_their_json() -> None:
-    tools = json.loads(KINDS["JSON"])
-    assert tokens_of_tools({"tools": tools}) == tokens_in(json.dumps(tools))
-    assert tokens_of_tools({"tools": []}) == tokens_of_tools({}) == 0
 
 
 # Pictures of a saved chat, whose addresses are not uploaded
