@@ -143,8 +143,7 @@ async def test_by_default_it_is_offered_where_native_calling_is_the_default(rig:
 
 
 async def test_a_short_chat_is_not_offered_it(rig: Rig, tab: Tab) -> None:
-    await rig.valves(skip_below_chars=10**6)
-    await rig.open_story(tab, 3)
+    await rig.valves(skip_below_chars=24_000)
     await tab.send(question())
 
     assert not is_offered(rig.model.received[-1])
