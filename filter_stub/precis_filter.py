@@ -224,26 +224,14 @@ class Filter:
     ) -> Message:
         """Sends the branch of a saved chat to the service in the background."""
         with unharmed("a reply was not sent to Precis"):
-            user = __user__ or {}
+            user, metadata = __user__ or {}, __metadata__ or {}
             if body.get("precis_check") is True and user.get("role") == "admin":
                 body["precis_check"] = await self._check()
-                return body
-            self._take_later(body, __metadata__ or {}, __model__, user)
+            elif STASH in metadata:  # else a client reports messages of its own
+                request = self._request(body, metadata, __model__, user)
+                if request.sent and saved(request.chat) and request.chat == body.get("chat_id"):
+                    self._later(self._take, body.get("messages") or [], metadata, request)
         return body
-
-    def _take_later(self, body: Message, metadata: Message, model: Given, user: Message) -> None:
-        """Begins to send a branch, if Open WebUI stores it, the user allows it and it is long."""
-        chat, messages = body.get("chat_id"), body.get("messages") or []
-        request = self._request(body, {**metadata, "chat_id": chat}, model, user)
-        stored = (
-            STASH in metadata  # else a client reports messages of its own
-            and request.sent
-            and saved(chat)
-            and request.chat == chat
-            and all(m.get("id") is not None for m in messages)
-        )
-        if stored and self._concerned(messages, request):
-            self._later(self._take, messages, metadata, request)
 
     async def _check(self) -> object:
         """Who answers, for `precis install-filter`, which asks after changing the valves."""
@@ -306,14 +294,16 @@ class Filter:
         request.begun = time.monotonic()
         request.tools = tokens_in(json.dumps(body["tools"])) if body.get("tools") else 0
         request.beside = beside_of(body["messages"], request)
-        too_large = not request.left_out and self._excess(body, request)[0] > 0
-        if request.sent and (too_large or not request.calls):
+        stays = request.calls and (request.left_out or self._excess(body, request)[0] <= 0)
+        if request.sent and not stays:
             with unharmed("a request goes on without a summary"):
                 async with asyncio.timeout(self._left(request, 0.9)):  # the rest: status
                     await self._compress(body, metadata, request)
         request.beside = beside_of(body["messages"], request)
         self._fit(body, request)
-        self._keep(body, request)
+        if not request.calls:
+            request.before = request.left_out
+        request.calls += 1
         async with asyncio.timeout(self._left(request, 1.0)):
             await self._tell(request, emitter)
 
@@ -353,18 +343,6 @@ class Filter:
                 answer = await self._ask({**body, "messages": whole}, path, request, wait)
                 body["messages"] = whole
                 self._apply(answer, body, path, request)
-
-    def _keep(self, body: Message, request: Request) -> None:
-        """Keeps what the next calls of the turn begin with, which is the list of the first one.
-
-        After a tool that is cited, Open WebUI 0.12 puts the system prompt back, without a note.
-        """
-        if not request.calls:
-            request.before = request.left_out
-        elif request.left_out:
-            head = leading(body["messages"])
-            body["messages"] = [*with_note(head, LEFT_OUT), *body["messages"][len(head) :]]
-        request.calls += 1
 
     async def _offer(self, body: Message, metadata: Message, request: Request) -> None:
         """Lets the model look up what it does not see, where Open WebUI runs tools for it."""
@@ -518,11 +496,13 @@ class Filter:
         remember(self._last, (request.chat, request.model), answer)
         return answer
 
-    async def _take(self, messages: list[Message], metadata: Message, request: Request) -> None:
-        """Sends what outlet was shown, if the chat is its user's."""
-        if not await is_of(request.chat, request.user):
+    async def _take(self, shown: list[Message], metadata: Message, request: Request) -> None:
+        """Sends what outlet was shown, if the chat is long and its user's."""
+        has_ids = all(m.get("id") is not None for m in shown)
+        is_long = self._concerned(shown, request)
+        if not (has_ids and is_long and await is_of(request.chat, request.user)):
             return
-        messages = [{**m, "id": identity_of(m["id"])} for m in messages]
+        messages = [{**m, "id": identity_of(m["id"])} for m in shown]
         if not messages:  # by a client that keeps the chat itself: what is there of it
             leaf = identity_of(metadata.get("user_message_id"))
             messages = branch(await rows_of(request.chat), leaf)
@@ -624,11 +604,11 @@ class Filter:
 
     def _fit(self, body: Message, request: Request) -> None:
         """Makes room in a request that is too large for the window."""
-        excess, costs = self._excess(body, request)
-        if excess <= 0:
-            return
-        before, newest = body["messages"], newest_kept(body["messages"], request)
         note = f"{LEFT_OUT}\n{OFFERED}" if request.offered else LEFT_OUT
+        if request.left_out:  # after a tool that is cited, Open WebUI 0.12 takes the note away
+            body["messages"] = with_note(body["messages"], note)
+        excess, costs = self._excess(body, request)
+        before, newest = body["messages"], newest_kept(body["messages"], request)
         made, left_out, texts = shrunk(before, costs, excess, newest, request.window // 8, note)
         if made == before:
             return
@@ -1130,6 +1110,8 @@ def shrunk(
     oldest first, so that the beginning stays the same over several requests.
     """
     made, costs = list(messages), list(costs)
+    if excess <= 0:
+        return made, 0, False
     room = sum(costs) - excess
     goal = room - -excess % step  # whole steps are gone then
     shorten(made, costs, results_read(made, newest), lambda keep: SHORT if keep > 1000 else 0, goal)
@@ -1143,8 +1125,8 @@ def shrunk(
                 at = start
     longest = sorted(range(at, len(made)), key=lambda place: -len(text_of(made[place])))
     texts = shorten(made, costs, longest, lambda keep: keep * 3 // 4 if keep > 300 else 0, room)
-    begin = with_note(made[:head], note) if at > head else made[:head]
-    return [*begin, *made[at:]], at - head, texts
+    rest = [*made[:head], *made[at:]]
+    return with_note(rest, note) if at > head else rest, at - head, texts
 
 
 def shorten(
@@ -1184,9 +1166,9 @@ def shortened(message: Message, keep: int) -> Message:
     return {**message, "content": cut}
 
 
-def with_note(head: list[Message], note: str) -> list[Message]:
-    """What a request begins with, and the note, unless it is there."""
-    systems = leading(head)
+def with_note(messages: list[Message], note: str) -> list[Message]:
+    """A request with the note behind its system messages, unless it is there."""
+    systems = leading(messages)
     if any(LEFT_OUT in text_of(m) for m in systems):
-        return head
-    return [*systems, {"role": "system", "content": note}, *head[len(systems) :]]
+        return messages
+    return [*systems, {"role": "system", "content": note}, *messages[len(systems) :]]
