@@ -82,10 +82,9 @@ async def variant(
     alone: bool = False,
     windows: int = 1,
 ) -> Callable[[], Awaitable[Json]]:
-    """One call of a filter's inlet, as Open WebUI makes it in a request, in a state of the filter.
+    """One call of a filter's `inlet` and `request`, as Open WebUI makes them, in a state of the filter.
 
-    `alone`: its valves were read before, so that the call does nothing beside the filter's own work. `windows`: the
-    window is so many times that of the turn.
+    `alone`: its valves were read before, so that only its own work is done. `windows`: the window, in those of a turn.
     """
     from open_webui.models.functions import Functions
     from open_webui.utils.filter import FilterContext, process_filter_functions
@@ -100,9 +99,10 @@ async def variant(
         STATES[state](loaded, kept)
         fresh = dict(metadata)
         sent = {**body, "messages": list(body["messages"]), "metadata": fresh, "num_ctx": windows * body["num_ctx"]}
-        extra = {**given, "__request__": request, "__metadata__": fresh}
+        given.update({"__request__": request, "__metadata__": fresh})
         this = context if alone else FilterContext()
-        done: Json = (await process_filter_functions(request, this, [function], "inlet", sent, extra))[0]
-        return done
+        for hook in ("inlet", "request"):
+            sent = (await process_filter_functions(request, this, [function], hook, sent, given))[0]
+        return sent
 
     return call

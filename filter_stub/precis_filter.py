@@ -7,8 +7,9 @@ required_open_webui_version: 0.9.6
 license: MIT
 """
 
-# inlet:   describes the request to the Precis service, and applies the edit that it proposes.
-# request: before each model call of a turn, keeps what is sent inside the model's window.
+# inlet:   offers the tool that looks up what a summary covers.
+# request: before each model call of a turn, describes the request to the Precis service, applies
+#          the edit that it proposes, and keeps what is sent inside the model's window.
 # outlet:  hands the new messages over to the service, without making anybody wait.
 # Whatever goes wrong, the request goes on as Open WebUI built it, and never larger than the window.
 
@@ -20,7 +21,6 @@ import re
 import secrets
 import sys
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -33,6 +33,7 @@ from pydantic import BaseModel, Field
 log = logging.getLogger("precis")
 
 VERSION = "1.0.0"
+HOOKED = (0, 11, 2)  # Open WebUI calls `request` from this version on; before, inlet does its work
 PAIRS, QUESTIONS = 16, 32  # newest messages of the path, and of users, that are described at first
 SLICE = 2_000_000  # characters in one upload; the first one of a long chat takes several
 REFUSED = (400, 413, 422)  # then a message is sent as a text of so many characters:
@@ -40,7 +41,6 @@ LONGEST = 20_000
 REMEMBERED = 200  # chats whose path and last answer are kept in memory
 FAILURES, PAUSE = 3, 5.0  # after so many in a row, one request in so many seconds asks it
 LONGEST_WAIT = 5.0  # seconds for a summary, however long a request may wait
-GONE = 3600.0  # seconds without another try to store a chat that the service calls deleted
 WINDOW = 131_072  # tokens of a model that nobody knows anything about
 SHORT = 600  # characters that are left of an old tool result
 TEMPORARY = ("temporary:", "local:")
@@ -55,7 +55,6 @@ TOO_LONG = "they do not fit into the model's window"
 LEFT_OUT = "[Older messages were left out here: they do not fit into the model's window.]"
 SHORTENED = "\n[… {} characters were left out here: they do not fit into the model's window …]\n"
 RECALL = "precis_recall"  # the tool that looks up what the model does not see, and its id
-SUMMARY_END = "[End of summary - recent messages follow]"
 OFFERED = 'Older text and full tool results: precis_recall(query="…") or precis_recall(ref="T12").'
 PLAIN = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}")  # an id that the service takes
 ENCODED = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/=_-]{1000,}+")  # base64
@@ -117,26 +116,22 @@ class Request:
     guided: bool = False  # the newest question is an instruction, and is not stored
     answered: bool = False  # by the service
     known: str | None = None  # the newest message that the service has
-    served: int | None = None  # checkpoint, 0 for none; None: the usage says nothing about it
+    served: int | None = 0  # checkpoint, 0 for none; None: the usage says nothing about it
     density: float | None = None  # what the service counts, by what is estimated here
     beside: int = 0  # estimated tokens that go to the model beside the messages of the branch:
     prompt: int = 0  # of these the workspace model's prompt, which no hook sees,
-    tools: int = 0  # tools,
-    expected: int = 0  # texts that Open WebUI is going to add after inlet,
-    surplus: int = 0  # and those that it has added
-    asked: int = 0  # estimated tokens of the question when inlet had it
+    tools: int = 0  # and tools
+    asked: list[Message] = field(default_factory=list)  # the newest question, as inlet had it
     drift: int = 0  # what the provider counts beyond all estimates
-    dropped: dict[str, list[Message]] = field(default_factory=dict)  # what each record stands for
-    calls: int = 0  # of the model in this turn
-    before: int = 0  # messages that were left out when the first one began
+    calls: int = 0  # of the model in this turn; all but the first begin with what that was sent:
+    dropped: list[Message] = field(default_factory=list)  # what its record stands for,
+    before: int = 0  # and how many messages were left out for it
     compactor: str | None = None
     expires_in: int | None = None
     files: dict[str, list[Message]] = field(default_factory=dict)
     pairs: list[tuple[str, str]] = field(default_factory=list)  # of the branch; for `RECALL`,
     offered: bool = False  # which the model may call,
     recalls: int = 0  # and has called so often
-    away: bool = False  # the service did not answer
-    tight: bool = False  # is too large with what the service has
     left_out: int = 0  # messages
     size: int = 0  # estimated tokens of what is sent,
     whole: int = 0  # and without the summary
@@ -181,15 +176,9 @@ class Filter:
         self._http: httpx.AsyncClient | None = None
         self._in_background: set[asyncio.Task[Any]] = set()  # keeps the tasks alive
         self._failures, self._again_at = 0, 0.0
-        self._hooked = False  # whether this Open WebUI calls `request`
-        # Tokens that Open WebUI adds after inlet: of tools by model, of texts by chat.
-        self._tools: dict[str, int] = {}
-        self._surplus: dict[str, int] = {}
         self._windows: dict[str, int] = {}  # of models of which only the service knows it
         self._remembered: dict[str, tuple[str, list[Node]]] = {}
         self._last: dict[tuple[str, str], Message] = {}  # answers, by chat and model
-        self._outcomes: dict[tuple[str, str], dict[object, str]] = {}  # that nobody was told yet
-        self._gone: dict[str, float] = {}  # chats that the service calls deleted, and until when
 
     async def inlet(
         self,
@@ -199,28 +188,15 @@ class Filter:
         __model__: Given = None,
         __event_emitter__: Emitter = None,
     ) -> Message:
-        """Puts the stored summary in place of what it covers, and keeps to the window."""
+        """Offers the tool of recall, which only here can be added to a request."""
         with unharmed("a request goes on unchanged or without a status"):
-            begun = time.monotonic()
             metadata = __metadata__ or body.get("metadata") or {}
             request = self._request(body, metadata, __model__, __user__)
-            request.tools = tokens_of_tools(body) or self._tools.get(request.model, 0)
-            request.expected = self._surplus.get(request.chat, 0)
-            request.asked = tokens_asked(body["messages"])
-            if not self._concerned(body["messages"], request):
-                return body
-            request.begun = begun
-            with unharmed("a request goes on without a summary"):
-                async with asyncio.timeout(self._left(request, 0.9)):  # the rest: status
-                    if request.sent:
-                        await self._compress(body, metadata, request)
-                        await self._offer(body, metadata, request)
-            if not self._hooked:  # else `request` comes next, and sees all that is sent
-                self._fit(body, request)
-                self._note(request)
-                request.before = request.left_out
-                async with asyncio.timeout(self._left(request, 1.0)):
-                    await self._tell(request, __event_emitter__)
+            if self._concerned(body["messages"], request):
+                with unharmed("nothing can be looked up in a turn"):
+                    await self._offer(body, metadata, request)
+                if running_version() < HOOKED:
+                    await self._work(body, metadata, request, __event_emitter__)
         return body
 
     async def request(
@@ -231,27 +207,12 @@ class Filter:
         __model__: Given = None,
         __event_emitter__: Emitter = None,
     ) -> Message:
-        """Keeps each model call of a turn inside the window. What is saved of it stays whole."""
+        """Edits each model call of a turn, with all that Open WebUI has added to it."""
         with unharmed("a model call goes on unchanged or without a status"):
             metadata = __metadata__ or body.get("metadata") or {}
             request = self._request(body, metadata, __model__, __user__)
-            request.tools = self._tools[request.model] = tokens_of_tools(body)
-            request.expected = 0
-            if request.asked:  # in inlet
-                request.surplus = max(tokens_asked(body["messages"]) - request.asked, 0)
-            remember(self._surplus, request.chat, request.surplus)
-            request.beside = beside_of(body["messages"], request)
             if self._concerned(body["messages"], request):
-                self._hooked = True
-                # Of the calls of a turn the last one counts, so what was noted is not reported yet.
-                noted = self._outcomes.get((request.chat, request.model), {})
-                noted.pop(request.reply or request.begun, None)
-                await self._look_again(body, metadata, request)
-                self._fit(body, request)
-                self._note(request)
-                self._keep(body, request)
-                async with asyncio.timeout(self.valves.timeout):
-                    await self._tell(request, __event_emitter__)
+                await self._work(body, metadata, request, __event_emitter__)
         return body
 
     async def outlet(
@@ -263,26 +224,14 @@ class Filter:
     ) -> Message:
         """Sends the branch of a saved chat to the service in the background."""
         with unharmed("a reply was not sent to Precis"):
-            user = __user__ or {}
+            user, metadata = __user__ or {}, __metadata__ or {}
             if body.get("precis_check") is True and user.get("role") == "admin":
                 body["precis_check"] = await self._check()
-                return body
-            self._take_later(body, __metadata__ or {}, __model__, user)
+            elif STASH in metadata:  # else a client reports messages of its own
+                request = self._request(body, metadata, __model__, user)
+                if request.sent and saved(request.chat) and request.chat == body.get("chat_id"):
+                    self._later(self._take, body.get("messages") or [], metadata, request)
         return body
-
-    def _take_later(self, body: Message, metadata: Message, model: Given, user: Message) -> None:
-        """Begins to send a branch, if Open WebUI stores it, the user allows it and it is long."""
-        chat, messages = body.get("chat_id"), body.get("messages") or []
-        request = self._request(body, {**metadata, "chat_id": chat}, model, user)
-        stored = (
-            STASH in metadata  # else a client reports messages of its own
-            and request.sent
-            and saved(chat)
-            and request.chat == chat
-            and all(m.get("id") is not None for m in messages)
-        )
-        if stored and self._concerned(messages, request):
-            self._later(self._take, messages, metadata, request)
 
     async def _check(self) -> object:
         """Who answers, for `precis install-filter`, which asks after changing the valves."""
@@ -309,6 +258,8 @@ class Filter:
         request.sent = getattr(wanted, "compress", True)
         request.shown = getattr(wanted, "show_status", True)
         request.prompt = tokens_of_prompt(body, model or {})
+        messages = body.get("messages") or []
+        request.asked = grouped(messages[newest_turn(messages) :][:1])
         metadata[STASH] = vars(request)  # plain values
         return request
 
@@ -333,74 +284,75 @@ class Filter:
             await emitter({"type": "status", "data": {"description": shown, "done": True}})
             request.told = line
 
-    async def _compress(self, body: Message, metadata: Message, request: Request) -> None:
-        """Asks for the branch's summary, and puts it in."""
-        if any(text_of(m).startswith(SUMMARY) for m in opening(body["messages"])):
-            return
-        request.served = 0
-        path = await self._path(body, metadata, request)
-        if is_compacted(body["messages"], path, request):
-            request.compactor, request.status, request.served = "open-webui", COMPACTED, None
-            return
-        if not path:
-            return
-        request.pairs = [(node.id, node.digest) for node in path[::-1][:PAIRS]]
+    async def _work(
+        self, body: Message, metadata: Message, request: Request, emitter: Emitter
+    ) -> None:
+        """Puts the stored summary in place of what it covers, and keeps to the window.
+
+        A later call of the turn keeps what is there, unless it is too large with that.
+        """
+        request.begun = time.monotonic()
+        request.tools = tokens_in(json.dumps(body["tools"])) if body.get("tools") else 0
         request.beside = beside_of(body["messages"], request)
-        whole = body["messages"]
-        answer = await self._ask_or_last(body, path, request)
-        self._apply(answer, body, path, request)
-        if not request.answered:
-            return
-        request.tight = self._shrink(body, request).excess > 0
-        if request.tight:
-            await self._catch_up(whole, body, path, request)
-        elif request.expires_in:  # outlet hands over only what Open WebUI stores
-            self._later(self._ingest, path, request)
-
-    async def _look_again(self, body: Message, metadata: Message, request: Request) -> None:
-        """Asks once more when what came after inlet makes a request too large.
-
-        Each call of a tool loop begins with the list as inlet left it, and gets the same edit.
-        """
-        if not request.sent or request.left_out or self._shrink(body, request).excess <= 0:
-            return
-        with unharmed("a model call goes on without another summary"):
-            edited, served, head = body["messages"], request.served, len(leading(body["messages"]))
-            dropped = request.dropped.get(record_in(edited), [])
-            rest = edited[head + 2 if dropped else head :]  # without the record
-            body["messages"] = [*edited[:head], *dropped, *rest]
-            request.begun = time.monotonic()
-            try:
-                async with asyncio.timeout(self._left(request, 0.9)):
+        stays = request.calls and (request.left_out or self._excess(body, request)[0] <= 0)
+        if request.sent and not stays:
+            with unharmed("a request goes on without a summary"):
+                async with asyncio.timeout(self._left(request, 0.9)):  # the rest: status
                     await self._compress(body, metadata, request)
-            finally:
-                if not record_in(body["messages"]):  # no other summary
-                    body["messages"], request.served = edited, served
-                elif request.offered:
-                    body["messages"] = offering(body["messages"])
-
-    def _keep(self, body: Message, request: Request) -> None:
-        """Keeps what the next calls of the turn begin with, which is the list of the first one.
-
-        After a tool that is cited, Open WebUI 0.12 puts the system prompt back, without a note.
-        """
+        request.beside = beside_of(body["messages"], request)
+        self._fit(body, request)
         if not request.calls:
             request.before = request.left_out
-        elif request.left_out:
-            head = leading(body["messages"])
-            body["messages"] = [*with_note(head, LEFT_OUT), *body["messages"][len(head) :]]
         request.calls += 1
+        async with asyncio.timeout(self._left(request, 1.0)):
+            await self._tell(request, emitter)
+
+    async def _compress(self, body: Message, metadata: Message, request: Request) -> None:
+        """Asks for the branch's summary, and puts it in; without one, what is there stays."""
+        before = body["messages"]
+        body["messages"] = whole = with_dropped(before, request)
+        try:
+            path = await self._path(body, metadata, request)
+            if is_compacted(whole, path, request):
+                request.compactor, request.status, request.served = "open-webui", COMPACTED, None
+            elif path:
+                await self._edit(body, path, request)
+        finally:
+            if opening(body["messages"]) == leading(body["messages"]):  # it has no record
+                body["messages"] = before
+
+    async def _edit(self, body: Message, path: list[Node], request: Request) -> None:
+        """Makes the edit that the service proposes.
+
+        Where that is not enough, it first gets what it may miss: code writes a summary in less time
+        than most requests may wait.
+        """
+        request.pairs = [(node.id, node.digest) for node in path[::-1][:PAIRS]]
+        whole = body["messages"]
+        self._apply(await self._ask_or_last(body, path, request), body, path, request)
+        is_tight = self._excess(body, request)[0] > 0
+        if not (request.answered and (is_tight or request.expires_in)):
+            return
+        if not path[0].message:  # the remembered part has no texts
+            path = await asyncio.to_thread(chain, branch(await rows_of(request.chat), path[-1].id))
+        ingesting = self._later(self._ingest, path, request)  # what outlet may never see
+        if is_tight:
+            done, _ = await asyncio.wait([ingesting], timeout=self._left(request, 0.8))
+            if done:
+                wait = min(max(self._left(request, 0.8), 0.0), LONGEST_WAIT)
+                answer = await self._ask({**body, "messages": whole}, path, request, wait)
+                body["messages"] = whole
+                self._apply(answer, body, path, request)
 
     async def _offer(self, body: Message, metadata: Message, request: Request) -> None:
-        """Lets the model look up what the summary covers, where Open WebUI runs tools for it."""
-        hides = request.served or (request.tight and request.known is not None)
-        wanted = self.valves.offer_recall and request.reply and hides
-        if not wanted or body.get("tools") or not calls_natively(metadata):
-            return
-        if await has_tool(RECALL):
+        """Lets the model look up what it does not see, where Open WebUI runs tools for it."""
+        from open_webui.models.tools import Tools  # here, so that the file loads anywhere
+
+        wanted = self.valves.offer_recall and request.sent and request.reply
+        is_possible = not body.get("tools") and calls_natively(metadata)
+        if wanted and is_possible and await Tools.get_tool_by_id(RECALL):
             request.offered = True
             body["tool_ids"] = [*dict.fromkeys([*(body.get("tool_ids") or []), RECALL])]
-            body["messages"] = offering(body["messages"])
 
     async def ingest_again(self, stash: Message) -> bool:
         """Sends a branch from its root on, because texts of it are not kept; for `RECALL`."""
@@ -422,28 +374,11 @@ class Filter:
         try:
             return await self._ask(body, path, request)
         except Exception:
-            request.why, request.away = "Precis is away", True
+            request.why = "Precis is away"
             last = self._last.get((request.chat, request.model))
             if not last:
                 raise
             return last
-
-    async def _catch_up(
-        self, whole: list[Message], body: Message, path: list[Node], request: Request
-    ) -> None:
-        """Sends what the service may miss, and lets it write a summary while there is time.
-
-        Code writes one in less time than most requests may wait. `whole`: the unedited messages.
-        """
-        if not path[0].message:  # the remembered part has no texts
-            path = await asyncio.to_thread(chain, branch(await rows_of(request.chat), path[-1].id))
-        ingesting = self._later(self._ingest, path, request)
-        done, _ = await asyncio.wait([ingesting], timeout=self._left(request, 0.8))
-        if done and ingesting.result():  # a summary is due
-            wait = min(max(self._left(request, 0.8), 0.0), LONGEST_WAIT)
-            answer = await self._ask({**body, "messages": whole}, path, request, wait)
-            body["messages"] = whole
-            self._apply(answer, body, path, request)
 
     def _apply(self, answer: Message, body: Message, path: list[Node], request: Request) -> None:
         """Takes over what the service knows, and makes the edit that it proposes, if it fits."""
@@ -468,8 +403,9 @@ class Filter:
             log.warning("precis: summary %s does not fit a request of %s", checkpoint, request.chat)
             request.why = "another filter has changed what was said"
             return
-        head, (_, end) = len(leading(body["messages"])), answer["edit"]["drop"]
-        request.dropped[record_in(changed)] = body["messages"][head:end]
+        if not request.calls:
+            first, end = answer["edit"]["drop"]
+            request.dropped = body["messages"][first:end]
         body["messages"], request.served, request.why = changed, checkpoint, TOO_LONG
         request.pairs.append((answer["covered_until"], answer["covered_digest"]))
         # Behind the colon stand sizes, which are known here when nothing is cut any more.
@@ -480,7 +416,7 @@ class Filter:
         """The branch up to the question; empty when it may not be sent."""
         if not saved(request.chat):
             return await self._path_without_ids(body, request)
-        if not await self._may_send(request):
+        if not await is_of(request.chat, request.user):
             return []
         leaf = identity_of(metadata.get("user_message_id"))
         path = self._remembered_path(body["messages"], metadata, request.chat)
@@ -493,18 +429,6 @@ class Filter:
         if path or leaf:
             return path
         return await self._path_without_ids(body, request)  # an API client that names no question
-
-    async def _may_send(self, request: Request) -> bool:
-        """Whether a chat is its user's, and was not deleted: up to 0.10, anybody may name any."""
-        if self._is_gone(request.chat):
-            return False
-        if not request.user or running_version() >= (0, 11):
-            return True
-        # What Open WebUI does not have either belongs to nobody.
-        return await is_of(request.chat, request.user) or not await rows_of(request.chat)
-
-    def _is_gone(self, chat: str) -> bool:
-        return time.monotonic() < self._gone.get(chat, 0.0)
 
     def _remembered_path(self, messages: list[Message], metadata: Message, chat: str) -> list[Node]:
         """What outlet saw, and the question below it; empty when this is another branch."""
@@ -522,13 +446,12 @@ class Filter:
         head = leading(body["messages"])
         temporary = str(request.chat).startswith(TEMPORARY)
         hours = self.valves.temporary_hours if temporary else self.valves.api_days * 24
-        groups = grouped(body["messages"][len(head) :])
+        earlier = body["messages"][len(head) : newest_turn(body["messages"])]
+        groups = [*grouped(earlier), *request.asked]
         first = next((group["content"] for group in groups if group["role"] == "user"), "")
         if not (hours and first and request.user):
             return []
         request.chat = f"content:{hashed(request.user, first)}"
-        if self._is_gone(request.chat):
-            return []
         request.expires_in = request.expires_in or hours * 3600
         return await asyncio.to_thread(chain, groups)
 
@@ -536,9 +459,19 @@ class Filter:
         self, body: Message, path: list[Node], request: Request, wait: float | None = None
     ) -> Message:
         """What the service has for this branch. It may need more than is sent at first."""
-        self._left_alone()  # before anything is counted
-        question = self._question(body, request) | {"depth": len(path), "wait": wait}
-        native = described(body["messages"], path) | {"guided": request.guided}
+        messages, answering = body["messages"], tokens_wanted(body, request.window // 2)
+        running = messages[newest_turn(messages) + 1 :]
+        question: Message = {
+            "model": request.model,
+            "user_id": request.user,
+            "windows": request.windows,
+            "beside": request.beside + sum(map(tokens_of, running)),
+            "room": request.window - answering if answering else None,
+            "depth": len(path),
+            "wait": wait,
+        }
+        native = described(messages, path)
+        native |= {"guided": request.guided, "recall": request.offered}
         url = f"chats/{quote(request.chat, safe='')}/context"
         last = self._last.get((request.chat, request.model), {})
         shown, needed = 0, newest_needed(path, last)
@@ -547,11 +480,10 @@ class Filter:
             newest = path[::-1][:shown]
             most = max(QUESTIONS, len(asked_in(newest)) + 3)  # some more to compare
             question["path"] = [(node.id, node.digest) for node in newest]
-            sizes = [node.size // 4 for node in newest[PAIRS:]]
-            question["sizes"] = [*map(tokens_stored, newest[:PAIRS]), *sizes]
+            question["sizes"] = list(map(tokens_stored, newest))
             parts = {name: native[name][:most] for name in ("questions", "asked")}
             question["native"] = native | parts
-            # Ends before inlet's own deadline, so that silence is a failure, and a Stop is not.
+            # Ends before the hook's own deadline, so that silence is a failure, and a Stop is not.
             sent = await self.send("POST", url, question, self._left(request, 0.85), request.id)
             answer: Message = answer_in(sent)
             needed = newest_needed(path, answer)
@@ -564,23 +496,13 @@ class Filter:
         remember(self._last, (request.chat, request.model), answer)
         return answer
 
-    def _question(self, body: Message, request: Request) -> Message:
-        """What is asked besides the path and the messages."""
-        running = body["messages"][newest_turn(body["messages"]) + 1 :]
-        answering = tokens_wanted(body, request.window // 2)
-        return {
-            "model": request.model,
-            "user_id": request.user,
-            "windows": request.windows,
-            "beside": request.beside + sum(map(tokens_of, running)),
-            "room": request.window - answering if answering else None,
-        }
-
-    async def _take(self, messages: list[Message], metadata: Message, request: Request) -> None:
-        """Sends what outlet was shown, if the chat is its user's."""
-        if not await self._may_send(request):
+    async def _take(self, shown: list[Message], metadata: Message, request: Request) -> None:
+        """Sends what outlet was shown, if the chat is long and its user's."""
+        has_ids = all(m.get("id") is not None for m in shown)
+        is_long = self._concerned(shown, request)
+        if not (has_ids and is_long and await is_of(request.chat, request.user)):
             return
-        messages = [{**m, "id": identity_of(m["id"])} for m in messages]
+        messages = [{**m, "id": identity_of(m["id"])} for m in shown]
         if not messages:  # by a client that keeps the chat itself: what is there of it
             leaf = identity_of(metadata.get("user_message_id"))
             messages = branch(await rows_of(request.chat), leaf)
@@ -592,73 +514,50 @@ class Filter:
         remember(self._remembered, request.chat, (view_of(messages), kept))
         await self._ingest(path, request)
 
-    async def _ingest(self, path: list[Node], request: Request) -> bool:
-        """Sends what follows the newest message that the service has, or the whole branch.
+    async def _ingest(self, path: list[Node], request: Request) -> None:
+        """Sends what follows the newest message that the service has, or the whole branch."""
+        start, most = first_to_send(path, request), len(path)
+        again = not start
+        while start < len(path):
+            end = min(end_of_upload(path, start), start + max(most, 1))
+            answer = await self._put(path, start, end, request, as_text=not most)
+            if answer.is_success:
+                start, most = end, len(path)
+            elif answer.status_code in REFUSED and most:
+                most = (end - start) // 2  # down to the message that it is about, and to its text
+            elif answer.status_code == 409 and not again:
+                start, again = 0, True  # the service misses something above: from the root on
+            else:
+                if answer.status_code not in (409, 410):  # 410: it was deleted
+                    log.warning("precis: messages were not taken: %s", refusal(answer))
+                return
+        request.answered, request.known = True, path[-1].id
 
-        True when the service is going to make a summary.
-        """
-        transcript: Message = {
+    async def _put(
+        self, path: list[Node], start: int, end: int, request: Request, *, as_text: bool
+    ) -> httpx.Response:
+        """Sends a part of a branch."""
+        messages = [node.message for node in path[start:end]]
+        transcript = {
             "model": request.model,
             "user_id": request.user or request.chat,
             "windows": request.windows,
             "expires_in": request.expires_in,
             "compactor": request.compactor,
             "beside": request.beside,
+            "after": (path[start - 1].id, path[start - 1].digest) if start else None,
+            "served": request.served if end == len(path) else None,
+            "messages": list(map(text_alone, messages)) if as_text else messages,
         }
         url = f"chats/{quote(request.chat, safe='')}/transcript"
-        start, most = first_to_send(path, request), len(path)
-        again = not start
-        while start < len(path):
-            end = min(end_of_upload(path, start), start + most)
-            transcript["after"] = (path[start - 1].id, path[start - 1].digest) if start else None
-            transcript["served"] = request.served if end == len(path) else None
-            answer = await self._put(url, transcript, path[start:end], request)
-            if answer.is_success:
-                start, most = end, len(path)
-            elif answer.status_code in REFUSED and end > start + 1:
-                most = (end - start) // 2  # down to the message that it is about
-            elif answer.status_code == 409 and not again:
-                start, again = 0, True  # the service misses something above: from the root on
-            else:
-                return False
-        request.answered, request.known = True, path[-1].id
-        return bool(answer.json().get("due"))
-
-    async def _put(
-        self, url: str, transcript: Message, part: list[Node], request: Request
-    ) -> httpx.Response:
-        """Sends a part of a branch, and what became of the chat's requests since the last one."""
-        transcript["messages"] = [node.message for node in part]
-        outcomes = self._outcomes.get((request.chat, request.model), {})
-        reported = dict(outcomes)
-        transcript["outcomes"] = Counter(" ".join(reported.values()).split())
-        answer = await self.send("PUT", url, transcript, 30.0, request.id)
-        if answer.status_code in REFUSED and len(part) == 1:
-            transcript["messages"] = [as_text(part[0].message)]
-            answer = await self.send("PUT", url, transcript, 30.0, request.id)
-        if answer.status_code == 410:
-            remember(self._gone, request.chat, time.monotonic() + GONE)
-        elif answer.is_error and answer.status_code != 409:
-            log.warning("precis: messages were not taken: %s", refusal(answer))
-        for one in reported if answer.is_success else ():
-            outcomes.pop(one, None)
-        return answer
-
-    def _note(self, request: Request) -> None:
-        """Keeps what became of a request; of its model calls, the last one counts."""
-        outcomes = self._outcomes.get((request.chat, request.model), {})
-        remember(outcomes, request.reply or request.begun, outcome_of(request))
-        remember(self._outcomes, (request.chat, request.model), outcomes)
-
-    def _left_alone(self) -> None:
-        if self._failures >= FAILURES and time.monotonic() < self._again_at:
-            raise ConnectionError("after failures in a row the service is left alone for a while")
+        return await self.send("PUT", url, transcript, 30.0, request.id)
 
     async def send(
         self, method: str, path: str, payload: object, seconds: float, request_id: str = ""
     ) -> httpx.Response:
         """One request to the service, whatever it answers; also of `precis_action` and `RECALL`."""
-        self._left_alone()
+        if self._failures >= FAILURES and time.monotonic() < self._again_at:
+            raise ConnectionError("after failures in a row the service is left alone for a while")
         self._again_at = time.monotonic() + PAUSE
         self._http = self._http or httpx.AsyncClient(mounts=DIRECT)
         # An error about a stray line end or a typographic quote would show the key in the log.
@@ -680,42 +579,44 @@ class Filter:
         return response
 
     def _later(self, work: Callable[..., Awaitable[Any]], *given: object) -> asyncio.Task[Any]:
-        task = asyncio.create_task(quietly(work, *given))
+        async def quietly() -> None:
+            with unharmed("work in the background failed, the next turn does it again"):
+                await work(*given)
+
+        task = asyncio.create_task(quietly())
         self._in_background.add(task)
         task.add_done_callback(self._in_background.discard)
         return task
 
-    def _shrink(self, body: Message, request: Request) -> "Shrink":
-        """What a request has too much, and the means to take it away."""
-        window, systems = request.window, leading(body["messages"])
-        beside = request.prompt + request.tools + request.expected + request.drift
-        left = max(window - beside - sum(map(tokens_of, systems)), 0)
+    def _excess(self, body: Message, request: Request) -> tuple[int, list[int]]:
+        """What a request has too much, and what each of its messages costs, in tokens."""
+        window, messages = request.window, body["messages"]
+        beside = request.prompt + request.tools + request.drift
+        left = max(window - beside - sum(map(tokens_of, leading(messages))), 0)
         # Where tools leave little, the chat gets most of that.
         answer = max(tokens_wanted(body, left // 2), min(window // 8, left // 3))
-        newest = newest_turn(body["messages"])
-        if request.guided:  # the question that is answered again belongs to the instruction
-            newest = newest_turn(body["messages"][:newest])
-        counted = newest if request.density else 0  # by the service
-        known = [tokens_of(m, request.density or 1.0) for m in body["messages"][:counted]]
-        new = list(map(tokens_of, body["messages"][counted:]))
+        counted = newest_kept(messages, request) if request.density else 0  # by the service
+        known = [tokens_of(m, request.density or 1.0) for m in messages[:counted]]
+        new = list(map(tokens_of, messages[counted:]))
         more = int(min(sum(new), left) * MORE)
-        made = Shrink(body["messages"], known + new, newest, window // 8)
-        request.size = made.excess + beside
-        made.excess -= window - beside - max(answer, more)
-        return made
+        request.size = sum(known) + sum(new) + beside
+        return request.size - window + max(answer, more), known + new
 
     def _fit(self, body: Message, request: Request) -> None:
         """Makes room in a request that is too large for the window."""
-        made = self._shrink(body, request)
-        room = made.excess
-        made.make_room(request.offered)
-        request.size += made.excess - room
-        if not (made.results or made.left_out or made.texts):
+        note = f"{LEFT_OUT}\n{OFFERED}" if request.offered else LEFT_OUT
+        if request.left_out:  # after a tool that is cited, Open WebUI 0.12 takes the note away
+            body["messages"] = with_note(body["messages"], note)
+        excess, costs = self._excess(body, request)
+        before, newest = body["messages"], newest_kept(body["messages"], request)
+        made, left_out, texts = shrunk(before, costs, excess, newest, request.window // 8, note)
+        if made == before:
             return
+        body["messages"] = made
+        self._excess(body, request)
         request.served = None  # the usage of a cut request tells nothing about the whole one
-        request.left_out = request.before + made.left_out
-        body["messages"] = made.messages
-        if request.left_out or made.texts:
+        request.left_out = request.before + left_out
+        if request.left_out or texts:
             older = f"{request.left_out} older messages"
             what = older if request.left_out else "parts of long messages"
             request.cut = f"left out {what}: {request.why}"
@@ -733,12 +634,6 @@ def unharmed(what: str) -> Iterator[None]:
         log.warning("precis: %s: %r", what, error)
 
 
-async def quietly(work: Callable[..., Awaitable[Any]], *given: object) -> Any:  # noqa: ANN401
-    """Does what nobody waits for; nothing when it fails."""
-    with unharmed("work in the background failed, the next turn does it again"):
-        return await work(*given)
-
-
 def saved(chat: object) -> bool:
     """Whether Open WebUI stores this chat."""
     elsewhere = (*TEMPORARY, "channel:", "content:")
@@ -753,18 +648,13 @@ async def rows_of(chat: str) -> dict[str, Message]:
     return {identity_of(identity): row for identity, row in rows.items()}
 
 
-async def is_of(chat: str, user: str) -> bool:
-    """Whether a chat of Open WebUI is this user's."""
+async def is_of(chat: str, user: str | None) -> bool:
+    """Whether a chat is this user's: up to 0.10, Open WebUI lets anybody name any."""
     from open_webui.models.chats import Chats
 
+    if running_version() >= (0, 11):
+        return True
     return await Chats.get_chat_by_id_and_user_id(chat, user) is not None
-
-
-async def has_tool(name: str) -> bool:
-    """Whether a tool is installed."""
-    from open_webui.models.tools import Tools
-
-    return await Tools.get_tool_by_id(name) is not None
 
 
 def calls_natively(metadata: Message) -> bool:
@@ -776,18 +666,9 @@ def calls_natively(metadata: Message) -> bool:
 
 
 def running_version() -> tuple[int, ...]:
-    """Open WebUI's version, its first two numbers."""
-    version = getattr(sys.modules.get("open_webui.env"), "VERSION", "0.0")
-    return tuple(int(number) for number in version.split(".")[:2])
-
-
-def offering(messages: list[Message]) -> list[Message]:
-    """A request whose summary, if it has one, says how to look up more."""
-    place = len(leading(messages))
-    if not is_record(messages[place : place + 2]):
-        return messages
-    text = text_of(messages[place]).replace(SUMMARY_END, f"{OFFERED}\n\n{SUMMARY_END}", 1)
-    return [*messages[:place], {"role": "user", "content": text}, *messages[place + 1 :]]
+    """Open WebUI's version, its first three numbers."""
+    version = getattr(sys.modules.get("open_webui.env"), "VERSION", "0")
+    return tuple(map(int, re.findall(r"\d+", version)[:3]))
 
 
 def remember(store: dict[Any, Any], key: object, value: object) -> None:
@@ -870,11 +751,10 @@ def opening(messages: list[Message]) -> list[Message]:
     return messages[: end + 2] if is_record(messages[end : end + 2]) else messages[:end]
 
 
-def record_in(messages: list[Message]) -> str:
-    """The first line of the record that a request has, which no other record has; "" for none."""
-    place = len(leading(messages))
-    found = is_record(messages[place : place + 2])
-    return text_of(messages[place]).partition("\n")[0] if found else ""
+def with_dropped(messages: list[Message], request: Request) -> list[Message]:
+    """A request with what its record stands for in its place."""
+    head, begin = leading(messages), opening(messages)
+    return [*head, *request.dropped, *messages[len(begin) :]] if begin != head else messages
 
 
 def is_record(messages: list[Message]) -> bool:
@@ -917,9 +797,7 @@ def parts_of(message: Message) -> list[Message]:
 
 def images_in(message: Message) -> int:
     """How many images a native message has."""
-    content = message.get("content")
-    parts = content if isinstance(content, list) else ()
-    return sum(p.get("type") == "image_url" for p in parts if isinstance(p, dict))
+    return parts_of(message).count({"type": "image"})
 
 
 def size_of(message: Message) -> int:
@@ -958,11 +836,6 @@ def thought(message: Message) -> int:
     return sum(tokens_in(str(message[key])) for key in REASONING if message.get(key))
 
 
-def tokens_asked(messages: list[Message]) -> int:
-    """An estimate for the newest question, with the texts that Open WebUI has added to it."""
-    return sum(map(tokens_of, messages[newest_turn(messages) :][:1]))
-
-
 def tokens_stored(node: Node) -> int:
     """An estimate for a message that the service may not have."""
     stored = node.message
@@ -976,22 +849,21 @@ def tokens_stored(node: Node) -> int:
 
 def beside_of(messages: list[Message], request: Request) -> int:
     """An estimate for what goes to the model beside the messages of the branch."""
-    questions = [place for place, m in enumerate(messages) if is_question(m)]
-    counted: int = sum(map(tokens_of, leading(messages))) + sum(map(thought, messages))
-    if request.guided and len(questions) > 1:  # the old answer and the instruction
-        counted += sum(map(tokens_of, messages[questions[-2] + 1 : questions[-1] + 1]))
-    return counted + request.prompt + request.tools + request.expected + request.surplus
+    newest = newest_turn(messages)
+    counted = sum(map(tokens_of, leading(messages))) + sum(map(thought, messages))
+    if request.guided:  # the old answer and the instruction
+        question = newest_turn(messages[:newest])
+        counted += sum(map(tokens_of, messages[question + 1 : newest + 1]))
+    else:  # texts that Open WebUI has added to the question
+        asked = sum(map(tokens_of_texts, request.asked))
+        counted += max(sum(map(tokens_of_texts, messages[newest:][:1])) - asked, 0)
+    return counted + request.prompt + request.tools
 
 
 def tokens_of(message: Message, density: float = 1.0) -> int:
     """An estimate for a native message; images as Open WebUI counts them."""
     said = tokens_of_texts(message) + thought(message)
     return int(said * density) + 1000 * images_in(message)
-
-
-def tokens_of_tools(body: Message) -> int:
-    """An estimate for the specifications of the tools in a request."""
-    return tokens_in(json.dumps(body["tools"])) if body.get("tools") else 0
 
 
 def tokens_of_prompt(body: Message, model: Message) -> int:
@@ -1073,7 +945,7 @@ def handed_of(message: Message) -> Message:
     return handed
 
 
-def as_text(message: Message) -> Message:
+def text_alone(message: Message) -> Message:
     """A message that is too large or has too many values, as the beginning and end of its text.
 
     `left_out` is what the service does not get of it, in characters.
@@ -1086,15 +958,6 @@ def as_text(message: Message) -> Message:
     kept = {key: message.get(key) for key in ("id", "fingerprint", "digest", "role")}
     kept |= shortened({"content": text}, LONGEST)
     return {**kept, "left_out": size_of(message) - size_of(kept)}
-
-
-def outcome_of(request: Request) -> str:
-    """What became of a request, in the service's words."""
-    if request.cut:
-        became = "truncated_with_summary" if request.dropped else "truncated"
-    else:
-        became = "compressed" if request.dropped else "unchanged"
-    return f"{became} away" if request.away else became
 
 
 def first_to_send(path: list[Node], request: Request) -> int:
@@ -1116,9 +979,9 @@ def end_of_upload(path: list[Node], start: int) -> int:
 
 
 def grouped(messages: list[Message]) -> list[Message]:
-    """A native list up to its last question, in groups that are stored as one message each."""
+    """A native list in groups that are stored as one message each."""
     groups: list[Message] = []
-    for m in messages[: newest_turn(messages) + 1]:
+    for m in messages:
         role = m.get("role")
         if role not in ("assistant", "tool"):
             if role != "user" or is_question(m):
@@ -1205,7 +1068,9 @@ def drops_what_is_covered(messages: list[Message], path: list[Node], answer: Mes
 
 def is_kept(messages: list[Message], nodes: list[Node], *, exact: bool) -> bool:
     """Whether a turn of the request is the stored one. `exact`: it stands where that is stored."""
-    return holds(messages[0], nodes[0]) or (exact and is_answered(messages, nodes))
+    words = text_of(nodes[0].message)  # to which an earlier filter may have added some
+    same = words_of(messages[0]) == nodes[0].words or (words and words in text_of(messages[0]))
+    return bool(same) or (exact and is_answered(messages, nodes))
 
 
 def first_uncovered(path: list[Node], answer: Message) -> int:
@@ -1217,8 +1082,9 @@ def first_uncovered(path: list[Node], answer: Message) -> int:
 
 def is_answered(messages: list[Message], nodes: list[Node]) -> bool:
     """Whether a question, which another filter has edited, has the stored answer."""
+    stored = [m for node in nodes for m in node.message.get("native") or [node.message]]
     said = answers_in(messages)
-    return bool(said) and said == answers_in([m for node in nodes for m in native_of(node.message)])
+    return bool(said) and said == answers_in(stored)
 
 
 def answers_in(messages: list[Message]) -> str:
@@ -1227,96 +1093,64 @@ def answers_in(messages: list[Message]) -> str:
     return "".join("".join(said).split())
 
 
-def native_of(message: Message) -> list[Message]:
-    """A stored message as native ones; of its items the texts."""
-    if native := message.get("native"):
-        return list(native)
-    role, items = message.get("role"), message.get("output") or [message]
-    return [{"role": role, "content": as_parts(item.get("content"))} for item in items]
+def newest_kept(messages: list[Message], request: Request) -> int:
+    """Where the newest turn begins, which stays while anything else can go."""
+    newest = newest_turn(messages)
+    # The question that is answered again belongs to the instruction.
+    return newest_turn(messages[:newest]) if request.guided else newest
 
 
-def as_parts(content: object) -> object:
-    """Parts of an output item as those of a native message; a text as it is."""
-    if not isinstance(content, list):
-        return content
-    return [{"type": "text", "text": part.get("text")} for part in content]
+def shrunk(
+    messages: list[Message], costs: list[int], excess: int, newest: int, step: int, note: str
+) -> tuple[list[Message], int, bool]:
+    """A smaller request, how many messages were left out of it, and whether texts lost a part.
 
-
-def holds(message: Message, node: Node) -> bool:
-    """Whether a question has the stored words; an earlier filter may have added some."""
-    stored = text_of(node.message)
-    return words_of(message) == node.words or (bool(stored) and stored in text_of(message))
-
-
-class Shrink:
-    """Makes room in a request by what is missed least first.
-
-    Results and turns go in steps, so that the beginning stays the same over several requests.
+    What is missed least goes first: the middle of tool results that the model has read, then whole
+    turns for a note, then the middle of the longest texts. Results and turns go in steps, the
+    oldest first, so that the beginning stays the same over several requests.
     """
-
-    def __init__(self, messages: list[Message], costs: list[int], newest: int, step: int) -> None:
-        self.messages, self.costs, self.newest, self.step = list(messages), costs, newest, step
-        self.excess = sum(costs)  # over no room at all
-        self.results = self.left_out = self.texts = 0  # shortened; left out; shortened
-
-    def goal(self) -> int:
-        """The excess when whole steps of it are gone: none, or less."""
-        return -(-self.excess % self.step)
-
-    def make_room(self, recall: bool) -> None:
-        """Takes away what is too much; `recall`: the model may look it up."""
-        if self.excess > 0:
-            self.shorten_results()
-        if self.excess > 0:
-            self.leave_out_turns(f"{LEFT_OUT}\n{OFFERED}" if recall else LEFT_OUT)
-            self.shorten_texts()
-
-    def shorten(self, place: int, message: Message) -> None:
-        """Puts a shorter message in the place of another one."""
-        cost = tokens_of(message)
-        self.excess -= self.costs[place] - cost
-        self.messages[place], self.costs[place] = message, cost
-
-    def shorten_results(self) -> None:
-        """Cuts the middle of tool results that the model has read, the oldest first."""
-        goal = self.goal()
-        for place in self.results_read():
-            message = self.messages[place]
-            if self.excess > goal and len(text_of(message)) > 1000:
-                self.shorten(place, shortened(message, SHORT))
-                self.results += 1
-
-    def results_read(self) -> list[int]:
-        """Where results stand that the model has read: all but those of the last call."""
-        calls = [place for place, m in enumerate(self.messages) if m.get("tool_calls")]
-        end = max(calls[-1] if calls else 0, self.newest)
-        return [place for place in range(end) if self.messages[place].get("role") == "tool"]
-
-    def leave_out_turns(self, note: str) -> None:
-        """Leaves out whole turns, the oldest first, for a note."""
-        at = head = len(opening(self.messages))
-        self.excess += tokens_in(note)
-        goal = self.goal()
-        for start in range(head + 1, self.newest + 1):
-            if is_question(self.messages[start]) and self.excess > goal:
-                self.excess -= sum(self.costs[at:start])
+    made, costs = list(messages), list(costs)
+    if excess <= 0:
+        return made, 0, False
+    room = sum(costs) - excess
+    goal = room - -excess % step  # whole steps are gone then
+    shorten(made, costs, results_read(made, newest), lambda keep: SHORT if keep > 1000 else 0, goal)
+    at = head = len(opening(made))
+    if sum(costs) > room:
+        room -= tokens_in(note)
+        goal = room - (room - sum(costs)) % step
+        for start in range(head + 1, newest + 1):
+            if is_question(made[start]) and sum(costs) > goal:
+                costs[at:start] = [0] * (start - at)
                 at = start
-        self.left_out = at - head
-        if self.left_out:
-            begin = with_note(self.messages[:head], note)
-            self.messages = [*begin, *self.messages[at:]]
-            self.costs = [*([0] * len(begin)), *self.costs[at:]]
+    longest = sorted(range(at, len(made)), key=lambda place: -len(text_of(made[place])))
+    texts = shorten(made, costs, longest, lambda keep: keep * 3 // 4 if keep > 300 else 0, room)
+    rest = [*made[:head], *made[at:]]
+    return with_note(rest, note) if at > head else rest, at - head, texts
 
-    def shorten_texts(self) -> None:
-        """Leaves out the middle of the longest texts."""
-        places = range(len(opening(self.messages)), len(self.messages))
-        for place in sorted(places, key=lambda place: -len(text_of(self.messages[place]))):
-            whole = self.messages[place]
-            keep = len(text_of(whole))
-            self.texts += self.excess > 0 and keep > 300
-            while self.excess > 0 and keep > 300:
-                keep = keep * 3 // 4
-                self.shorten(place, shortened(whole, keep))
+
+def shorten(
+    made: list[Message],
+    costs: list[int],
+    places: list[int],
+    next_length: Callable[[int], int],  # of a text of so many characters; 0 ends it
+    room: int,
+) -> bool:
+    """Leaves out the middle of texts until the rest has room; whether that was done to any."""
+    shorter = False
+    for place in places:
+        whole, keep = made[place], len(text_of(made[place]))
+        while sum(costs) > room and (keep := next_length(keep)):
+            made[place], shorter = shortened(whole, keep), True
+            costs[place] = tokens_of(made[place])
+    return shorter
+
+
+def results_read(messages: list[Message], newest: int) -> list[int]:
+    """Where results stand that the model has read: all but those of the last call."""
+    calls = [place for place, m in enumerate(messages) if m.get("tool_calls")]
+    end = max(calls[-1] if calls else 0, newest)
+    return [place for place in range(end) if messages[place].get("role") == "tool"]
 
 
 def shortened(message: Message, keep: int) -> Message:
@@ -1332,9 +1166,9 @@ def shortened(message: Message, keep: int) -> Message:
     return {**message, "content": cut}
 
 
-def with_note(head: list[Message], note: str) -> list[Message]:
-    """What a request begins with, and the note, unless it is there."""
-    systems = leading(head)
+def with_note(messages: list[Message], note: str) -> list[Message]:
+    """A request with the note behind its system messages, unless it is there."""
+    systems = leading(messages)
     if any(LEFT_OUT in text_of(m) for m in systems):
-        return head
-    return [*systems, {"role": "system", "content": note}, *head[len(systems) :]]
+        return messages
+    return [*systems, {"role": "system", "content": note}, *messages[len(systems) :]]

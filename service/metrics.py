@@ -140,13 +140,9 @@ _FILTERS: Final = _Tally(
 )
 OUTCOMES: Final = _counter(
     "precis_filter_outcomes_total",
-    "What became of requests, as filters report it with their next upload of the chat.",
+    "What became of requests, by what their filter was answered.",
     "outcome",
     ("compressed", "truncated_with_summary", "truncated", "unchanged"),
-)
-AWAY: Final = _counter(
-    "precis_filter_away_total",
-    "Reported requests during which the service did not answer the filter.",
 )
 CONNECTIONS_REFUSED: Final = _counter(
     "precis_connections_refused_total",

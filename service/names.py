@@ -31,7 +31,7 @@ Order = Literal["updated", "tokens"]
 By = Literal["day", "user", "model", "chat"]
 """What a part of the sums is."""
 
-RequestOutcome = Literal["compressed", "truncated_with_summary", "truncated", "unchanged", "away"]
+RequestOutcome = Literal["compressed", "truncated_with_summary", "truncated", "unchanged"]
 """What became of a request, as the filter reports it; besides, whether the service was `away`."""
 
 MOST_DAYS: Final = 3650

@@ -25,7 +25,6 @@ from service.processes.intake import Head
 from service.runtime import Runtime
 from service.settings import Settings
 from service.storage import chats
-from service.storage.sums import Share
 from service.usecases.ingest import Accepted, Handed, Transcript, ingest
 from service.usecases.turns import Turns, Whose
 
@@ -68,22 +67,17 @@ async def put_transcript(
     is worked on at a time; `429` when too many of them wait.
     """
     try:
-        body, accepted = await _ingested(request, key.tenant, chat_id, runtime)
+        accepted = await _ingested(request, key.tenant, chat_id, runtime)
     except (BadRequest, TooLarge, Unprocessable) as error:
         log.info("ingest.refused", chat=chat_id, problem=error.type)
         raise
-    if body.outcomes:
-        share = Share(key.tenant, chat_id, body.user_id, body.model)
-        runtime.counting.reported(share, body.outcomes)
     if accepted.wake_up:
         # Woken after the commit: a worker that comes earlier would find no work.
         await runtime.queue.wake(accepted.wake_up, accepted.delay)
     return TranscriptAnswer(due=accepted.due)
 
 
-async def _ingested(
-    request: Request, tenant: int, chat: str, runtime: Runtime
-) -> tuple[TranscriptRequest, Accepted]:
+async def _ingested(request: Request, tenant: int, chat: str, runtime: Runtime) -> Accepted:
     """Reads the body, and stores it when it is its user's turn."""
     settings = runtime.settings
     whole = await read_bytes(request)
@@ -91,8 +85,7 @@ async def _ingested(
     transcript = _transcript(tenant, chat, body, messages, settings)
     turns = cast(Turns, request.app.state.turns)
     async with turns.turn(Whose(tenant, body.user_id), len(whole)):
-        accepted = await ingest(runtime.database, runtime.texts, transcript)
-    return body, accepted
+        return await ingest(runtime.database, runtime.texts, transcript)
 
 
 def _transcript(

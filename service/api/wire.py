@@ -9,7 +9,6 @@ import msgspec
 from msgspec import Meta
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from service.names import RequestOutcome
 from service.processes import intake
 from service.processes.intake import CONTROL
 from service.request.edit import Count, RequestShape
@@ -186,13 +185,6 @@ class TranscriptRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
         Literal["open-webui"] | None,
         Meta(description="Who else compresses this chat, which is then stored, not summarised."),
     ] = None
-    outcomes: Annotated[
-        dict[RequestOutcome, Annotated[int, Meta(ge=0, le=9999)]],
-        Meta(
-            description="What became of the chat's requests since its last upload, counted; of"
-            " these `away`, while the service did not answer."
-        ),
-    ] = {}
 
 
 class TranscriptAnswer(BaseModel):

@@ -28,10 +28,12 @@ class Host:
     Attributes:
         chats: by id, each a tree of rows by message id.
         statuses: the status lines that were emitted.
+        version: of Open WebUI.
     """
 
     chats: dict[str, Rows] = field(default_factory=dict)
     statuses: list[str] = field(default_factory=list)
+    version: str = "0.12.4"
 
     async def emit(self, event: dict[str, Any]) -> None:
         """Open WebUI's event emitter; keeps the status lines."""
@@ -42,16 +44,17 @@ class Host:
         # As from a database: what a filter does to its rows must not change ours.
         return copy.deepcopy(self.chats.get(chat_id))
 
-    async def get_chat_by_id_and_user_id(self, chat_id: str, _user_id: str) -> Rows | None:
-        """`Chats.get_chat_by_id_and_user_id`: here, whoever asks owns the chat."""
-        return self.chats.get(chat_id)
+    async def get_tool_by_id(self, _name: str) -> None:
+        """`Tools.get_tool_by_id`: none is installed."""
 
     @contextmanager
     def importable(self) -> Iterator[None]:
-        """Makes `from open_webui.models.chats import Chats` import this host."""
-        names = ("open_webui", "open_webui.models", "open_webui.models.chats")
+        """Makes `from open_webui.models.chats import Chats` and the like import this host."""
+        inner = ("env", "models", "models.chats", "models.tools")
+        names = ("open_webui", *(f"open_webui.{name}" for name in inner))
         modules = {name: ModuleType(name) for name in names}
-        modules["open_webui.models.chats"].__dict__["Chats"] = self
+        for ours in modules.values():
+            vars(ours).update(VERSION=self.version, Chats=self, Tools=self)
         before = {name: sys.modules.get(name) for name in modules}
         sys.modules.update(modules)
         try:
@@ -73,6 +76,12 @@ def load_filter(url: str, key: str, **valves: object) -> Any:  # noqa: ANN401 - 
     loaded = module.__dict__["Filter"]()
     loaded.valves = loaded.Valves(service_url=url, api_key=key, **valves)
     return loaded
+
+
+async def enter(loaded: Any, body: dict[str, Any], **given: object) -> None:  # noqa: ANN401
+    """What happens to a request before the model is called: both hooks, in their order."""
+    assert await loaded.inlet(body, **given) is body
+    assert await loaded.request(body, **given) is body
 
 
 def path(rows: Mapping[str, Stored], leaf: str) -> list[Stored]:

@@ -23,7 +23,7 @@ import httpx
 
 from service.api.server import bind, listening
 from service.app import Beside, create_app
-from service.demo.host import Host, Rows, inlet_body, load_filter, outlet_body, path
+from service.demo.host import Host, Rows, enter, inlet_body, load_filter, outlet_body, path
 from service.errors import PrecisError
 from service.names import FIRST_TENANT
 from service.runtime import Runtime
@@ -148,9 +148,7 @@ class Stage:
         body = self._request(user_message)
         metadata, full = body["metadata"], body["messages"]
         began = time.perf_counter()
-        body = await self.filter.inlet(
-            body, __metadata__=metadata, __event_emitter__=self.host.emit
-        )
+        await enter(self.filter, body, __metadata__=metadata, __event_emitter__=self.host.emit)
         hold = time.perf_counter() - began
         held = await self.work()  # before the answer, which starts new work in the background
         sent: list[Native] = body["messages"]

@@ -16,8 +16,9 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from service.summarising.message import NOTED
+from service.summarising.message import END, NOTED
 
+_OFFERED = 'Older text and full tool results: precis_recall(query="…") or precis_recall(ref="T12").'
 _LEAST_DENSITY, _MOST_DENSITY = 0.7, 2.0
 _IMAGE_TOKENS = 1000  # the same for each image, so they say nothing about the density of texts
 
@@ -73,6 +74,12 @@ class RequestShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             " is not stored."
         ),
     ]
+    recall: Annotated[
+        bool,
+        Meta(
+            description="Whether the model can call the tool of recall: the summary then says so."
+        ),
+    ] = False
 
 
 class Inserted(msgspec.Struct, frozen=True):
@@ -104,11 +111,14 @@ class Edit(msgspec.Struct, frozen=True, omit_defaults=True):
     ] = None
 
 
-def inserted(record: str) -> list[Inserted]:
+def inserted(record: str, recall: bool = False) -> list[Inserted]:
     """The messages of a summary: a record with the role of a user, which the model answers.
 
-    No system message: that would give weight to whatever stands in it.
+    No system message: that would give weight to whatever stands in it. With `recall` the record
+    says how to look up more.
     """
+    if recall:
+        record = record.replace(END, f"{_OFFERED}\n\n{END}", 1)
     return [Inserted("user", record), Inserted("assistant", NOTED)]
 
 

@@ -28,7 +28,7 @@ _QUOTATIONS = "## Word for word"
 _TALK = "## What was said, in order, shortened"
 _SINCE = "## Also said, in order, shortened"
 _LEDGER = "## Tool calls"
-_END = "[End of summary - recent messages follow]"
+END = "[End of summary - recent messages follow]"
 FRAME_TOKENS, HEAD_TOKENS = 70, 12
 """What the first lines and the end cost at most, and the head of each part."""
 
@@ -74,7 +74,7 @@ def render(parts: Parts, messages: int, until: int | None) -> str:
         _section(talk, parts.talk),
         _section(_LEDGER, parts.ledger),
     )
-    return "\n\n".join([head, *filter(None, sections), _END])
+    return "\n\n".join([head, *filter(None, sections), END])
 
 
 def named(text: str, checkpoint: int) -> str:

@@ -14,6 +14,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from service.errors import KeyMissing
+from service.names import RequestOutcome
 from service.planning import policy
 from service.planning.plan import Checkpoint
 from service.request import edit
@@ -146,6 +147,21 @@ def not_sent(answer: ContextAnswer) -> int:
     return answer.tokens.before - answer.tokens.after
 
 
+def outcome(answer: ContextAnswer, room: int | None, *, waited: bool) -> RequestOutcome | None:
+    """What becomes of a request by its answer; None when nobody can say, or when it comes again.
+
+    It comes again with more pairs, and where it is too large once more to `wait` for a summary.
+    """
+    tokens, most = answer.tokens, room or answer.window
+    if tokens is None or most is None or (answer.status == "ready" and answer.edit is None):
+        return None
+    if tokens.after <= most:
+        return "compressed" if answer.edit else "unchanged"
+    if not waited:
+        return None
+    return "truncated_with_summary" if answer.edit else "truncated"
+
+
 def _with_edit(
     decision: ContextAnswer,
     summary: str,
@@ -168,7 +184,8 @@ def _with_edit(
     proposed = None
     # Without it the filter cannot compare the boundary, and asks again with more.
     if decision.covered_digest is not None:
-        proposed = edit.propose(request, covered, edit.inserted(summary))
+        recall = request is not None and request.recall
+        proposed = edit.propose(request, covered, edit.inserted(summary, recall))
     return replace(decision, density=density, status_text=text, edit=proposed)
 
 

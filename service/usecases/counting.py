@@ -40,20 +40,14 @@ class Counting:
         self._uses: dict[int, Use] = {}
         self._one_by_one = asyncio.Lock()
 
-    def answered(self, share: Share, not_sent: int) -> None:
-        """Counts the tokens that a summary kept out of a request."""
+    def answered(self, share: Share, not_sent: int, outcome: RequestOutcome | None = None) -> None:
+        """Counts what becomes of a request, and the tokens that a summary keeps out of it."""
         if not_sent:
             self._counted[share]["tokens_not_sent"] += not_sent
-
-    def reported(self, share: Share, outcomes: Mapping[RequestOutcome, int]) -> None:
-        """Counts what became of requests, as a filter reports it."""
-        for name, number in outcomes.items():
-            if name == "away":
-                metrics.AWAY.inc(number)
-            else:
-                metrics.OUTCOMES.labels(name).inc(number)
-        if truncated := outcomes.get("truncated"):
-            self._counted[share]["truncated"] += truncated
+        if outcome:
+            metrics.OUTCOMES.labels(outcome).inc()
+        if outcome == "truncated":
+            self._counted[share]["truncated"] += 1
 
     def used(self, key: int, version: str) -> None:
         """A key was used just now, by a filter of this `version` or by another client."""

@@ -142,8 +142,8 @@ async def test_by_default_it_is_offered_where_native_calling_is_the_default(rig:
     assert is_offered(rig.model.received[-1]) == since(rig.version, "0.10")
 
 
-async def test_a_chat_that_is_not_compressed_is_not_offered_it(rig: Rig, tab: Tab) -> None:
-    await rig.open_story(tab, 3)
+async def test_a_short_chat_is_not_offered_it(rig: Rig, tab: Tab) -> None:
+    await rig.valves(skip_below_chars=24_000)
     await tab.send(question())
 
     assert not is_offered(rig.model.received[-1])

@@ -1,13 +1,12 @@
 """One saved chat of a fallback Open WebUI, driven turn by turn through the real filter.
 
-`Chat.say` is a whole turn: inlet, an answer, outlet. `Chat.inlet` and `Chat.outlet` are its halves. `Turn` is what the
-filter made of one request.
+`Chat.say` is a whole turn: inlet and request, an answer, outlet. `Chat.inlet` and `Chat.outlet` are its halves. `Turn`
+is what the filter made of one request.
 """
 
 import asyncio
 import contextlib
 import copy
-import dataclasses
 import logging
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ import httpx
 from sqlalchemy import text
 
 from filter_stub.precis_filter import STASH, is_question
-from service.demo.host import Rows, inlet_body, load_filter, outlet_body, path
+from service.demo.host import Rows, enter, inlet_body, load_filter, outlet_body, path
 from service.storage import messages
 from service.storage.tenancy import ChatKey
 from service.transcript import Native, unfold
@@ -144,23 +143,23 @@ class Chat:
         return Turn(copy.deepcopy(body["messages"]), body, body["metadata"])
 
     async def inlet(self, user_message: str | None = None, *more: Native, **metadata: object) -> Turn:
-        """The filter's `inlet` for a turn that the leaf, or another user message, opens."""
+        """The filter's `inlet` and `request` for a turn that the leaf, or another user message, opens."""
         here = user_message or self.leaf
         assert here
         return await self.enter(self.request(here, *more, **metadata))
 
     async def enter(self, turn: Turn) -> Turn:
-        """The filter's `inlet` for a request as it is now, whatever was made of it before."""
+        """The filter's hooks for a request as it is now, whatever was made of it before."""
         turn.original = copy.deepcopy(turn.messages)
         with self.host.importable():
-            out = await self.filter.inlet(
+            await enter(
+                self.filter,
                 turn.body,
                 __metadata__=turn.metadata,
                 __user__=self.asker,
                 __model__={},
                 __event_emitter__=self.host.emit,
             )
-        assert out is turn.body
         return turn
 
     async def outlet(self, turn: Turn, answer: str | None = None) -> None:
@@ -220,8 +219,7 @@ async def filter_of(url: str, key: str = "key", *, cuts: bool = True, **valves: 
 
 def never_cuts(loaded: Any) -> None:
     """Lets the filter cut no request, as if all windows had no end."""
-    shrink = loaded._shrink
-    loaded._shrink = lambda body, request: shrink(body, dataclasses.replace(request, window=10**9))
+    loaded._excess = lambda *_: (0, [])
 
 
 @contextlib.contextmanager

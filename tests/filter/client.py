@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from service.demo.host import enter
 from service.transcript import Native
 from tests.filter.chat import MODEL, Turn, filler, ingested
 from tests.filter.host import Host
@@ -26,7 +27,7 @@ class Client:
     window: int | None = None
 
     async def send(self, messages: Sequence[Native], **metadata: object) -> Turn:
-        """One request; Open WebUI gives no emitter to the filters of an API client."""
+        """One request, up to the model; Open WebUI gives no emitter to the filters of an API client."""
         told: Json = {"user_id": self.user, "chat_id": self.chat_id, "message_id": None, "user_message_id": None}
         told |= {"user_message": None} | metadata
         body: Json = {"model": MODEL, "stream": False, "messages": copy.deepcopy(list(messages)), "metadata": told}
@@ -34,7 +35,7 @@ class Client:
             body["num_ctx"] = self.window
         turn = Turn(copy.deepcopy(body["messages"]), body, told)
         with self.host.importable():
-            assert await self.filter.inlet(body, __metadata__=told, __model__={}, __event_emitter__=None) is body
+            await enter(self.filter, body, __metadata__=told, __model__={}, __event_emitter__=None)
         await ingested(self.filter)
         return turn
 

@@ -130,7 +130,6 @@ SCENES = st.builds(
 
 async def played(service: Service, scene: Scene) -> Scene:
     async with filter_of(service.url, service.filter_key) as loaded:
-        loaded._hooked = True
         play = Play(scene, Chat(Host(), loaded, f"account-{uuid.uuid4()}"))
         async with worker(service):
             for number in range(TURNS):

@@ -104,7 +104,6 @@ def turns(draw: st.DrawFn) -> list[Native]:
     loop=loops(4000),
     status=st.sampled_from(["away", "unknown", "pending", "not_needed"]),
     answer_is_known=st.booleans(),  # which it is not in a chat without ids
-    hooked=st.booleans(),  # Open WebUI calls `request`
 )
 async def test_no_request_above_the_window_leaves_the_filter(
     staged: tuple[Client, Service],
@@ -116,10 +115,9 @@ async def test_no_request_above_the_window_leaves_the_filter(
     loop: list[Native],
     status: str,
     answer_is_known: bool,
-    hooked: bool,
 ) -> None:
     client, service = staged
-    client.filter._failures, client.filter._hooked = 0, hooked
+    client.filter._failures = 0
     client.filter._last.clear()  # each is a chat of its own, also where the first words are the same
     client.window = window
     question = {"role": "user", "content": [{"type": "text", "text": pasted}, PICTURE] if pictured else pasted or "So?"}
@@ -133,8 +131,7 @@ async def test_no_request_above_the_window_leaves_the_filter(
         service.status = "pending"
     with no_log():
         turn = await client.send([*before, question])
-        if not hooked:
-            check(turn.messages, turn.original, window)
+        check(turn.messages, turn.original, window)
         turn.body["messages"] = native = [*turn.messages, *copy.deepcopy(loop)]
         await client.filter.request(turn.body, __metadata__=turn.metadata)
         check(turn.messages, native, window)
@@ -256,7 +253,7 @@ async def test_the_answer_has_the_room_that_is_asked_for_it_up_to_half_the_windo
         chat.ask(text_of_kind("English", 40_000))
         turn = chat.request(str(chat.leaf))
         turn.body["max_tokens"] = wanted
-        await chat.filter.inlet(turn.body, __metadata__=turn.metadata)
+        await chat.enter(turn)
         assert room // 2 < sent_tokens(turn.messages) <= room
 
 

@@ -1,12 +1,10 @@
 """What the filter estimates without a tokenizer, beside what the service counts."""
 
-import json
-
 import pytest
 from sqlalchemy import text
 
 from benchmarks.estimates import kinds, ratio
-from filter_stub.precis_filter import STASH, tokens_in, tokens_of_tools
+from filter_stub.precis_filter import STASH, tokens_in
 from service.text import tokens
 from tests.conftest import Service, drain
 from tests.filter.chat import Chat, filler
@@ -28,12 +26,6 @@ def test_one_sentence_again_and_again_and_what_is_random_is_not_far_off(kind: st
     assert SMALL.get(kind, 0.85) < tokens_in(text) / tokens.count(text) < LARGE.get(kind, 1.15)
 
 
-def test_tools_are_estimated_as_their_json() -> None:
-    tools = json.loads(KINDS["JSON"])
-    assert tokens_of_tools({"tools": tools}) == tokens_in(json.dumps(tools))
-    assert tokens_of_tools({"tools": []}) == tokens_of_tools({}) == 0
-
-
 # Pictures of a saved chat, whose addresses are not uploaded
 
 
@@ -46,7 +38,7 @@ async def test_a_chat_with_a_picture_in_each_question_is_summarised_before_it_is
     chat: Chat, service: Service, tokens: int
 ) -> None:
     chat.window = 16_384
-    del chat.filter._shrink  # which `never_cuts` has set
+    del chat.filter._excess  # which `never_cuts` has set
     chat.filter.valves.skip_below_chars = type(chat.filter.valves)().skip_below_chars
     cut, served = [], 0
     for number in range(24):

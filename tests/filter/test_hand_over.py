@@ -1,4 +1,4 @@
-"""What the filter uploads after a reply, and that nothing is lost when it could not; what became of requests."""
+"""What the filter uploads after a reply, and that nothing is lost when it could not."""
 
 from typing import Any
 
@@ -8,9 +8,8 @@ from sqlalchemy import text
 from filter_stub import precis_filter
 from tests.builders import said
 from tests.conftest import Service, drain
-from tests.filter.chat import Chat, filler, filter_of, ingested, keyed, stored_path, tool_answer
+from tests.filter.chat import Chat, filter_of, ingested, keyed, stored_path, tool_answer
 from tests.filter.host import Host
-from tests.filter.staged import NOT_NEEDED, UNKNOWN, against, good_answer, summarised
 from tests.filter.wire import Answer, HangUp, Wire
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -225,84 +224,6 @@ async def test_tool_results_count_towards_the_length_of_a_chat() -> None:
     chat.rows["a"] = folded
     sizes = sum(map(precis_filter.size_of, [folded])), sum(map(precis_filter.size_of, chat.request("a").original[1:]))
     assert min(sizes) > 800
-
-
-# What became of each request
-
-
-STORED = Answer({"due": False}, 202)
-
-
-def reports(tap: Wire) -> list[dict[str, int]]:
-    """What uploads reported, those that had something to report."""
-    return [body["outcomes"] for body in tap.bodies("PUT") if body["outcomes"]]
-
-
-async def turn_of(chat: Chat, tap: Wire, answer: Answer | HangUp) -> None:
-    """A turn whose request is answered so, and whose upload is stored."""
-    tap.behaviour = answer
-    turn = await chat.inlet()
-    tap.behaviour = STORED
-    await chat.reply(turn, "An answer")
-    chat.ask("Go on")
-
-
-async def test_a_request_is_reported_with_its_own_upload_once() -> None:
-    async with summarised() as (chat, tap):
-        await turn_of(chat, tap, Answer(good_answer(chat)))
-        await turn_of(chat, tap, NOT_NEEDED)
-        assert reports(tap) == [{"compressed": 1}, {"unchanged": 1}]
-
-
-async def test_what_was_cut_is_told_apart_with_and_without_a_summary() -> None:
-    async with against(UNKNOWN, window=2048) as (chat, tap):
-        chat.ask(filler("long", 4000))
-        await turn_of(chat, tap, UNKNOWN)
-        chat.ask(filler("long", 4000))
-        await turn_of(chat, tap, Answer(good_answer(chat) | {"window": 2048}))
-        assert reports(tap) == [{"truncated": 1}, {"truncated_with_summary": 1}]
-
-
-async def test_requests_while_the_service_is_away_are_reported_when_it_is_back() -> None:
-    async with summarised() as (chat, tap):
-        turn = await chat.inlet()
-        tap.behaviour = HangUp()
-        await chat.reply(turn, "Not stored")
-        chat.ask("And now?")
-        turn = await chat.inlet()
-        await chat.reply(turn, "Not stored either")
-        chat.ask("And now?")
-        chat.filter._failures = 0  # the pause is over
-
-        await turn_of(chat, tap, NOT_NEEDED)
-
-        assert reports(tap)[-1] == {"compressed": 2, "away": 1, "unchanged": 1}
-        await turn_of(chat, tap, NOT_NEEDED)
-        assert reports(tap)[-1] == {"unchanged": 1}
-
-
-@pytest.mark.parametrize("refused", [Answer({}, 500), Answer({}, 422)])
-async def test_what_the_service_has_not_stored_is_reported_again(refused: Answer) -> None:
-    async with against(NOT_NEEDED) as (chat, tap):
-        turn = await chat.inlet()
-        tap.behaviour = refused
-        await chat.reply(turn, "An answer")
-        chat.ask("Go on")
-        await turn_of(chat, tap, NOT_NEEDED)
-        assert all(one == {"unchanged": 1} for one in reports(tap)[:-1])
-        assert reports(tap)[-1] == {"unchanged": 2}
-
-
-async def test_all_model_calls_of_a_turn_are_one_request_and_the_last_one_counts() -> None:
-    async with against(UNKNOWN, window=2048) as (chat, tap):
-        turn = await chat.inlet()
-        for tokens in (10, 4000):
-            turn.body["messages"][-1]["content"] = filler("grown", tokens)
-            with chat.host.importable():
-                await chat.filter.request(turn.body, __metadata__=turn.metadata)
-        tap.behaviour = STORED
-        await chat.reply(turn, "An answer")
-        assert reports(tap) == [{"truncated": 1}]
 
 
 # Texts that the service has no more

@@ -38,7 +38,7 @@ def told(number: int) -> str:
 
 async def long_chat(chat: Chat) -> None:
     """Above the window of 8192 tokens; the service has seen none of it."""
-    del chat.filter._shrink  # which `never_cuts` has set
+    del chat.filter._excess  # which `never_cuts` has set
     for number in range(TURNS):
         await chat.say_nothing_of(told(number), filler(f"answer{number}", 700))
     chat.ask("How far are we?")

@@ -8,6 +8,7 @@ import pytest
 import pytest_asyncio
 
 from filter_stub.precis_filter import NOTED, SUMMARY
+from service.demo.host import enter
 from tests.filter.chat import Chat, filter_of, remembered
 from tests.filter.host import Host
 from tests.filter.staged import MADE, against, chat_of, good_answer, summarised
@@ -142,7 +143,7 @@ async def inlet_with(ready: tuple[Chat, Wire], rows: object) -> list[str]:
     host = Host()
     host.get_messages_map_by_chat_id = get_messages_map_by_chat_id  # type: ignore[method-assign, assignment]
     with host.importable():
-        assert await chat.filter.inlet(turn.body, __metadata__=turn.metadata) is turn.body
+        await enter(chat.filter, turn.body, __metadata__=turn.metadata)
     assert turn.messages == turn.original
     return tap.asked
 
@@ -200,7 +201,7 @@ async def test_an_event_emitter_that_fails_costs_only_the_status_line(failure: s
         turn = chat.request(str(chat.leaf))
         emitter: Any = emit if failure != "is no function" else object()
         with chat.host.importable():
-            await chat.filter.inlet(turn.body, __metadata__=turn.metadata, __event_emitter__=emitter)
+            await enter(chat.filter, turn.body, __metadata__=turn.metadata, __event_emitter__=emitter)
         assert turn.served == 7
         assert turn.hidden == turn.original[1:3]
 

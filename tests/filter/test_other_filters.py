@@ -76,7 +76,7 @@ async def test_the_line_says_so_where_questions_and_answers_are_others(chat: Cha
     await chat.say(filler("now", 350), "Yes.")
     await drain(service.runtime)
     chat.window = 4096
-    del chat.filter._shrink  # which `never_cuts` has set
+    del chat.filter._excess  # which `never_cuts` has set
     chat.ask(filler("and now", 350))
     turn = chat.request(str(chat.leaf))
     both = each_question(lambda text: text[::-1]), each_answer(lambda text: text[::-1])

@@ -107,18 +107,17 @@ async def test_results_of_the_newest_turn_stay_while_those_of_older_ones_are_eno
 
 
 async def test_one_line_tells_what_was_left_out_and_each_model_call_has_the_note() -> None:
-    """Open WebUI calls `request` after inlet, with tools that were not there before; the first list stays in force."""
+    """Each call of the loop begins with the list of the first one."""
     async with against(HangUp(), window=4096) as (chat, _):
-        chat.filter._hooked = True
         chat.leaf = None
         chat.grow(8, 300)
         chat.ask("So?")
-        turn = await chat.inlet()
-        assert chat.host.statuses == []
-        assert turn.messages == turn.original
+        turn = chat.request(str(chat.leaf))
+        turn.original = list(turn.messages)
         turn.body["tools"] = [{"type": "function", "function": {"name": "f", "description": filler("tool", 900)}}]
         for _ in range(3):
-            await chat.filter.request(turn.body, __metadata__=turn.metadata, __event_emitter__=chat.host.emit)
+            with chat.host.importable():
+                await chat.filter.request(turn.body, __metadata__=turn.metadata, __event_emitter__=chat.host.emit)
             left_out = len(turn.original) + 1 - len(turn.messages)
             assert left_out > 0
             assert chat.host.statuses == [f"Left out {left_out} older messages: Precis is away"]

@@ -1,14 +1,11 @@
 """To whom the functions in Open WebUI send key and texts, and whose: no proxy, nobody on the way, no other user's."""
 
-import sys
-import time
 from types import ModuleType
 
 import httpx
 import pytest
 
 from filter_stub import precis_events, precis_filter
-from filter_stub.precis_filter import GONE
 from tests.filter.staged import NOT_NEEDED, against
 from tests.filter.wire import Answer
 
@@ -32,16 +29,10 @@ EVIL = "user of another chat"
 DELETED = Answer({"type": "urn:precis:problem:gone", "status": 410, "detail": "deleted"}, 410)
 
 
-def running(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
-    module = ModuleType("open_webui.env")
-    module.__dict__["VERSION"] = version
-    monkeypatch.setitem(sys.modules, "open_webui.env", module)
-
-
 @pytest.mark.parametrize("version", ["0.9.6", "0.10.2"])
-async def test_another_users_chat_is_neither_sent_nor_asked_for(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
-    running(monkeypatch, version)
+async def test_another_users_chat_is_neither_sent_nor_asked_for(version: str) -> None:
     async with against(NOT_NEEDED) as (chat, tap):
+        chat.host.version = version
         chat.host.owners[chat.id] = chat.user
         turn = await chat.inlet(user_id=EVIL)
         await chat.reply(turn, "An answer")
@@ -59,39 +50,25 @@ async def test_what_a_client_reports_of_an_answer_by_itself_is_not_sent() -> Non
         assert tap.seen == []
 
 
-async def test_ones_own_chat_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    running(monkeypatch, "0.9.6")
+async def test_ones_own_chat_is_sent() -> None:
     async with against(NOT_NEEDED) as (chat, tap):
+        chat.host.version = "0.9.6"
         chat.host.owners[chat.id] = chat.user
         await chat.reply(await chat.inlet(), "An answer")
         assert tap.asked == ["POST context", "PUT transcript"]
 
 
-async def test_since_0_11_open_webui_checks_it_itself_and_who_may_continue_a_chat_does(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    running(monkeypatch, "0.12.4")
+async def test_since_0_11_open_webui_checks_it_itself_and_who_may_continue_a_chat_does() -> None:
     async with against(NOT_NEEDED) as (chat, tap):
         chat.host.owners[chat.id] = "who shares it"
         await chat.reply(await chat.inlet(), "An answer")
         assert tap.asked == ["POST context", "PUT transcript"]
 
 
-async def test_a_chat_that_was_deleted_is_left_alone_without_an_error(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_chat_that_was_deleted_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
     async with against(NOT_NEEDED) as (chat, tap):
         turn = await chat.inlet()
         tap.behaviour = DELETED
         await chat.reply(turn, "An answer")
-        before = list(tap.asked)
-        again = await chat.say("Still there?", "Yes.")
-        assert tap.asked == before
-        assert again.messages == again.original
-        assert chat.host.statuses == []
+        assert tap.asked == ["POST context", "PUT transcript"]
         assert caplog.records == []
-        real = time.monotonic
-        monkeypatch.setattr("time.monotonic", lambda: real() + GONE)
-        tap.behaviour = NOT_NEEDED
-        await chat.say("And now?", "Yes.")
-        assert len(tap.asked) > len(before)

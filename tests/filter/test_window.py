@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from service.demo.host import enter
 from service.planning.policy import believed
 from service.transcript.steps import sent_tokens
 from tests.filter.chat import MODEL, Chat, filter_of
@@ -40,7 +41,7 @@ async def window_of(telling: list[tuple[str, tuple[str, ...], Any]], tap: Wire) 
         turn = chat.request(str(chat.leaf))
         turn.body |= body
         with chat.host.importable():
-            await loaded.inlet(turn.body, __metadata__=turn.metadata, __model__=model)
+            await enter(loaded, turn.body, __metadata__=turn.metadata, __model__=model)
     return believed(tap.bodies("POST")[-1]["windows"])
 
 
@@ -90,23 +91,19 @@ async def test_of_a_model_nobody_knows_a_window_of_131072_tokens_is_kept() -> No
         assert sent_tokens((await chat.inlet()).messages) <= 131_072
 
 
-async def test_the_tools_of_a_model_are_told_for_each_of_its_chats_also_when_a_short_one_has_shown_them() -> None:
-    """And at the hand-over, wherever Open WebUI copies the metadata."""
+async def test_the_tools_of_a_request_are_told_also_at_the_hand_over() -> None:
+    """Also where Open WebUI copies the metadata."""
     tools = [{"type": "function", "function": {"name": "f", "description": text_of_kind("English", 3000)}}]
-    async with against(UNKNOWN, skip_below_chars=24_000) as (chat, tap):
-        turn = chat.request(str(chat.leaf))
-        await chat.filter.request(turn.body | {"tools": tools}, __metadata__=turn.metadata)
-        assert tap.seen == []
-        chat.filter.valves.skip_below_chars = 0
-        await chat.inlet()
-        other = chat.request(str(chat.leaf))
-        other.body["model"] = "another-model"
-        await chat.enter(other)
+    async with against(UNKNOWN) as (chat, tap):
+        plain, turn = await chat.inlet(), chat.request(str(chat.leaf))
+        turn.body["tools"] = tools
+        await chat.enter(turn)
+        turn.metadata = {**turn.metadata}
+        await chat.reply(turn, "An answer")
         first, second = [body["beside"] for body in tap.bodies("POST")]
-        assert first > second + 500
-        await chat.filter.request(other.body | {"tools": tools}, __metadata__={**other.metadata})
-        await chat.reply(other, "An answer")
-        assert tap.bodies("PUT")[0]["beside"] == first
+        assert second > first + 500
+        assert tap.bodies("PUT")[0]["beside"] == second
+        assert plain.messages == plain.original
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ async def did_everything(harness: Harness) -> None:
         assert (await client.post(f"/v1/chats/chat-1/{route}", json=who | more)).status_code == 200
     await talk.ask(leaf, user_id=CAROL)
     again = talk.add("reported", leaf, content=f"The {MARK} pump.")
-    await talk.ingest(again, outcomes={"compressed": 1, "away": 1})
+    await talk.ingest(again)
 
     fork = Talk(client, "carols-fork", dict(talk.rows), user=CAROL)
     await fork.ask(leaf, user_id=CAROL)

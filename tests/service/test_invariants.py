@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from service.demo.host import inlet_body, load_filter, outlet_body
+from service.demo.host import enter, inlet_body, load_filter, outlet_body
 from tests.builders import called, returned, said
 from tests.conftest import Service, drain, execute
 from tests.fakes.scripted_llm import Behaviour, CutOff, Empty, Fail, Hang, ReasoningOnly, Say
@@ -35,9 +35,9 @@ async def through_the_filter(talk: Talk, url: str, key: str, question: str) -> t
     body["options"] = {"num_ctx": 8192}
     before = copy.deepcopy(body)
     with host.importable():
-        after = await loaded.inlet(body, __metadata__=body["metadata"], __model__={}, __event_emitter__=host.emit)
+        await enter(loaded, body, __metadata__=body["metadata"], __model__={}, __event_emitter__=host.emit)
     await close(loaded)
-    return before, after
+    return before, body
 
 
 async def handed_by_the_filter(talk: Talk, service: Service, answer: str) -> None:
@@ -47,7 +47,7 @@ async def handed_by_the_filter(talk: Talk, service: Service, answer: str) -> Non
     metadata = asked["metadata"] | {"user_id": "u"}
     body = outlet_body(talk.rows, answer, chat=talk.chat, model=MODEL)
     with Host({talk.chat: talk.rows}).importable():
-        await loaded.inlet(asked | {"num_ctx": 8192}, __metadata__=metadata, __model__={})
+        await enter(loaded, asked | {"num_ctx": 8192}, __metadata__=metadata, __model__={})
         await loaded.outlet(body, __metadata__=metadata, __user__={"id": "u"}, __model__={})
         while loaded._in_background:
             await next(iter(loaded._in_background))

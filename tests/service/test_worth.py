@@ -6,11 +6,12 @@ import io
 import random
 from collections import Counter
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from sqlalchemy import text
 
+from service.names import RequestOutcome
 from service.storage import sums
 from service.storage.sums import COUNTS, Share
 from service.storage.tenancy import ChatKey
@@ -99,8 +100,9 @@ async def test_sums_by_day_by_user_by_chat_and_by_model_are_equal(service: Servi
     for number in range(200):
         share = Share(tenant, rng.choice(names), rng.choice(["ann", "bob", ""]), rng.choice(["small", "large"]))
         saved, truncated = rng.randint(0, 9000), rng.randint(0, 3)
-        service.runtime.counting.answered(share, saved)
-        service.runtime.counting.reported(share, {"truncated": truncated, "compressed": 1})
+        service.runtime.counting.answered(share, saved, "compressed")
+        for _ in range(truncated):
+            service.runtime.counting.answered(share, 0, "truncated")
         expected.update(tokens_not_sent=saved, truncated=truncated)
         if number % 50 == 0:
             await service.runtime.counting.store()
@@ -253,33 +255,35 @@ async def test_no_race_between_counting_and_the_deletion_of_a_user_leaves_the_id
     assert not_sent(await stats(service, "user")) == {"": 20}
 
 
-@pytest.mark.parametrize("more", [{}, {"away": 1}])
-async def test_what_the_filter_reports_is_counted(service: Service, talk: Talk, more: dict[str, int]) -> None:
+@pytest.mark.parametrize(
+    ("room", "waited", "expected"),
+    [(None, False, "compressed"), (1000, False, None), (1000, True, "truncated_with_summary")],
+)
+async def test_what_becomes_of_a_request_is_counted_unless_it_comes_again(
+    service: Service, talk: Talk, room: int | None, waited: bool, expected: str | None
+) -> None:
+    leaf = await summarised(service, talk)
     now = await metrics_of(service)
-    outcomes = {"compressed": 3, "truncated_with_summary": 2, "truncated": 1, "unchanged": 4}
-    await talk.ingest(talk.turns(1), outcomes=outcomes | more)
 
-    assert {name: await now.since("precis_filter_outcomes_total", outcome=name) for name in outcomes} == outcomes
-    assert await now.since("precis_filter_away_total") == more.get("away", 0)
-    assert (await stats(service, "chat"))["total"] == NOTHING | {"truncated": 1}
+    await talk.ask(leaf, room=room, wait=0 if waited else None)
 
-
-@pytest.mark.parametrize("outcomes", [{"ready": 9}, {"compressed": -1}, {"compressed": 99_999}, {"truncated": "x"}, 5])
-async def test_a_report_that_is_none_is_refused(talk: Talk, outcomes: object) -> None:
-    assert (await talk.put(talk.transcript(talk.turns(1), outcomes=outcomes))).status_code == 422
+    for name in get_args(RequestOutcome):
+        assert await now.since("precis_filter_outcomes_total", outcome=name) == (name == expected)
 
 
-async def test_a_report_with_an_upload_that_is_not_stored_is_not_counted(service: Service, talk: Talk) -> None:
+async def test_a_request_that_lost_text_without_a_summary_is_counted_for_its_chat(service: Service, talk: Talk) -> None:
     leaf = talk.turns(2)
-    body = talk.transcript(leaf, after=talk.rows[leaf]["parentId"], outcomes={"truncated": 1})
-    assert (await talk.put(body)).status_code == 409
+    await talk.ingest(leaf)
 
-    assert (await stats(service))["total"] == NOTHING
+    await talk.ask(leaf, room=1, wait=0)
+
+    assert (await stats(service, "chat"))["total"] == NOTHING | {"truncated": 1}
 
 
 async def test_the_status_warns_of_requests_that_lost_text_today(service: Service) -> None:
     share = Share(await tenant_of(service), "chat-1", "user-1", "model-1")
-    service.runtime.counting.reported(share, {"truncated": 2})
+    for _ in range(2):
+        service.runtime.counting.answered(share, 0, "truncated")
     await service.runtime.counting.store()
 
     assert "2 requests of today lost text" in str((await service.as_operator.get("/v1/status")).json()["warnings"])
