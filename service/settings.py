@@ -3,11 +3,8 @@
 `docs/settings.md` and `.env.example` are made of this module by `scripts/settings`.
 """
 
-import base64
 import json
 import os
-import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -24,17 +21,14 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
+from service import encryption
+from service.encryption import EncryptionKeys
 from service.errors import ConfigurationError
 from service.planning.policy import APPLY_AT, DEFAULT_WINDOW, KEEP_MESSAGES, SUMMARY_SHARE, Policy
 
 PREFIX = "PRECIS_"
-_KEY_BYTES = 32  # AES-256
-_MOST_KEYS = 255  # an id is one byte of what is stored
-_WRITES_PLAIN = "none"
 OF_COMMANDS = ("url", "key")  # no settings: by them commands find a service (`cli.client`)
-_MAKE_KEY = "`precis keys new-encryption-key` makes one"
-# A hundred years: what is longer is a mistake, or means `forever`.
-_MOST_DAYS = 36_500
+_MOST_DAYS = 36_500  # a hundred years: what is longer is a mistake, or means `forever`
 
 
 def _days(value: Any) -> int | str:  # noqa: ANN401 - from the environment
@@ -69,55 +63,6 @@ SummaryShare = Annotated[float, Field(ge=0.05, le=0.4)]
 Window = Annotated[int, Field(ge=2048)]
 
 
-class EncryptionKey(NamedTuple):
-    """One of `PRECIS_ENCRYPTION_KEYS`: a number from 1 to 255, and 32 bytes."""
-
-    id: int
-    secret: bytes
-
-
-class EncryptionKeys(NamedTuple):
-    """All keys, and the id of the one that writes; None when nothing new is to be sealed."""
-
-    keys: Sequence[EncryptionKey] = ()
-    writes: int | None = None
-
-
-def _encryption_keys(text: str) -> EncryptionKeys:
-    """The keys of a list `id:base64`, separated by commas or white space.
-
-    Raises:
-        ValueError: one is no such key; the message has no part of it.
-    """
-    entries = re.split(r"[,\s]+", text.strip(", \t\r\n"))
-    if entries[0] == _WRITES_PLAIN:
-        return EncryptionKeys(_each_key(entries[1:]))
-    keys = _each_key(entries)
-    return EncryptionKeys(keys, keys[0].id)
-
-
-def _each_key(entries: Sequence[str]) -> list[EncryptionKey]:
-    keys = list[EncryptionKey]()
-    for place, entry in enumerate(entries, 1):
-        number, _, encoded = entry.partition(":")
-        try:
-            key = EncryptionKey(int(number), base64.b64decode(encoded, validate=True))
-        except ValueError:
-            raise ValueError(f"key {place} is not of the form `id:base64`; {_MAKE_KEY}") from None
-        if not 1 <= key.id <= _MOST_KEYS:
-            raise ValueError(
-                f"key {place} has the id {key.id}, which is not from 1 to {_MOST_KEYS}"
-            )
-        if len(key.secret) != _KEY_BYTES:
-            raise ValueError(
-                f"key {key.id} has {len(key.secret)} bytes and not {_KEY_BYTES}; {_MAKE_KEY}"
-            )
-        if key.id in (other.id for other in keys):
-            raise ValueError(f"there are two keys of the id {key.id}")
-        keys.append(key)
-    return keys
-
-
 class ModelSettings(BaseModel):
     """The settings of one model in `PRECIS_MODELS`; null means the general setting."""
 
@@ -141,7 +86,6 @@ def _from_json(value: Any) -> Any:  # noqa: ANN401 - from the environment
     """
     # pydantic-settings would decode it too (hence `NoDecode`), but with an error of its own that
     # is no ValidationError and names the variable in lower case.
-
     if not isinstance(value, str):
         return value
     try:
@@ -151,10 +95,7 @@ def _from_json(value: Any) -> Any:  # noqa: ANN401 - from the environment
 
 
 Models = Annotated[dict[str, ModelSettings], NoDecode, BeforeValidator(_from_json)]
-
 _PerMillion = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-
-
 Prices = Annotated[dict[str, _PerMillion], NoDecode, BeforeValidator(_from_json)]
 
 
@@ -450,7 +391,7 @@ class Settings(BaseSettings):
     def sealing_keys(self) -> EncryptionKeys:
         """The keys that texts are sealed with."""
         text = self.encryption_keys.get_secret_value()
-        return _encryption_keys(text) if text.strip() else EncryptionKeys()
+        return encryption.keys_of(text) if text.strip() else EncryptionKeys()
 
     def hosts(self) -> tuple[str, ...]:
         """The names of `allowed_hosts`."""

@@ -43,12 +43,9 @@ def check(body: bytes | bytearray, most: int) -> None:
             values += 1
             depth += first in _OPEN
         if values > most or texts > 2 * most:
-            raise _too_many_values(most)
+            told = f"the body has more than {most} values; send the path in parts"
+            raise TooLarge(told, limit=most)
         if depth > DEEPEST:
             raise BadRequest(
                 f"the body has more than {DEEPEST} levels of lists and objects; flatten it"
             )
-
-
-def _too_many_values(most: int) -> TooLarge:
-    return TooLarge(f"the body has more than {most} values; send the path in parts", limit=most)

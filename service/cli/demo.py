@@ -57,19 +57,17 @@ async def demonstrate(
             figures = _figures(set_up, turns)
             if until:
                 moving.stop()
-                _invite(console, set_up)
+                goes_on = f"The service goes on at [bold]{set_up.url}[/] until Ctrl+C."
+                console.print(f"\n{goes_on}", highlight=False)
+                console.print(
+                    f"Open it, and sign in with this operator key:\n{set_up.operator_key}"
+                )
                 await asyncio.wait({until()})
                 moving.start()
             moving.update("stopping the servers")
     _conclude(console, figures)
     if json_path:
         await asyncio.to_thread(json_path.write_text, json.dumps(asdict(figures), indent=2) + "\n")
-
-
-def _invite(console: Console, set_up: Stage) -> None:
-    """Where the pages are, and how to sign in."""
-    console.print(f"\nThe service goes on at [bold]{set_up.url}[/] until Ctrl+C.", highlight=False)
-    console.print(f"Open it, and sign in with this operator key:\n{set_up.operator_key}")
 
 
 async def _show(set_up: Stage, console: Console, moving: Status, began: float) -> list[Turn]:

@@ -32,7 +32,7 @@ def set_up_logs(current: Settings) -> None:
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.ExceptionRenderer(_traced),
+            structlog.processors.ExceptionRenderer(lambda error: trace(error[1])),
             *(machines if current.log_format == "json" else people),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
@@ -69,10 +69,6 @@ def _named(argument: object) -> object:
     """An error that is not ours by its class."""
     ours = isinstance(argument, PrecisError) or not isinstance(argument, BaseException)
     return argument if ours else type(argument).__name__
-
-
-def _traced(exc_info: _ErrorInfo) -> str:
-    return trace(exc_info[1])
 
 
 def _written_out(_: WrappedLogger, __: str, event: EventDict) -> EventDict:

@@ -13,7 +13,7 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
-from service.embedded.account import Account, give
+from service.embedded.account import give
 from service.embedded.folder import make_private, sync
 from service.embedded.present import is_running
 from service.embedded.process import Program, run
@@ -75,7 +75,8 @@ async def ensure(data: Path, postgres: Program, *, fast: bool) -> str:
     secret = await asyncio.to_thread(password, password_file(data))
     unfinished = data.with_name(f"{UNFINISHED}{secrets.token_hex(4)}")
     try:
-        await asyncio.to_thread(_make_for, unfinished, postgres.account)
+        await asyncio.to_thread(make_private, unfinished)
+        await asyncio.to_thread(give, unfinished, postgres.account)
         await _fill(unfinished, postgres, secret, fast=fast)
         await asyncio.to_thread(unfinished.rename, data)
         await asyncio.to_thread(sync, data.parent)
@@ -128,11 +129,6 @@ def _known_password(data: Path) -> str:
             f"{file}, the password of the database in {data}, is missing. Put it back."
         )
     return password(file)
-
-
-def _make_for(folder: Path, account: Account | None) -> None:
-    make_private(folder)
-    give(folder, account)
 
 
 def _remove_unfinished(folder: Path) -> None:

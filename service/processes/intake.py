@@ -255,7 +255,8 @@ def _weighed(stored: Stored, mask_secrets: bool, *, searched: bool = False) -> W
         step_tokens=[step_tokens(step) for step in cut],
         step_calls=[len(step.calls) for step in cut],
         sent_at=parsed.timestamp,
-        words=_words(body) if searched else None,
+        # Made of what is stored, in which secrets are masked.
+        words=codec.pack(parts.parts(parse(codec.unpack(body)))) if searched else None,
     )
 
 
@@ -266,11 +267,6 @@ def _packed(stored: Stored, mask_secrets: bool) -> tuple[bytes, int]:
     """
     clean, masks = masked(stored) if mask_secrets else (stored, 0)
     return codec.pack(clean), masks
-
-
-def _words(body: bytes) -> bytes:
-    """Made of what is stored, in which secrets are masked."""
-    return codec.pack(parts.parts(parse(codec.unpack(body))))
 
 
 def _stored(message: HandedMessage) -> Stored:

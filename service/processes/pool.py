@@ -218,10 +218,6 @@ class Texts:
         raise TextProcessAway(f"a text process did not start (status {own.end()})")
 
 
-def _environment() -> dict[str, str]:
-    return _ALONE | {name: os.environ[name] for name in _KEPT if name in os.environ}
-
-
 def _spawned() -> _Child:
     """A new process of `child.py`, and our end of the socket that it got the other end of."""
     ours, theirs = Pipe()
@@ -229,7 +225,7 @@ def _spawned() -> _Child:
     try:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter
             command,
-            env=_environment(),
+            env=_ALONE | {name: os.environ[name] for name in _KEPT if name in os.environ},
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

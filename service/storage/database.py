@@ -23,8 +23,8 @@ from sqlalchemy import Connection, event, text
 from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from service.encryption import EncryptionKeys
 from service.errors import ConfigurationError, SchemaError, SchemaNewer
-from service.settings import EncryptionKeys
 from service.storage import sealing
 from service.storage.sealing import Seals
 

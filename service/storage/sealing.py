@@ -26,8 +26,8 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from sqlalchemy import insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.encryption import EncryptionKey, EncryptionKeys
 from service.errors import CannotOpen, ConfigurationError, KeyMissing, Problem, ProblemType
-from service.settings import EncryptionKey, EncryptionKeys
 from service.storage import codec
 from service.storage.tables import sealing_keys, tenant_secrets
 from service.storage.tenancy import ChatKey

@@ -204,7 +204,7 @@ def _from_python(text: str) -> str | None:
         elif piece in ("'", '"'):
             quote = piece
         elif _PYTHON_PLAIN.fullmatch(piece):
-            out.append(_PYTHON_CONSTANT.sub(_constant, piece))
+            out.append(_PYTHON_CONSTANT.sub(lambda one: _CONSTANTS[one[0]], piece))
         else:
             return None
     return None if quote else "".join(out)
@@ -213,10 +213,6 @@ def _from_python(text: str) -> str | None:
 def _json_string(quoted: str) -> str:
     """What stood between Python's quotation marks, as JSON."""
     return json.dumps(_PYTHON_ESCAPE.sub(_character, quoted), ensure_ascii=False)
-
-
-def _constant(written: re.Match[str]) -> str:
-    return _CONSTANTS[written[0]]
 
 
 def _character(written: re.Match[str]) -> str:

@@ -37,15 +37,13 @@ def age(value: datetime | float | None) -> str:
     """How long ago a moment was, or seconds, in its largest unit, as `3 min`."""
     if value is None:
         return ""
-    seconds = value if isinstance(value, float | int) else _since(value)
+    seconds = (
+        value if isinstance(value, float | int) else (datetime.now(UTC) - value).total_seconds()
+    )
     for size, unit in _AGES:
         if seconds >= size:
             return f"{seconds / size:.0f} {unit}"
     return f"{max(seconds, 0):.0f} s"
-
-
-def _since(value: datetime) -> float:
-    return (datetime.now(UTC) - value).total_seconds()
 
 
 def segment(value: object) -> str:

@@ -20,7 +20,7 @@ from tests.effort import ALL
 from tests.service.talk import Talk, rows
 from tests.waiting import until
 
-EXAMPLES = os.environ.get("TEST_API_EXAMPLES", "3")
+EXAMPLES = os.environ.get("TEST_API_EXAMPLES", "3" if ALL else "1")
 PHASES = "coverage,fuzzing" if ALL else "fuzzing"
 SEED = os.environ.get("TEST_API_SEED", "1")
 KEPT = [f"kept-{number}" for number in range(3)]
@@ -70,7 +70,7 @@ def _bound(**names: str) -> Iterator[str]:
         yield f'"{place.replace("__", ".")}" = {{ dictionary = "{dictionary}", probability = 0.6 }}'
 
 
-@pytest.mark.parametrize("scope", ["filter", "operator"])
+@pytest.mark.parametrize("scope", [pytest.param("filter", marks=pytest.mark.slow), "operator"])
 async def test_no_request_that_the_description_allows_or_forbids_makes_the_service_fail(
     service_with_worker: Service, tmp_path: Path, scope: str
 ) -> None:

@@ -5,6 +5,7 @@ import io
 import json
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from service.cli.demo import demonstrate
@@ -23,6 +24,7 @@ def test_the_recorded_rows_unfold_to_the_native_lists_that_open_webui_built() ->
         assert hashlib.sha256(packed.encode()).hexdigest() == expected, user_message
 
 
+@pytest.mark.slow
 async def test_the_demonstration_stays_below_the_window_and_asks_no_llm_while_a_user_waits(tmp_path: Path) -> None:
     shown = io.StringIO()
     await demonstrate(embedded_worker, Console(file=shown, width=80), tmp_path / "figures.json")

@@ -18,7 +18,10 @@ def files_with(folder: Path, word: str) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize(("keys", "expected"), [("", {"wal", "tables"}), (FIRST, set())], ids=["plain", "sealed"])
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [pytest.param("", {"wal", "tables"}, marks=pytest.mark.slow, id="plain"), pytest.param(FIRST, set(), id="sealed")],
+)
 async def test_the_files_of_a_service_show_its_texts_without_a_key_alone(
     new: Path, keys: str, expected: set[str]
 ) -> None:

@@ -132,14 +132,14 @@ async def test_the_newest_stored_message_of_a_long_path_is_found(service: Servic
     """The statement relies on the order of a nested loop: it must hold with statistics of a large table, too."""
     talk = Talk(service.as_filter)
     leaf = ""
-    for number in range(600):
+    for number in range(300):
         leaf = talk.add(f"m{number}", leaf or None, "assistant" if number % 2 else "user", f"{number}")
     await talk.ingest(leaf)
     for copy in range(2, 5):
         await Talk(service.as_filter, chat=f"chat-{copy}", rows=talk.rows).ingest(leaf)
     await execute(service.runtime.urls.database, "vacuum analyze")
 
-    for pairs in (2, 64, 600):
+    for pairs in (2, 64, 300):
         assert (await talk.ask(leaf, pairs))["known"] == leaf
         unseen = talk.add("unseen", leaf)
         assert (await talk.ask(unseen, pairs))["known"] == leaf

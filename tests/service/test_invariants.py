@@ -13,6 +13,7 @@ import pytest
 from service.demo.host import enter, inlet_body, load_filter, outlet_body
 from tests.builders import called, returned, said
 from tests.conftest import Service, drain, execute
+from tests.effort import ALL
 from tests.fakes.scripted_llm import Behaviour, CutOff, Empty, Fail, Hang, ReasoningOnly, Say
 from tests.filter.chat import never_cuts
 from tests.filter.host import Host
@@ -265,7 +266,7 @@ async def test_invariant_11_the_latest_turn_is_never_touched(talk: Talk, service
     assert after["messages"][-3:] == before["messages"][-3:]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(4 if ALL else 2))
 async def test_what_an_operator_serves_is_in_force_below_it_whatever_happens(
     talk: Talk, service: Service, seed: int
 ) -> None:

@@ -69,8 +69,10 @@ async def shared(harness: Harness) -> tuple[Talk, Talk, str, str]:
     return guest, clone, mixed, grown
 
 
-async def test_users_are_listed_and_shown_with_all_that_is_theirs(harness: Harness) -> None:
-    await shared(harness)
+async def test_users_are_listed_shown_and_exported_with_all_that_is_theirs_and_nothing_elsewhere(
+    harness: Harness,
+) -> None:
+    guest, clone, _, _ = await shared(harness)
 
     listed = (await get(harness.service))["users"]
     assert [(one["user_id"], one["chats"], one["beside"]) for one in listed] == [(ANN, 1, 1), (BEN, 1, 1)]
@@ -85,8 +87,22 @@ async def test_users_are_listed_and_shown_with_all_that_is_theirs(harness: Harne
     stored = shown["stored"]
     assert (stored["messages"], stored["of_others"], stored["written_beside"]) == (64, 4, 60)
     assert min(stored["checkpoints"], stored["covered_beside"], stored["runs"], stored["figures"]) > 0
-    told = await row(harness.runtime, "select details from audit where action = 'user.show'")
-    assert ANN not in json.dumps(told.details)
+
+    records = await export(harness.service, ANN)
+    text = json.dumps(records, ensure_ascii=False)
+    assert all(one in text for one in secret_words(harness.talk, "u"))
+    assert not any(one in text for one in secret_words(clone, "clone-"))
+    kinds: dict[str, list[Any]] = {}
+    for one in records:
+        kinds.setdefault(one["type"], []).append(one)
+    assert len(kinds["message"]) == stored["messages"] + stored["written_beside"]
+    assert [one["by_user"] for one in kinds["message"] if one["own_chat"]].count(False) == 4
+    assert len(kinds["checkpoint"]) == stored["checkpoints"]
+    assert all(one["summary"] for one in kinds["checkpoint"])
+    assert {"user", "chat", "work", "figures"} <= kinds.keys()
+    assert guest.user == BEN
+    for told in await rows(harness.runtime, "select details from audit where action in ('user.show', 'user.export')"):
+        assert ANN not in json.dumps(told.details)
 
 
 async def test_an_erasure_says_what_went_and_what_remains_and_others_go_on(harness: Harness) -> None:
@@ -152,29 +168,6 @@ async def export(service: Service, user: str) -> list[Json]:
     assert answer.headers["content-type"] == "application/x-ndjson"
     assert answer.headers["cache-control"] == "no-store"
     return [json.loads(line) for line in answer.text.splitlines()]
-
-
-async def test_an_export_has_every_text_of_the_user_and_none_that_another_wrote_elsewhere(harness: Harness) -> None:
-    guest, clone, _, _ = await shared(harness)
-    shown = await get(harness.service, f"/{ANN}")
-
-    records = await export(harness.service, ANN)
-
-    text = json.dumps(records, ensure_ascii=False)
-    assert all(one in text for one in secret_words(harness.talk, "u"))
-    assert not any(one in text for one in secret_words(clone, "clone-"))
-    kinds: dict[str, list[Any]] = {}
-    for one in records:
-        kinds.setdefault(one["type"], []).append(one)
-    assert len(kinds["message"]) == shown["stored"]["messages"] + shown["stored"]["written_beside"]
-    assert [one["by_user"] for one in kinds["message"] if one["own_chat"]].count(False) == 4
-    made = kinds["checkpoint"]
-    assert len(made) == shown["stored"]["checkpoints"]
-    assert all(one["summary"] for one in made)
-    assert {"user", "chat", "work", "figures"} <= kinds.keys()
-    audited = await row(harness.runtime, "select details from audit where action = 'user.export'")
-    assert ANN not in json.dumps(audited.details)
-    assert guest.user == BEN
 
 
 async def test_nobody_is_found_of_whom_nothing_is_stored(service: Service) -> None:

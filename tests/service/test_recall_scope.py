@@ -35,7 +35,7 @@ from tests.service.talk import Json, Talk, as_sent
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-CASES = 10_000 if ALL else 400  # (place, question)
+CASES = 10_000 if ALL else 200  # (place, question)
 OF_A_WORLD = 40
 AT_ONCE = 2  # questions
 WORD = re.compile(r"w\d{5}q")
@@ -400,4 +400,4 @@ async def test_a_look_up_finds_what_is_covered_of_its_branch_and_never_a_word_of
             found += sum(await asyncio.gather(*checks))
             asked += len(checks)
     assert asked == CASES
-    assert CASES * 0.15 < found < CASES * 0.85, f"{found} of {asked} have something to find"
+    assert CASES * 0.1 < found < CASES * 0.85, f"{found} of {asked} have something to find"

@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 import pytest_asyncio
 
+from service.encryption import EncryptionKey, EncryptionKeys
 from service.errors import CannotOpen, ConfigurationError, KeyMissing, Problem
 from service.runtime import Urls
-from service.settings import EncryptionKey, EncryptionKeys, load
+from service.settings import load
 from service.storage import keys
 from service.storage.database import connect
 from service.storage.sealing import Seal, Where
@@ -35,7 +36,6 @@ async def new_tenant(url: str, name: str, *given: EncryptionKey) -> None:
 
 
 def keys_of(given: Sequence[EncryptionKey]) -> EncryptionKeys:
-    """The first one writes."""
     return EncryptionKeys(given, given[0].id if given else None)
 
 

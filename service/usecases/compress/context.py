@@ -13,10 +13,6 @@ from service.summarising import summarise
 from service.summarising.reading import Summariser
 
 
-def _this_process() -> str:
-    return f"{socket.gethostname()}:{os.getpid()}"
-
-
 @dataclass(frozen=True, slots=True)
 class WorkerContext:
     """What a worker works with. Without a `summariser`, code alone makes summaries.
@@ -33,7 +29,7 @@ class WorkerContext:
     settings: Settings
     summariser: Summariser | None
     texts: Texts
-    worker: str = field(default_factory=_this_process)
+    worker: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}")
     others: Mapping[str, Summariser] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 

@@ -1,0 +1,102 @@
+"""Use case: put Precis into an Open WebUI, keep it as it should be, take it out again.
+
+That is the filter, the events function, the action and the tool, their valves and a key.
+
+In: a signed-in Open WebUI, a wish, a way to the database, where keys are made. Out: what was done,
+line by line. A run that finds everything as wished changes nothing. Data flows one way: what is
+`installed`, its `valves` and keys, and the `changes`.
+"""
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+
+from service.clients.openwebui import OpenWebUI
+from service.errors import OpenWebUIError
+from service.planning import policy
+from service.usecases.install import changes as changing
+from service.usecases.install.installed import (
+    EVENTS,
+    FILES,
+    FILTER,
+    Say,
+    Wish,
+    look,
+    our_tool,
+    reach,
+    wanted_of,
+)
+from service.usecases.install.valves import Databases, InstallerKeys, is_private, valves_of
+
+__all__ = ["Say", "Wish", "install", "is_private", "uninstall"]
+
+_NAME = "install-filter {}"  # of keys, by the address of their Open WebUI
+_TOOLS_OFF = (
+    "tools are switched off in Open WebUI, so no model can look up what a summary covers: start it"
+    " without ENABLE_TOOLS=false"
+)
+
+
+async def install(
+    webui: OpenWebUI, wish: Wish, databases: Databases, say: Say, *, dry: bool
+) -> None:
+    """Makes it as wished.
+
+    Raises:
+        OpenWebUIError: something is in the way; or all is done, but the filter does not reach the
+            service.
+    """
+    wanted = wanted_of(webui, wish)
+    installed = await look(webui, wish, wanted)
+    if wish.recall and webui.tools_off:
+        say(_TOOLS_OFF)
+    async with AsyncExitStack() as stack:
+        of_installer = InstallerKeys(_NAME.format(webui.url), databases, stack, say, dry)
+        valves = await valves_of(installed, wish, wanted, of_installer)
+        changes = changing.changes_of(webui, installed, wish, wanted, valves)
+        await _carry_out(changes, say, dry=dry)
+        if not changes:
+            say("nothing to change")
+        if dry:
+            return
+        url = valves[FILTER]["service_url"]
+        reached = await reach(webui, wish, url) if changes else installed.reached
+        if reached.problem:
+            raise OpenWebUIError(f"the filter is installed, but does not work: {reached.problem}")
+        # Only now that the new key has worked: until then the old one may be all there is.
+        await of_installer.revoke_others(valves[FILTER]["api_key"], valves[EVENTS]["api_key"])
+    say(f"the filter in Open WebUI reaches Precis {reached.version} as tenant {reached.tenant!r}.")
+    for one in reached.crowded:
+        say(f"{one['model']}: {policy.crowding(one['window'], one['overhead'])}")
+    for one in reached.assumed:
+        say(
+            f"{one['model']}: a window of {one['window']:,} tokens is assumed! Nobody told it:"
+            " set it in PRECIS_MODELS"
+        )
+
+
+async def uninstall(webui: OpenWebUI, databases: Databases, say: Say, *, dry: bool) -> None:
+    """Takes the functions, the tool and their keys away.
+
+    What is stored of chats stays; `precis chats delete` deletes it.
+    """
+    functions = await webui.functions()
+    changes = [changing.without(webui, model) for model in await webui.models_with(FILTER)]
+    for name in FILES:
+        changes += changing.without_function(webui, functions, name)
+    changes += changing.without_tool(webui, await our_tool(webui))
+    await _carry_out(changes, say, dry=dry)
+    if dry:
+        say("keys of the installer: revoked")
+        return
+    async with AsyncExitStack() as stack:
+        await InstallerKeys(_NAME.format(webui.url), databases, stack, say, dry).revoke_others()
+    if not changes:
+        say("no function of Precis is in this Open WebUI")
+
+
+async def _carry_out(changes: Sequence[changing.Fix], say: Say, *, dry: bool) -> None:
+    for change in changes:
+        # Before it is made, so that an error in it stands below its name.
+        say(change.what)
+        if not dry:
+            await change.make()
