@@ -34,7 +34,7 @@ _ROUNDS = 5
 _REQUESTS = 500, 200  # of each kind in a round, and with --quick
 _CHATS = 24, 8  # that become due in a round, and with --quick
 _TURNS = 121  # of each of these, 300 + 300 tokens: one call of some 24,000 tokens makes room enough while others wait
-_MADE = 19 * 40  # checkpoints to weigh: of chats of 200 messages, 19 each
+_MADE = 19 * 40  # checkpoints before: of chats of 200 messages, 19 each
 _IDLE = 10  # seconds
 _MODEL = """
 import asyncio, sys
@@ -124,10 +124,10 @@ async def _work(urls: Urls, chats: int) -> tuple[dict[str, list[float]], list[Fi
     await fill(urls.database, tenant, _MADE, [Wanted(200, 300, 131_072) for _ in range(_MADE // 19)])
     async with AsyncExitStack() as stack:
         connection = await stack.enter_async_context(stage.plain(urls.database))
-        checkpoint, before = await _size(connection, "checkpoints") / _MADE, await _size(connection, "messages")
+        filled, before = await _size(connection, "checkpoints"), await _size(connection, "messages")
         bare = before / await connection.fetchval("select count(*) from messages")
-        settings = load(database_url=urls.database, redis_url=urls.redis)
-        runtime = await stack.enter_async_context(running(settings, urls))
+        ours = running(load(database_url=urls.database, redis_url=urls.redis), urls)
+        runtime = await stack.enter_async_context(ours)
         worker = await stack.enter_async_context(_worker(urls))
         call = Costs("call", "worker", (worker, await _postgres(connection)))
         for number in range(_ROUNDS + 1):
@@ -136,12 +136,13 @@ async def _work(urls: Urls, chats: int) -> tuple[dict[str, list[float]], list[Fi
         memory = _memory("worker", worker)
         waiting = await _waiting(worker)
         calls, covered = await connection.fetchval(_CALLS), await connection.fetchval(_COVERED)
+        checkpoints = (await _size(connection, "checkpoints") - filled) / calls
         message = (await _size(connection, "messages") - before) / ((_ROUNDS + 1) * chats * 2 * _TURNS)
     figures = [
         Figure("waiting_worker", "share of a core that a worker without work takes", waiting),
         Figure("message_bytes", "bytes of a message of 300 tokens, with its indexes, after work", message),
         Figure("bare_message_bytes", "bytes of a message without its text, with its indexes", bare),
-        Figure("checkpoint_bytes", f"bytes of a checkpoint of {SUMMARY} tokens, with its indexes", checkpoint),
+        Figure("checkpoint_bytes", "bytes of the checkpoints of a call, with their indexes", checkpoints),
         *memory,
     ]
     return call.times(), figures, [f"{calls} calls, each read {covered / calls:,.0f} tokens of a chat", "the rounds:"]

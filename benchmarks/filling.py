@@ -188,8 +188,7 @@ def _summaries(
     savings: list[int] = []
     for number in range(_checkpoints(len(path))):
         covered = (number + 1) * EVERY
-        state = prose(rng, SUMMARY)
-        summary = stage.summary(state, covered)
+        summary = stage.summary(prose(rng, SUMMARY), covered)
         savings = [*savings, max([*savings[-1:], covered * wanted.size - tokens.count(summary)])]
         yield {
             "id": first + number,
@@ -201,7 +200,7 @@ def _summaries(
             "covered_tokens": covered * wanted.size,
             "savings": savings,
             "kind": "llm",
-            "memory": memories.packed(Memory((state,))),
+            "memory": memories.packed(Memory()),
             "summary": codec.pack_text(summary),
             "tokens": tokens.count(summary),
             "summariser": "openai:model",

@@ -244,7 +244,7 @@ def _prompt_tokens(stored: Stored) -> int | None:
 
 
 def _weighed(stored: Stored, mask_secrets: bool, *, searched: bool = False) -> Weighed:
-    body, masks = _packed(stored, mask_secrets)
+    body, masks, words = _packed(stored, mask_secrets, searched)
     parsed = parse(stored)
     cut = steps(parsed)
     return Weighed(
@@ -255,18 +255,18 @@ def _weighed(stored: Stored, mask_secrets: bool, *, searched: bool = False) -> W
         step_tokens=[step_tokens(step) for step in cut],
         step_calls=[len(step.calls) for step in cut],
         sent_at=parsed.timestamp,
-        # Made of what is stored, in which secrets are masked.
-        words=codec.pack(parts.parts(parse(codec.unpack(body)))) if searched else None,
+        words=words,
     )
 
 
-def _packed(stored: Stored, mask_secrets: bool) -> tuple[bytes, int]:
-    """What is kept, packed, and the number of its masks.
+def _packed(stored: Stored, mask_secrets: bool, searched: bool) -> tuple[bytes, int, bytes | None]:
+    """What is kept, packed, the number of its masks, and what it is `searched` by.
 
     A function of its own, so that the masked copy is free before the message is weighed.
     """
     clean, masks = masked(stored) if mask_secrets else (stored, 0)
-    return codec.pack(clean), masks
+    words = codec.pack(parts.parts(parse(clean))) if searched else None
+    return codec.pack(clean), masks, words
 
 
 def _stored(message: HandedMessage) -> Stored:
