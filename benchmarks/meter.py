@@ -99,10 +99,10 @@ async def variant(
         STATES[state](loaded, kept)
         fresh = dict(metadata)
         sent = {**body, "messages": list(body["messages"]), "metadata": fresh, "num_ctx": windows * body["num_ctx"]}
-        given.update({"__request__": request, "__metadata__": fresh})
+        extra = {**given, "__request__": request, "__metadata__": fresh}
         this = context if alone else FilterContext()
         for hook in ("inlet", "request"):
-            sent = (await process_filter_functions(request, this, [function], hook, sent, given))[0]
+            sent = (await process_filter_functions(request, this, [function], hook, sent, extra))[0]
         return sent
 
     return call

@@ -310,7 +310,9 @@ class Filter:
     async def _compress(self, body: Message, metadata: Message, request: Request) -> None:
         """Asks for the branch's summary, and puts it in; without one, what is there stays."""
         before = body["messages"]
-        body["messages"] = whole = with_dropped(before, request)
+        head, begin = leading(before), opening(before)
+        whole = [*head, *request.dropped, *before[len(begin) :]] if begin != head else before
+        body["messages"] = whole  # with what a record stands for in its place
         try:
             path = await self._path(body, metadata, request)
             if is_compacted(whole, path, request):
@@ -329,7 +331,14 @@ class Filter:
         """
         request.pairs = [(node.id, node.digest) for node in path[::-1][:PAIRS]]
         whole = body["messages"]
-        self._apply(await self._ask_or_last(body, path, request), body, path, request)
+        try:
+            answer = await self._ask(body, path, request)
+        except Exception:  # while it is away, the last answer may still fit this branch
+            request.why = "Precis is away"
+            if (request.chat, request.model) not in self._last:
+                raise
+            answer = self._last[request.chat, request.model]
+        self._apply(answer, body, path, request)
         is_tight = self._excess(body, request)[0] > 0
         if not (request.answered and (is_tight or request.expires_in)):
             return
@@ -368,17 +377,6 @@ class Filter:
         """The newest branch with a message, from its root on; for `precis_action`."""
         rows, leaf = await rows_of(chat), identity_of(message)
         return await asyncio.to_thread(lambda: chain(branch(rows, newest_below(rows, leaf))))
-
-    async def _ask_or_last(self, body: Message, path: list[Node], request: Request) -> Message:
-        """The service's answer; while it is away the last one, which may still fit this branch."""
-        try:
-            return await self._ask(body, path, request)
-        except Exception:
-            request.why = "Precis is away"
-            last = self._last.get((request.chat, request.model))
-            if not last:
-                raise
-            return last
 
     def _apply(self, answer: Message, body: Message, path: list[Node], request: Request) -> None:
         """Takes over what the service knows, and makes the edit that it proposes, if it fits."""
@@ -751,12 +749,6 @@ def opening(messages: list[Message]) -> list[Message]:
     return messages[: end + 2] if is_record(messages[end : end + 2]) else messages[:end]
 
 
-def with_dropped(messages: list[Message], request: Request) -> list[Message]:
-    """A request with what its record stands for in its place."""
-    head, begin = leading(messages), opening(messages)
-    return [*head, *request.dropped, *messages[len(begin) :]] if begin != head else messages
-
-
 def is_record(messages: list[Message]) -> bool:
     """Whether these are a summary, in a user's place, and what the model says to it."""
     if [m.get("role") for m in messages] != ["user", "assistant"]:
@@ -907,11 +899,15 @@ def newest_below(rows: dict[str, Message], message: str) -> str:
 def chain(messages: list[Message], above: str = "") -> list[Node]:
     """Digests of a branch, root to leaf: digest(m) = H(digest(parent), id, fingerprint).
 
-    A message without an id gets one from its content and from what is above it.
+    The fingerprint is a hash of what the model sees. A message without an id gets one from that
+    and from what is above it.
     """
     nodes: list[Node] = []
     for m in messages:
-        fingerprint = fingerprint_of(m)
+        # Of an answer these are its output items; `content` only repeats their text.
+        seen = [m.get("role"), m.get("output") or m.get("native") or m.get("content") or ""]
+        packed = json.dumps(seen, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        fingerprint = hashed(packed)
         identity = identity_of(m.get("id")) or hashed(above, fingerprint)
         above = hashed(above, identity, fingerprint)
         role = str(m.get("role"))
@@ -920,14 +916,6 @@ def chain(messages: list[Message], above: str = "") -> list[Node]:
         handed |= {"id": identity, "fingerprint": fingerprint, "digest": above}
         nodes.append(Node(identity, role, words, above, size_of(m), handed))
     return nodes
-
-
-def fingerprint_of(message: Message) -> str:
-    """A hash of what the model sees of a stored message."""
-    # Of an answer these are its output items; `content` only repeats their text.
-    seen = message.get("output") or message.get("native") or message.get("content") or ""
-    pair = [message.get("role"), seen]
-    return hashed(json.dumps(pair, sort_keys=True, ensure_ascii=False, separators=(",", ":")))
 
 
 def words_of(message: Message) -> str:

@@ -7,9 +7,9 @@ required_open_webui_version: 0.9.6
 license: MIT
 """
 
-# A tool of Open WebUI. The filter offers it to a model whose request carries a summary, and leaves
-# in the metadata of the request which branch it is: nothing else of the chat can be looked up. The
-# model always gets an answer in words, whatever goes wrong.
+# A tool of Open WebUI. The filter offers it in long chats, and leaves in the metadata of a request
+# which branch it is: nothing else of the chat can be looked up. The model always gets an answer in
+# words, whatever goes wrong.
 
 import asyncio
 import logging

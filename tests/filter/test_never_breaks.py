@@ -52,6 +52,18 @@ async def test_a_good_answer_is_used(ready: tuple[Chat, Wire]) -> None:
     assert chat.host.statuses == ["Summarised 2 earlier messages: 9k → 0k tokens"]
 
 
+@pytest.mark.parametrize(("version", "served"), [("0.9.6", 7), ("0.11.1", 7), ("0.11.2", 0), ("0.12.4", 0)])
+async def test_inlet_does_the_work_where_open_webui_has_no_later_hook(version: str, served: int) -> None:
+    async with summarised() as (chat, _):
+        chat.host.version = version
+        turn = chat.request(str(chat.leaf))
+        with chat.host.importable():
+            await chat.filter.inlet(turn.body, __metadata__=turn.metadata)
+        assert turn.served == served
+        assert len(turn.messages) == len(turn.original)
+        assert (turn.messages == turn.original) is (served == 0)
+
+
 async def test_a_filter_opens_its_connections_at_the_first_request_and_once() -> None:
     async with summarised() as (chat, _):
         await chat.filter._http.aclose()
