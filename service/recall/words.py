@@ -59,9 +59,8 @@ _STEMMERS = {
 
 def words(text: str) -> list[str]:
     """The words of a text. Their order means nothing: identifiers stand behind all others."""
-    # NFKC would glue it to the number behind it, as `No`.
-    plain = characters.decimal(characters.normalised(text.replace("№", " ")))
-    tokens = _TOKEN.findall(_apart(plain.casefold()))
+    plain = text if text.isascii() else _plain(text)
+    tokens = _TOKEN.findall(plain.casefold())
     found = [token for token in tokens if token.isalnum()]
     identifiers = [token for token in tokens if not token.isalnum()]
     found += [part for one in identifiers for part in _WORD.findall(one)]
@@ -69,14 +68,15 @@ def words(text: str) -> list[str]:
     return [*_spaced(found), *whole, *_ungrouped(whole), *_humps(plain)]
 
 
-def _apart(text: str) -> str:
-    """A text in which values are no part of the words beside them, as in `订单INV-2031已发货`."""
-    return text if text.isascii() else _GLUED.sub(r" \g<0> ", text)
+def _plain(text: str) -> str:
+    """Spelt in one way; values are no part of the words beside them, as in `订单INV-2031已发货`."""
+    one_way = characters.decimal(characters.normalised(text.replace("№", " ")))  # else `No2031`
+    return _GLUED.sub(r" \g<0> ", one_way)
 
 
 def _spaced(found: Sequence[str]) -> Iterable[str]:
     """The words; of a script without blanks, pairs of characters."""
-    if not any(map(_GLUED.match, found)):  # nearly always
+    if "".join(found).isascii():  # quicker to see than that none is glued
         return found
     pieces = (pairwise(word) if _GLUED.match(word) and len(word) > 1 else (word,) for word in found)
     return map("".join, chain.from_iterable(pieces))
