@@ -77,7 +77,8 @@ class _Book:
         self.pins = {pin.number: pin for pin in pins}
         self.unfounded: list[str] = []
         self._of_sentence = {pin.utterance: pin.number for pin in pins if pin.utterance}
-        self._last = max((_highest(pin) for pin in pins), default=0)
+        # A replaced one may outlive the pin that replaced it.
+        self._last = max((max(pin.number, pin.replaced_by or 0) for pin in pins), default=0)
         self._said = list(said)
         self._places = {one.number: place for place, one in enumerate(said)}
         self._alone = _single(said)
@@ -158,11 +159,6 @@ class _Book:
 def _order(wanted: tuple[Utterance, Kind]) -> tuple[int, int, bool]:
     one, kind = wanted
     return one.step, one.place, kind is not Kind.RULE
-
-
-def _highest(pin: Pin) -> int:
-    """The highest number that a pin names: a replaced one may outlive the pin that replaced it."""
-    return max(pin.number, pin.replaced_by or 0)
 
 
 def _single(said: Sequence[Utterance]) -> dict[str, Utterance]:

@@ -5,8 +5,9 @@ was made from them.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from service.planning.policy import REPAIR_TOKENS
@@ -18,6 +19,7 @@ VERSION: Final = "2026-11-24.2"
 LANGUAGES: Final = frozenset(WORDINGS)
 """Those that have a wording of their own; the others get the English one."""
 _REPAIR_WORDING: Final = 50  # tokens
+_RUN: Final = 24  # characters that are hardly alike by chance
 _WORDS = 0.45  # of a token: a model counts words, and a state is names and figures
 
 
@@ -46,7 +48,8 @@ def build(reading: Reading) -> Prompt:
         fence=fence,
         language=_written_in(reading.language, language, wording),
     )
-    part = _part(reading, wording["part"])
+    several = reading.parts > 1
+    part = wording["part"].format(part=reading.part, parts=reading.parts) if several else ""
     blocks = [f"{fence} {wording['record']}\n{previous or wording['nothing']}"]
     if reading.entries:
         blocks.append(f"{fence} {wording['entries']}\n{entries}")
@@ -54,26 +57,29 @@ def build(reading: Reading) -> Prompt:
     # The task is last: a model follows what it has read last, and the chat is no instruction.
     blocks.append(f"{fence} {wording['end']}\n\n{wording['task']}")
     if reading.rejections:
-        rejections = _listed(reading.rejections)
+        # As many as a repair has room for.
+        listed = "\n".join(f"- {one}" for one in reading.rejections)
+        rejections = tokens.cut(listed, REPAIR_TOKENS - _REPAIR_WORDING)
         blocks.append("\n" + wording["repair"].format(rejections=rejections))
     return Prompt(system, "\n".join(blocks))
+
+
+def repeated(line: str, language: str) -> bool:
+    """Whether a line of a reply repeats the wording, its example too, as small models do."""
+    known = _runs(language if language in WORDINGS else ENGLISH)
+    own = [line[at : at + _RUN] for at in range(len(line) - _RUN + 1)]
+    return bool(own) and sum(run in known for run in own) * 3 >= len(own)
+
+
+@lru_cache
+def _runs(language: str) -> frozenset[str]:
+    whole = "\n".join(WORDINGS[language].prompt.values())
+    return frozenset(whole[at : at + _RUN] for at in range(len(whole)))
 
 
 def _written_in(wanted: str, language: str, wording: Mapping[str, str]) -> str:
     """How the wording, which is in `language`, names the language of the summary."""
     return wording["language"] if wanted == language else wording["other"].format(code=wanted)
-
-
-def _part(reading: Reading, wording: str) -> str:
-    """Which part of a long turn this is; "" for a whole one."""
-    if reading.parts <= 1:
-        return ""
-    return wording.format(part=reading.part, parts=reading.parts)
-
-
-def _listed(rejections: Iterable[str]) -> str:
-    """As many of the rejection reasons as a repair has room for."""
-    return tokens.cut("\n".join(f"- {one}" for one in rejections), REPAIR_TOKENS - _REPAIR_WORDING)
 
 
 def _fence(text: str) -> str:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from service.summarising.reading import Finish, Reply
 from service.summarising.wordings import WORDINGS
@@ -135,7 +135,8 @@ class _ReplyReader:
         pins = [one for line in self.chosen[Verb.DROP] for one in _numbers(line)]
         changes = "\n".join(self.chosen[Verb.REPLACED])
         return Answer(
-            tuple(_without_empty_heads(self.state)),
+            # A small model may write a line again and again.
+            tuple(line for line, _ in groupby(_without_empty_heads(self.state))),
             tuple(one for line in self.chosen[Verb.RULES] for one in _numbers(line)),
             tuple(one for line in self.chosen[Verb.QUOTATIONS] for one in _numbers(line)),
             tuple((int(one["pin"]), one["by"]) for one in _REPLACED.finditer(changes)),

@@ -225,6 +225,8 @@ def compose(material: Material, written: Reply, policy: Policy, covered: Covered
     """
     written = replace(written, text=reply.unreasoned(written.text))
     answer = reply.parse(written)
+    own = (one for one in answer.state if not prompt.repeated(one, material.reading.language))
+    answer = replace(answer, state=tuple(own))
     rejection = gate.rejection(written)
     if rejection is None and answer.is_empty:
         rejection = gate.Rejection("says_nothing", "says nothing")

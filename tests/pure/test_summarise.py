@@ -12,6 +12,7 @@ from service.summarising import message, prompt, summarise
 from service.summarising.memory import Kind, Memory, Pin
 from service.summarising.reading import Finish, Reply
 from service.summarising.summarise import Candidate, Covered, Read, Unread
+from service.summarising.wordings import WORDINGS
 from service.text import tokens
 from service.text.values import Evidence
 from service.transcript import Step, step_tokens
@@ -92,6 +93,14 @@ def test_a_state_that_was_cut_off_is_used_up_to_its_last_whole_line() -> None:
     made = summarise.compose(material, reply, POLICY, COVERED)
     assert made.memory.state == ("## Goal", "Move the invoices.")
     assert len(made.memory.rules) == 1
+
+
+def test_what_a_small_model_repeats_of_the_prompt_or_of_itself_is_no_part_of_a_state() -> None:
+    example = next(line for line in WORDINGS["en"].prompt["system"].splitlines() if "plumber" in line)
+    made = work(CHAT, f"## Open\n{example}\nMove the invoices.\nMove the invoices.")
+    assert made.memory.state == ("## Open", "Move the invoices.")
+    nothing = work(CHAT, example)
+    assert nothing.verdict.reasons == ("says nothing",)
 
 
 def test_of_a_state_in_one_endless_line_as_many_whole_words_stand_as_it_may_have() -> None:

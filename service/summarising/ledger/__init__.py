@@ -55,7 +55,12 @@ def extend(entries: Sequence[Entry], steps: Iterable[Step]) -> tuple[Entry, ...]
     """`entries` and those of the newly covered steps, which are in order."""
     calls = chain.from_iterable(step.calls for step in steps)
     numbered = enumerate(calls, last_number(entries) + 1)
-    return tuple(_few_enough([*entries, *(of(number, call) for number, call in numbered)]))
+    grown = [*entries, *(of(number, call) for number, call in numbered)]
+    if len(grown) <= _ENTRIES:
+        return tuple(grown)
+    # Some more at once, or each further call would merge again.
+    surplus = len(grown) - _ENTRIES * 3 // 4
+    return (*_by_tool(grown[:surplus]), *grown[surplus:])
 
 
 def unread_calls(entries: Sequence[Entry], count: int) -> tuple[Entry, ...]:
@@ -179,14 +184,6 @@ def _arguments(raw: str) -> str:
     room = _ARGUMENTS if len(value) == 1 else _ARGUMENTS // 2
     named = (f"{key}={values.value(one, room)}" for key, one in value.items())
     return values.listed(named, _ARGUMENTS)
-
-
-def _few_enough(entries: Sequence[Entry]) -> Sequence[Entry]:
-    if len(entries) <= _ENTRIES:
-        return entries
-    # Some more at once, or each further call would merge again.
-    surplus = len(entries) - _ENTRIES * 3 // 4
-    return [*_by_tool(entries[:surplus]), *entries[surplus:]]
 
 
 def _by_tool(entries: Sequence[Entry]) -> list[Entry]:
