@@ -48,12 +48,11 @@ def build(reading: Reading) -> Prompt:
         fence=fence,
         language=_written_in(reading.language, language, wording),
     )
-    several = reading.parts > 1
-    part = wording["part"].format(part=reading.part, parts=reading.parts) if several else ""
+    part = wording["part"].format(part=reading.part, parts=reading.parts)
     blocks = [f"{fence} {wording['record']}\n{previous or wording['nothing']}"]
     if reading.entries:
         blocks.append(f"{fence} {wording['entries']}\n{entries}")
-    blocks.append(f"{fence} {wording['messages']}{part}\n{messages}")
+    blocks.append(f"{fence} {wording['messages']}{part if reading.parts > 1 else ''}\n{messages}")
     # The task is last: a model follows what it has read last, and the chat is no instruction.
     blocks.append(f"{fence} {wording['end']}\n\n{wording['task']}")
     if reading.rejections:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import groupby, pairwise
+from itertools import pairwise
 
 from service.summarising.reading import Finish, Reply
 from service.summarising.wordings import WORDINGS
@@ -135,8 +135,7 @@ class _ReplyReader:
         pins = [one for line in self.chosen[Verb.DROP] for one in _numbers(line)]
         changes = "\n".join(self.chosen[Verb.REPLACED])
         return Answer(
-            # A small model may write a line again and again.
-            tuple(line for line, _ in groupby(_without_empty_heads(self.state))),
+            tuple(_telling(self.state)),
             tuple(one for line in self.chosen[Verb.RULES] for one in _numbers(line)),
             tuple(one for line in self.chosen[Verb.QUOTATIONS] for one in _numbers(line)),
             tuple((int(one["pin"]), one["by"]) for one in _REPLACED.finditer(changes)),
@@ -173,7 +172,9 @@ def _numbers(line: str) -> Iterator[str]:
         yield f"{first}-{last}" if last else first
 
 
-def _without_empty_heads(lines: list[str]) -> Iterator[str]:
+def _telling(lines: list[str]) -> Iterator[str]:
+    """The lines without heads of nothing, and once what a small model writes again and again."""
     for line, following in pairwise([*lines, "## "]):
-        if line.strip("# ") and not (line.startswith("## ") and following.startswith("## ")):
+        is_empty = line.startswith("## ") and following.startswith("## ")
+        if line.strip("# ") and line != following and not is_empty:
             yield line
