@@ -103,11 +103,6 @@ def state_line(line: str) -> str:
     return harmless(unmarked(line))
 
 
-def markdown(state: Sequence[str]) -> str:
-    """A state as people read and correct it."""
-    return "\n".join(state)
-
-
 def _section(head: str, lines: Sequence[str]) -> str:
     return "\n".join([head, *lines]) if lines else ""
 

@@ -21,7 +21,6 @@ from service.storage.checkpoints import Made
 from service.storage.messages import Branch, Place
 from service.storage.runs import Run, Spent
 from service.storage.tenancy import ChatKey
-from service.summarising import message
 from service.summarising.ledger import Entry
 from service.summarising.memory import Memory, Pin
 from service.summarising.utterances import Speaker, Utterance
@@ -198,7 +197,7 @@ async def show_summary(
     return SummaryDetail(
         checkpoint=stored_checkpoint,
         summary=text,
-        state=message.markdown(memory.state),
+        state="\n".join(memory.state),
         pins=memory.pins,
         talk=[
             Said(one.number, one.speaker, one.text, one.at, _stands_in(text, one))

@@ -118,6 +118,15 @@ def test_what_later_calls_went_on_with_has_a_line_of_its_own_and_the_others_shar
     )
 
 
+def test_what_later_calls_went_on_with_is_told_as_shortly_as_can_be_and_at_length_where_there_is_room() -> None:
+    booked = call(json.dumps({"code": "ZX81", "name": " ".join(["Whitfield"] * 9)}), "book")
+    entries = ledger.extend((), [step(booked, call("ok", "pay", code="ZX81"))])
+    short, whole = (ledger.lines(entries, 200, taken_up=only)[0] for only in (True, False))
+    assert "ZX81" in short
+    assert len(short) < len(whole)
+    assert whole == ledger.line(entries[0])
+
+
 def test_each_call_has_a_line_of_its_own_where_there_is_room() -> None:
     shown = ledger.lines(ledger.extend((), [step(*CALLS)]), 100)
     assert len(shown) == len(CALLS)

@@ -6,7 +6,7 @@ merge first.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -102,17 +102,18 @@ def line(entry: Entry, level: int = 0) -> str:
 def lines(entries: Sequence[Entry], limit: int, *, taken_up: bool = False) -> tuple[str, ...]:
     """The ledger within `limit` tokens.
 
-    What has a line of its own is chosen: first results with values on which later calls went on,
-    no longer than it takes to tell them; then, unless only they are asked for, the newest. The
-    others share one for each tool.
+    First results with values on which later calls went on have lines of their own, as short as
+    tells them; then, unless only they are asked for, the newest. Others share one for each tool.
     """
     alone = _alone(entries, limit, taken_up)
     kept = _beside(entries, alone)
     # What is left of a tool's calls may take more by itself.
-    while kept and sum(map(_cost, kept)) > limit:
+    while sum(map(_cost, kept)) > max(limit, 0):
         if alone:
             alone.popitem()
-        kept = _beside(entries, alone) if alone else kept[1:]
+            kept = _beside(entries, alone)
+        else:
+            kept = kept[1:]
     return tuple(kept)
 
 
@@ -122,15 +123,16 @@ def _alone(entries: Sequence[Entry], limit: int, taken_up: bool) -> dict[int, st
     shared = {entry.tool: _cost(line(entry, _SHORTEST)) for entry in _by_tool(entries)}
     others = Counter(entry.tool for entry in entries)
     left = limit - sum(shared.values())
-    for place, taken in _best_first(entries):
+    for place, taken in _wishes(entries, taken_up):
         tool = entries[place].tool
         # The last of a tool's calls needs no line that it shares.
-        spare = shared[tool] if others[tool] == 1 else 0
+        freed = shared[tool] if others[tool] == 1 else 0
+        spare = _cost(alone[place]) if place in alone else freed
         shown = _line(entries[place], taken, left + spare)
-        if shown and (taken or not taken_up):
-            alone[place] = shown
+        if shown:
             left += spare - _cost(shown)
-            others[tool] -= 1
+            others[tool] -= place not in alone
+            alone[place] = shown
     return alone
 
 
@@ -152,10 +154,11 @@ def _beside(entries: Sequence[Entry], alone: Mapping[int, str]) -> list[str]:
     return [text for _, text in sorted(shown)]
 
 
-def _best_first(entries: Sequence[Entry]) -> list[tuple[int, Set[str]]]:
-    """The places, with what of each the arguments of later calls have.
+def _wishes(entries: Sequence[Entry], taken_up: bool) -> Iterator[tuple[int, Set[str]]]:
+    """The places in turn, with what their lines have to tell of what later arguments have.
 
-    First stands what has most of it for its length; of equal ones the newest.
+    First stands what has most of it for its length. Unless `taken_up`, all come once more, for as
+    much as they can tell.
     """
     taken: dict[int, Set[str]] = {}
     asked: set[str] = set()
@@ -163,7 +166,8 @@ def _best_first(entries: Sequence[Entry]) -> list[tuple[int, Set[str]]]:
         taken[place] = _values(" ".join(entry.parts)) & asked
         asked |= _values(entry.arguments)
     ranked = sorted(taken, key=lambda at: len(taken[at]) / _cost(line(entries[at])), reverse=True)
-    return [(place, taken[place]) for place in ranked]
+    yield from ((place, taken[place]) for place in ranked if taken[place])
+    yield from ((place, frozenset()) for place in ranked if not taken_up)
 
 
 @lru_cache(maxsize=4096)
