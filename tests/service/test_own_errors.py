@@ -56,7 +56,7 @@ OPEN_BREAKER = (
 )
 FAULTS: dict[str, tuple[object, str, Callable[..., object], str, int]] = {
     "reading a result": (ledger, "of", fails, "the tool calls", 3),
-    "adding up the ledger": (ledger, "_few_enough", fails, "the tool calls", 3),
+    "adding up the ledger": (ledger, "extend", fails, "the tool calls", 3),
     "storing an entry": (memories, "packed", no_entries, "the tool calls", 3),
     "showing the ledger": (ledger, "lines", fails, "the texts and tool calls", 4),
     "reading the talk": (utterances, "passages", fails, "the texts and tool calls", 4),
