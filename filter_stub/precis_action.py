@@ -8,52 +8,24 @@ license: MIT
 """
 
 # Buttons under a message. What they show stands in a dialog, and nothing of it in the chat: a copy
-# there would be sent to models again, and would outlive what was deleted. No text of a chat becomes
-# markup of the page: each of its characters that could is sent as a number.
+# there would be sent to models again, and would outlive what was deleted. The service writes it.
 
-import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import quote
 
-from pydantic import BaseModel, Field
-
 log = logging.getLogger("precis")
 
 FILTER = "precis"  # the filter's id in Open WebUI; it reaches the service
 PAIRS = 200  # newest messages of a branch that are described
 TIMEOUT = 5.0  # seconds that the service may take to answer
-LOOKS, PAUSE = 30, 1.0  # at a summary that is being written, and seconds between them
-CELLS = 20  # of the bar
-SCROLLS = (
-    '<div tabindex="0" style="margin-top:1em;max-height:50vh;overflow:auto;white-space:pre-wrap">'
-    "{}</div>"
-)
+WRITING = 30.0  # and to write a summary
 
 # What a user reads.
 TITLE = "What stands for the earlier part of this chat"
-FILLED = "{bar} {share:.0%} of the model's window: about {used:,} of {window:,} tokens are sent."
-READY = (
-    "This summary stands for the first {covered} of {all} messages{until}:"
-    " about {before:,} → {after:,} tokens."
-)
-NOTHING = {
-    "not_needed": "Nothing: this chat still fits, so the model is sent all of it.",
-    "pending": "Nothing yet: this chat needs a summary, and none is ready.",
-    "unknown": "Nothing yet: Precis does not know this branch; it will after its next turn.",
-}
 STARTED = "Precis reads this chat. What became of it is shown in a moment."
-WORKING = "A newer one is being written."
-LEFT_ALONE = "Nothing: this chat is left alone, as you wanted. The model is sent it as it is."
-LEAVE = (
-    "Leave this chat alone?",
-    "Its oldest messages are left out when it no longer fits. Undo: here.",
-)
-RESUME = "Summarise this chat again?", "Summaries will stand for its earlier part again."
-LEFT = "This chat is left alone from now on."
-RESUMED = "This chat is summarised again."
 UNKNOWN = "Precis does not know this chat: it is short, new, not saved or somebody else's."
 UNWANTED = "You have set that Precis gets none of your chats."
 AWAY = "Precis cannot be asked now."
@@ -82,15 +54,7 @@ class RefusedError(Exception):
 class Action:
     """What Open WebUI calls: one object for all requests."""
 
-    class Valves(BaseModel):
-        """What an admin sets in Open WebUI."""
-
-        priority: int = Field(0, description="Buttons stand in rising order.")
-
     actions = BUTTONS  # of which Open WebUI makes buttons
-
-    def __init__(self) -> None:
-        self.valves = self.Valves()
 
     async def action(
         self,
@@ -103,28 +67,39 @@ class Action:
         __event_emitter__: Send,
     ) -> None:
         """Called for a click on one of the buttons."""
+
+        async def tell(kind: str, text: str) -> None:
+            data = {"type": kind, "content": text}
+            await __event_emitter__({"type": "notification", "data": data})
+
         # The page also calls all actions when an answer is regenerated or rated.
         if body.get("event"):
             return
-        click = Click(body, __user__, __event_call__, __event_emitter__)
+        click = Click(body, __user__["id"])
         try:
             await click.load(__request__)
             if __id__ == "now":
-                await click.summarise(__model__)
-            await (click.leave() if __id__ == "leave" else click.show())
+                await click.hand_over(__model__)
+                await tell("info", STARTED)
+            elif __id__ == "leave":
+                await click.leave()
+            text = (await click.look(WRITING if __id__ == "now" else 0))["text"]
+            # Whether it is confirmed makes no odds.
+            data = {"title": TITLE, "message": text}
+            await __event_call__({"type": "confirmation", "data": data})
         except RefusedError as error:
-            await click.tell("warning", str(error))
+            await tell("warning", str(error))
         except Exception as error:
             # The error itself may quote the chat.
             log.warning("precis: a button did nothing: %s", type(error).__name__)
-            await click.tell("error", AWAY)
+            await tell("error", AWAY)
 
 
 class Click:
-    """A click: the branch of the clicked message, and the page of the user who clicked."""
+    """A click: the user who clicked, and the branch of the clicked message."""
 
-    def __init__(self, body: Json, user: Json, call: Send, emit: Send) -> None:
-        self.body, self.user, self.call, self.emit = body, user["id"], call, emit
+    def __init__(self, body: Json, user: str) -> None:
+        self.body, self.user = body, user
         self.chat = str(body.get("chat_id") or "")
 
     async def load(self, request: Any) -> None:  # noqa: ANN401
@@ -140,45 +115,27 @@ class Click:
         if not self.path:
             raise RefusedError(UNKNOWN)
 
-    async def tell(self, kind: str, text: str) -> None:
-        """Says something in a corner of the page, for a moment."""
-        await self.emit({"type": "notification", "data": {"type": kind, "content": text}})
-
-    async def ask(self, route: str, question: Json) -> Json:
+    async def ask(self, route: str, question: Json, seconds: float = TIMEOUT) -> Json:
         """What the service answers."""
         path = f"chats/{quote(self.chat, safe='')}/{route}"
         told = question | {"user_id": self.user}
-        response = await self.filter.send("POST", path, told, TIMEOUT)
+        response = await self.filter.send("POST", path, told, seconds)
         if response.status_code == 404:
             raise RefusedError(UNKNOWN)
         response.raise_for_status()
         answer: Json = response.json()
         return answer
 
-    async def look(self) -> Json:
-        """What stands for the earlier part of the branch, and whether the chat is left alone."""
+    async def look(self, wait: float = 0) -> Json:
+        """What stands for the earlier part of the branch; with `wait`, once what is due is done."""
         pairs = [(node.id, node.digest) for node in self.path[::-1][:PAIRS]]
-        return await self.ask("view", {"path": pairs, "depth": len(self.path)})
+        question = {"path": pairs, "depth": len(self.path), "wait": wait}
+        return await self.ask("view", question, TIMEOUT + wait)
 
-    async def confirmed(self, title: str, message: str) -> bool:
-        """Whether a user says yes to a dialog, in the minutes that Open WebUI waits."""
-        data = {"title": title, "message": message}
-        return await self.call({"type": "confirmation", "data": data}) is True
-
-    async def show(self) -> None:
-        """Shows the summary and what it stands for; whether that is confirmed makes no odds."""
-        await self.confirmed(TITLE, shown(await self.look(), self.path))
-
-    async def summarise(self, model: Json) -> None:
-        """Has the branch summarised, and waits for what becomes of it."""
-        await self.hand_over(model)
-        if not (await self.look())["left_alone"]:
-            await self.ask("left-alone", {"left_alone": False})  # its work is due at once
-            await self.tell("info", STARTED)
-            for _ in range(LOOKS):
-                if not (await self.look())["working"]:
-                    break
-                await asyncio.sleep(PAUSE)
+    async def leave(self) -> None:
+        """Leaves the chat alone, or has it summarised again."""
+        alone = (await self.look())["left_alone"]
+        await self.ask("left-alone", {"left_alone": not alone})
 
     async def hand_over(self, model: Json) -> None:
         """Sends the whole branch, which the service may never have seen, if its user allows it."""
@@ -197,47 +154,3 @@ class Click:
         with contextlib.suppress(RefusedError):  # of a chat that it does not know
             stash["windows"] += [(await self.look())["window"]]  # as a request has told it
         await self.filter.ingest_again(stash)
-
-    async def leave(self) -> None:
-        """Leaves the chat alone, or summarises it again."""
-        alone = bool((await self.look())["left_alone"])
-        if await self.confirmed(*(RESUME if alone else LEAVE)):
-            await self.ask("left-alone", {"left_alone": not alone})
-            await self.tell("success", RESUMED if alone else LEFT)
-
-
-def shown(view: Json, path: list[Any]) -> str:
-    """The dialog's text in Markdown."""
-    parts = [what_stands(view, path)]
-    used = view["after" if view["status"] == "ready" else "before"]
-    if used:
-        share = used / view["window"]
-        filled = min(round(share * CELLS), CELLS)
-        bar = "█" * filled + "░" * (CELLS - filled)
-        parts.insert(0, FILLED.format(bar=bar, share=share, used=used, window=view["window"]))
-    if view["working"]:
-        parts.append(WORKING)
-    summary = view["summary"].strip()
-    if summary:
-        parts.append(SCROLLS.format(harmless(summary)))  # the dialog itself would not scroll
-    return "\n\n".join(parts)
-
-
-def what_stands(view: Json, path: list[Any]) -> str:
-    """One sentence about the summary, or why there is none."""
-    if view["left_alone"]:
-        return LEFT_ALONE
-    if view["status"] != "ready":
-        return NOTHING[view["status"]]
-    covered, until = view["covered_messages"], ""
-    if path[covered - 1].id == view["covered_until"]:
-        words = str(path[covered - 1].message.get("content") or "").split()
-        until = f", up to “{harmless(' '.join(words)[:80])}…”"
-    sizes = {"before": view["before"], "after": view["after"]}
-    return READY.format(covered=covered, all=len(path), until=until, **sizes)
-
-
-def harmless(text: str) -> str:
-    """A text of which nothing is markup, in Markdown or HTML, and nothing becomes a link."""
-    seen = (character for character in text if character.isprintable() or character == "\n")
-    return "".join(one if one.isalnum() or one == " " else f"&#{ord(one)};" for one in seen)

@@ -12,6 +12,7 @@ license: MIT
 # error leaves this file.
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import logging
@@ -53,27 +54,26 @@ class Event:
 
     async def event(self, event: Json) -> None:
         """Called for every event; Precis ignores most."""
-        try:
-            if told := told_of(event):
-                task = asyncio.create_task(self._tell(told))
-                self._telling.add(task)
-                task.add_done_callback(self._telling.discard)
-        except Exception as error:
-            log.warning("precis: an event was not understood: %r", error)
+        task = asyncio.create_task(self._tell(event))
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
 
-    async def _tell(self, told: Json) -> None:
+    async def _tell(self, event: Json) -> None:
+        error: object = None
         for pause in PAUSES:
             await asyncio.sleep(pause)
             try:
-                response = await self._send(told | await details(told))
-                if response.is_success:
+                told = await told_of(event)
+                response = await self._send(told) if told else None
+                if response is None or response.is_success:
                     return
-                error: object = f"{response.status_code}: {response.text[:300]}"
+                error = f"{response.status_code}: {response.text[:300]}"
                 if response.status_code < 500:
                     break
             except Exception as caught:
                 error = repr(caught)
-        log.warning("precis: the service was not told of %s: %s", told, error)
+        kind, which = event.get("event"), (event.get("subject") or {}).get("id")
+        log.warning("precis: the service was not told of %s %s: %s", kind, which, error)
 
     async def _send(self, body: Json) -> httpx.Response:
         self._http = self._http or httpx.AsyncClient(mounts=DIRECT)
@@ -85,39 +85,26 @@ class Event:
             return await self._http.post(url, json=body, headers=headers, timeout=None)
 
 
-def told_of(event: Json) -> Json | None:
-    """What is sent to the service of an event; None when it ignores the event."""
+async def told_of(event: Json) -> Json | None:
+    """What is sent to the service of an event, without any text; None when it ignores the event."""
     kind, subject, data = event.get("event"), event.get("subject") or {}, event.get("data") or {}
     match kind:
         case "chat.updated":
-            return {"type": kind, "chat_id": subject["id"]}
+            found = await fingerprints(subject["id"])
+            return {"type": kind, "chat_id": subject["id"], "fingerprints": found}
         case "chat.deleted":
-            return {"type": kind, "chat_id": subject["id"], "user_id": data.get("owner_id")}
+            told = {"type": kind, "chat_id": subject["id"], "user_id": data.get("owner_id")}
+            with contextlib.suppress(Exception):  # the chat itself goes all the same
+                told["left"] = await chats_of(told["user_id"])
+            return told
         case "message.deleted" | "message.updated" if data.get("chat_id"):  # else a channel's
             return {"type": kind, "chat_id": data["chat_id"], "message_id": subject["id"]}
         case "chat.deleted_all" | "user.deleted":
             return {"type": kind, "user_id": subject["id"]}
         case "folder.deleted" if data.get("delete_contents"):
-            return {"type": kind, "user_id": event["actor"]["id"]}
+            user = event["actor"]["id"]
+            return {"type": kind, "user_id": user, "left": await chats_of(user)}
     return None
-
-
-async def details(told: Json) -> Json:
-    """What an event does not say: the edited message, all chats that went with one or a folder."""
-    match told["type"]:
-        case "chat.updated":
-            from open_webui.models.chats import Chats  # here, so that the file loads anywhere
-
-            rows = await Chats.get_messages_map_by_chat_id(told["chat_id"]) or {}
-            return {"fingerprints": await asyncio.to_thread(fingerprints, rows)}
-        case "folder.deleted":
-            return {"left": await chats_of(told["user_id"])}
-        case "chat.deleted" if told["user_id"]:
-            try:
-                return {"left": await chats_of(told["user_id"])}
-            except Exception as error:  # the chat itself goes all the same
-                log.warning("precis: what a user still has is not known: %r", error)
-    return {}
 
 
 async def chats_of(user: str) -> list[str]:
@@ -129,11 +116,16 @@ async def chats_of(user: str) -> list[str]:
         return list(await session.scalars(select(Chat.id).where(Chat.user_id == user)))
 
 
-def fingerprints(rows: dict[str, Json]) -> dict[str, str]:
-    """The fingerprint of each message by its id, computed as the filter does."""
-    found = {}
-    for identity, row in rows.items():
-        seen = [row.get("role"), row.get("output") or row.get("content") or ""]
-        packed = json.dumps(seen, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-        found[identity] = hashlib.sha256(packed.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    return found
+async def fingerprints(chat: str) -> dict[str, str]:
+    """The fingerprint of each message of a chat by its id, computed as the filter does."""
+    from open_webui.models.chats import Chats  # here, so that the file loads anywhere
+
+    rows = await Chats.get_messages_map_by_chat_id(chat) or {}
+    return await asyncio.to_thread(lambda: {name: fingerprint(row) for name, row in rows.items()})
+
+
+def fingerprint(row: Json) -> str:
+    """The fingerprint of a message, computed as the filter does."""
+    seen = [row.get("role"), row.get("output") or row.get("content") or ""]
+    packed = json.dumps(seen, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(packed.encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -3,6 +3,7 @@
 import msgspec
 from fastapi import APIRouter, Request
 
+from service.api import dialog
 from service.api.deps import (
     ChatId,
     FilterKey,
@@ -12,10 +13,10 @@ from service.api.deps import (
     documented,
     read_bytes,
 )
-from service.api.wire import LeftAloneAnswer, LeftAloneRequest, ViewRequest
+from service.api.wire import LeftAloneAnswer, LeftAloneRequest, ViewAnswer, ViewRequest
 from service.runtime import Runtime
 from service.usecases import left_alone
-from service.usecases.left_alone import Asker, View
+from service.usecases.left_alone import Asker
 
 _VIEW = msgspec.json.Decoder(ViewRequest)
 _LEFT_ALONE = msgspec.json.Decoder(LeftAloneRequest)
@@ -24,20 +25,25 @@ router = APIRouter(prefix="/v1/chats")
 
 
 @router.post("/{chat_id}/view", tags=["filter"], openapi_extra=documented(ViewRequest))
-async def post_view(request: Request, chat_id: ChatId, key: FilterKey, runtime: RuntimeDep) -> View:
+async def post_view(
+    request: Request, chat_id: ChatId, key: FilterKey, runtime: RuntimeDep
+) -> ViewAnswer:
     """Shows a user what stands for the earlier part of a branch of their own chat.
 
-    404 when the chat is not stored, or is not this user's.
+    With `wait`, a newer summary is written first, unless the chat is left alone. 404 when the chat
+    is not stored, or is not this user's.
     """
     body = decoded(_VIEW, await read_bytes(request))
-    return await left_alone.view(
-        runtime.database,
-        runtime.settings,
-        left_alone.of_user(key.tenant, body.user_id),
-        chat_id,
-        body.path,
-        max(body.depth, len(body.path)),
-    )
+    asker = left_alone.of_user(key.tenant, body.user_id)
+    depth = max(body.depth, len(body.path))
+    asked = runtime.database, runtime.settings, asker, chat_id, body.path, depth
+    view = await left_alone.view(*asked)
+    if body.wait and not view.left_alone:
+        await _resumed(runtime, asker, chat_id)
+        await left_alone.worked(runtime.database.engine, asker, chat_id, body.wait)
+        view = await left_alone.view(*asked)
+    text = dialog.text_of(view)
+    return ViewAnswer(left_alone=view.left_alone, window=view.window, text=text)
 
 
 @router.post("/{chat_id}/left-alone", tags=["filter"], openapi_extra=documented(LeftAloneRequest))

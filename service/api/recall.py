@@ -22,6 +22,8 @@ from service.storage.recalls import RecallScope
 from service.usecases import recall
 from service.usecases.recall import RecallQuestion
 
+_LONGEST = 300  # characters of what a model gives
+_LAST_LINE = 2**31
 _QUESTION = msgspec.json.Decoder(RecallRequest)
 
 router = APIRouter(prefix="/v1/chats")
@@ -37,11 +39,14 @@ async def post_recall(
     """Looks something up in what a request hides of this branch, for the model that answers.
 
     With `query`, three places that have these words, a line each. With `ref`, one message or result
-    as it is stored, with line numbers. Nothing else of the chat is seen: no other branch, no other
-    user's chat, and nothing that the model has in its request anyway.
+    as it is stored, with line numbers. A model's null and a number in place of a text are accepted.
+    Nothing else of the chat is seen: no other branch, no other user's chat, and nothing that the
+    model has in its request anyway.
     """
     body = decoded(_QUESTION, await read_bytes(request))
-    check_question(body.query, body.ref)
+    asked = _words(body.query), _words(body.ref), _line(body.line), _words(body.grep)
+    question = RecallQuestion(*asked, body.max_tokens)
+    check_question(question.query, question.ref)
     branch = RecallScope(
         tenant=key.tenant,
         chat=chat_id,
@@ -51,7 +56,6 @@ async def post_recall(
         whole=body.whole,
         anyone=runtime.settings.share_forks == "tenant",
     )
-    question = RecallQuestion(body.query, body.ref, body.line, body.grep, body.max_tokens)
     by = Operator(key.tenant, key.actor)
     engine, mask = runtime.database.engine, runtime.settings.mask_secrets
     return await recall.of_branch(engine, runtime.texts, branch, by, question, mask)
@@ -87,8 +91,21 @@ async def find(
 
 
 def check_question(query: str, ref: str) -> None:
-    """Raises Unprocessable unless there are either words or a reference."""
-    if bool(query.strip()) == bool(ref.strip()):
+    """Raises Unprocessable unless there are words or a reference, which goes first."""
+    if not (query.strip() or ref.strip()):
         raise Unprocessable(
             "give either `query`, words to look for, or `ref`, what to read", pointer="/query"
         )
+
+
+def _words(given: object) -> str:
+    """What a model gives for words."""
+    return "" if given is None else str(given)[:_LONGEST].strip()
+
+
+def _line(given: object) -> int:
+    """What a model gives for a number from 1 on."""
+    try:
+        return min(max(int(str(given)), 1), _LAST_LINE)
+    except ValueError:
+        return 1

@@ -193,6 +193,10 @@ class TranscriptAnswer(BaseModel):
     due: bool = Field(description="Whether a summary is going to be written in the background.")
 
 
+# A model may give null, and numbers as texts and texts as numbers.
+_Given = str | int | float | bool | None
+
+
 class RecallRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a model looks up in the earlier part of its own chat: `query` or `ref`."""
 
@@ -217,27 +221,25 @@ class RecallRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ] = False
     query: Annotated[
-        str,
-        Meta(max_length=2000, description="Words to look for: three places in a line each."),
-    ] = ""
+        _Given, Meta(description="Words to look for: three places in a line each.")
+    ] = None
     ref: Annotated[
-        str,
+        _Given,
         Meta(
-            max_length=300,
-            description="What to read exactly: `T12`, the twelfth call of a tool; `M34`, the"
-            " message at depth 34; `12.3`, a sentence; `marker:…`, or the id of a call.",
+            description="What to read exactly, rather than `query`: `T12`, the twelfth call of a"
+            " tool; `M34`, the message at depth 34; `12.3`, a sentence; `marker:…`, or the id of a"
+            " call.",
         ),
-    ] = ""
+    ] = None
     line: Annotated[
-        int, Meta(ge=1, le=2**31, description="Where to begin to read; of `query`, which result.")
-    ] = 1
+        _Given, Meta(description="Where to begin to read; of `query`, which result.")
+    ] = None
     grep: Annotated[
-        str,
+        _Given,
         Meta(
-            max_length=300,
             description="Only lines with these words, as they stand, and two lines around.",
         ),
-    ] = ""
+    ] = None
     max_tokens: Annotated[int, Meta(ge=200, le=8000, description="Most tokens of the answer.")] = (
         2000
     )
@@ -258,6 +260,23 @@ class ViewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     depth: Annotated[
         int, Meta(ge=1, le=1_000_000, description="Number of messages on the whole branch.")
     ]
+
+    wait: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=60,
+            description="Seconds to wait for a newer summary, which is then due at once.",
+        ),
+    ] = 0
+
+
+class ViewAnswer(BaseModel):
+    """What stands for the earlier part of a branch."""
+
+    left_alone: bool = Field(description="Whether the chat is left alone.")
+    window: int = Field(description="The model's, in tokens.")
+    text: str = Field(description="What its user is shown, in Markdown; no word of it is markup.")
 
 
 class LeftAloneAnswer(BaseModel):

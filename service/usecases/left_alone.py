@@ -5,19 +5,24 @@ may resume any chat. Each change leaves an audit row, without a word of the chat
 A chat that is not stored, or that is not theirs to see or change, raises NotFound.
 """
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.settings import Settings
-from service.storage import audit, authors, chats, work
+from service.storage import audit, authors, chats, codec, messages, work
 from service.storage.audit import Operator
 from service.storage.chats import StoredChat
 from service.storage.contexts import Lookup
 from service.storage.database import Database
+from service.storage.tenancy import ChatKey
 from service.usecases import context, inspect
 from service.usecases.context import ContextStatus, Tokens
+
+_LOOK_EVERY = 0.3  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +42,9 @@ class View:
             stays.
         status: as of `context`; `not_needed` also when the chat is left alone.
         summary: as the model is sent it, in Markdown; empty if it is none.
-        covered_messages: how many messages, from the first one on, it stands for.
-        covered_until: id of the last of them.
+        messages: how many the branch has.
+        covered: how many of them, from the first one on, it stands for.
+        until: what was said in the last of these, if that is kept.
         before: estimated tokens of the request without the summary.
         after: and with it.
         window: the model's, in tokens.
@@ -48,8 +54,9 @@ class View:
     left_alone: bool
     status: ContextStatus
     summary: str
-    covered_messages: int
-    covered_until: str | None
+    messages: int
+    covered: int
+    until: str
     before: int
     after: int
     window: int
@@ -85,12 +92,14 @@ async def view(
     )
     answer, summary = await context.stored(database, lookup)
     tokens = answer.tokens or Tokens(0, 0)
+    until = await _said_in(database.engine, own_chat.key, answer.covered_until)
     return View(
         left_alone=own_chat.left_alone,
         status=answer.status,
         summary=summary,
-        covered_messages=answer.covered_messages or 0,
-        covered_until=answer.covered_until,
+        messages=depth,
+        covered=answer.covered_messages or 0,
+        until=until,
         before=tokens.before,
         after=tokens.after,
         window=answer.window or own_chat.window,
@@ -121,6 +130,29 @@ async def resume(engine: AsyncEngine, asker: Asker, chat: str) -> str:
         wake_up = await work.mark_due_at_once(connection, own_chat.key)
         await audit.record(connection, asker.by, "chat.resume", chat)
     return wake_up
+
+
+async def worked(engine: AsyncEngine, asker: Asker, chat: str, seconds: float) -> None:
+    """Waits until no summary of a chat is due or being written, so long at most."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            # No event tells of it: another process or machine writes the summary.
+            while await _is_worked_on(engine, asker, chat):  # noqa: ASYNC110
+                await asyncio.sleep(_LOOK_EVERY)
+
+
+async def _is_worked_on(engine: AsyncEngine, asker: Asker, chat: str) -> bool:
+    async with engine.connect() as connection:
+        stored_chat = await chats.look(connection, asker.by.tenant, chat)
+    return stored_chat is not None and stored_chat.working
+
+
+async def _said_in(engine: AsyncEngine, chat: ChatKey, message: str | None) -> str:
+    """What was said in a message; nothing of one that this chat does not have, or not any more."""
+    async with engine.connect() as connection:
+        found = await messages.bodies(connection, chat, [message] if message else [])
+    said = [codec.unpack(body).get("content") for body in found.values()]
+    return str(said[0] or "") if said else ""
 
 
 async def _visible(

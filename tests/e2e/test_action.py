@@ -1,16 +1,16 @@
 """The buttons under a message: a user sees the summary, and leaves a chat alone."""
 
 import contextlib
-import html
 import re
 from pathlib import Path
 
 import pytest
 from playwright.async_api import Page, expect
 
-from filter_stub.precis_action import LEFT, LEFT_ALONE, RESUMED, UNKNOWN
 from filter_stub.precis_action import TITLE as SUMMARY_TITLE
+from filter_stub.precis_action import UNKNOWN
 from tests.builders import Json
+from tests.dialogs import shown
 from tests.e2e.browser import NEWER_PAGES, NO_CHROMIUM, ask, open_log
 from tests.e2e.openwebui import RefusedError, User
 from tests.e2e.rig import FILTER, Rig, question, story
@@ -21,11 +21,6 @@ from tests.e2e.view import view
 SHOW, NOW, LEAVE_ALONE = "precis_action.summary", "precis_action.now", "precis_action.leave"
 BUTTONS = {SHOW, NOW, LEAVE_ALONE}
 HOSTILE = "<img src=x onerror=\"document.title='taken'\"> ![x](/evil.png) [y](javascript:z) https://evil.example"
-
-
-def shown(dialog: Json) -> str:
-    """What a reader sees of a dialog."""
-    return html.unescape(re.sub(r"<[^>]*>", "", dialog["data"]["message"]))
 
 
 async def wants(user: User, **valves: bool) -> None:
@@ -71,9 +66,10 @@ async def test_a_user_sees_the_summary_that_the_model_was_sent_and_the_chat_stay
     (dialog,) = await tab.click(SHOW, True)
 
     assert dialog["type"] == "confirmation"
-    assert sent in shown(dialog)
+    assert sent in shown(dialog["data"]["message"])
     assert re.search(
-        r"stands for the first \d+ of \d+ messages, up to “.+…”: about [\d,]+ → [\d,]+ tokens", shown(dialog)
+        r"stands for the first \d+ of \d+ messages, up to “.+…”: about [\d,]+ → [\d,]+ tokens",
+        shown(dialog["data"]["message"]),
     )
     assert await rig.saved(str(tab.chat_id)) == before
     await tab.send(question())
@@ -85,9 +81,9 @@ async def test_a_chat_that_precis_has_never_seen_is_summarised_at_a_click(rig: R
 
     (dialog,) = await tab.click(NOW, True)
 
-    assert "stands for the first" in shown(dialog)
+    assert "stands for the first" in shown(dialog["data"]["message"])
     await tab.send(question())
-    assert (await rig.compressed()).summary in shown(dialog)
+    assert (await rig.compressed()).summary in shown(dialog["data"]["message"])
 
 
 async def test_a_chat_that_is_left_alone_carries_no_summary_until_that_is_undone(rig: Rig, tab: Tab) -> None:
@@ -96,17 +92,16 @@ async def test_a_chat_that_is_left_alone_carries_no_summary_until_that_is_undone
     await rig.settled(tab)
     await rig.compressed()
 
-    await tab.click(LEAVE_ALONE, True)
-    assert await tab.notified() == LEFT
+    (dialog,) = await tab.click(LEAVE_ALONE, True)
+    assert "left alone" in dialog["data"]["message"]
     await tab.send(question())
 
     alone = await rig.seen()
     assert not alone.summary
     assert alone.note, "the window still holds"
-    assert shown((await tab.click(SHOW, True))[0]).endswith(LEFT_ALONE)
     leaf = tab.current
-    await tab.click(LEAVE_ALONE, True)
-    assert await tab.notified() == RESUMED
+    (dialog,) = await tab.click(LEAVE_ALONE, True)
+    assert "stands for the first" in dialog["data"]["message"]
     await rig.settled(tab, leaf)
     await tab.send(question())
     await rig.compressed()

@@ -11,5 +11,6 @@ def load(module: ModuleType, kind: str, **valves: object) -> Any:
     own = ModuleType(f"function_{file.stem}")
     exec(compile(file.read_text("utf-8"), str(file), "exec"), own.__dict__)
     loaded = own.__dict__[kind]()
-    loaded.valves = loaded.Valves(**valves)
+    if hasattr(loaded, "Valves"):
+        loaded.valves = loaded.Valves(**valves)
     return loaded

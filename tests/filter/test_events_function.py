@@ -124,7 +124,7 @@ async def test_a_deletion_is_told_with_the_ids_and_without_any_text(happened: Js
 async def test_what_deletes_nothing_is_not_told(happened: Json) -> None:
     async with told(Answer({}, 202)) as (loaded, tap):
         await loaded.event(happened)
-        assert loaded._telling == set()
+        await all_told(loaded)
         assert tap.seen == []
 
 
@@ -249,7 +249,7 @@ async def test_in_the_end_it_gives_up_and_says_so_without_the_key(
             await all_told(loaded)
         assert len(tap.seen) == tries
         assert loaded._telling == set()
-    assert "was not told of {'type': 'chat.deleted', 'chat_id': 'c', 'user_id': None}" in caplog.text
+    assert "was not told of chat.deleted c: " in caplog.text
     assert "secret-key" not in caplog.text
 
 
@@ -276,7 +276,7 @@ _names = st.sampled_from(
 )
 _actor = st.fixed_dictionaries({}, optional={"id": _anything})
 _data = st.fixed_dictionaries({}, optional={"chat_id": _anything, "delete_contents": _anything})
-_odd = _anything | st.fixed_dictionaries(
+_odd = st.fixed_dictionaries(
     {"event": _names | _anything},
     optional={"subject": _anything | _actor, "data": _anything | _data, "actor": _anything | _actor},
 )

@@ -70,11 +70,10 @@ def test_a_model_is_offered_no_other_method_of_the_tool() -> None:
     assert functions == ["precis_recall"]
 
 
-@each
+@pytest.mark.parametrize("module", [precis_filter, precis_events], ids=lambda module: module.__name__)
 def test_every_valve_has_a_default_and_a_description_and_the_key_is_hidden(module: ModuleType) -> None:
     valves = load(module, KINDS[module]).Valves
     valves()
     for name, field in valves.model_fields.items():
         assert field.description, name
-    if module in (precis_filter, precis_events):
-        assert valves.model_json_schema()["properties"]["api_key"]["input"] == {"type": "password"}
+    assert valves.model_json_schema()["properties"]["api_key"]["input"] == {"type": "password"}

@@ -46,10 +46,12 @@ class Tool:
 
 
 @contextlib.asynccontextmanager
-async def tool(behaviour: Behaviour, key: str = "key", **valves: object) -> AsyncIterator[tuple[Tool, Wire]]:
+async def tool(behaviour: Behaviour, key: str = "key", patience: float = PATIENCE) -> AsyncIterator[tuple[Tool, Wire]]:
     """The tool, and the wire to its service."""
     async with wire(behaviour) as tap, filter_of(tap.url, key) as loaded:
-        yield Tool(load(precis_recall, "Tools", **{"timeout": PATIENCE} | valves), loaded), tap
+        tools = load(precis_recall, "Tools")
+        type(tools).precis_recall.__globals__["TIMEOUT"] = patience
+        yield Tool(tools, loaded), tap
 
 
 def metadata(**changed: object) -> Json:
@@ -128,7 +130,7 @@ async def test_what_a_model_gives_too_much_or_of_another_type_does_no_harm(recal
 
 
 async def test_it_sends_the_branch_and_the_question_with_the_key_and_the_version() -> None:
-    async with tool(Answer(FOUND), "a key\n”", answer_tokens=4000) as (loaded, tap):
+    async with tool(Answer(FOUND), "a key\n”") as (loaded, tap):
         told = metadata()
         said = await loaded.precis_recall(query="what\ud800", __metadata__=told)
 
@@ -138,7 +140,7 @@ async def test_it_sends_the_branch_and_the_question_with_the_key_and_the_version
         assert seen.headers["authorization"] == "Bearer akey"
         assert seen.headers["precis-filter"] == precis_filter.VERSION
         branch = {"user_id": "user-1", "path": [["m1", "d1"]], "checkpoint_id": 7, "whole": False}
-        question = {"query": "what?", "ref": "", "line": 1, "grep": "", "max_tokens": 4000}
+        question = {"query": "what?", "ref": "", "line": 1, "grep": ""}
         assert seen.body == branch | question
         assert told["precis"]["recalls"] == 1
 
@@ -159,7 +161,7 @@ async def test_a_chat_without_a_user_and_a_request_that_was_cut_are_told(stash: 
         assert tap.seen[0].body | sent == tap.seen[0].body
 
 
-@pytest.mark.parametrize("told", [None, {}, {"precis": None}, metadata(served=0), metadata(pairs=[])], ids=repr)
+@pytest.mark.parametrize("told", [None, {}, {"precis": None}, metadata(pairs=[])], ids=repr)
 async def test_without_a_summary_in_the_request_it_says_so_and_asks_nobody(told: Json | None) -> None:
     async with tool(Answer(FOUND)) as (loaded, tap):
         assert "No summary" in await loaded.precis_recall(query="what", __metadata__=told)
@@ -249,7 +251,7 @@ async def test_without_the_filter_in_this_process_the_model_gets_a_sentence(requ
 async def test_the_model_gets_a_sentence_and_the_log_no_text(
     behaviour: Behaviour, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with tool(behaviour, "secret-key", timeout=0.3) as (loaded, _):
+    async with tool(behaviour, "secret-key", patience=0.3) as (loaded, _):
         said = await loaded.precis_recall(query="words of somebody", __metadata__=metadata())
 
     assert re.fullmatch(r"It could not be looked up: .+\.", said)

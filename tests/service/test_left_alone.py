@@ -3,6 +3,7 @@
 import httpx
 import pytest
 
+from tests.dialogs import shown
 from tests.service.harness import Harness
 from tests.service.talk import Json, rows
 
@@ -49,11 +50,20 @@ async def test_a_user_sees_the_summary_that_the_model_is_sent(harness: Harness) 
 
     seen = await view(harness, leaf)
 
-    assert seen["status"] == sent["status"] == "ready"
-    assert seen["summary"] == sent["summary"]
-    assert (seen["covered_messages"], seen["covered_until"]) == (sent["covered_messages"], sent["covered_until"])
-    assert (seen["before"], seen["after"]) == (sent["tokens"]["before"], sent["tokens"]["after"])
-    assert (seen["left_alone"], seen["working"]) == (False, False)
+    covered, before, after = sent["covered_messages"], sent["tokens"]["before"], sent["tokens"]["after"]
+    until = " ".join(harness.talk.rows[sent["covered_until"]]["content"].split())[:80]
+    share, filled = after / 8192, round(after / 8192 * 20)
+    bar, stands, summary = shown(seen["text"]).split("\n\n", 2)
+    assert bar == (
+        f"{'█' * filled}{'░' * (20 - filled)} {share:.0%} of the model's window:"
+        f" about {after:,} of 8,192 tokens are sent."
+    )
+    assert stands == (
+        f"This summary stands for the first {covered} of {len(harness.talk.path(leaf))} messages,"
+        f" up to “{until}…”: about {before:,} → {after:,} tokens."
+    )
+    assert summary == sent["summary"].strip()
+    assert not seen["left_alone"]
 
 
 async def test_a_user_sees_the_summary_of_their_branch_and_not_of_another_one(harness: Harness) -> None:
@@ -65,9 +75,7 @@ async def test_a_user_sees_the_summary_of_their_branch_and_not_of_another_one(ha
 
     here, there = await view(harness, leaf), await view(harness, other)
 
-    assert here["summary"] != there["summary"]
-    assert here["covered_until"] in [one["id"] for one in harness.talk.path(leaf)]
-    assert there["covered_until"] in [one["id"] for one in harness.talk.path(other)]
+    assert here["text"].partition("<div")[2] != there["text"].partition("<div")[2]
 
 
 async def test_it_says_that_a_summary_is_being_written_and_that_none_is_ready(harness: Harness) -> None:
@@ -76,7 +84,8 @@ async def test_it_says_that_a_summary_is_being_written_and_that_none_is_ready(ha
 
     seen = await view(harness, leaf)
 
-    assert (seen["status"], seen["summary"], seen["covered_until"], seen["working"]) == ("pending", "", None, True)
+    assert "this chat needs a summary, and none is ready" in seen["text"]
+    assert seen["text"].endswith("A newer one is being written.")
 
 
 @pytest.mark.parametrize("route", ["view", "left-alone"])

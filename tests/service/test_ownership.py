@@ -148,7 +148,7 @@ async def test_who_goes_on_from_one_known_message_plants_nothing_and_locks_nobod
     assert (await fork.ask(leaf, user_id="thief"))["status"] == "unknown", "nothing is lent to them"
 
     seen = await user_asks(owner, "view", leaf)
-    assert (seen.status_code, seen.json()["status"]) == (200, "ready")
+    assert "This summary stands for" in seen.json()["text"]
     assert (await user_asks(owner, "recall", leaf, ref="M2")).json()["status"] == "found"
     await owner.ingest(leaf)
     await harness.drain()
@@ -169,7 +169,7 @@ async def test_two_who_write_in_one_chat_both_see_the_branches_that_they_wrote_i
 
     for writer in (owner, guest):
         seen = await user_asks(writer, "view", mixed)
-        assert (seen.status_code, seen.json()["status"]) == (200, "ready")
+        assert "This summary stands for" in seen.json()["text"]
         assert (await user_asks(writer, "recall", mixed, ref="M2")).json()["status"] == "found"
     assert (await user_asks(owner, "view", alone)).status_code == 200
     assert (await user_asks(guest, "view", alone)).status_code == 404, "there the guest wrote nothing"

@@ -175,11 +175,9 @@ async def test_words_of_a_long_chat_are_stored_when_it_is_ingested_and_when_its_
     ("body", "says"),
     [
         ({}, "give either"),
-        ({"query": "a", "ref": "T1"}, "give either"),
         ({"query": " "}, "give either"),
         ({"query": "a", "max_tokens": 9000}, "8000"),
-        ({"query": "a", "line": 0}, "line"),
-        ({"ref": "x" * 301}, "300"),
+        ({"ref": ["T1"]}, "ref"),
         ({"query": "a", "path": []}, "path"),
     ],
 )
