@@ -63,8 +63,8 @@ _Windows = Annotated[
     Meta(
         max_length=32,
         description="Sizes that Open WebUI and its settings give for the model's context window,"
-        " the most trusted first; the service takes the first plausible one, else what was sent"
-        " last for the chat or is set.",
+        " the most trusted first. Of none that is plausible, the service takes the model's in"
+        " `PRECIS_MODELS`, else for a `context` the last ingest's, and for that `PRECIS_WINDOW`.",
     ),
 ]
 
