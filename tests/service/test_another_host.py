@@ -78,9 +78,9 @@ def shown(messages: list[Message]) -> tuple[int, list[Any]]:
     return int(covered[1]) if covered else 0, [message.get("content") for message in behind]
 
 
-def asking(query: str) -> OtherShape:
+def asking(arguments: str) -> OtherShape:
     """An answer of the model that looks something up."""
-    call = {"id": "c1", "type": "function", "function": {"name": "recall", "arguments": json.dumps({"query": query})}}
+    call = {"id": "c1", "type": "function", "function": {"name": "recall", "arguments": arguments}}
     message = {"role": "assistant", "content": None, "tool_calls": [call]}
     return OtherShape({"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]})
 
@@ -98,7 +98,7 @@ async def test_a_long_chat_stays_in_the_window_and_nothing_is_missing_that_no_su
     assert covered > TURNS
     assert sum(map(tokens.count, talking.words)) > 2 * WINDOW
 
-    talking.llm.script(asking("code blue door"), Say("It is KESTREL-7319."))
+    talking.llm.script(asking("{"), asking('{"query": "code blue door", "ref": null}'), Say("It is KESTREL-7319."))
     await talking.say("What was the code of the blue door?")
 
     looked_up = talking.llm.requests[-1]
