@@ -201,19 +201,6 @@ async def test_a_correction_is_a_version_that_serves_and_the_old_one_is_kept(ser
     assert (await talk.ask(leaf, windows=[SMALL]))["summary"] == old["summary"]
 
 
-async def test_what_is_not_given_stays(service: Service, talk: Talk) -> None:
-    _, made = await grown(service, talk, 1)
-    first = await correct(service, made[0]["id"], pins=[{"kind": "rule", "text": "Peace."}])
-    before = await shown(service, first["checkpoint"]["id"])
-
-    other = await correct(service, first["checkpoint"]["id"], state="Another story.")
-
-    after = await shown(service, other["checkpoint"]["id"])
-    assert after["pins"] == before["pins"]
-    assert before["state"] == (await shown(service, made[0]["id"]))["state"]
-    assert after["state"] != before["state"]
-
-
 async def test_the_next_summary_grows_from_the_correction(harness: Harness) -> None:
     leaf, made = await grown(harness.service, harness.talk, 1)
     await correct(
