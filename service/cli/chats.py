@@ -101,21 +101,6 @@ def _part(summary: JsonObject, name: str) -> str:
 
 @chats.command()
 @_CHAT
-@_CHECKPOINT
-@click.argument("against", type=int)
-@as_json
-def diff(chat: str, checkpoint: int, against: int, as_json: bool) -> None:
-    """Show how the summary of CHECKPOINT differs from that of another one, AGAINST."""
-    place = ("chats", chat, "checkpoints", checkpoint, "diff")
-    answer = ask("GET", *place, query={"against": against})
-    if as_json:
-        print_json(answer)
-        return
-    say("\n".join(answer["lines"]) or "The two summaries are equal.")
-
-
-@chats.command()
-@_CHAT
 @click.argument("words", default="")
 @click.option(
     "--ref",

@@ -4,9 +4,7 @@ Nothing is changed or locked; who reads a text is noted in the audit log.
 What this tenant does not have, a chat or a checkpoint, raises NotFound.
 """
 
-import asyncio
 import base64
-import difflib
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -81,15 +79,6 @@ class SummaryDetail:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """How one summary differs from another, as lines of a unified diff without its head."""
-
-    checkpoint: int
-    against: int
-    lines: list[str]
-
-
-@dataclass(frozen=True, slots=True)
 class ChatPage:
     """A page of chats; `next` is the `cursor` for the next page, null on the last one."""
 
@@ -159,10 +148,10 @@ async def show_chat(engine: AsyncEngine, tenant: int, chat: str) -> Detail:
         )
 
 
-async def list_checkpoints(engine: AsyncEngine, tenant: int, chat: str) -> list[Made]:
-    """A chat's checkpoints, oldest first."""
+async def must_exist(engine: AsyncEngine, tenant: int, chat: str) -> None:
+    """Nothing for a chat that is stored; else NotFound."""
     async with engine.connect() as connection:
-        return await checkpoints.everyone(connection, await _key(connection, tenant, chat))
+        await _key(connection, tenant, chat)
 
 
 async def tree(
@@ -207,28 +196,6 @@ async def show_summary(
         current=bool(covers),
         covers=covers,
     )
-
-
-async def compare(
-    engine: AsyncEngine, by: Operator, chat: str, checkpoint: int, against: int
-) -> Difference:
-    """How a summary differs from another one of its chat; the audit log notes who read them."""
-    async with engine.begin() as connection:
-        key = await _key(connection, by.tenant, chat)
-        _, old = await summary_of(connection, key, chat, against)
-        _, new = await summary_of(connection, key, chat, checkpoint)
-        await audit.record(
-            connection, by, "summary.read", chat, checkpoint=checkpoint, against=against
-        )
-    # In a thread: lines that differ everywhere take some time to compare.
-    lines = await asyncio.to_thread(_changed, old, new)
-    return Difference(checkpoint, against, lines)
-
-
-def _changed(old: str, new: str) -> list[str]:
-    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=2)
-    # The first two name files.
-    return list(lines)[2:]
 
 
 def _stands_in(summary: str, one: Utterance) -> bool:

@@ -17,7 +17,7 @@ from tests.conftest import Service, serving
 from tests.fakes.scripted_llm import Fail, Say, scripted_llm
 from tests.service.harness import Harness
 from tests.service.problems import is_problem
-from tests.service.talk import Json, Talk, row, rows, run_sql
+from tests.service.talk import Json, rows, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -67,44 +67,6 @@ async def test_a_key_is_told_once_opens_what_it_is_for_and_is_revoked(service: S
     ]
 
 
-@pytest.mark.parametrize(
-    "body", [{}, {"scope": "root"}, {"scope": "filter", "name": "a\nb"}, {"scope": "filter", "tenant": "other"}]
-)
-async def test_a_key_that_cannot_be_made_is_refused(service: Service, body: Json) -> None:
-    before = (await service.as_operator.get("/v1/keys")).json()
-    is_problem(await service.as_operator.post("/v1/keys", json=body), 422)
-    assert (await service.as_operator.get("/v1/keys")).json() == before
-
-
-async def test_a_retry_names_the_open_breaker_and_until_when_it_waits(service: Service, talk: Talk) -> None:
-    assert await talk.ingest(talk.turns(20))
-    assert (await service.as_operator.post("/v1/jobs/chat-1/retry")).json() == {"breakers": []}
-    await run_sql(service.runtime, OPEN, name=ENDPOINT)
-    until = (await row(service.runtime, "select open_until from endpoints")).open_until
-
-    (breaker,) = (await service.as_operator.post("/v1/jobs/chat-1/retry")).json()["breakers"]
-
-    assert (breaker["name"], breaker["open_until"]) == (ENDPOINT, until.isoformat().replace("+00:00", "Z"))
-
-
-async def test_all_dead_work_of_the_tenant_is_due_again(service: Service, neighbour: httpx.AsyncClient) -> None:
-    for name in ("chat-1", "chat-2"):
-        talk = Talk(service.as_filter, name)
-        assert await talk.ingest(talk.turns(20))
-    await run_sql(service.runtime, "update chats set due_at = null, dead_at = now()")
-    await run_sql(service.runtime, OPEN, name=ENDPOINT)
-
-    assert (await neighbour.post("/v1/jobs/retry")).json()["chats"] == 0
-    answer = await service.as_operator.post("/v1/jobs/retry")
-
-    assert answer.status_code == 202
-    assert answer.json()["chats"] == 2
-    assert [one["name"] for one in answer.json()["breakers"]] == [ENDPOINT]
-    left = await row(service.runtime, "select count(*) filter (where due_at <= now()) as due from chats")
-    assert left.due == 2
-    assert (await audited(service))[-1] == ("job.retry", {"revived": 2})
-
-
 async def test_with_several_tenants_no_key_of_one_closes_the_breaker_of_all(service: Service) -> None:
     await run_sql(service.runtime, OPEN, name=ENDPOINT)
     await run_sql(service.runtime, "insert into tenants (name) values ('another')")
@@ -146,11 +108,6 @@ async def test_one_call_of_the_summariser_says_how_long_it_took_or_why_it_failed
     assert "HTTP 401. Check the API key" in bad.json()["error"]
     assert "wrong key" not in bad.text
     assert bad.json()["text"] is None
-
-
-async def test_without_a_model_there_is_nobody_to_ask(service: Service) -> None:
-    is_problem(await service.as_operator.post("/v1/summariser/test"), 409)
-    assert await audited(service) == []
 
 
 async def test_a_test_says_nothing_of_anybodys_chat(harness: Harness) -> None:

@@ -80,21 +80,6 @@ async def test_every_message_is_read_once_in_order_and_the_last_state_goes_into_
     assert [list(one.ancestors) for one in made] == [[one.id for one in made[:n]] for n in range(len(made))]
 
 
-async def test_a_round_with_nothing_to_do_calls_nobody(harness: Harness) -> None:
-    talk = harness.talk
-    leaf = talk.add("u", None, content=prose(3000, "one long question"))
-    leaf = talk.add("a", leaf, "assistant", prose(3000, "one long answer"))
-    assert await talk.ingest(leaf)  # large, but all of it is the newest turn
-
-    assert await harness.compress() is None
-
-    (run,) = await harness.runs()
-    assert (run.outcome, run.calls) == ("nothing to do", 0)
-    assert "to cover" in run.reason
-    assert harness.llm.requests == []
-    assert (await harness.chat()).due_at is None
-
-
 async def test_without_the_providers_counts_our_own_are_recorded(harness: Harness) -> None:
     await harness.long_chat()
     answer = {"choices": [{"message": {"content": "Fine."}, "finish_reason": "stop"}]}

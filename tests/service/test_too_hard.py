@@ -153,15 +153,21 @@ async def test_a_summary_that_saves_nothing_is_not_published_and_the_next_one_st
     assert (await harness.talk.ask(leaf))["status"] == "ready"
 
 
-async def test_a_round_that_is_not_worth_publishing_is_no_failure_and_waits_for_the_next_turn(harness: Harness) -> None:
+@pytest.mark.parametrize("who", ["a model", "code"])
+async def test_a_round_that_is_not_worth_publishing_is_no_failure_and_waits_for_the_next_turn(
+    harness: Harness, who: str
+) -> None:
     leaf = await harness.long_chat(20)
     worker_context = built_in(harness, texts := Worthless(1000), max_attempts=1)
+    if who == "a model":
+        worker_context = replace(worker_context, summariser=harness.worker_context().summariser)
 
     assert await harness.compress(worker_context) is None
 
     chat, calls = await harness.chat(), texts.composed
     assert (chat.due_at, chat.dead_at, chat.attempts, chat.last_error) == (None, None, 0, None)
     assert [(run.outcome, run.reason) for run in await harness.runs()] == [("nothing to do", "not smaller")]
+    assert await harness.interim() == []
     assert await harness.compress(worker_context) is None
     assert texts.composed == calls, "no call is made again"
     assert await harness.talk.ingest(harness.talk.turns(1, leaf=leaf))

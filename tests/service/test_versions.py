@@ -383,22 +383,6 @@ async def test_a_degraded_one_says_where_it_stands_until_an_operator_wants_it(ha
     assert await degraded(harness, lease, one) is None
 
 
-async def test_pins_and_verdict_are_stored_and_read_again(harness: Harness) -> None:
-    path = [one["id"] for one in harness.talk.path(await harness.long_chat())]
-    lease = await claimed(harness)
-    made = await published(harness, lease, 0, path[3], "llm") or 0
-
-    async with harness.runtime.database.engine.connect() as connection:
-        memory = await checkpoints.memory(connection, lease.chat, made)
-
-    assert memory == MEMORY
-    assert type(memory.pins[0].kind) is Kind
-    assert type(memory.talk[0].sort) is Sort
-    said = await shown(harness.service, made)
-    assert said["summary"] == f"llm, checkpoint {made}"
-    assert said["checkpoint"]["verdict"] == {"outcome": "llm"}
-
-
 # Elsewhere
 
 

@@ -72,7 +72,6 @@ class Site:
             "a hostile chat": self.filled.hostile_at,
             "a hostile checkpoint": bad,
             "hostile texts": f"{bad}/text",
-            "a hostile difference": f"{bad}/diff?against={self.filled.hostile - 1}",
             "hostile words": f"{self.filled.hostile_at}/find?query=script",
             "jobs": "/jobs",
             "people": "/people",

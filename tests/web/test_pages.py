@@ -70,7 +70,7 @@ def ids(page: Page) -> list[str]:
 
 
 async def test_every_page_its_errors_and_its_files_have_the_strict_headers(service: Service, talk: Talk) -> None:
-    _, (first, second, *_) = await with_summaries(service, talk)
+    _, (_, second, *_) = await with_summaries(service, talk)
     async with visiting(service, service.operator_key) as visitor, visiting(service) as stranger:
         at = f"/chats/chat-1/checkpoints/{second}"
         found = {
@@ -84,7 +84,6 @@ async def test_every_page_its_errors_and_its_files_have_the_strict_headers(servi
                 "/chats/chat-1/find?query=pump",
                 at,
                 f"{at}/text",
-                f"{at}/diff?against={first}",
                 "/",
                 "/worth",
                 "/worth?by=user&csv=true",
@@ -98,7 +97,6 @@ async def test_every_page_its_errors_and_its_files_have_the_strict_headers(servi
                 "/settings",
                 "/chats/unknown",
                 "/chats?state=unknown",
-                f"{at}/diff?against=no",
                 "/chats/chat-1/checkpoints/999999",
                 "/static/precis.css",
                 "/static/htmx.min.js",
@@ -457,23 +455,6 @@ async def test_the_texts_stand_behind_a_step_that_is_noted(service: Service, vis
     assert await audited(service) == [("summary.read", "chat-1", {"checkpoint": made[-1]})]
 
 
-async def test_two_summaries_are_compared_line_by_line_which_is_noted(
-    service: Service, visitor: Visitor, talk: Talk
-) -> None:
-    old, page, action = await correction(service, visitor, talk)
-    await visitor.send(page.form(action), ("state", "## State\n- Another line."))
-    new = (await newest(service))["checkpoint"]["id"]
-    form = (await visitor.get(f"/chats/chat-1/checkpoints/{new}")).form(f"/chats/chat-1/checkpoints/{new}/diff")
-
-    compared = await visitor.get(form.action, params={"against": str(old)})
-
-    assert "Another line." in compared.text
-    assert 'class="added"' in compared.html
-    assert (await audited(service))[-1] == ("summary.read", "chat-1", {"checkpoint": new, "against": old})
-    same = await visitor.get(form.action, params={"against": str(new)})
-    assert "The two summaries are equal." in same.text
-
-
 async def test_words_are_found_in_a_chat_and_messages_read_which_is_noted(service: Service, visitor: Visitor) -> None:
     await long_chat(service.as_filter)
     form = (await visitor.get("/chats/chat-1/find")).form("/chats/chat-1/find")
@@ -530,7 +511,6 @@ async def test_the_pages_have_every_command_for_chats_jobs_and_users(
     there = {
         "chats list": "/chats" in chat.links,
         "chats show": "/chats/chat-1" in (await visitor.get("/chats")).links and f"{at}/text" in made.links,
-        "chats diff": bool(made.form(f"{at}/diff")),
         "chats find": "/chats/chat-1/find" in chat.links,
         "chats serve": f"{at}/serve" in chat.posts() & made.posts(),
         "chats correct": bool(texts.form(action)),
