@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 
 from service.api.deps import ChatId, OperatorDep, RuntimeDep, documented, read_body
 from service.api.wire import Id, Strict
-from service.names import ChatState, Has, Order
+from service.names import ChatState, Has
 from service.runtime import Runtime
 from service.storage.chats import Filters
 from service.storage.checkpoints import Made
@@ -113,12 +113,9 @@ async def list_chats(
             " or with an `expiry`."
         ),
     ] = None,
-    order: Annotated[
-        Order, Query(description="The most recently updated first, or the longest.")
-    ] = "updated",
 ) -> ChatPage:
-    """Lists chats, the most recently updated first unless told otherwise."""
-    which = Filters(user, model, state, begins, has, order)
+    """Lists chats, the most recently updated first."""
+    which = Filters(user, model, state, begins, has)
     return await inspect.list_chats(runtime.database.engine, operator.tenant, limit, cursor, which)
 
 

@@ -52,7 +52,6 @@ def chats() -> None:
 @click.option("--state", help="Only chats whose work is working, due, waiting or dead, or idle.")
 @click.option("--begins", help="Only chats whose id begins so.")
 @click.option("--has", help="Only chats with a summary, one that is degraded, or an expiry.")
-@click.option("--order", help="The most recently updated first, or the longest: updated, tokens.")
 @paged
 def list_chats(as_json: bool, **query: object) -> None:
     """List chats, the most recently updated first."""

@@ -133,7 +133,6 @@ async def test_every_page_its_errors_and_its_files_have_the_strict_headers(servi
         (f"/chats?begins={'x' * 300}", 422, "expected shape"),
         ("/chats?user=%00", 422, "expected shape"),
         ("/chats?cursor=nonsense", 400, "cursor"),
-        ("/chats?cursor=MSAxMjM0NTY3ODkwMTIzNDU2Nzg5MDEyMzQ1Njc4OTA=&order=tokens", 400, "cursor"),
         ("/jobs?cursor=-1", 422, "expected shape"),
         ("/audit?cursor=99999999999999999999", 422, "expected shape"),
         ("/people/nobody/export", 404, "Nothing is stored of user 'nobody'"),
@@ -191,8 +190,8 @@ async def test_each_filter_shows_what_it_says(service: Service, visitor: Visitor
     assert await shown(state="dead") == {"filled-3"}
     assert len(await shown(has="expiry")) == 3
     assert len(await shown(model="model-0")) == 15
-    assert await shown(begins="filled-2", user="user-2", order="tokens") == {"filled-2", "filled-22"}
-    empty = await visitor.get("/chats?begins=&user=&model=&state=&has=&order=updated")
+    assert await shown(begins="filled-2", user="user-2") == {"filled-2", "filled-22"}
+    empty = await visitor.get("/chats?begins=&user=&model=&state=&has=")
     assert len(ids(empty)) == 30, "a form sends its empty fields too"
     assert ids(await visitor.get("/chats?state=dead&part=true")) == ["filled-3"]
 
