@@ -351,4 +351,4 @@ async def _pages(a: Tenant, own: int, theirs: int) -> None:
             await visitor.post(f"/people/user of tenant-b/{what}", form.fields) for what in ("erase/preview", "erase")
         ]
         assert {one.status for one in hidden} == {404}
-        await visitor.send((await visitor.get("/settings")).form("/sign-out", everywhere="yes"))
+        await visitor.send((await visitor.get("/")).form("/sign-out"))
