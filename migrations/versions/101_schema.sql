@@ -234,7 +234,6 @@ create table runs (
     tokens_read bigint default '0' not null,
     tokens_written bigint default '0' not null,
     published integer default '0' not null,
-    markers integer default '0' not null,
     started_at timestamptz default now() not null,
     ended_at timestamptz,
     constraint pk_runs primary key (id),
