@@ -7,7 +7,7 @@ FOLDER holds material of others, which is no part of this project:
 
 Side constraints (COMPINT) come from the package `conpact`, unpacked into CONPACT (`--conpact`).
 
-DIR gets what the model is sent last, for each chat and window, a table and a plot; FILE the shares of 1 by name.
+DIR gets what the model is sent last, for each chat and window, and a table; FILE the shares of 1 by name.
 """
 
 import argparse
@@ -20,12 +20,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path as File
 from types import ModuleType
 from typing import Any
-
-import matplotlib
-
-matplotlib.use("Agg")  # files only, no window; before pyplot is imported
-
-from matplotlib import pyplot
 
 from benchmarks import talk
 from benchmarks.played import Path
@@ -46,7 +40,7 @@ def main() -> None:
         description="Public yardsticks: what a model is sent last, and floors of that size."
     )
     parser.add_argument("folder", type=File, help="material of others; see the module")
-    parser.add_argument("--out", type=File, default=File("public"), help="folder for texts, table and plot")
+    parser.add_argument("--out", type=File, default=File("public"), help="folder for texts and table")
     parser.add_argument("--json", type=File, help="file for the shares, by name")
     parser.add_argument("--conpact", type=File, required=True, help="folder with the unpacked package conpact")
     given = parser.parse_args()
@@ -63,7 +57,6 @@ def main() -> None:
     table = _table(shares)
     print(table)
     (given.out / "public.md").write_text(table + "\n", encoding="utf-8")
-    _plot(shares, given.out / "public.png")
     if given.json:
         given.json.write_text(json.dumps({name: rows["Precis"] for name, rows in shares.items()}, indent=1) + "\n")
 
@@ -149,17 +142,6 @@ def _table(shares: dict[str, dict[str, float]]) -> str:
         cells = [f"{100 * found[row]:.0f} %" if row in found else "" for found in shares.values()]
         lines.append(f"| {row} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
-
-
-def _plot(shares: dict[str, dict[str, float]], file: File) -> None:
-    shown, axes = pyplot.subplots(figsize=(9, 3.5), layout="constrained")
-    bars = [(f"{name}: {row}", share) for name, found in shares.items() for row, share in found.items()]
-    axes.barh([label for label, _ in bars], [100 * share for _, share in bars])
-    axes.invert_yaxis()
-    axes.set_xlabel("per cent that stands in what the model is sent last")
-    axes.set_xlim(0, 100)
-    shown.savefig(file, dpi=100)
-    pyplot.close(shown)
 
 
 if __name__ == "__main__":

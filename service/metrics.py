@@ -45,8 +45,6 @@ _REQUEST: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2
 _READ: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1)
 # Seconds. From a summary by code to a small model on a slow machine.
 _WORK: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
-# Anybody with a key may send any version.
-_MOST_VERSIONS: Final = 20
 
 # A second series for each one, with the time of its first value, which nobody asks for.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -102,19 +100,15 @@ class _Times(Collector):
 
 
 class _Tally(Collector):
-    """A counter for the same, with at most one label."""
+    """A counter for the same."""
 
-    def __init__(self, name: str, meaning: str, label: str = "") -> None:
+    def __init__(self, name: str, meaning: str) -> None:
         self._name, self._meaning = name, meaning
-        self._labels = [label] if label else []
-        self.values: dict[str, int] = {} if label else {"": 0}
+        self.value = 0
         _PROCESS.register(self)
 
     def collect(self) -> Iterator[Metric]:
-        family = CounterMetricFamily(self._name, self._meaning, labels=self._labels)
-        for value, number in list(self.values.items()):
-            family.add_metric([value] if self._labels else [], number)
-        yield family
+        yield CounterMetricFamily(self._name, self._meaning, value=self.value)
 
 
 # Requests.
@@ -132,11 +126,6 @@ _CONTEXTS: Final = _Times(
 )
 _TOKENS_SAVED: Final = _Tally(
     "precis_context_tokens_saved_total", "Tokens that summaries kept out of requests."
-)
-_FILTERS: Final = _Tally(
-    "precis_filter_requests_total",
-    "Requests with a filter key, by the version of the filter.",
-    "version",
 )
 OUTCOMES: Final = _counter(
     "precis_filter_outcomes_total",
@@ -209,19 +198,7 @@ def request_ended(method: str, route: str, status: int, seconds: float) -> None:
 def context_answered(answer: str, seconds: float, saved: int) -> None:
     """Counts an answer to `POST context`, and the tokens that it `saved` of the request."""
     _CONTEXTS.observe((answer,), seconds)
-    _TOKENS_SAVED.values[""] += saved
-
-
-def filter_asked(version: str) -> None:
-    """Counts a request of a filter; an empty version is a client that sends none.
-
-    After twenty versions, a process counts each new one as `other`.
-    """
-    versions = _FILTERS.values
-    name = version or "none"
-    if name not in versions:
-        name = name if len(versions) < _MOST_VERSIONS else OTHER
-    versions[name] = versions.get(name, 0) + 1
+    _TOKENS_SAVED.value += saved
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,6 @@ ChatState = Literal["working", "due", "waiting", "dead", "idle"]
 Has = Literal["summary", "degraded", "expiry"]
 """What a chat has: a summary on its newest branch, a degraded one anywhere, an end."""
 
-Order = Literal["updated", "tokens"]
-"""The newest first, or the longest newest branch."""
-
 By = Literal["day", "user", "model", "chat"]
 """What a part of the sums is."""
 

@@ -6,7 +6,7 @@
 import json
 import os
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -474,26 +474,6 @@ def warnings(settings: Settings) -> list[str]:
 def redacted(settings: Settings) -> dict[str, str]:
     """Every setting as text, secrets and passwords hidden."""
     return {name: _shown(value) for name, value in settings}
-
-
-class ShownSetting(NamedTuple):
-    """A setting in force. Of a secret, `value` is `set` or `unset`."""
-
-    name: str
-    value: str
-    default: bool
-
-
-def for_operators(settings: Settings) -> list[ShownSetting]:
-    """Every setting for operators, who need not know secrets."""
-    return [_shown_setting(name, value, Settings.model_fields[name]) for name, value in settings]
-
-
-def _shown_setting(name: str, value: Any, field: FieldInfo) -> ShownSetting:  # noqa: ANN401
-    text = _shown(value)
-    if "SecretStr" in str(field.annotation):
-        text = "set" if text else "unset"
-    return ShownSetting(variable(name), text, default=value == field.default)
 
 
 def _shown(value: Any) -> str:  # noqa: ANN401 - any setting

@@ -100,7 +100,6 @@ create index ix_chats_due on chats (tenant_id, due_at) where due_at is not null;
 create index ix_chats_expires on chats (expires_at) where expires_at is not null;
 create index ix_chats_jobs on chats (tenant_id, id) where due_at is not null or dead_at is not null;
 create index ix_chats_leased on chats (tenant_id, lease_until) where lease_until is not null;
-create index ix_chats_longest on chats (tenant_id, coalesce(leaf_tokens, 0) desc, id desc);
 create index ix_chats_recent on chats (tenant_id, updated_at desc, id desc);
 
 create table sums (
@@ -235,7 +234,6 @@ create table runs (
     tokens_read bigint default '0' not null,
     tokens_written bigint default '0' not null,
     published integer default '0' not null,
-    markers integer default '0' not null,
     started_at timestamptz default now() not null,
     ended_at timestamptz,
     constraint pk_runs primary key (id),

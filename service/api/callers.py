@@ -11,7 +11,7 @@ from typing import Final, cast
 import structlog
 from fastapi import Request
 
-from service import LEAST_FILTER, metrics
+from service import LEAST_FILTER
 from service.api.key_ring import KeyRing
 from service.api.limits import Limiter
 from service.errors import BadRequest, Problem, ProblemType, Unauthorised
@@ -125,7 +125,6 @@ def _filter_version(request: Request, scope: KeyScope) -> str:
         return ""
     version = header(request, b"precis-filter")
     release = _release(version) if version else _LEAST
-    metrics.filter_asked(version)
     if release < _LEAST:
         raise Problem(
             f"the filter in Open WebUI is {version}, but this service needs {LEAST_FILTER} or"

@@ -7,14 +7,14 @@ from pydantic import BaseModel, Field
 
 from service.api.deps import ChatId, OperatorDep, RuntimeDep, documented, read_body
 from service.api.wire import Id, Strict
-from service.names import ChatState, Has, Order
+from service.names import ChatState, Has
 from service.runtime import Runtime
 from service.storage.chats import Filters
 from service.storage.checkpoints import Made
 from service.summarising.correction import GivenPin
 from service.summarising.memory import Kind
 from service.usecases import delete, inspect, operate
-from service.usecases.inspect import ChatPage, Detail, Difference, SummaryDetail
+from service.usecases.inspect import ChatPage, Detail, SummaryDetail
 from service.usecases.operate import ServedCheckpoint
 
 router = APIRouter(prefix="/v1/chats", tags=["operators"])
@@ -113,12 +113,9 @@ async def list_chats(
             " or with an `expiry`."
         ),
     ] = None,
-    order: Annotated[
-        Order, Query(description="The most recently updated first, or the longest.")
-    ] = "updated",
 ) -> ChatPage:
-    """Lists chats, the most recently updated first unless told otherwise."""
-    which = Filters(user, model, state, begins, has, order)
+    """Lists chats, the most recently updated first."""
+    which = Filters(user, model, state, begins, has)
     return await inspect.list_chats(runtime.database.engine, operator.tenant, limit, cursor, which)
 
 
@@ -144,34 +141,12 @@ async def delete_chat(
     await delete.delete_chat(runtime.database.engine, operator, chat_id, for_good=for_good)
 
 
-@router.get("/{chat_id}/checkpoints")
-async def list_checkpoints(
-    chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep
-) -> list[Made]:
-    """Lists a chat's checkpoints, oldest first."""
-    return await inspect.list_checkpoints(runtime.database.engine, operator.tenant, chat_id)
-
-
 @router.get("/{chat_id}/checkpoints/{checkpoint_id}")
 async def show_summary(
     chat_id: ChatId, checkpoint_id: CheckpointId, operator: OperatorDep, runtime: RuntimeDep
 ) -> SummaryDetail:
     """Shows a summary with its state, pins and talk, and the messages that it covers."""
     return await inspect.show_summary(runtime.database.engine, operator, chat_id, checkpoint_id)
-
-
-@router.get("/{chat_id}/checkpoints/{checkpoint_id}/diff")
-async def compare(
-    chat_id: ChatId,
-    checkpoint_id: CheckpointId,
-    operator: OperatorDep,
-    runtime: RuntimeDep,
-    against: Annotated[
-        int, Query(ge=1, le=2**62, description="The checkpoint to compare it with.")
-    ],
-) -> Difference:
-    """Shows how a summary differs from another one of its chat, as lines of a unified diff."""
-    return await inspect.compare(runtime.database.engine, operator, chat_id, checkpoint_id, against)
 
 
 @router.patch("/{chat_id}/checkpoints/{checkpoint_id}", openapi_extra=documented(CorrectRequest))

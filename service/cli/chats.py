@@ -52,7 +52,6 @@ def chats() -> None:
 @click.option("--state", help="Only chats whose work is working, due, waiting or dead, or idle.")
 @click.option("--begins", help="Only chats whose id begins so.")
 @click.option("--has", help="Only chats with a summary, one that is degraded, or an expiry.")
-@click.option("--order", help="The most recently updated first, or the longest: updated, tokens.")
 @paged
 def list_chats(as_json: bool, **query: object) -> None:
     """List chats, the most recently updated first."""
@@ -97,21 +96,6 @@ def _part(summary: JsonObject, name: str) -> str:
         if pin["replaced_by"] is None
     ]
     return json.dumps(pins, indent=2, ensure_ascii=False)
-
-
-@chats.command()
-@_CHAT
-@_CHECKPOINT
-@click.argument("against", type=int)
-@as_json
-def diff(chat: str, checkpoint: int, against: int, as_json: bool) -> None:
-    """Show how the summary of CHECKPOINT differs from that of another one, AGAINST."""
-    place = ("chats", chat, "checkpoints", checkpoint, "diff")
-    answer = ask("GET", *place, query={"against": against})
-    if as_json:
-        print_json(answer)
-        return
-    say("\n".join(answer["lines"]) or "The two summaries are equal.")
 
 
 @chats.command()

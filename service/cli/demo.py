@@ -5,7 +5,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -39,31 +39,14 @@ class DemoFigures:
     """The summary message of the last turn, as the model gets it."""
 
 
-async def demonstrate(
-    worker: Beside,
-    console: Console,
-    json_path: Path | None,
-    until: Callable[[], asyncio.Future[None]] | None = None,
-) -> None:
-    """Plays, shows, and writes the figures to `json_path`.
-
-    With `until`, the service goes on until that is done.
-    """
+async def demonstrate(worker: Beside, console: Console, json_path: Path | None) -> None:
+    """Plays, shows, and writes the figures to `json_path`."""
     began = time.monotonic()
     console.print("Starting PostgreSQL, Valkey, the service and a worker …")
     with console.status("starting") as moving:
         async with stage(worker) as set_up:
             turns = await _show(set_up, console, moving, began)
             figures = _figures(set_up, turns)
-            if until:
-                moving.stop()
-                goes_on = f"The service goes on at [bold]{set_up.url}[/] until Ctrl+C."
-                console.print(f"\n{goes_on}", highlight=False)
-                console.print(
-                    f"Open it, and sign in with this operator key:\n{set_up.operator_key}"
-                )
-                await asyncio.wait({until()})
-                moving.start()
             moving.update("stopping the servers")
     _conclude(console, figures)
     if json_path:

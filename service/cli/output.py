@@ -6,8 +6,6 @@ summary may carry escape sequences, which a terminal would obey.
 
 import json
 import re
-import shutil
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
@@ -18,7 +16,6 @@ from service.text.characters import with_escapes
 
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
 _BETWEEN: Final = "  "  # columns
-_ALWAYS: Final = 3  # columns that have room in every terminal
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 JsonObject = Mapping[str, Any]
@@ -86,23 +83,16 @@ def _print_list(name: str, rows: Sequence[JsonObject], columns: Mapping[str, str
 
 
 def print_table(rows: Sequence[JsonObject], fields: str, title: str = "") -> None:
-    """A line for each row, in which nothing is cut off.
-
-    `fields` are names, the most important first: a terminal that is too narrow gets as many as it
-    has room for, and is told which it lacks. The title is printed above.
-    """
+    """A line for each row, below the title and the names of `fields`; nothing is cut off."""
     names = fields.split()
     lines = [[_heading(name) for name in names]]
     lines += [[_cell(name, row.get(name)) for name in names] for row in rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    count = _fitting(widths) if sys.stdout.isatty() else len(names)
     if title:
         say(f"\n{_heading(title)}:")
     for line in lines:
         padded = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
-        click.echo(_BETWEEN.join(padded[:count]).rstrip())
-    if count < len(names):
-        say(f"Not shown for want of room: {', '.join(lines[0][count:])}; --json has all.")
+        click.echo(_BETWEEN.join(padded).rstrip())
 
 
 def _is_list(value: object) -> bool:
@@ -125,15 +115,6 @@ def _flattened(row: JsonObject) -> dict[str, Any]:
 
 def _heading(field: str) -> str:
     return field.removesuffix("_id").removesuffix("_at").replace("_", " ")
-
-
-def _fitting(widths: Sequence[int]) -> int:
-    """How many columns have room in this terminal."""
-    room = shutil.get_terminal_size().columns
-    count = len(widths)
-    while count > _ALWAYS and sum(widths[:count]) + len(_BETWEEN) * (count - 1) > room:
-        count -= 1
-    return count
 
 
 def _cell(field: str, value: Any) -> str:  # noqa: ANN401 - JSON

@@ -62,10 +62,9 @@ async def serve(current: Settings, *beside: Beside) -> None:
             raise died.result()
 
 
-async def demo(json_path: Path | None, *, serves: bool) -> None:
-    """The recorded conversation; `serves` leaves its service running until it is stopped."""
-    until = _stop_signal if serves else None
-    await demonstrate(embedded_worker, Console(), json_path, until)
+async def demo(json_path: Path | None) -> None:
+    """The recorded conversation."""
+    await demonstrate(embedded_worker, Console(), json_path)
 
 
 async def work(current: Settings) -> None:

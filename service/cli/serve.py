@@ -51,14 +51,8 @@ def worker() -> None:
     type=click.Path(path_type=Path),
     help="Also write the figures and the whole summary to this file.",
 )
-@click.option(
-    "--serve",
-    "serves",
-    is_flag=True,
-    help="Leave the service running, with its pages, until Ctrl+C.",
-)
-def demo(json_path: Path | None, serves: bool) -> None:
+def demo(json_path: Path | None) -> None:
     """Play a long recorded conversation, and show what happens."""
     from service.cli import running
 
-    running.run(running.demo(json_path, serves=serves))
+    running.run(running.demo(json_path))

@@ -120,8 +120,6 @@ class Stage:
 
     told: Recording
     runtime: Runtime
-    url: str
-    operator_key: str
     operator: httpx.AsyncClient
     host: Host
     filter: Any
@@ -240,7 +238,7 @@ async def stage(worker: Beside) -> AsyncIterator[Stage]:
             # All of it runs on one machine, which may be busy: what is shown is what is sent.
             loaded = load_filter(url, made["filter"], timeout=30.0)
             with host.importable():
-                yield Stage(told, runtime, url, made["operator"], operator, host, loaded)
+                yield Stage(told, runtime, operator, host, loaded)
             if loaded._http:  # Open WebUI never closes a filter
                 await loaded._http.aclose()
     finally:

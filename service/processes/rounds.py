@@ -21,8 +21,8 @@ def gathered(
     part_of: tuple[int, int],
     mask: bool,
     calls: bool,
-) -> tuple[Material, int]:
-    """What a summariser reads next, and how many hidden marker lines its messages have.
+) -> Material:
+    """What a summariser reads next.
 
     Args:
         packed: the stored bodies by message id.
@@ -40,8 +40,7 @@ def gathered(
         cut = {place: [replace(step, calls=()) for step in found] for place, found in cut.items()}
     part, parts = part_of
     reads = _reads(planned, cut)
-    material = summarise.gather(memory, reads, policy, part=part, parts=parts, mask=mask)
-    return material, sum(len(message.markers) for message in messages.values())
+    return summarise.gather(memory, reads, policy, part=part, parts=parts, mask=mask)
 
 
 def _reads(planned: Sequence[PlannedRead], cut: Mapping[int, Sequence[Step]]) -> list[Read]:

@@ -22,7 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.names import ChatState, Has, Order
+from service.names import ChatState, Has
 from service.storage import statements
 from service.storage.jobs import CHAT_STATE
 from service.storage.tables import chats, checkpoints, messages
@@ -66,14 +66,13 @@ class Overview:
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which chats of a list, and in which order; None for any. `begins` is how the id begins."""
+    """Which chats of a list; None for any. `begins` is how the id begins."""
 
     user: str | None = None
     model: str | None = None
     state: ChatState | None = None
     begins: str | None = None
     has: Has | None = None
-    order: Order = "updated"
 
 
 EVERY = Filters()
@@ -81,9 +80,9 @@ EVERY = Filters()
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """The last chat of a page: its value in the order of the list, and its id."""
+    """The last chat of a page: when it was updated, and its id."""
 
-    value: datetime | int
+    updated_at: datetime
     id: int
 
 
@@ -131,8 +130,6 @@ class ServedModel:
 _NOTE_LEAF = text(statements.load("chats")["note_leaf"])
 COMPACTS_ITSELF = "open-webui"
 """The `compactor` beside which no summary is made: nothing is compressed twice."""
-# Of the newest branch: the chat's own copy, because a list is sorted by it.
-_TOKENS = func.coalesce(chats.c.leaf_tokens, 0)
 _IS_LEASED = func.coalesce(chats.c.lease_until > func.now(), False)
 _NEWEST_CHATS = 200  # are looked through for the models that are in use
 UNSAVED = "content:"
@@ -215,13 +212,13 @@ async def overviews(
     limit: int = 1,
     which: Filters = EVERY,
 ) -> list[Overview]:
-    """Chats of a tenant in an order: one by name, or a page of those after a cursor."""
-    ordered = chats.c.updated_at if which.order == "updated" else _TOKENS
-    query = _overviews(tenant).order_by(ordered.desc(), chats.c.id.desc()).limit(limit)
+    """Chats of a tenant, the newest first: one by name, or a page of those after a cursor."""
+    moment, identity = chats.c.updated_at, chats.c.id
+    query = _overviews(tenant).order_by(moment.desc(), identity.desc()).limit(limit)
     if chat is not None:
         query = query.where(chats.c.external_id == chat)
     if after is not None:
-        query = query.where(tuple_(ordered, chats.c.id) < tuple_(after.value, after.id))
+        query = query.where(tuple_(moment, identity) < tuple_(after.updated_at, after.id))
     query = query.where(*_conditions(tenant, which))
     return [Overview(**row) for row in (await connection.execute(query)).mappings()]
 
@@ -259,7 +256,7 @@ def _overviews(tenant: int) -> Select[Any]:
     others: dict[str, ColumnElement[Any]] = {
         "chat_id": chats.c.external_id,
         "messages": func.coalesce(_leaf_depth(tenant), 0),
-        "path_tokens": _TOKENS,
+        "path_tokens": func.coalesce(chats.c.leaf_tokens, 0),
         "checkpoints": _checkpoint_count(tenant),
         "state": literal_column(CHAT_STATE),
         "working": _IS_LEASED,
@@ -272,7 +269,6 @@ def _overviews(tenant: int) -> Select[Any]:
 
 
 def _leaf_depth(tenant: int) -> ColumnElement[int]:
-    # Not a join: a page that is sorted by tokens would join all chats first.
     leaf = select(messages.c.depth).where(
         messages.c.tenant_id == tenant,
         messages.c.chat_id == chats.c.id,

@@ -40,7 +40,6 @@ class Run:
     tokens_read: int
     tokens_written: int
     published: int
-    markers: int
     started_at: datetime
     ended_at: datetime | None
 
@@ -143,7 +142,6 @@ async def end(
     run: int,
     outcome: str,
     reason: str = "",
-    markers: int = 0,
 ) -> None:
     """Notes how a round ended.
 
@@ -151,7 +149,7 @@ async def end(
     `released`; `lost` is what the next one finds that has not.
     """
     seal = await sealing.of(connection, chat.tenant)
-    values = {"outcome": outcome, "markers": markers, "ended_at": func.now()}
+    values = {"outcome": outcome, "ended_at": func.now()}
     values |= stored_reason(place_of(chat, run), reason, seal)
     await connection.execute(update(runs).where(*of(chat, runs), runs.c.id == run).values(values))
 

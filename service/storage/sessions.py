@@ -38,8 +38,3 @@ async def find(connection: AsyncConnection, hashed: bytes) -> tuple[Key, datetim
 async def end(connection: AsyncConnection, hashed: bytes) -> None:
     """Forgets one session."""
     await connection.execute(delete(sessions).where(sessions.c.hash == hashed))
-
-
-async def end_all(connection: AsyncConnection, key: int) -> int:
-    """Forgets all sessions of a key; returns how many those were."""
-    return (await connection.execute(delete(sessions).where(sessions.c.key_id == key))).rowcount

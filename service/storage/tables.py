@@ -267,7 +267,6 @@ runs = Table(
     Column("tokens_read", BigInteger),
     Column("tokens_written", BigInteger),
     Column("published", Integer),
-    Column("markers", Integer),  # hidden marker lines left out
     Column("started_at", _TIME),
     Column("ended_at", _TIME),
 )

@@ -4,16 +4,13 @@ Nothing is changed or locked; who reads a text is noted in the audit log.
 What this tenant does not have, a chat or a checkpoint, raises NotFound.
 """
 
-import asyncio
 import base64
-import difflib
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.errors import BadRequest, NotFound
-from service.names import Order
 from service.storage import audit, chats, checkpoints, messages, runs
 from service.storage.audit import Change, Operator
 from service.storage.chats import EVERY, Cursor, Filters, Overview
@@ -81,15 +78,6 @@ class SummaryDetail:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """How one summary differs from another, as lines of a unified diff without its head."""
-
-    checkpoint: int
-    against: int
-    lines: list[str]
-
-
-@dataclass(frozen=True, slots=True)
 class ChatPage:
     """A page of chats; `next` is the `cursor` for the next page, null on the last one."""
 
@@ -112,17 +100,17 @@ async def list_chats(
     cursor: str = "",
     which: Filters = EVERY,
 ) -> ChatPage:
-    """A page of a tenant's chats, in the order that `which` names.
+    """A page of a tenant's chats, the most recently updated first.
 
     Raises:
-        BadRequest: the cursor is none of this service, or of another order.
+        BadRequest: the cursor is none of this service.
     """
-    after = _cursor(cursor, which.order) if cursor else None
+    after = _cursor(cursor) if cursor else None
     async with engine.connect() as connection:
         # One more than the page holds shows whether there is a next page.
         rows = await chats.overviews(connection, tenant, after=after, limit=limit + 1, which=which)
     page = rows[:limit]
-    return ChatPage(page, _after(page[-1], which.order) if len(rows) > limit else None)
+    return ChatPage(page, _after(page[-1]) if len(rows) > limit else None)
 
 
 async def list_changes(
@@ -159,10 +147,10 @@ async def show_chat(engine: AsyncEngine, tenant: int, chat: str) -> Detail:
         )
 
 
-async def list_checkpoints(engine: AsyncEngine, tenant: int, chat: str) -> list[Made]:
-    """A chat's checkpoints, oldest first."""
+async def must_exist(engine: AsyncEngine, tenant: int, chat: str) -> None:
+    """Nothing for a chat that is stored; else NotFound."""
     async with engine.connect() as connection:
-        return await checkpoints.everyone(connection, await _key(connection, tenant, chat))
+        await _key(connection, tenant, chat)
 
 
 async def tree(
@@ -207,28 +195,6 @@ async def show_summary(
         current=bool(covers),
         covers=covers,
     )
-
-
-async def compare(
-    engine: AsyncEngine, by: Operator, chat: str, checkpoint: int, against: int
-) -> Difference:
-    """How a summary differs from another one of its chat; the audit log notes who read them."""
-    async with engine.begin() as connection:
-        key = await _key(connection, by.tenant, chat)
-        _, old = await summary_of(connection, key, chat, against)
-        _, new = await summary_of(connection, key, chat, checkpoint)
-        await audit.record(
-            connection, by, "summary.read", chat, checkpoint=checkpoint, against=against
-        )
-    # In a thread: lines that differ everywhere take some time to compare.
-    lines = await asyncio.to_thread(_changed, old, new)
-    return Difference(checkpoint, against, lines)
-
-
-def _changed(old: str, new: str) -> list[str]:
-    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=2)
-    # The first two name files.
-    return list(lines)[2:]
 
 
 def _stands_in(summary: str, one: Utterance) -> bool:
@@ -284,26 +250,25 @@ async def _key(connection: AsyncConnection, tenant: int, chat: str) -> ChatKey:
     return key
 
 
-def _after(last: Overview, order: Order) -> str:
+def _after(last: Overview) -> str:
     """The cursor behind a chat, as a client sends it back."""
-    # Several chats may have the same moment or size, so the id decides between them.
-    value = last.updated_at.isoformat() if order == "updated" else last.path_tokens
-    return base64.urlsafe_b64encode(f"{value} {last.id}".encode()).decode()
+    # Several chats may have the same moment, so the id decides between them.
+    place = f"{last.updated_at.isoformat()} {last.id}"
+    return base64.urlsafe_b64encode(place.encode()).decode()
 
 
-def _cursor(text: str, order: Order) -> Cursor:
-    """The cursor of a text, for a list in this order."""
+def _cursor(text: str) -> Cursor:
+    """The cursor of a text."""
     try:
         first, _, number = base64.urlsafe_b64decode(text.encode()).decode().rpartition(" ")
-        value = datetime.fromisoformat(first).astimezone(UTC) if order == "updated" else int(first)
+        moment = datetime.fromisoformat(first).astimezone(UTC)
         identity = int(number)
     except (ValueError, OverflowError):
         raise _wrong_cursor() from None
     # PostgreSQL would refuse a number that is no bigint, with an error of its own.
-    numbers = [identity] if isinstance(value, datetime) else [identity, value]
-    if not all(0 <= one < 2**63 for one in numbers):
+    if not 0 <= identity < 2**63:
         raise _wrong_cursor()
-    return Cursor(value, identity)
+    return Cursor(moment, identity)
 
 
 def _wrong_cursor() -> BadRequest:

@@ -105,11 +105,3 @@ async def sign_out(engine: AsyncEngine, by: SignedIn, cookie: str) -> None:
     async with engine.begin() as connection:
         await sessions.end(connection, keys.hash_of(cookie))
         await audit.record(connection, by.by, "session.end", None, ended=1)
-
-
-async def sign_out_everywhere(engine: AsyncEngine, by: SignedIn) -> int:
-    """Ends all sessions of the key; returns how many those were."""
-    async with engine.begin() as connection:
-        ended = await sessions.end_all(connection, by.key)
-        await audit.record(connection, by.by, "session.end", None, ended=ended)
-    return ended

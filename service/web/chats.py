@@ -10,7 +10,7 @@ from service.api import problems
 from service.api.chats import LAST_ID
 from service.api.deps import ChatId, RuntimeDep
 from service.api.wire import Id
-from service.names import FIRST_TENANT, ChatState, Has, Order
+from service.names import FIRST_TENANT, ChatState, Has
 from service.planning import policy
 from service.storage.chats import Filters
 from service.usecases import inspect, left_alone, operate
@@ -42,23 +42,15 @@ async def list_chats(
     model: Annotated[Id | Literal[""], Query()] = "",
     state: Annotated[ChatState | Literal[""], Query()] = "",
     has: Annotated[Has | Literal[""], Query()] = "",
-    order: Annotated[Order, Query()] = "updated",
     cursor: Annotated[str, Query(max_length=200)] = "",
     part: Annotated[bool, Query()] = False,
 ) -> Response:
     """The list; an empty filter is none, because a form sends all of its fields."""
-    which = Filters(user or None, model or None, state or None, begins or None, has or None, order)
+    which = Filters(user or None, model or None, state or None, begins or None, has or None)
     page = await inspect.list_chats(
         runtime.database.engine, signed_in.by.tenant, _SHOWN, cursor, which
     )
-    chosen = {
-        "begins": begins,
-        "user": user,
-        "model": model,
-        "state": state,
-        "has": has,
-        "order": order,
-    }
+    chosen = {"begins": begins, "user": user, "model": model, "state": state, "has": has}
     return render(
         "chats_part.html" if part else "chats.html",
         who=signed_in,

@@ -1,9 +1,9 @@
 """One checkpoint: what it covers, its texts behind one step, corrections, versions compared."""
 
 import json
-from typing import Annotated, Final
+from typing import Final
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Response
 from pydantic import TypeAdapter, ValidationError
 
 from service.api import problems
@@ -33,7 +33,6 @@ async def show(
     """A checkpoint without its texts."""
     engine, tenant = runtime.database.engine, signed_in.by.tenant
     made, covers = await inspect.show_checkpoint(engine, tenant, chat_id, checkpoint_id)
-    others = await inspect.list_checkpoints(engine, tenant, chat_id)
     return render(
         "checkpoint.html",
         who=signed_in,
@@ -41,7 +40,6 @@ async def show(
         chat_id=chat_id,
         made=made,
         covers=covers,
-        others=[other for other in others if other.id != made.id],
     )
 
 
@@ -71,22 +69,6 @@ def _pins_as_text(summary: inspect.SummaryDetail) -> str:
         if pin.replaced_by is None
     ]
     return json.dumps(pins, indent=2, ensure_ascii=False)
-
-
-@router.get("/diff")
-async def compare(
-    chat_id: ChatId,
-    checkpoint_id: CheckpointId,
-    signed_in: SignedInDep,
-    runtime: RuntimeDep,
-    against: Annotated[int, Query(ge=1, le=2**62)],
-) -> Response:
-    """How its summary differs from another one."""
-    engine = runtime.database.engine
-    difference = await inspect.compare(engine, signed_in.by, chat_id, checkpoint_id, against)
-    return render(
-        "diff.html", who=signed_in, place="/chats", chat_id=chat_id, difference=difference
-    )
 
 
 @router.post("/serve")

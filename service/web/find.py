@@ -36,8 +36,7 @@ async def find(
         mask = runtime.settings.mask_secrets
         finding = await recall.of_chat(engine, runtime.texts, by, chat_id, question, mask)
     else:
-        # For its NotFound.
-        await inspect.list_checkpoints(engine, by.tenant, chat_id)
+        await inspect.must_exist(engine, by.tenant, chat_id)
     return render(
         "find.html",
         who=signed_in,

@@ -18,7 +18,6 @@ from service.web import (
     keys,
     overview,
     people,
-    settings,
     sign_in,
     summarisers,
     worth,
@@ -37,7 +36,6 @@ _MODULES: Final = (
     people,
     keys,
     audit,
-    settings,
     docs,
 )
 # Each address has the version in it.

@@ -51,14 +51,11 @@ async def sign_in(request: Request, runtime: RuntimeDep) -> Response:
 
 @router.post("/sign-out")
 async def sign_out(
-    request: Request, runtime: RuntimeDep, signed_in: SignedInDep, form: OwnFormDep
+    request: Request, runtime: RuntimeDep, signed_in: SignedInDep, _: OwnFormDep
 ) -> Response:
-    """Ends this session, or with `everywhere` all of its key."""
-    engine = runtime.database.engine
-    if form.get("everywhere"):
-        await sessions.sign_out_everywhere(engine, signed_in)
-    else:
-        await sessions.sign_out(engine, signed_in, request.cookies[cookie_name(request.url)])
+    """Ends this session."""
+    cookie = request.cookies[cookie_name(request.url)]
+    await sessions.sign_out(runtime.database.engine, signed_in, cookie)
     response = go_to(SIGN_IN)
     drop(response, request)
     return response

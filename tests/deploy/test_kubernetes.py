@@ -85,12 +85,6 @@ def test_every_resource_follows_the_schema_of_its_kind(build: str, version: str)
             kubernetes_validate.validate(resource, version, strict=True)
 
 
-@pytest.mark.parametrize("build", BUILDS)
-def test_everything_but_the_namespace_is_in_it(build: str) -> None:
-    for resource in built(build):
-        assert resource["kind"] == "Namespace" or resource["metadata"]["namespace"] == "precis"
-
-
 @pytest.mark.parametrize("name", OURS)
 def test_a_pod_meets_the_restricted_standard_that_its_namespace_enforces(name: str) -> None:
     (namespace,) = of_kind("Namespace").values()
@@ -161,14 +155,6 @@ def test_probes_ask_the_port_that_the_settings_name(name: str) -> None:
     assert own["startupProbe"]["httpGet"] == own["livenessProbe"]["httpGet"] == {"path": "/livez", "port": "http"}
 
 
-def test_a_replica_that_is_not_ready_gets_no_requests() -> None:
-    (service,) = of_kind("Service").values()
-
-    assert container("api")["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "http"}
-    assert service["spec"]["selector"].items() <= pod("api")["metadata"]["labels"].items()
-    assert service["spec"]["ports"][0]["targetPort"] == "http"
-
-
 def test_work_and_requests_have_time_to_end() -> None:
     before = container("api")["lifecycle"]["preStop"]["sleep"]["seconds"]
 
@@ -189,14 +175,6 @@ def test_the_largest_text_processes_and_bodies_fit_into_the_memory(name: str) ->
     assert mebibytes(amounts["requests"]["memory"]) >= usual + 200
 
 
-@pytest.mark.parametrize("name", ["api", "worker"])
-def test_a_drain_of_a_node_leaves_some(name: str) -> None:
-    budget = of_kind("PodDisruptionBudget")[f"precis-{name}"]["spec"]
-
-    assert is_selected(budget["selector"], pod(name)["metadata"]["labels"])
-    assert "maxUnavailable" in budget, "at least so many would hold up a drain where there is one"
-
-
 def test_the_network_lets_in_who_asks_the_api_and_out_what_precis_needs() -> None:
     policies = of_kind("NetworkPolicy")
     for name in OURS:
@@ -208,16 +186,6 @@ def test_the_network_lets_in_who_asks_the_api_and_out_what_precis_needs() -> Non
         assert [one["port"] for one in rules["ingress"][0]["ports"]] == [port["containerPort"]]
     assert "ingress" not in policies["precis"]["spec"], "nobody reaches a pod that no other policy names"
     assert all(rule.get("from") for one in policies.values() for rule in one["spec"].get("ingress", []))
-
-
-@pytest.mark.parametrize(
-    ("build", "kind"), [("overlays/hpa", "HorizontalPodAutoscaler"), ("overlays/keda", "ScaledObject")]
-)
-def test_what_scales_names_a_deployment_and_is_the_only_one_to_set_its_replicas(build: str, kind: str) -> None:
-    deployments, scalers = of_kind("Deployment", build), of_kind(kind, build)
-
-    assert {one["spec"]["scaleTargetRef"]["name"] for one in scalers.values()} == set(deployments)
-    assert not [name for name, one in deployments.items() if "replicas" in one["spec"]]
 
 
 def due_trigger() -> Resource:

@@ -111,9 +111,6 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     assert (await a.ask("GET", f"/chat-1/checkpoints/{own}")).json()["current"]
     assert (await a.talk.ask(leaf))["summary"].count("Story of tenant-a") == 1
     assert (await a.ask("GET", f"/chat-1/checkpoints/{theirs}")).status_code == 404
-    compared = f"/chat-1/checkpoints/{own}/diff"
-    assert (await a.ask("GET", compared, params={"against": own})).json()["lines"] == []
-    assert (await a.ask("GET", compared, params={"against": theirs})).status_code == 404
     assert (await a.ask("POST", "/chat-1/reset", json={"keep": theirs})).status_code == 404
     assert (await a.ask("POST", f"/chat-1/checkpoints/{theirs}/serve")).status_code == 404
     said = {"state": "Story of tenant-a, corrected.", "pins": [{"kind": "rule", "text": "Peace."}]}
@@ -153,7 +150,7 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     await a.work(harness)
     await still()
 
-    made = (await a.ask("GET", "/chat-1/checkpoints")).json()
+    made = (await a.ask("GET", "/chat-1")).json()["checkpoints"]
     await a.ask("POST", "/chat-1/reset", json={"keep": made[0]["id"]})
     await still()
     await a.ask("POST", "/chat-1/reset")
@@ -337,14 +334,13 @@ async def _pages(a: Tenant, own: int, theirs: int) -> None:
         at = "/chats/chat-1"
         shown = [await visitor.get(path) for path in ("/", "/worth?by=user", "/jobs", "/people", "/audit")]
         shown += [await visitor.get(path) for path in ("/chats?has=degraded", f"{at}/find?query=pump", at)]
-        shown += [await visitor.get(f"{at}/checkpoints/{own}{more}") for more in ("", "/text", f"/diff?against={own}")]
+        shown += [await visitor.get(f"{at}/checkpoints/{own}{more}") for more in ("", "/text")]
         assert {one.status for one in shown} == {200}
-        assert "Story of tenant-a" in shown[-2].html
+        assert "Story of tenant-a" in shown[-1].html
         assert not any("tenant-b" in one.html for one in shown)
         form = shown[8].form(f"{at}/reset")
         await _person(visitor, a.talk.user)
         hidden = [await visitor.get(f"{at}/checkpoints/{theirs}{more}") for more in ("", "/text")]
-        hidden.append(await visitor.get(f"{at}/checkpoints/{own}/diff?against={theirs}"))
         hidden += [
             await visitor.post(f"{at}/checkpoints/{theirs}/{action}", [*form.fields, ("state", "Tenant A's.")])
             for action in ("serve", "correct")
@@ -355,4 +351,4 @@ async def _pages(a: Tenant, own: int, theirs: int) -> None:
             await visitor.post(f"/people/user of tenant-b/{what}", form.fields) for what in ("erase/preview", "erase")
         ]
         assert {one.status for one in hidden} == {404}
-        await visitor.send((await visitor.get("/settings")).form("/sign-out", everywhere="yes"))
+        await visitor.send((await visitor.get("/")).form("/sign-out"))

@@ -252,15 +252,6 @@ async def test_a_checkpoint_that_no_column_can_hold_is_a_problem(talk: Talk, ser
         is_problem(answer, 404, 422)
 
 
-async def test_a_chat_id_may_have_any_other_character(service: Service) -> None:
-    for chat in ("local%3Aé%20%2e", "%F0%9F%98%80", "'; drop table chats; --", "%25s"):
-        talk = Talk(service.as_filter, chat)
-        leaf = talk.turns(1)
-        await talk.ingest(leaf)
-        assert (await talk.ask(leaf))["known"] == leaf
-    assert len((await tables(service.runtime))["chats"]) == 4
-
-
 async def test_half_a_surrogate_pair_in_a_text_is_a_problem(talk: Talk, service: Service) -> None:
     """The filter sends them as `?`; JSON can say them, but they are no text."""
     body = json.dumps(talk.transcript(LEAF)).replace("Reading", "\\ud83d", 1)

@@ -282,22 +282,6 @@ async def test_a_failed_probe_makes_the_pause_twice_as_long_up_to_five_minutes(h
     assert len(harness.llm.requests) == 6
 
 
-async def test_a_successful_probe_closes_it_and_all_chats_catch_up(harness: Harness) -> None:
-    await opened(harness)
-    talks = await long_chats(harness, 4)
-    worker_context = harness.worker_context(**ONE_CALL)
-    assert await compress(worker_context) is None
-    await pause_is_over(harness)
-
-    assert await compress(worker_context)
-    closed = await breaker(harness)
-    assert (closed.failures, closed.open_until, closed.last_error) == (0, None, None)
-    await asyncio.gather(*(compress(worker_context) for _ in range(3)))
-
-    assert [(await talk.ask(leaf))["status"] for talk, leaf in talks] == ["ready"] * 4
-    assert {made.kind for made in await harness.made()} == {"llm"}
-
-
 async def test_a_probe_that_ends_without_a_verdict_leaves_the_next_chat_to_probe(harness: Harness) -> None:
     await opened(harness)
     await long_chats(harness, 2)

@@ -59,14 +59,3 @@ async def test_summaries_made_before_stay(harness: Harness) -> None:
 
     assert before["status"] == "ready"
     assert await harness.talk.ask(leaf) == before
-
-
-async def test_a_recompute_says_why_nothing_is_made(harness: Harness) -> None:
-    await harness.talk.ingest(harness.talk.turns(20), compactor="open-webui")
-
-    assert (await harness.service.as_operator.post("/v1/chats/chat-1/recompute")).json()["due"] is True
-    await harness.drain()
-
-    runs = (await harness.service.as_operator.get("/v1/chats/chat-1")).json()["runs"]
-    assert [run["reason"] for run in runs] == ["Open WebUI compacts this chat itself"]
-    assert harness.llm.requests == []

@@ -1,12 +1,15 @@
 """What the deletion of a chat takes with it, and what it leaves."""
 
+from collections.abc import Awaitable, Callable
+
 import httpx
 import pytest
 
 from service.storage.tables import metadata
 from tests.service.grown import in_one_call
 from tests.service.harness import Harness, thinking
-from tests.service.talk import Talk, half_read, rows
+from tests.service.talk import Talk, half_read, rows, run_sql
+from workers.jobs import sweep
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -32,12 +35,21 @@ async def delete(client: httpx.AsyncClient) -> None:
     assert (await client.delete("/v1/chats/chat-1")).status_code == 204
 
 
-async def test_a_deletion_leaves_no_row_in_any_table_that_has_rows_of_chats(harness: Harness) -> None:
+async def expire(harness: Harness) -> None:
+    """Its time is over, and a worker without retention looks for work."""
+    await run_sql(harness.runtime, "update chats set expires_at = now() where external_id = 'chat-1'")
+    await sweep({"context": harness.worker_context(retention=False), "queue": harness.runtime.queue})
+
+
+@pytest.mark.parametrize("way", [lambda harness: delete(harness.service.as_operator), expire], ids=["asked", "expired"])
+async def test_a_deletion_leaves_no_row_in_any_table_that_has_rows_of_chats(
+    harness: Harness, way: Callable[[Harness], Awaitable[None]]
+) -> None:
     chat = await full_chat(harness)
     other = Talk(harness.service.as_filter, "other")
     await other.ingest(other.turns(2))
 
-    await delete(harness.service.as_operator)
+    await way(harness)
 
     assert not any((await own_rows(harness, chat)).values())
     assert [one.external_id for one in await rows(harness.runtime, "select * from chats")] == ["other"]

@@ -12,7 +12,7 @@ from tests.fakes.scripted_llm import Say
 from tests.service.events import fingerprints, tell
 from tests.service.grown import summarised
 from tests.service.harness import Harness
-from tests.service.talk import Talk, check_tree, prose, row, rows, run_sql, tables
+from tests.service.talk import Talk, check_tree, row, rows, run_sql, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -312,15 +312,3 @@ async def test_a_worker_that_has_read_a_message_publishes_nothing_after_its_dele
     assert "mandragora" not in str(await tables(harness.runtime))
     await harness.drain()
     await check_tree(harness.runtime)
-
-
-async def test_a_half_read_turn_is_not_kept_after_an_edit_above_it(harness: Harness) -> None:
-    harness.talk.add("q", harness.talk.turns(1))
-    harness.talk.add("long", "q", "assistant", prose(9000, "long"))
-    leaf = harness.talk.turns(6, leaf="long")
-    await harness.talk.ingest(leaf)
-    async with working(harness):
-        await tell(harness.service, "message.deleted", chat_id="chat-1", message_id="long")
-
-    assert (await harness.runs())[0].outcome == "refused"
-    assert await rows(harness.runtime, "select 1 from partials") == []

@@ -6,16 +6,14 @@ from typing import Any
 import pytest
 
 from service.storage import work
-from service.storage.tables import metadata
 from tests.service.grown import by_the_model
 from tests.service.harness import Harness
-from tests.service.talk import UNKNOWN, Json, half_read, rows, run_sql
+from tests.service.talk import UNKNOWN, Json, rows, run_sql
 from workers.jobs import sweep
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 HOUR = 3600
-OWN = [table.name for table in metadata.sorted_tables if "chat_id" in table.c]
 
 
 async def summarised(harness: Harness) -> str:
@@ -37,10 +35,6 @@ async def shown(harness: Harness) -> Json:
 
 async def swept(harness: Harness, **settings: Any) -> None:
     await sweep({"context": harness.worker_context(**settings), "queue": harness.runtime.queue})
-
-
-async def own_rows(harness: Harness) -> dict[str, int]:
-    return {name: len(await rows(harness.runtime, f"select 1 from {name}")) for name in ("chats", *OWN)}
 
 
 async def test_each_hand_over_sets_when_the_chat_goes_and_one_without_a_time_keeps_it(harness: Harness) -> None:
@@ -67,21 +61,6 @@ async def test_an_expired_chat_is_unknown_before_any_sweep_comes_by(harness: Har
 
     assert await harness.talk.ask(leaf, user_id=harness.talk.user) == UNKNOWN
     assert await harness.talk.ask(branch, user_id=harness.talk.user) == UNKNOWN
-
-
-async def test_a_sweep_removes_expired_chats_with_all_that_is_their_own_also_without_retention(
-    harness: Harness,
-) -> None:
-    leaf = await summarised(harness)
-    await half_read(harness.runtime)
-    await swept(harness, retention=False)
-    assert all((await own_rows(harness)).values()), "it has not expired yet, and has rows in every table"
-
-    await expire(harness)
-    await swept(harness, retention=False)
-
-    assert not any((await own_rows(harness)).values())
-    assert await harness.talk.ask(leaf) == UNKNOWN
 
 
 async def test_a_sweep_removes_more_expired_chats_than_a_page_and_no_other(harness: Harness) -> None:

@@ -205,19 +205,6 @@ async def test_a_fork_that_is_handed_over_has_the_summaries_as_its_own(harness: 
     await check_tree(harness.runtime)
 
 
-async def test_a_fork_keeps_its_summaries_when_its_source_is_deleted(harness: Harness) -> None:
-    leaf = await by_the_model(harness, 30)
-    fork = fork_of(harness.talk)
-    await fork.ingest(leaf)
-    before = await fork.ask(leaf)
-
-    assert (await harness.service.as_operator.delete("/v1/chats/chat-1")).status_code == 204
-
-    assert await fork.ask(leaf) == before
-    assert before["status"] == "ready"
-    await check_tree(harness.runtime)
-
-
 async def test_the_next_summary_of_a_fork_grows_from_the_adopted_one_and_reads_only_what_is_new(
     harness: Harness,
 ) -> None:
@@ -240,18 +227,6 @@ async def test_the_next_summary_of_a_fork_grows_from_the_adopted_one_and_reads_o
     new_text = "\n".join(map(new_in, harness.llm.requests[asked:]))
     assert not any(text.splitlines()[-1] in new_text for text in covered)
     await check_tree(harness.runtime)
-
-
-async def test_a_fork_handed_over_in_slices_has_the_same_line(harness: Harness) -> None:
-    leaf = await by_the_model(harness, 30)
-    fork = fork_of(harness.talk)
-    cuts = [fork.path(leaf)[place]["id"] for place in (11, 23, 40)]
-
-    for after, until in zip([None, *cuts], [*cuts, leaf], strict=True):
-        await fork.ingest(until, after=after)
-        await check_tree(harness.runtime)
-
-    assert texts(await made(harness, "fork")) == texts(await made(harness))
 
 
 async def test_a_fork_that_was_stored_before_its_source_was_summarised_adopts_with_its_next_turns(

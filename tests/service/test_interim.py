@@ -33,22 +33,6 @@ def pinned(row: Any) -> list[str]:
     return [pin["text"] for pin in row.pins]
 
 
-async def test_it_serves_while_the_summariser_thinks(harness: Harness) -> None:
-    leaf = await harness.long_chat()
-    served: list[Json] = []
-
-    async def ask() -> None:
-        served.append(await harness.talk.ask(leaf))
-
-    await harness.compress(thinking(harness, ask, **WIDE))
-
-    (meanwhile,) = served
-    assert meanwhile["status"] == "ready"
-    assert "Reading" in meanwhile["summary"]
-    assert "Story" not in meanwhile["summary"]
-    assert "Story" in (await harness.talk.ask(leaf))["summary"]
-
-
 async def test_a_chat_that_goes_on_while_the_summariser_thinks_is_served_again(harness: Harness) -> None:
     leaf = await harness.long_chat()
     served: list[Json] = []

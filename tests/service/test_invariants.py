@@ -44,6 +44,7 @@ async def through_the_filter(talk: Talk, url: str, key: str, question: str) -> t
 async def handed_by_the_filter(talk: Talk, service: Service, answer: str) -> None:
     """Hands a path over as the filter does, so that the digests are the filter's."""
     loaded = load_filter(service.url, service.filter_key, skip_below_chars=0, timeout=120)
+    never_cuts(loaded)  # or it waits for a summary, which nobody writes meanwhile
     asked = inlet_body(talk.rows, talk.rows[answer]["parentId"], chat=talk.chat, model=MODEL, system="Be brief.")
     metadata = asked["metadata"] | {"user_id": "u"}
     body = outlet_body(talk.rows, answer, chat=talk.chat, model=MODEL)

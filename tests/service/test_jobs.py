@@ -11,7 +11,7 @@ from tests.conftest import Service
 from tests.constants import NEVER
 from tests.fakes.scripted_llm import Fail
 from tests.service.harness import Harness
-from tests.service.talk import Json, row, rows, run_sql, tables
+from tests.service.talk import Json, row, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -198,14 +198,3 @@ async def test_a_retry_of_work_that_is_under_way_takes_nothing_from_its_worker(s
     after = await row(service.runtime, "select * from chats where external_id = 'working'")
     assert after.lease_token
     assert after.handed_seq == 1  # so that it is due again when the worker ends
-
-
-@pytest.mark.usefixtures("queue")
-async def test_a_retry_of_a_chat_that_does_not_exist_is_not_found_and_changes_nothing(service: Service) -> None:
-    before = await tables(service.runtime)
-
-    for chat in ("nowhere", "theirs"):  # the second is another tenant's
-        assert await retry(service, chat) == 404
-
-    assert await tables(service.runtime) == before
-    assert await rows(service.runtime, "select 1 from audit") == []

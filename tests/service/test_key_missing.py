@@ -37,7 +37,7 @@ async def behind(servers: Urls, request: pytest.FixtureRequest) -> AsyncIterator
 def gets(paths: Any, checkpoint: int, user: str) -> list[str]:
     """All addresses of the API that are only read, about this chat."""
     values = {"chat_id": "chat-1", "checkpoint_id": str(checkpoint), "user_id": user, "place": "1", "key_id": "1"}
-    more = {"/v1/chats/{chat_id}/find": "?ref=M1", "/v1/chats/{chat_id}/checkpoints/{checkpoint_id}/diff": "?against=1"}
+    more = {"/v1/chats/{chat_id}/find": "?ref=M1"}
     read = [path for path, methods in paths.items() if path.startswith("/v1/") and "get" in methods]
     return [path.format(**values) + more.get(path, "") for path in read]
 

@@ -26,11 +26,6 @@ async def test_a_wrong_method_is_a_problem_that_names_the_right_one(service: Ser
     assert response.headers["allow"]
 
 
-@pytest.mark.parametrize("where", ["/v2", "/v1/chats/a/b/c", "/v1/chats/%2F%2F", "/../../etc/passwd", "/v1"])
-async def test_an_unknown_route_is_a_problem(service: Service, where: str) -> None:
-    is_problem(await service.as_operator.get(where), 404)
-
-
 @pytest.mark.parametrize("identity", ["a/b", "/", "a%2Fb", "%", "x/find", "\u202ea\u2066"])
 async def test_each_route_takes_an_id_whatever_characters_it_has(service: Service, identity: str) -> None:
     quoted = quote(identity, safe="")

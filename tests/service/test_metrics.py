@@ -171,21 +171,6 @@ async def test_recalls_masks_and_deletions_are_counted(service: Service, harness
     assert await now.since("precis_deleted_total", kind="chats") == 1
 
 
-async def test_filters_are_counted_by_version_and_no_more_than_some_versions(service: Service) -> None:
-    now = await counted(service)
-    for number in range(40):
-        await service.as_filter.get("/v1/filter", headers={"Precis-Filter": f"9.{number}.0"})
-    await service.as_filter.get("/v1/filter", headers={"Precis-Filter": "0.1.0"})
-    await service.as_filter.get("/v1/filter", headers={"Precis-Filter": "what I like"})
-
-    shown = {
-        dict(labels)["version"] for name, labels in await scraped(service) if name == "precis_filter_requests_total"
-    }
-    assert len(shown) <= 21
-    assert "what I like" not in shown
-    assert await now.since("precis_filter_requests_total", version="other") > 10
-
-
 async def test_several_monitors_share_one_read_of_the_database(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:

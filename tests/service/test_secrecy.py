@@ -191,7 +191,7 @@ async def test_of_an_answer_that_is_late_after_a_failure_the_failures_kind_is_to
     await marked_chat(harness)
     harness.llm.script(Fail(503, MARK), Hang())
 
-    await harness.compress(harness.worker_context(fallback_after=NEVER, summariser_timeout=5))
+    await harness.compress(harness.worker_context(fallback_after=NEVER, summariser_timeout=2))
 
     await check_kept_in(harness, log, told=True)
     assert "before that: Model 'scripted'" in (await harness.chat()).last_error

@@ -14,7 +14,7 @@ from service.usecases.compress import WorkerContext
 from tests.conftest import TEXTS
 from tests.constants import NEVER
 from tests.service.harness import Harness
-from tests.service.talk import Talk, check_tree, prose, row
+from tests.service.talk import check_tree, row
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -74,17 +74,6 @@ async def test_after_a_killed_round_the_next_one_tells_of_the_hard_messages_by_s
     assert "pump" not in first.summary
     assert (await harness.talk.ask(leaf))["status"] == "ready"
     await check_tree(harness.runtime)
-
-
-async def test_a_chat_of_hard_messages_alone_is_never_dead(harness: Harness) -> None:
-    leaf = await harness.long_chat(20)
-    everything = Hard(lambda function, _: function is rounds.gathered)
-
-    await retries(harness, built_in(harness, everything, max_attempts=1))
-
-    assert {one.kind for one in await harness.made()} == {"degraded"}
-    assert (await harness.chat()).dead_at is None
-    assert (await harness.talk.ask(leaf))["status"] == "ready"
 
 
 async def test_a_memory_that_is_too_hard_itself_is_left_behind(harness: Harness) -> None:
@@ -164,50 +153,24 @@ async def test_a_summary_that_saves_nothing_is_not_published_and_the_next_one_st
     assert (await harness.talk.ask(leaf))["status"] == "ready"
 
 
-async def test_a_round_that_is_not_worth_publishing_is_no_failure_and_waits_for_the_next_turn(harness: Harness) -> None:
+@pytest.mark.parametrize("who", ["a model", "code"])
+async def test_a_round_that_is_not_worth_publishing_is_no_failure_and_waits_for_the_next_turn(
+    harness: Harness, who: str
+) -> None:
     leaf = await harness.long_chat(20)
     worker_context = built_in(harness, texts := Worthless(1000), max_attempts=1)
+    if who == "a model":
+        worker_context = replace(worker_context, summariser=harness.worker_context().summariser)
 
     assert await harness.compress(worker_context) is None
 
     chat, calls = await harness.chat(), texts.composed
     assert (chat.due_at, chat.dead_at, chat.attempts, chat.last_error) == (None, None, 0, None)
     assert [(run.outcome, run.reason) for run in await harness.runs()] == [("nothing to do", "not smaller")]
+    assert await harness.interim() == []
     assert await harness.compress(worker_context) is None
     assert texts.composed == calls, "no call is made again"
     assert await harness.talk.ingest(harness.talk.turns(1, leaf=leaf))
     texts.most = 0
     await retries(harness, worker_context)
     assert await harness.made()
-
-
-SHAPES = {
-    "a short beginning and one very long turn": [(0.01, 0.005), (0.005, 4.0)],
-    "a long turn at once": [(0.005, 2.0)],
-    "a long question": [(0.01, 0.005), (1.2, 0.005)],
-    "short turns between long ones": [(0.01, 0.01), (0.005, 1.5), (0.005, 0.005), (0.005, 1.5)],
-    "many short turns": [(0.01, 0.01)] * 60,
-    "turns of about a call": [(0.005, 0.25)] * 6,
-}
-"""Turns of questions and answers, in windows."""
-
-
-@pytest.mark.parametrize(("window", "summariser_window"), [(2048, 4096), (8192, 16_384)])
-@pytest.mark.parametrize("shape", SHAPES)
-async def test_every_chat_above_its_window_ends_with_a_checkpoint_and_nothing_dead(
-    harness: Harness, shape: str, window: int, summariser_window: int
-) -> None:
-    talk = Talk(harness.service.as_filter, window=window)
-    leaf = None
-    for number, (asked, answered) in enumerate(SHAPES[shape]):
-        leaf = talk.add(f"u{number}", leaf, content=prose(int(asked * window), f"u{number}"))
-        leaf = talk.add(f"a{number}", leaf, "assistant", prose(int(answered * window), f"a{number}"))
-    leaf = talk.turns(20, tokens=window // 16, leaf=leaf, prefix="tail-")
-    await talk.ingest(leaf)
-    assert (await row(harness.runtime, "select leaf_tokens from chats")).leaf_tokens > window
-
-    await retries(harness, built_in(harness, TEXTS, max_attempts=1, summariser_window=summariser_window))
-
-    chat = await harness.chat()
-    assert (chat.dead_at, chat.last_error) == (None, None)
-    assert (await talk.ask(leaf))["status"] == "ready"

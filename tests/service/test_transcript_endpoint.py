@@ -121,17 +121,6 @@ async def test_a_reverted_edit_brings_the_checkpoint_back(talk: Talk, service: S
     await check_tree(service.runtime)
 
 
-async def test_an_edit_above_the_boundary_leaves_the_checkpoint_in_force(talk: Talk, service: Service) -> None:
-    leaf = await summarised(service, talk)
-    first = await talk.ask(leaf)
-
-    talk.edit(leaf, "Edited: the newest answer.")
-    await talk.ingest(leaf)
-
-    assert (await talk.ask(leaf))["checkpoint_id"] == first["checkpoint_id"]
-    await check_tree(service.runtime)
-
-
 async def test_what_was_looked_up_before_another_hand_over_changed_it_is_looked_up_again(
     talk: Talk, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -201,19 +201,6 @@ async def test_a_correction_is_a_version_that_serves_and_the_old_one_is_kept(ser
     assert (await talk.ask(leaf, windows=[SMALL]))["summary"] == old["summary"]
 
 
-async def test_what_is_not_given_stays(service: Service, talk: Talk) -> None:
-    _, made = await grown(service, talk, 1)
-    first = await correct(service, made[0]["id"], pins=[{"kind": "rule", "text": "Peace."}])
-    before = await shown(service, first["checkpoint"]["id"])
-
-    other = await correct(service, first["checkpoint"]["id"], state="Another story.")
-
-    after = await shown(service, other["checkpoint"]["id"])
-    assert after["pins"] == before["pins"]
-    assert before["state"] == (await shown(service, made[0]["id"]))["state"]
-    assert after["state"] != before["state"]
-
-
 async def test_the_next_summary_grows_from_the_correction(harness: Harness) -> None:
     leaf, made = await grown(harness.service, harness.talk, 1)
     await correct(
@@ -394,22 +381,6 @@ async def test_a_degraded_one_says_where_it_stands_until_an_operator_wants_it(ha
 
     await serve(harness.service, one)
     assert await degraded(harness, lease, one) is None
-
-
-async def test_pins_and_verdict_are_stored_and_read_again(harness: Harness) -> None:
-    path = [one["id"] for one in harness.talk.path(await harness.long_chat())]
-    lease = await claimed(harness)
-    made = await published(harness, lease, 0, path[3], "llm") or 0
-
-    async with harness.runtime.database.engine.connect() as connection:
-        memory = await checkpoints.memory(connection, lease.chat, made)
-
-    assert memory == MEMORY
-    assert type(memory.pins[0].kind) is Kind
-    assert type(memory.talk[0].sort) is Sort
-    said = await shown(harness.service, made)
-    assert said["summary"] == f"llm, checkpoint {made}"
-    assert said["checkpoint"]["verdict"] == {"outcome": "llm"}
 
 
 # Elsewhere

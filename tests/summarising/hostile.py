@@ -108,15 +108,6 @@ RUNS = (" ", "-", "a", "\n", "1", ";", "=", "a ")
 STARTS = ("<", "</a", "# a", "P1", "not ", "```", "[", "said:", "1 ", "thanks ")
 PROSE = "The pump in hall 7 was replaced on Tuesday; its report is in the folder, and nobody has read it yet. "
 
-# Each number makes a sentence of its own.
-NUMBERED = (
-    "I decided to use plan{n}. ",
-    "Use pump{n} instead of pump{n}a. ",
-    "The cap is now {n} EUR. ",
-    "Never call number {n}. ",
-    "We switch hall {n} to line {n}b now. ",
-)
-
 
 def filled(unit: str, size: int) -> str:
     """`unit` again and again, so many characters."""

@@ -1,9 +1,9 @@
 """What a text costs grows with the text and no faster, whoever wrote it and to what end.
 
 A regular expression with an open end reads a text once for each place where it may begin, and holds the interpreter
-while it does: one message can stop a service. So every pattern of the core, and the way of a message through it, is
-driven with texts that repeat what a pattern begins with and never end it. Twice the text may take less than three
-times the time of the processor.
+while it does: one message can stop a service. So every pattern of the core is driven with texts that
+repeat what a pattern begins with and never end it. Twice the text may take less than three times the time of the
+processor.
 """
 
 import ast
@@ -21,27 +21,16 @@ from typing import Any
 
 import pytest
 
-from service.planning.policy import Policy
-from service.summarising import gate, prompt, summarise
-from service.summarising.memory import Memory
-from service.summarising.reading import Finish, Reply
-from service.summarising.summarise import Covered, Read
-from service.text import sentences
-from service.text.blocks import blocks
-from service.transcript import masking, native_tokens, parse, step_tokens, steps
-from tests.summarising.hostile import NUMBERED, PROSE, RUNS, STARTS, UNITS, examples, filled
+from service.summarising import gate
+from tests.summarising.hostile import PROSE, RUNS, STARTS, UNITS, examples, filled
 
 PACKAGES = ("summarising", "text", "transcript")
 MODULES = ("planning",)
 SIZE = 8_000  # characters that a pattern reads
-MESSAGE = 8_000  # characters of a message
 FLOOR = 0.02  # seconds of the processor; what reads `SIZE` in less is not quadratic
 DEAR = 6  # times as much as the same pattern takes for prose is worth a second look
-MESSAGE_FLOOR = 0.4
 MOST = 10.0  # seconds; then it is stopped
 GROWTH = 3
-POLICY = Policy.sized(32_768)
-COVERED = Covered(10, 100_000)
 
 
 # ---- what is driven
@@ -188,124 +177,3 @@ def _is_of_re(node: ast.Call) -> bool:
     pattern = node.args[0]
     escaped = isinstance(pattern, ast.Call) and ast.unparse(pattern.func) == "re.escape"
     return ast.unparse(node.func.value) == "re" and node.func.attr != "escape" and not escaped
-
-
-# ---- the whole way of a message
-
-
-def said(role: str, text: str) -> dict[str, Any]:
-    return {"id": role, "role": role, "content": text}
-
-
-def called(arguments: str, result: str) -> dict[str, Any]:
-    call = {"type": "function_call", "call_id": "c", "name": "query", "status": "completed"}
-    answered = {"type": "function_call_output", "call_id": "c"}
-    output = [
-        call | {"arguments": arguments},
-        answered | {"output": [{"type": "input_text", "text": result}]},
-    ]
-    return {"id": "tool", "role": "assistant", "content": "", "output": output}
-
-
-PLACES: dict[str, Callable[[str], dict[str, Any]]] = {
-    "user": lambda text: said("user", text),
-    "assistant": lambda text: said("assistant", text),
-    "tool": lambda text: called(text, text),
-}
-
-
-def scripted(text: str) -> Reply:
-    """A summariser that copies what it has read, points at all of it, and replaces what it was shown."""
-    lines = [f"- {line[:300]}" for line in text[:20_000].splitlines() if line.strip()][:100]
-    numbers = ["rules: 1.1-1.40, 2.1-2.40, 3.1", *(f"replaced: P{n} by 1.{n}" for n in range(1, 30))]
-    parts = (*numbers, "## State", *lines, "## Open", *lines)
-    return Reply("\n".join(parts), Finish.STOP)
-
-
-def travels(place: str, text: str) -> None:
-    """From what is handed over to the summary, twice: by rule, and as a model might write it; pins add up."""
-    memory = Memory()
-    for by_rule in (True, False):
-        stored, _ = masking.masked(PLACES[place](text))
-        native_tokens(stored)
-        read = steps(parse(stored))
-        for step in read:
-            step_tokens(step)
-        material = summarise.gather(memory, [Read(step) for step in read], POLICY)
-        prompt.build(material.reading)
-        if by_rule:
-            memory = summarise.by_rule(material, POLICY, COVERED).candidate.memory
-        else:
-            memory = summarise.compose(material, scripted(text), POLICY, COVERED).memory
-
-
-@pytest.fixture(scope="module", autouse=True)
-def warmed_up() -> None:
-    """Vocabularies and models are loaded once, and are not what is timed."""
-    travels("user", "We move 12 pumps to the new hall on 3 March, and the budget is 500 EUR. What is open?")
-
-
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("unit", UNITS)
-def test_a_message_of_twice_the_size_takes_twice_the_time(unit: str, place: str) -> None:
-    slow = too_slow(lambda text: travels(place, text), lambda size: filled(UNITS[unit], size), MESSAGE, MESSAGE_FLOOR)
-    assert not slow
-
-
-@pytest.mark.parametrize("sentence", NUMBERED)
-def test_as_many_pins_again_take_twice_the_time(sentence: str) -> None:
-    """Sentences that differ are pins of their own, and are compared with each other."""
-
-    def text(size: int) -> str:
-        return "".join(sentence.format(n=n) for n in range(size // len(sentence)))
-
-    slow = too_slow(lambda whole: travels("user", whole), text, 2 * MESSAGE, MESSAGE_FLOOR)
-    assert not slow
-
-
-def test_a_step_of_as_many_calls_again_takes_twice_the_time() -> None:
-    """A model may call hundreds of tools at once; results come one by one."""
-
-    def work(text: str) -> None:
-        calls = [
-            {"type": "function_call", "call_id": str(n), "name": "q", "status": "completed"} for n in range(len(text))
-        ]
-        results = [{"type": "function_call_output", "call_id": str(n), "output": "ok"} for n in range(len(text))]
-        first, *others = results
-        output = [calls[0], first, *calls[1:], *others]
-        steps(parse({"id": "m", "role": "assistant", "output": output}))
-
-    assert not too_slow(work, lambda size: "c" * size, MESSAGE, MESSAGE_FLOOR)
-
-
-def test_a_line_of_as_many_figures_again_is_judged_in_twice_the_time() -> None:
-    """Any of them may be a sum, a rest or a product of others."""
-
-    def figures(size: int) -> str:
-        known = (f"{1000 + 7 * n}" for n in range(size // 16))
-        unknown = (f"{90_000_000 + 13 * n}" for n in range(size // 16))
-        return ", ".join([*known, *unknown])
-
-    def work(text: str) -> None:
-        known = ", ".join(text.split(", ")[: text.count(", ") // 2])
-        gate.judged([text], gate.Grounds([known], "en"))
-
-    assert not too_slow(work, figures, 2000, MESSAGE_FLOOR)
-
-
-SHAPES: dict[str, Callable[[int], str]] = {
-    "heads, then blank lines": lambda size: filled("a: b\n", size // 2) + filled("\n", size // 2),
-    "lines that go on": lambda size: filled(f"{'and so we go on ' * 5}\n", size),
-    "openings of quotations": lambda size: filled("“", size // 2) + filled("word ", size // 2),
-}
-LONG = 400_000  # characters
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("shape", SHAPES)
-def test_a_text_of_two_kinds_of_lines_is_read_in_linear_time(shape: str) -> None:
-    def work(text: str) -> None:
-        blocks(text, by_user=True)
-        list(sentences.lines(text))
-
-    assert not too_slow(work, SHAPES[shape], LONG, MESSAGE_FLOOR)

@@ -112,7 +112,7 @@ async def test_behind_a_proxy_with_https_the_cookie_is_guarded_by_its_name(servi
         assert (await visitor.get("/chats", headers=sent)).status == 303, "on http, another cookie counts"
         # An older browser names where a form was, in https.
         host = service.url.removeprefix("http://")
-        out = await visitor.get("/settings", headers=sent | HTTPS)
+        out = await visitor.get("/audit", headers=sent | HTTPS)
         ended = await visitor.post("/sign-out", out.form("/sign-out").fields, Origin=f"https://{host}", **sent, **HTTPS)
         assert ended.leads_to == "/sign-in"
         assert cookie(ended)[0] == "__Host-precis"
@@ -139,20 +139,6 @@ async def test_signing_out_ends_this_session_only(service: Service, visitor: Vis
         visitor.client.cookies.update(kept)
         assert (await visitor.get("/jobs")).status == 303, "the cookie is worth nothing any more"
         assert (await elsewhere.get("/jobs")).status == 200
-
-
-async def test_signing_out_everywhere_ends_all_sessions_of_the_key_and_no_other_keys(
-    service: Service, visitor: Visitor
-) -> None:
-    async with (
-        visiting(service, service.operator_key) as elsewhere,
-        visiting(service, await new_key(service, "colleague")) as colleague,
-    ):
-        await visitor.send((await visitor.get("/settings")).form("/sign-out", everywhere="yes"))
-
-        assert (await visitor.get("/jobs")).status == 303
-        assert (await elsewhere.get("/jobs")).status == 303
-        assert (await colleague.get("/jobs")).status == 200
 
 
 async def test_neither_a_key_is_a_cookie_nor_a_cookie_a_key(service: Service, visitor: Visitor) -> None:
@@ -291,9 +277,7 @@ async def test_a_session_sees_and_changes_nothing_of_another_tenant(service: Ser
         talk = Talk(as_other_filter, "theirs", user="user of theirs")
         await talk.ingest(talk.turns(1))
     async with visiting(service, key) as other:
-        seen = "".join(
-            [(await other.get(path)).text for path in ("/chats", "/jobs", "/audit", "/chats?begins=mine", "/settings")]
-        )
+        seen = "".join([(await other.get(path)).text for path in ("/chats", "/jobs", "/audit", "/chats?begins=mine")])
         assert "theirs" in seen
         assert "user of mine" not in seen
         token = (await other.get("/chats/theirs")).form("/chats/theirs/retry").fields

@@ -34,15 +34,13 @@ class Publication:
     """What is to be published, of which kind it is, and who wrote it.
 
     `asked` says whether a summariser was asked for it, which shows that its endpoint answers.
-    `markers` counts the hidden marker lines that were left out of what it read. `seconds` is how
-    long the writing took.
+    `seconds` is how long the writing took.
     """
 
     attempt: Attempt
     kind: str
     by: str
     asked: bool = True
-    markers: int = 0
     seconds: float = 0
 
     @property
@@ -91,9 +89,9 @@ async def write(this: Round, chunk: Chunk, memory: Memory) -> Publication:
         Gone: a text is not kept any more.
     """
     began = time.monotonic()
-    material, markers = await _gather(this, chunk, memory)
+    material = await _gather(this, chunk, memory)
     publication = await _written(this, material, _covered(this, chunk))
-    return replace(publication, markers=markers, seconds=time.monotonic() - began)
+    return replace(publication, seconds=time.monotonic() - began)
 
 
 async def write_by_rule(
@@ -112,7 +110,7 @@ async def write_by_rule(
     if left_out is LeftOut.TEXTS:
         attempt = await _by_size(this, chunk, memory, why)
         return Publication(attempt, kind, summarise.BY_CODE, asked=False)
-    material, _ = await _gather(this, chunk, memory, calls=left_out is LeftOut.NOTHING)
+    material = await _gather(this, chunk, memory, calls=left_out is LeftOut.NOTHING)
     if left_out is LeftOut.CALLS:
         material = replace(material, unread_calls=sum(_unread(this, chunk).calls))
     reasons = (why,) if why else ()
@@ -221,10 +219,8 @@ async def count_unpublished(this: Round, attempt: Attempt) -> None:
         await _count(connection, this, attempt, published=False)
 
 
-async def _gather(
-    this: Round, chunk: Chunk, memory: Memory, *, calls: bool = True
-) -> tuple[Material, int]:
-    """What the chunk is made of, and how many hidden marker lines were left out."""
+async def _gather(this: Round, chunk: Chunk, memory: Memory, *, calls: bool = True) -> Material:
+    """What the chunk is made of."""
     places = [read.position.message for read in chunk.reads]
     ids = {place: this.rows[place].message_id for place in places}
     async with this.engine.connect() as connection:

@@ -142,11 +142,9 @@ async def _renew(claim: Claim) -> None:
             log.warning("compress.lease_not_renewed", chat=claim.lease.chat_id, error=kind)
 
 
-async def end(
-    connection: AsyncConnection, claim: Claim, outcome: str, reason: str = "", markers: int = 0
-) -> None:
+async def end(connection: AsyncConnection, claim: Claim, outcome: str, reason: str = "") -> None:
     """Notes how the round ended, for operators and for their monitors."""
-    await runs.end(connection, claim.chat, claim.run, outcome, reason, markers)
+    await runs.end(connection, claim.chat, claim.run, outcome, reason)
     metrics.RUNS.labels(outcome).observe(perf_counter() - claim.began)
 
 

@@ -116,7 +116,7 @@ async def _end(claim: Claim, done: Done) -> float | None:
     outcome = "nothing to do" if done.nothing else "done"
     reason = done.nothing or claim.why_left_out
     async with claim.engine.begin() as connection:
-        await end(connection, claim, outcome, reason, done.markers)
+        await end(connection, claim, outcome, reason)
         return await work.finish(
             connection,
             claim.lease,

@@ -24,13 +24,11 @@ class Done:
 
     Attributes:
         nothing: why there was nothing to do, or nothing worth publishing; empty otherwise.
-        markers: hidden marker lines left out.
         complete: whether nothing is left to do.
         deepest: the checkpoint that the path ends with now; None when the round left it alone.
     """
 
     nothing: str
-    markers: int = 0
     complete: bool = True
     deepest: int | None = None
 
@@ -39,7 +37,6 @@ class Done:
 class _Carried:
     """How far a plan was carried out; `no_gain` says why its last chunk was not published."""
 
-    markers: int
     complete: bool
     last: int | None
     no_gain: str = ""
@@ -70,7 +67,6 @@ async def work_round(claim: Claim) -> Done | None:
     useless = carried.no_gain or (this.redoes and not plan.chunks)
     return Done(
         nothing=carried.no_gain if plan.chunks else plan.reason,
-        markers=carried.markers,
         complete=carried.complete,
         deepest=None if useless else deepest,
     )
@@ -126,13 +122,12 @@ async def _carry_out(this: Round, plan: Plan, read_before: Memory | None) -> _Ca
     """
     parent = plan.reuse.id if plan.reuse else 0
     memory = read_before or await chunks.memory_of(this, plan.reuse)
-    markers, last, no_gain = 0, None, ""
+    last, no_gain = None, ""
     for number, chunk in enumerate(plan.chunks):
         all_stored = number > 0 and not no_gain
         if all_stored and await _gives_way(this):
-            return _Carried(markers, complete=False, last=last)
+            return _Carried(complete=False, last=last)
         publication = await _write(this, chunk, memory, first=number == 0)
-        markers += publication.markers
         memory = publication.memory
         no_gain = _why_useless(publication, boundary=chunk.covers)
         if no_gain:  # the next chunk's summary stands for this one as well
@@ -141,7 +136,7 @@ async def _carry_out(this: Round, plan: Plan, read_before: Memory | None) -> _Ca
         parent = await chunks.publish(this, chunk, parent, publication)
         last = last if chunk.covers is None else parent
     # Without a gain, another round would end in the same way: new messages make work due.
-    return _Carried(markers, plan.complete or bool(no_gain), last, no_gain)
+    return _Carried(plan.complete or bool(no_gain), last, no_gain)
 
 
 async def _write(this: Round, chunk: Chunk, memory: Memory, *, first: bool) -> Publication:
