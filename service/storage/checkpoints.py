@@ -58,6 +58,7 @@ _PLANNED = (
     checkpoints.c.covered_messages,
     checkpoints.c.covered_tokens,
     checkpoints.c.tokens,
+    checkpoints.c.parent_id,
 )
 # An operator who serves one wants it as it is, whatever its kind.
 _WANTED_AS_IT_IS = checkpoints.c.verdict.has_key("served_by")
