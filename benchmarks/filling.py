@@ -202,6 +202,7 @@ def _summaries(
             "kind": "llm",
             "memory": memories.packed(Memory()),
             "summary": codec.pack_text(summary),
+            "verdict": codec.pack({}),
             "tokens": tokens.count(summary),
             "summariser": "openai:model",
             "prompt_version": "1",

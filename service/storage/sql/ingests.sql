@@ -47,7 +47,7 @@ select chat.id, chat.version, coalesce(chat.user_id, :user) as begun_by,
     (
         select json_object_agg(checkpoints.id, json_build_array(
             checkpoints.covered_tokens - checkpoints.tokens,
-            checkpoints.kind = 'interim' and not checkpoints.verdict ? 'served_by'
+            checkpoints.kind = 'interim' and checkpoints.served_by is null
         ))
         from checkpoints
         where checkpoints.tenant_id = :tenant and checkpoints.chat_id = chat.id
