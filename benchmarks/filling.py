@@ -44,12 +44,12 @@ _MASS = (
     """
     insert into checkpoints (id, tenant_id, chat_id, parent_id, ancestors, covered_until, covered_digest,
                              covered_messages, covered_tokens, savings, kind, memory, summary, tokens,
-                             summariser, prompt_version)
+                             summariser, prompt_version, verdict)
     select n, $1, (n - 1) / 10 + 1, case when (n - 1) % 10 = 0 then 0 else n - 1 end,
            (array[c + 1, c + 2, c + 3, c + 4, c + 5, c + 6, c + 7, c + 8, c + 9])[1:(n - 1) % 10],
            md5((2 * n)::text)::uuid, md5('d' || 2 * n), 2 * ((n - 1) % 10 + 1), 600 * ((n - 1) % 10 + 1),
            ('{400, 1000, 1600, 2200, 2800, 3400, 4000, 4600, 5200, 5800}'::bigint[])[1:(n - 1) % 10 + 1],
-           'llm', decode(md5(n::text), 'hex'), decode(repeat(md5(n::text), 22), 'hex'), 200, 'openai:model', '1'
+           'llm', decode(md5(n::text), 'hex'), decode(repeat(md5(n::text), 22), 'hex'), 200, 'by', '1', '\\x00'
     from generate_series(1, $2::bigint) n cross join lateral (select n - 1 - (n - 1) % 10) first (c)
     """,
 )
@@ -202,6 +202,7 @@ def _summaries(
             "kind": "llm",
             "memory": memories.packed(Memory()),
             "summary": codec.pack_text(summary),
+            "verdict": codec.pack({}),
             "tokens": tokens.count(summary),
             "summariser": "openai:model",
             "prompt_version": "1",

@@ -161,7 +161,7 @@ async def _ask(runtime: Runtime, play: Play) -> int:
 async def _nothing_failed(urls: Urls) -> None:
     async with stage.plain(urls.database) as connection:
         failed = await connection.fetch(
-            "select outcome, reason from runs where outcome not in ('done', 'nothing to do')"
+            "select chat_id, outcome from runs where outcome not in ('done', 'nothing to do')"
         )
     assert not failed, failed
 

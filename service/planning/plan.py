@@ -38,12 +38,13 @@ class Checkpoint:
     """A stored summary as planning and serving see it.
 
     Attributes:
-        id: rises with every checkpoint that is published.
+        id: rises along a line.
         until: id of the last covered message, the boundary.
         digest: the digest at the boundary.
         messages: how many path messages it covers.
         covered_tokens: what those cost the model.
         tokens: what the summary message costs.
+        parent: the one that it grew from; 0 for none, and where only serving asks.
     """
 
     id: int
@@ -52,6 +53,7 @@ class Checkpoint:
     messages: int
     covered_tokens: int
     tokens: int
+    parent: int = 0
 
 
 @dataclass(frozen=True, slots=True, order=True)

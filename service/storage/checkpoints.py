@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-import msgspec
 from sqlalchemy import (
     ARRAY,
     BigInteger,
@@ -46,9 +45,9 @@ _OF_ITS_CHAT = (
 )
 CONTENT = [column for column in checkpoints.c if column.name not in _OF_ITS_CHAT]
 """The columns that say the same in whatever chat and version, once they are opened."""
-PACKED = ("summary", "memory")
-"""The columns that are packed texts, sealed or not."""
-_QUOTES = frozenset({"reasons", "dropped", "unfounded"})  # of a verdict
+_READ = ("memory", "summary")  # for a memory: see `storage.memories`
+PACKED = (*_READ, "verdict")
+"""The columns that are packed, sealed or not."""
 
 # In the order of `planning.Checkpoint`.
 _PLANNED = (
@@ -58,14 +57,15 @@ _PLANNED = (
     checkpoints.c.covered_messages,
     checkpoints.c.covered_tokens,
     checkpoints.c.tokens,
+    checkpoints.c.parent_id,
 )
 # An operator who serves one wants it as it is, whatever its kind.
-_WANTED_AS_IT_IS = checkpoints.c.verdict.has_key("served_by")
+_WANTED_AS_IT_IS = checkpoints.c.served_by.is_not(None)
 
 # A checkpoint and those that it grew from, down to the one that is stored whole: ids rise to the
 # child.
 _LINE = text("""
-select line.id, line.memory, cardinality(grown.ids) as length
+select line.id, line.memory, line.summary, cardinality(grown.ids) as length
 from (
     select (made.ancestors || made.id)[cardinality(made.ancestors) / :whole * :whole + 1:] as ids
     from checkpoints made
@@ -222,15 +222,20 @@ async def memory(connection: AsyncConnection, chat: ChatKey, checkpoint: int) ->
     return await asyncio.to_thread(memories.unpacked, line) if line else None
 
 
-async def _memories(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> Sequence[bytes]:
+async def _memories(
+    connection: AsyncConnection, chat: ChatKey, checkpoint: int
+) -> Sequence[memories.Stored]:
     """What a checkpoint's memory is read from, packed; nothing when it is not stored any more."""
     parameters = {"tenant": chat.tenant, "chat": chat.id, "checkpoint": checkpoint}
     query = await connection.execute(_LINE, parameters | {"whole": memories.WHOLE_EVERY})
-    rows = query.all()
-    if rows and len(rows) != rows[0].length:
+    rows = query.mappings().all()
+    if rows and len(rows) != rows[0]["length"]:
         raise CannotOpen(f"checkpoint {checkpoint} grew from one that is not stored any more")
     seal = await sealing.of(connection, chat.tenant)
-    return [seal.open(place_of(chat, row.id, "memory"), row.memory) for row in rows]
+    return [
+        memories.Stored(*(seal.open(place_of(chat, row.id, name), row[name]) for name in _READ))
+        for row in rows
+    ]
 
 
 async def newest_besides(
@@ -279,10 +284,10 @@ async def pack(
     return await asyncio.to_thread(_packed, number, line, memory, text)
 
 
-def _packed(number: int, line: Sequence[bytes], memory: Memory, text: str) -> Packed:
+def _packed(number: int, line: Sequence[memories.Stored], memory: Memory, text: str) -> Packed:
     before = memories.unpacked(line) if len(line) < memories.WHOLE_EVERY else Memory()
-    summary = codec.pack_text(message.named(text, number))
-    return Packed(number, summary, memories.packed(memory, before))
+    summary = message.named(text, number)
+    return Packed(number, codec.pack_text(summary), memories.packed(memory, before, summary))
 
 
 async def publish(connection: AsyncConnection, lease: work.Lease, fresh: Fresh) -> int | None:
@@ -319,6 +324,7 @@ async def correct(
     chat: ChatKey,
     original: int,
     texts: Packed,
+    verdict: dict[str, Any],
     **changed: object,
 ) -> None:
     """Adds a version of a checkpoint that says something else. No message points to it yet.
@@ -328,7 +334,8 @@ async def correct(
     query = select(checkpoints).where(*of(chat, checkpoints), checkpoints.c.id == original)
     row = (await connection.execute(query)).mappings().one()
     content = opened(row, await sealing.of(connection, chat.tenant), chat)
-    content |= {"summary": texts.summary, "memory": texts.memory} | changed
+    content |= {"summary": texts.summary, "memory": texts.memory}
+    content |= {"verdict": codec.pack(verdict), "served_by": None} | changed
     # The last of the savings is the original's own.
     grew_from = Lineage(row["ancestors"], row["savings"][:-1])
     await add(connection, chat, grew_from, texts.number, content)
@@ -353,8 +360,7 @@ async def serve(connection: AsyncConnection, chat: ChatKey, checkpoint: int, by:
     await messages.point_to(connection, chat, checkpoint_row.until, checkpoint, None)
     await _retire_others(connection, chat, checkpoint_row)
     this = (*of(chat, checkpoints), checkpoints.c.id == checkpoint)
-    verdict = checkpoints.c.verdict.concat({"served_by": by})
-    in_service = update(checkpoints).where(*this).values(retired_at=null(), verdict=verdict)
+    in_service = update(checkpoints).where(*this).values(retired_at=null(), served_by=by)
     await connection.execute(in_service)
     # A turn read in part, and work under way, go on from a checkpoint that may serve no more.
     await partials.drop(connection, chat)
@@ -389,7 +395,7 @@ async def add(
 def stored(plain: Mapping[str, Any], seal: Seal, chat: ChatKey, number: int) -> dict[str, Any]:
     """The content of a checkpoint as it is stored: its texts sealed, or as they are."""
     texts = {name: seal.seal(place_of(chat, number, name), plain[name]) for name in PACKED}
-    return {**plain} | texts | _stored_verdict(plain["verdict"], seal, chat, number)
+    return {**plain, **texts}
 
 
 def opened(row: Mapping[Any, Any], seal: Seal, chat: ChatKey) -> dict[str, Any]:
@@ -398,8 +404,6 @@ def opened(row: Mapping[Any, Any], seal: Seal, chat: ChatKey) -> dict[str, Any]:
     content = {column.name: row[column.name] for column in CONTENT}
     for name in PACKED:
         content[name] = seal.open(place_of(chat, number, name), row[name])
-    sealed_verdict = content.pop("sealed_verdict")
-    content["verdict"] = _opened_verdict(row["verdict"], sealed_verdict, seal, chat, number)
     return content
 
 
@@ -408,36 +412,12 @@ def place_of(chat: ChatKey, number: int, column: str) -> Where:
     return Where(checkpoints.name, column, chat, number)
 
 
-def _stored_verdict(
-    verdict: Mapping[str, Any], seal: Seal, chat: ChatKey, number: int
-) -> dict[str, Any]:
-    """A verdict; what of it quotes a text is apart when it is sealed."""
-    quotes = {name: value for name, value in verdict.items() if name in _QUOTES}
-    if seal.writes is None or not quotes:
-        return {"verdict": verdict, "sealed_verdict": None}
-    where = place_of(chat, number, "sealed_verdict")
-    return {
-        "verdict": {name: value for name, value in verdict.items() if name not in _QUOTES},
-        "sealed_verdict": seal.seal_text(where, msgspec.json.encode(quotes).decode()),
-    }
-
-
-def _opened_verdict(
-    verdict: dict[str, Any], sealed: bytes | None, seal: Seal, chat: ChatKey, number: int
-) -> dict[str, Any]:
-    if sealed is None:
-        return verdict
-    text = seal.open_text(place_of(chat, number, "sealed_verdict"), sealed, "")
-    quotes: dict[str, Any] = msgspec.json.decode(text)
-    return verdict | quotes
-
-
 def _as_made(row: Mapping[Any, Any], seal: Seal, chat: ChatKey) -> Made:
     """A row of `_made`."""
     fields = {name: row[name] for name in Made.__dataclass_fields__}
-    sealed = row["sealed_verdict"]
-    verdict = _opened_verdict(row["verdict"], sealed, seal, chat, row["id"])
-    return Made(**fields | {"verdict": verdict})
+    verdict = codec.unpack(seal.open(place_of(chat, row["id"], "verdict"), row["verdict"]))
+    served = {"served_by": row["served_by"]} if row["served_by"] else {}
+    return Made(**fields | {"verdict": verdict | served})
 
 
 def _next_version(chat: ChatKey, parent: int, digest: str) -> ScalarSelect[int]:
@@ -470,7 +450,7 @@ async def drop_all_but(connection: AsyncConnection, chat: ChatKey, keep: Collect
 
 
 def _made(chat: ChatKey) -> list[ColumnElement[Any]]:
-    """The fields of `Made`, and the sealed part of the verdict."""
+    """The fields of `Made`, its verdict as it is stored."""
     others: dict[str, ColumnElement[Any]] = {
         "parent_id": func.nullif(checkpoints.c.parent_id, 0),
         "serving": _serving(chat),
@@ -479,7 +459,7 @@ def _made(chat: ChatKey) -> list[ColumnElement[Any]]:
         others[name].label(name) if name in others else checkpoints.c[name]
         for name in Made.__dataclass_fields__
     ]
-    return [*fields, checkpoints.c.sealed_verdict]
+    return [*fields, checkpoints.c.served_by]
 
 
 def _serving(chat: ChatKey) -> ColumnElement[bool]:
@@ -502,7 +482,7 @@ def _content(fresh: Fresh, until: messages.MessageRow) -> dict[str, Any]:
         "tokens": fresh.tokens,
         "summariser": fresh.summariser,
         "prompt_version": fresh.prompt_version,
-        "verdict": fresh.verdict,
+        "verdict": codec.pack(fresh.verdict),
         "summary": fresh.texts.summary,
         "memory": fresh.texts.memory,
     }

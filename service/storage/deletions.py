@@ -107,8 +107,7 @@ async def words_of(
     await made.drop_all_but(connection, chat, list((await connection.execute(kept)).scalars()))
     await _put_notes(connection, chat, notes)
     # An error may quote what a summariser answered.
-    no_reason = {"reason": "", "sealed_reason": None}
-    await connection.execute(update(runs).where(*of(chat, runs)).values(no_reason))
+    await connection.execute(update(runs).where(*of(chat, runs)).values(reason=None))
     this = update(chat_rows).where(*of(chat, chat_rows))
     await connection.execute(this.values(last_error=None))
     await connection.execute(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import delete, func, text
+from sqlalchemy import delete, func
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.errors import Problem, ProblemType
@@ -19,14 +19,15 @@ from service.storage import sealing, statements, tombstones
 from service.storage.database import Reads
 from service.storage.messages import MessageRow, place_of
 from service.storage.sealing import Seal
+from service.storage.statements import Numbered
 from service.storage.tables import chats
 from service.storage.tenancy import ChatKey
 from service.storage.tombstones import Named
 
 _SQL = statements.load("ingests")
 _KNOWN = statements.numbered(_SQL["known"])
-_OPEN = text(_SQL["open"])
-_STORE = text(_SQL["store"])
+_OPEN = statements.numbered(_SQL["open"])
+_STORE = statements.numbered(_SQL["store"])
 _PLACES = tuple(MessageRow.__dataclass_fields__)
 
 
@@ -198,14 +199,14 @@ async def open_chat(
         "version": known.version,
         "kept": kept,
     }
-    row = (await connection.execute(_OPEN, values)).one()
-    if row.deleted:
+    row = await _fetched(connection, _OPEN, values)
+    if row["deleted"]:
         raise Problem(
             "this chat or its user was deleted; nothing of it is stored before a day is over, so"
             " stop sending it",
             ProblemType.GONE,
         )
-    return None if row.id is None or row.lost else ChatKey(tenant, row.id)
+    return None if row["id"] is None or row["lost"] else ChatKey(tenant, row["id"])
 
 
 async def store(
@@ -223,20 +224,10 @@ async def store(
     seal = await sealing.of(connection, chat.tenant)
     values = {
         **_columns(chat, new, seal),
+        **{name: getattr(noted, name) for name in Noted.__dataclass_fields__},
         "tenant": chat.tenant,
         "chat": chat.id,
         "author": None if noted.user == noted.owner else noted.user,
-        "user": noted.user,
-        "owner": noted.owner,
-        "is_author": noted.is_author,
-        "left_alone": noted.left_alone,
-        "model": noted.model,
-        "window": noted.window,
-        "window_assumed": noted.window_assumed,
-        "expires_in": noted.expires_in,
-        "compactor": noted.compactor,
-        "overhead": noted.overhead,
-        "beside": noted.beside,
         "leaf": noted.leaf.message_id,
         "leaf_digest": noted.leaf.digest,
         "leaf_tokens": noted.leaf.path_tokens,
@@ -244,11 +235,20 @@ async def store(
         "masks": sum(one.masks for one in new),
         "due": noted.delay is not None,
         "delay": float(noted.delay or 0),
-        "pressing": noted.pressing,
-        "request_id": noted.request_id,
     }
-    sequence: int = (await connection.execute(_STORE, values)).scalar_one()
+    sequence: int = (await _fetched(connection, _STORE, values))["handed_seq"]
     return sequence
+
+
+async def _fetched(
+    connection: AsyncConnection, statement: Numbered, values: Mapping[str, Any]
+) -> Any:  # noqa: ANN401 - a row of asyncpg's
+    """The one row of a statement, in the transaction of a connection that has begun one.
+
+    By the driver, because SQLAlchemy takes a tenth of a millisecond for each.
+    """
+    driver: Any = (await connection.get_raw_connection()).driver_connection
+    return await driver.fetchrow(statement.sql, *statement.given(values))
 
 
 def _columns(chat: ChatKey, new: Collection[NewMessage], seal: Seal) -> Mapping[str, list[Any]]:

@@ -28,7 +28,7 @@ async def find(
     position = Position(0, row["step"], row["piece"])
     seal = await sealing.of(connection, chat.tenant)
     place = PartialTurn(row["base_id"] or None, row["digest"], position, row["pieces"])
-    packed = seal.open(place_of(chat), row["memory"])
+    packed = memories.Stored(seal.open(place_of(chat), row["memory"]))
     return row["message_id"], place, await asyncio.to_thread(memories.unpacked, [packed])
 
 

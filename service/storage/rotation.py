@@ -19,7 +19,6 @@ from sqlalchemy import (
     Select,
     Table,
     Update,
-    and_,
     bindparam,
     delete,
     func,
@@ -47,16 +46,14 @@ MOST_BYTES = 8 * 2**20
 _CHATS = 500  # that are asked for at once
 _TOGETHER = 20  # chats that share a transaction
 
-# Every value that may be sealed, and its plain column if that is another one.
+# Every value that may be sealed.
 _VALUES = (
-    (message_rows.c.body, None),
-    (message_rows.c.words, None),
-    (checkpoints.c.summary, None),
-    (checkpoints.c.memory, None),
-    (checkpoints.c.sealed_verdict, None),
-    (partial_rows.c.memory, None),
-    (run_rows.c.sealed_reason, run_rows.c.reason),
-    (tenant_secrets.c.secret, None),
+    message_rows.c.body,
+    message_rows.c.words,
+    *(checkpoints.c[name] for name in of_checkpoints.PACKED),
+    partial_rows.c.memory,
+    run_rows.c.reason,
+    tenant_secrets.c.secret,
 )
 
 
@@ -130,18 +127,13 @@ async def reseal_secrets(connection: AsyncConnection) -> None:
 async def held(connection: AsyncConnection) -> list[Held]:
     """How many values each key seals, and how many are plain. Reads every row."""
     values_by_key: dict[int | None, int] = {}
-    for sealed, plain in _VALUES:
-        is_sealed = func.get_byte(sealed, 0) == SEALED
-        key = func.get_byte(sealed, 1)
-        query = select(is_sealed, key, func.count()).where(sealed.is_not(None))
+    for value in _VALUES:
+        is_sealed = func.get_byte(value, 0) == SEALED
+        key = func.get_byte(value, 1)
+        query = select(is_sealed, key, func.count()).where(value.is_not(None))
         for sealed_row, number, count in await connection.execute(query.group_by(is_sealed, key)):
             by = number if sealed_row else None
             values_by_key[by] = values_by_key.get(by, 0) + count
-        if plain is not None:
-            query_plain = select(func.count()).where(plain != "")
-            values_by_key[None] = (
-                values_by_key.get(None, 0) + (await connection.execute(query_plain)).scalar_one()
-            )
     order = sorted(values_by_key, key=lambda number: number or 0)
     return [Held(number, values_by_key[number]) for number in order if values_by_key[number]]
 
@@ -211,7 +203,7 @@ def _partial(row: Mapping[Any, Any], chat: ChatKey, seal: Seal) -> dict[str, Any
 
 async def _runs(connection: AsyncConnection, locked: _Locked, seal: Seal) -> int:
     columns = run_rows.c
-    off = or_(_differs(columns.sealed_reason, seal), _is_plain(columns.reason, seal))
+    off = _differs(columns.reason, seal)
     rows = await _rows(connection, _batch(run_rows, locked, off))
     changed = [_run(row, locked.owner(row), seal) for row in rows]
     return await _change(connection, _update_each(run_rows, locked, columns.id), changed)
@@ -219,8 +211,7 @@ async def _runs(connection: AsyncConnection, locked: _Locked, seal: Seal) -> int
 
 def _run(row: Mapping[Any, Any], chat: ChatKey, seal: Seal) -> dict[str, Any]:
     where = runs.place_of(chat, row["id"])
-    reason = seal.open_text(where, row["sealed_reason"], row["reason"])
-    return _new(chat, row["id"], runs.stored_reason(where, reason, seal))
+    return _new(chat, row["id"], {"reason": seal.seal(where, seal.open(where, row["reason"]))})
 
 
 def _batch(table: Table, locked: _Locked, off: ColumnElement[bool]) -> Select[Any]:
@@ -274,8 +265,3 @@ def _differs(sealed: ColumnElement[Any], seal: Seal) -> ColumnElement[bool]:
     if seal.writes is None:
         return func.substring(sealed, 1, 1) == bytes((SEALED,))
     return func.substring(sealed, 1, 2) != bytes((SEALED, seal.writes))
-
-
-def _is_plain(plain: ColumnElement[Any], seal: Seal) -> ColumnElement[bool]:
-    """Whether a text stands plain that has to be sealed."""
-    return and_(plain != "", literal(seal.writes is not None))

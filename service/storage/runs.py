@@ -4,15 +4,15 @@ Operators see in it what was read, written, rejected, and why.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, cast
+from typing import cast
 
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage import sealing
-from service.storage.sealing import Seal, Where
+from service.storage import codec, sealing
+from service.storage.sealing import Where
 from service.storage.tables import runs
 from service.storage.tenancy import ChatKey, of
 
@@ -54,25 +54,24 @@ class Spent:
 
 
 _RUN = [runs.c[name] for name in Run.__dataclass_fields__]
-_SEALED = runs.c.sealed_reason
 _SUMS = [func.coalesce(func.sum(runs.c[name]), 0) for name in Spent.__dataclass_fields__]
 
 
 async def latest(connection: AsyncConnection, chat: ChatKey, limit: int | None = 20) -> list[Run]:
     """The newest rounds of work, newest first; all of them for None."""
-    query = select(*_RUN, _SEALED).where(*of(chat, runs)).order_by(runs.c.id.desc()).limit(limit)
+    query = select(*_RUN).where(*of(chat, runs)).order_by(runs.c.id.desc()).limit(limit)
     seal = await sealing.of(connection, chat.tenant)
     latest_runs: list[Run] = []
-    for *row, sealed in await connection.execute(query):
-        run = Run(*row)
-        reason = seal.open_text(place_of(chat, run.id), sealed, run.reason)
-        latest_runs.append(replace(run, reason=reason))
+    for row in (await connection.execute(query)).mappings():
+        stored = row["reason"]
+        reason = codec.unpack_text(seal.open(place_of(chat, row["id"]), stored)) if stored else ""
+        latest_runs.append(Run(**{**row, "reason": reason}))
     return latest_runs
 
 
 def place_of(chat: ChatKey, run: int) -> Where:
     """Where a round's reason is sealed."""
-    return Where(runs.name, _SEALED.name, chat, run)
+    return Where(runs.name, "reason", chat, run)
 
 
 async def spent(connection: AsyncConnection, chat: ChatKey) -> Spent:
@@ -149,12 +148,6 @@ async def end(
     `released`; `lost` is what the next one finds that has not.
     """
     seal = await sealing.of(connection, chat.tenant)
-    values = {"outcome": outcome, "ended_at": func.now()}
-    values |= stored_reason(place_of(chat, run), reason, seal)
+    sealed = seal.seal(place_of(chat, run), codec.pack_text(reason)) if reason else None
+    values = {"outcome": outcome, "reason": sealed, "ended_at": func.now()}
     await connection.execute(update(runs).where(*of(chat, runs), runs.c.id == run).values(values))
-
-
-def stored_reason(where: Where, reason: str, seal: Seal) -> dict[str, Any]:
-    """A round's reason as its columns: sealed, or as it is."""
-    sealed = seal.seal_text(where, reason)
-    return {"reason": reason if sealed is None else "", _SEALED.name: sealed}

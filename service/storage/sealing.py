@@ -28,7 +28,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.encryption import EncryptionKey, EncryptionKeys
 from service.errors import CannotOpen, ConfigurationError, KeyMissing, Problem, ProblemType
-from service.storage import codec
 from service.storage.tables import sealing_keys, tenant_secrets
 from service.storage.tenancy import ChatKey
 from service.storage.terms import not_among
@@ -117,16 +116,6 @@ class Seal:
         Without the tenant's secret, nobody can confirm by it what a text says.
         """
         return blake2b(digest.encode(), digest_size=_KEYED, key=self._secret).hexdigest()
-
-    def seal_text(self, where: Where, text: str) -> bytes | None:
-        """A text, sealed; None where it is stored as it is, or is empty."""
-        if self.writes is None or not text:
-            return None
-        return self.seal(where, codec.pack_text(text))
-
-    def open_text(self, where: Where, sealed: bytes | None, plain: str) -> str:
-        """The text of a row that has it sealed, or else plain."""
-        return plain if sealed is None else codec.unpack_text(self.open(where, sealed))
 
 
 class Seals:

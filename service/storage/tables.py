@@ -212,13 +212,12 @@ checkpoints = Table(
     Column("memory", LargeBinary),
     # The summary message, packed, rendered once: its bytes never change.
     Column("summary", LargeBinary),
-    # Sealed: what of the verdict quotes a text; null where they are plain.
-    Column("sealed_verdict", LargeBinary),
     Column("tokens", Integer),  # size of the summary message
     Column("summariser", Text),
     Column("prompt_version", Text),
-    # What the publish gate found, and who corrected or served it manually.
-    Column("verdict", JSONB),
+    # What the publish gate found, or who corrected it; packed.
+    Column("verdict", LargeBinary),
+    Column("served_by", Text),  # the operator who wants it to serve as it is
     Column("created_at", _TIME),
     # When another was put in its place: no message leads to it, nor finds it by its digest.
     Column("retired_at", _TIME),
@@ -261,8 +260,7 @@ runs = Table(
     # Of the request that made the work due; all log lines of the round have it.
     Column("request_id", Text),
     Column("outcome", Text),
-    Column("reason", Text),
-    Column("sealed_reason", LargeBinary),  # sealed: reason; null where they are plain
+    Column("reason", LargeBinary),  # packed; null for none
     Column("calls", Integer),
     Column("tokens_read", BigInteger),
     Column("tokens_written", BigInteger),

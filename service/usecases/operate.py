@@ -137,11 +137,11 @@ async def correct(
             row.key,
             checkpoint,
             texts,
+            {"outcome": "corrected", "by": by.actor},
             kind="corrected",
             tokens=size,
             summariser="operator",
             prompt_version="",
-            verdict={"outcome": "corrected", "by": by.actor},
         )
         answer = await _serve(connection, by, row, chat, texts.number)
         await audit.record(

@@ -330,7 +330,6 @@ async def test_commands_write_control_characters_out(precis: Cli, service: Servi
     for statement in (
         "update chats set model = :it, last_error = :it, leased_by = :it, dead_at = now()",
         "update chats set lease_until = now() + interval '1 hour' where :it <> ''",
-        "update runs set reason = :it",
         "update messages set message_id = :it || message_id",
         "update chats set leaf_id = :it || leaf_id",
         "update api_keys set name = :it",
@@ -345,6 +344,7 @@ async def test_commands_write_control_characters_out(precis: Cli, service: Servi
         "summary": codec.pack_text(HOSTILE),
     }
     await run_sql(service.runtime, "update checkpoints set memory = :memory, summary = :summary", **packed)
+    await run_sql(service.runtime, "update runs set reason = :summary", summary=packed["summary"])
 
     for command in SHOWING:
         result = await precis(*command)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -12,6 +13,7 @@ from redis.asyncio import Redis
 from service.clients.summarisers import configured, for_models
 from service.runtime import Runtime
 from service.settings import Settings
+from service.storage.codec import unpack_text
 from service.summarising.reading import Reading, Reply, Summariser
 from service.usecases.compress import WorkerContext, compress
 from tests import constants
@@ -66,7 +68,9 @@ class Harness:
         return await row(self.runtime, "select *, due_at - now() as wait from chats")
 
     async def runs(self) -> list[Any]:
-        return list(await rows(self.runtime, "select * from runs order by id"))
+        stored = await rows(self.runtime, "select * from runs order by id")
+        reasons = [unpack_text(one.reason) if one.reason else "" for one in stored]
+        return [SimpleNamespace(**{**one._mapping, "reason": why}) for one, why in zip(stored, reasons, strict=True)]
 
     async def made(self) -> list[Any]:
         """The checkpoints that others grow from."""

@@ -240,7 +240,8 @@ async def opened(runtime: Runtime, query: str, **values: object) -> list[Any]:
             chat, texts = ChatKey(one.tenant_id, one.chat_id), {}
             if "summary" in one._mapping:
                 memory = await checkpoints.memory(connection, chat, one.id)
-                _, texts["summary"] = await checkpoints.summary(connection, chat, one.id) or (None, "")
+                found_made, summary = await checkpoints.summary(connection, chat, one.id) or (None, "")
+                texts = {"summary": summary, "verdict": found_made and found_made.verdict}
             else:
                 _, _, memory = await partials.find(connection, chat) or (None, None, Memory())
             said = msgspec.to_builtins(memory, enc_hook=str)

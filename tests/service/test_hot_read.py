@@ -81,8 +81,8 @@ async def store(service: Service, some: Sequence[Line]) -> None:
             await connection.exec_driver_sql(
                 "insert into checkpoints (id, tenant_id, chat_id, parent_id, ancestors, savings, covered_until,"
                 " covered_digest, covered_messages, covered_tokens, kind, memory, summary, tokens,"
-                " summariser, prompt_version) overriding system value select $1::bigint, tenant_id, id, $2, $3, $4, $5,"
-                " $6, $7, $8, 'llm', '', $11, $9, 'by', '1' from chats"
+                " summariser, prompt_version, verdict) overriding system value select $1::bigint, tenant_id, id, $2,"
+                " $3, $4, $5, $6, $7, $8, 'llm', '', $11, $9, 'by', '1', '' from chats"
                 " where external_id = $10",
                 [
                     (

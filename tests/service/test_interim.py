@@ -4,7 +4,11 @@ import re
 from typing import Any
 
 import pytest
+from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.storage import checkpoints
+from service.storage.checkpoints import Fresh
+from service.storage.work import Lease
 from service.usecases.compress import WorkerContext
 from tests.constants import NEVER
 from tests.fakes.scripted_llm import Fail
@@ -107,20 +111,20 @@ def keeping(messages: list[Json]) -> str:
 def going_on(harness: Harness, leaf: str, turns: int, served: list[Json], **more: Any) -> WorkerContext:
     """A model that keeps sentences; while it thinks, the chat goes on until code serves it again."""
     harness.llm.default = keeping
+    return thinking(harness, lambda: goes_on(harness, leaf, turns, served), **WIDE, **more)
 
-    async def go_on() -> None:
-        longer = harness.talk.turns(turns, leaf=leaf, prefix=f"{len(harness.talk.rows)}-")
-        longer = harness.talk.turns(6, tokens=60, leaf=longer, prefix=f"{len(harness.talk.rows)}-")
-        await harness.talk.ingest(longer)
-        before = await harness.talk.ask(longer)
 
-        async def is_deeper() -> bool:
-            served[:] = [await harness.talk.ask(longer)]
-            return bool(served[0]["covered_messages"] > before["covered_messages"])
+async def goes_on(harness: Harness, leaf: str, turns: int, served: list[Json]) -> None:
+    longer = harness.talk.turns(turns, leaf=leaf, prefix=f"{len(harness.talk.rows)}-")
+    longer = harness.talk.turns(6, tokens=60, leaf=longer, prefix=f"{len(harness.talk.rows)}-")
+    await harness.talk.ingest(longer)
+    before = await harness.talk.ask(longer)
 
-        await until(is_deeper)
+    async def is_deeper() -> bool:
+        served[:] = [await harness.talk.ask(longer)]
+        return bool(served[0]["covered_messages"] > before["covered_messages"])
 
-    return thinking(harness, go_on, **WIDE, **more)
+    await until(is_deeper)
 
 
 async def by_code_alone(harness: Harness, **more: Any) -> None:
@@ -163,6 +167,33 @@ async def test_one_that_reaches_deeper_yields_too(harness: Harness) -> None:
     (made,), (interim,) = await harness.made(), await harness.interim()
     assert made.covered_messages < interim.covered_messages < deep.covered_messages
     assert pinned(interim) == pinned(made) != pinned(deep)
+    await check_tree(harness.runtime)
+
+
+async def test_one_that_got_its_id_after_the_summary_it_does_not_know_yields_too(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaf = await harness.long_chat()
+    harness.llm.default = keeping
+    served: list[Json] = []
+    publish = checkpoints.publish
+
+    async def late(connection: AsyncConnection, lease: Lease, fresh: Fresh) -> int | None:
+        if fresh.kind == "llm":
+            await goes_on(harness, leaf, 18, served)
+        return await publish(connection, lease, fresh)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(checkpoints, "publish", late)
+        await harness.compress(harness.worker_context(**WIDE))
+    (made,), (unaware,) = await harness.made(), await harness.interim()
+    assert unaware.id > made.id
+
+    await by_code_alone(harness)
+
+    (interim,) = await harness.interim()
+    assert interim.parent_id == made.id
+    assert pinned(interim) == pinned(made) != pinned(unaware)
     await check_tree(harness.runtime)
 
 

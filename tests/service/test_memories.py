@@ -53,7 +53,18 @@ def grown(number: int) -> Memory:
     ids=["from nothing", "to nothing", "the same", "more", "in another order"],
 )
 async def test_a_memory_is_read_as_it_was_packed(before: Memory, after: Memory) -> None:
-    assert memories.unpacked([memories.packed(before), memories.packed(after, before)]) == after
+    line = [memories.packed(before), memories.packed(after, before)]
+    assert memories.unpacked([memories.Stored(one) for one in line]) == after
+
+
+async def test_a_sentence_that_the_summary_shows_is_stored_once() -> None:
+    memory = Memory(talk=(said(1), said(2), said(3)))
+    summary = "A record.\nuser: Sentence 1. … Sentence 3."
+
+    packed = memories.packed(memory, summary=summary)
+
+    assert [number for number in (1, 2, 3) if f"Sentence {number}." in codec.unpack_text(packed)] == [2]
+    assert memories.unpacked([memories.Stored(packed, codec.pack_text(summary))]) == memory
 
 
 async def line_of(harness: Harness) -> tuple[ChatKey, list[int]]:

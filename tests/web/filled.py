@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import httpx
 
+from service.storage.codec import pack_text
 from service.usecases.compress import compress
 from service.web.words import segment
 from tests.builders import called, returned, said
@@ -85,7 +86,9 @@ async def fill(service: Service) -> Filled:
         text=f"{HOSTILE}\x1b[31m\x07",
     )
     whose = "chat_id = (select id from chats where external_id = :id)"
-    await run_sql(service.runtime, f"update runs set reason = :text where {whose}", id=HOSTILE_ID, text=HOSTILE)
+    await run_sql(
+        service.runtime, f"update runs set reason = :text where {whose}", id=HOSTILE_ID, text=pack_text(HOSTILE)
+    )
     await run_sql(service.runtime, "update audit set chat = :id where chat = 'hostile'", id=HOSTILE_ID)
     await run_sql(service.runtime, _DEAD)
     return Filled(pumps, hostile, f"/chats/{segment(HOSTILE_ID)}")

@@ -47,7 +47,7 @@ select chat.id, chat.version, coalesce(chat.user_id, :user) as begun_by,
     (
         select json_object_agg(checkpoints.id, json_build_array(
             checkpoints.covered_tokens - checkpoints.tokens,
-            checkpoints.kind = 'interim' and not checkpoints.verdict ? 'served_by'
+            checkpoints.kind = 'interim' and checkpoints.served_by is null
         ))
         from checkpoints
         where checkpoints.tenant_id = :tenant and checkpoints.chat_id = chat.id
@@ -92,7 +92,7 @@ with deleted as (
     for no key update
 ), begun as (
     insert into chats (tenant_id, external_id, user_id, model, window_tokens)
-    select :tenant, :chat, :user, :model, :window
+    select :tenant, :chat, :user, :model, cast(:window as integer)
     where cast(:id as bigint) is null and not exists (select from deleted)
     on conflict (tenant_id, external_id) do nothing
     returning id
@@ -116,7 +116,7 @@ with fresh as (
         tenant_id, chat_id, message_id, parent_id, role, depth, fingerprint, digest, content_hash,
         tokens, path_tokens, step_tokens, step_calls, sent_at, checkpoint_id, body, words, author_id
     )
-    select :tenant, :chat, message_id, parent_id, role, depth, fingerprint, digest, content_hash,
+    select cast(:tenant as bigint), cast(:chat as bigint), message_id, parent_id, role, depth, fingerprint, digest, content_hash,
         tokens, path_tokens, cast(step_tokens as integer[]), cast(step_calls as integer[]),
         sent_at, checkpoint_id, body, words, cast(:author as text)
     from unnest(

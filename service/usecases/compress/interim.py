@@ -33,8 +33,8 @@ async def serve_at_once(this: Round) -> Round:
     It goes on from the interim one before, if there is one, so that each message is read once, and
     takes over what a summariser chose of the same messages before an edit above them. It
     is a branch of the checkpoint that the summariser goes on from. An interim one that is deeper
-    than that and older lacks what the summariser has written since: another is made at once from
-    what the summariser wrote, whatever the request's size, and takes its place.
+    than that and grew from an older one lacks what the summariser has written since: another is
+    made at once from what the summariser wrote, whatever the request's size, and takes its place.
 
     Returns:
         The round, with the new one among those whose place will be taken.
@@ -107,9 +107,11 @@ def _outdated(this: Round) -> Sequence[Checkpoint]:
     deepest = this.made
     if deepest is None:
         return ()
-    # Ids rise with every publication.
+    # By what it grew from: its own id says only which of two calls ended first.
     return [
-        one for one in this.instead_of if one.id < deepest.id and one.messages >= deepest.messages
+        one
+        for one in this.instead_of
+        if one.parent < deepest.id and one.messages >= deepest.messages
     ]
 
 
@@ -159,6 +161,5 @@ async def _publish(
         raise chunks.changed()
     metrics.PUBLISHED.labels(INTERIM).inc()
     chunks.log_published(this, fresh, publication)
-    return Checkpoint(
-        published, until.message_id, until.digest, until.depth, until.path_tokens, fresh.tokens
-    )
+    size = until.path_tokens, fresh.tokens
+    return Checkpoint(published, until.message_id, until.digest, until.depth, *size, parent)
