@@ -16,12 +16,12 @@ from benchmarks.lookup import one_row
 from benchmarks.report import Figure, Report, command, timed
 from benchmarks.rounds import Call, best, interleaved
 from benchmarks.wire import Line, request
-from filter_stub.precis_filter import QUESTIONS
 from service.storage.database import connect
 
 LENGTHS = (20, 2000)
 _CHECKPOINTS = 10_000
 _SIZE = 1000  # tokens of each message
+_DESCRIBED = 32  # questions, which most branches below a summary have
 _WINDOW = 16_384
 
 
@@ -90,15 +90,14 @@ def _described(chat: Chat) -> dict[str, object]:
     """The request as the filter describes it: its newest questions, here and on the path."""
     places = [place for place, one in enumerate([*chat.path, None]) if one is None or one.role == "user"]
     words = f"{0:016x}"
-    questions = [(place, place * _SIZE, _SIZE, words) for place in places[::-1]]
+    questions = [(place, words) for place in places[::-1]]
     asked = [(place, words) for place in places[::-1]]
     return {
         "leading": 0,
-        "questions": questions[:QUESTIONS],
-        "asked": asked[:QUESTIONS],
+        "questions": questions[:_DESCRIBED],
+        "asked": asked[:_DESCRIBED],
         "all_questions": len(questions),
         "all_asked": len(asked),
-        "images": 0,
         "guided": False,
     }
 

@@ -34,13 +34,14 @@ log = logging.getLogger("precis")
 
 VERSION = "1.0.0"
 HOOKED = (0, 11, 2)  # Open WebUI calls `request` from this version on; before, inlet does its work
-PAIRS, QUESTIONS = 16, 32  # newest messages of the path, and of users, that are described at first
+PAIRS = 16  # newest messages of the path that are described at first
 SLICE = 2_000_000  # characters in one upload; the first one of a long chat takes several
 REFUSED = (400, 413, 422)  # then a message is sent as a text of so many characters:
 LONGEST = 20_000
 REMEMBERED = 200  # chats whose path and last answer are kept in memory
 FAILURES, PAUSE = 3, 5.0  # after so many in a row, one request in so many seconds asks it
 LONGEST_WAIT = 5.0  # seconds for a summary, however long a request may wait
+SETTLED = ("not_needed", "pending")  # answers for which more of the path changes nothing
 WINDOW = 131_072  # tokens of a model that nobody knows anything about
 SHORT = 600  # characters that are left of an old tool result
 TEMPORARY = ("temporary:", "local:")
@@ -76,7 +77,8 @@ COSTS = (
 )
 # Vietnamese letters cost as Latin ones do, and Thai ones more than others of their first byte.
 ALIKE = {b"\xe1\xba": b"\xc6", b"\xe1\xbb": b"\xc6", b"\xe0\xb8": b"~", b"\xe0\xb9": b"~"}
-MORE = 0.18  # of what the service has not counted it may have more than the mean
+LEAST = 0.7  # tokens that an estimated one is at least
+MORE = 1.18  # times the mean: what a text that the service has not counted may have
 # Past the proxy of the environment, which would see key and texts, but with its certificates.
 DIRECT = {"all://": None, "http://": None, "https://": None}
 STASH = "precis"  # our key in the metadata, which Open WebUI carries from hook to hook
@@ -112,17 +114,16 @@ class Request:
     windows: list[int]  # what is told of the model's window, the most trusted first
     window: int
     reply: str | None = None  # the id of the answer
-    begun: float = 0.0
     guided: bool = False  # the newest question is an instruction, and is not stored
-    answered: bool = False  # by the service
-    known: str | None = None  # the newest message that the service has
+    begun: float = 0.0
+    known: str | None = ""  # the newest message that the service has; "": it has not answered
     served: int | None = 0  # checkpoint, 0 for none; None: the usage says nothing about it
-    density: float | None = None  # what the service counts, by what is estimated here
-    beside: int = 0  # estimated tokens that go to the model beside the messages of the branch:
-    prompt: int = 0  # of these the workspace model's prompt, which no hook sees,
-    tools: int = 0  # and tools
+    excess: int | None = None  # tokens too many by the service's account, of a request that is
+    estimate: int = 0  # estimated so here
+    density: float = 1.0  # what the service counts, by what is estimated here
+    prompt: int = 0  # estimated tokens of the workspace model's prompt, which no hook sees
+    beside: int = 0  # and of all that goes to the model beside the messages of the branch
     asked: list[Message] = field(default_factory=list)  # the newest question, as inlet had it
-    drift: int = 0  # what the provider counts beyond all estimates
     calls: int = 0  # of the model in this turn; all but the first begin with what that was sent:
     dropped: list[Message] = field(default_factory=list)  # what its record stands for,
     before: int = 0  # and how many messages were left out for it
@@ -133,11 +134,8 @@ class Request:
     offered: bool = False  # which the model may call,
     recalls: int = 0  # and has called so often
     left_out: int = 0  # messages
-    size: int = 0  # estimated tokens of what is sent,
-    whole: int = 0  # and without the summary
     why: str = TOO_LONG
     cut: str = ""  # what was taken away, for the status line
-    waiting: str = ""  # the status if something was
     status: str = ""
     told: str = ""
     id: str = field(default_factory=lambda: secrets.token_hex(16))  # in Precis' logs
@@ -235,8 +233,8 @@ class Filter:
 
     async def _check(self) -> object:
         """Who answers, for `precis install-filter`, which asks after changing the valves."""
+        self._failures = 0
         try:
-            self._failures = 0
             return answer_in(await self.send("GET", "filter", None, 5.0))
         except Exception as error:
             return {"error": repr(error)}
@@ -276,8 +274,9 @@ class Filter:
 
     async def _tell(self, request: Request, emitter: Emitter) -> None:
         """Shows the status line, if it says anything new: each is a write to the whole chat."""
-        sizes = sizes_in(request) if request.dropped else ""
-        line = "; ".join(part for part in (request.status + sizes, request.cut) if part)
+        # Behind the colon stand sizes, which are others once something was cut.
+        status = request.status.partition(":")[0] if request.cut else request.status
+        line = "; ".join(part for part in (status, request.cut) if part)
         is_shown = self.valves.show_status and request.shown
         if line and line != request.told and is_shown and emitter:
             shown = line[0].upper() + line[1:]
@@ -292,17 +291,18 @@ class Filter:
         A later call of the turn keeps what is there, unless it is too large with that.
         """
         request.begun = time.monotonic()
-        request.tools = tokens_in(json.dumps(body["tools"])) if body.get("tools") else 0
-        request.beside = beside_of(body["messages"], request)
-        stays = request.calls and (request.left_out or self._excess(body, request)[0] <= 0)
+        request.beside = beside_of(body, request)
+        stays = request.calls and (request.left_out or self._excess(body, request) <= 0)
         if request.sent and not stays:
             with unharmed("a request goes on without a summary"):
                 async with asyncio.timeout(self._left(request, 0.9)):  # the rest: status
                     await self._compress(body, metadata, request)
-        request.beside = beside_of(body["messages"], request)
         self._fit(body, request)
         if not request.calls:
             request.before = request.left_out
+            if request.excess is not None:  # what comes later is weighed on top of what is left
+                excess, estimate = self._excess(body, request), estimate_of(body, request)
+                request.excess, request.estimate = excess, estimate
         request.calls += 1
         async with asyncio.timeout(self._left(request, 1.0)):
             await self._tell(request, emitter)
@@ -330,17 +330,20 @@ class Filter:
         than most requests may wait.
         """
         request.pairs = [(node.id, node.digest) for node in path[::-1][:PAIRS]]
-        whole = body["messages"]
+        whole, last = body["messages"], (request.chat, request.model)
         try:
             answer = await self._ask(body, path, request)
         except Exception:  # while it is away, the last answer may still fit this branch
             request.why = "Precis is away"
-            if (request.chat, request.model) not in self._last:
+            if last not in self._last:
                 raise
-            answer = self._last[request.chat, request.model]
+            answer = self._last[last]
+            text = str(answer.get("status_text")).partition(":")[0]  # without that request's sizes
+            self._put_in(answer | {"status_text": text}, body, path, request)
+            return
         self._apply(answer, body, path, request)
-        is_tight = self._excess(body, request)[0] > 0
-        if not (request.answered and (is_tight or request.expires_in)):
+        is_tight = self._excess(body, request) > 0
+        if not (is_tight or request.expires_in):
             return
         if not path[0].message:  # the remembered part has no texts
             path = await asyncio.to_thread(chain, branch(await rows_of(request.chat), path[-1].id))
@@ -349,8 +352,8 @@ class Filter:
             done, _ = await asyncio.wait([ingesting], timeout=self._left(request, 0.8))
             if done:
                 wait = min(max(self._left(request, 0.8), 0.0), LONGEST_WAIT)
-                answer = await self._ask({**body, "messages": whole}, path, request, wait)
                 body["messages"] = whole
+                answer = await self._ask(body, path, request, wait)
                 self._apply(answer, body, path, request)
 
     async def _offer(self, body: Message, metadata: Message, request: Request) -> None:
@@ -369,7 +372,7 @@ class Filter:
         if not (saved(request.chat) and request.pairs):
             return False
         rows = branch(await rows_of(request.chat), request.pairs[0][0])
-        request.answered, request.known = True, None
+        request.known = None
         await self._ingest(await asyncio.to_thread(chain, rows), request)
         return True
 
@@ -383,32 +386,26 @@ class Filter:
         request.window = answer.get("window") or request.window
         if not request.windows:
             self._windows[request.model] = request.window
-        if answer["status"] == "unknown":
-            return
-        request.drift = answer["drift"]
-        density = answer.get("density")
-        request.density = min(max(float(density), 0.7), 2.0) if density else None
-        if answer["status"] == "ready":
-            self._put_in(answer, body, path, request)
-        elif request.answered:
-            request.waiting = str(answer.get("status_text") or "")
+        if answer["status"] != "unknown":
+            is_in = self._put_in(answer, body, path, request)
+            weigh(answer, body, request, "after" if is_in else "before")
 
-    def _put_in(self, answer: Message, body: Message, path: list[Node], request: Request) -> None:
-        """Makes the edit of an answer. One that does not fit this request changes nothing."""
-        checkpoint = int(answer["checkpoint_id"])
-        changed = edited(body["messages"], path, answer)
+    def _put_in(self, answer: Message, body: Message, path: list[Node], request: Request) -> bool:
+        """Makes the edit of an answer, if there is one. One that does not fit changes nothing."""
+        if answer["status"] != "ready":
+            return False
+        checkpoint, changed = int(answer["checkpoint_id"]), edited(body["messages"], path, answer)
         if changed is None:
             log.warning("precis: summary %s does not fit a request of %s", checkpoint, request.chat)
             request.why = "another filter has changed what was said"
-            return
+            return False
         if not request.calls:
             first, end = answer["edit"]["drop"]
             request.dropped = body["messages"][first:end]
         body["messages"], request.served, request.why = changed, checkpoint, TOO_LONG
         request.pairs.append((answer["covered_until"], answer["covered_digest"]))
-        # Behind the colon stand sizes, which are known here when nothing is cut any more.
-        request.status = str(answer.get("status_text") or "").partition(":")[0]
-        request.whole = int(answer["tokens"]["before"]) if request.answered else 0
+        request.status = str(answer.get("status_text") or "")
+        return True
 
     async def _path(self, body: Message, metadata: Message, request: Request) -> list[Node]:
         """The branch up to the question; empty when it may not be sent."""
@@ -457,7 +454,7 @@ class Filter:
         self, body: Message, path: list[Node], request: Request, wait: float | None = None
     ) -> Message:
         """What the service has for this branch. It may need more than is sent at first."""
-        messages, answering = body["messages"], tokens_wanted(body, request.window // 2)
+        messages, answering = body["messages"], wanted_by(body, request)
         running = messages[newest_turn(messages) + 1 :]
         question: Message = {
             "model": request.model,
@@ -468,29 +465,26 @@ class Filter:
             "depth": len(path),
             "wait": wait,
         }
-        native = described(messages, path)
-        native |= {"guided": request.guided, "recall": request.offered}
+        told = {"guided": request.guided, "recall": request.offered}
         url = f"chats/{quote(request.chat, safe='')}/context"
         last = self._last.get((request.chat, request.model), {})
-        shown, needed = 0, newest_needed(path, last)
-        while shown < needed:
-            shown = needed
+        # They have to reach where a summary ends: the service keeps no digest as it is.
+        covered = last.get("covered_messages") or len(path)
+        fewest = max(PAIRS, len(path) - covered + 1)
+        for shown in sorted({min(fewest, len(path)), len(path)}):
             newest = path[::-1][:shown]
-            most = max(QUESTIONS, len(asked_in(newest)) + 3)  # some more to compare
             question["path"] = [(node.id, node.digest) for node in newest]
             question["sizes"] = list(map(tokens_stored, newest))
-            parts = {name: native[name][:most] for name in ("questions", "asked")}
-            question["native"] = native | parts
+            question["native"] = described(messages, path, shown) | told
             # Ends before the hook's own deadline, so that silence is a failure, and a Stop is not.
             sent = await self.send("POST", url, question, self._left(request, 0.85), request.id)
             answer: Message = answer_in(sent)
-            needed = newest_needed(path, answer)
+            if answer["status"] in SETTLED or answer.get("covered_digest"):
+                break
         if answer["status"] != "unknown":  # anything odd in it is better found before it is kept
-            overhead = int(answer["tokens"].get("overhead") or 0)
-            answer["drift"] = max(overhead - question["beside"], -question["beside"] // 4)
-        if answer["status"] != "not_needed":
-            request.why = "no summary is ready yet"
-        request.answered, request.known = True, answer.get("known")
+            answer["overhead"] = int(answer["tokens"].get("overhead") or 0)
+        request.why = TOO_LONG if answer["status"] == "not_needed" else "no summary is ready yet"
+        request.known, answer["beside"] = answer.get("known"), question["beside"]
         remember(self._last, (request.chat, request.model), answer)
         return answer
 
@@ -529,7 +523,7 @@ class Filter:
                 if answer.status_code not in (409, 410):  # 410: it was deleted
                     log.warning("precis: messages were not taken: %s", refusal(answer))
                 return
-        request.answered, request.known = True, path[-1].id
+        request.known = path[-1].id
 
     async def _put(
         self, path: list[Node], start: int, end: int, request: Request, *, as_text: bool
@@ -586,41 +580,38 @@ class Filter:
         task.add_done_callback(self._in_background.discard)
         return task
 
-    def _excess(self, body: Message, request: Request) -> tuple[int, list[int]]:
-        """What a request has too much, and what each of its messages costs, in tokens."""
-        window, messages = request.window, body["messages"]
-        beside = request.prompt + request.tools + request.drift
-        left = max(window - beside - sum(map(tokens_of, leading(messages))), 0)
-        # Where tools leave little, the chat gets most of that.
-        answer = max(tokens_wanted(body, left // 2), min(window // 8, left // 3))
-        counted = newest_kept(messages, request) if request.density else 0  # by the service
-        known = [tokens_of(m, request.density or 1.0) for m in messages[:counted]]
-        new = list(map(tokens_of, messages[counted:]))
-        more = int(min(sum(new), left) * MORE)
-        request.size = sum(known) + sum(new) + beside
-        return request.size - window + max(answer, more), known + new
+    def _excess(self, body: Message, request: Request) -> int:
+        """Tokens that a request has too much."""
+        estimate, window = estimate_of(body, request), request.window
+        if request.excess is None:  # nobody has counted any of it
+            unsure = int(min(estimate, window) * (MORE - 1))
+            return estimate - window + max(wanted_by(body, request), window // 8, unsure)
+        more = estimate - request.estimate
+        price = max(request.density, MORE) if more > 0 else request.density
+        return request.excess + int(more * price)
 
     def _fit(self, body: Message, request: Request) -> None:
         """Makes room in a request that is too large for the window."""
         note = f"{LEFT_OUT}\n{OFFERED}" if request.offered else LEFT_OUT
         if request.left_out:  # after a tool that is cited, Open WebUI 0.12 takes the note away
             body["messages"] = with_note(body["messages"], note)
-        excess, costs = self._excess(body, request)
-        before, newest = body["messages"], newest_kept(body["messages"], request)
-        made, left_out, texts = shrunk(before, costs, excess, newest, request.window // 8, note)
+        before = body["messages"]
+        newest = newest_turn(before)
+        if request.guided:  # the question that is answered again belongs to the instruction
+            newest = newest_turn(before[:newest])
+        costs = [tokens_of(m, request.density) for m in before]
+        excess, step = self._excess(body, request), request.window // 8
+        made, left_out, texts = shrunk(before, costs, excess, newest, step, note)
         if made == before:
             return
         body["messages"] = made
-        self._excess(body, request)
         request.served = None  # the usage of a cut request tells nothing about the whole one
         request.left_out = request.before + left_out
+        request.cut = "shortened older tool results to make room"
         if request.left_out or texts:
             older = f"{request.left_out} older messages"
             what = older if request.left_out else "parts of long messages"
             request.cut = f"left out {what}: {request.why}"
-            request.status = request.status or request.waiting
-        else:
-            request.cut = "shortened older tool results to make room"
 
 
 @contextmanager
@@ -712,15 +703,6 @@ def windows_told(body: Message, model: Message) -> list[int]:
         (provider.get("meta") or {}).get("n_ctx"),
     )
     return [size for size in told if type(size) is int]
-
-
-def sizes_in(request: Request) -> str:
-    """What a summary makes of a request, for the status line."""
-    for digits in (0, 1):
-        whole, sent = (f"{size / 1000:.{digits}f}k" for size in (request.whole, request.size))
-        if whole != sent and request.whole > request.size:
-            return f": {whole} → {sent} tokens"
-    return ""
 
 
 def is_compacted(messages: list[Message], path: list[Node], request: Request) -> bool:
@@ -839,8 +821,9 @@ def tokens_stored(node: Node) -> int:
     return tokens_in(str(seen) if seen else text_of(stored)) + 1000 * images
 
 
-def beside_of(messages: list[Message], request: Request) -> int:
+def beside_of(body: Message, request: Request) -> int:
     """An estimate for what goes to the model beside the messages of the branch."""
+    messages = body["messages"]
     newest = newest_turn(messages)
     counted = sum(map(tokens_of, leading(messages))) + sum(map(thought, messages))
     if request.guided:  # the old answer and the instruction
@@ -849,7 +832,12 @@ def beside_of(messages: list[Message], request: Request) -> int:
     else:  # texts that Open WebUI has added to the question
         asked = sum(map(tokens_of_texts, request.asked))
         counted += max(sum(map(tokens_of_texts, messages[newest:][:1])) - asked, 0)
-    return counted + request.prompt + request.tools
+    return counted + request.prompt + tokens_of_tools(body)
+
+
+def tokens_of_tools(body: Message) -> int:
+    """An estimate for the specifications of the tools in a request."""
+    return tokens_in(json.dumps(body["tools"])) if body.get("tools") else 0
 
 
 def tokens_of(message: Message, density: float = 1.0) -> int:
@@ -863,12 +851,6 @@ def tokens_of_prompt(body: Message, model: Message) -> int:
     prompt = str(((model.get("info") or {}).get("params") or {}).get("system") or "")
     is_there = any(prompt in text_of(m) for m in leading(body.get("messages") or []))
     return tokens_in(prompt) if prompt and not is_there else 0
-
-
-def tokens_wanted(body: Message, most: int) -> int:
-    """What a request asks for as the longest answer, up to `most`; 0 when it does not say."""
-    wanted = body.get("max_tokens")
-    return min(max(wanted, 0), most) if isinstance(wanted, int) else 0
 
 
 def view_of(messages: list[Message]) -> str:
@@ -950,7 +932,7 @@ def text_alone(message: Message) -> Message:
 
 def first_to_send(path: list[Node], request: Request) -> int:
     """Where the first message stands that the service may not have; the newest is always sent."""
-    if request.answered:
+    if request.known != "":
         known = [place for place, node in enumerate(path) if node.id == request.known]
     else:  # most likely the service has everything before this turn
         known = [place for place, node in enumerate(path[:-1]) if node.role == "assistant"]
@@ -981,42 +963,24 @@ def grouped(messages: list[Message]) -> list[Message]:
     return groups
 
 
-def described(messages: list[Message], path: list[Node]) -> Message:
+def described(messages: list[Message], path: list[Node], shown: int) -> Message:
     """What the service has to know of a request to say how to edit it; the newest come first."""
-    head, before, all_images = len(leading(messages)), 0, 0
-    questions, images = [], 0
-    for place, m in enumerate(messages[head:], head):
-        tokens = tokens_of_texts(m)
-        if is_question(m):
-            questions.append((place, before, tokens, words_of(m)))
-            images = all_images  # before the newest question, as its tokens are
-        before += tokens
-        all_images += images_in(m)
+    questions = [(i, words_of(m)) for i, m in enumerate(messages) if is_question(m)]
     asked = [(place, path[place].words) for place in asked_in(path)]
+    # Of those that are shown, and of the one above; of the request some more to compare.
+    most = sum(place >= len(path) - shown for place, _ in asked) + 1
     return {
-        "leading": head,
-        "questions": questions[::-1],
+        "leading": len(leading(messages)),
+        "questions": questions[::-1][: most + 2],
         "all_questions": len(questions),
-        "asked": asked[::-1],
+        "asked": asked[::-1][:most],
         "all_asked": len(asked),
-        "images": images,
     }
 
 
 def asked_in(path: list[Node]) -> list[int]:
     """Where the questions stand in a path."""
     return [place for place, node in enumerate(path) if node.role == "user"]
-
-
-def newest_needed(path: list[Node], answer: Message) -> int:
-    """How many newest messages have to be described for the edit of a summary, or to be known.
-
-    They have to reach where a summary ends: the service keeps no digest as it is.
-    """
-    if answer.get("status") == "unknown":  # what the service knows may be further up
-        return len(path)
-    below = path[answer.get("covered_messages") or len(path) :]
-    return min(max(PAIRS, len(below) + 1), len(path))
 
 
 def edited(messages: list[Message], path: list[Node], answer: Message) -> list[Message] | None:
@@ -1081,11 +1045,30 @@ def answers_in(messages: list[Message]) -> str:
     return "".join("".join(said).split())
 
 
-def newest_kept(messages: list[Message], request: Request) -> int:
-    """Where the newest turn begins, which stays while anything else can go."""
-    newest = newest_turn(messages)
-    # The question that is answered again belongs to the instruction.
-    return newest_turn(messages[:newest]) if request.guided else newest
+# ---- the window
+
+
+def weigh(answer: Message, body: Message, request: Request, which: str) -> None:
+    """Takes over the service's account of a request, by which later calls are estimated."""
+    estimate, images = estimate_of(body, request), 1000 * sum(map(images_in, body["messages"]))
+    # Another filter may have added what the service knows nothing of.
+    counted = max(answer["tokens"][which], int(estimate * LEAST))
+    # What stands beside the messages costs them nothing.
+    said = max(estimate - answer["beside"] - images, 1)
+    request.density = min(max((counted - answer["overhead"] - images) / said, LEAST), 2.0)
+    request.estimate = estimate
+    request.excess = answer["excess"] + counted - answer["tokens"]["after"]
+
+
+def estimate_of(body: Message, request: Request) -> int:
+    """An estimate for all that goes to the model."""
+    return sum(map(tokens_of, body["messages"])) + tokens_of_tools(body) + request.prompt
+
+
+def wanted_by(body: Message, request: Request) -> int:
+    """Tokens that are asked for the answer, up to half of the window; 0 when nothing is said."""
+    wanted = body.get("max_tokens")
+    return min(max(wanted, 0), request.window // 2) if isinstance(wanted, int) else 0
 
 
 def shrunk(

@@ -19,19 +19,13 @@ from msgspec import Meta
 from service.summarising.message import END, NOTED
 
 _OFFERED = 'Older text and full tool results: precis_recall(query="…") or precis_recall(ref="T12").'
-_LEAST_DENSITY, _MOST_DENSITY = 0.7, 2.0
-_IMAGE_TOKENS = 1000  # the same for each image, so they say nothing about the density of texts
+_UNCOUNTED = 0.18  # of what nobody has counted it may have more than is estimated
 
 
 class Question(NamedTuple):
-    """A message of the request that a user wrote.
-
-    `before` and `tokens` are what the filter estimates for all texts before it and for its own.
-    """
+    """A message of the request that a user wrote: its place there, and a hash of its words."""
 
     place: int
-    before: int
-    tokens: int
     words: str
 
 
@@ -52,9 +46,8 @@ class RequestShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     questions: Annotated[
         list[Question],
         Meta(
-            description="Its messages from the user, the newest first: `[place, tokens before it,"
-            " its tokens, hash of its words]`, with tokens as the filter estimates them. 32 are"
-            " enough for most requests."
+            description="Its messages from the user, the newest first: `[place, hash of its"
+            " words]`; two more than of `asked`."
         ),
     ]
     asked: Annotated[
@@ -66,7 +59,6 @@ class RequestShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ]
     all_questions: Annotated[Count, Meta(description="Number of all such messages in the request.")]
     all_asked: Annotated[Count, Meta(description="Number of all such messages on the path.")]
-    images: Annotated[Count, Meta(description="Images before the newest question.")]
     guided: Annotated[
         bool,
         Meta(
@@ -186,48 +178,28 @@ def _matches(words: Sequence[str], others: Sequence[str]) -> int:
     return sum(map(eq, words, others))
 
 
-def density(
-    request: RequestShape | None, sizes: Sequence[int], place: int | None, path_tokens: int
-) -> float | None:
-    """What the service counts by what the filter estimates; None when too little is counted.
+def excess(window: int, room: int | None, tokens: int, beside: int, estimated: int) -> int:
+    """Tokens that a request has too much: beside the answer, and beside what estimates may lack.
 
     Args:
-        request: the request, with its estimates; None for a host that has none.
-        sizes: estimated tokens of the path's newest messages, the newest first.
-        place: the place among them of the newest message that the service has counted; None for
-            none of them.
-        path_tokens: tokens of the path, of which the service has guessed those that are newer than
-            it.
+        window: the model's window.
+        room: the most that the request may have; None where an answer's usual share is enough.
+        tokens: the whole request.
+        beside: of these what goes beside the messages. Where it leaves little, the chat gets most
+            of that.
+        estimated: of these what no service or provider has counted.
     """
-    if request is None or place is None or place > 2:
-        return None
-    estimated = _estimated(request.questions, place)
-    if estimated <= 0:
-        return None
-    guessed = sum(sizes[: max(place, 1)])
-    exact = path_tokens - guessed - _IMAGE_TOKENS * request.images
-    return min(max(exact / estimated, _LEAST_DENSITY), _MOST_DENSITY)
-
-
-def _estimated(questions: Sequence[Question], place: int) -> int:
-    """The filter's estimate for what the service has counted; 0 when it is not described."""
-    if place < 2:
-        return questions[0].before if questions else 0
-    # In a chat without ids, the answer before the newest question is not known yet.
-    if len(questions) < 2:
-        return 0
-    return questions[1].before + questions[1].tokens
+    left = max(window - beside, 0)
+    wanted = window - room if room else 0
+    answer = max(min(wanted, left // 2), min(window // 8, left // 3))
+    unsure = int(min(estimated, left) * _UNCOUNTED)
+    return tokens - window + max(answer, unsure)
 
 
 def summarised(messages: int, before: int, after: int) -> str:
     """The status line of a request with a summary; `before` and `after` are tokens."""
-    sizes = f"{_thousands(before)} → {_thousands(after)} tokens"
-    return f"Summarised {messages} earlier messages: {sizes}"
-
-
-SUMMARISING = "Summarising …"
-"""The status line of a request that had to be cut because its summary is still being made."""
-
-
-def _thousands(tokens: int) -> str:
-    return f"{tokens / 1000:.0f}k"
+    for digits in (0, 1):
+        whole, sent = (f"{size / 1000:.{digits}f}k" for size in (before, after))
+        if whole != sent:
+            return f"Summarised {messages} earlier messages: {whole} → {sent} tokens"
+    return f"Summarised {messages} earlier messages"

@@ -80,19 +80,15 @@ class ContextAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
             " description does not reach the boundary, or does not match what is stored."
         ),
     ] = None
-    density: Annotated[
-        float | None,
+    excess: Annotated[
+        int | None,
         Meta(
-            description="Tokens counted by the service for one estimated by the filter; null when"
-            " too few were counted."
+            description="Tokens by which the request with the summary is too large for the window"
+            " and the answer; negative when there is room."
         ),
     ] = None
     status_text: Annotated[
-        str | None,
-        Meta(
-            description="For users: the status about the summary, or with `pending` about a"
-            " request that is cut because there is none yet."
-        ),
+        str | None, Meta(description="For users: what the summary makes of the request.")
     ] = None
 
 
@@ -168,25 +164,22 @@ def _with_edit(
     lookup: Lookup,
     request: edit.RequestShape | None,
 ) -> ContextAnswer:
-    tokens, covered = decision.tokens, decision.covered_messages
-    if tokens is None:
+    tokens, covered, window = decision.tokens, decision.covered_messages, decision.window
+    if tokens is None or window is None:
         return decision
     ids = [message for message, _ in lookup.pairs]
-    known = ids.index(decision.known) if decision.known in ids else None
-    # The filter estimates messages only, so what goes beside them is no part of the comparison.
-    messages_only = tokens.before - tokens.overhead
-    density = edit.density(request, lookup.sizes, known, messages_only)
-    if decision.status == "pending":
-        return replace(decision, density=density, status_text=edit.SUMMARISING)
+    new = ids.index(decision.known) if decision.known in ids else len(ids)
+    estimated = sum(lookup.sizes[:new]) + (lookup.beside or 0)
+    excess = edit.excess(window, lookup.room, tokens.after, tokens.overhead, estimated)
     if covered is None:
-        return replace(decision, density=density)
+        return replace(decision, excess=excess)
     text = edit.summarised(covered, tokens.before, tokens.after)
     proposed = None
     # Without it the filter cannot compare the boundary, and asks again with more.
     if decision.covered_digest is not None:
         recall = request is not None and request.recall
         proposed = edit.propose(request, covered, edit.inserted(summary, recall))
-    return replace(decision, density=density, status_text=text, edit=proposed)
+    return replace(decision, excess=excess, status_text=text, edit=proposed)
 
 
 async def stored(database: Database, lookup: Lookup) -> tuple[ContextAnswer, str]:

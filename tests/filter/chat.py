@@ -219,7 +219,7 @@ async def filter_of(url: str, key: str = "key", *, cuts: bool = True, **valves: 
 
 def never_cuts(loaded: Any) -> None:
     """Lets the filter cut no request, as if all windows had no end."""
-    loaded._excess = lambda *_: (0, [])
+    loaded._excess = lambda *_: 0
 
 
 @contextlib.contextmanager

@@ -88,7 +88,7 @@ def talks(draw: st.DrawFn) -> Talk:
 
 def proposed(talk: Talk, messages: list[Native], guided: bool = False, most: int = 100) -> Json:
     """The service's answer for this request."""
-    described = precis_filter.described(messages, talk.path) | {"guided": guided}
+    described = precis_filter.described(messages, talk.path, len(talk.path)) | {"guided": guided}
     newest = {name: described[name][:most] for name in ("questions", "asked")}
     request = msgspec.convert(described | newest, edit.RequestShape)
     found = edit.propose(request, talk.covered, edit.inserted(MADE))
@@ -238,27 +238,19 @@ def test_a_tail_that_is_not_described_is_not_proposed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("known", "counted", "expected"),
-    [(None, 900, None), (0, 900, 0.9), (1, 925, 0.9), (3, 900, None), (1, 100, 0.7), (1, 9000, 2.0), (2, 575, 1.0)],
+    ("room", "beside", "estimated", "reserve"),
+    [
+        (None, 0, 0, 1000),  # an eighth for the answer
+        (5000, 0, 0, 3000),  # as much as is asked for
+        (100, 0, 0, 4000),  # up to half
+        (None, 6500, 0, 500),  # beside tools, a third of what they leave
+        (None, 0, 7000, 1260),  # what nobody has counted may be more
+    ],
 )
-def test_density_is_what_the_service_has_counted_by_what_the_filter_estimates(
-    known: int | None, counted: int, expected: float | None
+def test_a_request_has_the_room_that_its_answer_and_what_nobody_counted_leave(
+    room: int | None, beside: int, estimated: int, reserve: int
 ) -> None:
-    questions = [edit.Question(5, 1000, 10, "a"), edit.Question(3, 400, 50, "b")]
-    request = edit.RequestShape(1, questions, [], 2, 2, images=0, guided=False)
-    sizes = [0 if known == 0 else 25, 100, 100]
-    assert edit.density(request, sizes, known, counted) == (expected and pytest.approx(expected))
-
-
-@pytest.mark.parametrize(
-    ("questions", "sizes", "known"),
-    [([], [], 0), ([edit.Question(0, 0, 9, "a")], [9], 0), ([edit.Question(0, 9, 9, "a")], [9, 9, 9], 2)],
-)
-def test_where_nothing_is_counted_there_is_no_density(
-    questions: list[edit.Question], sizes: list[int], known: int
-) -> None:
-    request = edit.RequestShape(0, questions, [], len(questions), len(questions), images=0, guided=False)
-    assert edit.density(request, sizes, known, 100) is None
+    assert edit.excess(8000, room, 8000, beside, estimated) == reserve
 
 
 def test_another_filter_may_add_a_question_in_front_put_words_around_a_kept_one_and_an_empty_answer() -> None:

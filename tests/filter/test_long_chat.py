@@ -67,12 +67,12 @@ async def test_a_boundary_above_the_newest_messages_is_shown_when_the_answer_say
     await check(chat, service, turn)
     uncovered = len(chat.path()) - (await checkpoint(service, turn.served)).covered_messages
     assert uncovered >= 16
-    assert [len(body["path"]) for body in tap.bodies("POST")] == [16, uncovered + 1]
+    assert [len(body["path"]) for body in tap.bodies("POST")] == [16, len(chat.path())]
 
     await chat.reply(turn, "Done.")
     chat.ask("And now?")
     await check(chat, service, await chat.inlet())
-    assert [len(body["path"]) for body in tap.bodies("POST")] == [16, uncovered + 1, uncovered + 3]
+    assert [len(body["path"]) for body in tap.bodies("POST")][2:] == [uncovered + 3]
 
 
 async def test_the_newest_turn_is_never_touched_even_when_it_alone_is_above_the_window(

@@ -49,7 +49,7 @@ async def test_a_good_answer_is_used(ready: tuple[Chat, Wire]) -> None:
     turn = await chat.inlet()
     assert turn.hidden == turn.original[1:3]
     assert turn.served == 7
-    assert chat.host.statuses == ["Summarised 2 earlier messages: 9k → 0k tokens"]
+    assert chat.host.statuses == ["Summarised 2 earlier messages: 9k → 3k tokens"]
 
 
 @pytest.mark.parametrize(("version", "served"), [("0.9.6", 7), ("0.11.1", 7), ("0.11.2", 0), ("0.12.4", 0)])

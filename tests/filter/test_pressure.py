@@ -16,7 +16,7 @@ from service.transcript.steps import sent_tokens
 from tests.filter.chat import Turn, filler, pairs_are_whole
 from tests.filter.client import Client, asks, says, step
 from tests.filter.staged import UNKNOWN, against
-from tests.filter.wire import Answer, HangUp, Wire
+from tests.filter.wire import HangUp, Wire
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -125,20 +125,6 @@ async def test_one_line_tells_what_was_left_out_and_each_model_call_has_the_note
             # Open WebUI merges system messages, and puts its prompt back after a tool that is cited.
             system, _, *others = turn.messages
             turn.body["messages"] = [system, *others]
-
-
-async def test_summarising_is_told_only_of_a_request_that_was_cut() -> None:
-    pending = {"status": "pending", "tokens": {"before": 9, "after": 9}, "status_text": "Summarising …"}
-    async with against(Answer(pending), window=4096) as (chat, _):
-        await chat.inlet()
-        assert chat.host.statuses == []
-        chat.leaf = None
-        chat.grow(8)
-        chat.ask("So?")
-        await chat.inlet()
-        (line,) = chat.host.statuses
-        assert line.startswith("Summarising …; left out ")
-        assert line.endswith(" older messages: no summary is ready yet")
 
 
 async def test_a_question_that_is_answered_again_as_told_stays_with_its_answer_and_the_instruction() -> None:

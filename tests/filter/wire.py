@@ -121,7 +121,7 @@ def as_json(proposed: edit.Edit | None) -> Any:
 
 
 def with_edit(answer: str, question: Any) -> str:
-    """An answer with what the service's own code makes of the described request: density, and the edit if PROPOSED.
+    """An answer with what the service's own code makes of the described request: its size, and the edit if PROPOSED.
 
     The edit puts in the `summary` of the scripted answer, which no answer has as such.
     """
@@ -138,9 +138,14 @@ def with_edit(answer: str, question: Any) -> str:
         covered = told.get("covered_messages") or 0
         told["edit"] = as_json(edit.propose(request, covered, edit.inserted(summary or "")))
     with contextlib.suppress(KeyError, TypeError, AttributeError):
-        places = [place for place, (message, _) in enumerate(question["path"]) if message == told["known"]]
-        counted = told["tokens"]["before"] - (told["tokens"].get("overhead") or 0)
-        told["density"] = edit.density(request, question["sizes"], next(iter(places), None), counted)
+        window = told.get("window") or next(iter(question["windows"]), 131_072)
+        size, known = told["tokens"], told.get("known")
+        overhead = size.get("overhead") or 0
+        places = [place for place, (message, _) in enumerate(question["path"]) if message == known]
+        estimated = sum(question["sizes"][: places[0] if places else None]) + question["beside"]
+        if told["status"] == "pending" and not places:  # all of it counts as the filter estimates it
+            size["before"] = size["after"] = estimated + overhead
+        told["excess"] = edit.excess(window, question["room"], size["after"], overhead, estimated)
     return json.dumps(told)
 
 

@@ -174,11 +174,10 @@ class Talk:
         users = [place for place, row in enumerate(self.path(leaf)) if row["role"] == "user"][::-1]
         return {
             "leading": 1,
-            "questions": [(place + 1, 100 * place, 30, f"words-{place}") for place in users],
+            "questions": [(place + 1, f"words-{place}") for place in users],
             "asked": [(place, f"words-{place}") for place in users],
             "all_questions": len(users),
             "all_asked": len(users),
-            "images": 0,
             "guided": False,
         }
 

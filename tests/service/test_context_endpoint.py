@@ -17,8 +17,8 @@ async def test_a_small_chat_needs_nothing(talk: Talk) -> None:
     answer = await talk.ask(leaf)
 
     size = sum(native_tokens(message) for message in talk.path(leaf))
-    sizes = {"before": size, "after": size}
-    assert answer == {"status": "not_needed", "known": leaf, "window": 8192, "tokens": sizes, "density": 2.0}
+    sizes, excess = {"before": size, "after": size}, size - 8192 + 1024
+    assert answer == {"status": "not_needed", "known": leaf, "window": 8192, "tokens": sizes, "excess": excess}
 
 
 async def test_a_large_chat_is_pending_until_its_summary_is_there_and_ready_then(talk: Talk, service: Service) -> None:

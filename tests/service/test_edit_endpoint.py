@@ -27,7 +27,7 @@ async def test_the_answer_says_how_the_request_is_edited(talk: Talk, service: Se
     assert noted == {"role": "assistant", "content": NOTED}
     change = f"{tokens['before'] / 1000:.0f}k → {tokens['after'] / 1000:.0f}k tokens"
     assert answer["status_text"] == f"Summarised {covered} earlier messages: {change}"
-    assert answer["density"] == 2.0  # the estimates of the description are far too small
+    assert answer["excess"] == tokens["after"] - 8192 + 1024  # an eighth of the window is for the answer
 
 
 async def test_without_a_description_the_answer_says_only_what_is_put_in(talk: Talk, service: Service) -> None:
@@ -36,18 +36,18 @@ async def test_without_a_description_the_answer_says_only_what_is_put_in(talk: T
 
     answer = await talk.ask(leaf, native=None)
 
-    del described["density"], described["edit"]["drop"]
+    del described["edit"]["drop"]
     assert answer == described
 
 
-async def test_while_a_summary_is_made_the_text_says_so(talk: Talk) -> None:
+async def test_while_a_summary_is_made_the_answer_says_how_much_too_large_the_request_is(talk: Talk) -> None:
     leaf = talk.turns(20)
     await talk.ingest(leaf)
 
     answer = await talk.ask(leaf)
 
-    assert set(answer) == {"status", "known", "window", "tokens", "density", "status_text"}
-    assert answer["status_text"] == "Summarising …"
+    assert set(answer) == {"status", "known", "window", "tokens", "excess"}
+    assert answer["excess"] == answer["tokens"]["after"] - 8192 + 1024
 
 
 async def test_a_request_that_is_not_described_far_enough_gets_no_edit(talk: Talk, service: Service) -> None:
