@@ -201,12 +201,13 @@ def _folder() -> Iterator[Path]:
 
 
 @contextlib.asynccontextmanager
-async def precis(summariser_url: str, window: int) -> AsyncIterator[Precis]:
-    """A running service whose summaries this OpenAI-compatible server writes.
+async def precis(summariser_url: str | None, window: int) -> AsyncIterator[Precis]:
+    """A running service whose summaries this OpenAI-compatible server writes, or code does.
 
     `window` is that of models of which nobody tells it, such as those of the workspace.
     """
-    summariser = {"SUMMARISER": "openai", "SUMMARISER_URL": summariser_url, "SUMMARISER_MODEL": "scripted"}
+    scripted = {"SUMMARISER": "openai", "SUMMARISER_URL": str(summariser_url), "SUMMARISER_MODEL": "scripted"}
+    summariser = scripted if summariser_url else {}
     with _folder() as folder:
         made = Precis(folder, summariser | {"WINDOW": str(window)})
         await made.start()

@@ -1,4 +1,4 @@
-"""2,000 random bodies, metadata, models, users and answers of the service through the three hooks: nothing raises.
+"""1,000 random bodies, metadata, models, users and answers of the service through the three hooks: nothing raises.
 
 What comes back is the same body. Only its messages may differ: by a summary in place of what it covers, or cut.
 """
@@ -14,10 +14,8 @@ import pytest_asyncio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from filter_stub.precis_filter import LEFT_OUT
 from tests.effort import examples
 from tests.filter.chat import Chat, filter_of, ingested, no_log
-from tests.filter.client import step
 from tests.filter.staged import MADE, chat_of, good_answer
 from tests.filter.wire import with_edit
 
@@ -130,37 +128,6 @@ async def test_no_body_makes_a_hook_raise_or_give_back_another_one(
         assert await chat.filter.outlet(body, metadata, user, model) is body
         await ingested(chat.filter)
         assert same(body, before, but=("precis_check", "metadata"))
-
-
-@settings(max_examples=examples(1000), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-@given(
-    more=BODIES.map(lambda body: {key: value for key, value in body.items() if key not in ("messages", "metadata")}),
-    told=METADATA.map(lambda told: {key: value for key, value in told.items() if key not in ("precis", "chat_id")}),
-    model=MODELS | JSON,
-    tools=st.lists(st.tuples(WORDS, WORDS), max_size=3),
-    answer=ANSWERS,
-)
-async def test_a_real_conversation_keeps_its_newest_turn_whatever_comes_with_it(
-    staged: tuple[Chat, Service], more: Json, told: Json, model: Any, tools: list[tuple[str, str]], answer: object
-) -> None:
-    chat, service = staged
-    service.answer = good_answer(chat) if answer == "good" else jsonable(answer)
-    turn = chat.request(str(chat.leaf))
-    turn.body |= more
-    turn.metadata |= told
-    loop = [one for text, result in tools for one in step("c1", result, text)]
-    with no_log(), chat.host.importable():
-        await chat.filter.inlet(turn.body, turn.metadata, model, chat.host.emit)
-        assert turn.messages[0] == turn.original[0]
-        assert turn.messages[-1] == turn.original[-1]
-        shown = [one for one in turn.messages if one["content"] not in (MADE, LEFT_OUT)]
-        assert shown[1:] == turn.original[len(turn.original) - len(shown) + 1 :]
-        turn.body["messages"] = [*turn.messages, *copy.deepcopy(loop)]
-        await chat.filter.request(turn.body, turn.metadata, model, chat.host.emit)
-        kept = turn.messages[len(turn.messages) - len(loop) :]
-        assert [one["role"] for one in kept] == [one["role"] for one in loop]
-        assert [one.get("tool_calls") for one in kept] == [one.get("tool_calls") for one in loop]
-        await ingested(chat.filter)
 
 
 def same(one: Json, other: Json, but: tuple[str, ...]) -> bool:
