@@ -268,7 +268,7 @@ class OpenWebUI:
         await self.ask("POST", "/api/v1/tools/create", form | {"access_grants": [_EVERYBODY]})
 
     async def update_tool(self, tool: Tool, source: str) -> None:
-        """Replaces a tool's text; its name, its valves and who may use it stay."""
+        """Replaces a tool's text; its name and who may use it stay."""
         body = {"id": tool.id, "name": tool.name, "content": source, "meta": tool.meta}
         grants = {"access_grants": tool.grants}
         await self.ask("POST", f"/api/v1/tools/id/{tool.id}/update", body | grants)
