@@ -1,5 +1,7 @@
 """A long tool loop in one turn, which the `request` hook keeps inside the window."""
 
+import json
+
 import pytest
 
 from service.transcript import native_tokens
@@ -12,6 +14,21 @@ from tests.e2e.view import SUMMARY, well_formed
 
 pytestmark = pytest.mark.since("0.11.2", "the `request` hook came with it")
 STEPS, SIZE = 14, 900
+
+# What Open WebUI's own tools return whose results it cites; after one it builds the system message anew.
+FILE = {"id": "f1", "filename": "wind.txt", "content": "Wind from the west."}
+CHUNKS = [{"source": "wind.txt", "file_id": "f1", "content": "Wind from the west."}]
+CITED = {
+    "fetch_url": "Wind from the west.",
+    "view_file": json.dumps(FILE),
+    "view_knowledge_file": json.dumps(FILE),
+    "query_knowledge_files": json.dumps(CHUNKS),
+    "query_chat_files": json.dumps(CHUNKS),
+}
+CITING = "class Tools:\n" + "".join(
+    f'    async def {name}(self, url: str) -> str:\n        """Reads."""\n        return {told!r}\n'
+    for name, told in CITED.items()
+)
 
 
 def look_up_on(received: Received) -> Reply:
@@ -73,3 +90,25 @@ async def test_a_summary_stands_in_every_call_of_a_tool_loop(rig: Rig, tab: Tab)
         # A note about turns that were left out as well may stand before it.
         assert any(SUMMARY.search(str(one["content"])) for one in received.messages[:3]), received.messages[:3]
         assert rig.size(received) < WINDOW
+
+
+@pytest.mark.parametrize("name", CITED)
+async def test_system_prompt_and_summary_stand_in_the_calls_after_a_citing_tool(rig: Rig, tab: Tab, name: str) -> None:
+    form = {"id": "citing", "name": "citing", "content": CITING, "meta": {"description": "", "manifest": {}}}
+    await rig.admin.post("/api/v1/tools/create", form)
+    tab.choices.system = "You are a lighthouse keeper."
+    await rig.long_chat(tab)
+    tab.choices.tool_ids = ["citing"]
+    before = len(rig.model.received)
+    for number in range(2):
+        rig.model.script.append(Reply("", (Call(f"cited-{number}", name, {"url": "http://wind.example"}),)))
+
+    await tab.send(question())
+
+    await rig.admin.call("DELETE", "/api/v1/tools/id/citing/delete")
+    first, *later = rig.model.received[before:]
+    assert len(later) == 2
+    assert all("<source" in str(one.messages) for one in later), "nothing was cited"
+    for received in (first, *later):
+        assert "lighthouse keeper" in str(received.messages[0]["content"])
+        assert any(SUMMARY.search(str(one["content"])) for one in received.messages[:3])
