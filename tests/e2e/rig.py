@@ -17,6 +17,7 @@ from tests.e2e.model import MODELS, Model, Received
 from tests.e2e.openwebui import OpenWebUI, RefusedError, User
 from tests.e2e.precis import Checkpoint, Precis, fact
 from tests.e2e.tab import Tab
+from tests.e2e.tab_wire import text_of
 from tests.e2e.versions import since
 from tests.e2e.view import View, check
 from tests.fakes.scripted_llm import ScriptedLLM
@@ -119,9 +120,11 @@ class Rig:
         await until(gone)
 
     async def saved(self, chat_id: str) -> dict[str, Json]:
-        """The chat's messages by id, as Open WebUI has them now."""
+        """The chat's messages by id, as Open WebUI has them now; 0.10 keeps an answer's text in its items alone."""
         history = (await self.admin.get(f"/api/v1/chats/{chat_id}"))["chat"]["history"]
         messages: dict[str, Json] = history["messages"]
+        for one in messages.values():
+            one["content"] = one.get("content") or text_of(one.get("output") or ())
         return messages
 
     async def path(self, tab: Tab, leaf: str | None = None) -> list[Json]:

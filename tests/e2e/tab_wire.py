@@ -28,7 +28,9 @@ class Page:
         names_user: a message says whose it is, and a temporary one what its id is.
         empty_tools: no tools are an empty list; else no key.
         native_tools: tools are native unless the user asks otherwise; else the user asks for it, with them.
-        remembers: memory is on, and chats have variables of their own.
+        replays: a temporary answer is sent as its items alone.
+        remembers: memory is on.
+        varies: chats have variables of their own.
         controls: parameters say which of them the model's own settings hold.
     """
 
@@ -39,21 +41,25 @@ class Page:
     names_user: bool
     empty_tools: bool
     native_tools: bool
+    replays: bool
     remembers: bool
+    varies: bool
     controls: bool
 
 
 def page(version: str) -> Page:
     """The page of a version of `versions.VERSIONS`."""
     return Page(
-        message_ids="list" if since(version, "0.10") else "map",
+        message_ids="list" if since(version, "0.11") else "map",
         temporary="temporary:" if since(version, "0.11") else "local:",
-        asks_to_delete=since(version, "0.11"),
+        asks_to_delete=since(version, "0.10"),
         forks=since(version, "0.11"),
         names_user=since(version, "0.12"),
         empty_tools=since(version, "0.12"),
         native_tools=since(version, "0.10"),
-        remembers=since(version, "0.11"),
+        replays=since(version, "0.10"),
+        remembers=since(version, "0.10"),
+        varies=since(version, "0.11"),
         controls=since(version, "0.12"),
     )
 
@@ -170,7 +176,7 @@ def completion(page: Page, ask: Ask, choices: Choices, *, chat_id: str | None, n
         body["folder_id"] = choices.folder_id
     if chat_id:
         body["chat_id"] = chat_id
-    if page.remembers and (temporary or not chat_id):
+    if page.varies and (temporary or not chat_id):
         body["chat_variables"] = {}
     if new and not temporary:
         body["background_tasks"] |= {"title_generation": True, "tags_generation": True}
@@ -218,8 +224,9 @@ def _conversation(page: Page, ask: Ask) -> list[Json]:
 
 def _entry(page: Page, message: Json) -> Json:
     output = message.get("output") if message["role"] == "assistant" else None
-    if output and page.message_ids == "list":
-        return {"role": "assistant", "model": message["model"], "output": output}
+    if output and page.replays:
+        model = {"model": message["model"]} if page.varies else {}
+        return {"role": "assistant", **model, "output": output}
     text = _without_details(message["content"])
     images = [one for one in message.get("files") or [] if _is_image(one)] if message["role"] == "user" else []
     parts: list[Json] = [{"type": "text", "text": text}]

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 import pytest_asyncio
 
-from tests.e2e.model import OWN_SUMMARY
+from tests.e2e.model import OWN_SUMMARY, Received
 from tests.e2e.rig import Rig, question
 from tests.e2e.tab import Tab
 from tests.e2e.view import SUMMARY, well_formed
@@ -33,6 +33,16 @@ async def own_compaction(rig: Rig) -> AsyncIterator[Rig]:
         yield rig
 
 
+def whole(received: Received) -> None:
+    """Well-formed; up to 0.10 Open WebUI itself cuts in front of an answer, so the question may be missing."""
+    assert received.built
+    messages = received.messages
+    begins = [one["role"] for one in received.built.messages[:2]]
+    if begins == ["system", "assistant"] == [one["role"] for one in messages[:2]]:
+        messages = [messages[0], {"role": "user", "content": "Cut."}, *messages[1:]]
+    well_formed(messages)
+
+
 async def test_what_open_webui_has_compacted_is_not_compressed_again(own_compaction: Rig, tab: Tab) -> None:
     rig = own_compaction
     await rig.open_story(tab, 22)
@@ -40,7 +50,7 @@ async def test_what_open_webui_has_compacted_is_not_compressed_again(own_compact
     turn = await tab.send(question())
 
     system = str(rig.model.received[-1].messages[0]["content"])
-    well_formed(rig.model.received[-1].messages)
+    whole(rig.model.received[-1])
     assert OWN_SUMMARY in system
     assert not SUMMARY.search(system)
     assert [one for one in tab.statuses(turn.answer) if "Open WebUI" in one]
@@ -54,7 +64,7 @@ async def test_no_request_of_many_turns_carries_both_summaries(own_compaction: R
         await rig.settled(tab)
 
     for received in rig.model.received:
-        well_formed(received.messages)
+        whole(received)
         system = str(received.messages[0]["content"])
         assert (OWN_SUMMARY in system) + len(SUMMARY.findall(system)) <= 1
 
@@ -67,4 +77,4 @@ async def test_own_compaction_switched_on_for_a_chat_with_our_summary(rig: Rig, 
             await rig.settled(tab)
             system = str(rig.model.received[-1].messages[0]["content"])
             assert (OWN_SUMMARY in system) + len(SUMMARY.findall(system)) == 1
-            well_formed(rig.model.received[-1].messages)
+            whole(rig.model.received[-1])

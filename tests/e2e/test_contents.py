@@ -121,7 +121,7 @@ async def test_a_chat_that_an_automation_began_goes_on_with_a_summary(rig: Rig, 
     await rig.compressed()
 
 
-@pytest.mark.since("0.10.0", "chats about notes came with it")
+@pytest.mark.since("0.11.0", "chats about notes came with it")
 async def test_a_chat_about_a_note_gets_its_summary(rig: Rig, tab: Tab) -> None:
     note = await rig.admin.post("/api/v1/notes/create", {"title": "A note", "data": {"content": {"md": "Wind."}}})
     chat = await rig.admin.post(f"/api/v1/notes/{note['id']}/chat")

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 HERE = Path(__file__).parent
-VERSIONS = ("0.12.4", "0.11.4", "0.9.6")
+VERSIONS = ("0.12.4", "0.11.4", "0.10.2", "0.9.6")
 NEWEST = VERSIONS[0]
 PYTHON = ">=3.11,<3.13"  # every one of these versions says so
 
