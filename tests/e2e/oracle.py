@@ -22,8 +22,8 @@ RECORD = "[Previous conversation summary: "
 GONE = " characters were left out here"
 LEFT_OUT = re.compile(r"left out (\d+) older messages", re.IGNORECASE)
 IMAGES = "Here are the images from the tool results above."
-ESTIMATED = 0.9  # of a window: what is not counted yet is estimated, within a tenth
-AWAY = 0.75  # where nothing is counted
+ESTIMATED = 0.85  # of a window: what is not counted yet is estimated, an eighth too high for texts like these
+AWAY = 0.75  # where nothing is counted, because the service did not answer
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class Call:
     window: int
     line: str
     guided: bool
+    answered: bool  # by the service, in this turn
     until: str | None
     covered: int
 
@@ -58,7 +59,7 @@ class Call:
     @property
     def room(self) -> float:
         """Tokens that surely fit below the window with an answer."""
-        share = AWAY if "Precis is away" in self.line else ESTIMATED
+        share = ESTIMATED if self.answered else AWAY
         return share * (self.window - self.window // 8)
 
     @property

@@ -41,6 +41,10 @@ WINDOWS = {"small": 4096, "middle": 6144, "large": 8192}
 NOWHERE = "http://127.0.0.1:9"
 PICTURE = {"type": "image", "url": "data:image/png;base64,iVBORw0KGgo="}
 PAPER = {"type": "file", "id": "f1", "url": "/api/v1/files/f1", "name": "paper.pdf"}
+REWRITES: dict[str, Callable[[str], str]] = {  # what a filter before ours makes of users' words
+    **{"": str, "before": "In short: {}".format, "strip": str.strip},
+    "words": lambda text: text.replace("pump", "pompe").replace("showed", "a montré"),
+}
 TALKS = 8  # at a time
 LONGEST = 70  # messages of a branch
 ENVIRONMENT = {"USE_SLIM_DOCKER": "true", "FROM_INIT_PY": "true", "OFFLINE_MODE": "true", "HF_HUB_OFFLINE": "1"}
@@ -78,7 +82,7 @@ class Talk:
     sources: list[str] = field(default_factory=list)
     usage: str = "absent"
     model: str = "large"
-    rewrites: str = ""  # what a filter before ours does to users' words
+    rewrites: str = ""  # of `REWRITES`
 
 
 @dataclass
@@ -97,6 +101,7 @@ class Walk:
     found: list[tuple[str, str]] = field(default_factory=list)
     seen: Counter[str] = field(default_factory=Counter)  # what has happened
     numbers: int = 0
+    answers: int = 0  # of the service to the filter
     away: int = 0  # turns for which the filter does not reach the service
     filter: Any = None
 
@@ -113,6 +118,11 @@ class Walk:
         await self.filters.aclose()
         filtering = filter_of(self.precis.url, self.precis.keys["filter"], timeout=1)
         self.filter = await self.filters.enter_async_context(filtering)
+
+        async def note(response: httpx.Response) -> None:
+            self.answers += response.is_success and response.url.path.endswith("/context")
+
+        self.filter._http.event_hooks = {"response": [note]}
 
     async def step(self) -> None:
         """Something may happen, and then there is a turn."""
@@ -196,8 +206,8 @@ class Walk:
     async def turn(self, talk: Talk, question: str, model: str, kind: str, newest: str = "") -> None:
         """From the question to the answer, and what the filter makes of it; `newest` is the answer before."""
         again, continued = newest if kind == "guided" else None, newest if kind == "continue" else None
-        appended = again or continued
         instruction = f"Once more, please. {self.text(40)}" if again else None
+        appended = again or continued
         branch = [*self.path(talk, question), *([talk.rows[appended]] if appended else [])]
         answer = continued or self.add(talk, "assistant", question, content="", model=model, done=False)
         built = self.openwebui(
@@ -216,7 +226,7 @@ class Walk:
         told["__model__"] = {"openai": {"max_model_len": WINDOWS[model]}}
         body: Json = {"stream": True, "model": model, "metadata": metadata, "messages": copy.deepcopy(built)}
         output: list[Json] = []
-        first: list[Json] = []
+        first, answers = list[Json](), self.answers
         await self.filter.inlet(body, **told)
         tools = self.tools(model)
         if tools:
@@ -232,8 +242,8 @@ class Walk:
             sent = self.openwebui("sent", messages=body["messages"])
             first = first or copy.deepcopy(sent)
             until, covered = await self.boundary(talk, sent)
-            call = Call(whole, sent, branch, tools, WINDOWS[model], lines[-1], again is not None, until, covered)
-            self.judge(talk, call)
+            told_of = (lines[-1], bool(again), self.answers > answers, until, covered)
+            self.judge(talk, Call(whole, sent, branch, tools, WINDOWS[model], *told_of))
             if number < loops:
                 output += self.look_up(model)
         await self.reply(talk, answer, output, self.counted(talk, sent, tools), metadata)
@@ -311,20 +321,9 @@ def rewritten(messages: list[Json], how: str) -> None:
         if isinstance(content, list):
             texts = [part for part in content if "text" in part]
             for part in texts:
-                part["text"] = other_words(part["text"], how)
+                part["text"] = REWRITES[how](part["text"])
         else:
-            message["content"] = other_words(content, how)
-
-
-def other_words(text: str, how: str) -> str:
-    match how:
-        case "strip":
-            return text.strip()
-        case "before":
-            return f"In short: {text}"
-        case "words":
-            return text.replace("pump", "pompe").replace("showed", "a montré")
-    return text
+            message["content"] = REWRITES[how](content)
 
 
 async def test_nothing_is_wrong_with_any_request(version: str, tmp_path: Path, pytestconfig: pytest.Config) -> None:
