@@ -99,4 +99,4 @@ async def test_an_item_is_found_by_one_call_or_in_the_best_hit_of_it(
 
     async with http.serving(recall) as url:
         assert await lookups.found({"service_url": url, "api_key": "key"}, STASH, [ITEM]) == kinds
-    assert [(one["query"], one["ref"], one["line"]) for one in asked] == questions
+    assert [(one.get("query", ""), one.get("ref", ""), one.get("line", 1)) for one in asked] == questions
