@@ -499,9 +499,6 @@ class Filter:
             leaf = identity_of(metadata.get("user_message_id"))
             messages = branch(await rows_of(request.chat), leaf)
         messages = [{"files": request.files.get(m["id"]), **m} for m in messages]
-        steps = (messages or [{}])[-1].get("output") or ()
-        if (0, 10) <= running_version() < (0, 11) and len(steps) > 1:
-            request.served = None  # its usage is the sum of its calls, and tells of none
         path = await asyncio.to_thread(chain, messages)
         if not path:
             return
@@ -533,6 +530,7 @@ class Filter:
     ) -> httpx.Response:
         """Sends a part of a branch."""
         messages = [node.message for node in path[start:end]]
+        is_told = end == len(path) and not has_summed_usage(messages[-1])
         transcript = {
             "model": request.model,
             "user_id": request.user or request.chat,
@@ -541,7 +539,7 @@ class Filter:
             "compactor": request.compactor,
             "beside": request.beside,
             "after": (path[start - 1].id, path[start - 1].digest) if start else None,
-            "served": request.served if end == len(path) else None,
+            "served": request.served if is_told else None,
             "messages": list(map(text_alone, messages)) if as_text else messages,
         }
         url = f"chats/{quote(request.chat, safe='')}/transcript"
@@ -624,6 +622,11 @@ def unharmed(what: str) -> Iterator[None]:
         yield
     except Exception as error:
         log.warning("precis: %s: %r", what, error)
+
+
+def has_summed_usage(answer: Message) -> bool:
+    """Whether the usage of an answer is the sum of its calls, as 0.10 saves it."""
+    return (0, 10) <= running_version() < (0, 11) and len(answer.get("output") or ()) > 1
 
 
 def saved(chat: object) -> bool:
