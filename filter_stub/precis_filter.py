@@ -330,16 +330,15 @@ class Filter:
         than most requests may wait.
         """
         request.pairs = [(node.id, node.digest) for node in path[::-1][:PAIRS]]
-        whole, last = body["messages"], (request.chat, request.model)
+        whole = body["messages"]
         try:
             answer = await self._ask(body, path, request)
-        except Exception:  # while it is away, the last answer may still fit this branch
-            request.why = "Precis is away"
-            if last not in self._last:
-                raise
-            answer = self._last[last]
+        except Exception as error:  # while it is away, the last answer may still fit this branch
+            log.warning("precis: the service did not answer: %r", error)
+            answer = self._last.get((request.chat, request.model), {"status": "unknown"})
             text = str(answer.get("status_text")).partition(":")[0]  # without that request's sizes
-            self._put_in(answer | {"status_text": text}, body, path, request)
+            if not self._put_in(answer | {"status_text": text}, body, path, request):
+                request.why = "Precis is away"
             return
         self._apply(answer, body, path, request)
         is_tight = self._excess(body, request) > 0
@@ -455,12 +454,13 @@ class Filter:
     ) -> Message:
         """What the service has for this branch. It may need more than is sent at first."""
         messages, answering = body["messages"], wanted_by(body, request)
-        running = messages[newest_turn(messages) + 1 :]
+        running = sum(map(tokens_of, messages[newest_turn(messages) + 1 :]))
         question: Message = {
             "model": request.model,
             "user_id": request.user,
             "windows": request.windows,
-            "beside": request.beside + sum(map(tokens_of, running)),
+            "beside": request.beside + running,
+            "running": running,
             "room": request.window - answering if answering else None,
             "depth": len(path),
             "wait": wait,
@@ -600,7 +600,9 @@ class Filter:
         newest = newest_turn(before)
         if request.guided:  # the question that is answered again belongs to the instruction
             newest = newest_turn(before[:newest])
-        costs = [tokens_of(m, request.density) for m in before]
+        # Of the newest turn little is counted, so that less may be gained there.
+        costs = [tokens_of(m, request.density) for m in before[:newest]]
+        costs += map(tokens_of, before[newest:])
         excess, step = self._excess(body, request), request.window // 8
         made, left_out, texts = shrunk(before, costs, excess, newest, step, note)
         if made == before:

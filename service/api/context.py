@@ -116,6 +116,7 @@ def _lookup(tenant: int, chat: str, body: ContextRequest, settings: Settings) ->
         anyone=settings.share_forks == "tenant",
         apply_at=settings.apply_share(body.model),
         beside=body.beside,
+        running=body.running,
         room=body.room,
     )
 

@@ -119,6 +119,10 @@ class ContextRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ] = None
     beside: _Beside = None
+    running: Annotated[
+        Count,
+        Meta(description="Of `beside`, what this answer has so far: calls of tools and results."),
+    ] = 0
     wait: Annotated[
         Annotated[float, Meta(ge=0, le=10)] | None,
         Meta(

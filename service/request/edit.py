@@ -185,7 +185,7 @@ def excess(window: int, room: int | None, tokens: int, beside: int, estimated: i
         window: the model's window.
         room: the most that the request may have; None where an answer's usual share is enough.
         tokens: the whole request.
-        beside: of these what goes beside the messages. Where it leaves little, the chat gets most
+        beside: of these what goes beside all messages. Where it leaves little, the chat gets most
             of that.
         estimated: of these what no service or provider has counted.
     """

@@ -39,6 +39,7 @@ class Lookup(NamedTuple):
         anyone: a fork is served what any chat of the tenant lends, not only those of `user`.
         apply_at: the share of the window above which a request is served with a summary.
         beside: tokens that go beside the messages now, as the asker estimates them.
+        running: of these the calls and results of the answer that is being written.
         room: tokens that the request may have at most, if its answer needs more of the window than
             answers usually do.
     """
@@ -53,6 +54,7 @@ class Lookup(NamedTuple):
     anyone: bool = False
     apply_at: float = APPLY_AT
     beside: int | None = None
+    running: int = 0
     room: int | None = None
 
 

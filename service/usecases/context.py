@@ -170,7 +170,8 @@ def _with_edit(
     ids = [message for message, _ in lookup.pairs]
     new = ids.index(decision.known) if decision.known in ids else len(ids)
     estimated = sum(lookup.sizes[:new]) + (lookup.beside or 0)
-    excess = edit.excess(window, lookup.room, tokens.after, tokens.overhead, estimated)
+    constant = tokens.overhead - lookup.running
+    excess = edit.excess(window, lookup.room, tokens.after, constant, estimated)
     if covered is None:
         return replace(decision, excess=excess)
     text = edit.summarised(covered, tokens.before, tokens.after)

@@ -145,7 +145,7 @@ def with_edit(answer: str, question: Any) -> str:
         estimated = sum(question["sizes"][: places[0] if places else None]) + question["beside"]
         if told["status"] == "pending" and not places:  # all of it counts as the filter estimates it
             size["before"] = size["after"] = estimated + overhead
-        told["excess"] = edit.excess(window, question["room"], size["after"], overhead, estimated)
+        told["excess"] = edit.excess(window, question["room"], size["after"], overhead - question["running"], estimated)
     return json.dumps(told)
 
 
