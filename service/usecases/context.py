@@ -218,6 +218,7 @@ def _decided(row: StoredContext, lookup: Lookup, seal: Seal) -> ContextAnswer:
         checkpoint is None
         or not fits(lookup, checkpoint, seal)
         or checkpoint.tokens >= checkpoint.covered_tokens
+        or not leaves_room(lookup, checkpoint, window, row.overhead)
     ):
         return replace(unchanged, status="pending")
     boundary = _at_boundary(lookup, checkpoint)
@@ -230,6 +231,16 @@ def _decided(row: StoredContext, lookup: Lookup, seal: Seal) -> ContextAnswer:
         covered_digest=boundary[1] if boundary else None,
         covered_messages=checkpoint.messages,
     )
+
+
+def leaves_room(lookup: Lookup, checkpoint: Checkpoint, window: int, overhead: int) -> bool:
+    """False for a summary beside which not even the question would fit.
+
+    It was written for a larger window. Nothing of it can be left out of a request.
+    """
+    beside = max(overhead, lookup.beside or 0)
+    least = beside + checkpoint.tokens + sum(lookup.sizes[:1])
+    return edit.excess(window, lookup.room, least, beside, 0) <= 0
 
 
 def fits(lookup: Lookup, checkpoint: Checkpoint, seal: Seal) -> bool:

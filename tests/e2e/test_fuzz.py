@@ -273,9 +273,9 @@ class Walk:
         row = talk.rows[answer]
         fate = self.dice.choices(["whole", "stopped", "failed"], [92, 4, 4])[0]
         if fate != "failed":
-            words = self.text(400)
-            row["output"] = [*row.get("output", []), *output, said(words)]
-            row["content"] = "\n".join(filter(None, [row["content"], words]))
+            row["output"] = [*row.get("output", []), *output, said(self.text(400))]
+            texts = (one["content"][0]["text"] for one in row["output"] if one["type"] == "message")
+            row["content"] = "\n".join(texts)
             row |= usage
         row["done"] = True
         if fate == "whole":

@@ -2,6 +2,7 @@
 
 import pytest
 
+from service.text import tokens
 from service.transcript import native_tokens
 from tests.conftest import Service, drain, execute
 from tests.service.grown import summarised
@@ -78,6 +79,14 @@ async def test_the_window_of_the_request_decides(talk: Talk, service: Service) -
     assert (await talk.ask(leaf, windows=[131_072]))["status"] == "not_needed"
     assert (await talk.ask(leaf, windows=[8192]))["status"] == "ready"
     assert (await talk.ask(leaf, windows=[]))["status"] == "ready"  # the window that was handed over
+
+
+async def test_a_summary_beside_which_the_question_has_no_room_is_not_served(talk: Talk, service: Service) -> None:
+    leaf = await summarised(service, talk)
+    summary = tokens.count((await talk.ask(leaf))["summary"])
+
+    assert (await talk.ask(leaf, beside=8192 - 3 * summary))["status"] == "ready"
+    assert (await talk.ask(leaf, beside=8192 - summary))["status"] == "pending"
 
 
 async def test_the_window_that_was_handed_over_last_is_remembered(talk: Talk, service: Service) -> None:
