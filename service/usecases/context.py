@@ -234,12 +234,13 @@ def _decided(row: StoredContext, lookup: Lookup, seal: Seal) -> ContextAnswer:
 
 
 def leaves_room(lookup: Lookup, checkpoint: Checkpoint, window: int, overhead: int) -> bool:
-    """False for a summary beside which not even the question would fit.
+    """False for a summary beside which not even a usual question would fit.
 
-    It was written for a larger window. Nothing of it can be left out of a request.
+    It was written for a larger window. Nothing of it can be left out of a request, but of a
+    question that takes more than a quarter of the window.
     """
-    beside = max(overhead, lookup.beside or 0)
-    least = beside + checkpoint.tokens + sum(lookup.sizes[:1])
+    beside, question = max(overhead, lookup.beside or 0), min(lookup.sizes[0], window // 4)
+    least = beside + checkpoint.tokens + question
     return edit.excess(window, lookup.room, least, beside, 0) <= 0
 
 
