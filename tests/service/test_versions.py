@@ -16,7 +16,7 @@ from tests.service.talk import Json, Talk, check_tree, half_read, rows, run_sql,
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-SMALL = 2048  # of a window: a request needs the deepest summary that there is
+SMALL = 4096  # of a window: a request needs the deepest summary that there is
 
 
 async def grown(service: Service, talk: Talk, count: int = 3) -> tuple[str, list[Json]]:
