@@ -151,8 +151,9 @@ async def _said_in(engine: AsyncEngine, chat: ChatKey, message: str | None) -> s
     """What was said in a message; nothing of one that this chat does not have, or not any more."""
     async with engine.connect() as connection:
         found = await messages.bodies(connection, chat, [message] if message else [])
-    said = [codec.unpack(body).get("content") for body in found.values()]
-    return str(said[0] or "") if said else ""
+    # In a thread, since one may be megabytes.
+    said = [await asyncio.to_thread(codec.unpack, body) for body in found.values()]
+    return str(said[0].get("content") or "") if said else ""
 
 
 async def _visible(

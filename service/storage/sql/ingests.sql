@@ -116,9 +116,10 @@ with fresh as (
         tenant_id, chat_id, message_id, parent_id, role, depth, fingerprint, digest, content_hash,
         tokens, path_tokens, step_tokens, step_calls, sent_at, checkpoint_id, body, words, author_id
     )
-    select cast(:tenant as bigint), cast(:chat as bigint), message_id, parent_id, role, depth, fingerprint, digest, content_hash,
-        tokens, path_tokens, cast(step_tokens as integer[]), cast(step_calls as integer[]),
-        sent_at, checkpoint_id, body, words, cast(:author as text)
+    select cast(:tenant as bigint), cast(:chat as bigint),
+        message_id, parent_id, role, depth, fingerprint, digest, content_hash, tokens, path_tokens,
+        cast(step_tokens as integer[]), cast(step_calls as integer[]), sent_at, checkpoint_id, body,
+        words, cast(:author as text)
     from unnest(
         cast(:message_id as text[]), cast(:parent_id as text[]), cast(:role as text[]),
         cast(:depth as integer[]), cast(:fingerprint as text[]), cast(:digest as text[]),
