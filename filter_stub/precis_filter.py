@@ -42,7 +42,8 @@ REMEMBERED = 200  # chats whose path and last answer are kept in memory
 FAILURES, PAUSE = 3, 5.0  # after so many in a row, one request in so many seconds asks it
 LONGEST_WAIT = 5.0  # seconds for a summary, however long a request may wait
 SETTLED = ("not_needed", "pending")  # answers for which more of the path changes nothing
-WINDOW = 131_072  # tokens of a model that nobody knows anything about
+WINDOW = 131_072  # tokens of a model that nobody knows anything about; whether to ask for it:
+UNKNOWN_WINDOW = 4096
 SHORT = 600  # characters that are left of an old tool result
 TEMPORARY = ("temporary:", "local:")
 KEY_MISSING = "urn:precis:problem:key-missing"  # of one process, for some chats: no outage
@@ -115,6 +116,7 @@ class Request:
     window: int
     reply: str | None = None  # the id of the answer
     guided: bool = False  # the newest question is an instruction, and is not stored
+    continued: bool = False  # the answer: its beginning is in the usage, and is counted nowhere
     begun: float = 0.0
     known: str | None = ""  # the newest message that the service has; "": it has not answered
     served: int | None = 0  # checkpoint, 0 for none; None: the usage says nothing about it
@@ -263,7 +265,9 @@ class Filter:
 
     def _concerned(self, messages: list[Message], request: Request) -> bool:
         """Whether the chat may be too long. A token is hardly less than half a character."""
-        least = min(self.valves.skip_below_chars, request.window // 2)
+        is_known = request.windows or request.model in self._windows
+        window = request.window if is_known else UNKNOWN_WINDOW  # until the service tells it
+        least = min(self.valves.skip_below_chars, window // 2)
         in_channel = str(request.chat).startswith("channel:")
         # What inlet found too long is: outlet is shown no pictures.
         return not in_channel and (request.begun > 0 or sum(map(size_of, messages)) >= least)
@@ -299,6 +303,7 @@ class Filter:
                     await self._compress(body, metadata, request)
         self._fit(body, request)
         if not request.calls:
+            request.continued = newest_turn(body["messages"]) + 1 < len(body["messages"])
             request.before = request.left_out
             if request.excess is not None:  # what comes later is weighed on top of what is left
                 excess, estimate = self._excess(body, request), estimate_of(body, request)
@@ -530,7 +535,8 @@ class Filter:
     ) -> httpx.Response:
         """Sends a part of a branch."""
         messages = [node.message for node in path[start:end]]
-        is_told = end == len(path) and not has_summed_usage(messages[-1])
+        is_odd = request.continued or has_summed_usage(messages[-1])
+        is_told = end == len(path) and not is_odd
         transcript = {
             "model": request.model,
             "user_id": request.user or request.chat,
@@ -759,14 +765,18 @@ def newest_turn(messages: list[Message]) -> int:
 
 def text_of(message: Message) -> str:
     """The text of a message, its parts joined, without Open WebUI's list of attached files."""
+    content = whole_text_of(message)
+    listed = content.startswith("<attached_files>")
+    return content.partition("</attached_files>\n\n")[2] if listed else content
+
+
+def whole_text_of(message: Message) -> str:
+    """The same with that list."""
     content = message.get("content")
     if isinstance(content, list):
         parts = (p for p in content if isinstance(p, dict) and p.get("type") == "text")
-        content = "".join(str(part.get("text") or "") for part in parts)
-    if not isinstance(content, str):
-        return ""
-    listed = content.startswith("<attached_files>")
-    return content.partition("</attached_files>\n\n")[2] if listed else content
+        return "".join(str(part.get("text") or "") for part in parts)
+    return content if isinstance(content, str) else ""
 
 
 def parts_of(message: Message) -> list[Message]:
@@ -1008,7 +1018,7 @@ def drops_what_is_covered(messages: list[Message], path: list[Node], answer: Mes
     where the first uncovered question stands, and the questions from the one above it on have to
     have the stored words: all but the newest, which an earlier filter may have edited. It may have
     edited others too where as many questions are there as are stored, and each such question has
-    the stored answer.
+    the stored answer, or none as it is stored.
     """
     (first, end), below = answer["edit"]["drop"], first_uncovered(path, answer)
     asked = asked_in(path)
@@ -1023,14 +1033,22 @@ def drops_what_is_covered(messages: list[Message], path: list[Node], answer: Mes
         return False
     places, stored = shown[above + added :], asked[above:]
     turns = zip(places, places[1:], stored, stored[1:], strict=False)
-    return all(is_kept(messages[i:j], path[k:n], exact=added == 0) for i, j, k, n in turns)
+    proofs = [proof(messages[i:j], path[k:n], exact=added == 0) for i, j, k, n in turns]
+    return None not in proofs and any(proofs)
 
 
-def is_kept(messages: list[Message], nodes: list[Node], *, exact: bool) -> bool:
-    """Whether a turn of the request is the stored one. `exact`: it stands where that is stored."""
+def proof(messages: list[Message], nodes: list[Node], *, exact: bool) -> str | None:
+    """What shows that a turn of the request is the stored one; None when it is another.
+
+    `exact`: it stands where that is stored; its answers are enough then. Without any, as after an
+    error, nothing speaks for it or against it.
+    """
     words = text_of(nodes[0].message)  # to which an earlier filter may have added some
-    same = words_of(messages[0]) == nodes[0].words or (words and words in text_of(messages[0]))
-    return bool(same) or (exact and is_answered(messages, nodes))
+    if words_of(messages[0]) == nodes[0].words or (words and words in text_of(messages[0])):
+        return nodes[0].words
+    stored = [m for node in nodes for m in node.message.get("native") or [node.message]]
+    said = answers_in(messages)
+    return said if exact and said == answers_in(stored) else None
 
 
 def first_uncovered(path: list[Node], answer: Message) -> int:
@@ -1038,13 +1056,6 @@ def first_uncovered(path: list[Node], answer: Message) -> int:
     boundary = (answer["covered_until"], answer["covered_digest"])
     places = (place for place, node in enumerate(path, 1) if (node.id, node.digest) == boundary)
     return next(places, len(path))
-
-
-def is_answered(messages: list[Message], nodes: list[Node]) -> bool:
-    """Whether a question, which another filter has edited, has the stored answer."""
-    stored = [m for node in nodes for m in node.message.get("native") or [node.message]]
-    said = answers_in(messages)
-    return bool(said) and said == answers_in(stored)
 
 
 def answers_in(messages: list[Message]) -> str:
@@ -1139,6 +1150,7 @@ def shortened(message: Message, keep: int) -> Message:
     cut = text[: keep * 2 // 3] + note + text[-(keep // 3) :]
     if len(cut) >= len(text):
         return message
+    cut = whole_text_of(message).removesuffix(text) + cut  # the list of attached files stays
     if isinstance(content, list):
         others = [part for part in content if part.get("type") != "text"]
         return {**message, "content": [{"type": "text", "text": cut}, *others]}

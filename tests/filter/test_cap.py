@@ -214,6 +214,16 @@ async def test_a_giant_pasted_message_loses_its_middle_and_keeps_both_ends(chat_
     assert 2000 < sent_tokens(turn.messages) <= 4096  # no more than needed
 
 
+async def test_a_question_that_loses_its_middle_keeps_the_list_of_its_files(chat_of_turns: Chat) -> None:
+    file = {"type": "file", "id": "f1", "name": "plan.pdf", "url": "f1"}
+    chat_of_turns.ask("BEGIN " + text_of_kind("English", 90_000) + " END", files=[file])
+    turn = await chat_of_turns.inlet()
+    newest = str(turn.messages[-1]["content"])
+    assert newest.partition("BEGIN")[0] == str(turn.original[-1]["content"]).partition("BEGIN")[0]
+    assert newest.startswith("<attached_files>")
+    assert "characters were left out here" in newest
+
+
 @pytest.mark.parametrize("known", [-2, -3], ids=["the answer", "the question before it"])
 async def test_a_request_that_fits_by_the_services_count_is_whole_although_the_estimate_here_is_larger(
     known: int,

@@ -165,7 +165,7 @@ def test_one_character_that_differs_in_what_is_compared_leaves_the_request_alone
     other[at]["content"] = changed(str(other[at]["content"]), place)
     answer = proposed(talk, other if when == "before" else messages)
     out = precis_filter.edited(other, talk.path, answer)
-    if other[at + 1]["role"] == "user":  # nothing tells that it is the stored question
+    if compared == [at] and other[at + 1]["role"] == "user":  # nothing tells that it is the stored question
         assert out is None
     elif out is not None:
         assert out == [SYSTEM, *RECORD, *other[1 + len(talk.hidden) :]]
@@ -182,11 +182,8 @@ def test_another_filter_may_rewrite_all_questions_but_no_answer_then(talk: Talk,
     questions = [i for i, one in enumerate(messages) if one["role"] == "user"]
     tail = 1 + len(talk.hidden)
     above = max(i for i in questions if i < tail)
-    compared = [i for i in questions if i >= above][:-1]
-    answered = all(messages[i + 1]["role"] == "assistant" for i in compared)
-    assert out == ([SYSTEM, *RECORD, *messages[tail:]] if answered else None)
-
     answers = [i for i in range(above, questions[-1]) if messages[i]["role"] == "assistant" and messages[i]["content"]]
+    assert out == ([SYSTEM, *RECORD, *messages[tail:]] if answers else None), "some may have failed, but not all"
     if answers:
         at = answers[which % len(answers)]
         messages[at]["content"] = changed(str(messages[at]["content"]), place)

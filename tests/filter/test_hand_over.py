@@ -204,6 +204,17 @@ async def test_what_the_provider_counted_is_compared_with_what_was_in_the_reques
     assert [body["served"] for body in tap.bodies("PUT")] == [0, turn.served]
 
 
+async def test_the_usage_of_a_continued_answer_tells_nothing_of_the_branch(chat: Chat, tap: Wire) -> None:
+    """Its beginning was in the request, and is no part of what stands above it."""
+    await chat.say("Tell me a story.", "Once upon a time")
+    row = chat.rows[str(chat.leaf)]
+    begun = {"role": "assistant", "content": row["content"]}
+    turn = await chat.inlet(row["parentId"], begun, assistant_message_id=row["id"], message_id=row["id"])
+    row["output"].append(said(" there was a fox."))
+    await chat.outlet(turn)
+    assert [body["served"] for body in tap.bodies("PUT")] == [0, None]
+
+
 @pytest.mark.parametrize("below", [0, 1])
 async def test_a_short_chat_costs_no_request_at_all(chat: Chat, tap: Wire, below: int) -> None:
     chat.ask("Hello there")

@@ -82,6 +82,14 @@ async def test_a_window_that_only_the_service_knows_is_kept_for_all_chats_of_its
         assert sent_tokens((await other.inlet()).messages) <= 4096
 
 
+async def test_a_short_chat_asks_once_for_the_window_that_only_the_service_knows() -> None:
+    """After a restart of Open WebUI, what is short may be too long for a small window."""
+    async with against(Answer({"status": "unknown", "window": 131_072}), skip_below_chars=24_000) as (chat, tap):
+        for _ in range(2):
+            await chat.say(text_of_kind("English", 3000), "Yes.")
+        assert tap.asked == ["POST context", "PUT transcript"]
+
+
 async def test_of_a_model_nobody_knows_a_window_of_131072_tokens_is_kept() -> None:
     async with against(Answer({}, 500), skip_below_chars=24_000) as (chat, _):
         chat.ask(text_of_kind("English", 300_000))
