@@ -7,9 +7,8 @@ calls whose valves were read before. Seen from outside, over HTTP, the rest of a
 what is to be measured.
 
 Chats have 20, 200 and 1,000 messages: short ones, below the skip limit of 24,000 characters, and long ones of some 200
-tokens each, which are served from a summary. `known`: the filter remembers the path from the last outlet; `read`: it
-reads the path from Open WebUI's database, as after a restart. Away: nobody listens at the service's address. A service
-that accepts and never answers costs the valve `timeout` until the breaker opens, which tests/filter shows.
+tokens each, which are served from a summary. Away: nobody listens at the service's address. A service that accepts and
+never answers costs the valve `timeout` until the breaker opens, which tests/filter shows.
 
     python -m benchmarks.inlet          # needs Open WebUI: python -m tests.e2e
 """
@@ -62,9 +61,8 @@ _BELOW = {
 }
 _LONG = {
     "no-op": ("nothing", ""),
-    "known": ("precis", "known"),
-    "known, quiet": ("precis_quiet", "known"),
-    "read, quiet": ("precis_quiet", "forgotten"),
+    "known": ("precis", ""),
+    "known, quiet": ("precis_quiet", ""),
     "away": ("precis_away", "first", False, 2),  # so that all fits
     "breaker": ("precis_away", "open", False, 2),
 }
@@ -72,7 +70,6 @@ _SHOWN = (
     ("below", "short", "below the skip limit"),
     ("known", "long", "with a summary and its status line"),
     ("known, quiet", "long", "with a summary, without the status line"),
-    ("read, quiet", "long", "the same, the path read from the database"),
     ("away", "long", "service away, first request"),
     ("breaker", "long", "service away, breaker open"),
 )
@@ -194,7 +191,7 @@ class _Rig:
 def _check(lengths: Mapping[str, int]) -> None:
     """A summary was used where one is said to be, and nowhere else."""
     for name, length in lengths.items():
-        served = name.startswith(("known", "read"))
+        served = name.startswith("known")
         assert (length < lengths["no-op"]) is served, lengths
 
 

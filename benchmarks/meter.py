@@ -17,12 +17,10 @@ from typing import Any
 from pydantic import BaseModel
 
 Json = dict[str, Any]
-STATES: dict[str, Callable[[Any, Json], None]] = {
-    "": lambda _, __: None,
-    "known": lambda loaded, kept: loaded._remembered.update(kept),
-    "forgotten": lambda loaded, _: loaded._remembered.clear(),
-    "first": lambda loaded, _: vars(loaded).update(_failures=0),
-    "open": lambda loaded, _: vars(loaded).update(_failures=1000, _again_at=float("inf")),
+STATES: dict[str, Callable[[Any], None]] = {
+    "": lambda _: None,
+    "first": lambda loaded: vars(loaded).update(_failures=0),
+    "open": lambda loaded: vars(loaded).update(_failures=1000, _again_at=float("inf")),
 }
 
 
@@ -92,11 +90,10 @@ async def variant(
 
     function = await Functions.get_function_by_id(identity)
     loaded, _, _ = await get_function_module_from_cache(request, identity, function=function)
-    kept = dict(getattr(loaded, "_remembered", {}))
     context = FilterContext()
 
     async def call() -> Json:
-        STATES[state](loaded, kept)
+        STATES[state](loaded)
         fresh = dict(metadata)
         sent = {**body, "messages": list(body["messages"]), "metadata": fresh, "num_ctx": windows * body["num_ctx"]}
         extra = {**given, "__request__": request, "__metadata__": fresh}

@@ -38,7 +38,7 @@ PAIRS = 16  # newest messages of the path that are described at first
 SLICE = 2_000_000  # characters in one upload; the first one of a long chat takes several
 REFUSED = (400, 413, 422)  # then a message is sent as a text of so many characters:
 LONGEST = 20_000
-REMEMBERED = 200  # chats whose path and last answer are kept in memory
+REMEMBERED = 200  # chats whose last answers are kept in memory
 FAILURES, PAUSE = 3, 5.0  # after so many in a row, one request in so many seconds asks it
 LONGEST_WAIT = 5.0  # seconds for a summary, however long a request may wait
 SETTLED = ("not_needed", "pending")  # answers for which more of the path changes nothing
@@ -59,7 +59,6 @@ SHORTENED = "\n[… {} characters were left out here: they do not fit into the m
 RECALL = "precis_recall"  # the tool that looks up what the model does not see, and its id
 OFFERED = 'Older text and full tool results: precis_recall(query="…") or precis_recall(ref="T12").'
 PLAIN = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}")  # an id that the service takes
-ENCODED = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/=_-]{1000,}+")  # base64
 FILE = ("type", "name", "content_type")  # sent of a file; of a message:
 HANDED = ("role", "content", "output", "native", "usage", "error", "timestamp")
 REASONING = ("thinking", "reasoning_content", "reasoning_details")  # which 0.12 sends again
@@ -102,7 +101,7 @@ class Node(NamedTuple):
     words: str  # a hash of a user's text
     digest: str
     size: int
-    message: Message  # as it is sent; empty where it was, and all else is remembered
+    message: Message  # as it is sent
 
 
 @dataclass
@@ -177,7 +176,6 @@ class Filter:
         self._in_background: set[asyncio.Task[Any]] = set()  # keeps the tasks alive
         self._failures, self._again_at = 0, 0.0
         self._windows: dict[str, int] = {}  # of models of which only the service knows it
-        self._remembered: dict[str, tuple[str, list[Node]]] = {}
         self._last: dict[tuple[str, str], Message] = {}  # answers, by chat and model
 
     async def inlet(
@@ -349,8 +347,6 @@ class Filter:
         is_tight = self._excess(body, request) > 0
         if not (is_tight or request.expires_in):
             return
-        if not path[0].message:  # the remembered part has no texts
-            path = await asyncio.to_thread(chain, branch(await rows_of(request.chat), path[-1].id))
         ingesting = self._later(self._ingest, path, request)  # what outlet may never see
         if is_tight:
             done, _ = await asyncio.wait([ingesting], timeout=self._left(request, 0.8))
@@ -417,28 +413,14 @@ class Filter:
             return await self._path_without_ids(body, request)
         if not await is_of(request.chat, request.user):
             return []
-        leaf = identity_of(metadata.get("user_message_id"))
-        path = self._remembered_path(body["messages"], metadata, request.chat)
-        if not path or path[-1].id != leaf:
-            rows = await rows_of(request.chat)
-            answer = rows.get(identity_of(metadata.get("message_id")), {})
-            leaf = leaf or identity_of(answer.get("parentId"))
-            path = await asyncio.to_thread(chain, branch(rows, leaf))
+        rows = await rows_of(request.chat)
+        answer = rows.get(identity_of(metadata.get("message_id")), {})
+        leaf = identity_of(metadata.get("user_message_id") or answer.get("parentId"))
+        path = await asyncio.to_thread(chain, branch(rows, leaf))
         request.files = {node.id: node.message.get("files") or [] for node in path}
         if path or leaf:
             return path
         return await self._path_without_ids(body, request)  # an API client that names no question
-
-    def _remembered_path(self, messages: list[Message], metadata: Message, chat: str) -> list[Node]:
-        """What outlet saw, and the question below it; empty when this is another branch."""
-        question = metadata.get("user_message") or {}
-        view, path = self._remembered.get(chat, ("", []))
-        if not path or identity_of(question.get("parentId")) != path[-1].id:
-            return []
-        earlier = messages[len(leading(messages)) : newest_turn(messages)]
-        if view != view_of(earlier):
-            return []
-        return [*path, *chain([question], path[-1].digest)]
 
     async def _path_without_ids(self, body: Message, request: Request) -> list[Node]:
         """The list itself as a branch, for a chat that is kept under what it begins with."""
@@ -505,11 +487,8 @@ class Filter:
             messages = branch(await rows_of(request.chat), leaf)
         messages = [{"files": request.files.get(m["id"]), **m} for m in messages]
         path = await asyncio.to_thread(chain, messages)
-        if not path:
-            return
-        kept = [node._replace(message={}) for node in path]
-        remember(self._remembered, request.chat, (view_of(messages), kept))
-        await self._ingest(path, request)
+        if path:
+            await self._ingest(path, request)
 
     async def _ingest(self, path: list[Node], request: Request) -> None:
         """Sends what follows the newest message that the service has, or the whole branch."""
@@ -831,8 +810,6 @@ def thought(message: Message) -> int:
 def tokens_stored(node: Node) -> int:
     """An estimate for a message that the service may not have."""
     stored = node.message
-    if not stored:  # what was remembered
-        return node.size // 4
     files = stored.get("files") or ()
     images = sum(1 for file in files if file.get("type") == "image")
     seen = stored.get("output") or stored.get("native")
@@ -871,12 +848,6 @@ def tokens_of_prompt(body: Message, model: Message) -> int:
     return tokens_in(prompt) if prompt and not is_there else 0
 
 
-def view_of(messages: list[Message]) -> str:
-    """A hash of what was said: the same for stored messages and for the native list of them."""
-    said = (text_of(m) for m in messages if m.get("role") in ("user", "assistant"))
-    return hashed(*filter(None, said))
-
-
 def branch(rows: dict[str, Message], leaf: str) -> list[Message]:
     """The chat tree's path from its root to `leaf`; nothing when it runs in a circle."""
     path: list[Message] = []
@@ -896,13 +867,14 @@ def newest_below(rows: dict[str, Message], message: str) -> str:
     return message
 
 
-def chain(messages: list[Message], above: str = "") -> list[Node]:
+def chain(messages: list[Message]) -> list[Node]:
     """Digests of a branch, root to leaf: digest(m) = H(digest(parent), id, fingerprint).
 
     The fingerprint is a hash of what the model sees. A message without an id gets one from that
     and from what is above it.
     """
     nodes: list[Node] = []
+    above = ""
     for m in messages:
         # Of an answer these are its output items; `content` only repeats their text.
         seen = [m.get("role"), m.get("output") or m.get("native") or m.get("content") or ""]
@@ -940,9 +912,6 @@ def text_alone(message: Message) -> Message:
     """
     seen = message.get("output") or message.get("native") or message.get("content")
     text = seen if isinstance(seen, str) else json.dumps(seen, ensure_ascii=False)
-    middle = len(text) // 2
-    if ENCODED.search(text[middle - 2000 : middle + 2000]):  # reading all of a text takes long
-        text = ENCODED.sub(lambda data: f"[{len(data[0]):,} characters of base64]", text)
     kept = {key: message.get(key) for key in ("id", "fingerprint", "digest", "role")}
     kept |= shortened({"content": text}, LONGEST)
     return {**kept, "left_out": size_of(message) - size_of(kept)}

@@ -68,7 +68,6 @@ async def test_what_is_left_out_of_a_giant_is_noted_and_counts(chat: Chat, servi
     await chat.say("Make a picture", "Done.", *PICTURED)
 
     (shorter,) = tap.bodies("PUT")[-1]["messages"]
-    assert "[9,600,000 characters of base64]" in shorter["content"]
     assert "Done." in shorter["content"]
     stored = await service.as_operator.get(f"/v1/chats/{chat.id}")
     assert stored.json()["chat"]["path_tokens"] > 9_600_000 // 4
