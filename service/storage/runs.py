@@ -46,7 +46,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What all rounds of work on a chat took together."""
+    """Calls of a summariser, and the tokens that it read and wrote."""
 
     calls: int
     tokens_read: int
@@ -114,22 +114,16 @@ async def begin(connection: AsyncConnection, chat: ChatKey, seq: int, request_id
 
 
 async def count(
-    connection: AsyncConnection,
-    chat: ChatKey,
-    run: int,
-    read: int,
-    written: int,
-    *,
-    published: bool,
+    connection: AsyncConnection, chat: ChatKey, run: int, spent: Spent, *, published: bool
 ) -> None:
-    """Adds one summariser call, and the tokens that it read and wrote, to a round."""
+    """Adds what an attempt took, and whether it was published, to a round."""
     await connection.execute(
         update(runs)
         .where(*of(chat, runs), runs.c.id == run)
         .values(
-            calls=runs.c.calls + 1,
-            tokens_read=runs.c.tokens_read + read,
-            tokens_written=runs.c.tokens_written + written,
+            calls=runs.c.calls + spent.calls,
+            tokens_read=runs.c.tokens_read + spent.tokens_read,
+            tokens_written=runs.c.tokens_written + spent.tokens_written,
             published=runs.c.published + int(published),
         )
     )

@@ -113,9 +113,10 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A candidate with the gate's verdict, and the tokens that it cost."""
+    """A candidate with the gate's verdict, and the calls and tokens that it cost."""
 
     candidate: Candidate
+    calls: int = 0
     read: int = 0
     wrote: int = 0
 
@@ -309,7 +310,7 @@ def _attempted(material: Material, written: Reply, policy: Policy, covered: Cove
         read = tokens.count(wording.system) + tokens.count(wording.user)
     if wrote is None:
         wrote = tokens.count(written.text)
-    return Attempt(compose(material, written, policy, covered), read, wrote)
+    return Attempt(compose(material, written, policy, covered), 1, read, wrote)
 
 
 def _judged(answer: Answer, material: Material) -> tuple[tuple[str, ...], Verdict]:

@@ -19,6 +19,7 @@ from service.processes import rounds
 from service.storage import breakers, checkpoints, memories, messages, partials, runs, sums
 from service.storage.checkpoints import Fresh
 from service.storage.messages import MessageRow
+from service.storage.runs import Spent
 from service.summarising import prompt, summarise
 from service.summarising.memory import Memory, Pin
 from service.summarising.reading import Summariser
@@ -323,6 +324,5 @@ async def _count(
         # `openai:gpt-4o-mini` is named without its kind, as prices are.
         model = this.summariser.name.partition(":")[2]
         await sums.summarised(connection, this.chat, model, attempt.read)
-    await runs.count(
-        connection, this.chat, this.claim.run, attempt.read, attempt.wrote, published=published
-    )
+    spent = Spent(attempt.calls, attempt.read, attempt.wrote)
+    await runs.count(connection, this.chat, this.claim.run, spent, published=published)
