@@ -111,7 +111,8 @@ async def test_a_long_chat_stays_in_the_window_and_nothing_is_missing_that_no_su
     # The next turn has the call with its result, and the service has stored both.
     request = await talking.say("Thank you.")
     assert request.messages[-4:-1] == [call, result, {"role": "assistant", "content": "It is KESTREL-7319."}]
-    assert talking.chat.stored == len(talking.chat.path)
+    stored = (await service.as_operator.get("/v1/chats/chat-1")).json()["chat"]
+    assert stored["messages"] == len(talking.chat.path)
 
 
 async def test_while_precis_is_away_the_oldest_turns_are_left_out_and_later_all_is_handed_over(
