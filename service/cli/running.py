@@ -52,9 +52,9 @@ async def serve(current: Settings, *beside: Beside) -> None:
         )
         if key_file:
             say(
-                f"{key_file} has an operator key: commands on this machine use it, and with it you"
-                " sign in to the pages. `precis install-filter` installs the filter, with its own"
-                " key."
+                f"{key_file} has an operator key: with it you sign in to the pages. Commands use it"
+                f" where PRECIS_DATA_DIR is {key_file.parent}. `precis install-filter` installs the"
+                " filter, with its own key."
             )
         died = runtime.urls.died or asyncio.get_running_loop().create_future()
         await asyncio.wait({stopped, died}, return_when=asyncio.FIRST_COMPLETED)
@@ -107,7 +107,7 @@ def _stop_signal() -> asyncio.Future[None]:
 
 
 async def _leave_key(runtime: Runtime) -> Path | None:
-    """Sees to it that the data folder has an operator key in use, for commands beside the service.
+    """Sees to it that the data folder has an operator key in use, for who may read its file.
 
     A key that is there stays, so that starts make no more of them; one that was revoked or deleted
     is replaced. Returns its file if it is new.
@@ -118,7 +118,7 @@ async def _leave_key(runtime: Runtime) -> Path | None:
         async with engine.connect() as connection:
             if await keys.find(connection, path.read_text().strip()):
                 return None
-    new_key = NewKey("operator", "commands beside the service")
+    new_key = NewKey("operator", f"the file {KEY_FILE}")
     key = await create(engine, FIRST_TENANT, "precis serve", new_key)
     write_private(path, f"{key.key}\n")
     return path

@@ -140,7 +140,7 @@ async def test_commands_find_a_service_by_its_folder_and_starts_make_no_more_key
         # Commands on the folder find the service and a key.
         path = folder / "operator-key"
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
-        assert await asyncio.to_thread(keys_listed, folder) == ["commands beside the service"]
+        assert await asyncio.to_thread(keys_listed, folder) == ["the file operator-key"]
 
         # A second service on the same folder is refused, and the first goes on.
         second = one_line(await asyncio.to_thread(run, folder, "serve", "--port", "0"))
@@ -182,7 +182,7 @@ async def test_commands_find_a_service_by_its_folder_and_starts_make_no_more_key
     # One that was revoked is replaced.
     async with serving(folder) as precis:
         assert path.read_text().strip() != operator
-        assert (await asyncio.to_thread(keys_listed, folder)).count("commands beside the service") == 2
+        assert (await asyncio.to_thread(keys_listed, folder)).count("the file operator-key") == 2
 
 
 def keys_listed(folder: Path) -> list[str]:
