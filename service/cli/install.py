@@ -8,6 +8,7 @@ import click
 
 from service.cli import shell
 from service.cli.output import say
+from service.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from service.clients.openwebui import Login
@@ -110,10 +111,17 @@ def _who(current: Settings, email: str | None, api_key: str | None) -> Login | s
     if key or email is None:
         return key or None
     password = current.openwebui_password.get_secret_value()
-    return Login(
-        email,
-        password or click.prompt(f"Password of {email} in Open WebUI", hide_input=True, err=True),
-    )
+    return Login(email, password or _asked_password(email))
+
+
+def _asked_password(email: str) -> str:
+    try:
+        return str(click.prompt(f"Password of {email} in Open WebUI", hide_input=True, err=True))
+    except click.Abort:
+        raise ConfigurationError(
+            "no password was given. Without a terminal, set PRECIS_OPENWEBUI_PASSWORD; or"
+            " PRECIS_OPENWEBUI_KEY, in place of --email"
+        ) from None
 
 
 def _say(dry_run: bool) -> Say:

@@ -309,6 +309,13 @@ async def test_the_password_is_asked_for(install: Installer) -> None:
     assert PASSWORD not in result.output
 
 
+async def test_without_a_terminal_it_is_told_where_the_password_may_stand(install: Installer) -> None:
+    result = await install("--email", EMAIL, key="")
+
+    assert result.exit_code == 1
+    assert "Without a terminal, set PRECIS_OPENWEBUI_PASSWORD" in result.stderr
+
+
 async def test_a_wrong_password_is_told_with_the_other_ways_to_sign_in(install: Installer) -> None:
     says(await install("--email", EMAIL, key="", PRECIS_OPENWEBUI_PASSWORD="wrong"), EMAIL, "API key")
 
