@@ -122,7 +122,8 @@ async def list_chats(
 @router.get("/{chat_id}")
 async def show_chat(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> Detail:
     """Shows one chat with its branches, checkpoints and latest runs."""
-    return await inspect.show_chat(runtime.database.engine, operator.tenant, chat_id)
+    engine, tenant = runtime.database.engine, operator.tenant
+    return await inspect.show_chat(engine, runtime.settings, tenant, chat_id)
 
 
 @router.delete("/{chat_id}", status_code=204)
@@ -208,8 +209,9 @@ async def reset(
 
 @router.post("/{chat_id}/recompute", status_code=202)
 async def recompute(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> RecomputeAnswer:
-    """Drops a chat's checkpoints and makes new ones at once. Until then, requests are sent in full.
+    """Drops a chat's checkpoints and makes new ones at once.
 
+    Until then, the filter leaves older messages out of requests that are larger than the window.
     If retention has deleted texts that this needs, it waits for the chat's next turn, with which
     the filter sends them again (`waits`).
     """

@@ -29,7 +29,7 @@ _COLUMNS: Final = {
     " summariser created_at",
     "runs": "id outcome reason started_at calls tokens_read tokens_written published request_id",
     "pins": "number kind text speaker source replaced_by",
-    "talk": "number speaker text",
+    "what was said": "number speaker in_summary text",
 }
 _PIN_FIELDS: Final = ("number", "kind", "text")
 """What `correct` reads of a pin."""
@@ -54,7 +54,10 @@ def chats() -> None:
 @click.option("--has", help="Only chats with a summary, one that is degraded, or an expiry.")
 @paged
 def list_chats(as_json: bool, **query: object) -> None:
-    """List chats, the most recently updated first."""
+    """List chats, the most recently updated first.
+
+    Path tokens are those of the newest branch, calls of tools and their results included.
+    """
     print_page(ask("GET", "chats", query=query), "chats", _CHATS, as_json)
 
 
@@ -69,7 +72,11 @@ def list_chats(as_json: bool, **query: object) -> None:
 )
 @as_json
 def show(chat: str, checkpoint: int | None, only: str | None, as_json: bool) -> None:
-    """Show a chat with its branches, checkpoints and latest work, or one of its summaries."""
+    """Show a chat with its branches, checkpoints and latest work, or one of its summaries.
+
+    Path tokens are those of its messages, calls of tools and their results included; overhead is
+    what requests carry beside them, such as a system prompt and the specifications of tools.
+    """
     if only and (as_json or checkpoint is None):
         raise click.UsageError("--only needs --checkpoint, and prints a part; --json prints all.")
     place = () if checkpoint is None else ("checkpoints", checkpoint)
@@ -81,6 +88,10 @@ def show(chat: str, checkpoint: int | None, only: str | None, as_json: bool) -> 
         # What is printed as it is, and the tool calls, which the text has as well.
         say(answer.pop("summary"))
         del answer["state"], answer["ledger"]
+        answer["what was said"] = answer.pop("talk")
+    elif not as_json:
+        served = answer.pop("served_now")
+        answer["a request now gets"] = f"checkpoint {served}" if served else "no summary"
     print_answer(answer, as_json, columns=_COLUMNS)
 
 
@@ -135,7 +146,7 @@ def find(chat: str, words: str, tokens: int, as_json: bool, **question: object) 
 @_CHAT
 @_CHECKPOINT
 def serve(chat: str, checkpoint: int) -> None:
-    """Use an older version or checkpoint from now on; later turns are summarised again."""
+    """Use an older version or checkpoint from now on; deeper ones are written again."""
     _print_served(ask("POST", "chats", chat, "checkpoints", checkpoint, "serve"))
 
 
@@ -155,7 +166,7 @@ def serve(chat: str, checkpoint: int) -> None:
 @click.option(
     "--forget",
     multiple=True,
-    help="Number of a sentence of the talk to leave out; may be repeated.",
+    help="Number of a sentence under `what was said` to leave out; may be repeated.",
 )
 def correct(
     chat: str, checkpoint: int, state: Path | None, pins: Path | None, forget: tuple[str, ...]
@@ -228,5 +239,5 @@ def _read(path: Path | None) -> str | None:
 
 def _print_served(answer: JsonObject) -> None:
     checkpoint = answer["checkpoint"]
-    follows = _WAITS if answer["waits"] else "Later turns are summarised again."
+    follows = _WAITS if answer["waits"] else "Deeper ones, if there are any, are written again."
     say(f"Checkpoint {checkpoint['id']}, version {checkpoint['version']}, serves now. {follows}")

@@ -5,12 +5,15 @@ What this tenant does not have, a chat or a checkpoint, raises NotFound.
 """
 
 import base64
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.errors import BadRequest, NotFound
+from service.planning import policy
+from service.settings import Settings
 from service.storage import audit, chats, checkpoints, messages, runs
 from service.storage.audit import Change, Operator
 from service.storage.chats import EVERY, Cursor, Filters, Overview
@@ -27,9 +30,13 @@ _TELLING = 40  # characters by which a sentence is found in a summary
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """One chat with its branches, checkpoints and latest rounds of work."""
+    """One chat with its branches, checkpoints and latest rounds of work.
+
+    `served_now` is the checkpoint that a request on the newest branch gets; None for none.
+    """
 
     chat: Overview
+    served_now: int | None
     branches: list[Branch]
     checkpoints: list[Made]
     runs: list[Run]
@@ -49,14 +56,14 @@ class CoveredMessage:
 class Said:
     """One sentence of the talk; a correction names it by its number.
 
-    `at` is in Unix seconds; `shown` says that the summary has room for it.
+    `at` is in Unix seconds; `in_summary` says that the summary has room for it.
     """
 
     number: str
     speaker: Speaker
+    in_summary: bool
     text: str
     at: int | None
-    shown: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,20 +138,44 @@ async def list_changes(
     return ChangePage(page, page[-1].id if len(rows) > limit else None)
 
 
-async def show_chat(engine: AsyncEngine, tenant: int, chat: str) -> Detail:
+async def show_chat(engine: AsyncEngine, settings: Settings, tenant: int, chat: str) -> Detail:
     """One chat."""
     async with engine.connect() as connection:
         overviews = await chats.overviews(connection, tenant, chat=chat)
         if not overviews:
             raise no_chat(chat)
-        key = ChatKey(tenant, overviews[0].id)
+        [overview] = overviews
+        key = ChatKey(tenant, overview.id)
+        branches = await messages.branches(connection, key)
+        made = await checkpoints.everyone(connection, key)
         return Detail(
-            chat=overviews[0],
-            branches=await messages.branches(connection, key),
-            checkpoints=await checkpoints.everyone(connection, key),
+            chat=overview,
+            served_now=_served_now(overview, branches, made, settings.apply_share(overview.model)),
+            branches=branches,
+            checkpoints=made,
             runs=await runs.latest(connection, key),
             spent=await runs.spent(connection, key),
         )
+
+
+def _served_now(
+    chat: Overview, branches: Sequence[Branch], made: Sequence[Made], apply_share: float
+) -> int | None:
+    """As `contexts.sql` chooses: the shallowest checkpoint that is enough, else the deepest."""
+    before = chat.path_tokens + chat.overhead_tokens
+    most = policy.apply_at(chat.window_tokens, apply_share)
+    if before <= most or chat.left_alone_at:
+        return None
+    by_id = {one.id: one for one in made}
+    served = None
+    at = next((one.checkpoint_id for one in branches if one.leaf_id == chat.leaf_id), None)
+    while at in by_id:
+        one = by_id[at]
+        is_enough = before - one.covered_tokens + one.tokens <= most
+        if served is None or is_enough:
+            served = one.id
+        at = one.parent_id
+    return served
 
 
 async def must_exist(engine: AsyncEngine, tenant: int, chat: str) -> None:
@@ -188,7 +219,7 @@ async def show_summary(
         state="\n".join(memory.state),
         pins=memory.pins,
         talk=[
-            Said(one.number, one.speaker, one.text, one.at, _stands_in(text, one))
+            Said(one.number, one.speaker, _stands_in(text, one), one.text, one.at)
             for one in memory.talk
         ],
         ledger=memory.ledger,

@@ -76,7 +76,7 @@ async def show_chat(
 ) -> Response:
     """One chat."""
     engine, tenant = runtime.database.engine, signed_in.by.tenant
-    detail = await inspect.show_chat(engine, tenant, chat_id)
+    detail = await inspect.show_chat(engine, runtime.settings, tenant, chat_id)
     places, ancestors = await inspect.tree(engine, tenant, chat_id)
     covers = {one.id: one.covered_messages for one in detail.checkpoints}
     chat = detail.chat
@@ -102,7 +102,7 @@ _DONE: Final = {
     "recomputed": "All checkpoints are deleted, and the chat is summarised again.",
     "reset": "The checkpoints are deleted; new ones are made with the chat's next turn.",
     "waits": f"{_DELETED_TEXTS}.",
-    "served": "This checkpoint serves now; later turns are summarised again.",
+    "served": "This checkpoint serves now. Deeper ones, if there are any, are written again.",
 }
 """What an action has done, by its name in the address that the browser is sent to."""
 

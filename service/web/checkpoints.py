@@ -57,7 +57,7 @@ async def show_text(
         chat_id=chat_id,
         summary=summary,
         pins=_pins_as_text(summary),
-        left_out=sum(1 for sentence in summary.talk if not sentence.shown),
+        left_out=sum(1 for sentence in summary.talk if not sentence.in_summary),
     )
 
 

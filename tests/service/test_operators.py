@@ -152,6 +152,21 @@ async def test_a_summary_comes_with_the_messages_that_it_covers(service: Service
     assert sum(one["tokens"] for one in shown["covers"]) == shown["checkpoint"]["covered_tokens"]
 
 
+async def test_of_several_checkpoints_a_chat_names_the_one_that_a_request_gets(service: Service, talk: Talk) -> None:
+    talk.window = 16_384
+    leaf, shallower = talk.turns(20), 0
+    for _ in range(20):
+        await talk.ingest(leaf)
+        await drain(service.runtime)
+        shown = await get(service, "/chat-1")
+
+        serving = [one["id"] for one in shown["checkpoints"] if one["serving"]]
+        assert shown["served_now"] == (await talk.ask(leaf)).get("checkpoint_id")
+        shallower += shown["served_now"] in serving[:-1]
+        leaf = talk.turns(1, leaf=leaf)
+    assert shallower, "one that is enough, above a deeper one"
+
+
 async def test_a_summary_of_a_path_that_was_edited_since_says_so(service: Service, talk: Talk) -> None:
     leaf = await summarised(service, talk)
     made = (await talk.ask(leaf))["checkpoint_id"]
