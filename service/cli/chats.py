@@ -90,8 +90,7 @@ def show(chat: str, checkpoint: int | None, only: str | None, as_json: bool) -> 
         del answer["state"], answer["ledger"]
         answer["what was said"] = answer.pop("talk")
     elif not as_json:
-        served = answer.pop("served_now")
-        answer["a request now gets"] = f"checkpoint {served}" if served else "no summary"
+        answer["a request now gets"] = _named(answer.pop("served_now"))
     print_answer(answer, as_json, columns=_COLUMNS)
 
 
@@ -147,7 +146,7 @@ def find(chat: str, words: str, tokens: int, as_json: bool, **question: object) 
 @_CHECKPOINT
 def serve(chat: str, checkpoint: int) -> None:
     """Use an older version or checkpoint from now on; deeper ones are written again."""
-    _print_served(ask("POST", "chats", chat, "checkpoints", checkpoint, "serve"))
+    _print_served(chat, ask("POST", "chats", chat, "checkpoints", checkpoint, "serve"))
 
 
 @chats.command()
@@ -181,7 +180,7 @@ def correct(
     except ValueError as error:
         raise click.BadParameter(f"{pins}: {error}") from None
     body = {"state": text, "pins": given, "forget": forget}
-    _print_served(ask("PATCH", "chats", chat, "checkpoints", checkpoint, body=body))
+    _print_served(chat, ask("PATCH", "chats", chat, "checkpoints", checkpoint, body=body))
 
 
 @chats.command()
@@ -237,7 +236,13 @@ def _read(path: Path | None) -> str | None:
         raise click.BadParameter(f"{path}: {error}") from None
 
 
-def _print_served(answer: JsonObject) -> None:
+def _print_served(chat: str, answer: JsonObject) -> None:
     checkpoint = answer["checkpoint"]
     follows = _WAITS if answer["waits"] else "Deeper ones, if there are any, are written again."
-    say(f"Checkpoint {checkpoint['id']}, version {checkpoint['version']}, serves now. {follows}")
+    say(f"Checkpoint {checkpoint['id']}, version {checkpoint['version']}, serves. {follows}")
+    # A shallower one that is enough is taken before it.
+    say(f"A request now gets {_named(ask('GET', 'chats', chat)['served_now'])}.")
+
+
+def _named(served: int | None) -> str:
+    return f"checkpoint {served}" if served else "no summary"

@@ -102,7 +102,7 @@ _DONE: Final = {
     "recomputed": "All checkpoints are deleted, and the chat is summarised again.",
     "reset": "The checkpoints are deleted; new ones are made with the chat's next turn.",
     "waits": f"{_DELETED_TEXTS}.",
-    "served": "This checkpoint serves now. Deeper ones, if there are any, are written again.",
+    "served": "This checkpoint serves; deeper ones, if there are any, are written again.",
 }
 """What an action has done, by its name in the address that the browser is sent to."""
 

@@ -361,7 +361,7 @@ async def test_all_of_it_goes_without_scripts(site: Site) -> None:
         await expect(state).to_have_value(re.compile("spare pump is ready"))
         await state.fill("## State\n- The bearing of P-7 has come.")
         await page.get_by_role("button", name="Store and serve").click()
-        await expect(page.get_by_role("status")).to_contain_text("This checkpoint serves now")
+        await expect(page.get_by_role("status")).to_contain_text("This checkpoint serves")
         await page.get_by_role("button", name="Sign out").click()
         await expect(page.get_by_label("Operator key")).to_be_visible()
     corrected = await talk.opened(site.service.runtime, "select * from checkpoints where kind = 'corrected'")
