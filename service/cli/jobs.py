@@ -65,7 +65,6 @@ def status(wait: float | None, as_json: bool) -> None:
     """
     answer = _settled(time.monotonic() + (wait or 0))
     is_late = wait is not None and not _is_idle(answer)
-    is_bad = answer["stalled"] or is_late
     if not as_json:
         for warning in answer.pop("warnings"):
             say(f"{warning}.")
@@ -74,9 +73,10 @@ def status(wait: float | None, as_json: bool) -> None:
             f"{queue['due']} due (the oldest for {queue['oldest_due_seconds']:.0f} s),"
             f" {queue['working']} working, {queue['waiting']} waiting, {queue['dead']} dead"
         )
+        del answer["stored"]["most"]
         answer["worth in 30 days"] = answer.pop("worth")["total"]
     print_answer(answer, as_json)
-    if is_bad:
+    if answer["stalled"] or is_late:
         raise SystemExit(1)
 
 
