@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -111,17 +112,15 @@ def _who(current: Settings, email: str | None, api_key: str | None) -> Login | s
     if key or email is None:
         return key or None
     password = current.openwebui_password.get_secret_value()
-    return Login(email, password or _asked_password(email))
-
-
-def _asked_password(email: str) -> str:
-    try:
-        return str(click.prompt(f"Password of {email} in Open WebUI", hide_input=True, err=True))
-    except click.Abort:
+    if not password and sys.stdin.isatty():
+        password = click.prompt(f"Password of {email} in Open WebUI", hide_input=True, err=True)
+    password = password or sys.stdin.readline().strip()
+    if not password:
         raise ConfigurationError(
-            "no password was given. Without a terminal, set PRECIS_OPENWEBUI_PASSWORD; or"
-            " PRECIS_OPENWEBUI_KEY, in place of --email"
-        ) from None
+            f"there is no terminal to ask for the password of {email}: set"
+            " PRECIS_OPENWEBUI_PASSWORD, or PRECIS_OPENWEBUI_KEY in place of --email"
+        )
+    return Login(email, password)
 
 
 def _say(dry_run: bool) -> Say:
