@@ -209,7 +209,6 @@ create table messages (
     sent_at bigint,
     checkpoint_id bigint,
     body bytea,
-    words bytea,
     author_id text,
     created_at timestamptz default now() not null,
     constraint pk_messages primary key (chat_id, message_id),

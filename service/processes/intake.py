@@ -131,12 +131,11 @@ class Weighed:
     """What is stored of a message, but for its place in the chat.
 
     Attributes:
-        body: the packed message, its secrets masked.
+        body: the packed message, its secrets masked, and what it is searched by.
         masks: how many secrets were masked.
         tokens: what the model is sent for it.
         step_tokens: what a summariser reads for each of its steps.
         step_calls: how many calls of tools each of its steps has.
-        words: what recall searches it by, packed, if that is to be stored.
         sent_at: Unix seconds.
     """
 
@@ -147,7 +146,6 @@ class Weighed:
     step_tokens: list[int]
     step_calls: list[int]
     sent_at: int | None
-    words: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +242,7 @@ def _prompt_tokens(stored: Stored) -> int | None:
 
 
 def _weighed(stored: Stored, mask_secrets: bool, *, searched: bool = False) -> Weighed:
-    body, masks, words = _packed(stored, mask_secrets, searched)
+    body, masks = _packed(stored, mask_secrets, searched)
     parsed = parse(stored)
     cut = steps(parsed)
     return Weighed(
@@ -255,18 +253,17 @@ def _weighed(stored: Stored, mask_secrets: bool, *, searched: bool = False) -> W
         step_tokens=[step_tokens(step) for step in cut],
         step_calls=[len(step.calls) for step in cut],
         sent_at=parsed.timestamp,
-        words=words,
     )
 
 
-def _packed(stored: Stored, mask_secrets: bool, searched: bool) -> tuple[bytes, int, bytes | None]:
-    """What is kept, packed, the number of its masks, and what it is `searched` by.
+def _packed(stored: Stored, mask_secrets: bool, searched: bool) -> tuple[bytes, int]:
+    """What is kept, packed, with what it is `searched` by, and the number of its masks.
 
     A function of its own, so that the masked copy is free before the message is weighed.
     """
     clean, masks = masked(stored) if mask_secrets else (stored, 0)
-    words = codec.pack(parts.parts(parse(clean))) if searched else None
-    return codec.pack(clean), masks, words
+    words = parts.parts(parse(clean)) if searched else None
+    return codec.pack(clean, words), masks
 
 
 def _stored(message: HandedMessage) -> Stored:

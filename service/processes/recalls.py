@@ -1,7 +1,6 @@
 """What a recall does with stored texts: it searches, resolves and shows. Pure, picklable values."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from service.recall import parts, ranking, shown
 from service.recall.ranking import Hit
@@ -13,27 +12,18 @@ from service.transcript import Message, masked, parse, steps
 _SAMPLE = 4000  # characters by which a chat's language is guessed
 
 
-@dataclass(frozen=True, slots=True)
-class SearchedText:
-    """A message to be searched, at its `place` in the path: its words, or else its body, packed."""
-
-    place: int
-    body: bytes | None
-    words: bytes | None
-
-
-def search(texts: Sequence[SearchedText], length: int, question: str, most: int) -> Sequence[Hit]:
+def search(bodies: Mapping[int, bytes], length: int, question: str, most: int) -> Sequence[Hit]:
     """The best places for a question on a path of `length` messages; at most `most`."""
     path: list[list[parts.SearchedPart]] = [[] for _ in range(length)]
     sample: list[str] = []
-    for one in texts:
-        if one.words is not None:
-            path[one.place] = codec.unpack_words(one.words)
-        elif one.body is not None:
-            message = parse(codec.unpack(one.body))
-            path[one.place] = parts.parts(message)
+    for place, body in bodies.items():
+        words = codec.unpack_words(body)
+        if words is None:
+            message = parse(codec.unpack(body))
+            words = parts.parts(message)
             if sum(map(len, sample)) < _SAMPLE:
                 sample.append(parts.said(message))
+        path[place] = words
     language = languages.detect("\n".join(sample)[:_SAMPLE])
     return ranking.ranked(path, question, language, most)
 

@@ -1,7 +1,8 @@
 """Texts as compressed bytes (zlib), behind one codec; the first byte names the encoding.
 
-Message bodies, words for searches, summaries and what they grow from are stored so, sealed
-(`storage.sealing`) or as they are.
+Message bodies, summaries and what they grow from are stored so, sealed (`storage.sealing`) or as
+they are. What a message is searched by stands on a second line behind its body, of which it repeats
+nearly all: apart, it would take twice as much.
 """
 
 import json
@@ -19,9 +20,10 @@ _TEXT = b"\x03"
 _DECODE_WORDS = msgspec.json.Decoder(list[SearchedPart]).decode
 
 
-def pack(value: dict[str, Any] | list[SearchedPart]) -> bytes:
-    """A body, or what a message is searched by, as bytes."""
-    return _JSON + zlib.compress(msgspec.json.encode(value))
+def pack(value: dict[str, Any], words: list[SearchedPart] | None = None) -> bytes:
+    """A body as bytes, with what it is searched by if that is stored too."""
+    lines = [value] if words is None else [value, words]
+    return _JSON + zlib.compress(b"\n".join(map(msgspec.json.encode, lines)))
 
 
 def unpack(data: bytes) -> dict[str, Any]:
@@ -30,13 +32,15 @@ def unpack(data: bytes) -> dict[str, Any]:
     Raises:
         CannotOpen: a newer version wrote it.
     """
-    body: dict[str, Any] = json.loads(_unpacked(data, _JSON))
+    line, _, _ = _unpacked(data, _JSON).partition(b"\n")
+    body: dict[str, Any] = json.loads(line)
     return body
 
 
-def unpack_words(data: bytes) -> list[SearchedPart]:
-    """What a message is searched by; `CannotOpen` as for `unpack`."""
-    return _DECODE_WORDS(_unpacked(data, _JSON))
+def unpack_words(data: bytes) -> list[SearchedPart] | None:
+    """What a message is searched by; None where only its body is stored. Raises as `unpack`."""
+    _, _, line = _unpacked(data, _JSON).partition(b"\n")
+    return _DECODE_WORDS(line) if line else None
 
 
 def pack_text(text: str) -> bytes:

@@ -140,7 +140,7 @@ async def _put_notes(connection: AsyncConnection, chat: ChatKey, notes: Mapping[
     rows = [
         {
             "which": name,
-            "note": seal.seal(place_of(chat, name, "body"), note.body),
+            "note": seal.seal(place_of(chat, name), note.body),
             "sizes": note.step_tokens,
             "counts": note.step_calls,
         }
@@ -148,7 +148,6 @@ async def _put_notes(connection: AsyncConnection, chat: ChatKey, notes: Mapping[
     ]
     noted = update(message_rows).values(
         body=bindparam("note"),
-        words=None,
         step_tokens=bindparam("sizes"),
         step_calls=bindparam("counts"),
         author_id=ERASED,

@@ -93,14 +93,13 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class NewMessage:
-    """A message to be written: its row, its body, and what recall searches it by, both packed.
+    """A message to be written: its row, and its body, packed.
 
     `masks` is how many secrets were masked in it, unless they were counted before.
     """
 
     row: MessageRow
     body: bytes
-    words: bytes | None
     masks: int
 
 
@@ -259,12 +258,5 @@ def _columns(chat: ChatKey, new: Collection[NewMessage], seal: Seal) -> Mapping[
     for name in ("step_tokens", "step_calls"):
         # An array of arrays would need them to be of one length.
         columns[name] = [f"{{{','.join(map(str, numbers))}}}" for numbers in columns[name]]
-    columns["body"] = [_sealed(seal, chat, one.row, "body", one.body) for one in new]
-    columns["words"] = [_sealed(seal, chat, one.row, "words", one.words) for one in new]
+    columns["body"] = [seal.seal(place_of(chat, one.row.message_id), one.body) for one in new]
     return columns
-
-
-def _sealed(
-    seal: Seal, chat: ChatKey, row: MessageRow, column: str, packed: bytes | None
-) -> bytes | None:
-    return packed and seal.seal(place_of(chat, row.message_id, column), packed)

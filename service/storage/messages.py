@@ -8,10 +8,9 @@ its running total is right.
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import (
-    Column,
     Select,
     and_,
     delete,
@@ -137,32 +136,19 @@ async def bodies(
     connection: AsyncConnection, chat: ChatKey, ids: Collection[str]
 ) -> dict[str, bytes]:
     """The packed bodies of these messages; one whose body is gone is left out."""
-    return await _packed(connection, chat, ids, messages.c.body)
-
-
-async def words(
-    connection: AsyncConnection, chat: ChatKey, ids: Collection[str]
-) -> dict[str, bytes]:
-    """What recall searches these messages by, packed, as far as it is stored."""
-    return await _packed(connection, chat, ids, messages.c.words)
-
-
-async def _packed(
-    connection: AsyncConnection, chat: ChatKey, ids: Collection[str], column: Column[Any]
-) -> dict[str, bytes]:
     seal = await sealing.of(connection, chat.tenant)
-    query = select(messages.c.message_id, column.label("stored")).where(
-        *of(chat, messages), among(messages.c.message_id, ids), column.is_not(None)
+    query = select(messages.c.message_id, messages.c.body).where(
+        *of(chat, messages), among(messages.c.message_id, ids), messages.c.body.is_not(None)
     )
     return {
-        row.message_id: seal.open(place_of(chat, row.message_id, column.name), row.stored)
+        row.message_id: seal.open(place_of(chat, row.message_id), row.body)
         for row in await connection.execute(query)
     }
 
 
-def place_of(chat: ChatKey, message_id: str, column: str) -> Where:
-    """Where a body or words are sealed."""
-    return Where(messages.name, column, chat, message_id)
+def place_of(chat: ChatKey, message_id: str) -> Where:
+    """Where a body is sealed."""
+    return Where(messages.name, messages.c.body.name, chat, message_id)
 
 
 async def without_body(

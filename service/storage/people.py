@@ -288,5 +288,5 @@ def _with_text(row: Json, chat: ChatKey, seal: Seal) -> Json:
     body = row.pop("body")
     if body is None:
         return row | {"content": None}
-    where = place_of(chat, row["message_id"], "body")
+    where = place_of(chat, row["message_id"])
     return row | {"content": unpack(seal.open(where, body))}

@@ -132,7 +132,7 @@ async def old_bodies(
             messages.c.chat_id == bindparam("chat"), messages.c.message_id == bindparam("id")
         )
         await connection.execute(
-            gone.values(body=None, words=None),
+            gone.values(body=None),
             [{"chat": chat, "id": message} for _, chat, message in page],
         )
     return page

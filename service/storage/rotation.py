@@ -22,8 +22,6 @@ from sqlalchemy import (
     bindparam,
     delete,
     func,
-    literal,
-    or_,
     select,
     update,
 )
@@ -49,7 +47,6 @@ _TOGETHER = 20  # chats that share a transaction
 # Every value that may be sealed.
 _VALUES = (
     message_rows.c.body,
-    message_rows.c.words,
     *(checkpoints.c[name] for name in of_checkpoints.PACKED),
     partial_rows.c.memory,
     run_rows.c.reason,
@@ -156,7 +153,7 @@ class _Locked:
 
 async def _messages(connection: AsyncConnection, locked: _Locked, seal: Seal) -> int:
     columns = message_rows.c
-    off = or_(_differs(columns.body, seal), _differs(columns.words, seal))
+    off = _differs(columns.body, seal)
     rows = await _rows(connection, _some_bytes(_batch(message_rows, locked, off)))
     changed = [_message(row, locked.owner(row), seal) for row in rows]
     query = _update_each(message_rows, locked, columns.message_id)
@@ -164,12 +161,8 @@ async def _messages(connection: AsyncConnection, locked: _Locked, seal: Seal) ->
 
 
 def _message(row: Mapping[Any, Any], chat: ChatKey, seal: Seal) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for name in ("body", "words"):
-        where = messages.place_of(chat, row["message_id"], name)
-        value = row[name]
-        values[name] = value and seal.seal(where, seal.open(where, value))
-    return _new(chat, row["message_id"], values)
+    where = messages.place_of(chat, row["message_id"])
+    return _new(chat, row["message_id"], {"body": seal.seal(where, seal.open(where, row["body"]))})
 
 
 async def _checkpoints(connection: AsyncConnection, locked: _Locked, seal: Seal) -> int:
@@ -225,8 +218,7 @@ def _some_bytes(batch: Select[Any]) -> Select[Any]:
     """The first messages of a batch up to `MOST_BYTES`, and at least one."""
     some = batch.subquery("some")
     # Not read for this: the length is beside what leads to a large value.
-    sizes = (func.coalesce(func.octet_length(some.c[name]), 0) for name in ("body", "words"))
-    size = sum(sizes, literal(0))
+    size = func.octet_length(some.c.body)
     above = (func.sum(size).over(rows=(None, 0)) - size).label("above")
     summed = select(some, above).subquery("summed")
     return select(summed).where(summed.c.above < MOST_BYTES)

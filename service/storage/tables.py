@@ -157,9 +157,6 @@ messages = Table(
     # The deepest checkpoint that covers a part of the path to here.
     Column("checkpoint_id", BigInteger),
     Column("body", LargeBinary),  # see storage.codec
-    # What recall searches it by, packed as bodies are; null where that is made of the body when
-    # somebody asks.
-    Column("words", LargeBinary),
     Column("author_id", Text),  # whose turn it is of; null: who began the chat; empty: erased
     Column("created_at", _TIME),  # when this version of it was stored: a body's age
 )

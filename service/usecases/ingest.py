@@ -426,7 +426,7 @@ def _rows(
         rows.append(above)
         if read.weighed:
             masks = read.weighed.masks if place >= path.same else 0
-            new.append(NewMessage(above, read.weighed.body, read.weighed.words, masks))
+            new.append(NewMessage(above, read.weighed.body, masks))
     return rows, new
 
 

@@ -14,7 +14,6 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from service import metrics
 from service.errors import NotFound, TextProcessAway, TextTooHard, Unavailable
 from service.processes import Texts, recalls
-from service.processes.recalls import SearchedText
 from service.recall import references
 from service.recall.ranking import Hit
 from service.recall.references import CallCounts, IdReference, Missing, Target
@@ -134,18 +133,15 @@ class _Search:
     async def search(self, question: RecallQuestion) -> Finding:
         """The best places for some words."""
         length = len(self._path.messages)
-        words = await self._words()
-        bodies = await self._bodies(place for place in range(length) if place not in words)
-        places = sorted({*words, *bodies})
-        texts = [SearchedText(place, bodies.get(place), words.get(place)) for place in places]
+        bodies = await self._bodies(range(length))
         # One more than is told, to know whether there are more.
         most = question.line + RESULTS
-        best = await self._texts.run(recalls.search, texts, length, question.query, most)
+        best = await self._texts.run(recalls.search, bodies, length, question.query, most)
         hits = best[question.line - 1 :]
         answer = await self._texts.run(
             recalls.index, hits, *await self._near(hits), question.room, question.line, self._mask
         )
-        return replace(answer, not_kept=length - len(texts))
+        return replace(answer, not_kept=length - len(bodies))
 
     async def _near(self, hits: Sequence[Hit]) -> tuple[dict[int, bytes], dict[int, int]]:
         """The bodies of hits and of those beside them, and how many calls stand above each."""
@@ -168,13 +164,6 @@ class _Search:
             meant.message, meant.call, meant.before, question.line, question.grep, question.room
         )
         return await self._texts.run(recalls.page, body, page, self._mask)
-
-    async def _words(self) -> dict[int, bytes]:
-        """The stored words of the messages, by place."""
-        places = {one.message_id: place for place, one in enumerate(self._path.messages)}
-        async with self._engine.connect() as connection:
-            words_by_id = await messages.words(connection, self._path.chat, places)
-        return {places[identity]: packed for identity, packed in words_by_id.items()}
 
     async def _bodies(self, places: Iterable[int]) -> dict[int, bytes]:
         """The packed bodies at some places of the path, as far as they are kept."""

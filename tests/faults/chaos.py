@@ -247,7 +247,7 @@ async def _lost(made: Fleet, traffic: Traffic, seal: Seal) -> list[str]:
 
 
 def _content(row: Any, seal: Seal) -> Any:
-    where = messages.place_of(ChatKey(row["tenant_id"], row["chat_id"]), row["message_id"], "body")
+    where = messages.place_of(ChatKey(row["tenant_id"], row["chat_id"]), row["message_id"])
     return codec.unpack(seal.open(where, row["body"]))["content"]
 
 

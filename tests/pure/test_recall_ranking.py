@@ -269,7 +269,11 @@ def test_the_words_of_a_call_find_its_result_and_what_was_looked_up_before_does_
 
 def test_parts_are_stored_and_read_again_as_they_were() -> None:
     found = parts.parts(looked(TABLE, "Straße, 订单, INV-2031"))
-    assert codec.unpack_words(codec.pack(found)) == found
+    body = {"content": "a\nb"}
+    packed = codec.pack(body, found)
+    assert codec.unpack_words(packed) == found
+    assert codec.unpack(packed) == body
+    assert codec.unpack_words(codec.pack(body)) is None
 
 
 # ---- references

@@ -22,7 +22,6 @@ from tests.service.talk import Talk, check_tree, row, rows, run_sql
 
 HELD = {
     "messages.body",
-    "messages.words",
     "checkpoints.summary",
     "checkpoints.memory",
     "checkpoints.verdict",
@@ -97,10 +96,9 @@ async def test_a_fork_reads_what_it_adopts_and_a_correction_is_sealed(urls: Urls
 
 
 SWAPS = (
-    # The body of another message, the words of one, and the body of another chat.
+    # The body of another message, the summary of one, and the body of another chat.
     "update messages set body = (select body from messages where message_id = 'answer') where message_id = 'marked'",
-    "update messages set body = (select words from messages where words is not null limit 1)"
-    " where message_id = 'marked'",
+    "update messages set body = (select summary from checkpoints limit 1) where message_id = 'marked'",
     "update messages set body = (select body from messages m where m.message_id = 'marked'"
     " and m.chat_id <> messages.chat_id) where message_id = 'marked'",
 )

@@ -67,7 +67,7 @@ async def test_without_keys_bytes_stay_as_they_are_and_plain_ones_open_with_keys
     "elsewhere",
     [
         HERE._replace(table="checkpoints"),
-        HERE._replace(column="words"),
+        HERE._replace(column="memory"),
         HERE._replace(chat=ChatKey(1, 8)),
         HERE._replace(chat=ChatKey(2, 7)),
         HERE._replace(row="m2"),

@@ -114,21 +114,21 @@ select exists (select from deleted) as deleted,
 with fresh as (
     insert into messages (
         tenant_id, chat_id, message_id, parent_id, role, depth, fingerprint, digest, content_hash,
-        tokens, path_tokens, step_tokens, step_calls, sent_at, checkpoint_id, body, words, author_id
+        tokens, path_tokens, step_tokens, step_calls, sent_at, checkpoint_id, body, author_id
     )
     select cast(:tenant as bigint), cast(:chat as bigint),
         message_id, parent_id, role, depth, fingerprint, digest, content_hash, tokens, path_tokens,
         cast(step_tokens as integer[]), cast(step_calls as integer[]), sent_at, checkpoint_id, body,
-        words, cast(:author as text)
+        cast(:author as text)
     from unnest(
         cast(:message_id as text[]), cast(:parent_id as text[]), cast(:role as text[]),
         cast(:depth as integer[]), cast(:fingerprint as text[]), cast(:digest as text[]),
         cast(:content_hash as text[]), cast(:tokens as integer[]), cast(:path_tokens as bigint[]),
         cast(:step_tokens as text[]), cast(:step_calls as text[]), cast(:sent_at as bigint[]),
-        cast(:checkpoint_id as bigint[]), cast(:body as bytea[]), cast(:words as bytea[])
+        cast(:checkpoint_id as bigint[]), cast(:body as bytea[])
     ) as sent (
         message_id, parent_id, role, depth, fingerprint, digest, content_hash, tokens, path_tokens,
-        step_tokens, step_calls, sent_at, checkpoint_id, body, words
+        step_tokens, step_calls, sent_at, checkpoint_id, body
     )
     on conflict (chat_id, message_id) do update
     set parent_id = excluded.parent_id, role = excluded.role, depth = excluded.depth,
@@ -139,8 +139,6 @@ with fresh as (
         checkpoint_id = excluded.checkpoint_id, created_at = now(),
         body = case when messages.fingerprint = excluded.fingerprint and messages.author_id = ''
             then messages.body else excluded.body end,
-        words = case when messages.fingerprint = excluded.fingerprint and messages.author_id = ''
-            then messages.words else excluded.words end,
         author_id = case when messages.fingerprint = excluded.fingerprint
             then messages.author_id else excluded.author_id end
 ), author as (

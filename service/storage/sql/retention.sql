@@ -28,7 +28,7 @@ with recursive needed as (
         and stored.author_id is distinct from ''
         and stored.message_id not in (select message_id from needed)
 ), dropped as (
-    update messages set body = null, words = null from unneeded
+    update messages set body = null from unneeded
     where not :dry and messages.tenant_id = :tenant and messages.chat_id = :chat
         and messages.message_id = unneeded.message_id
 )
