@@ -78,7 +78,7 @@ class Known:
     Attributes:
         found: the rows of the messages, by id, wherever in the chat they are.
         without_text: those whose texts are not kept any more.
-        made: the newest checkpoint that ends at each digest, where one is not retired.
+        made: the checkpoint that knows most of those that end at each digest and are not retired.
         savings: of the checkpoints that the messages lead to or that end at them, by id.
         lender: which chat has the deepest checkpoint that ends at a new message; None for no chat.
     """

@@ -197,6 +197,24 @@ async def test_one_that_got_its_id_after_the_summary_it_does_not_know_yields_too
     await check_tree(harness.runtime)
 
 
+async def test_an_undone_edit_brings_back_what_the_summariser_wrote_and_not_one_that_does_not_know_it(
+    harness: Harness,
+) -> None:
+    leaf = await in_one_call(harness)
+    written = await harness.talk.ask(leaf)
+    # Code's own was published while the summariser's was on its way, with an id taken after that.
+    late = "update checkpoints set id = id + 100, retired_at = null where kind = 'interim'"
+    await run_sql(harness.runtime, late)
+    edited = harness.talk.path(leaf)[3]["id"]
+    original = harness.talk.rows[edited]["content"]
+
+    for content in ("edited in place", original):
+        harness.talk.edit(edited, content)
+        await harness.talk.ingest(leaf)
+
+    assert await harness.talk.ask(leaf) == written
+
+
 async def test_a_branch_that_needs_it_keeps_it(harness: Harness) -> None:
     leaf = await in_one_call(harness)
     trunk = harness.talk.turns(8, leaf=leaf)

@@ -9,6 +9,9 @@
 -- `lent` is the deepest checkpoint that ends at a message which is new here: this chat's own among
 -- equals, which needs no copy. What was here already had its chance: a reset has dropped its
 -- summaries, and those must not come back. A chat that expires lends nothing.
+--
+-- Of those that reach as far, a summariser's knows more than code's, and then the one that grew from
+-- a newer one: an id says only which of two was begun first.
 with chat as (
     select chats.*, chats.xmin::text as version from chats
     where chats.tenant_id = :tenant and chats.external_id = :chat
@@ -22,7 +25,9 @@ with chat as (
     where messages.tenant_id = :tenant and messages.chat_id = (select id from chat)
         and messages.message_id = any(:ids::text[])
 ), made as (
-    select checkpoints.id, checkpoints.covered_digest from checkpoints
+    select checkpoints.id, checkpoints.parent_id, checkpoints.covered_digest,
+        checkpoints.kind = 'interim' and checkpoints.served_by is null as is_interim
+    from checkpoints
     where checkpoints.tenant_id = :tenant and checkpoints.chat_id = (select id from chat)
         and checkpoints.covered_digest = any(:digests::text[])
         and checkpoints.retired_at is null
@@ -42,8 +47,12 @@ select chat.id, chat.version, coalesce(chat.user_id, :user) as begun_by,
     ) as has_messages,
     (select json_agg(stored) from stored) as found,
     (select array_agg(message_id) from stored where without_text) as without_text,
-    -- By digest; of several, the newest comes last.
-    (select json_object_agg(made.covered_digest, made.id order by made.id) from made) as made,
+    -- By digest; of several, the one that knows most comes last.
+    (
+        select json_object_agg(
+            made.covered_digest, made.id order by not made.is_interim, made.parent_id, made.id)
+        from made
+    ) as made,
     (
         select json_object_agg(checkpoints.id, json_build_array(
             checkpoints.covered_tokens - checkpoints.tokens,
@@ -73,6 +82,7 @@ left join lateral (
                 and (:lender::text is null or lending.user_id = :lender)
         )
     order by checkpoints.covered_messages desc, lending.id is not distinct from chat.id desc,
+        checkpoints.kind = 'interim' and checkpoints.served_by is null, checkpoints.parent_id desc,
         checkpoints.id desc
     limit 1
 ) lent on true
