@@ -285,9 +285,8 @@ async def pack(
 
 
 def _packed(number: int, line: Sequence[memories.Stored], memory: Memory, text: str) -> Packed:
-    before = memories.unpacked(line) if len(line) < memories.WHOLE_EVERY else Memory()
     summary = message.named(text, number)
-    return Packed(number, codec.pack_text(summary), memories.packed(memory, before, summary))
+    return Packed(number, codec.pack_text(summary), memories.packed(memory, summary, line))
 
 
 async def publish(connection: AsyncConnection, lease: work.Lease, fresh: Fresh) -> int | None:

@@ -1,4 +1,4 @@
-"""Texts as compressed bytes (zlib), behind one codec; the first byte names the encoding.
+"""Texts as compressed bytes (zstd), behind one codec; the first byte names the encoding.
 
 Message bodies, summaries and what they grow from are stored so, sealed (`storage.sealing`) or as
 they are. What a message is searched by stands on a second line behind its body, of which it repeats
@@ -6,10 +6,10 @@ nearly all: apart, it would take twice as much.
 """
 
 import json
-import zlib
 from typing import Any
 
 import msgspec
+import zstandard
 
 from service.errors import CannotOpen
 from service.recall.parts import SearchedPart
@@ -17,13 +17,14 @@ from service.recall.parts import SearchedPart
 _JSON = b"\x01"
 # 2 says that a value is sealed (`storage.sealing`).
 _TEXT = b"\x03"
+_LEVEL = 9  # a summary takes a millisecond
 _DECODE_WORDS = msgspec.json.Decoder(list[SearchedPart]).decode
 
 
 def pack(value: dict[str, Any], words: list[SearchedPart] | None = None) -> bytes:
     """A body as bytes, with what it is searched by if that is stored too."""
     lines = [value] if words is None else [value, words]
-    return _JSON + zlib.compress(b"\n".join(map(msgspec.json.encode, lines)))
+    return _JSON + _packed(b"\n".join(map(msgspec.json.encode, lines)))
 
 
 def unpack(data: bytes) -> dict[str, Any]:
@@ -43,19 +44,33 @@ def unpack_words(data: bytes) -> list[SearchedPart] | None:
     return _DECODE_WORDS(line) if line else None
 
 
-def pack_text(text: str) -> bytes:
-    """A text as bytes."""
-    return _TEXT + zlib.compress(text.encode())
+def pack_text(text: str, like: str = "") -> bytes:
+    """A text as bytes. What it has of another one (`like`), which is to stand by, takes no room."""
+    return _TEXT + _packed(text.encode(), like.encode())
 
 
-def unpack_text(data: bytes) -> str:
+def unpack_text(data: bytes, like: str = "") -> str:
     """The text again; `CannotOpen` as for `unpack`."""
-    return _unpacked(data, _TEXT).decode()
+    return _unpacked(data, _TEXT, like.encode()).decode()
 
 
-def _unpacked(data: bytes, encoding: bytes) -> bytes:
+def _packed(plain: bytes, like: bytes = b"") -> bytes:
+    # The checksum is for a text that is `like` another one than it was.
+    compressor = zstandard.ZstdCompressor(
+        level=_LEVEL, dict_data=_dictionary(like), write_checksum=bool(like)
+    )
+    return compressor.compress(plain)
+
+
+def _unpacked(data: bytes, encoding: bytes, like: bytes = b"") -> bytes:
     if data[:1] != encoding:
         raise CannotOpen(
             f"a text in unknown encoding {data[:1]!r}; it was written by a newer version"
         )
-    return zlib.decompress(data[1:])
+    return zstandard.ZstdDecompressor(dict_data=_dictionary(like)).decompress(data[1:])
+
+
+def _dictionary(like: bytes) -> zstandard.ZstdCompressionDict | None:
+    if not like:
+        return None
+    return zstandard.ZstdCompressionDict(like, dict_type=zstandard.DICT_TYPE_RAWCONTENT)

@@ -2,13 +2,13 @@
 
 import base64
 import re
-import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import asyncpg
 import httpx
+import zstandard
 from sqlalchemy import make_url
 
 from service.runtime import Urls
@@ -85,12 +85,12 @@ def readable(value: object) -> bytes:
 
 
 def unpacked(data: bytes) -> list[bytes]:
-    """Every stream of zlib in some bytes."""
-    found, place = [], data.find(b"\x78\x9c")
+    """Every frame of zstd in some bytes."""
+    found, place = [], data.find(zstandard.FRAME_HEADER)
     while place >= 0:
-        with suppress(zlib.error):
-            found.append(zlib.decompressobj().decompress(data[place:]))
-        place = data.find(b"\x78\x9c", place + 1)
+        with suppress(zstandard.ZstdError):
+            found.append(zstandard.ZstdDecompressor().decompressobj().decompress(data[place:]))
+        place = data.find(zstandard.FRAME_HEADER, place + 1)
     return found
 
 

@@ -20,10 +20,10 @@ from tests.service.encrypted import FIRST, MARK, SECOND, answers, columns, lived
 from tests.service.harness import Harness
 from tests.service.talk import Talk, check_tree, row, rows, run_sql
 
+# A memory has what it shares with the summary as places in that.
 HELD = {
     "messages.body",
     "checkpoints.summary",
-    "checkpoints.memory",
     "checkpoints.verdict",
     "partials.memory",
     "runs.reason",

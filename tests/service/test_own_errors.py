@@ -44,10 +44,10 @@ def fails(*_: object, **__: object) -> NoReturn:
     raise ValueError(TEXT)
 
 
-def no_entries(memory: Memory, before: Memory, summary: str) -> bytes:
+def no_entries(memory: Memory, *beside: Any) -> bytes:
     if any(entry.tool == "look_up" for entry in memory.ledger):
         raise TypeError(TEXT)
-    return PACKED(memory, before, summary)
+    return PACKED(memory, *beside)
 
 
 PACKED = memories.packed
