@@ -49,7 +49,7 @@ async def serve_at_once(this: Round) -> Round:
         return this
     memory = await chunks.memory_of(this, plan.reuse)
     publication = await _write(this, whole, memory)
-    if publication.no_gain:
+    if publication.candidate.no_gain:
         return this
     parent = this.made.id if this.made else 0
     interim = await _publish(this, whole[-1], parent, publication, outdated)
@@ -135,7 +135,7 @@ async def _write(this: Round, planned: Sequence[Chunk], memory: Memory) -> Publi
     chosen = await _chosen_elsewhere(this)
     for chunk in planned:
         publication = await chunks.write_by_rule(this, chunk, memory, INTERIM, chosen)
-        memory = publication.memory
+        memory = publication.candidate.memory
     return publication
 
 
