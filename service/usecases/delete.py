@@ -186,7 +186,11 @@ async def _person(connection: AsyncConnection, tenant: int, user: str) -> Delete
     messages, checkpoints = 0, 0
     for chat in await people.beside(connection, tenant, user, lock=True):
         written = await people.written_in(connection, chat.key, user)
-        notes = {one.message_id: _note_of(one.message_id, one.role) for one in written}
+        notes: dict[str, Note] = {}
+        for one in written:
+            head = {"id": one.message_id, "role": one.role}
+            weighed = intake.noted(head, "[This message was erased]")
+            notes[one.message_id] = Note(weighed.body, weighed.step_tokens, weighed.step_calls)
         lost = await deletions.words_of(connection, chat.key, user, notes)
         if lost:
             # What is not summarised any more is summarised again, without what was erased.
@@ -195,11 +199,6 @@ async def _person(connection: AsyncConnection, tenant: int, user: str) -> Delete
     await _hide_in_audit(connection, tenant, user, own)
     await sums.forget_user(connection, tenant, user)
     return Deleted(len(own), messages, checkpoints)
-
-
-def _note_of(message: str, role: str) -> Note:
-    weighed = intake.noted({"id": message, "role": role}, "[This message was erased]")
-    return Note(weighed.body, weighed.step_tokens, weighed.step_calls)
 
 
 async def _hide_in_audit(
