@@ -146,7 +146,7 @@ async def test_a_summary_that_saves_nothing_is_not_published_and_the_next_one_st
 
     made = await harness.made()
     run = (await harness.runs())[0]
-    assert (run.outcome, run.calls - run.published) == ("done", 1)
+    assert (run.outcome, run.calls) == ("done", 0), "code makes no call"
     assert made[0].covered_messages == 8, "each call reads two turns"
     assert "Reading u0-0" in str(made[0].talk), "what the first one read is in it"
     assert "Reading u0-0" in made[0].summary
