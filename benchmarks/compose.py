@@ -49,7 +49,7 @@ def _composed(size: int, *, pointing_at_all: bool) -> Call:
     rng = random.Random(size)
     policy, covered = Policy.sized(16_384), Covered(100, 4 * size, None)
     earlier, new = ([Read(step) for step in _talk(rng, size)] for _ in range(2))
-    known = summarise.by_rule(summarise.gather(Memory(), earlier, policy), policy, covered).candidate.memory
+    known = summarise.by_rule(summarise.gather(Memory(), earlier, policy), policy, covered).memory
 
     async def work() -> None:
         material = summarise.gather(known, new, policy)

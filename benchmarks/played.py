@@ -14,7 +14,7 @@ from service.planning.policy import STATE_SHARE, Policy
 from service.summarising import summarise
 from service.summarising.memory import Memory
 from service.summarising.reading import Reading, Reply, Summariser
-from service.summarising.summarise import Attempt, Covered, Material, Read, gather
+from service.summarising.summarise import Candidate, Covered, Material, Read, gather
 from service.transcript import ROOT, Step, Stored, digest, native_tokens, parse, step_tokens, steps
 
 _LEAST = 16  # tokens of a record; below, a summary is its frame
@@ -115,11 +115,11 @@ class Played:
         planned = plan(self.path.nodes[:messages], _known(self.settled), policy)
         tail = self.path.tokens(messages) - self.path.tokens(planned.tail_start)
         for chunk in planned.chunks:
-            attempt = await self._chunk(chunk, policy, room, tail)
-            self.outcomes.append(attempt.candidate.verdict.outcome)
-            if not attempt.accepted or (room is None and attempt.candidate.no_gain):
+            candidate = await self._chunk(chunk, policy, room, tail)
+            self.outcomes.append(candidate.verdict.outcome)
+            if not candidate.verdict.accepted or (room is None and candidate.no_gain):
                 return
-            self.settled = self._grown(self.settled, chunk, attempt)
+            self.settled = self._grown(self.settled, chunk, candidate)
             if chunk.covers is not None:
                 self.interim = None
 
@@ -133,22 +133,21 @@ class Played:
         tail = self.path.tokens(messages) - self.path.tokens(planned.tail_start)
         for chunk in planned.chunks:
             material = gather(grown.memory, self._reads(chunk), policy, part=chunk.part, parts=chunk.parts)
-            attempt = summarise.by_rule(material, policy, self._covered(chunk, tail), "interim")
-            grown = self._grown(grown, chunk, attempt)
-            if chunk.covers is not None and not attempt.candidate.no_gain:
+            candidate = summarise.by_rule(material, policy, self._covered(chunk, tail), "interim")
+            grown = self._grown(grown, chunk, candidate)
+            if chunk.covers is not None and not candidate.no_gain:
                 self.interim = grown
 
-    def _grown(self, before: Summary, chunk: Chunk, attempt: Attempt) -> Summary:
-        candidate = attempt.candidate
+    def _grown(self, before: Summary, chunk: Chunk, candidate: Candidate) -> Summary:
         if chunk.covers is None:
             return replace(before, memory=candidate.memory)
-        return Summary(candidate.memory, self._checkpoint(chunk.covers, attempt), candidate.text)
+        return Summary(candidate.memory, self._checkpoint(chunk.covers, candidate), candidate.text)
 
-    def _checkpoint(self, covers: int, attempt: Attempt) -> Checkpoint:
-        last, size = self.path.nodes[covers - 1], attempt.candidate.size
+    def _checkpoint(self, covers: int, candidate: Candidate) -> Checkpoint:
+        last, size = self.path.nodes[covers - 1], candidate.size
         return Checkpoint(1, last.id, last.digest, covers, self.path.tokens(covers), size)
 
-    async def _chunk(self, chunk: Chunk, policy: Policy, room: int | None, tail: int) -> Attempt:
+    async def _chunk(self, chunk: Chunk, policy: Policy, room: int | None, tail: int) -> Candidate:
         covered = self._covered(chunk, tail)
         if room is not None:
             state = max(int(room * STATE_SHARE), _LEAST)
@@ -156,11 +155,11 @@ class Played:
             policy = replace(policy, state_tokens=state, summary_tokens=whole, request_tokens=whole)
         material = gather(self.settled.memory, self._reads(chunk), policy, part=chunk.part, parts=chunk.parts)
         asked = _Remembering(self.summariser, self.summariser.name) if self.summariser else None
-        attempt = await self._attempt(asked, material, policy, covered)
-        if room is not None and attempt.candidate.size > room:
-            attempt = await self._fitted(asked, material, policy, covered, attempt, room)
+        candidate = await self._attempt(asked, material, policy, covered)
+        if room is not None and candidate.size > room:
+            candidate = await self._fitted(asked, material, policy, covered, candidate, room)
         self.reasons += asked.reasons if asked else []
-        return attempt
+        return candidate
 
     def _covered(self, chunk: Chunk, tail: int) -> Covered:
         last = chunk.covers or chunk.reads[-1].position.message + 1
@@ -180,40 +179,40 @@ class Played:
         material: Material,
         policy: Policy,
         covered: Covered,
-        attempt: Attempt,
+        candidate: Candidate,
         room: int,
-    ) -> Attempt:
+    ) -> Candidate:
         """The largest summary of at most `room` tokens, of those that a few records make; else the smallest."""
         least, most = _LEAST, policy.summary_tokens
-        guess = most - (attempt.candidate.size - room)
+        guess = most - (candidate.size - room)
         for _ in range(_FITTINGS):
             guess = min(max(guess, least), most)
             made = await self._attempt(
                 asked, material, replace(policy, summary_tokens=guess, request_tokens=guess), covered
             )
-            size = made.candidate.size
-            if size <= room or attempt.candidate.size > size > room:
-                attempt = made
+            size = made.size
+            if size <= room or candidate.size > size > room:
+                candidate = made
             least, most = (guess, most) if size <= room else (least, guess)
             if most - least <= room // 32 or room * 0.97 <= size <= room:
                 break
             guess = (least + most) // 2
-        return attempt
+        return candidate
 
     async def _attempt(
         self, asked: "_Remembering | None", material: Material, policy: Policy, covered: Covered
-    ) -> Attempt:
+    ) -> Candidate:
         """As a worker does: a reply, one more when it is rejected, else what code makes."""
         rejections: tuple[str, ...] = ()
         for _ in range(summarise.CALLS if asked else 0):
             assert asked
             calls = asked.calls
-            attempt = await summarise.ask(here, asked, material, policy, covered, rejections)
+            candidate = await summarise.ask(here, asked, material, policy, covered, rejections)
             if asked.calls > calls:
-                self.spent += attempt.read + attempt.wrote
-            if attempt.accepted:
-                return attempt
-            rejections = attempt.reasons
+                self.spent += candidate.read + candidate.wrote
+            if candidate.verdict.accepted:
+                return candidate
+            rejections = candidate.verdict.reasons
             asked.reasons = [*asked.reasons, *(one for one in rejections if one not in asked.reasons)]
         outcome = "degraded" if asked else "extractive"
         return summarise.by_rule(material, policy, covered, outcome, rejections)

@@ -1,6 +1,6 @@
 """The FastAPI application. Its lifespan opens all resources, and closes them in reverse order."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from time import perf_counter
 from typing import Any
@@ -31,11 +31,10 @@ from service.api import (
     summariser,
 )
 from service.api.deps import WITHOUT_TELEMETRY, InFlight, known_parameters
-from service.api.health import Readiness, Refusals
+from service.api.health import Kept, Refusals
 from service.api.key_ring import KeyRing
 from service.api.limits import Limiter
 from service.api.problems import ProblemBody
-from service.api.scrape import FleetFigures
 from service.errors import BadRequest, Problem
 from service.processes import Texts
 from service.runtime import Runtime, running, servers
@@ -69,6 +68,8 @@ _REFUSED: dict[str, Any] = {
 }
 
 
+Header = tuple[bytes, bytes]
+
 _NO_GUESS = (b"x-content-type-options", b"nosniff")
 _NO_STORE = (b"cache-control", b"no-store")
 _REQUEST_ID = request_ids.HEADER.lower().encode()
@@ -99,41 +100,36 @@ def _in_parts(scope: Scope) -> str:
     return "/".join(parts)
 
 
-def _noted(scope: Scope, send: Send) -> Send:
-    """`send` with a log line for the answer, without the query: it may quote a chat."""
-    began = perf_counter()
+class _Sending:
+    """`send` with what each answer's head says to browsers and caches, and what is noted of it.
 
-    async def noted(message: Message) -> None:
+    `status` is that of the answer, 0 before it has begun, and `ended` when its last part was sent.
+    """
+
+    def __init__(self, send: Send, request_id: str, path: str) -> None:
+        self._send = send
+        self._request_id = request_id.encode()
+        self._is_api = path.startswith("/v1/")
+        self.status = 0
+        self.ended = perf_counter()
+
+    async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            log.debug(
-                "request",
-                method=scope["method"],
-                path=scope["path"],
-                status=message["status"],
-                ms=round((perf_counter() - began) * 1000, 1),
-            )
-        await send(message)
+            self.status = message["status"]
+            message["headers"] = self._with_ours(message.get("headers", ()))
+        await self._send(message)
+        # What a route leaves for after the answer does not count.
+        self.ended = perf_counter()
 
-    return noted
-
-
-def _named(send: Send, request_id: bytes, path: str) -> Send:
-    """`send` with the request id in the answer's head, and what it says to browsers and caches."""
-    is_api = path.startswith("/v1/")
-
-    async def named(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            headers = [*message.get("headers", ()), (_REQUEST_ID, request_id)]
-            # Pages have headers of their own (`web.page`).
-            own = dict(headers)
-            if b"x-content-type-options" not in own:
-                headers.append(_NO_GUESS)
-            if is_api and b"cache-control" not in own:
-                headers.append(_NO_STORE)
-            message["headers"] = headers
-        await send(message)
-
-    return named
+    def _with_ours(self, given: Iterable[Header]) -> list[Header]:
+        headers = [*given, (_REQUEST_ID, self._request_id)]
+        # Pages have headers of their own (`web.page`).
+        own = dict(headers)
+        if b"x-content-type-options" not in own:
+            headers.append(_NO_GUESS)
+        if self._is_api and b"cache-control" not in own:
+            headers.append(_NO_STORE)
+        return headers
 
 
 def _request_id(scope: Scope) -> str:
@@ -153,63 +149,45 @@ class _Service(FastAPI):
         if scope["type"] != "http":
             await super().__call__(scope, receive, send)
             return
+        began = perf_counter()
         scope["path"] = _in_parts(scope)
         request_id = _request_id(scope)
+        sending = _Sending(send, request_id, scope["path"])
         with request_ids.within(request_id):
-            send = _named(send, request_id.encode(), scope["path"])
-            if self.state.logs_requests:
-                send = _noted(scope, send)
-            await self._handled(scope, receive, send)
+            try:
+                await self._handled(scope, receive, sending)
+            finally:
+                # Here and not in a dependency: the hot route has none.
+                self.state.in_flight.release(scope)
+                # Without a status no answer was begun, because the service is stopping.
+                if sending.status:
+                    self._note(scope, sending.status, sending.ended - began)
 
-    async def _handled(self, scope: Scope, receive: Receive, send: Send) -> None:
-        arrived, begun = perf_counter(), False
-
-        async def noting(message: Message) -> None:
-            nonlocal begun
-            begun = True
-            await send(message)
-
+    async def _handled(self, scope: Scope, receive: Receive, sending: _Sending) -> None:
         try:
             hosts.check(scope, self.state.hosts)
             _check_text(scope)
-            if not await context.answered(scope, receive, noting):
-                await self._check_open(scope)
-                await self._counted(scope, receive, noting)
+            if not await context.answered(scope, receive, sending):
+                await super().__call__(scope, receive, sending)
         except Problem as refused:  # before a route was asked
-            await problems.answer(refused)(scope, receive, send)
-            metrics.request_ended(*_route(scope), refused.status, perf_counter() - arrived)
+            await problems.answer(refused)(scope, receive, sending)
         except Exception:
-            if not begun:  # what answers errors has failed; the server would send plain text
-                await problems.answer(Problem(problems.FAILED))(scope, receive, send)
+            if not sending.status:  # what answers errors has failed; else it would be plain text
+                await problems.answer(Problem(problems.FAILED))(scope, receive, sending)
             raise
-        finally:
-            # Here and not in a dependency: the hot route has none.
-            self.state.in_flight.release(scope)
 
-    async def _counted(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request, and counts it by its route; the hot route counts its own."""
-        began = ended = perf_counter()
-        status = 0
-
-        async def noting(message: Message) -> None:
-            nonlocal ended, status
-            await send(message)
-            # Of the last message: what a route leaves for after the answer does not count.
-            ended = perf_counter()
-            status = message.get("status", status)
-
-        try:
-            await super().__call__(scope, receive, noting)
-        finally:
-            # 0: no answer was begun, because the service is stopping.
-            if status:
-                metrics.request_ended(*_route(scope), status, ended - began)
-
-    async def _check_open(self, scope: Scope) -> None:
-        """Raises TooMany for what needs no key and comes too often from an address."""
-        if not scope["path"].startswith("/v1/"):
-            client = scope.get("client")
-            await self.state.limiter.check_open(client[0] if client else "")
+    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+        """Counts a request by its route, and logs it without its query, which may quote a chat."""
+        method, route = _route(scope)
+        metrics.request_ended(method, route, status, seconds)
+        if self.state.logs_requests:
+            log.debug(
+                "request",
+                method=scope["method"],
+                path=scope["path"],
+                status=status,
+                ms=round(seconds * 1000, 1),
+            )
 
 
 def _route(scope: Scope) -> tuple[str, str]:
@@ -263,9 +241,9 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
     app.state.keys = KeyRing()
     app.state.hosts = settings.hosts()
     app.state.turns = turns.Turns(settings.max_body_bytes)
-    app.state.figures = FleetFigures()
+    app.state.figures = Kept()
     app.state.refusals = Refusals()
-    app.state.readiness = Readiness()
+    app.state.readiness = Kept()
     problems.install(app)
     operators = (chats, jobs, stats, summariser, keys, audit, people)
     for module in (context, filter, events, recall, left_alone, *operators, health, scrape):

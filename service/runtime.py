@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 import httpx
@@ -24,9 +23,8 @@ from service.settings import Settings, warnings
 from service.storage.database import Database, check_schema, connect, demands_tls, migrate
 from service.usecases.compress import WorkerContext
 from service.usecases.counting import Counting, counting
+from service.usecases.install.valves import is_inside
 
-# Names that no public server has.
-_INSIDE = (".localhost", ".local", ".internal", ".svc", ".svc.cluster.local")
 _PROBE_AGAIN = 60  # seconds until the next look at a summariser with which something is amiss
 
 log = structlog.get_logger(__name__)
@@ -122,27 +120,17 @@ def _without_tls(urls: Urls) -> list[str]:
     """Which of the servers are on another network, and their URLs demand no TLS."""
     without = []
     database, redis = urlsplit(urls.database).hostname, urlsplit(urls.redis).hostname
-    if _is_outside(database) and not demands_tls(urls.database):
+    if database and not is_inside(database) and not demands_tls(urls.database):
         without.append(
             f"PRECIS_DATABASE_URL goes to {database} perhaps without TLS: add"
             " ?sslmode=verify-full&sslrootcert=FILE (docs/howto/tls.md)"
         )
-    if _is_outside(redis) and not urls.redis.startswith("rediss:"):
+    if redis and not is_inside(redis) and not urls.redis.startswith("rediss:"):
         without.append(
             f"PRECIS_REDIS_URL goes to {redis} without TLS: write"
             " rediss://…?ssl_ca_certs=FILE&ssl_check_hostname=true (docs/howto/tls.md)"
         )
     return without
-
-
-def _is_outside(host: str | None) -> bool:
-    """Whether somebody on the way may read along: the filter's rule for `http://`."""
-    if host is None:  # a socket
-        return False
-    try:
-        return ip_address(host).is_global
-    except ValueError:
-        return "." in host and not host.endswith(_INSIDE)
 
 
 @asynccontextmanager

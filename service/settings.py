@@ -13,13 +13,13 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    PlainValidator,
     SecretStr,
     ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
     model_validator,
 )
-from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from service import encryption
 from service.encryption import EncryptionKeys
@@ -31,31 +31,24 @@ OF_COMMANDS = ("url", "key")  # no settings: by them commands find a service (`c
 _MOST_DAYS = 36_500  # a hundred years: what is longer is a mistake, or means `forever`
 
 
-def _days(value: Any) -> int | str:  # noqa: ANN401 - from the environment
-    """A number of days, or `forever`.
+def _days(value: Any, check: ValidatorFunctionWrapHandler) -> Any:  # noqa: ANN401 - any setting
+    """A number of days, or a word; one error for both.
 
     Raises:
         ValueError: neither of them.
     """
-    # A word, because half of the readers would take 0 days for "never" and half for "at once".
-    if value == "forever":
-        return "forever"
     try:
-        days = int(value)
-    except (TypeError, ValueError):
-        days = 0
-    if not 1 <= days <= _MOST_DAYS:
+        return check(value)
+    except ValidationError:
         raise ValueError(
             f"{value!r} is neither `forever` nor a number of days from 1 to {_MOST_DAYS}"
-        )
-    return days
+        ) from None
 
 
-def _days_or_covered(value: Any) -> int | str:  # noqa: ANN401 - from the environment
-    return "until_covered" if value == "until_covered" else _days(value)
-
-
-Days = Annotated[int | Literal["forever"], PlainValidator(_days)]
+# A word, because half of the readers would take 0 days for "never" and half for "at once".
+_Number = Annotated[int, Field(ge=1, le=_MOST_DAYS)]
+Days = Annotated[_Number | Literal["forever"], WrapValidator(_days)]
+BodyDays = Annotated[_Number | Literal["forever", "until_covered"], WrapValidator(_days)]
 
 ApplyAt = Annotated[float, Field(ge=0.3, le=0.95)]
 KeepMessages = Annotated[int, Field(ge=2, le=200)]
@@ -99,39 +92,10 @@ _PerMillion = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Prices = Annotated[dict[str, _PerMillion], NoDecode, BeforeValidator(_from_json)]
 
 
-class _FromFiles(PydanticBaseSettingsSource):
-    """`PRECIS_X_FILE=/run/secrets/x` sets X to the content of that file, less its last line end."""
-
-    def get_field_value(
-        self,
-        field: FieldInfo,  # noqa: ARG002 - pydantic's signature
-        field_name: str,
-    ) -> tuple[Any, str, bool]:
-        name = f"{variable(field_name)}_FILE"
-        path = os.environ.get(name)
-        if path is None:
-            return None, field_name, False
-        try:
-            # Editors and `echo` end a file with a line end, which no secret contains.
-            return Path(path).read_text().rstrip("\n"), field_name, False
-        except OSError as error:
-            raise ConfigurationError(
-                f"{name} names {path}, which cannot be read: {error.strerror}."
-                " Correct the path, or let the user that Precis runs as read the file"
-            ) from error
-
-    def __call__(self) -> dict[str, Any]:
-        values = {}
-        for name, field in self.settings_cls.model_fields.items():
-            value, _, _ = self.get_field_value(field, name)
-            if value is not None:
-                values[name] = value
-        return values
-
-
 class Settings(BaseSettings):
     """The settings in force. `load` reads them; nothing else reads the environment."""
 
+    # No `.env` from the current folder: nobody would know where a value came from.
     # `extra="ignore"`: `unknown` reports misspelt variables, which need not stop the service.
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
 
@@ -227,9 +191,7 @@ class Settings(BaseSettings):
         description="Whether API keys, bearer tokens, passwords and private keys are masked in"
         " stored tool results and in summaries.",
     )
-    keep_bodies: Annotated[
-        int | Literal["forever", "until_covered"], PlainValidator(_days_or_covered)
-    ] = Field(
+    keep_bodies: BodyDays = Field(
         30,
         description="Days that the texts of messages are kept, or `until_covered` (until a summary"
         " covers them on every branch), or `forever`. One month: time to recompute a summary that"
@@ -355,19 +317,6 @@ class Settings(BaseSettings):
         " there is no migration.",
     )
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Explicit arguments, then files that variables name, then the environment."""
-        # No `.env` from the current folder: nobody would know where a value came from.
-        return init_settings, _FromFiles(settings_cls), env_settings
-
     @model_validator(mode="after")
     def _summariser_is_complete(self) -> "Settings":
         if self.summariser == "extractive":
@@ -426,17 +375,35 @@ class Settings(BaseSettings):
 
 
 def load(**explicit: Any) -> Settings:  # noqa: ANN401 - any setting
-    """The settings from the environment; `explicit` ones win.
+    """The settings from the environment; files that variables name win, and `explicit` ones more.
 
     Raises:
         ConfigurationError: one or more are wrong; the message names each variable and what is wrong
             with it.
     """
     try:
-        return Settings(**explicit)
+        return Settings(**(_from_files() | explicit))
     except ValidationError as error:
         reasons = [_reason(one["loc"], one["msg"]) for one in error.errors()]
         raise ConfigurationError("; ".join(reasons)) from error
+
+
+def _from_files() -> dict[str, str]:
+    """`PRECIS_X_FILE=/run/secrets/x` sets X to the content of that file, less its last line end."""
+    values = {}
+    for name in Settings.model_fields:
+        path = os.environ.get(f"{variable(name)}_FILE")
+        if path is None:
+            continue
+        try:
+            # Editors and `echo` end a file with a line end, which no secret contains.
+            values[name] = Path(path).read_text().rstrip("\n")
+        except OSError as error:
+            raise ConfigurationError(
+                f"{variable(name)}_FILE names {path}, which cannot be read: {error.strerror}."
+                " Correct the path, or let the user that Precis runs as read the file"
+            ) from error
+    return values
 
 
 def variable(name: str) -> str:

@@ -153,7 +153,10 @@ class BoundedProtocol(HttpToolsProtocol):
             return None
         counted = [one for one in self.connections if _counts(one)]
         if len(counted) > most:
-            return _too_many_connections(most)
+            return Problem(
+                f"the service has {most} open connections, its limit; try again in a moment",
+                ProblemType.BUSY,
+            )
         if self._address and sum(self._is_beside(one) for one in counted) > share:
             return _too_many_of_address(share)
         return None
@@ -247,17 +250,13 @@ class BoundedProtocol(HttpToolsProtocol):
         if not self._may_answer():
             self.transport.close()
             return
-        if self._awaited == "body":
-            self._end_body()
+        if self._awaited == "body":  # the application learns that no more of it comes
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
         self.flow.pause_reading()
         self.transport.write(_serialised(problem, self.server_state.default_headers))
         self.transport.write_eof()
         self._watch = self.loop.call_later(_LINGER, self.transport.abort)
-
-    def _end_body(self) -> None:
-        """Lets the application learn that no more of the body comes."""
-        self.cycle.disconnected = True
-        self.cycle.message_event.set()
 
     def _may_answer(self) -> bool:
         if self._awaited == "body":
@@ -270,13 +269,6 @@ class BoundedProtocol(HttpToolsProtocol):
 def _counts(connection: object) -> bool:
     """Whether a connection counts: a refused one is open only until its client has read why."""
     return isinstance(connection, BoundedProtocol) and not connection._refused
-
-
-def _too_many_connections(most: int) -> Problem:
-    return Problem(
-        f"the service has {most} open connections, its limit; try again in a moment",
-        ProblemType.BUSY,
-    )
 
 
 def _too_many_of_address(share: int) -> TooMany:

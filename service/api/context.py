@@ -181,7 +181,6 @@ async def answered(scope: Scope, receive: Receive, send: Send) -> bool:
     hot = _PATH.fullmatch(scope["path"])
     if not hot:
         return False
-    began = perf_counter()
     scope["path_params"] = {"chat_id": hot[1]}
     scope["route"] = _HOT
     try:
@@ -190,5 +189,4 @@ async def answered(scope: Scope, receive: Receive, send: Send) -> bool:
         # Nothing of FastAPI's handling of errors is in the way of this request.
         response = problems.answer(problems.of(error, scope["path"]))
     await response(scope, receive, send)
-    metrics.request_ended("POST", _ROUTE, response.status_code, perf_counter() - began)
     return True

@@ -3,7 +3,8 @@
 import asyncio
 import shutil
 import time
-from typing import cast
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar, cast
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
@@ -18,6 +19,8 @@ from service.runtime import Runtime
 from service.storage import outage, sealing
 from service.storage.database import check_schema, is_read_only, try_write
 
+T = TypeVar("T")
+
 router = APIRouter(tags=["health"])
 
 _FULL = 16 * 2**20  # bytes free on the disk, below which it counts as full
@@ -26,22 +29,23 @@ _TRY_AGAIN = 10
 _KEPT = 1.0  # seconds that an answer of `/readyz` is given again
 
 
-class Readiness:
-    """The answer of `/readyz`, at most `_KEPT` seconds old: finding it out takes milliseconds."""
+class Kept:
+    """What takes milliseconds to read, and is shown again for a while."""
 
     def __init__(self) -> None:
-        # Those who ask meanwhile share one look.
+        # Those who ask meanwhile share one read.
         self._one_by_one = asyncio.Lock()
-        self._found: tuple[bool, dict[str, object]] = (False, {})
+        self._value: Any = None
         self._until = 0.0
 
-    async def of(self, request: Request, runtime: Runtime) -> tuple[bool, dict[str, object]]:
-        """Whether requests are answered, and the answer's body."""
+    async def of(self, read: Callable[[], Awaitable[T]], seconds: float) -> T:
+        """What was read, at most so many seconds ago."""
         async with self._one_by_one:
             if time.monotonic() >= self._until:
-                self._found = await _readiness(request, runtime)
-                self._until = time.monotonic() + _KEPT
-            return self._found
+                self._value = await read()
+                self._until = time.monotonic() + seconds
+            value: T = self._value
+            return value
 
 
 class Refusals:
@@ -101,7 +105,8 @@ async def readyz(request: Request, runtime: RuntimeDep) -> JSONResponse:
     encryption key that it was not given (`encryption` says so; what it cannot open is refused).
     `warnings` counts what is amiss with the settings or the summariser; `precis status` says it.
     """
-    ready, body = await cast(Readiness, request.app.state.readiness).of(request, runtime)
+    kept = cast(Kept, request.app.state.readiness)
+    ready, body = await kept.of(lambda: _readiness(request, runtime), _KEPT)
     return JSONResponse(body, 200 if ready else 503)
 
 

@@ -1,7 +1,7 @@
-"""How often an address may ask without a key in use, as this process counts it in memory.
+"""How many wrong keys an address may send, as this process counts it in memory.
 
 What is too much is answered with 429 after a moment, so that a client that waits for its answers
-cannot hammer. Rates of clients with a key are the work of the proxy in front.
+cannot hammer. Rates of all else are the work of the proxy in front.
 """
 
 import asyncio
@@ -14,8 +14,6 @@ from service.errors import TooMany
 
 # A forgotten filter with a revoked key asks some times in a minute; a guess needs far more.
 _MOST_WRONG_KEYS: Final = 30  # of an address in a minute
-# Pages, probes and scrapes of one address need less, and a flood of 50 in a second is not felt.
-_MOST_OPEN_REQUESTS: Final = 50  # of an address in a second
 _MOST_COUNTED: Final = 20_000  # addresses
 _HELD_BACK: Final = 1.0  # seconds until a client without a key is told that it asks too much
 
@@ -63,7 +61,6 @@ class Limiter:
     def __init__(self) -> None:
         self._wrong_keys = _Counters(60)
         self._looks = _Counters(1)
-        self._open_requests = _Counters(1)
         self._refusals = _Counters(60)
 
     async def check_wrong_keys(self, address: str) -> None:
@@ -88,22 +85,6 @@ class Limiter:
     def wrong_key(self, address: str) -> None:
         """Counts a key that was missing or wrong."""
         self._wrong_keys.add(network_of(address))
-
-    async def check_open(self, address: str) -> None:
-        """Before a request that needs no key is answered.
-
-        Raises:
-            TooMany: this address sends too many.
-        """
-        network = network_of(address)
-        if self._open_requests.add(network) <= _MOST_OPEN_REQUESTS:
-            return
-        await asyncio.sleep(_HELD_BACK)
-        raise TooMany(
-            f"more than {_MOST_OPEN_REQUESTS} requests from this address in a second; ask less"
-            " often",
-            self._open_requests.seconds_left(network),
-        )
 
     def is_first_refusal(self, address: str) -> bool:
         """Whether a refusal is the first of its address in a minute, and so to be noted."""

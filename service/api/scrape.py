@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from hmac import compare_digest
 from ipaddress import IPv6Address, ip_address
-from time import monotonic
 from typing import Final, TypeVar, cast
 
 from fastapi import APIRouter, FastAPI, Request
@@ -20,6 +19,7 @@ from sqlalchemy.pool import QueuePool
 from service import __version__, metrics
 from service.api import health, problems
 from service.api.deps import WITHOUT_TELEMETRY, RuntimeDep
+from service.api.health import Kept
 from service.api.hosts import host_of, is_own
 from service.errors import Unauthorised
 from service.metrics import Fleet, Pool
@@ -37,25 +37,8 @@ T = TypeVar("T")
 router = APIRouter(tags=["health"])
 
 
-class FleetFigures:
-    """The figures of the fleet, at most `_KEPT` seconds old."""
-
-    def __init__(self) -> None:
-        # Several monitors that ask at the same time share one read.
-        self._one_by_one = asyncio.Lock()
-        self._fleet: Fleet | None = None
-        self._until = 0.0
-
-    async def of(self, runtime: Runtime) -> Fleet:
-        """The figures; those of a database that does not answer are missing."""
-        async with self._one_by_one:
-            if self._fleet is None or monotonic() >= self._until:
-                self._fleet = await _read(runtime)
-                self._until = monotonic() + _KEPT
-            return self._fleet
-
-
 async def _read(runtime: Runtime) -> Fleet:
+    """The figures of the fleet; those of a database that does not answer are missing."""
     queue, worker_alive = await asyncio.gather(
         _unless_away(lambda: figures.queue(runtime.database.reads)),
         _unless_away(runtime.queue.has_worker),
@@ -99,7 +82,8 @@ async def get_metrics(request: Request, runtime: RuntimeDep) -> Response:
     Other machines send the token of `PRECIS_METRICS_TOKEN` as `Authorization: Bearer <token>`.
     """
     check_reader(request, runtime.settings.metrics_token)
-    fleet = await cast(FleetFigures, request.app.state.figures).of(runtime)
+    kept = cast(Kept, request.app.state.figures)
+    fleet = await kept.of(lambda: _read(runtime), _KEPT)
     return _text(metrics.of_process() + metrics.of_fleet(fleet))
 
 

@@ -250,7 +250,7 @@ def _pause(retry: bool | float, failed: int) -> float:
 
 
 async def _attempt(endpoint: Endpoint, path: str, request: _Payload, read: _Reader) -> Reply:
-    response, content = await _exchange(endpoint, path, request)
+    response, content = await exchange(endpoint, path, request)
     if response.status_code != httpx.codes.OK:
         raise _refusal(endpoint, response, content)
     try:
@@ -261,12 +261,17 @@ async def _attempt(endpoint: Endpoint, path: str, request: _Payload, read: _Read
         raise endpoint.failure(what, "Check the base URL.", quoted=quoted) from error
 
 
-async def _exchange(
-    endpoint: Endpoint, path: str, request: _Payload
+async def exchange(
+    endpoint: Endpoint, path: str, request: _Payload | None = None
 ) -> tuple[httpx.Response, bytearray]:
+    """One answer of an endpoint, bounded; without a request by `GET`.
+
+    Raises:
+        SummariserError: there is none, or it is packed or too long.
+    """
     # Chats may have halves of surrogate pairs, which JSON can say and UTF-8 cannot: each becomes a
     # question mark.
-    body = json.dumps(request, ensure_ascii=False).encode(errors="replace")
+    body = json.dumps(request, ensure_ascii=False).encode(errors="replace") if request else None
     headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
     if request_id := request_ids.current():
         headers[request_ids.HEADER] = request_id
@@ -276,7 +281,12 @@ async def _exchange(
     url, content = endpoint.base_url.rstrip("/") + path, bytearray()
     try:
         async with endpoint.http.stream(
-            "POST", url, content=body, headers=headers, timeout=timeout, follow_redirects=False
+            "POST" if request else "GET",
+            url,
+            content=body,
+            headers=headers,
+            timeout=timeout,
+            follow_redirects=False,
         ) as response:
             packed = response.headers.get("Content-Encoding", "identity").strip().lower()
             if packed not in ("", "identity"):

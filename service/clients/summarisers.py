@@ -1,17 +1,14 @@
 """Makes the summariser that the settings ask for."""
 
+import asyncio
 import json
 from datetime import timedelta
 from typing import Any
 
 import httpx
 
-from service.clients.llm import (
-    MAX_ANSWER_BYTES,
-    Endpoint,
-    OllamaSummariser,
-    OpenAISummariser,
-)
+from service.clients.llm import Endpoint, OllamaSummariser, OpenAISummariser, exchange
+from service.errors import SummariserError
 from service.settings import Settings
 from service.summarising.reading import Summariser
 
@@ -49,39 +46,24 @@ async def probe(settings: Settings, http: httpx.AsyncClient) -> list[str]:
     """
     if settings.summariser == "extractive":
         return []
-    url = settings.summariser_url.rstrip("/")
-    key = settings.summariser_key.get_secret_value()
-    headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {key}"} if key else {})
+    endpoint = _endpoint(settings, http, settings.summariser_model)
+    url = endpoint.base_url
     path = "/models" if settings.summariser == "openai" else "/api/tags"
     try:
-        answer = await _answer(http, url + path, headers)
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        return [f"the summariser at {url} does not answer: {type(error).__name__}"]
-    if answer is None:
-        return [f"the summariser at {url} answers its list of models packed, or without end"]
+        async with asyncio.timeout(_PROBE):
+            answer, content = await exchange(endpoint, path)
+    except TimeoutError:
+        return [f"the summariser at {url} does not answer within {_PROBE} s"]
+    except SummariserError as error:
+        return [f"the summariser does not answer: {error}"]
     if answer.status_code in (401, 403):
         return [f"the summariser at {url} refuses the key: HTTP {answer.status_code}"]
-    there = _models(answer)
+    there = _models(content)
     some = ", ".join(sorted(there)[:_NAMED]) + (", …" if len(there) > _NAMED else "")
     return [
         f"the summariser at {url} has no model {name!r}; it has {some}"
         for name in _missing(settings, there)
     ]
-
-
-async def _answer(
-    http: httpx.AsyncClient, url: str, headers: dict[str, str]
-) -> httpx.Response | None:
-    """The whole answer; None when it is packed, or longer than a list of models can be."""
-    content = b""
-    async with http.stream("GET", url, headers=headers, timeout=_PROBE) as answer:
-        if answer.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
-            return None
-        async for part in answer.aiter_raw():
-            content += part
-            if len(content) > MAX_ANSWER_BYTES:
-                return None
-    return httpx.Response(answer.status_code, content=content)
 
 
 def _missing(settings: Settings, there: set[str]) -> list[str]:
@@ -91,11 +73,11 @@ def _missing(settings: Settings, there: set[str]) -> list[str]:
     return [name for name in models if there and not {name, f"{name}:latest"} & there]
 
 
-def _models(answer: httpx.Response) -> set[str]:
+def _models(content: bytes | bytearray) -> set[str]:
     """The names that a list of models has; empty when the answer is no such list."""
     try:
-        answer_body: Any = json.loads(answer.content)
-        listed = answer_body["data"] if "data" in answer_body else answer_body["models"]
+        answer: Any = json.loads(content)
+        listed = answer["data"] if "data" in answer else answer["models"]
         return {str(one.get("id") or one["name"]) for one in listed}
     except (ValueError, LookupError, TypeError, AttributeError):
         return set()
@@ -104,13 +86,17 @@ def _models(answer: httpx.Response) -> set[str]:
 def _of(settings: Settings, http: httpx.AsyncClient, model: str) -> Summariser | None:
     if settings.summariser == "extractive":
         return None
-    endpoint = Endpoint(
+    endpoint = _endpoint(settings, http, model)
+    if settings.summariser == "openai":
+        return OpenAISummariser(endpoint)
+    return OllamaSummariser(endpoint, window=settings.summariser_window)
+
+
+def _endpoint(settings: Settings, http: httpx.AsyncClient, model: str) -> Endpoint:
+    return Endpoint(
         http=http,
         base_url=settings.summariser_url,
         model=model,
         api_key=settings.summariser_key.get_secret_value() or None,
         limit=timedelta(seconds=settings.summariser_timeout),
     )
-    if settings.summariser == "openai":
-        return OpenAISummariser(endpoint)
-    return OllamaSummariser(endpoint, window=settings.summariser_window)

@@ -71,7 +71,9 @@ def room(folder: Path) -> str:
 def _lock(folder: Path) -> IO[str]:
     """Lock the folder, which is made if need be; the lock is held until the file is closed."""
     if not folder.exists():
-        _make(folder)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        # Root's servers run as another user, who has to enter the folders inside, not list them.
+        make_private(folder, 0o711 if os.geteuid() == 0 else 0o700)
     descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     file = open(descriptor, "r+")  # noqa: SIM115 - held while we run
     try:
@@ -86,12 +88,6 @@ def _lock(folder: Path) -> IO[str]:
         file.close()
         raise
     return file
-
-
-def _make(folder: Path) -> None:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    # Root's servers run as another user, who has to enter the folders inside, not list them.
-    make_private(folder, 0o711 if os.geteuid() == 0 else 0o700)
 
 
 async def _wait_until_abandoned(folder: Path) -> None:

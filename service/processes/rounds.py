@@ -1,7 +1,6 @@
 """What a round of work does with stored texts before a summariser reads them. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from service.planning.plan import PlannedRead
 from service.planning.policy import Policy
@@ -20,7 +19,6 @@ def gathered(
     policy: Policy,
     part_of: tuple[int, int],
     mask: bool,
-    calls: bool,
 ) -> Material:
     """What a summariser reads next.
 
@@ -32,12 +30,9 @@ def gathered(
         policy: the budgets.
         part_of: which part of how many of one long turn it is.
         mask: whether secrets are masked.
-        calls: whether tool calls are read; the words beside them are in any case.
     """
     messages = {identity: parse(codec.unpack(body)) for identity, body in packed.items()}
     cut = {place: steps(messages[identity]) for place, identity in ids.items()}
-    if not calls:
-        cut = {place: [replace(step, calls=()) for step in found] for place, found in cut.items()}
     part, parts = part_of
     reads = _reads(planned, cut)
     return summarise.gather(memory, reads, policy, part=part, parts=parts, mask=mask)

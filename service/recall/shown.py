@@ -12,6 +12,7 @@ from typing import Literal
 
 from service.recall.parts import block, lines, said
 from service.recall.ranking import Hit
+from service.summarising import ledger
 from service.summarising.markup import harmless, quoted
 from service.text import tokens
 from service.transcript import Call, Message, steps
@@ -20,7 +21,6 @@ from service.transcript.items import Attachment, CodeRun, Text, ToolCall
 RESULTS = 3  # of a query that are told at once
 _SHOWN = 220  # characters around the best place of a hit, and of a message beside it
 _BESIDE = 140
-_ARGUMENTS = 120
 _AROUND = 2  # lines before and behind one that `grep` finds
 _BYTES = 8  # for a token at most: 64 KB of the largest answer
 _AROUND_PAGE = 40  # tokens around it
@@ -130,7 +130,7 @@ class _Told:
         first, last = hit.part.first, min(hit.part.last, many)
         where = f"lines {first}–{last} of {many}" if many > last or first > 1 else "all"
         words = around(block(call.result.text, first, last), hit.words, _SHOWN)
-        called = harmless(_called(call))
+        called = harmless(ledger.called(call))
         return f"{self.reference} {called}{_day(message)}, {where}: {harmless(words)}"
 
     @property
@@ -179,12 +179,6 @@ def _best(flat: str, found: Sequence[str], most: int) -> int:
 
 def _calls(message: Message) -> list[Call]:
     return [call for step in steps(message) for call in step.calls]
-
-
-def _called(call: Call) -> str:
-    arguments = " ".join(call.call.arguments.split())
-    short = arguments if len(arguments) <= _ARGUMENTS else f"{arguments[: _ARGUMENTS - 1]}…"
-    return f"{call.call.name}({short})"
 
 
 def _day(message: Message) -> str:
@@ -242,7 +236,7 @@ def _stored(message: Message, wanted: PageRequest) -> tuple[str, str, str]:
         return reference, f"{reference} {message.role}{_day(message)}", told(message, wanted.above)
     call = _calls(message)[wanted.call - 1]
     reference = f"T{wanted.above + wanted.call}"
-    head = f"{reference} {harmless(_called(call))}{_day(message)}, its result"
+    head = f"{reference} {harmless(ledger.called(call))}{_day(message)}, its result"
     return reference, head, call.result.text
 
 

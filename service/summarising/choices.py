@@ -47,8 +47,8 @@ def merged(pins: Sequence[Pin], said: Sequence[Utterance], answer: Answer) -> Me
     wanted: list[tuple[Utterance, Kind]] = []
     for number, kind in chosen:
         wanted += [(one, kind) for one in book.sentences(number)]
-    # In the order in which they were said; of two kinds for a sentence the rule is first.
-    for one, kind in sorted(wanted, key=_order):
+    # In the order in which they were said; of two kinds for a sentence the rule stays first.
+    for one, kind in sorted(wanted, key=lambda pair: (pair[0].step, pair[0].place)):
         book.pin(one, kind)
     for old, by in answer.replaced:
         book.replace(old, by)
@@ -86,7 +86,8 @@ class _Book:
     def sentences(self, number: str) -> list[Utterance]:
         """What is pointed at; a pin that is pointed at simply stays."""
         if number.startswith("P"):
-            self._check_pin(number)
+            if int(number[1:]) not in self.pins:
+                self.unfounded.append(number)
             return []
         first, _, last = number.partition("-")
         begin, end = self._places.get(first), self._places.get(last or first)
@@ -148,17 +149,8 @@ class _Book:
             return self._of_sentence.get(one.number, 0)
         return 0
 
-    def _check_pin(self, number: str) -> None:
-        if int(number[1:]) not in self.pins:
-            self.unfounded.append(number)
-
     def _holds(self, number: int) -> bool:
         return number in self.pins and self.pins[number].replaced_by is None
-
-
-def _order(wanted: tuple[Utterance, Kind]) -> tuple[int, int, bool]:
-    one, kind = wanted
-    return one.step, one.place, kind is not Kind.RULE
 
 
 def _single(said: Sequence[Utterance]) -> dict[str, Utterance]:

@@ -263,18 +263,14 @@ def _derived(
     for value in values.found(line):
         if value.text not in missing or not value.readings:
             continue
-        beside = _of_unit(own, value.unit)
-        totals = beside | _of_unit(above, value.unit)
+        # Only numbers of the same unit are added.
+        beside = own.get(value.unit, set())
+        totals = beside | above.get(value.unit, set())
         factors = set(chain.from_iterable(own.values()))
         if _follows(value, beside, totals, factors):
             found.add(value.text)
             own.setdefault(value.unit, set()).update(value.readings)
     return found
-
-
-def _of_unit(amounts: dict[str, set[Decimal]], unit: str) -> set[Decimal]:
-    """The numbers that may be added to one of this unit: those of the same."""
-    return amounts.get(unit, set())
 
 
 def _follows(

@@ -73,7 +73,7 @@ def harmless(text: str) -> str:
     if not _SIGNS.search(line):
         return line
     for _ in range(_MOST_PASSES):
-        shown = _passed(line)
+        shown = _coded(" ".join(_without_marks(_without_tokens(line)).split()))
         if shown == line:
             break
         line = shown
@@ -97,10 +97,6 @@ def quoted(line: str) -> str:
     bare = _spans_replaced(bare, _ROLE_MARK, r"(\g<name>)")
     bare = _spans_replaced(bare, _ROLE_TAG, r"‹\g<tag>›")
     return _OURS.sub("(", bare)
-
-
-def _passed(line: str) -> str:
-    return _coded(" ".join(_without_marks(_without_tokens(line)).split()))
 
 
 def _without_tokens(text: str) -> str:

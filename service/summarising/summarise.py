@@ -81,8 +81,6 @@ class Material:
         sources: the whole texts of all steps that are read, those of tools too.
         language: of the conversation; None when it is not clear.
         masked: secrets in what is new.
-        unread_calls: how many calls the completed steps have that were left out of them; None when
-            nothing was left out.
     """
 
     memory: Memory
@@ -93,7 +91,6 @@ class Material:
     sources: tuple[str, ...] = ()
     language: str | None = None
     masked: int = 0
-    unread_calls: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +98,8 @@ class Candidate:
     """What became of a reply: the new memory, its summary with its tokens, and the gate's verdict.
 
     `no_gain` says why the summary is not worth publishing although nothing is wrong with it: it is
-    about as large as what it stands for, or has nothing in it. Empty when it is worth it.
+    about as large as what it stands for, or has nothing in it. Empty when it is worth it. `calls`,
+    `read` and `wrote` are the calls and the tokens that it cost.
     """
 
     memory: Memory
@@ -109,31 +107,9 @@ class Candidate:
     size: int
     verdict: Verdict
     no_gain: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """A candidate with the gate's verdict, and the calls and tokens that it cost."""
-
-    candidate: Candidate
     calls: int = 0
     read: int = 0
     wrote: int = 0
-
-    @property
-    def accepted(self) -> bool:
-        """Whether it may be published."""
-        return self.candidate.verdict.accepted
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """What the gate has against it."""
-        return self.candidate.verdict.reasons
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """The same without a word of the text, for the log."""
-        return self.candidate.verdict.kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +184,7 @@ async def ask(
     policy: Policy,
     covered: Covered,
     rejections: tuple[str, ...] = (),
-) -> Attempt:
+) -> Candidate:
     """One call; `rejections` are why the one before was rejected, and are kept in the verdict.
 
     Raises:
@@ -253,7 +229,7 @@ def by_rule(
     outcome: str = BY_CODE,
     rejections: tuple[str, ...] = (),
     chosen: Sequence[Pin] = (),
-) -> Attempt:
+) -> Candidate:
     """The summary that code makes alone: state and pins stay as they were, the rest grows.
 
     Args:
@@ -269,10 +245,12 @@ def by_rule(
     memory = material.memory
     if chosen:
         memory = replace(memory, pins=choices.taken_over(memory.pins, material.heard, chosen))
-    return Attempt(_candidate(material, memory, verdict, policy, covered))
+    return _candidate(material, memory, verdict, policy, covered)
 
 
-def by_size(memory: Memory, unread: Unread, policy: Policy, covered: Covered, why: str) -> Attempt:
+def by_size(
+    memory: Memory, unread: Unread, policy: Policy, covered: Covered, why: str
+) -> Candidate:
     """What can be written without reading any text.
 
     `memory` is carried on as it is. For messages that a text process could not read in its bounds,
@@ -281,10 +259,10 @@ def by_size(memory: Memory, unread: Unread, policy: Policy, covered: Covered, wh
     grown = _with_unread(memory, unread)
     parts = _fitted(grown, policy, covered)
     verdict = Verdict("degraded", (why,), left_out=parts.left_out)
-    return Attempt(_rendered(grown, parts, verdict, covered))
+    return _rendered(grown, parts, verdict, covered)
 
 
-def by_size_alone(memory: Memory, unread: Unread, covered: Covered, why: str) -> Attempt:
+def by_size_alone(memory: Memory, unread: Unread, covered: Covered, why: str) -> Candidate:
     """The same, and nothing of the memory is shown.
 
     For a memory that cannot be shown: little of our code is left that could fail on it.
@@ -293,7 +271,7 @@ def by_size_alone(memory: Memory, unread: Unread, covered: Covered, why: str) ->
     line = grown.talk[-1]
     parts = Parts(talk=(f"{line.speaker}: {line.text}",), left_out=len(memory.pins))
     verdict = Verdict("degraded", (why,), left_out=parts.left_out)
-    return Attempt(_rendered(grown, parts, verdict, covered))
+    return _rendered(grown, parts, verdict, covered)
 
 
 def rendered(memory: Memory, policy: Policy, covered: Covered) -> tuple[str, Parts]:
@@ -302,7 +280,7 @@ def rendered(memory: Memory, policy: Policy, covered: Covered) -> tuple[str, Par
     return message.render(parts, covered.messages, covered.until), parts
 
 
-def _attempted(material: Material, written: Reply, policy: Policy, covered: Covered) -> Attempt:
+def _attempted(material: Material, written: Reply, policy: Policy, covered: Covered) -> Candidate:
     """The candidate, and what its reply cost: the provider's counts, or else ours."""
     read, wrote = written.prompt_tokens, written.completion_tokens
     if read is None:
@@ -310,7 +288,8 @@ def _attempted(material: Material, written: Reply, policy: Policy, covered: Cove
         read = tokens.count(wording.system) + tokens.count(wording.user)
     if wrote is None:
         wrote = tokens.count(written.text)
-    return Attempt(compose(material, written, policy, covered), 1, read, wrote)
+    candidate = compose(material, written, policy, covered)
+    return replace(candidate, calls=1, read=read, wrote=wrote)
 
 
 def _judged(answer: Answer, material: Material) -> tuple[tuple[str, ...], Verdict]:
@@ -354,7 +333,7 @@ def _candidate(
     grown = replace(
         memory,
         talk=(*memory.talk, *material.heard),
-        ledger=_ledger(material),
+        ledger=ledger.extend(memory.ledger, material.completed),
         heard=memory.heard + len(material.completed),
     )
     kept = room.stored(grown, policy.summary_room(covered.tokens, covered.tail))
@@ -380,13 +359,6 @@ def _rendered(memory: Memory, parts: Parts, verdict: Verdict, covered: Covered) 
     elif size > covered.tokens * gate.LEAST_GAIN:
         no_gain = f"not smaller than what it replaces: {size} tokens for {covered.tokens}"
     return Candidate(memory, text, size, verdict, no_gain if verdict.accepted else "")
-
-
-def _ledger(material: Material) -> tuple[ledger.Entry, ...]:
-    known = material.memory.ledger
-    if material.unread_calls is not None:
-        return ledger.unread_calls(known, material.unread_calls)
-    return ledger.extend(known, material.completed)
 
 
 def _with_unread(memory: Memory, unread: Unread) -> Memory:

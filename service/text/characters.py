@@ -56,7 +56,7 @@ def narrowed(text: str) -> str:
     """`text`, character for character, each in its plainest form, such as `<|` for `＜｜`."""
     if text.isascii():
         return text
-    return _OTHER.sub(_narrowed, text)
+    return _OTHER.sub(lambda match: _plainest(match[0]), text)
 
 
 @lru_cache(maxsize=4096)
@@ -64,10 +64,6 @@ def _plainest(character: str) -> str:
     plain = unicodedata.normalize("NFKC", character)
     # `½` becomes three characters: then places in the two texts would no longer agree.
     return plain if len(plain) == 1 else character
-
-
-def _narrowed(match: re.Match[str]) -> str:
-    return _plainest(match[0])
 
 
 def folded(text: str) -> str:
@@ -86,11 +82,7 @@ def digits(text: str) -> str:
 
 def decimal(text: str) -> str:
     """`text`, character for character, with digits of all scripts as `0` to `9`."""
-    return _OTHER_DIGIT.sub(_ascii_digit, text)
-
-
-def _ascii_digit(match: re.Match[str]) -> str:
-    return str(unicodedata.digit(match[0]))
+    return _OTHER_DIGIT.sub(lambda match: str(unicodedata.digit(match[0])), text)
 
 
 def joins(before: str, after: str) -> bool:

@@ -128,7 +128,7 @@ def found(text: str) -> Sequence[Value]:
     What was found is blanked before the next search, so that no part of it is found again. All
     searches read texts of the same length, and a value is cut out of `text` itself.
     """
-    plain = _LIST_NUMBER.sub(_blanks, characters.digits(text))
+    plain = _LIST_NUMBER.sub(lambda mark: " " * len(mark[0]), characters.digits(text))
     days = list(dates.found(plain))
     undated = _blanked(plain, [(day.begin, day.end) for day in days])
     numbers = [] if undated.isascii() else list(_COUNTED.finditer(undated))
@@ -138,10 +138,6 @@ def found(text: str) -> Sequence[Value]:
         *(_counted_value(text, undated, number) for number in numbers),
         *_of_words(text, rest),
     )
-
-
-def _blanks(mark: re.Match[str]) -> str:
-    return " " * len(mark[0])
 
 
 def _counted_value(text: str, plain: str, number: re.Match[str]) -> Value:
@@ -248,7 +244,8 @@ class Evidence:
             return True
         if any(self._counts(reading, value.unit) for reading in value.readings):
             return True
-        if any(self._spelt(reading) for reading in value.readings):
+        words = chain.from_iterable(_SPELT.get(int(reading), []) for reading in value.readings)
+        if any(map(self.says, words)):
             return True
         return value.unit in ("", "h") and self._clocked(value.text)
 
@@ -258,10 +255,6 @@ class Evidence:
         if units is None:
             return False
         return not unit or unit in units or "" in units
-
-    def _spelt(self, reading: Decimal) -> bool:
-        """Whether a number occurs as a word, such as `twelve`."""
-        return any(map(self.says, _SPELT.get(int(reading), [])))
 
     def _dated(self, date: Date) -> bool:
         years = self._dates.get(date.days)

@@ -197,7 +197,8 @@ def _from_python(text: str) -> str | None:
     for match in _PYTHON_PIECE.finditer(text):
         piece = match[0]
         if quote and piece == quote:
-            out.append(_json_string("".join(quoted)))
+            text_inside = _PYTHON_ESCAPE.sub(_character, "".join(quoted))
+            out.append(json.dumps(text_inside, ensure_ascii=False))
             quoted, quote = [], ""
         elif quote:
             quoted.append(piece)
@@ -208,11 +209,6 @@ def _from_python(text: str) -> str | None:
         else:
             return None
     return None if quote else "".join(out)
-
-
-def _json_string(quoted: str) -> str:
-    """What stood between Python's quotation marks, as JSON."""
-    return json.dumps(_PYTHON_ESCAPE.sub(_character, quoted), ensure_ascii=False)
 
 
 def _character(written: re.Match[str]) -> str:

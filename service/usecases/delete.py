@@ -6,7 +6,7 @@ under way publishes nothing of what is deleted. What is deleted by its age is in
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, ClassVar
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
@@ -28,6 +28,7 @@ class WholeChat:
     `for_good` says that nothing of it is stored for a day; else it begins anew when it goes on.
     """
 
+    action: ClassVar[str] = "chat.delete"  # as the audit log calls it
     chat: str
     for_good: bool = True
 
@@ -40,6 +41,7 @@ class MessagesBelow:
     is stored and differs goes.
     """
 
+    action: ClassVar[str] = "chat.cut"
     chat: str
     roots: Collection[str] = ()
     fingerprints: Mapping[str, str] | None = None
@@ -49,6 +51,7 @@ class MessagesBelow:
 class ChatsOf:
     """The chats that a user began; with `but`, only those that Open WebUI stores, and not these."""
 
+    action: ClassVar[str] = "chats.delete"
     user: str
     but: Collection[str] | None = None
 
@@ -60,6 +63,7 @@ class GoneUser:
     For a day, nothing of the user is stored.
     """
 
+    action: ClassVar[str] = "chats.delete"
     user: str
 
 
@@ -71,17 +75,9 @@ class Person:
     that of ids.
     """
 
+    action: ClassVar[str] = "user.erase"
     user: str
 
-
-_ACTIONS: Final[Mapping[type, str]] = {
-    WholeChat: "chat.delete",
-    MessagesBelow: "chat.cut",
-    ChatsOf: "chats.delete",
-    GoneUser: "chats.delete",
-    Person: "user.erase",
-}
-"""What the audit log calls it."""
 
 What = WholeChat | MessagesBelow | ChatsOf | GoneUser | Person
 
@@ -186,7 +182,11 @@ async def _person(connection: AsyncConnection, tenant: int, user: str) -> Delete
     messages, checkpoints = 0, 0
     for chat in await people.beside(connection, tenant, user, lock=True):
         written = await people.written_in(connection, chat.key, user)
-        notes = {one.message_id: _note_of(one.message_id, one.role) for one in written}
+        notes: dict[str, Note] = {}
+        for one in written:
+            head = {"id": one.message_id, "role": one.role}
+            weighed = intake.noted(head, "[This message was erased]")
+            notes[one.message_id] = Note(weighed.body, weighed.step_tokens, weighed.step_calls)
         lost = await deletions.words_of(connection, chat.key, user, notes)
         if lost:
             # What is not summarised any more is summarised again, without what was erased.
@@ -195,11 +195,6 @@ async def _person(connection: AsyncConnection, tenant: int, user: str) -> Delete
     await _hide_in_audit(connection, tenant, user, own)
     await sums.forget_user(connection, tenant, user)
     return Deleted(len(own), messages, checkpoints)
-
-
-def _note_of(message: str, role: str) -> Note:
-    weighed = intake.noted({"id": message, "role": role}, "[This message was erased]")
-    return Note(weighed.body, weighed.step_tokens, weighed.step_calls)
 
 
 async def _hide_in_audit(
@@ -232,5 +227,4 @@ async def _note(
             details["user"] = what.user
         case GoneUser() | Person():
             details["user"] = await hashed_user(connection, by.tenant, what.user)
-    action = _ACTIONS[type(what)]
-    await audit.record(connection, by, action, chat, **details)
+    await audit.record(connection, by, what.action, chat, **details)

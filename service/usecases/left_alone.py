@@ -137,14 +137,12 @@ async def worked(engine: AsyncEngine, asker: Asker, chat: str, seconds: float) -
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             # No event tells of it: another process or machine writes the summary.
-            while await _is_worked_on(engine, asker, chat):  # noqa: ASYNC110
+            while True:
+                async with engine.connect() as connection:
+                    stored_chat = await chats.look(connection, asker.by.tenant, chat)
+                if stored_chat is None or not stored_chat.working:
+                    return
                 await asyncio.sleep(_LOOK_EVERY)
-
-
-async def _is_worked_on(engine: AsyncEngine, asker: Asker, chat: str) -> bool:
-    async with engine.connect() as connection:
-        stored_chat = await chats.look(connection, asker.by.tenant, chat)
-    return stored_chat is not None and stored_chat.working
 
 
 async def _said_in(engine: AsyncEngine, chat: ChatKey, message: str | None) -> str:

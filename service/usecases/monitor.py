@@ -58,18 +58,18 @@ async def status(reads: Reads, tenant: int, settings: Settings, warnings: Sequen
 
     `warnings` are what this process has found amiss with its settings and its summariser.
     """
-    queue = await jobs.counts(reads, tenant)
+    now = await work(reads, tenant)
     month = await worth.read(reads, settings, tenant)
     keys = await jobs.encryption_keys(reads)
     missing = set(keys) - {key.id for key in settings.sealing_keys.keys}
     return Status(
-        queue,
-        await jobs.page(reads, tenant, ["working"], limit=_MOST_LEASES),
+        now.queue,
+        now.leases,
         await jobs.breakers(reads),
-        _is_stalled(queue),
+        now.stalled,
         month,
         await jobs.stored(reads, tenant),
-        [*_warnings(queue, month, missing), *warnings],
+        [*_warnings(now.queue, month, missing), *warnings],
         keys,
     )
 
@@ -78,7 +78,7 @@ async def work(reads: Reads, tenant: int) -> Work:
     """Of `status` what a list of jobs needs: without what counts chats and sums."""
     queue = await jobs.counts(reads, tenant)
     leases = await jobs.page(reads, tenant, ["working"], limit=_MOST_LEASES)
-    return Work(queue, leases, _is_stalled(queue))
+    return Work(queue, leases, queue.oldest_due_seconds > _LONG and not queue.working)
 
 
 async def list_jobs(
@@ -94,10 +94,6 @@ async def list_jobs(
 async def open_breakers(reads: Reads) -> list[Breaker]:
     """The endpoints that nobody asks now: work that is due waits for them."""
     return [one for one in await jobs.breakers(reads) if one.state == "open"]
-
-
-def _is_stalled(queue: QueueCounts) -> bool:
-    return queue.oldest_due_seconds > _LONG and not queue.working
 
 
 def _warnings(queue: QueueCounts, month: Worth, missing: set[int]) -> Iterator[str]:

@@ -56,7 +56,8 @@ async def sign_in(database: Database, key: str, address: str, person: str = "") 
         NoSignIn: this is no operator key, or it has ended, or may not be used from there.
     """
     row = await keys.known(database.reads, key)
-    if row is None or not _opens_pages(row, address):
+    is_operators = row is not None and "operator:read" in keys.OPENS[row.scope]
+    if not (row and is_operators and row.in_use and is_within(address, row.networks)):
         raise NoSignIn(row)
     cookie = secrets.token_urlsafe(32)
     async with database.engine.begin() as connection:
@@ -64,11 +65,6 @@ async def sign_in(database: Database, key: str, address: str, person: str = "") 
         by = Operator(row.tenant, row.actor + person)
         await audit.record(connection, by, "session.begin", None)
     return cookie, row
-
-
-def _opens_pages(key: Key, address: str) -> bool:
-    is_operators = "operator:read" in keys.OPENS[key.scope]
-    return is_operators and key.in_use and is_within(address, key.networks)
 
 
 async def signed_in(

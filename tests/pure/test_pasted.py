@@ -128,7 +128,7 @@ def test_what_was_pasted_stands_in_quotation_marks_behind_its_source() -> None:
         Policy.sized(8192),
         Covered(2, 4000),
     )
-    assert 'user: Nora writes: (pasted) “Nobody may deploy on a Friday.” “Ask "Dana" first.”' in by_code.candidate.text
+    assert 'user: Nora writes: (pasted) “Nobody may deploy on a Friday.” “Ask "Dana" first.”' in by_code.text
 
 
 @pytest.mark.parametrize(

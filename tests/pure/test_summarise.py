@@ -34,7 +34,7 @@ def work(
     """What a reply becomes; without a text, what code makes alone."""
     material = summarise.gather(memory or Memory(), [Read(step) for step in steps], policy)
     if text is None:
-        return summarise.by_rule(material, policy, covered).candidate
+        return summarise.by_rule(material, policy, covered)
     material = replace(material, reading=replace(material.reading, rejections=rejections))
     return summarise.compose(material, Reply(text, Finish.STOP), policy, covered)
 
@@ -199,10 +199,10 @@ def test_the_prompt_follows_the_language_of_the_users(texts: Sequence[str], lang
 
 
 def test_what_could_not_be_read_stands_with_its_size_and_calls_keep_their_numbers() -> None:
-    made = summarise.by_size(work(CHAT).memory, Unread(2, 900, [1]), POLICY, COVERED, "too hard").candidate
+    made = summarise.by_size(work(CHAT).memory, Unread(2, 900, [1]), POLICY, COVERED, "too hard")
     assert "[2 messages of 900 tokens in all, too hard to read]" in made.text
     assert "T2 several tools" in made.text
-    alone = summarise.by_size_alone(Memory(), Unread(2, 900, [1]), COVERED, "too hard").candidate
+    alone = summarise.by_size_alone(Memory(), Unread(2, 900, [1]), COVERED, "too hard")
     assert "too hard to read" in alone.text
 
 

@@ -82,23 +82,6 @@ async def test_the_addresses_of_one_ipv6_network_count_as_one_client(
         is_problem(await get(service, "/v1/chats", "wrong", "2001:db8:0:1::1"), 401)
 
 
-@pytest.mark.parametrize("where", ["/readyz", "/livez", "/version", "/sign-in", "/docs", "/metrics"])
-async def test_what_needs_no_key_is_limited_by_address_and_second(
-    settings: Settings, clock: Clock, monkeypatch: pytest.MonkeyPatch, where: str
-) -> None:
-    monkeypatch.setattr(limits, "_MOST_OPEN_REQUESTS", 2)
-    async with serving(settings) as service:
-        answered = [(await get(service, where)).status_code for _ in range(2)]
-        assert 429 not in answered
-        refused = await get(service, where)
-        is_problem(refused, 429)
-        assert refused.headers["Retry-After"] == "1"
-        assert (await get(service, where, address="9.9.9.8")).status_code == answered[0]
-        assert (await get(service, "/v1/chats", service.operator_key)).status_code == 200
-        clock(1)
-        assert (await get(service, where)).status_code == answered[0]
-
-
 async def test_readiness_is_found_out_once_a_second_however_many_ask(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,8 @@ from starlette.routing import Route
 
 from service import __version__
 from service.api import scrape
-from service.api.scrape import FleetFigures, create_worker_app
+from service.api.health import Kept
+from service.api.scrape import create_worker_app
 from service.metrics import QueueFigures
 from service.processes import Texts
 from service.settings import load
@@ -183,10 +184,9 @@ async def test_several_monitors_share_one_read_of_the_database(
         return await really(database)
 
     monkeypatch.setattr(figures, "queue", read)
-    monkeypatch.setattr(scrape, "_KEPT", 60.0)
-    kept = FleetFigures()
+    kept = Kept()
 
-    await asyncio.gather(*(kept.of(service.runtime) for _ in range(5)))
+    await asyncio.gather(*(kept.of(lambda: scrape._read(service.runtime), 60.0) for _ in range(5)))
 
     assert reads == 1
 

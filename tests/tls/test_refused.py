@@ -147,7 +147,7 @@ def test_a_public_way_to_postgresql_without_tls_is_warned_of(host: str, words: s
 
 
 async def test_both_are_warned_of_at_the_start(settings: Settings, urls: Urls, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime, "_is_outside", lambda _: True)
+    monkeypatch.setattr(runtime, "is_inside", lambda _: False)
     with capture_logs() as logs:
         async with running(settings, urls, TEXTS) as opened:
             of_database, of_redis = opened.worker_context.warnings

@@ -6,7 +6,7 @@ merge first.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -102,8 +102,8 @@ def line(entry: Entry, level: int = 0) -> str:
 def lines(entries: Sequence[Entry], limit: int, *, taken_up: bool = False) -> tuple[str, ...]:
     """The ledger within `limit` tokens.
 
-    First results with values on which later calls went on have lines of their own, as short as
-    tells them; then, unless only they are asked for, the newest. Others share one for each tool.
+    First results with values on which later calls went on have lines of their own; then, unless
+    only they are asked for, the newest. Others share one for each tool.
     """
     alone = _alone(entries, limit, taken_up)
     kept = _beside(entries, alone)
@@ -123,27 +123,17 @@ def _alone(entries: Sequence[Entry], limit: int, taken_up: bool) -> dict[int, st
     shared = {entry.tool: _cost(line(entry, _SHORTEST)) for entry in _by_tool(entries)}
     others = Counter(entry.tool for entry in entries)
     left = limit - sum(shared.values())
-    for place, taken in _wishes(entries, taken_up):
+    for place in _ranked(entries, taken_up):
         tool = entries[place].tool
         # The last of a tool's calls needs no line that it shares.
-        freed = shared[tool] if others[tool] == 1 else 0
-        spare = _cost(alone[place]) if place in alone else freed
-        shown = _line(entries[place], taken, left + spare)
+        room = left + (shared[tool] if others[tool] == 1 else 0)
+        shortened = (line(entries[place], level) for level in range(len(_LEVELS)))
+        shown = next((one for one in shortened if _cost(one) <= room), "")
         if shown:
-            left += spare - _cost(shown)
-            others[tool] -= place not in alone
+            left = room - _cost(shown)
+            others[tool] -= 1
             alone[place] = shown
     return alone
-
-
-def _line(entry: Entry, taken: Set[str], room: int) -> str:
-    """The shortest line that tells most of some values; without any the longest. "" for no room."""
-    shortened = (line(entry, level) for level in range(len(_LEVELS)))
-    fitting = [shown for shown in shortened if _cost(shown) <= room]
-    longest = next(iter(fitting), "")
-    told = len(_values(longest) & taken)
-    as_telling = [shown for shown in fitting if len(_values(shown) & taken) == told]
-    return as_telling[-1] if told else longest
 
 
 def _beside(entries: Sequence[Entry], alone: Mapping[int, str]) -> list[str]:
@@ -154,20 +144,19 @@ def _beside(entries: Sequence[Entry], alone: Mapping[int, str]) -> list[str]:
     return [text for _, text in sorted(shown)]
 
 
-def _wishes(entries: Sequence[Entry], taken_up: bool) -> Iterator[tuple[int, Set[str]]]:
-    """The places in turn, with what their lines have to tell of what later arguments have.
+def _ranked(entries: Sequence[Entry], taken_up: bool) -> Sequence[int]:
+    """The places, first those with most of what later arguments have for their length.
 
-    First stands what has most of it for its length. Unless `taken_up`, all come once more, for as
-    much as they can tell.
+    Then the newest, unless only what is `taken_up` is wanted.
     """
-    taken: dict[int, Set[str]] = {}
+    worth: dict[int, float] = {}
     asked: set[str] = set()
     for place, entry in reversed(list(enumerate(entries))):
-        taken[place] = _values(" ".join(entry.parts)) & asked
+        taken = _values(" ".join(entry.parts)) & asked
+        worth[place] = len(taken) / _cost(line(entry))
         asked |= _values(entry.arguments)
-    ranked = sorted(taken, key=lambda at: len(taken[at]) / _cost(line(entries[at])), reverse=True)
-    yield from ((place, taken[place]) for place in ranked if taken[place])
-    yield from ((place, frozenset()) for place in ranked if not taken_up)
+    ranked = sorted(worth, key=worth.__getitem__, reverse=True)
+    return [place for place in ranked if worth[place] or not taken_up]
 
 
 @lru_cache(maxsize=4096)

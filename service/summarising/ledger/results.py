@@ -19,8 +19,6 @@ _FIELDS = 420  # of the fields of an object
 _COLUMNS = 40
 _LEVELS = 3  # of an object whose fields are shown by their path
 _LAYERS = 4  # a text in a text in a text
-_RARE = 0.2  # of the rows; a column that so few have says what is special about them
-_MOST_RARE = 3
 _TRACE = 40  # lines that an error message may have
 _EMPTY = ("", "null", "None", "{}", "[]")
 _ERROR = re.compile(
@@ -41,14 +39,8 @@ _NO_FAILURE = ("none", "false", "no", "0")
 _FAILED = ("error", "failed", "failure", "fail")
 _EXIT_CODES = ("exit_code", "returncode", "exitCode")
 _MESSAGES = ("message", "detail", "reason", "error_message", "stderr", "content")
-# Names of fields that say how things stand.
-_STATE = re.compile(
-    r"status|state|total|price|cost|balance|amount|count|name|title|result|reason|available",
-    re.IGNORECASE,
-)
-_ID = re.compile(r"(?:\A|_)id\Z", re.IGNORECASE)
-_DATED = re.compile(r"\d{4}-\d\d-\d\d|\d{1,2}:\d\d|\A\d{9,13}\Z")
-_ADDRESS = re.compile(r"://|@\w|\A/|\w/\w+/")
+# Dates, times and addresses.
+_SAYS_LITTLE = re.compile(r"\d{4}-\d\d-\d\d|\d{1,2}:\d\d|\A\d{9,13}\Z|://|@\w|\A/|\w/\w+/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,28 +96,22 @@ def _is_text_part(one: Any) -> bool:  # noqa: ANN401 - a tool's JSON
 
 
 def _of_object(value: Mapping[str, Any], asked: str) -> Iterator[str]:
-    """An object by its size and its fields: those first that say how things stand."""
+    """An object by its size and its fields: those first that say most."""
     fields: list[tuple[int, str]] = []
     for level, name, one in _flat(value, "", 0):
         if isinstance(one, list | dict):
             fields.append((1, f"{name}: {_several(one)}"))
         elif str(one) not in asked or len(str(one)) < 2:
-            fields.append((_precedence(name, one, level), f"{name}: {values.value(one)}"))
+            fields.append((level + _precedence(one), f"{name}: {values.value(one)}"))
     # Sorting keeps the order of those of one precedence.
     ordered = [field for _, field in sorted(fields, key=lambda pair: pair[0])]
     yield listed(ordered, _FIELDS, len(ordered)) or f"object of {_counted(len(value), 'field')}"
 
 
-def _precedence(name: str, one: Any, level: int) -> int:  # noqa: ANN401 - a tool's JSON
-    """What says how things stand first, then the object's other fields; addresses last."""
+def _precedence(one: Any) -> int:  # noqa: ANN401 - a tool's JSON
+    """How late a value stands among others: addresses, dates and long texts say little."""
     text = str(one)
-    if _ADDRESS.search(text) or len(text) > values.VALUE:
-        return 4
-    if _DATED.search(text):
-        return 3
-    if level or _ID.search(name):
-        return 2
-    return 0 if _STATE.search(name) else 1
+    return 2 if len(text) > values.VALUE or _SAYS_LITTLE.search(text) else 0
 
 
 def _flat(value: Mapping[str, Any], above: str, level: int) -> Iterator[tuple[int, str, Any]]:
@@ -157,18 +143,11 @@ def _several(value: Any) -> str:  # noqa: ANN401 - a tool's JSON
         rows = [{"": key, **one} if isinstance(one, dict) else one for key, one in value.items()]
     if not rows or not all(isinstance(row, dict) for row in rows):
         return values.value(value, _PART)
-    shown = (" ".join(dict.fromkeys(_cells(row))) for row in rows)
+    shown: list[str] = []
+    for row in rows:
+        cells = (values.value(one) for one in row.values() if not isinstance(one, dict | list))
+        shown.append(" ".join(dict.fromkeys(cells)))
     return f"{_counted(len(rows), 'row')} ({listed(shown, _PART)})"
-
-
-def _cells(row: Mapping[str, Any]) -> Iterator[str]:
-    """The single values of a row, without those that the one before it says."""
-    known = ""
-    for one in row.values():
-        if isinstance(one, dict | list) or one is None or str(one) in known:
-            continue
-        known += f" {one}"
-        yield values.value(one, values.VALUE)
 
 
 def _failure(value: Mapping[str, Any]) -> str:
@@ -221,23 +200,7 @@ def _of_list(items: Sequence[Any]) -> Iterator[str]:
     names = list(dict.fromkeys(chain.from_iterable(items)))[:_COLUMNS]
     yield _counted(len(items), "row")
     yield f"columns: {listed((line(name, values.VALUE) for name in names), _PART, _COLUMNS)}"
-    yield from _telling(items, names)
     yield f"first: {values.row(items[0], _PART)}"
-
-
-def _telling(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Iterator[str]:
-    """The cells of columns that few rows have, and those of the column that names the rows."""
-    few = max(int(len(rows) * _RARE), 1)
-    rare: list[str] = []
-    naming: list[str] = []
-    for name in names:
-        cells = [values.value(row[name]) for row in rows if row.get(name) not in (None, "", [])]
-        shown = f"{line(name, values.VALUE)}: {listed(cells, _PART, len(cells))}"
-        if 0 < len(cells) <= few < len(rows):
-            rare.append(shown)
-        elif len(set(cells)) == len(rows) > 1:
-            naming.append(shown)
-    yield from chain(rare[:_MOST_RARE], naming[:1])
 
 
 def _of_text(text: str) -> Outcome:

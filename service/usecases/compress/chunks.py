@@ -23,8 +23,7 @@ from service.storage.runs import Spent
 from service.summarising import prompt, summarise
 from service.summarising.memory import Memory, Pin
 from service.summarising.reading import Summariser
-from service.summarising.summarise import Attempt, Covered, Material, Unread
-from service.usecases.compress.lease import LeftOut
+from service.summarising.summarise import Candidate, Covered, Material, Unread
 from service.usecases.compress.round import Round
 
 log = structlog.get_logger(__name__)
@@ -38,21 +37,11 @@ class Publication:
     `seconds` is how long the writing took.
     """
 
-    attempt: Attempt
+    candidate: Candidate
     kind: str
     by: str
     asked: bool = True
     seconds: float = 0
-
-    @property
-    def memory(self) -> Memory:
-        """What the next summary grows from."""
-        return self.attempt.candidate.memory
-
-    @property
-    def no_gain(self) -> str:
-        """Why publishing it would save nothing; empty if it saves something."""
-        return self.attempt.candidate.no_gain
 
 
 class Refused(PrecisError):
@@ -100,26 +89,22 @@ async def write_by_rule(
 ) -> Publication:
     """What code makes of a chunk alone: no call, and done in a moment.
 
-    It leaves out what earlier rounds failed on, and keeps what a summariser has `chosen` on another
-    branch as far as it stands here too.
+    It gives by its size what earlier rounds failed on, and keeps what a summariser has `chosen` on
+    another branch as far as it stands here too.
 
     Raises:
         Gone: a text is not kept any more.
     """
     began = time.monotonic()
-    left_out, why = this.claim.left_out, this.claim.why_left_out
-    if left_out is LeftOut.TEXTS:
-        attempt = await _by_size(this, chunk, memory, why)
-        return Publication(attempt, kind, summarise.BY_CODE, asked=False)
-    material = await _gather(this, chunk, memory, calls=left_out is LeftOut.NOTHING)
-    if left_out is LeftOut.CALLS:
-        material = replace(material, unread_calls=sum(_unread(this, chunk).calls))
-    reasons = (why,) if why else ()
-    publication = await _by_rule(this, material, _covered(this, chunk), kind, reasons, chosen)
+    if this.claim.why_by_size:
+        candidate = await _by_size(this, chunk, memory, this.claim.why_by_size)
+        return Publication(candidate, kind, summarise.BY_CODE, asked=False)
+    material = await _gather(this, chunk, memory)
+    publication = await _by_rule(this, material, _covered(this, chunk), kind, chosen=chosen)
     return replace(publication, asked=False, seconds=time.monotonic() - began)
 
 
-async def _by_size(this: Round, chunk: Chunk, memory: Memory, why: str) -> Attempt:
+async def _by_size(this: Round, chunk: Chunk, memory: Memory, why: str) -> Candidate:
     """A summary of a chunk without a look at its texts.
 
     The memory before is carried on. Should that be too hard itself, it is left behind, and should
@@ -159,7 +144,7 @@ async def publish(this: Round, chunk: Chunk, parent: int, publication: Publicati
     if chunk.covers is not None:
         checkpoint = await fresh(this, this.rows[chunk.covers - 1], parent, publication)
     else:
-        packed = await asyncio.to_thread(memories.packed, publication.memory)
+        packed = await asyncio.to_thread(memories.packed, publication.candidate.memory)
     async with this.engine.begin() as connection:
         if publication.asked:
             await _note_answer(connection, this)
@@ -168,7 +153,7 @@ async def publish(this: Round, chunk: Chunk, parent: int, publication: Publicati
             is_stored = bool(parent)
         else:
             is_stored = await _save_partial(connection, this, chunk, parent, packed)
-        await _count(connection, this, publication.attempt, published=is_stored)
+        await _count(connection, this, publication.candidate, published=is_stored)
     # Raised after the transaction: what the call cost stays counted.
     if not is_stored:
         raise changed()
@@ -195,7 +180,7 @@ def log_published(this: Round, checkpoint: Fresh, publication: Publication) -> N
 
 async def fresh(this: Round, until: MessageRow, parent: int, publication: Publication) -> Fresh:
     """The checkpoint to publish, which takes the place of those that it reaches."""
-    candidate = publication.attempt.candidate
+    candidate = publication.candidate
     memory, text = candidate.memory, candidate.text
     return Fresh(
         parent=parent,
@@ -212,15 +197,15 @@ async def fresh(this: Round, until: MessageRow, parent: int, publication: Public
     )
 
 
-async def count_unpublished(this: Round, attempt: Attempt) -> None:
+async def count_unpublished(this: Round, candidate: Candidate) -> None:
     """Counts a call that led to nothing."""
     async with this.engine.begin() as connection:
         # It was an answer all the same, so the endpoint is not away.
         await _note_answer(connection, this)
-        await _count(connection, this, attempt, published=False)
+        await _count(connection, this, candidate, published=False)
 
 
-async def _gather(this: Round, chunk: Chunk, memory: Memory, *, calls: bool = True) -> Material:
+async def _gather(this: Round, chunk: Chunk, memory: Memory) -> Material:
     """What the chunk is made of."""
     places = [read.position.message for read in chunk.reads]
     ids = {place: this.rows[place].message_id for place in places}
@@ -237,7 +222,7 @@ async def _gather(this: Round, chunk: Chunk, memory: Memory, *, calls: bool = Tr
     mask = context.settings.mask_secrets
     # In a process of its own, because any text may take too long or too much memory.
     return await context.texts.run(
-        rounds.gathered, packed, ids, chunk.reads, memory, this.policy, part_of, mask, calls
+        rounds.gathered, packed, ids, chunk.reads, memory, this.policy, part_of, mask
     )
 
 
@@ -253,35 +238,36 @@ async def _written(this: Round, material: Material, covered: Covered) -> Publica
     if summariser is None:
         kind = "degraded" if this.claim.lease.fallback else "extractive"
         return await _by_rule(this, material, covered, kind)
-    attempt = await _ask(this, summariser, material, covered)
-    if attempt.accepted:
-        return Publication(attempt, "llm", summariser.name)
-    return await _by_rule(this, material, covered, "degraded", attempt.reasons)
+    candidate = await _ask(this, summariser, material, covered)
+    if candidate.verdict.accepted:
+        return Publication(candidate, "llm", summariser.name)
+    return await _by_rule(this, material, covered, "degraded", candidate.verdict.reasons)
 
 
 async def _ask(
     this: Round, summariser: Summariser, material: Material, covered: Covered
-) -> Attempt:
-    """The first attempt that the gate accepts, or the last one."""
+) -> Candidate:
+    """The first candidate that the gate accepts, or the last one."""
     run = this.claim.context.texts.run
     rejections: tuple[str, ...] = ()
     for _ in range(summarise.CALLS):
-        attempt = await summarise.ask(run, summariser, material, this.policy, covered, rejections)
-        metrics.SUMMARISER_TOKENS.labels("read").inc(attempt.read)
-        metrics.SUMMARISER_TOKENS.labels("written").inc(attempt.wrote)
-        if attempt.accepted:
+        candidate = await summarise.ask(run, summariser, material, this.policy, covered, rejections)
+        metrics.SUMMARISER_TOKENS.labels("read").inc(candidate.read)
+        metrics.SUMMARISER_TOKENS.labels("written").inc(candidate.wrote)
+        verdict = candidate.verdict
+        if verdict.accepted:
             break
-        rejections = attempt.reasons
-        for kind in attempt.kinds:
+        rejections = verdict.reasons
+        for kind in verdict.kinds:
             metrics.GATE_REJECTIONS.labels(kind).inc()
         log.warning(
             "compress.rejected",
             chat=this.claim.lease.chat_id,
             summariser=summariser.name,
-            reasons=list(attempt.kinds),
+            reasons=list(verdict.kinds),
         )
-        await count_unpublished(this, attempt)
-    return attempt
+        await count_unpublished(this, candidate)
+    return candidate
 
 
 async def _by_rule(
@@ -293,8 +279,10 @@ async def _by_rule(
     chosen: Sequence[Pin] = (),
 ) -> Publication:
     run = this.claim.context.texts.run
-    attempt = await run(summarise.by_rule, material, this.policy, covered, kind, rejections, chosen)
-    return Publication(attempt, kind, summarise.BY_CODE)
+    candidate = await run(
+        summarise.by_rule, material, this.policy, covered, kind, rejections, chosen
+    )
+    return Publication(candidate, kind, summarise.BY_CODE)
 
 
 async def _save_partial(
@@ -317,12 +305,12 @@ async def _note_answer(connection: AsyncConnection, this: Round) -> None:
 
 
 async def _count(
-    connection: AsyncConnection, this: Round, attempt: Attempt, *, published: bool
+    connection: AsyncConnection, this: Round, candidate: Candidate, *, published: bool
 ) -> None:
     # Before the run, because it locks the chat's row, as a deletion does first.
-    if this.summariser and attempt.read:
+    if this.summariser and candidate.read:
         # `openai:gpt-4o-mini` is named without its kind, as prices are.
         model = this.summariser.name.partition(":")[2]
-        await sums.summarised(connection, this.chat, model, attempt.read)
-    spent = Spent(attempt.calls, attempt.read, attempt.wrote)
+        await sums.summarised(connection, this.chat, model, candidate.read)
+    spent = Spent(candidate.calls, candidate.read, candidate.wrote)
     await runs.count(connection, this.chat, this.claim.run, spent, published=published)

@@ -19,7 +19,6 @@ from service.storage.tables import INTERIM
 from service.summarising.memory import Memory, Pin
 from service.usecases.compress import chunks, round
 from service.usecases.compress.chunks import Publication
-from service.usecases.compress.lease import Claim
 from service.usecases.compress.round import Round
 
 _LOOK = 0.2  # seconds between two looks at a chat that goes on while its summariser is asked
@@ -49,7 +48,7 @@ async def serve_at_once(this: Round) -> Round:
         return this
     memory = await chunks.memory_of(this, plan.reuse)
     publication = await _write(this, whole, memory)
-    if publication.no_gain:
+    if publication.candidate.no_gain:
         return this
     parent = this.made.id if this.made else 0
     interim = await _publish(this, whole[-1], parent, publication, outdated)
@@ -89,17 +88,14 @@ async def _serve_meanwhile(this: Round) -> None:
                 grown = await work.grown(connection, claim.lease)
             if grown is not None:
                 claim = replace(claim, lease=grown)
-                await _serve_grown(this, claim)
+                later = await round.begin(claim)
+                # On another branch it might end above what this round publishes, which would not
+                # replace it.
+                if this.rows[-1].digest in {row.digest for row in later.rows}:
+                    await serve_at_once(later)
         except (PrecisError, SQLAlchemyError, OSError) as error:
             kind = type(error).__name__
             log.warning("compress.not_served_meanwhile", chat=this.claim.lease.chat_id, error=kind)
-
-
-async def _serve_grown(this: Round, claim: Claim) -> None:
-    grown = await round.begin(claim)
-    # On another branch it might end above what this round publishes, which would not replace it.
-    if this.rows[-1].digest in {row.digest for row in grown.rows}:
-        await serve_at_once(grown)
 
 
 def _outdated(this: Round) -> Sequence[Checkpoint]:
@@ -135,7 +131,7 @@ async def _write(this: Round, planned: Sequence[Chunk], memory: Memory) -> Publi
     chosen = await _chosen_elsewhere(this)
     for chunk in planned:
         publication = await chunks.write_by_rule(this, chunk, memory, INTERIM, chosen)
-        memory = publication.memory
+        memory = publication.candidate.memory
     return publication
 
 

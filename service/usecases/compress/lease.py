@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from enum import Enum
 from time import perf_counter
 
 import structlog
@@ -23,15 +22,7 @@ from service.usecases.compress.context import WorkerContext
 log = structlog.get_logger(__name__)
 
 
-_WHOLE_TRIES = 2  # of texts on which our own code fails; the next try leaves the calls out
-
-
-class LeftOut(Enum):
-    """What a round leaves out of the first messages that it reads."""
-
-    NOTHING = 0
-    CALLS = 1
-    TEXTS = 2
+TRIES = 2  # of texts on which our own code fails; the next one does without them
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,22 +51,13 @@ class Claim:
         return self.context.engine
 
     @property
-    def left_out(self) -> LeftOut:
-        """The less, the more often it failed; of texts that were too hard nothing is read again."""
-        failed = len(self.troubles)
-        if self.troubles[:1] == [runs.TOO_HARD] or failed > _WHOLE_TRIES:
-            return LeftOut.TEXTS
-        return LeftOut.CALLS if failed == _WHOLE_TRIES else LeftOut.NOTHING
-
-    @property
-    def why_left_out(self) -> str:
-        """What this round leaves out and why, for operators; "" when it reads everything."""
-        if self.left_out is LeftOut.NOTHING:
-            return ""
-        if self.troubles[0] == runs.TOO_HARD:
+    def why_by_size(self) -> str:
+        """Why this round gives its first messages by their size only; "" when it reads them."""
+        if self.troubles[:1] == [runs.TOO_HARD]:
             return "a text of these messages was too hard to read"
-        part = "tool calls" if self.left_out is LeftOut.CALLS else "texts and tool calls"
-        return f"without the {part} of these messages: work on them ended in internal errors"
+        if len(self.troubles) >= TRIES:
+            return "work on these messages ended in internal errors"
+        return ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from service.errors import (
 )
 from service.storage import outage, runs, work
 from service.usecases.compress.chunks import Gone, Refused
-from service.usecases.compress.lease import Claim, LeftOut, Release, end, give_back
+from service.usecases.compress.lease import TRIES, Claim, Release, end, give_back
 from service.usecases.compress.plan import Done, work_round
 from service.usecases.compress.round import worth_redoing
 
@@ -90,8 +90,9 @@ def _failed(claim: Claim, outcome: str, error: Exception) -> Release:
     """
     attempts = claim.lease.attempts
     away = isinstance(error, SummariserAway)
-    # The next round reads less: that can go well at any time.
-    reads_less = outcome == runs.OWN_ERROR and claim.left_out is not LeftOut.TEXTS
+    # The next round may do without the texts: that can go well at any time. One that did so already
+    # may have failed on others, further on.
+    reads_less = outcome == runs.OWN_ERROR and len(claim.troubles) <= TRIES
     spared = away or isinstance(error, TextTooHard) or reads_less
     dead = attempts >= MOST_ATTEMPTS and not spared
     # Several places of one long chat may fail: each is tried again as soon as the first.
@@ -114,7 +115,7 @@ def _words(error: Exception) -> tuple[str, str]:
 async def _end(claim: Claim, done: Done) -> float | None:
     """Ends a round that went well."""
     outcome = "nothing to do" if done.nothing else "done"
-    reason = done.nothing or claim.why_left_out
+    reason = done.nothing or claim.why_by_size
     async with claim.engine.begin() as connection:
         await end(connection, claim, outcome, reason)
         return await work.finish(

@@ -14,7 +14,7 @@ from service.storage.messages import MessageRow
 from service.summarising.memory import Memory
 from service.usecases.compress import chunks, interim, round
 from service.usecases.compress.chunks import Publication
-from service.usecases.compress.lease import Claim, LeftOut
+from service.usecases.compress.lease import Claim
 from service.usecases.compress.round import Round
 
 
@@ -75,9 +75,8 @@ async def work_round(claim: Claim) -> Done | None:
 async def _begun(claim: Claim) -> Round:
     """The round, after what needs no call: an interim summary."""
     this = await round.begin(claim)
-    reads_all = claim.left_out is LeftOut.NOTHING
-    # Where something is left out, the first summary needs no call either.
-    if this.summariser and (reads_all or claim.lease.at_once):
+    # What is given by its size needs no call either.
+    if this.summariser and (claim.lease.at_once or not claim.why_by_size):
         return await interim.serve_at_once(this)
     return this
 
@@ -128,10 +127,10 @@ async def _carry_out(this: Round, plan: Plan, read_before: Memory | None) -> _Ca
         if all_stored and await _gives_way(this):
             return _Carried(complete=False, last=last)
         publication = await _write(this, chunk, memory, first=number == 0)
-        memory = publication.memory
+        memory = publication.candidate.memory
         no_gain = _why_useless(publication, boundary=chunk.covers)
         if no_gain:  # the next chunk's summary stands for this one as well
-            await chunks.count_unpublished(this, publication.attempt)
+            await chunks.count_unpublished(this, publication.candidate)
             continue
         parent = await chunks.publish(this, chunk, parent, publication)
         last = last if chunk.covers is None else parent
@@ -141,14 +140,14 @@ async def _carry_out(this: Round, plan: Plan, read_before: Memory | None) -> _Ca
 
 async def _write(this: Round, chunk: Chunk, memory: Memory, *, first: bool) -> Publication:
     # Only the first: of a text further on it is not known that anything fails on it.
-    if first and this.claim.left_out is not LeftOut.NOTHING:
+    if first and this.claim.why_by_size:
         return await chunks.write_by_rule(this, chunk, memory, "degraded")
     return await chunks.write(this, chunk, memory)
 
 
 def _why_useless(publication: Publication, boundary: int | None) -> str:
     """Why publishing saves nothing. A partial turn is in no request, so it is always kept."""
-    return "" if boundary is None else publication.no_gain
+    return "" if boundary is None else publication.candidate.no_gain
 
 
 async def _gives_way(this: Round) -> bool:

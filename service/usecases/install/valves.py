@@ -100,8 +100,13 @@ async def valves_of(
 def is_private(url: str) -> bool:
     """Whether nobody on the way can read along: https, or an address inside."""
     parts = urlsplit(url)
-    host = (parts.hostname or "").rstrip(".")
-    if parts.scheme != "http" or host.endswith(_INSIDE):
+    return parts.scheme != "http" or is_inside(parts.hostname or "")
+
+
+def is_inside(host: str) -> bool:
+    """Whether nobody elsewhere is on the way to a host, by its name or address."""
+    host = host.rstrip(".")
+    if host.endswith(_INSIDE):
         return True
     try:
         return not ip_address(host.partition("%")[0]).is_global
