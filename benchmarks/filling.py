@@ -151,7 +151,7 @@ async def _make(
     name = f"measured-{chat}"
     await connection.execute(
         "insert into chats (id, tenant_id, external_id, user_id, model, window_tokens, leaf_id)"
-        " values ($1, $2, $3, 'user', $4, $5, $6)",
+        " values ($1, $2, $3, $3, $4, $5, $6)",
         *(chat, tenant, name, stage.MODEL, wanted.window, path[-1].id),
     )
     owner = {"tenant_id": tenant, "chat_id": chat}

@@ -66,7 +66,7 @@ def handing_over(key: str, chat: Chat) -> Iterator[bytes]:
         messages[-1]["usage"] = usage
         body = {
             "model": stage.MODEL,
-            "user_id": "user",
+            "user_id": chat.name,
             "windows": [_WINDOW],
             "after": (above.id, above.digest),
             "messages": messages,

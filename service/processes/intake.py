@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Annotated, Any
 
 import msgspec
@@ -17,6 +18,7 @@ from msgspec import Meta
 from service.errors import BadRequest
 from service.recall import parts
 from service.storage import codec
+from service.text import tokens
 from service.transcript import (
     Stored,
     asked_tokens,
@@ -29,6 +31,7 @@ from service.transcript import (
 )
 
 _LAST = 1e15  # Unix seconds; imported chats have milliseconds
+_OF_A_NOTE = ("id", "role", "timestamp")
 _OF_A_FILE = ("type", "name", "content_type")  # not the content, which may be megabytes
 _BYTES_PER_TOKEN = 4  # of a text that cannot be read, and so not be counted
 _ROLES = ("user", "assistant", "system", "tool", "developer")
@@ -207,17 +210,14 @@ def unread(messages: Sequence[RawMessage], before: int = 0) -> list[Taken]:
     results = []
     for place, one in enumerate(messages, before):
         stored, _ = _decoded(place, one.text)
-        weighed = _weighed_note(stored, len(one.text)) if one.whole else None
+        weighed = None
+        if one.whole:
+            size = len(one.text)
+            head = {name: stored[name] for name in _OF_A_NOTE if name in stored}
+            weighed = noted(head, f"[A message of {size:,} bytes that could not be read in time]")
+            weighed = replace(weighed, tokens=max(size // _BYTES_PER_TOKEN, weighed.tokens))
         results.append(Taken(_content_hash(stored), _prompt_tokens(stored), 0, weighed))
     return results
-
-
-def _weighed_note(stored: Stored, size: int) -> Weighed:
-    """A note about a message of `size` bytes, as a message of its own."""
-    note = f"[A message of {size:,} bytes that could not be read in time]"
-    head = {name: stored[name] for name in ("id", "role", "timestamp") if name in stored}
-    weighed = _weighed(head | {"content": note}, mask_secrets=False)
-    return replace(weighed, tokens=max(size // _BYTES_PER_TOKEN, weighed.tokens))
 
 
 def noted(head: Stored, note: str) -> Weighed:
@@ -231,9 +231,8 @@ def _decoded(place: int, text: bytes) -> tuple[Stored, Stored]:
         stored = _stored(_DECODE(text))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadRequest(f"messages[{place}] is not valid JSON: {error}") from None
-    if not _NUL.search(text):  # nearly always: then there is no need of a copy
-        return stored, stored
-    return stored, _without_nul(stored)
+    has_nul = _NUL.search(text)  # nearly never: then there is no need of a copy
+    return stored, _without_nul(stored) if has_nul else stored
 
 
 def _prompt_tokens(stored: Stored) -> int | None:
@@ -245,12 +244,13 @@ def _weighed(stored: Stored, mask_secrets: bool, *, searched: bool = False) -> W
     body, masks = _packed(stored, mask_secrets, searched)
     parsed = parse(stored)
     cut = steps(parsed)
+    count = cache(tokens.count)  # nearly always, what was said is all that is sent
     return Weighed(
         role=parsed.role,
         body=body,
         masks=masks,
-        tokens=native_tokens(stored) + stored.get("left_out", 0) // _BYTES_PER_TOKEN,
-        step_tokens=[step_tokens(step) for step in cut],
+        tokens=native_tokens(stored, count) + stored.get("left_out", 0) // _BYTES_PER_TOKEN,
+        step_tokens=[step_tokens(step, count) for step in cut],
         step_calls=[len(step.calls) for step in cut],
         sent_at=parsed.timestamp,
     )

@@ -64,15 +64,16 @@ class StoredContext(NamedTuple):
     `tokens` is the estimated size of the request without a summary, of which `overhead` is what the
     provider counts beside the messages. `checkpoint` is the one to serve if that is over
     `apply_at`; None when there is none. `known` is None when it is another chat's. `left_alone`:
-    its user wants no summaries of it.
+    its user wants no summaries of it. `sealed` is the summary as it is stored for `chat`.
     """
 
+    chat: ChatKey
     window: int
     overhead: int
     known: str | None
     tokens: int
     checkpoint: Checkpoint | None
-    summary: str
+    sealed: bytes
     left_alone: bool
 
 
@@ -83,15 +84,11 @@ async def find(database: Database, lookup: Lookup) -> StoredContext | None:
     """
     seal = await database.seals.of(lookup.tenant)
     digests = [seal.keyed(digest) for _, digest in lookup.pairs[:2]]
-    goes_on = {
-        "leaf": digests[0],
-        "above": digests[-1],
-        "question": lookup.sizes[0],
-    }
+    goes_on = {"leaf": digests[0], "above": digests[-1], "question": lookup.sizes[0]}
     row = await _read(database, CONTINUED, lookup, goes_on)
     if row is None:
         row = await _read(database, BRANCHED, lookup, _path(lookup, seal))
-    return _context(row, lookup.tenant, seal) if row else None
+    return _context(row, lookup.tenant) if row else None
 
 
 async def find_elsewhere(database: Database, lookup: Lookup) -> StoredContext | None:
@@ -106,7 +103,18 @@ async def find_elsewhere(database: Database, lookup: Lookup) -> StoredContext | 
         return None
     # What another chat has stored is not stored for this one, so all of it is still to be ingested.
     # Whether the other one is left alone, is a wish about that one.
-    return _context(row, lookup.tenant, seal)._replace(known=None, left_alone=False)
+    return _context(row, lookup.tenant)._replace(known=None, left_alone=False)
+
+
+def summary(stored: StoredContext, seal: Seal) -> str:
+    """The words of its summary; nobody needs those of one that is not served.
+
+    Raises:
+        KeyMissing: they are sealed with a key that is not ours.
+    """
+    assert stored.checkpoint
+    place = place_of(stored.chat, stored.checkpoint.id, "summary")
+    return codec.unpack_text(seal.open(place, stored.sealed))
 
 
 def _path(lookup: Lookup, seal: Seal) -> dict[str, Any]:
@@ -134,25 +142,16 @@ async def _read(
     return await database.hot.fetchrow(statement.sql, *statement.given(values))
 
 
-def _context(row: "asyncpg.Record", tenant: int, seal: Seal) -> StoredContext:
-    checkpoint, summary = None, ""
-    if row["checkpoint"] is not None:
-        checkpoint = Checkpoint(
-            id=row["checkpoint"],
-            until=row["covered_until"],
-            digest=row["covered_digest"],
-            messages=row["covered_messages"],
-            covered_tokens=row["covered_tokens"],
-            tokens=row["summary_tokens"],
-        )
-        place = place_of(ChatKey(tenant, row["chat"]), checkpoint.id, "summary")
-        summary = codec.unpack_text(seal.open(place, row["summary"]))
+def _context(row: "asyncpg.Record", tenant: int) -> StoredContext:
+    # As the statements order their columns.
+    chat, window, overhead, left_alone_at, known, tokens, *made, sealed = row
     return StoredContext(
-        window=row["window"],
-        overhead=row["overhead"],
-        known=row["known"],
-        tokens=row["tokens"],
-        checkpoint=checkpoint,
-        summary=summary,
-        left_alone=row["left_alone_at"] is not None,
+        ChatKey(tenant, chat),
+        window,
+        overhead,
+        known,
+        tokens,
+        Checkpoint(*made) if made[0] is not None else None,
+        sealed,
+        left_alone=left_alone_at is not None,
     )

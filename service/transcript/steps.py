@@ -5,7 +5,7 @@ ever splits it into a call without its result. Calls that never finished and res
 are left out, as Open WebUI does.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from service.text import tokens
@@ -121,25 +121,24 @@ def _quoted(text: str) -> str:
     return "\n".join(f"| {line}" for line in text.splitlines())
 
 
-def native_tokens(stored: Stored) -> int:
+def native_tokens(stored: Stored, count: Callable[[str], int] = tokens.count) -> int:
     """What the model is sent for this stored message.
 
     Texts, calls with their arguments, results, images at a flat price. Reasoning is not sent and
     not counted.
     """
-    return sent_tokens(unfold([stored]))
+    return sent_tokens(unfold([stored]), count)
 
 
-def sent_tokens(messages: Iterable[Native]) -> int:
+def sent_tokens(messages: Iterable[Native], count: Callable[[str], int] = tokens.count) -> int:
     """What the model is sent for a native list."""
-    return sum(_native_tokens(message) for message in messages)
-
-
-def _native_tokens(message: Native) -> int:
-    functions = (call["function"] for call in message.get("tool_calls") or ())
-    called = "".join(f"{function['name']} {function['arguments']}\n" for function in functions)
-    text = tokens.count(text_of(message) + called)
-    return tokens.MESSAGE_TOKENS + text + _other_parts_tokens(message.get("content"))
+    sent = 0
+    for message in messages:
+        functions = (call["function"] for call in message.get("tool_calls") or ())
+        called = "".join(f"{function['name']} {function['arguments']}\n" for function in functions)
+        sent += tokens.MESSAGE_TOKENS + count(text_of(message) + called)
+        sent += _other_parts_tokens(message.get("content"))
+    return sent
 
 
 def _other_parts_tokens(content: object) -> int:
@@ -158,14 +157,14 @@ def asked_tokens(stored: Stored) -> int:
     return sent_tokens(native[:last])
 
 
-def step_tokens(step: Step) -> int:
+def step_tokens(step: Step, count: Callable[[str], int] = tokens.count) -> int:
     """What a summariser reads for this step.
 
     Its text, the names of its attachments, and each call with its result, as far as it is shown. An
     estimate: what is shown and the numbers of sentences are made later.
     """
     shown = "\n".join([step.text, *(attachment.told for attachment in step.attachments)])
-    words = tokens.count(tokens.without_data(shown))
+    words = count(tokens.without_data(shown))
     numbers = words * _NUMBER_TOKENS // _NUMBERED_TOKENS
     return 2 * tokens.MESSAGE_TOKENS + words + numbers + sum(map(_call_tokens, step.calls))
 

@@ -159,10 +159,7 @@ def outcome(answer: ContextAnswer, room: int | None, *, waited: bool) -> Request
 
 
 def _with_edit(
-    decision: ContextAnswer,
-    summary: str,
-    lookup: Lookup,
-    request: edit.RequestShape | None,
+    decision: ContextAnswer, summary: str, lookup: Lookup, request: edit.RequestShape | None
 ) -> ContextAnswer:
     tokens, covered, window = decision.tokens, decision.covered_messages, decision.window
     if tokens is None or window is None:
@@ -196,8 +193,9 @@ async def stored(database: Database, lookup: Lookup) -> tuple[ContextAnswer, str
         row = await contexts.find_elsewhere(database, lookup)
     if row is None:
         return ContextAnswer("unknown", window=lookup.window), ""
-    answer = _decided(row, lookup, await database.seals.of(lookup.tenant))
-    return answer, row.summary if answer.status == "ready" else ""
+    seal = await database.seals.of(lookup.tenant)
+    answer = _decided(row, lookup, seal)
+    return answer, contexts.summary(row, seal) if answer.status == "ready" else ""
 
 
 def _decided(row: StoredContext, lookup: Lookup, seal: Seal) -> ContextAnswer:

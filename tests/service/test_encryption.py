@@ -136,8 +136,6 @@ async def test_summaries_and_memories_that_were_moved_are_refused(urls: Urls) ->
             " where checkpoints.id = :this and other.id <> :this",
             this=this,
         )
-        with pytest.raises(CannotOpen, match=r"checkpoints\.summary"):
-            await contexts.find(database, asked)
         async with database.engine.connect() as connection:
             key = ChatKey(1, 1)
             with pytest.raises(CannotOpen, match=r"checkpoints\.memory"):

@@ -1,4 +1,5 @@
--- The one read of the request path, in its three forms. All return the same columns.
+-- The one read of the request path, in its three forms. All return the same columns,
+-- in the order in which `contexts` takes them.
 --
 -- Parameters of all of them:
 --   tenant       whose chat it is
