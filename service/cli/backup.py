@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from service.cli import shell
-from service.cli.output import say, without_asking
+from service.cli.output import confirm, say, without_asking
 from service.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -70,8 +70,7 @@ def restore(file: Path, secrets: Path | None, yes: bool) -> None:
     from service.embedded import dumps
     from service.storage.database import connect, migrate
 
-    if not yes:
-        click.confirm(f"Replace everything that Precis stores by {file}?", abort=True)
+    confirm(f"Replace everything that Precis stores by {file}?", yes)
 
     async def work() -> list[str]:
         async with _target(shell.settings()) as urls:

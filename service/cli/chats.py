@@ -11,6 +11,7 @@ from service.cli.client import ask
 from service.cli.output import (
     JsonObject,
     as_json,
+    confirm,
     paged,
     print_answer,
     print_json,
@@ -189,9 +190,8 @@ def correct(
 @without_asking
 def reset(chat: str, keep: int | None, yes: bool) -> None:
     """Delete a chat's checkpoints; new ones are made after its next turn."""
-    if not yes:
-        which = f"but {keep} and those it is based on" if keep else "with their corrections"
-        click.confirm(f"Delete all checkpoints of chat {chat}, {which}?", abort=True)
+    which = f"but {keep} and those it is based on" if keep else "with their corrections"
+    confirm(f"Delete all checkpoints of chat {chat}, {which}?", yes)
     answer = ask("POST", "chats", chat, "reset", body={"keep": keep})
     follows = f" {_WAITS}" if answer["waits"] else ""
     say(f"{answer['dropped']} checkpoints deleted.{follows}")
@@ -219,8 +219,7 @@ def resume(chat: str) -> None:
 @click.option("--for-good", is_flag=True, help="Store nothing of it for a day, if it goes on.")
 def delete(chat: str, yes: bool, for_good: bool) -> None:
     """Delete a chat with everything that is stored for it."""
-    if not yes:
-        click.confirm(f"Delete everything that Precis stores for chat {chat}?", abort=True)
+    confirm(f"Delete everything that Precis stores for chat {chat}?", yes)
     ask("DELETE", "chats", chat, query={"for_good": for_good or None})
     say("Deleted.")
 

@@ -9,7 +9,14 @@ import click
 
 from service import __version__
 from service.cli import client, shell
-from service.cli.output import as_json, print_answer, print_json, say, without_asking
+from service.cli.output import (
+    as_json,
+    confirm,
+    print_answer,
+    print_json,
+    say,
+    without_asking,
+)
 from service.errors import NotFound
 from service.names import FIRST_TENANT, MOST_MISSING
 
@@ -152,8 +159,7 @@ def erase(name: str, yes: bool) -> None:
     """
     from service.storage import keys
 
-    if not yes:
-        click.confirm(f"Delete everything of tenant {name!r}?", abort=True)
+    confirm(f"Delete everything of tenant {name!r}?", yes)
 
     async def work() -> None:
         async with (

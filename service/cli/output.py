@@ -31,6 +31,18 @@ def paged(command: Command) -> Command:
     return as_json(limit(cursor(command)))
 
 
+def confirm(question: str, yes: bool = False) -> None:
+    """Goes on only if somebody says yes, with the option or when asked."""
+    if yes:
+        return
+    try:
+        says_yes = click.confirm(question, err=True)
+    except click.Abort:
+        raise click.UsageError("nobody answered; --yes goes on without asking") from None
+    if not says_yes:
+        raise click.Abort
+
+
 def say(line: str, *, err: bool = False) -> None:
     """A line for people."""
     click.echo(with_escapes(line), err=err)

@@ -8,6 +8,7 @@ import click
 from service.cli.client import ask, pieces
 from service.cli.output import (
     as_json,
+    confirm,
     paged,
     print_answer,
     print_page,
@@ -91,7 +92,7 @@ def erase(user: str, yes: bool, dry_run: bool, as_json: bool) -> None:
         print_answer(preview, as_json)
         if dry_run:
             return
-        click.confirm(f"Delete everything that Precis stores of user {user}?", abort=True, err=True)
+        confirm(f"Delete everything that Precis stores of user {user}?")
     answer = ask("DELETE", "users", user)
     say("Deleted:", err=True)
     print_answer(answer, as_json)

@@ -92,6 +92,7 @@ async def test_a_chat_is_looked_at_corrected_and_deleted(precis: Cli, service: S
     assert (await precis("chats", "reset", "chat-1", "--keep", kept, "--yes")).stdout == "0 checkpoints deleted.\n"
     assert "summarised again" in (await precis("chats", "resume", "chat-1")).stdout
     assert (await precis("chats", "delete", "chat-1", answer="n\n")).exit_code == 1
+    assert "--yes goes on without asking" in (await precis("chats", "delete", "chat-1")).stderr, "nobody is there"
     assert (await precis("chats", "delete", "chat-1", "--yes", "--for-good")).stdout == "Deleted.\n"
     assert (await talk.put(talk.transcript(leaf))).status_code == 410
     changed = "select distinct actor from audit where action <> 'summary.read'"
