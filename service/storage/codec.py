@@ -6,6 +6,7 @@ nearly all: apart, it would take twice as much.
 """
 
 import json
+import threading
 from typing import Any
 
 import msgspec
@@ -54,12 +55,24 @@ def unpack_text(data: bytes, like: str = "") -> str:
     return _unpacked(data, _TEXT, like.encode()).decode()
 
 
+class _Zstd(threading.local):
+    """One for each thread: to make it takes longer than to use it, and two cannot share it."""
+
+    def __init__(self) -> None:
+        """Runs in each thread that asks."""
+        self.compressor = zstandard.ZstdCompressor(_LEVEL)
+        self.decompressor = zstandard.ZstdDecompressor()
+
+
+_PLAIN = _Zstd()
+
+
 def _packed(plain: bytes, like: bytes = b"") -> bytes:
+    if not like:
+        return _PLAIN.compressor.compress(plain)
     # The checksum is for a text that is `like` another one than it was.
-    compressor = zstandard.ZstdCompressor(
-        level=_LEVEL, dict_data=_dictionary(like), write_checksum=bool(like)
-    )
-    return compressor.compress(plain)
+    dictionary = _dictionary(like)
+    return zstandard.ZstdCompressor(_LEVEL, dictionary, write_checksum=True).compress(plain)
 
 
 def _unpacked(data: bytes, encoding: bytes, like: bytes = b"") -> bytes:
@@ -67,10 +80,10 @@ def _unpacked(data: bytes, encoding: bytes, like: bytes = b"") -> bytes:
         raise CannotOpen(
             f"a text in unknown encoding {data[:1]!r}; it was written by a newer version"
         )
-    return zstandard.ZstdDecompressor(dict_data=_dictionary(like)).decompress(data[1:])
-
-
-def _dictionary(like: bytes) -> zstandard.ZstdCompressionDict | None:
     if not like:
-        return None
-    return zstandard.ZstdCompressionDict(like, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+        return _PLAIN.decompressor.decompress(data[1:])
+    return zstandard.ZstdDecompressor(_dictionary(like)).decompress(data[1:])
+
+
+def _dictionary(like: bytes) -> zstandard.ZstdCompressionDict:
+    return zstandard.ZstdCompressionDict(like, zstandard.DICT_TYPE_RAWCONTENT)
