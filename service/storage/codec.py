@@ -71,8 +71,7 @@ def _packed(plain: bytes, like: bytes = b"") -> bytes:
     if not like:
         return _PLAIN.compressor.compress(plain)
     # The checksum is for a text that is `like` another one than it was.
-    dictionary = _dictionary(like)
-    return zstandard.ZstdCompressor(_LEVEL, dictionary, write_checksum=True).compress(plain)
+    return zstandard.ZstdCompressor(_LEVEL, _dictionary(like), write_checksum=True).compress(plain)
 
 
 def _unpacked(data: bytes, encoding: bytes, like: bytes = b"") -> bytes:

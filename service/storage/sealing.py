@@ -14,6 +14,7 @@ sealed, so it stays the same when keys are rotated. Why all this: docs/adr/0014.
 
 import hmac
 import os
+from binascii import b2a_base64
 from collections.abc import Sequence
 from hashlib import blake2b
 from typing import NamedTuple
@@ -41,7 +42,6 @@ _NONCE = 12  # bytes
 _HEAD = 2 + _NONCE
 _SECRET = 32  # bytes, as of a salt
 _PLAIN_SECRET = b"\0"  # its first byte: a random one might say that it is sealed
-_KEYED = 16  # bytes
 
 
 class Where(NamedTuple):
@@ -115,7 +115,8 @@ class Seal:
 
         Without the tenant's secret, nobody can confirm by it what a text says.
         """
-        return blake2b(digest.encode(), digest_size=_KEYED, key=self._secret).hexdigest()
+        hashed = blake2b(digest.encode(), digest_size=15, key=self._secret)  # 20 letters of base64
+        return b2a_base64(hashed.digest(), newline=False).decode()
 
 
 class Seals:
