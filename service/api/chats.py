@@ -3,19 +3,17 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from service.api.deps import ChatId, OperatorDep, RuntimeDep, documented, read_body
+from service.api.deps import ChatId, OperatorDep, RuntimeDep, documented, read_body, wake
 from service.api.wire import Id, Strict
 from service.names import ChatState, Has
-from service.runtime import Runtime
 from service.storage.chats import Filters
-from service.storage.checkpoints import Made
 from service.summarising.correction import GivenPin
 from service.summarising.memory import Kind
 from service.usecases import delete, inspect, operate
 from service.usecases.inspect import ChatPage, Detail, SummaryDetail
-from service.usecases.operate import ServedCheckpoint
+from service.usecases.operate import DroppedCheckpoints, ServedCheckpoint
 
 router = APIRouter(prefix="/v1/chats", tags=["operators"])
 
@@ -63,32 +61,6 @@ class ResetRequest(Strict):
         None,
         description="Id of a checkpoint to keep, with those it grew from; null drops all.",
     )
-
-
-_WAITS = (
-    "True when retention has deleted texts that new summaries need. The filter sends them again"
-    " with the chat's next turn, and work begins then."
-)
-
-
-class ResetAnswer(BaseModel):
-    """How many checkpoints were dropped."""
-
-    dropped: int
-    waits: bool = Field(description=_WAITS)
-
-
-class RecomputeAnswer(BaseModel):
-    """Whether work is due now."""
-
-    due: bool
-    waits: bool = Field(description=_WAITS)
-
-
-class ServedAnswer(RecomputeAnswer):
-    """The checkpoint that serves from now on, and whether work on what follows it is due now."""
-
-    checkpoint: Made
 
 
 @router.get("")
@@ -157,7 +129,7 @@ async def correct(
     operator: OperatorDep,
     runtime: RuntimeDep,
     request: Request,
-) -> ServedAnswer:
+) -> ServedCheckpoint:
     """Corrects a summary: stores a new version with the given parts, and serves it.
 
     The old version is kept, and the ledger of tool calls stays as it is. 409 when messages that the
@@ -165,7 +137,7 @@ async def correct(
     """
     body = await read_body(request, CorrectRequest)
     pins = None if body.pins is None else [one.given() for one in body.pins]
-    served = await operate.correct(
+    served, wake_up = await operate.correct(
         runtime.database.engine,
         runtime.settings,
         operator,
@@ -175,20 +147,22 @@ async def correct(
         pins,
         body.forget,
     )
-    return await _served(runtime, served)
+    await wake(runtime, wake_up)
+    return served
 
 
 @router.post("/{chat_id}/checkpoints/{checkpoint_id}/serve")
 async def serve(
     chat_id: ChatId, checkpoint_id: CheckpointId, operator: OperatorDep, runtime: RuntimeDep
-) -> ServedAnswer:
+) -> ServedCheckpoint:
     """Serves this summary, an older version or an earlier one, from its boundary on.
 
     Deeper summaries are kept but no longer served; what they covered is summarised again from this
     one. 409 when messages that it covers were edited or deleted.
     """
-    served = await operate.serve(runtime.database.engine, operator, chat_id, checkpoint_id)
-    return await _served(runtime, served)
+    served, wake_up = await operate.serve(runtime.database.engine, operator, chat_id, checkpoint_id)
+    await wake(runtime, wake_up)
+    return served
 
 
 @router.post("/{chat_id}/reset", openapi_extra=documented(ResetRequest, required=False))
@@ -197,32 +171,25 @@ async def reset(
     operator: OperatorDep,
     runtime: RuntimeDep,
     request: Request,
-) -> ResetAnswer:
+) -> DroppedCheckpoints:
     """Drops a chat's checkpoints: all of them, or those after one to `keep`, which then serves.
 
     New ones are made when the chat goes on. To make them now, use `recompute`.
     """
     body = await read_body(request, ResetRequest, empty=ResetRequest())
-    dropped = await operate.reset(runtime.database.engine, operator, chat_id, body.keep)
-    return ResetAnswer(dropped=dropped.checkpoints, waits=dropped.waits)
+    return await operate.reset(runtime.database.engine, operator, chat_id, body.keep)
 
 
 @router.post("/{chat_id}/recompute", status_code=202)
-async def recompute(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> RecomputeAnswer:
+async def recompute(
+    chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep
+) -> DroppedCheckpoints:
     """Drops a chat's checkpoints and makes new ones at once.
 
     Until then, the filter leaves older messages out of requests that are larger than the window.
     If retention has deleted texts that this needs, it waits for the chat's next turn, with which
     the filter sends them again (`waits`).
     """
-    dropped = await operate.recompute(runtime.database.engine, operator, chat_id)
-    # Woken after the commit: a worker that comes earlier would find no work.
-    if dropped.wake_up:
-        await runtime.queue.wake(dropped.wake_up)
-    return RecomputeAnswer(due=not dropped.waits, waits=dropped.waits)
-
-
-async def _served(runtime: Runtime, served: ServedCheckpoint) -> ServedAnswer:
-    if served.wake_up:
-        await runtime.queue.wake(served.wake_up)
-    return ServedAnswer(checkpoint=served.checkpoint, due=not served.waits, waits=served.waits)
+    dropped, wake_up = await operate.recompute(runtime.database.engine, operator, chat_id)
+    await wake(runtime, wake_up)
+    return dropped

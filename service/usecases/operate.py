@@ -7,7 +7,7 @@ What this tenant does not have, a chat or a checkpoint, raises NotFound.
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
@@ -28,28 +28,26 @@ from service.usecases import inspect
 
 @dataclass(frozen=True, slots=True)
 class DroppedCheckpoints:
-    """What a reset or a recompute dropped.
+    """How many checkpoints were dropped.
 
-    `waits` says that texts which new summaries need are not kept any more: the work waits for the
-    chat's next turn, at which the filter is asked for them. `wake_up` is the key of the wake-up
-    message to send when work is due now.
+    `waits` says that retention has deleted texts which new summaries need. The filter sends them
+    again with the chat's next turn, and work begins then.
     """
 
-    checkpoints: int
+    dropped: int
     waits: bool
-    wake_up: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ServedCheckpoint:
-    """The checkpoint that serves from now on.
-
-    `waits` and `wake_up` are those of `DroppedCheckpoints`.
-    """
+    """The checkpoint that serves from now on; `waits` as for `DroppedCheckpoints`."""
 
     checkpoint: Made
     waits: bool
-    wake_up: str | None
+
+
+WakeUp = str | None
+"""The key of the wake-up message to send; None when no work is due now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,9 @@ _READING = Reading(
 """Two sentences of nobody's chat."""
 
 
-async def serve(engine: AsyncEngine, by: Operator, chat: str, checkpoint: int) -> ServedCheckpoint:
+async def serve(
+    engine: AsyncEngine, by: Operator, chat: str, checkpoint: int
+) -> tuple[ServedCheckpoint, WakeUp]:
     """Makes a checkpoint the one that serves at its boundary and below.
 
     It may be an older version, or an ancestor. Deeper ones serve no more; what they covered is
@@ -107,7 +107,7 @@ async def correct(
     state: str | None = None,
     pins: Sequence[GivenPin] | None = None,
     forget: Sequence[str] = (),
-) -> ServedCheckpoint:
+) -> tuple[ServedCheckpoint, WakeUp]:
     """Makes a new version of a checkpoint, and serves that.
 
     It has another state, other pins, or lacks some talk. The version that was there is kept,
@@ -161,23 +161,23 @@ async def reset(
     async with engine.begin() as connection:
         row = await _lock(connection, by.tenant, chat)
         answer = await _drop(connection, by, row, chat, keep)
-        await audit.record(
-            connection, by, "chat.reset", chat, dropped=answer.checkpoints, kept=keep
-        )
+        await audit.record(connection, by, "chat.reset", chat, dropped=answer.dropped, kept=keep)
     return answer
 
 
-async def recompute(engine: AsyncEngine, by: Operator, chat: str) -> DroppedCheckpoints:
+async def recompute(
+    engine: AsyncEngine, by: Operator, chat: str
+) -> tuple[DroppedCheckpoints, WakeUp]:
     """Drops the checkpoints of a chat and makes new ones right away, from the stored messages."""
+    wake_up = None
     async with engine.begin() as connection:
         row = await _lock(connection, by.tenant, chat)
         answer = await _drop(connection, by, row, chat, None)
         # Without the texts there is nothing to do; the filter's next whole path makes it due.
         if not answer.waits:
             wake_up = await work.mark_due_at_once(connection, row.key, request_ids.current())
-            answer = replace(answer, wake_up=wake_up)
-        await audit.record(connection, by, "chat.recompute", chat, dropped=answer.checkpoints)
-    return answer
+        await audit.record(connection, by, "chat.recompute", chat, dropped=answer.dropped)
+    return answer, wake_up
 
 
 async def retry(engine: AsyncEngine, by: Operator, chat: str) -> str:
@@ -308,7 +308,7 @@ async def _drop(
 
 async def _serve(
     connection: AsyncConnection, by: Operator, row: StoredChat, chat: str, checkpoint: int
-) -> ServedCheckpoint:
+) -> tuple[ServedCheckpoint, WakeUp]:
     """Serves a checkpoint that exists, and marks due what follows it."""
     if not await checkpoints.serve(connection, row.key, checkpoint, by.actor):
         raise Conflict(
@@ -322,7 +322,7 @@ async def _serve(
         # What follows it has no summary now, whatever its size.
         wake_up = await work.mark_due_at_once(connection, row.key, request_ids.current())
     stored_checkpoint, _ = await inspect.summary_of(connection, row.key, chat, checkpoint)
-    return ServedCheckpoint(stored_checkpoint, waits, wake_up)
+    return ServedCheckpoint(stored_checkpoint, waits), wake_up
 
 
 async def _lacks_texts(connection: AsyncConnection, chat_row: StoredChat) -> bool:

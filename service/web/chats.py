@@ -4,11 +4,11 @@ from typing import Annotated, Final, Literal, get_args
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Response
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from service.api import problems
-from service.api.chats import LAST_ID
-from service.api.deps import ChatId, RuntimeDep
+from service.api.chats import ResetRequest
+from service.api.deps import ChatId, RuntimeDep, wake
 from service.api.wire import Id
 from service.names import FIRST_TENANT, ChatState, Has
 from service.planning import policy
@@ -25,8 +25,6 @@ from service.web.words import segment
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 _SHOWN: Final = 50
-# Whatever else a form has there: to keep nothing instead would delete what was to be kept.
-_CHECKPOINT: Final = TypeAdapter(Annotated[int, Field(ge=1, le=LAST_ID)])
 _DELETED_TEXTS: Final = (
     "Texts that new summaries need were deleted. The work waits for the chat's next turn, with"
     " which the filter sends them again"
@@ -122,10 +120,8 @@ async def recompute(
     chat_id: ChatId, signed_in: SignedInDep, runtime: RuntimeDep, _: FormDep
 ) -> Response:
     """Drops the checkpoints, and makes new ones at once."""
-    dropped = await operate.recompute(runtime.database.engine, signed_in.by, chat_id)
-    # Woken after the commit: a worker that comes earlier would find no work.
-    if dropped.wake_up:
-        await runtime.queue.wake(dropped.wake_up)
+    dropped, wake_up = await operate.recompute(runtime.database.engine, signed_in.by, chat_id)
+    await wake(runtime, wake_up)
     return _after(chat_id, dropped, "recomputed")
 
 
@@ -134,13 +130,12 @@ async def reset(
     chat_id: ChatId, signed_in: SignedInDep, runtime: RuntimeDep, form: FormDep
 ) -> Response:
     """Drops the checkpoints, or those after one to `keep`."""
-    keep = form.get("keep")
-    dropped = await operate.reset(
-        runtime.database.engine,
-        signed_in.by,
-        chat_id,
-        None if keep is None else _checkpoint(str(keep)),
-    )
+    try:
+        # Whatever else a form has there: to keep nothing would delete what was to be kept.
+        body = ResetRequest.model_validate({"keep": form.get("keep")})
+    except ValidationError as error:
+        raise problems.from_pydantic(error) from None
+    dropped = await operate.reset(runtime.database.engine, signed_in.by, chat_id, body.keep)
     return _after(chat_id, dropped, "reset")
 
 
@@ -151,13 +146,6 @@ async def delete(
     """Deletes everything stored for the chat."""
     await delete_chat(runtime.database.engine, signed_in.by, chat_id)
     return go_to("/chats")
-
-
-def _checkpoint(text: str) -> int:
-    try:
-        return _CHECKPOINT.validate_python(text)
-    except ValidationError as error:
-        raise problems.from_pydantic(error) from None
 
 
 @router.post("/chats/{chat_id}/resume")

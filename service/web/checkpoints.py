@@ -8,8 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from service.api import problems
 from service.api.chats import CheckpointId, PinRequest
-from service.api.deps import ChatId, RuntimeDep
-from service.runtime import Runtime
+from service.api.deps import ChatId, RuntimeDep, wake
 from service.summarising.correction import GivenPin
 from service.usecases import inspect, operate
 from service.usecases.operate import ServedCheckpoint
@@ -80,8 +79,11 @@ async def serve(
     _: FormDep,
 ) -> Response:
     """Serves this one from now on."""
-    served = await operate.serve(runtime.database.engine, signed_in.by, chat_id, checkpoint_id)
-    return await _to_chat(runtime, chat_id, served)
+    served, wake_up = await operate.serve(
+        runtime.database.engine, signed_in.by, chat_id, checkpoint_id
+    )
+    await wake(runtime, wake_up)
+    return _to_chat(chat_id, served)
 
 
 @router.post("/correct")
@@ -96,7 +98,7 @@ async def correct(
     # A part that is not there stays as it is, and so does the state when it is empty: that is a
     # slip, and would be served at once.
     state, pins = str(form.get("state", "")), form.get("pins")
-    served = await operate.correct(
+    served, wake_up = await operate.correct(
         runtime.database.engine,
         runtime.settings,
         signed_in.by,
@@ -106,7 +108,8 @@ async def correct(
         None if pins is None else _pins(str(pins)),
         [str(number) for number in form.getlist("forget")],
     )
-    return await _to_chat(runtime, chat_id, served)
+    await wake(runtime, wake_up)
+    return _to_chat(chat_id, served)
 
 
 def _pins(pins: str) -> list[GivenPin]:
@@ -116,8 +119,6 @@ def _pins(pins: str) -> list[GivenPin]:
         raise problems.from_pydantic(error) from None
 
 
-async def _to_chat(runtime: Runtime, chat_id: str, served: ServedCheckpoint) -> Response:
-    if served.wake_up:
-        await runtime.queue.wake(served.wake_up)
+def _to_chat(chat_id: str, served: ServedCheckpoint) -> Response:
     done = "waits" if served.waits else "served"
     return go_to(f"/chats/{segment(chat_id)}?done={done}")

@@ -70,7 +70,7 @@ async def test_a_request_that_needs_one_is_given_exactly_the_summary_that_is_ser
 
     answer = await serve(service, made[0]["id"])
 
-    assert answer == {"checkpoint": (await listed(service))[0], "due": True, "waits": False}
+    assert answer == {"checkpoint": (await listed(service))[0], "waits": False}
     after = await talk.ask(leaf, windows=[SMALL])
     assert after["checkpoint_id"] == made[0]["id"]
     assert after["summary"] == (await shown(service, made[0]["id"]))["summary"]
