@@ -61,10 +61,11 @@ def _counter(name: str, meaning: str, label: str = "", values: tuple[str, ...] =
     return counter
 
 
-def _seconds(
-    name: str, meaning: str, labels: tuple[str, ...], buckets: tuple[float, ...]
-) -> Histogram:
-    return Histogram(name, meaning, labels, buckets=buckets, registry=_PROCESS)
+def _seconds_of_work(name: str, meaning: str, outcomes: tuple[str, ...]) -> Histogram:
+    histogram = Histogram(name, meaning, ["outcome"], buckets=_WORK, registry=_PROCESS)
+    for outcome in outcomes:
+        histogram.labels(outcome)
+    return histogram
 
 
 class _Times(Collector):
@@ -82,12 +83,12 @@ class _Times(Collector):
         self._seen: dict[tuple[str, ...], list[float]] = {}
         _PROCESS.register(self)
 
-    def add(self, labels: tuple[str, ...]) -> list[float]:
-        """Makes a series begin at 0."""
+    def of(self, labels: tuple[str, ...]) -> list[float]:
+        """A series, which begins at 0."""
         return self._seen.setdefault(labels, [0] * (len(self._bounds) + 2))
 
     def observe(self, labels: tuple[str, ...], seconds: float) -> None:
-        counts = self._seen.get(labels) or self.add(labels)
+        counts = self._seen.get(labels) or self.of(labels)
         counts[bisect_left(self._bounds, seconds)] += 1
         counts[-1] += seconds
 
@@ -124,6 +125,8 @@ _CONTEXTS: Final = _Times(
     ("answer",),
     _READ,
 )
+for _answer in ("ready", "not_needed", "pending", "unknown"):
+    _CONTEXTS.of((_answer,))
 _TOKENS_SAVED: Final = _Tally(
     "precis_context_tokens_saved_total", "Tokens that summaries kept out of requests."
 )
@@ -155,11 +158,19 @@ DELETED: Final = _counter(
 )
 
 # Work.
-RUNS: Final = _seconds(
+RUNS: Final = _seconds_of_work(
     "precis_run_duration_seconds",
     "Time of rounds of work on a chat, by their outcome.",
-    ("outcome",),
-    _WORK,
+    (
+        "done",
+        "nothing to do",
+        "waits",
+        "failed",
+        "too hard",
+        "internal error",
+        "refused",
+        "released",
+    ),
 )
 PUBLISHED: Final = _counter(
     "precis_checkpoints_published_total",
@@ -172,11 +183,10 @@ GATE_REJECTIONS: Final = _counter(
     "Replies of the summariser that the publish gate rejected, by reason; one may have several.",
     "reason",
 )
-SUMMARISER_CALLS: Final = _seconds(
+SUMMARISER_CALLS: Final = _seconds_of_work(
     "precis_summariser_call_duration_seconds",
     "Time of calls of the summariser, with their retries, by their outcome.",
-    ("outcome",),
-    _WORK,
+    ("answered", "failed", "away"),
 )
 SUMMARISER_TOKENS: Final = _counter(
     "precis_summariser_tokens_total",
@@ -258,23 +268,20 @@ class _FleetCollector(Collector):
         self._fleet = fleet
 
     def collect(self) -> Iterator[Metric]:
-        return _of(self._fleet)
-
-
-def _of(fleet: Fleet) -> Iterator[Metric]:
-    up = fleet.queue is not None
-    yield GaugeMetricFamily("precis_database_up", "Whether PostgreSQL answers.", value=up)
-    if fleet.queue:
-        yield from _of_queue(fleet.queue)
-    up = fleet.worker_alive is not None
-    yield GaugeMetricFamily("precis_redis_up", "Whether Redis answers.", value=up)
-    if fleet.worker_alive is not None:
-        yield GaugeMetricFamily(
-            "precis_worker_alive",
-            "Whether any worker has taken or looked for work in 11 seconds.",
-            value=fleet.worker_alive,
-        )
-    yield from _of_pools(fleet.pools)
+        queue, worker_alive = self._fleet.queue, self._fleet.worker_alive
+        up = queue is not None
+        yield GaugeMetricFamily("precis_database_up", "Whether PostgreSQL answers.", value=up)
+        if queue:
+            yield from _of_queue(queue)
+        up = worker_alive is not None
+        yield GaugeMetricFamily("precis_redis_up", "Whether Redis answers.", value=up)
+        if worker_alive is not None:
+            yield GaugeMetricFamily(
+                "precis_worker_alive",
+                "Whether any worker has taken or looked for work in 11 seconds.",
+                value=worker_alive,
+            )
+        yield from _of_pools(self._fleet.pools)
 
 
 def _of_queue(queue: QueueFigures) -> Iterator[Metric]:
@@ -320,20 +327,3 @@ def _of_pools(pools: tuple[Pool, ...]) -> Iterator[Metric]:
         most.add_metric([pool.name], pool.most)
     yield connections
     yield most
-
-
-for _answer in ("ready", "not_needed", "pending", "unknown"):
-    _CONTEXTS.add((_answer,))
-for _outcome in (
-    "done",
-    "nothing to do",
-    "waits",
-    "failed",
-    "too hard",
-    "internal error",
-    "refused",
-    "released",
-):
-    RUNS.labels(_outcome)
-for _outcome in ("answered", "failed", "away"):
-    SUMMARISER_CALLS.labels(_outcome)

@@ -29,6 +29,8 @@ _OTHERWISE = (
 
 _NOT_FOUND = "We could not find what you're looking for"  # the detail of a 401, in all versions
 
+_MODEL = "/api/v1/models/model"
+
 _EVERYBODY: Json = {"principal_type": "user", "principal_id": "*", "permission": "read"}
 
 
@@ -127,6 +129,16 @@ class OpenWebUI:
             detail = content.get("detail") if isinstance(content, dict) else None
             raise RequestRefused(f"{method} {path}", answer.status_code, str(detail or content))
         return content
+
+    async def _found(self, path: str, **query: str) -> Json | None:
+        """What stands there; None when Open WebUI says that there is nothing."""
+        try:
+            record: Json = await self.ask("GET", path, None, **query)
+        except RequestRefused as refused:
+            if refused.status in (401, 404):
+                return None
+            raise
+        return record
 
     async def sign_in(self, who: Login | str | None) -> None:
         """Signs in with an account, a key or a session's token; None for one without accounts.
@@ -251,12 +263,9 @@ class OpenWebUI:
 
     async def tool(self, identity: str) -> Tool | None:
         """A workspace tool, if there is one of this id."""
-        try:
-            record = await self.ask("GET", f"/api/v1/tools/id/{identity}")
-        except RequestRefused as refused:
-            if refused.status in (401, 404):
-                return None
-            raise
+        record = await self._found(f"/api/v1/tools/id/{identity}")
+        if record is None:
+            return None
         # Another admin is not shown the text with BYPASS_ADMIN_ACCESS_CONTROL=false, since 0.11.
         source = str(record.get("content") or "")
         meta, grants = record.get("meta") or {}, record["access_grants"]
@@ -294,7 +303,7 @@ class OpenWebUI:
 
     async def filters_of(self, model: str) -> list[str]:
         """The filters that a model has by name."""
-        record = await self._record(model)
+        record = await self._found(_MODEL, id=model)
         return list(record["meta"].get("filterIds") or []) if record else []
 
     async def models_with(self, function: str) -> list[str]:
@@ -315,7 +324,7 @@ class OpenWebUI:
         A provider's model that was never edited has no record yet. The one that is made is private,
         because without one only admins see the model.
         """
-        record = await self._record(model)
+        record = await self._found(_MODEL, id=model)
         if record:
             record["meta"]["filterIds"] = filters
             await self.ask("POST", "/api/v1/models/model/update", record)
@@ -329,15 +338,6 @@ class OpenWebUI:
             "access_grants": [],
         }
         await self.ask("POST", "/api/v1/models/create", new)
-
-    async def _record(self, model: str) -> Json | None:
-        try:
-            record: Json = await self.ask("GET", "/api/v1/models/model", id=model)
-        except RequestRefused as refused:
-            if refused.status in (401, 404):
-                return None
-            raise
-        return record
 
     async def outlet(self, model: str, more: Json) -> Json:
         """Sends two messages through the outlets of a model's filters; no model is asked.
