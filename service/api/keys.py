@@ -12,7 +12,7 @@ from service.names import MOST_DAYS, MOST_HOURS, KeyScope
 from service.processes.intake import CONTROL
 from service.storage.keys import Key
 from service.usecases import keys
-from service.usecases.keys import MOST_NETWORKS, MadeKey, NewKey
+from service.usecases.keys import MOST_NETWORKS, MadeKey
 
 router = APIRouter(prefix="/v1/keys", tags=["operators"])
 
@@ -62,9 +62,9 @@ async def list_keys(key: KeeperKey, runtime: RuntimeDep) -> KeyList:
 async def create_key(key: KeeperKey, runtime: RuntimeDep, request: Request) -> MadeKey:
     """Makes a key of this tenant. The answer is the only place where the key itself is told."""
     body = await read_body(request, CreateKeyRequest)
-    new_key = NewKey(body.scope, body.name, body.expires_days, body.networks)
+    limits = body.scope, body.name, body.expires_days, body.networks
     by = operator_of(request, key)
-    return await keys.create(runtime.database.engine, key.tenant_name, by.actor, new_key)
+    return await keys.create(runtime.database.engine, key.tenant_name, by.actor, *limits)
 
 
 @router.post(

@@ -84,11 +84,10 @@ def _first(tenant: str, name: str, expires: int | None, networks: Sequence[str])
     """A new operator key of a tenant, made in the database."""
     from service.usecases import keys as use_case
 
-    new_key = use_case.NewKey("operator", name, expires, networks)
-
     async def work() -> str:
         async with shell.database(shell.settings()) as database:
-            key = await use_case.create(database.engine, tenant, "precis keys", new_key)
+            limits = name, expires, networks
+            key = await use_case.create(database.engine, tenant, "precis keys", "operator", *limits)
             return key.key
 
     return shell.run(work())

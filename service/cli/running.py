@@ -24,7 +24,7 @@ from service.names import FIRST_TENANT
 from service.runtime import Runtime, running, servers
 from service.settings import PREFIX, Settings
 from service.storage import keys
-from service.usecases.keys import NewKey, create
+from service.usecases.keys import create
 from workers.worker import running as worker_running
 
 
@@ -118,8 +118,8 @@ async def _leave_key(runtime: Runtime) -> Path | None:
         async with engine.connect() as connection:
             if await keys.find(connection, path.read_text().strip()):
                 return None
-    new_key = NewKey("operator", f"the file {KEY_FILE}")
-    key = await create(engine, FIRST_TENANT, "precis serve", new_key)
+    name = f"the file {KEY_FILE}"
+    key = await create(engine, FIRST_TENANT, "precis serve", "operator", name)
     write_private(path, f"{key.key}\n")
     return path
 

@@ -7,7 +7,7 @@ used: their managers leave servers behind and change the permissions of parent f
     servers.py     the public entry: folder → both servers → URLs
     folder.py      the data folder: locked, and free of other servers
     account.py     the user that the servers run as when Precis runs as root
-    present.py     what commands see of a data folder: whether it holds a database, and the URLs
+    urls.py        what commands see of a data folder: whether it holds a database, and the URLs
     programs.py    their programs, copied when that account cannot reach the installation
     cluster.py     PostgreSQL's files: made once, completely or not at all
     postgres.py    the running PostgreSQL

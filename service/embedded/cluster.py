@@ -15,9 +15,9 @@ from pathlib import Path
 
 from service.embedded.account import give
 from service.embedded.folder import make_private, sync
-from service.embedded.present import is_running
 from service.embedded.process import Program, run
 from service.embedded.secret import password
+from service.embedded.urls import is_running
 from service.errors import EmbeddedServerError
 
 MAJOR = "18"  # of the wheel that pyproject.toml pins

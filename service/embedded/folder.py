@@ -19,7 +19,7 @@ from typing import IO
 
 import psutil
 
-from service.embedded.present import CLUSTER
+from service.embedded.urls import CLUSTER
 from service.errors import EmbeddedServerError
 
 SERVER_NAMES = frozenset({"postgres", "initdb", "valkey-server"})

@@ -13,8 +13,8 @@ import asyncpg
 from service.embedded import cluster, process
 from service.embedded.account import account_for
 from service.embedded.port import HOST, on_port
-from service.embedded.present import CLUSTER
 from service.embedded.programs import reachable
+from service.embedded.urls import CLUSTER
 from service.errors import EmbeddedServerError
 
 # SIGINT: fast shutdown, clients are disconnected. SIGQUIT: at once, recovers at the next start.

@@ -10,8 +10,8 @@ import structlog
 from service.embedded import cluster, postgres, valkey
 from service.embedded.account import account_for, check_reachable
 from service.embedded.folder import claimed, room
-from service.embedded.present import CLUSTER, Urls
 from service.embedded.process import Server
+from service.embedded.urls import CLUSTER, Urls
 from service.errors import EmbeddedServerError
 
 log = structlog.get_logger(__name__)

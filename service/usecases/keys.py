@@ -26,16 +26,6 @@ _OPERATOR_KEY: Final = re.compile(r"precis_op_[\w-]{43,100}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class NewKey:
-    """A key to make: `days` until it expires, `networks` from where it is to open anything."""
-
-    scope: KeyScope
-    name: str = ""
-    days: int | None = None
-    networks: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class MadeKey(Key):
     """A new key, with the `key` itself, told this once."""
 
@@ -48,17 +38,27 @@ async def list_keys(engine: AsyncEngine, tenant: int) -> list[Key]:
         return await keys.everyone(connection, tenant)
 
 
-async def create(engine: AsyncEngine, tenant: str, actor: str, wanted: NewKey) -> MadeKey:
+async def create(
+    engine: AsyncEngine,
+    tenant: str,
+    actor: str,
+    scope: KeyScope,
+    name: str,
+    days: int | None = None,
+    networks: Sequence[str] = (),
+) -> MadeKey:
     """Makes a key, and the tenant if it is new.
+
+    `days` are until it expires, `networks` those from where it is to open anything.
 
     Raises:
         Unprocessable: a network is none.
     """
-    networks = read_networks(wanted.networks)
-    seconds = None if wanted.days is None else wanted.days * _DAY
+    allowed = read_networks(networks)
+    seconds = None if days is None else days * _DAY
     async with engine.begin() as connection:
-        new_key = await _make(connection, tenant, wanted.scope, wanted.name, seconds, networks)
-        limits = {"expires_days": wanted.days, "networks": networks}
+        new_key = await _make(connection, tenant, scope, name, seconds, allowed)
+        limits = {"expires_days": days, "networks": allowed}
         more = {name: value for name, value in limits.items() if value}
         await audit.record(
             connection,
@@ -66,8 +66,8 @@ async def create(engine: AsyncEngine, tenant: str, actor: str, wanted: NewKey) -
             "key.create",
             None,
             key=new_key.id,
-            scope=wanted.scope,
-            name=wanted.name,
+            scope=scope,
+            name=name,
             **more,
         )
     return new_key

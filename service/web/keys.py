@@ -10,7 +10,6 @@ from service.api.deps import RuntimeDep
 from service.api.keys import CreateKeyRequest, KeyId
 from service.errors import Unprocessable
 from service.usecases import keys
-from service.usecases.keys import NewKey
 from service.web.page import PageRoute, go_to, render
 from service.web.session import FormDep, SignedInDep, check_change
 
@@ -46,8 +45,8 @@ async def create(signed_in: SignedInDep, runtime: RuntimeDep, form: FormDep) -> 
     except ValidationError as error:
         raise problems.from_pydantic(error) from None
     engine = runtime.database.engine
-    new_key = NewKey(body.scope, body.name, body.expires_days, body.networks)
-    key = await keys.create(engine, signed_in.tenant_name, signed_in.by.actor, new_key)
+    limits = body.scope, body.name, body.expires_days, body.networks
+    key = await keys.create(engine, signed_in.tenant_name, signed_in.by.actor, *limits)
     # No redirect as after other forms: the key would have to be kept until the next request.
     rows = await keys.list_keys(engine, signed_in.by.tenant)
     return render("keys.html", who=signed_in, place="/keys", keys=rows, made=key.key)

@@ -16,7 +16,7 @@ import psutil
 from redis.asyncio import Redis
 
 from service.embedded.folder import SERVER_NAMES
-from service.embedded.present import Urls
+from service.embedded.urls import Urls
 
 AS_ROOT = os.geteuid() == 0
 NOBODY = pwd.getpwnam("nobody").pw_uid if AS_ROOT else os.geteuid()

@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from service.embedded import dumps, postgres, process
 from service.embedded.account import account_for, give
-from service.embedded.present import CLUSTER
+from service.embedded.urls import CLUSTER
 from service.runtime import Urls
 from service.storage import database
 from tests.conftest import serving, small_window
