@@ -15,6 +15,7 @@ An LLM is configured as for the service (`PRECIS_SUMMARISER_URL`, `PRECIS_SUMMAR
 import argparse
 import asyncio
 import json
+from dataclasses import replace
 from math import ceil
 from pathlib import Path as File
 from typing import Any
@@ -84,11 +85,9 @@ async def windowed(
     path: Path, window: int, settings: Settings, asked: Summariser | None = None
 ) -> tuple[str, dict[str, Any]]:
     """What the model is sent for the last user message of a chat, and the figures of its last summary."""
-    policy = Policy.sized(window, settings.summariser_window, max_chunks=1000)
-    last = max(
-        (place for place, node in enumerate(path.nodes) if node.role == "user"),
-        default=len(path.nodes) - 1,
-    )
+    policy = replace(Policy.sized(window, settings.summariser_window), max_chunks=1000)
+    asking = [place for place, node in enumerate(path.nodes) if node.role == "user"]
+    last = asking[-1] if asking else len(path.nodes) - 1
     played = Played(path, asked)
     for end in path.turns:
         if end <= last:

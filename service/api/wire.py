@@ -28,16 +28,13 @@ def schema_of(model: type[BaseModel] | type[msgspec.Struct]) -> dict[str, Any]:
 
     A route puts it into the OpenAPI page by itself, where `#/$defs/…` would lead nowhere.
     """
-    schema = _with_references(model)
+    if issubclass(model, BaseModel):
+        schema = model.model_json_schema()
+    else:
+        schema = msgspec.json.schema(model)
     definitions = schema.pop("$defs", {})
     inlined: dict[str, Any] = _inline(schema, definitions)
     return inlined
-
-
-def _with_references(model: type[BaseModel] | type[msgspec.Struct]) -> dict[str, Any]:
-    if issubclass(model, BaseModel):
-        return model.model_json_schema()
-    return msgspec.json.schema(model)
 
 
 def _inline(node: Any, definitions: dict[str, Any]) -> Any:  # noqa: ANN401 - JSON schema

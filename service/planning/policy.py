@@ -88,7 +88,7 @@ class Policy:
     summary_tokens: int
     entry_tokens: int
     chunk_tokens: int
-    max_chunks: int
+    max_chunks: int = 8
     overhead: int = 0
 
     @property
@@ -121,7 +121,6 @@ class Policy:
         cls,
         window: int = DEFAULT_WINDOW,
         summariser_window: int = 32_768,
-        max_chunks: int = 8,
         *,
         overhead: int = 0,
         apply_share: float = APPLY_AT,
@@ -145,7 +144,6 @@ class Policy:
         Args:
             window: the model's window.
             summariser_window: the summariser's. One with a small window is asked for less.
-            max_chunks: calls in one round.
             overhead: tokens of each request that are no messages.
             apply_share: share of the window above which a summary is served.
             keep_messages: wanted length of the tail.
@@ -174,7 +172,6 @@ class Policy:
             summary_tokens=whole,
             entry_tokens=entries,
             chunk_tokens=_chunk_tokens(summariser_window, state, again),
-            max_chunks=max_chunks,
             overhead=overhead,
         )
 

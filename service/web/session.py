@@ -26,12 +26,12 @@ def cookie_name(url: URL) -> str:
 
 def keep(response: Response, request: Request, cookie: str) -> None:
     """Gives the browser the cookie of a session."""
+    is_secure = request.url.scheme == "https"
     response.set_cookie(
         cookie_name(request.url),
         cookie,
         max_age=SECONDS,
-        path="/",
-        secure=request.url.scheme == "https",
+        secure=is_secure,
         httponly=True,
         samesite="strict",
     )
@@ -39,13 +39,8 @@ def keep(response: Response, request: Request, cookie: str) -> None:
 
 def drop(response: Response, request: Request) -> None:
     """Takes the cookie away."""
-    response.delete_cookie(
-        cookie_name(request.url),
-        path="/",
-        secure=request.url.scheme == "https",
-        httponly=True,
-        samesite="strict",
-    )
+    # Browsers take one away by its name and path; one with `__Host-` has to be secure.
+    response.delete_cookie(cookie_name(request.url), secure=request.url.scheme == "https")
 
 
 async def _signed_in(request: Request, runtime: RuntimeDep) -> SignedIn:
