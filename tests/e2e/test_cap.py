@@ -31,16 +31,6 @@ async def test_a_chat_that_precis_has_no_time_to_read_is_truncated_to_the_window
     assert [one for one in tab.statuses(turn.answer) if "eft out" in one]
 
 
-async def test_with_precis_away_a_long_chat_is_truncated_to_the_window(rig: Rig, tab: Tab) -> None:
-    await rig.open_story(tab, 40)
-    async with rig.precis.away():
-        turn = await tab.send(question())
-
-        assert_inside_the_window(rig, rig.model.received[-1])
-        assert [one for one in tab.statuses(turn.answer) if "eft out" in one]
-        assert (await rig.saved(str(tab.chat_id)))[turn.answer]["content"]
-
-
 async def test_while_the_first_summary_is_being_written_an_interim_one_serves(rig: Rig, tab: Tab) -> None:
     released = asyncio.Event()
 
