@@ -57,6 +57,7 @@ def ordinary_python(place: Path) -> list[str]:
             test = [*command, "-c", "import service.embedded.servers"]
             subprocess.run(test, env=ENVIRONMENT, check=True, capture_output=True)
             return command
+    # Python in root's private folder, and no right to show it elsewhere: CI has neither of the two.
     pytest.skip(f"no Python here that the user {ORDINARY} can run")
 
 
