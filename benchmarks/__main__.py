@@ -1,14 +1,12 @@
 """`python -m benchmarks [--quick] [--json PATH]`: all of them, one after the other; `inlet` where Open WebUI is."""
 
-from benchmarks import compose, context_http, estimates, ingest, inlet, llm_tokens, lookup, memory, planning
+from benchmarks import context_http, estimates, ingest, inlet, llm_tokens, lookup, memory
 from benchmarks.report import command
 
 if __name__ == "__main__":
     needing_nothing = (
         lookup.measure,
         context_http.measure,
-        planning.measure,
-        compose.measure,
         ingest.measure,
         llm_tokens.measure,
         memory.measure,

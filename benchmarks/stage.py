@@ -185,11 +185,6 @@ def _text(message: Message) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(message.stored | pair))
 
 
-def check_chain(handed: Transcript) -> None:
-    """The digests of a hand-over, computed and compared."""
-    ingest.check_chain(handed)
-
-
 async def ingest_into(
     runtime: Runtime, tenant: int, chat: str, after: Message | None, new: Sequence[Message], served: int
 ) -> ingest.Accepted:

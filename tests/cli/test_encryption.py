@@ -4,10 +4,8 @@ import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import pytest
 import pytest_asyncio
 
-from service.errors import Problem
 from service.runtime import Urls
 from service.settings import load
 from service.storage import keys, messages
@@ -76,31 +74,6 @@ async def test_status_names_the_keys_that_stored_texts_need(cli: Cli, urls: Urls
         assert (await cli("keys", "rotate-encryption", PRECIS_ENCRYPTION_KEYS=FIRST)).exit_code == 0
         assert await named(harness) == [1]
     says(await cli("keys", "encryption"), "sealed with key 1")
-
-
-async def test_an_erased_tenant_is_gone_also_from_a_backup_whose_salts_were_kept_apart(
-    cli: Cli, urls: Urls, tmp_path: Path
-) -> None:
-    dump, salts, later = tmp_path / "dump", tmp_path / "salts", tmp_path / "later"
-    key = {"PRECIS_ENCRYPTION_KEYS": FIRST}
-    async with service_with(urls, FIRST) as harness:
-        await ingested(harness)
-        text = await text_of(harness)
-        assert (await cli("backup", str(dump), "--secrets", str(salts), **key)).exit_code == 0
-        erased = await cli("tenants", "erase", "default", "--yes", **key)
-        assert erased.exit_code == 0, erased.output
-        assert not await rows(harness.runtime, "select 1 from messages, chats, api_keys, tenant_secrets")
-        says(await cli("tenants", "erase", "default", "--yes", **key), "no tenant 'default'")
-        assert (await cli("backup", str(tmp_path / "empty"), "--secrets", str(later), **key)).exit_code == 0
-
-    assert (await cli("restore", str(dump), "--secrets", str(salts), "--yes", **key)).exit_code == 0
-    async with service_with(urls, FIRST) as harness:
-        assert await text_of(harness) == text, "with the old salts"
-
-    assert (await cli("restore", str(dump), "--secrets", str(later), "--yes", **key)).exit_code == 0
-    async with service_with(urls, FIRST) as harness:
-        with pytest.raises(Problem, match="are not in this database"):
-            await text_of(harness)
 
 
 async def of_other(harness: Harness) -> Talk:

@@ -191,21 +191,6 @@ def keys_listed(folder: Path) -> list[str]:
     return [one["name"] for one in json.loads(listed.stdout)["keys"]]
 
 
-@pytest.mark.slow  # `tests/embedded` kills the servers of a service, and finds its data
-async def test_after_kill_9_it_starts_again_and_nothing_is_lost(folder: Path) -> None:
-    async with serving(folder) as precis:
-        assert await precis.end(signal.SIGKILL) == -signal.SIGKILL
-    assert (folder / "running.json").exists()
-
-    # The announcement of the dead one misleads nobody.
-    said = one_line(await asyncio.to_thread(run, folder, "chats", "list"))
-    assert f"no Precis runs on {folder}" in said
-    assert servers_in(folder) == []
-
-    async with serving(folder) as precis, httpx.AsyncClient(base_url=precis.url) as http:
-        assert (await http.get("/readyz")).status_code == 200
-
-
 async def test_a_taken_port_is_one_clear_line(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -48,6 +48,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
         for mark in item.iter_markers("since"):
             version, why = mark.args
+            # A version of Open WebUI cannot show what it has not; the table says so of each file.
             if running < Version(version):
                 item.add_marker(pytest.mark.skip(reason=f"{matrix.ABSENT}: since {version}, {why}"))
 

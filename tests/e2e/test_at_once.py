@@ -24,6 +24,7 @@ async def slow_summariser(rig: Rig) -> AsyncIterator[None]:
     """It takes so long for each call."""
 
     async def thinking(_: Request) -> None:
+        # The time is the scenario: turns go on while a call takes as long as a slow model's.
         await asyncio.sleep(SUMMARISING)
 
     rig.summariser.thinking = thinking

@@ -1,13 +1,10 @@
 """Both servers for real: what they are like, and what is left when all is over."""
 
 import asyncio
-import contextlib
 import os
 import pwd
 import signal
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import asyncpg
@@ -19,7 +16,6 @@ from service.embedded.cluster import MAJOR
 from service.embedded.servers import embedded_servers
 from tests.embedded.folders import (
     AS_ROOT,
-    ENVIRONMENT,
     NOBODY,
     Launcher,
     database,
@@ -29,35 +25,6 @@ from tests.embedded.folders import (
     servers_in,
 )
 from tests.waiting import until
-
-ORDINARY = "daemon"  # a user that is neither root nor the one that root's servers run as
-
-# When our Python lies in a private folder of root's: show it elsewhere, to this one process only.
-SHOWN_ELSEWHERE = """
-mount --bind "$1" "$2"
-export LD_LIBRARY_PATH="$2/lib"
-shift 2
-exec "$@"
-"""
-
-
-@pytest.fixture
-def ordinary_python(place: Path) -> list[str]:
-    """How to run our Python as an ordinary user."""
-    if not AS_ROOT:
-        return [sys.executable]
-    user = pwd.getpwnam(ORDINARY)
-    become = ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
-    shown = place / "python"
-    shown.mkdir()
-    elsewhere = ["unshare", "--mount", "sh", "-ec", SHOWN_ELSEWHERE, "sh", sys.base_prefix, str(shown)]
-    base = str(shown / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}")
-    for command in ([*become, sys.executable], [*elsewhere, *become, base]):
-        with contextlib.suppress(OSError, subprocess.CalledProcessError):
-            test = [*command, "-c", "import service.embedded.servers"]
-            subprocess.run(test, env=ENVIRONMENT, check=True, capture_output=True)
-            return command
-    pytest.skip(f"no Python here that the user {ORDINARY} can run")
 
 
 def mode(path: Path) -> int:
@@ -157,22 +124,6 @@ async def test_as_root_the_servers_are_unprivileged(shared: Path) -> None:
         os.setgroups(own_groups)
     assert uids == {NOBODY}
     assert gids == {pwd.getpwuid(NOBODY).pw_gid}
-
-
-@pytest.mark.slow
-async def test_an_ordinary_user_can_run_them_and_root_after_that(
-    place: Path, launch: Launcher, ordinary_python: list[str]
-) -> None:
-    uid = pwd.getpwnam(ORDINARY).pw_uid if AS_ROOT else os.geteuid()
-    os.chown(place, uid, -1)
-    folder = place / "data"
-    service = await launch(folder, python=ordinary_python)
-    assert "database_url" in await service.says()
-    assert {process.uids().real for process in servers_in(folder)} == {uid}
-    await service.close()
-    async with embedded_servers(folder, fast=True) as servers:
-        await remember(servers, "still that user's")
-        assert {process.uids().real for process in servers_in(folder)} == {uid}
 
 
 async def test_after_kill_9_of_the_service_both_servers_vanish_and_the_data_is_there(

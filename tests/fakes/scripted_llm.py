@@ -274,7 +274,7 @@ async def _send(
     for piece in [content] if pause is None else [content[at : at + 1] for at in range(len(content))]:
         writer.write(piece)
         await writer.drain()
-        if pause is not None:
+        if pause is not None:  # what a script says of this model; no test waits for it to be over
             await asyncio.sleep(pause)
     return True
 

@@ -93,6 +93,7 @@ class Model:
         self._llm.requests.clear()  # thousands of them would fill the memory
         self.busy += 1
         try:
+            # Not to wait for anything: a kill has to find calls that are under way.
             await asyncio.sleep(self._moment)
         finally:
             self.busy -= 1

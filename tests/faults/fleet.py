@@ -96,7 +96,8 @@ class Member:
             except EmbeddedServerError:
                 if not self.starts:
                     raise
-                await asyncio.sleep(0.05)  # what it needs is away, or its predecessor is not quite gone
+                # What it needs is away, or its predecessor is not quite gone: a supervisor's pause.
+                await asyncio.sleep(0.05)
             finally:
                 self.up.clear()
                 self.down.set()

@@ -266,6 +266,7 @@ class _User:
                 assert answer.status_code >= 500, answer.text
                 self._traffic.record("fault", f"transcript: {answer.status_code} {answer.text}")
             self._traffic.counts["retries"] += 1
+            # A client's own back-off, as the filter has one; the traffic goes on until it is stopped.
             await asyncio.sleep(self._rng.uniform(0.2, 0.6))
         self._traffic.record("acknowledged", self._number)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from service.planning.plan import PathMessage, Plan, plan, turn_starts
 from service.planning.policy import Policy
 from tests.effort import examples
-from tests.pure.paths import Sizes, expected_reads, path_of, reads_of
+from tests.pure.paths import Sizes, path_of
 
 
 @dataclass(frozen=True)
@@ -43,18 +43,6 @@ def chats(draw: st.DrawFn) -> Chat:
         messages.append(("user", question, (question,)))
         messages.append(("assistant", answer, (answer // 2, answer - answer // 2)))
     return Chat(path_of(messages), policy)
-
-
-@given(chats())
-@settings(max_examples=examples(300))
-def test_a_chat_above_its_window_is_covered_up_to_its_tail_if_that_leaves_a_step(chat: Chat) -> None:
-    made = plan(chat.path, [], chat.policy.at_once)
-
-    if chat.tokens(0, made.tail_start) < chat.policy.code_tokens:
-        assert not made.chunks
-        return
-    assert made.chunks[-1].covers == made.tail_start
-    assert reads_of(made.chunks) == expected_reads(chat.path, 0, made.tail_start, chat.policy)
 
 
 @given(chats())

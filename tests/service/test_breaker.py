@@ -1,13 +1,11 @@
 """The circuit breaker of a summariser's endpoint: when it opens, what happens meanwhile, and how it closes."""
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from service.storage import work
-from service.storage.database import connect
 from service.usecases.compress import compress
 from tests.constants import NEVER
 from tests.fakes.scripted_llm import (
@@ -218,21 +216,6 @@ async def test_two_endpoints_have_two_breakers(harness: Harness) -> None:
         (f"ollama:scripted {harness.llm.ollama_url}", 0),
         (f"openai:scripted {harness.llm.openai_url}", 1),
     ]
-
-
-async def test_the_fleet_shares_it(harness: Harness) -> None:
-    await opened(harness)
-    await long_chats(harness, 1)
-    async with connect(harness.runtime.urls.database) as another:
-        worker_context = harness.worker_context(**ONE_CALL)
-        elsewhere = replace(worker_context, engine=another.engine, worker="elsewhere")
-
-        assert await compress(elsewhere) is None
-        assert harness.llm.requests == []
-        await pause_is_over(harness)
-        assert await compress(elsewhere)
-
-    assert (await breaker(harness)).failures == 0
 
 
 # Half-open

@@ -94,18 +94,6 @@ async def test_without_the_providers_counts_our_own_are_recorded(harness: Harnes
     assert run.tokens_written == 2
 
 
-async def test_hidden_marker_lines_are_not_read(harness: Harness) -> None:
-    marker = "[openrouter:v1:reasoning:abc]: #\n"
-    leaf = harness.talk.turns(1)
-    leaf = harness.talk.add("q", leaf)
-    leaf = harness.talk.add("marked", leaf, "assistant", marker + prose(100, "marked") + "\n" + marker)
-    await harness.long_chat(20, leaf=leaf)
-
-    await harness.drain()
-
-    assert "openrouter" not in "".join(request.text for request in harness.llm.requests)
-
-
 # Losing nothing
 
 

@@ -119,23 +119,6 @@ async def test_one_giant_field_is_refused_before_it_is_taken(service: Service) -
         assert sent < GIANT / 10, "what lies in the buffers of two sockets"
 
 
-async def test_a_giant_request_line_is_refused(service: Service) -> None:
-    async with line(service) as sender:
-        await sender.send(b"GET /" + b"x" * 70_000)
-
-        await sender.refusal(431)
-
-
-@pytest.mark.parametrize("whole", [True, False], ids=["whole", "still open"])
-async def test_many_fields_of_some_size_are_refused(service: Service, whole: bool) -> None:
-    async with line(service) as sender:
-        fields = b"".join(b"X-%d: %b\r\n" % (number, b"x" * 2000) for number in range(40))
-
-        await sender.send(START + fields + (b"\r\n" if whole else b""))
-
-        await sender.refusal(431)
-
-
 @pytest.mark.parametrize(("fields", "status"), [(99, 200), (100, 431)])
 async def test_a_hundred_fields_are_taken_and_not_one_more(service: Service, fields: int, status: int) -> None:
     async with line(service) as sender:  # the first of them is `Host`
@@ -366,21 +349,6 @@ async def test_only_a_trusted_proxys_connections_are_those_of_its_clients(
             await opened(stack, service, address, FORWARDED)
 
         assert (await one_too_many(service, address, FORWARDED) is None) is served
-
-
-async def test_who_asks_in_time_notices_nothing_of_all_this(service: Service) -> None:
-    talk = three_turns(service)
-    await talk.ingest(LEAF)
-    async with AsyncExitStack() as stack:
-        bad = [await stack.enter_async_context(line(service)) for _ in range(30)]
-        for number, sender in enumerate(bad):
-            await sender.send((START, upload(service, 9000), b"G", WHOLE[:-2])[number % 4])
-
-        answers = [await talk.ask(LEAF) for _ in range(30)]
-
-        assert {answer["known"] for answer in answers} == {LEAF}
-        for sender in bad:
-            await sender.refusal(408)
 
 
 async def test_as_many_files_may_be_open_as_the_system_allows() -> None:

@@ -116,18 +116,6 @@ async def test_the_newest_known_message_is_found_however_many_are_newer(
     assert answer["tokens"]["before"] == before["tokens"]["before"] + 100 * unknown
 
 
-async def test_of_several_known_messages_the_newest_counts(talk: Talk) -> None:
-    """The edited one and all below it are unknown, whatever is stored of the old branch."""
-    leaf = talk.turns(20)
-    await talk.ingest(leaf)
-    edited = talk.path(leaf)[20]["id"]
-    talk.edit(edited, "another text")
-
-    answer = await talk.ask(leaf)
-
-    assert answer["known"] == talk.path(leaf)[19]["id"]
-
-
 async def test_a_chat_whose_newest_known_message_is_not_among_the_pairs_is_unknown(talk: Talk) -> None:
     leaf = talk.turns(4)
     await talk.ingest(leaf)

@@ -40,16 +40,6 @@ async def test_without_a_description_the_answer_says_only_what_is_put_in(talk: T
     assert answer == described
 
 
-async def test_while_a_summary_is_made_the_answer_says_how_much_too_large_the_request_is(talk: Talk) -> None:
-    leaf = talk.turns(20)
-    await talk.ingest(leaf)
-
-    answer = await talk.ask(leaf)
-
-    assert set(answer) == {"status", "known", "window", "tokens", "excess"}
-    assert answer["excess"] == answer["tokens"]["after"] - 8192 + 1024
-
-
 async def test_a_request_that_is_not_described_far_enough_gets_no_edit(talk: Talk, service: Service) -> None:
     question = await question_of(talk, service)
     whole = talk.described(question)

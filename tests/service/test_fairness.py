@@ -28,16 +28,6 @@ async def queue(harness: Harness) -> AsyncIterator[Queue]:
 # Tenants
 
 
-async def test_a_tenant_with_one_chat_is_not_starved_by_one_with_a_hundred(queue: Queue) -> None:
-    """Even by one single worker, at whose every claim nothing is under work."""
-    await queue.put("many", 100, waited=5000)
-    await queue.put("few", 1, waited=10)
-
-    order = await queue.work_off(rounds=5)
-
-    assert order == ["many-0", "few-0", "many-1", "many-2", "many-3"]
-
-
 async def test_tenants_take_turns_as_long_as_each_has_work(queue: Queue) -> None:
     for number, tenant in enumerate("abc"):
         await queue.put(tenant, 4 - number, waited=3000 - 1000 * number)

@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
-from time import perf_counter
 from typing import ParamSpec, TypeVar, cast
 
 import httpx
@@ -16,8 +15,6 @@ from service.processes import Texts
 from service.runtime import Urls
 from service.storage import keys
 from tests.conftest import TEXTS, Service, fresh_database, sending, serving, small_window
-from tests.effort import ALL
-from tests.service.problems import is_problem
 from tests.service.talk import Talk, check_tree, prose, rows, run_sql
 from tests.texts import strange
 from tests.waiting import until
@@ -27,8 +24,6 @@ T = TypeVar("T")
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 LARGE = prose(8000, "large")  # above 16 KiB, so that it is read in a text process
-UPLOADS, SIZE = (60, 500_000) if ALL else (24, 60_000)
-"""How many uploads a flood has, and bytes of each."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -88,14 +83,11 @@ def sent(service: Service, chat: str, body: str) -> asyncio.Task[httpx.Response]
     return asyncio.create_task(service.as_filter.put(f"/v1/chats/{chat}/transcript", content=body))
 
 
-async def turn(bystander: Talk) -> float:
-    """A question and an upload of a bystander; returns the seconds that the longer one took."""
+async def turn(bystander: Talk) -> None:
+    """A question and an upload of a bystander."""
     leaf = list(bystander.rows)[-1]
-    began = perf_counter()
     assert (await bystander.ask(leaf))["known"] == leaf
-    answered = perf_counter()
     await bystander.ingest(bystander.turns(1, tokens=60, leaf=leaf), after=leaf)
-    return max(answered - began, perf_counter() - answered)
 
 
 async def test_while_texts_are_read_no_connection_is_held_and_others_are_answered(
@@ -146,30 +138,3 @@ async def test_ingests_and_rounds_do_not_wait_for_each_others_texts(service: Ser
     for one in endless:
         one.cancel()
     await asyncio.gather(*endless, return_exceptions=True)
-
-
-async def test_a_bystander_is_answered_while_one_user_uploads_sixty_long_messages(
-    service: Service, bystander: Talk
-) -> None:
-    talk = Talk(service.as_filter)
-    body = json.dumps(talk.transcript(talk.add("long", None, content=prose(SIZE // 3, "flood")[:SIZE])))
-    assert (await sent(service, "first", body)).status_code == 202  # a process is started
-    began = perf_counter()
-    flood = [sent(service, f"chat-{n}", body) for n in range(UPLOADS)]
-    waits, left, used = list[float](), list[int](), list[int]()
-    while not all(one.done() for one in flood):
-        waits.append(await turn(bystander))
-        left.append(sum(not one.done() for one in flood))
-        used.append(connections(service))
-    seconds = perf_counter() - began
-
-    figures = f"{UPLOADS} uploads of {SIZE:,} bytes in {seconds:.1f} s; meanwhile {len(waits)} turns of a bystander,"
-    print(f"\n{figures} the longest wait of them {max(waits):.3f} s; {max(used)} connections in use")  # noqa: T201 - the figure
-    answers = [await one for one in flood]
-    assert left[0] > UPLOADS / 2, "the first turn of the bystander was over when the flood had hardly begun"
-    assert max(used) <= 3, "one for the flood, and what runs beside requests"
-    refused = [one for one in answers if one.status_code != 202]
-    for one in refused:
-        is_problem(one, 429)
-        assert int(one.headers["Retry-After"]) > 0
-    assert len(refused) < UPLOADS / 2

@@ -129,7 +129,8 @@ async def test_pages_of_one_show_every_job_once_in_order(service: Service) -> No
 async def test_the_status_has_the_figures_of_the_queue_and_who_works(service: Service) -> None:
     status = await get(service, "/status")
 
-    assert status["queue"].pop("oldest_due_seconds") >= 100
+    # Not what the other tenant has, which has waited longer.
+    assert 100 <= status["queue"].pop("oldest_due_seconds") < 1000
     assert status["queue"] == {"working": 1, "due": 2, "waiting": 1, "dead": 1}
     assert [(job["chat_id"], job["worker"]) for job in status["leases"]] == [("working", "host:1")]
     assert status["endpoints"] == []
@@ -147,15 +148,6 @@ async def test_work_that_is_due_for_long_and_that_nobody_does_is_stalled(service
     assert "start `precis worker`, or more of them" in warning
     await run_sql(service.runtime, "update chats set lease_until = now() + interval '1 minute'")
     assert (await get(service, "/status"))["stalled"] is False
-
-
-@pytest.mark.usefixtures("queue")
-async def test_the_oldest_due_work_counts_from_when_it_was_due(service: Service) -> None:
-    await run_sql(service.runtime, "update chats set due_at = now() - interval '1 hour' where external_id = 'due-2'")
-
-    waited = (await get(service, "/status"))["queue"]["oldest_due_seconds"]
-
-    assert 3600 <= waited < 3700  # not the other tenant's, which has waited longer
 
 
 async def test_the_status_shows_the_breaker_of_each_summariser(service: Service, harness: Harness) -> None:

@@ -52,16 +52,10 @@ async def test_a_user_sees_the_summary_that_the_model_is_sent(harness: Harness) 
 
     covered, before, after = sent["covered_messages"], sent["tokens"]["before"], sent["tokens"]["after"]
     until = " ".join(harness.talk.rows[sent["covered_until"]]["content"].split())[:80]
-    share, filled = after / 8192, round(after / 8192 * 20)
     bar, stands, summary = shown(seen["text"]).split("\n\n", 2)
-    assert bar == (
-        f"{'█' * filled}{'░' * (20 - filled)} {share:.0%} of the model's window:"
-        f" about {after:,} of 8,192 tokens are sent."
-    )
-    assert stands == (
-        f"This summary stands for the first {covered} of {len(harness.talk.path(leaf))} messages,"
-        f" up to “{until}…”: about {before:,} → {after:,} tokens."
-    )
+    assert f"about {after:,} of 8,192 tokens" in bar
+    assert f"first {covered} of {len(harness.talk.path(leaf))} messages, up to “{until}…”" in stands
+    assert f"{before:,} → {after:,} tokens" in stands
     assert summary == sent["summary"].strip()
     assert not seen["left_alone"]
 

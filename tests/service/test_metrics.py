@@ -1,6 +1,5 @@
 """`/metrics`: who may read it, what is counted, and that no label ever has a word of anybody."""
 
-import asyncio
 import re
 
 import httpx
@@ -10,13 +9,10 @@ from starlette.routing import Route
 
 from service import __version__
 from service.api import scrape
-from service.api.health import Kept
 from service.api.scrape import create_worker_app
-from service.metrics import QueueFigures
 from service.processes import Texts
 from service.settings import load
 from service.storage import figures
-from service.storage.database import Reads
 from service.web import pages
 from tests.conftest import Service, serving
 from tests.fakes.scripted_llm import Fail, Say
@@ -170,25 +166,6 @@ async def test_recalls_masks_and_deletions_are_counted(service: Service, harness
 
     assert await now.since("precis_recalls_total", outcome="not_covered") == 1
     assert await now.since("precis_deleted_total", kind="chats") == 1
-
-
-async def test_several_monitors_share_one_read_of_the_database(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reads = 0
-    really = figures.queue
-
-    async def read(database: Reads) -> QueueFigures:
-        nonlocal reads
-        reads += 1
-        return await really(database)
-
-    monkeypatch.setattr(figures, "queue", read)
-    kept = Kept()
-
-    await asyncio.gather(*(kept.of(lambda: scrape._read(service.runtime), 60.0) for _ in range(5)))
-
-    assert reads == 1
 
 
 async def test_without_its_databases_a_service_shows_that_and_no_old_figure(

@@ -1,8 +1,6 @@
 """`PUT /v1/chats/{chat_id}/transcript`: branches, edits and deletions of a chat tree end in consistent rows."""
 
 import asyncio
-import random
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -170,48 +168,6 @@ async def test_contradicting_hand_overs_at_the_same_time_end_in_one_of_the_trees
     await check_tree(service.runtime)
     stored = await row(service.runtime, "select digest from messages where message_id = :leaf", leaf=leaf)
     assert as_sent(stored, await service.runtime.database.seals.of(1)).digest in [digest for _, (_, digest) in versions]
-
-
-def change_at_random(talk: Talk, chance: random.Random) -> str:
-    """One thing that a user may do to the tree; returns a leaf."""
-    ids = list(talk.rows)
-    place = chance.choice(ids)
-    parents = {one["parentId"] for one in talk.rows.values()}
-    moves: list[Callable[[], object]] = [
-        lambda: talk.turns(1, tokens=chance.choice([60, 500]), leaf=place, prefix=f"{len(ids)}-"),
-        lambda: talk.edit(place, prose(60, f"edit {chance.random()}")),
-        lambda: talk.add(f"s{chance.random()}", talk.rows[place]["parentId"], talk.rows[place]["role"]),
-        lambda: talk.delete(place) if len(ids) > 6 and talk.rows[place]["parentId"] else None,
-    ]
-    chance.choice(moves)()
-    leaves = [identity for identity in talk.rows if identity not in parents]
-    return chance.choice([identity for identity in leaves if identity in talk.rows] or list(talk.rows))
-
-
-@pytest.mark.parametrize("seed", range(3))
-async def test_random_trees_stay_consistent_whatever_is_handed_over(talk: Talk, service: Service, seed: int) -> None:
-    chance = random.Random(seed)
-    talk.window = 4096
-    await talk.ingest(talk.turns(12, tokens=350))
-    served = 0
-    for number in range(14):
-        leaf = change_at_random(talk, chance)
-        path = talk.path(leaf)
-        after = chance.choice(path)["id"] if chance.random() < 0.4 else leaf
-        response = await talk.put(talk.transcript(leaf, after=after if after != leaf else None))
-        assert response.status_code in (202, 409), response.text
-        if response.status_code == 409:
-            await talk.ingest(leaf)
-        if number % 2 == 0:
-            await drain(service.runtime)
-        await check_tree(service.runtime)
-        answer = await talk.ask(leaf)
-        assert answer["known"] == leaf
-        if answer["status"] == "ready":
-            served += 1
-            assert answer["covered_until"] in [message["id"] for message in path]
-            assert (answer["covered_until"], answer["covered_digest"]) == talk.pair(answer["covered_until"])
-    assert served
 
 
 # What the provider counted

@@ -303,32 +303,20 @@ async def test_what_replaces_a_degraded_summary_serves_in_its_place(harness: Har
     await check_tree(harness.runtime)
 
 
-async def test_one_that_was_begun_before_a_shallower_one_was_published_serves_all_the_same(harness: Harness) -> None:
+@pytest.mark.parametrize("first", [7, 11], ids=["the shallower one", "the deeper one"])
+async def test_of_two_that_were_begun_at_once_each_serves_what_it_is_the_deepest_of(
+    harness: Harness, first: int
+) -> None:
     """An interim summary is made beside a call: what it goes on from may not be the deepest any more."""
     leaf = await harness.long_chat()
     path = [one["id"] for one in harness.talk.path(leaf)]
     lease = await claimed(harness)
-    shallow = await published(harness, lease, 0, path[7], "llm")
-
-    deeper = await published(harness, lease, 0, path[11], "beside it")
-
-    found = await pointers(harness.service)
-    assert {found[message] for message in path[7:11]} == {shallow}
-    assert {found[message] for message in path[11:]} == {deeper}
-    await check_tree(harness.runtime)
-
-
-async def test_one_that_was_begun_before_a_deeper_one_was_published_takes_nothing_from_it(harness: Harness) -> None:
-    leaf = await harness.long_chat()
-    path = [one["id"] for one in harness.talk.path(leaf)]
-    lease = await claimed(harness)
-    deep = await published(harness, lease, 0, path[11], "beside it")
-
-    shallower = await published(harness, lease, 0, path[7], "llm")
+    ends = (first, 18 - first)
+    made = {end: await published(harness, lease, 0, path[end], "llm") for end in ends}
 
     found = await pointers(harness.service)
-    assert {found[message] for message in path[7:11]} == {shallower}
-    assert {found[message] for message in path[11:]} == {deep}
+    assert {found[message] for message in path[7:11]} == {made[7]}
+    assert {found[message] for message in path[11:]} == {made[11]}
     await check_tree(harness.runtime)
 
 

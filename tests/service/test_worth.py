@@ -17,7 +17,7 @@ from service.storage.sums import COUNTS, Share
 from service.storage.tenancy import ChatKey
 from service.storage.worth import Figures, WorthPart
 from service.usecases import counting as counting_module
-from service.usecases.compress import compress, lease
+from service.usecases.compress import compress
 from service.usecases.counting import Counting, counting
 from service.usecases.retain import remove_old
 from service.usecases.worth import Worth
@@ -119,15 +119,6 @@ async def test_sums_by_day_by_user_by_chat_and_by_model_are_equal(service: Servi
     for by, one in worth.items():
         assert added(one) == counts(one["total"]) == {**expected, "tokens_read": spent.read}, by
     assert {part["name"] for part in worth["model"]["parts"]} == {"small", "large", "scripted"}
-
-
-async def test_nobody_waits_while_requests_are_counted(service: Service, harness: Harness) -> None:
-    await harness.long_chat()
-    share = Share(await tenant_of(service), "chat-1", "user-1", "model-1")
-    async with service.runtime.database.engine.begin() as connection:
-        await sums.add(connection, {share: Counter(truncated=1)})
-
-        assert await lease.claim(service.runtime.worker_context)
 
 
 async def test_counting_waits_for_no_chat(service: Service) -> None:

@@ -8,9 +8,6 @@ from pathlib import Path
 import pytest
 
 import service as package
-from service.cli import chats as cli_chats
-from service.cli import jobs as cli_jobs
-from service.cli import people as cli_people
 from service.text.characters import with_escapes
 from service.web.page import HEADERS
 from tests.conftest import Service, serving
@@ -478,41 +475,3 @@ async def test_a_done_message_is_one_of_ours(service: Service, visitor: Visitor)
     assert page.status == 200
     assert "hacked" not in page.html
     assert 'class="done"' not in page.html
-
-
-# The command line has nothing that the pages lack
-
-
-async def test_the_pages_have_every_command_for_chats_jobs_and_users(
-    service: Service, visitor: Visitor, talk: Talk
-) -> None:
-    old, texts, action = await correction(service, visitor, talk)
-    await visitor.send(texts.form(action))
-    at = f"/chats/chat-1/checkpoints/{old}"
-    await run_sql(service.runtime, "update chats set left_alone_at = now()")
-    chat, made = [await visitor.get(path) for path in ("/chats/chat-1", at)]
-    await run_sql(service.runtime, "update chats set dead_at = now()")
-    jobs = await visitor.get("/jobs")
-    person = await visitor.get(f"/people/{talk.user}")
-    asked = await visitor.send(person.form(f"/people/{talk.user}/erase/preview"))
-    there = {
-        "chats list": "/chats" in chat.links,
-        "chats show": "/chats/chat-1" in (await visitor.get("/chats")).links and f"{at}/text" in made.links,
-        "chats find": "/chats/chat-1/find" in chat.links,
-        "chats serve": f"{at}/serve" in chat.posts() & made.posts(),
-        "chats correct": bool(texts.form(action)),
-        "chats reset": "/chats/chat-1/reset" in chat.posts() & made.posts(),
-        "chats recompute": "/chats/chat-1/recompute" in chat.posts() & made.posts(),
-        "chats resume": "/chats/chat-1/resume" in chat.posts(),
-        "chats delete": "/chats/chat-1/delete" in chat.posts(),
-        "jobs list": "/jobs" in chat.links,
-        "jobs retry": {"/jobs/retry", "/chats/chat-1/retry"} <= jobs.posts(),
-        "users list": "/people" in chat.links,
-        "users show": f"/people/{talk.user}" in (await visitor.get("/people")).links,
-        "users export": f"/people/{talk.user}/export" in person.links,
-        "users erase": f"/people/{talk.user}/erase" in asked.posts(),
-    }
-    assert all(there.values()), there
-    groups = (cli_chats.chats, cli_jobs.jobs, cli_people.users)
-    commands = {f"{group.name} {name}" for group in groups for name in group.commands}
-    assert commands == there.keys(), "a new command needs its place on the pages"

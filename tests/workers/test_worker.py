@@ -92,22 +92,6 @@ class Gated:
         return Reply(f"Story {self.calls}.", Finish.STOP)
 
 
-async def test_many_chats_are_worked_on_and_each_hand_over_is_covered_in_the_end(service_with_worker: Service) -> None:
-    talks = [await long_chat(service_with_worker.as_filter, f"chat-{number}") for number in range(6)]
-    for _ in range(3):
-        talks = [(talk, talk.turns(2, leaf=leaf)) for talk, leaf in talks]
-        await asyncio.gather(*(talk.ingest(leaf) for talk, leaf in talks))
-
-    for talk, leaf in talks:
-        await ready(talk, leaf)
-
-    async def nothing_due() -> bool:
-        return not await rows(service_with_worker.runtime, "select 1 from chats where due_at is not null")
-
-    await until(nothing_due)
-    assert await rows(service_with_worker.runtime, "select 1 from chats where done_seq <> handed_seq") == []
-
-
 async def test_a_sweep_rings_again_although_arq_still_knows_the_first_ring(service: Service) -> None:
     """Of a ring whose place in the queue was lost, arq keeps the id, and takes no other ring of that id."""
     talk, leaf = await long_chat(service.as_filter)
