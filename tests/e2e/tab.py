@@ -57,6 +57,7 @@ class Tab:
         self.events: list[Json] = []
         self.dialogs: list[Json] = []
         self._says: list[object] = []  # to the dialogs to come
+        self._clicked = 0  # events before the newest click
         self.new_chat()
         self._socket = socketio.AsyncClient(reconnection=False)
         self._socket.on("events", self._hear)
@@ -129,12 +130,22 @@ class Tab:
 
     async def click(self, action: str, *says: object) -> list[Json]:
         """Clicks a button of an action under the current answer, and answers its dialogs; what they showed."""
-        self.dialogs, self._says = [], list(says)
+        self.dialogs, self._says, self._clicked = [], list(says), len(self.events)
         answer = self.messages[str(self.current)]
         messages = [{name: one[name] for name in ("id", "role", "content")} for one in self.path()]
         body = {"model": answer["model"], "messages": messages, "chat_id": self.chat_id, "id": answer["id"]}
         await self.user.post(f"/api/chat/actions/{action}", body | self._who(answer))
         return self.dialogs
+
+    async def notified(self) -> str:
+        """What the page says after the newest click, in a corner for a moment."""
+
+        def notes() -> list[str]:
+            told = (one["data"] for one in self.events[self._clicked :])
+            return [one["data"]["content"] for one in told if one.get("type") == "notification"]
+
+        await until(lambda: bool(notes()))
+        return notes()[-1]
 
     # Changing the chat
 

@@ -1,5 +1,6 @@
 """The buttons under a message: a user sees the summary, and leaves a chat alone."""
 
+import contextlib
 import re
 from pathlib import Path
 
@@ -7,16 +8,24 @@ import pytest
 from playwright.async_api import Page, expect
 
 from filter_stub.precis_action import TITLE as SUMMARY_TITLE
+from filter_stub.precis_action import UNKNOWN
 from tests.builders import Json
 from tests.dialogs import shown
 from tests.e2e.browser import NEWER_PAGES, NO_CHROMIUM, ask, open_log
-from tests.e2e.rig import Rig, question, story
+from tests.e2e.openwebui import RefusedError, User
+from tests.e2e.rig import FILTER, Rig, question, story
 from tests.e2e.tab import Tab
 from tests.e2e.tab import tab as open_tab
+from tests.e2e.view import view
 
 SHOW, NOW, LEAVE_ALONE = "precis_action.summary", "precis_action.now", "precis_action.leave"
 BUTTONS = {SHOW, NOW, LEAVE_ALONE}
 HOSTILE = "<img src=x onerror=\"document.title='taken'\"> ![x](/evil.png) [y](javascript:z) https://evil.example"
+
+
+async def wants(user: User, **valves: bool) -> None:
+    """The user's own valves of the filter."""
+    await user.post(f"/api/v1/functions/id/{FILTER}/valves/user/update", valves)
 
 
 # By what the page posts
@@ -65,6 +74,71 @@ async def test_a_user_sees_the_summary_that_the_model_was_sent_and_the_chat_stay
     assert await rig.saved(str(tab.chat_id)) == before
     await tab.send(question())
     assert SUMMARY_TITLE not in str(rig.model.received[-1].messages)
+
+
+async def test_a_chat_that_precis_has_never_seen_is_summarised_at_a_click(rig: Rig, tab: Tab) -> None:
+    await rig.open_story(tab, 22)
+
+    (dialog,) = await tab.click(NOW, True)
+
+    assert "stands for the first" in shown(dialog["data"]["message"])
+    await tab.send(question())
+    assert (await rig.compressed()).summary in shown(dialog["data"]["message"])
+
+
+async def test_a_chat_that_is_left_alone_carries_no_summary_until_that_is_undone(rig: Rig, tab: Tab) -> None:
+    await rig.long_chat(tab)
+    await tab.send(question())
+    await rig.settled(tab)
+    await rig.compressed()
+
+    (dialog,) = await tab.click(LEAVE_ALONE, True)
+    assert "left alone" in dialog["data"]["message"]
+    await tab.send(question())
+
+    alone = await rig.seen()
+    assert not alone.summary
+    assert alone.note, "the window still holds"
+    leaf = tab.current
+    (dialog,) = await tab.click(LEAVE_ALONE, True)
+    assert "stands for the first" in dialog["data"]["message"]
+    await rig.settled(tab, leaf)
+    await tab.send(question())
+    await rig.compressed()
+
+
+async def test_the_chat_of_somebody_else_is_neither_shown_nor_changed(rig: Rig, tab: Tab) -> None:
+    await rig.long_chat(tab)
+    other = await rig.server.add_user(rig.admin, "curious")
+    async with open_tab(other) as theirs:
+        theirs.chat_id, theirs.messages, theirs.current = tab.chat_id, tab.messages, tab.current
+        for button in BUTTONS:
+            with contextlib.suppress(RefusedError):  # since 0.12, by Open WebUI itself
+                assert await theirs.click(button, True) == []
+                assert await theirs.notified() == UNKNOWN
+
+    await tab.send(question())
+    await rig.compressed()
+
+
+async def test_a_user_who_does_not_want_it_is_not_compressed_and_others_are(rig: Rig, tab: Tab) -> None:
+    other = await rig.server.add_user(rig.admin, "private")
+    await wants(other, compress=False)
+    async with open_tab(other) as theirs:
+        made = await other.post("/api/v1/chats/new", {"chat": story(22, theirs.models[0])})
+        await theirs.open(made["id"])
+        for _ in range(2):
+            await theirs.send(question())
+            assert not view(rig.model.received[-1]).summary
+            assert view(rig.model.received[-1]).note, "the window still holds"
+        await rig.long_chat(tab)
+        assert await rig.precis.show(str(theirs.chat_id)) is None
+
+        await wants(other, compress=True)
+        await theirs.send(question())
+        await rig.settled(theirs)
+        await theirs.send(question())
+        assert view(rig.model.received[-1]).summary
 
 
 # On the page

@@ -4,6 +4,7 @@ import pytest
 
 from tests.e2e.rig import Rig, question
 from tests.e2e.tab import Tab
+from tests.e2e.tab import tab as open_tab
 from tests.e2e.view import facts, view
 
 
@@ -41,6 +42,21 @@ async def test_an_import_of_an_exported_chat_gets_the_summary_of_its_source(rig:
     await tab.send(question())
 
     assert summaries(rig) == [(await rig.checkpoints(source))[-1].summary]
+
+
+async def test_another_users_copy_does_not_get_the_summary(rig: Rig, tab: Tab) -> None:
+    await rig.long_chat(tab)
+    lent = {one.summary for one in await rig.checkpoints(str(tab.chat_id))}
+    exported = await rig.admin.get(f"/api/v1/chats/{tab.chat_id}")
+    other = await rig.server.add_user(rig.admin, "other")
+    async with open_tab(other) as theirs:
+        (imported,) = await other.post("/api/v1/chats/import", {"chats": [{"chat": exported["chat"]}]})
+        await theirs.open(imported["id"])
+
+        await theirs.send(question())
+        own = {one.summary for one in await rig.checkpoints(str(imported["id"]))}
+
+    assert set(summaries(rig)) <= own - lent
 
 
 def summaries(rig: Rig) -> list[str]:

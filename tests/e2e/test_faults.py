@@ -13,6 +13,7 @@ from tests.e2e.rig import WINDOW, Rig, question
 from tests.e2e.tab import Tab
 from tests.e2e.tab import tab as open_tab
 from tests.e2e.view import View, facts
+from tests.filter.wire import Answer, Behaviour, HangUp, Silence, Trickle, wire
 
 
 async def assert_goes_on(rig: Rig, tab: Tab, stored: Sequence[Checkpoint] | None = None) -> View:
@@ -43,6 +44,28 @@ async def test_precis_killed_and_started_again_in_the_middle_of_a_chat(rig: Rig,
     await tab.send(question())
     await rig.compressed()
     assert facts(path) <= facts(rig.model.received[-1].messages)
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [Silence(), Trickle(), HangUp(), Answer("<html>It works!</html>"), Answer({"status": "ready"}), Answer({}, 500)],
+    ids=lambda one: type(one).__name__,
+)
+async def test_a_service_that_is_silent_slow_or_answers_garbage_harms_no_chat(
+    rig: Rig, tab: Tab, behaviour: Behaviour
+) -> None:
+    path = await rig.long_chat(tab)
+    async with wire(behaviour) as tap:
+        await rig.valves(service_url=tap.url, timeout=0.8)
+
+        await assert_goes_on(rig, tab)
+
+        assert tap.seen
+        assert facts(path) <= facts(rig.model.received[-1].messages), "the last summary serves on"
+    await rig.valves()
+    await rig.reach()
+    await tab.send(question())
+    await rig.compressed()
 
 
 async def test_a_restart_of_open_webui_loses_nothing(rig: Rig, tab: Tab) -> None:

@@ -203,6 +203,14 @@ async def test_where_tools_are_switched_off_the_filter_is_installed_alone(runnin
         assert await shop.tool() is None
 
 
+@pytest.mark.since("0.11", "functions can be switched off")
+async def test_functions_that_are_switched_off_are_told(running: Rig, tmp_path: Path) -> None:
+    off = {"ENABLE_PLUGINS": "false"}
+    async with open_webui(running.version, tmp_path, running.model.url, environment=off) as server:
+        shop = Shop(server, await server.sign_up("admin"), running.precis)
+        assert "functions are switched off" in await shop.refused()
+
+
 async def test_an_open_webui_without_accounts_needs_none(running: Rig, tmp_path: Path) -> None:
     off = {"WEBUI_AUTH": "false"}
     async with open_webui(running.version, tmp_path, running.model.url, environment=off) as server:

@@ -14,6 +14,7 @@ from tests.e2e.model import MODELS, Call, Received, Reply, plain
 from tests.e2e.precis import Checkpoint
 from tests.e2e.rig import FILTER, Rig, as_posted, filler, question
 from tests.e2e.tab import Tab
+from tests.e2e.tab import tab as open_tab
 from tests.e2e.versions import since
 from tests.e2e.view import facts, view
 
@@ -210,6 +211,30 @@ async def test_without_the_tool_it_is_not_offered_and_after_an_install_it_is(rig
 
 
 # What is out of its sight
+
+
+async def test_another_user_and_another_chat_are_not_found(rig: Rig, tab: Tab) -> None:
+    path = await rig.long_chat(tab)
+    (theirs,) = codes(path[2])
+    tab.new_chat()
+    tab.choices.params = {"function_calling": "native"}
+    await rig.long_chat(tab)
+    (of_another_chat,) = await recalled(rig, tab, {"query": theirs})
+    assert theirs not in of_another_chat
+
+    other = await rig.server.add_user(rig.admin, "somebody")
+    async with open_tab(other) as other_tab:
+        other_tab.choices.params = {"function_calling": "native"}
+        chat = as_posted("Mine", MODELS[0], [(question(), filler("Answer", 600)) for _ in range(22)])
+        made = await other.post("/api/v1/chats/new", {"chat": chat})
+        await other_tab.open(made["id"])
+        await other_tab.send(question())
+        await rig.settled(other_tab)
+        own = next(one for one in chat["messages"] if one["role"] == "user")
+        by_theirs, by_own = await recalled(rig, other_tab, {"query": theirs}, {"query": next(codes(own))})
+
+    assert theirs not in by_theirs
+    assert "M1 user" in by_own
 
 
 # What comes and goes

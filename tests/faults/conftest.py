@@ -43,6 +43,13 @@ async def client(made: Fleet) -> AsyncIterator[httpx.AsyncClient]:
         yield opened
 
 
+@pytest_asyncio.fixture(loop_scope="session")
+async def operator(made: Fleet) -> AsyncIterator[httpx.AsyncClient]:
+    """A client with the operator's key."""
+    async with made.client("operator") as opened:
+        yield opened
+
+
 async def is_served(talk: Talk, leaf: str) -> bool:
     """Whether a request on this path gets a summary of it."""
     answer = await talk.ask(leaf)
