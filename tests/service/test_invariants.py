@@ -1,22 +1,65 @@
-"""Invariants of the design by number, through the real service; the others are proved in `pure` and `filter`."""
+"""The invariants of the design, each by its number, through the real service (3 and 11 through the filter as well)."""
 
 import asyncio
 import copy
 import json
 import re
+from itertools import pairwise
 from random import Random
+from typing import Any
 
 import pytest
 
+from service.demo.host import enter, inlet_body, load_filter, outlet_body
+from tests.builders import called, returned, said
 from tests.conftest import Service, drain, execute
 from tests.effort import ALL
 from tests.fakes.scripted_llm import Behaviour, CutOff, Empty, Fail, Hang, ReasoningOnly, Say
+from tests.filter.chat import never_cuts
+from tests.filter.host import Host
 from tests.service.grown import summarised
 from tests.service.harness import Harness, long_chats, new_in
 from tests.service.plans import plans
-from tests.service.talk import Talk, check_tree, prose, rows, tables
+from tests.service.talk import Json, Talk, check_tree, prose, row, rows, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+MODEL = "model-1"
+
+
+async def through_the_filter(talk: Talk, url: str, key: str, question: str) -> tuple[Json, Json]:
+    """The request of a turn before and after the filter."""
+    host = Host({talk.chat: talk.rows})
+    loaded = load_filter(url, key, skip_below_chars=0, timeout=120)
+    never_cuts(loaded)
+    body = inlet_body(talk.rows, question, chat=talk.chat, model=MODEL, system="Be brief.")
+    body["options"] = {"num_ctx": 8192}
+    before = copy.deepcopy(body)
+    with host.importable():
+        await enter(loaded, body, __metadata__=body["metadata"], __model__={}, __event_emitter__=host.emit)
+    await close(loaded)
+    return before, body
+
+
+async def handed_by_the_filter(talk: Talk, service: Service, answer: str) -> None:
+    """Hands a path over as the filter does, so that the digests are the filter's."""
+    loaded = load_filter(service.url, service.filter_key, skip_below_chars=0, timeout=120)
+    never_cuts(loaded)  # or it waits for a summary, which nobody writes meanwhile
+    asked = inlet_body(talk.rows, talk.rows[answer]["parentId"], chat=talk.chat, model=MODEL, system="Be brief.")
+    metadata = asked["metadata"] | {"user_id": "u"}
+    body = outlet_body(talk.rows, answer, chat=talk.chat, model=MODEL)
+    with Host({talk.chat: talk.rows}).importable():
+        await enter(loaded, asked | {"num_ctx": 8192}, __metadata__=metadata, __model__={})
+        await loaded.outlet(body, __metadata__=metadata, __user__={"id": "u"}, __model__={})
+        while loaded._in_background:
+            await next(iter(loaded._in_background))
+    await close(loaded)
+
+
+async def close(loaded: Any) -> None:
+    """Open WebUI never does; tests count what is left open."""
+    if loaded._http:
+        await loaded._http.aclose()
 
 
 async def test_invariant_1_nothing_is_hidden_that_is_not_covered(talk: Talk, service: Service) -> None:
@@ -48,6 +91,45 @@ async def test_invariant_2_no_llm_call_on_the_request_path_and_one_indexed_read(
             await reads.execute("reset enable_seqscan")
     scanned = re.findall(r"Seq Scan on (\w+)", "\n".join(explained))
     assert scanned == []
+
+
+async def test_invariant_3_the_filter_never_breaks_a_chat(talk: Talk, service: Service) -> None:
+    leaf = talk.turns(20)
+    question = talk.add("question", leaf)
+    for url, key in (
+        ("http://127.0.0.1:9", service.filter_key),
+        (service.url, "wrong key"),
+        (service.url, service.operator_key),
+        (f"{service.url}/nowhere", service.filter_key),
+    ):
+        before, after = await through_the_filter(talk, url, key, question)
+        assert after["messages"] == before["messages"]
+
+
+async def test_invariant_4_a_call_and_its_results_stay_together(harness: Harness) -> None:
+    talk = harness.talk
+    leaf = talk.turns(1)
+    for number in range(9):
+        leaf = talk.add(f"q{number}", leaf)
+        calls = [
+            called(f"c{number}", "query", f'{{"n": "n{number}"}}'),
+            returned(f"c{number}", f"r{number} r{number}\n" * 400),
+        ]
+        leaf = talk.add(f"t{number}", leaf, "assistant", output=[*calls, said("Done.")])
+    await handed_by_the_filter(talk, harness.service, leaf)
+    await harness.drain()
+
+    for request in harness.llm.requests:  # in what is read
+        for number in range(9):
+            _, called_here, below = request.text.partition(f"query(n=n{number})")
+            assert bool(called_here) == (f"r{number} r{number}" in below) == (f"r{number} r{number}" in request.text)
+    question = talk.add("question", leaf)
+    _, after = await through_the_filter(talk, harness.service.url, harness.service.filter_key, question)
+    kept = [message for message in after["messages"] if message["role"] in ("assistant", "tool")]
+    asked = [call["id"] for message in kept for call in message.get("tool_calls") or []]
+    answered = [message["tool_call_id"] for message in kept if message["role"] == "tool"]
+    assert asked == answered  # in what is kept, and so in what is covered
+    assert 0 < len(asked) < 9
 
 
 async def test_invariant_5_the_boundary_says_what_was_really_covered(harness: Harness) -> None:
@@ -147,6 +229,42 @@ async def test_invariant_9_cost_grows_with_what_is_new(harness: Harness) -> None
 
     read = re.findall(r"Reading (\S+): pump", "".join(map(new_in, harness.llm.requests)))
     assert len(read) == len(set(read))  # each message once
+
+
+async def test_invariant_10_the_injected_bytes_are_stable_between_two_checkpoints(talk: Talk, service: Service) -> None:
+    leaf = talk.turns(20)
+    prefixes: list[tuple[int, Any]] = []
+    for _ in range(6):
+        await handed_by_the_filter(talk, service, leaf)
+        await drain(service.runtime)
+        question = talk.add(f"q{len(talk.rows)}", leaf)
+        _, after = await through_the_filter(talk, service.url, service.filter_key, question)
+        leaf = talk.add(f"r{len(talk.rows)}", question, "assistant", prose(200, f"r{len(talk.rows)}"))
+        newest = (await row(service.runtime, "select max(id) as id from checkpoints")).id
+        prefixes.append((newest, after["messages"]))
+
+    compared = 0
+    for (one, before), (two, after) in pairwise(prefixes):
+        if one == two:
+            assert json.dumps(after[: len(before)]) == json.dumps(before)
+            compared += 1
+    assert compared > 2
+
+
+async def test_invariant_11_the_latest_turn_is_never_touched(talk: Talk, service: Service) -> None:
+    leaf = talk.turns(8)
+    leaf = talk.add("last-question", leaf, content=prose(4000, "last-question"))
+    leaf = talk.add("last-answer", leaf, "assistant", prose(6000, "last-answer"))
+    await handed_by_the_filter(talk, service, leaf)
+    await drain(service.runtime)
+    covered = {one.covered_until for one in await rows(service.runtime, "select covered_until from checkpoints")}
+    assert covered
+    assert covered.isdisjoint({"last-question", "last-answer"})
+
+    question = talk.add("question", leaf)
+    before, after = await through_the_filter(talk, service.url, service.filter_key, question)
+    assert len(after["messages"]) < len(before["messages"])
+    assert after["messages"][-3:] == before["messages"][-3:]
 
 
 @pytest.mark.parametrize("seed", range(4 if ALL else 2))
