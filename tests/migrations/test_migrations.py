@@ -71,14 +71,6 @@ async def test_an_empty_database_is_brought_to_the_newest_schema(empty: str) -> 
         await check_schema(database.engine)
 
 
-async def test_migrating_twice_changes_nothing(empty: str) -> None:
-    await migrate(empty)
-    await migrate(empty)
-
-    async with connect(empty) as database:
-        await check_schema(database.engine)
-
-
 async def test_the_tables_and_the_migrations_say_the_same(empty: str) -> None:
     await migrate(empty)
 

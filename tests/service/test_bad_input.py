@@ -144,17 +144,6 @@ async def test_a_field_of_another_type_is_dropped_and_the_message_is_taken(
     assert await stored(service, LEAF) == {key: value for key, value in kept.items() if key != name}
 
 
-@pytest.mark.parametrize("moment", [-1, 10**30, True, float("nan")])
-async def test_a_time_that_is_none_is_dropped(talk: Talk, service: Service, moment: float) -> None:
-    body = talk.transcript(LEAF)
-    body["messages"][-1]["timestamp"] = moment
-
-    response = await service.as_filter.put(TRANSCRIPT, content=json.dumps(body))
-
-    assert response.status_code == 202, response.text
-    assert "timestamp" not in await stored(service, LEAF)
-
-
 async def test_of_a_file_its_type_and_names_are_kept(talk: Talk, service: Service) -> None:
     named = {"type": "file", "name": "report.csv", "content_type": "text/csv"}
     talk.rows[LEAF]["files"] = [named | {"url": "x", "file": {"data": {"content": "secret"}}}, 5, {"name": 5}]
