@@ -1,25 +1,17 @@
-"""The hot route, for which every user waits: `POST /v1/chats/{chat_id}/context`.
-
-`answered` takes its requests before FastAPI's middleware, routing, parameters, dependencies and
-exit stacks, which need 100 µs, more than the read itself (measured, fastapi 0.165). `router` has
-the same function for the OpenAPI page.
-"""
+"""The hot route, for which every user waits: `POST /v1/chats/{chat_id}/context`."""
 
 import re
 from time import perf_counter
-from urllib.parse import unquote
 
 import msgspec
 from fastapi import APIRouter
 from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
 from service import metrics
 from service.api import problems
-from service.api.callers import caller, runtime_of
-from service.api.deps import KEY_SCHEME, MOST_MESSAGES, documented, read_bytes
+from service.api.deps import MOST_MESSAGES, ChatId, FilterKey, RuntimeDep, documented, read_bytes
 from service.api.wire import ContextRequest, schema_of
 from service.errors import TooLarge, Unprocessable
 from service.planning import policy
@@ -31,33 +23,22 @@ from service.storage.sums import Share
 from service.usecases import context
 from service.usecases.context import ContextAnswer
 
-_ROUTE = "/v1/chats/{chat_id}/context"
-_PATH = re.compile("/v1/chats/([^/]+)/context")
-# Characters of an id, as in `wire.Id`.
-_LONGEST = 200
 _CONTROL = re.compile(f"[{CONTROL}]")
 _DECODE = msgspec.json.Decoder(ContextRequest).decode
 _ENCODE = msgspec.json.Encoder().encode
-_CHAT_ID = {
-    "name": "chat_id",
-    "in": "path",
-    "required": True,
-    "description": "Open WebUI's chat id.",
-    "schema": {"type": "string", "minLength": 1, "maxLength": _LONGEST},
-}
-
 
 router = APIRouter(tags=["filter"])
 
 
 @router.post(
-    _ROUTE,
+    "/v1/chats/{chat_id}/context",
     response_model=None,
-    openapi_extra=documented(ContextRequest)
-    | {"parameters": [_CHAT_ID], "security": [{KEY_SCHEME: []}]},
+    openapi_extra=documented(ContextRequest),
     responses={200: {"content": {"application/json": {"schema": schema_of(ContextAnswer)}}}},
 )
-async def post_context(request: Request) -> Response:
+async def post_context(
+    request: Request, chat_id: ChatId, key: FilterKey, runtime: RuntimeDep
+) -> Response:
     """The stored summary for a request, and the boundary after which messages are sent verbatim.
 
     One indexed read; no LLM is asked. `status` is `ready` with a summary, `not_needed` when the
@@ -70,10 +51,8 @@ async def post_context(request: Request) -> Response:
     with the role `user`, and what the assistant answers to it. Ids and digests are those of `PUT
     transcript`.
     """
-    key, runtime = await caller(request, "filter"), runtime_of(request)
-    chat = _chat_id(request)
     body = _question(await read_bytes(request), MOST_MESSAGES)
-    lookup = _lookup(key.tenant, chat, body, runtime.settings)
+    lookup = _lookup(key.tenant, chat_id, body, runtime.settings)
     if body.wait:
         await context.written(runtime.database, lookup, body.wait)
     began = perf_counter()
@@ -82,24 +61,11 @@ async def post_context(request: Request) -> Response:
     kept_out = context.not_sent(answer)
     metrics.context_answered(answer.status, seconds, saved=kept_out)
     outcome = context.outcome(answer, body.room, waited=body.wait is not None)
-    share = Share(key.tenant, chat, body.user_id or "", body.model)
+    share = Share(key.tenant, chat_id, body.user_id or "", body.model)
     runtime.counting.answered(share, kept_out, outcome)
     # An unknown chat that comes without a window has the usual one.
     sized = replace(answer, window=answer.window or runtime.settings.window)
     return Response(_ENCODE(sized), media_type="application/json")
-
-
-[_HOT] = router.routes
-
-
-def _chat_id(request: Request) -> str:
-    chat = unquote(request.path_params["chat_id"])
-    if len(chat) > _LONGEST or _CONTROL.search(chat):
-        raise Unprocessable(
-            f"a chat id has at most {_LONGEST} characters, and no control characters",
-            pointer="/chat_id",
-        )
-    return chat
 
 
 def _lookup(tenant: int, chat: str, body: ContextRequest, settings: Settings) -> Lookup:
@@ -172,21 +138,3 @@ def _check_characters(body: ContextRequest) -> None:
         raise Unprocessable("the user's id has a control character", pointer="/user_id")
     if _CONTROL.search(body.model):
         raise Unprocessable("the model's name has a control character", pointer="/model")
-
-
-async def answered(scope: Scope, receive: Receive, send: Send) -> bool:
-    """Answers an ASGI request for the hot route; False, and nothing done, for any other."""
-    if scope["type"] != "http" or scope["method"] != "POST":
-        return False
-    hot = _PATH.fullmatch(scope["path"])
-    if not hot:
-        return False
-    scope["path_params"] = {"chat_id": hot[1]}
-    scope["route"] = _HOT
-    try:
-        response = await post_context(Request(scope, receive))
-    except Exception as error:
-        # Nothing of FastAPI's handling of errors is in the way of this request.
-        response = problems.answer(problems.of(error, scope["path"]))
-    await response(scope, receive, send)
-    return True

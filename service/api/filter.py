@@ -5,7 +5,7 @@ from typing import cast
 
 import msgspec
 import structlog
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 
 from service import __version__
 from service.api import problems
@@ -18,7 +18,7 @@ from service.api.deps import (
     read_bytes,
     worked,
 )
-from service.api.wire import FilterAnswer, TranscriptAnswer, TranscriptRequest
+from service.api.wire import FilterAnswer, TranscriptAnswer, TranscriptRequest, schema_of
 from service.errors import BadRequest, TooLarge, Unprocessable
 from service.planning import policy
 from service.processes.intake import Head
@@ -53,11 +53,15 @@ async def get_filter(key: FilterKey, runtime: RuntimeDep) -> FilterAnswer:
 
 
 @router.put(
-    "/v1/chats/{chat_id}/transcript", status_code=202, openapi_extra=documented(TranscriptRequest)
+    "/v1/chats/{chat_id}/transcript",
+    status_code=202,
+    response_model=None,
+    openapi_extra=documented(TranscriptRequest),
+    responses={202: {"content": {"application/json": {"schema": schema_of(TranscriptAnswer)}}}},
 )
 async def put_transcript(
     request: Request, chat_id: ChatId, key: FilterKey, runtime: RuntimeDep
-) -> TranscriptAnswer:
+) -> Response:
     """Stores the new messages of a path, and makes work due in the same transaction. Idempotent.
 
     A path is questions and answers, root to leaf; an answer is one message, with all calls of tools
@@ -74,7 +78,8 @@ async def put_transcript(
     if accepted.wake_up:
         # Woken after the commit: a worker that comes earlier would find no work.
         await runtime.queue.wake(accepted.wake_up, accepted.delay)
-    return TranscriptAnswer(due=accepted.due)
+    answer = msgspec.json.encode(TranscriptAnswer(accepted.due))
+    return Response(answer, 202, media_type="application/json")
 
 
 async def _ingested(request: Request, tenant: int, chat: str, runtime: Runtime) -> Accepted:

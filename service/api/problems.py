@@ -70,7 +70,7 @@ def install(app: FastAPI) -> None:
     # Starlette raises an `Exception` again after its handler, for the server's log; the kinds
     # that are expected while the database is down have to be named to be answered only.
     for kind in (Problem, SQLAlchemyError, *outage.AWAY, Exception):
-        app.add_exception_handler(kind, _any_other)
+        app.add_exception_handler(kind, any_other)
 
 
 async def _invalid(_: Request, error: Exception) -> JSONResponse:
@@ -88,7 +88,8 @@ async def _http_error(_: Request, error: Exception) -> JSONResponse:
     return response
 
 
-async def _any_other(request: Request, error: Exception) -> JSONResponse:
+async def any_other(request: Request, error: Exception) -> JSONResponse:
+    """The response to what is no error of FastAPI's."""
     if refusal := outage.refusal(error):
         # `/readyz` tells it: a full disk shows only when something is written.
         request.app.state.refusals.note(refusal)

@@ -191,10 +191,12 @@ class TranscriptRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     ] = None
 
 
-class TranscriptAnswer(BaseModel):
+class TranscriptAnswer(msgspec.Struct, frozen=True):
     """The messages are stored."""
 
-    due: bool = Field(description="Whether a summary is going to be written in the background.")
+    due: Annotated[
+        bool, Meta(description="Whether a summary is going to be written in the background.")
+    ]
 
 
 # A model may give null, and numbers as texts and texts as numbers.
