@@ -144,14 +144,7 @@ async def _read(
 
 def _context(row: "asyncpg.Record", tenant: int) -> StoredContext:
     # As the statements order their columns.
-    chat, window, overhead, left_alone_at, known, tokens, *made, sealed = row
-    return StoredContext(
-        ChatKey(tenant, chat),
-        window,
-        overhead,
-        known,
-        tokens,
-        Checkpoint(*made) if made[0] is not None else None,
-        sealed,
-        left_alone=left_alone_at is not None,
-    )
+    chat, window, overhead, left_alone, known, tokens, *made, sealed = row
+    key = ChatKey(tenant, chat)
+    checkpoint = Checkpoint(*made) if made[0] is not None else None
+    return StoredContext(key, window, overhead, known, tokens, checkpoint, sealed, left_alone)

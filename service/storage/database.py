@@ -85,7 +85,7 @@ async def _reading(url: str, name: str) -> AsyncIterator[Reads]:
             url,
             min_size=1,
             max_size=4,
-            init=_check_version,
+            init=_made_ready,
             reset=_nothing_to_reset,
             server_settings={"application_name": name},
         )
@@ -222,6 +222,12 @@ def _first_contact(url: str) -> Iterator[None]:
             "PRECIS_DATABASE_URL is not an address of the form postgresql://…; in its password,"
             " @, / and : are written as %40, %2F and %3A"
         ) from None
+
+
+async def _made_ready(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+    await _check_version(connection)
+    # PostgreSQL would plan what an ingest reads anew each time (`sql/ingests.sql`).
+    await connection.execute("set plan_cache_mode = force_generic_plan")
 
 
 async def _check_version(connection: "asyncpg.Connection[asyncpg.Record]") -> None:

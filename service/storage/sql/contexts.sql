@@ -17,8 +17,8 @@
 -- The path that was ingested last, and goes on from its leaf (`leaf`) or from the message `above` a
 -- new question of `question` tokens. Digests alone are compared, since a digest is made of the id.
 -- Two index probes, however long the path: 20 and 2000 messages take the same time.
-select chat.id as chat, chat.window_tokens as window, beside.overhead, chat.left_alone_at,
-    chat.leaf_id as known, request.tokens,
+select chat.id as chat, chat.window_tokens as window, beside.overhead,
+    chat.left_alone_at is not null, chat.leaf_id as known, request.tokens,
     made.id as checkpoint, made.covered_until, made.covered_digest, made.covered_messages,
     made.covered_tokens, made.tokens as summary_tokens, made.summary
 from chats chat
@@ -46,8 +46,8 @@ where chat.tenant_id = :tenant and chat.external_id = :chat
 -- Any path of the chat: its newest stored message among `ids` and `digests`, leaf first. `new` is
 -- what those before each of them cost, in tokens. ORDER BY, because no join keeps the order of the
 -- pairs by itself (a hash join did not). The line is cut to its deepest 16, as in `chats.sql`.
-select chat.id as chat, chat.window_tokens as window, beside.overhead, chat.left_alone_at,
-    newest.message_id as known, request.tokens,
+select chat.id as chat, chat.window_tokens as window, beside.overhead,
+    chat.left_alone_at is not null, newest.message_id as known, request.tokens,
     made.id as checkpoint, made.covered_until, made.covered_digest, made.covered_messages,
     made.covered_tokens, made.tokens as summary_tokens, made.summary
 from chats chat
@@ -87,8 +87,8 @@ where chat.tenant_id = :tenant and chat.external_id = :chat
 -- messages, and so the digests. It is one of `lender`, or of anyone in the tenant for null. Of
 -- several, the one that knows the newest message. A chat that expires lends nothing: it is deleted
 -- with everything stored for it. One that is left alone borrows nothing.
-select chat.id as chat, chat.window_tokens as window, beside.overhead, chat.left_alone_at,
-    newest.message_id as known, request.tokens,
+select chat.id as chat, chat.window_tokens as window, beside.overhead,
+    chat.left_alone_at is not null, newest.message_id as known, request.tokens,
     made.id as checkpoint, made.covered_until, made.covered_digest, made.covered_messages,
     made.covered_tokens, made.tokens as summary_tokens, made.summary
 from chats chat
