@@ -59,6 +59,7 @@ SHORTENED = "\n[… {} characters were left out here: they do not fit into the m
 RECALL = "precis_recall"  # the tool that looks up what the model does not see, and its id
 OFFERED = 'Older text and full tool results: precis_recall(query="…") or precis_recall(ref="T12").'
 PLAIN = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}")  # an id that the service takes
+PICTURE = re.compile(r"'type': '(?:input_image|image_url)'[^}]*")  # in results of tools
 FILE = ("type", "name", "content_type")  # sent of a file; of a message:
 HANDED = ("role", "content", "output", "native", "usage", "error", "timestamp")
 REASONING = ("thinking", "reasoning_content", "reasoning_details")  # which 0.12 sends again
@@ -813,7 +814,8 @@ def tokens_stored(node: Node) -> int:
     files = stored.get("files") or ()
     images = sum(1 for file in files if file.get("type") == "image")
     seen = stored.get("output") or stored.get("native")
-    return tokens_in(str(seen) if seen else text_of(stored)) + 1000 * images
+    text, pictures = PICTURE.subn("", str(seen)) if seen else (text_of(stored), 0)
+    return tokens_in(text) + 1000 * (images + pictures)
 
 
 def beside_of(body: Message, request: Request) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from service.text import tokens
-from service.transcript import native_tokens
+from service.transcript import sent_tokens
 from tests.filter.chat import pairs_are_whole
 
 Json = dict[str, Any]
@@ -65,7 +65,7 @@ class Call:
     @property
     def sizes(self) -> str:
         """What was sent, for a finding."""
-        sizes = ", ".join(f"{one['role']} {native_tokens(one)}" for one in self.sent)
+        sizes = ", ".join(f"{one['role']} {sent_tokens([one])}" for one in self.sent)
         return f"tools {self.beside}, {sizes}"
 
     @property
@@ -105,7 +105,7 @@ def findings(call: Call) -> Iterator[tuple[str, str]]:
     questions = [place for place, one in enumerate(call.chat) if is_question(one)]
     newest = questions[-2:] if call.guided else questions[-1:]
     turn = [*call.systems, *call.record, *call.chat[newest[0] :]]  # which the record has no room to spare for
-    alone = call.beside + sum(map(native_tokens, turn))
+    alone = call.beside + sent_tokens(turn)
     if lost := [place for place in newest if place in missing or (place in shorter and alone <= call.room)]:
         yield "questions", f"{lost} of {outline(call.chat)}, {alone} of {call.window}: {call.sizes}, told: {call.line}"
     yield from measured(call, dropped, shorter)
@@ -157,14 +157,14 @@ def untold(call: Call, dropped: int, shorter: int) -> Iterator[tuple[str, str]]:
 
 def measured(call: Call, dropped: Sequence[int], shorter: Sequence[int]) -> Iterator[tuple[str, str]]:
     """Sizes: above the window, or cut where all had room."""
-    size = call.beside + sum(map(native_tokens, call.sent))
+    size = call.beside + sent_tokens(call.sent)
     if size > call.window:
         yield "over", f"{size} of {call.window}: {call.sizes}, told: {call.line}"
     if not (dropped or shorter):
         return
     owners = list(owners_in(call))
     uncovered = [one for place, one in enumerate(call.chat) if owners[place] >= call.covered]
-    fits = call.beside + sum(map(native_tokens, [*call.systems, *call.record, *uncovered]))
+    fits = call.beside + sent_tokens([*call.systems, *call.record, *uncovered])
     if fits <= call.room:
         yield "cut", f"{len(dropped)} dropped, {len(shorter)} shortened, {fits} of {call.window}, told: {call.line}"
 

@@ -24,7 +24,7 @@ import httpx
 import pytest
 
 from service.demo.host import Rows, outlet_body, path
-from service.transcript import native_tokens
+from service.transcript import sent_tokens
 from tests.builders import called, returned, said
 from tests.e2e.oracle import Call, findings, is_question, plain, record_in
 from tests.e2e.precis import Precis, precis
@@ -264,8 +264,8 @@ class Walk:
 
     def counted(self, talk: Talk, sent: list[Json], tools: list[Json]) -> Json:
         """The provider's usage, if it tells any."""
-        beside = native_tokens({"role": "user", "content": json.dumps(tools)}) if talk.usage == "honest" else 0
-        usage = {"prompt_tokens": sum(map(native_tokens, sent)) + beside, "completion_tokens": 9}
+        beside = sent_tokens([{"role": "user", "content": json.dumps(tools)}]) if talk.usage == "honest" else 0
+        usage = {"prompt_tokens": sent_tokens(sent) + beside, "completion_tokens": 9}
         return {} if talk.usage == "absent" else {"usage": usage}
 
     async def reply(self, talk: Talk, answer: str, output: list[Json], usage: Json, metadata: Json) -> None:

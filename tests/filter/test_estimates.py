@@ -4,8 +4,10 @@ import pytest
 from sqlalchemy import text
 
 from benchmarks.estimates import kinds, ratio
-from filter_stub.precis_filter import STASH, tokens_in
+from filter_stub.precis_filter import STASH, chain, tokens_in, tokens_stored
 from service.text import tokens
+from service.transcript import native_tokens
+from tests.builders import called, returned, said
 from tests.conftest import Service, drain
 from tests.filter.chat import Chat, filler
 from tests.filter.texts import KINDS, text_of_kind
@@ -24,6 +26,15 @@ def test_real_texts_are_estimated_within_15_percent(kind: str) -> None:
 def test_one_sentence_again_and_again_and_what_is_random_is_not_far_off(kind: str) -> None:
     text = text_of_kind(kind, 9000)
     assert SMALL.get(kind, 0.85) < tokens_in(text) / tokens.count(text) < LARGE.get(kind, 1.15)
+
+
+def test_pictures_in_results_of_tools_count_as_pictures_whatever_their_addresses() -> None:
+    """The service may not have that answer, as when it was stopped."""
+    pictures = "data:image/png;base64," + "iVBORw0KGgo" * 90_000, "/api/v1/files/1/content"
+    result = returned("c1", filler("result", 400), *pictures)
+    answer = {"id": "a1", "role": "assistant", "output": [called("c1", "look", "{}"), result, said("Two cats.")]}
+    (node,) = chain([answer])
+    assert tokens_stored(node) == pytest.approx(native_tokens(answer), rel=0.1)
 
 
 # Pictures of a saved chat, whose addresses are not uploaded

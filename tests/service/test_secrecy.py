@@ -14,12 +14,12 @@ import pytest
 import structlog
 from sqlalchemy import select
 
-from service.api import filter as ingesting
 from service.cli.logs import set_up_logs
 from service.settings import load
 from service.storage import keys
 from service.storage.tables import metadata
 from service.summarising.reading import Reading, Reply
+from service.usecases import inspect
 from tests.conftest import Service
 from tests.constants import NEVER
 from tests.fakes.scripted_llm import (
@@ -283,13 +283,12 @@ async def test_a_request_that_fails_on_an_error_that_nobody_expected_tells_nobod
 ) -> None:
     """The framework raises such an error again for the server, which logs it by itself."""
 
-    async def ingest(*_: Any) -> None:
-        raise ValueError(f"cannot store {MARK}")
+    async def show_chat(*_: Any) -> None:
+        raise ValueError(f"cannot show {MARK}")
 
-    monkeypatch.setattr(ingesting, "ingest", ingest)
-    leaf = harness.talk.turns(1)
+    monkeypatch.setattr(inspect, "show_chat", show_chat)
 
-    answer = await harness.talk.put(harness.talk.transcript(leaf))
+    answer = await harness.service.as_operator.get("/v1/chats/chat-1")
 
     assert answer.status_code == 500
     seen = log.read()
