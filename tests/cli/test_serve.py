@@ -10,6 +10,7 @@ import signal
 import socket
 import stat
 import subprocess
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -231,3 +232,12 @@ def test_the_address_of_a_running_service_is_announced_beside_its_servers(tmp_pa
         assert announced(settings) == urls
         assert stat.S_IMODE((tmp_path / "running.json").stat().st_mode) == 0o600
     assert address(settings) is None
+
+
+def test_what_a_killed_service_left_behind_announces_nothing(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    left = {"pid": ended.pid, "database": "postgresql://db", "redis": "redis://queue"}
+    (tmp_path / "running.json").write_text(json.dumps(left))
+
+    assert announced(load(data_dir=tmp_path)) is None

@@ -7,7 +7,6 @@ import os
 import pwd
 import signal
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,9 +80,9 @@ class Launcher:
     def __init__(self) -> None:
         self._started: list[Service] = []
 
-    async def __call__(self, data_dir: Path, *more: str, python: Sequence[str] = (sys.executable,)) -> Service:
+    async def __call__(self, data_dir: Path, *more: str) -> Service:
         process = await asyncio.create_subprocess_exec(
-            *python,
+            sys.executable,
             str(REPOSITORY / "tests/embedded/running_service.py"),
             str(data_dir),
             *more,

@@ -119,6 +119,15 @@ async def test_one_giant_field_is_refused_before_it_is_taken(service: Service) -
         assert sent < GIANT / 10, "what lies in the buffers of two sockets"
 
 
+async def test_a_head_of_many_fields_of_some_size_is_refused_though_it_came_whole(service: Service) -> None:
+    async with line(service) as sender:
+        fields = b"".join(b"X-%d: %b\r\n" % (number, b"x" * 2000) for number in range(40))
+
+        await sender.send(START + fields + b"\r\n")
+
+        await sender.refusal(431)
+
+
 @pytest.mark.parametrize(("fields", "status"), [(99, 200), (100, 431)])
 async def test_a_hundred_fields_are_taken_and_not_one_more(service: Service, fields: int, status: int) -> None:
     async with line(service) as sender:  # the first of them is `Host`

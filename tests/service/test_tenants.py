@@ -184,3 +184,19 @@ def without_tenant(statement: str) -> list[str]:
     named = Counter(table if alias in _NO_ALIAS else alias for table, alias in _NAMED.findall(sql))
     missing = [name for name, times in named.items() if len(re.findall(rf"\b{name}\.tenant_id = ", sql)) < times]
     return missing + [columns for columns in _FILLED.findall(sql) if "tenant_id" not in columns]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT messages.body \nFROM messages \nWHERE messages.chat_id = $1",
+        "DELETE FROM partials WHERE partials.chat_id = $1",
+        "UPDATE runs SET calls=1 WHERE runs.id = $1 RETURNING runs.tenant_id",
+        "INSERT INTO runs (chat_id, seq) VALUES ($1, $2)",
+        "select 1 from messages m join checkpoints c on c.id = m.checkpoint_id where m.tenant_id = $1",
+        "select 1 from messages where messages.tenant_id = $1 union all select 1 from messages, up where true",
+        "update messages m set checkpoint_id = 1 from up, checkpoints where m.tenant_id = $1",
+    ],
+)
+async def test_the_check_finds_a_statement_that_forgets_the_tenant(statement: str) -> None:
+    assert without_tenant(statement)
