@@ -41,11 +41,22 @@ def lines(text: str) -> Iterator[str]:
 
 def of_line(line: str, language: str = "en") -> Iterator[str]:
     """The sentences of one line."""
+    for sentence in _whole(_segments(line, language)):
+        for part in _bounded(" ".join(sentence.split())):
+            if part.strip():
+                yield part.strip()
+
+
+def _segments(line: str, language: str) -> Iterator[str]:
+    """What ends as a sentence does; the last one of a piece goes on in the next."""
+    rest = ""
     for piece in _by_size(line, _PIECE):
-        for sentence in _whole(segment(language, piece)):
-            for part in _bounded(" ".join(sentence.split())):
-                if part.strip():
-                    yield part.strip()
+        *ended, rest = segment(language, rest + piece)
+        yield from ended
+        if len(rest) > _PIECE:
+            yield rest
+            rest = ""
+    yield from filter(None, [rest])
 
 
 def _whole(segments: Iterable[str]) -> Iterator[str]:

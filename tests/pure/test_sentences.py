@@ -36,6 +36,11 @@ def test_sentences_end_where_a_reader_ends_them(text: str, expected: list[str]) 
     assert split(text) == expected
 
 
+def test_on_a_long_line_sentences_end_where_they_do_on_a_short_one() -> None:
+    said = [f"Cabinet {number} holds {number * 7} cables." for number in range(300)]
+    assert split(" ".join(said)) == said
+
+
 def test_an_abbreviation_of_the_language_ends_no_sentence() -> None:
     assert split("Wir kommen am 10. April um acht, z. B. abends.", "de") == [
         "Wir kommen am 10. April um acht, z. B. abends."
