@@ -161,7 +161,7 @@ class Filter:
         skip_below_chars: int = Field(24_000, ge=0, description="Shorter chats are left alone.")
         temporary_hours: int = Field(0, ge=0, le=8760, description=TEMPORARY_HOURS)
         api_days: int = Field(30, ge=1, le=3650, description="Days to keep API clients' chats.")
-        show_status: bool = Field(True, description="Show under the answer what was changed.")
+        show_status: bool = Field(True, description="Show above the answer what was changed.")
         offer_recall: bool = Field(True, description=OFFER_RECALL)
         priority: int = Field(100, description="Filters run in rising order; last is best.")
 
@@ -169,7 +169,7 @@ class Filter:
         """What each user sets for their own chats."""
 
         compress: bool = Field(True, description=COMPRESS)
-        show_status: bool = Field(True, description="Show under the answer what was changed.")
+        show_status: bool = Field(True, description="Show above the answer what was changed.")
 
     def __init__(self) -> None:
         self.valves = self.Valves()

@@ -62,7 +62,9 @@ def own_address(name: str = "PORT", default: str = "8377") -> str:
     """
     port = variable(name) or default
     if not port.isdecimal():
-        raise ConfigurationError(f"PRECIS_{name} is {port!r}, which is no port")
+        raise ConfigurationError(
+            f"PRECIS_{name} is {port!r}, which is no port; the worker of `precis serve` has none"
+        )
     return reached_at(variable("HOST") or "127.0.0.1", int(port))
 
 
