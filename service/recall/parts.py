@@ -3,6 +3,7 @@
 In: a parsed message. Out: parts, which may be stored beside the message, as JSON arrays.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
@@ -17,6 +18,7 @@ _LINES = 40  # of a block
 _SAID = 1000  # characters of a block of an answer, some 150 words
 _RESULT = 4000
 _OWN_TOOL = "precis_recall"
+_END = re.compile(r"(?<=[.!?…])\s+|[。！？\n]+")  # of a sentence, nearly always
 
 
 class SearchedPart(Struct, frozen=True, array_like=True):
@@ -27,7 +29,7 @@ class SearchedPart(Struct, frozen=True, array_like=True):
         first: line of the result, or of what was `said`, from 1.
         last: line of the same.
         by_user: whether a user said it.
-        words: with blanks between them; see `recall.words`.
+        words: a line for each sentence, with blanks between its words; see `recall.words`.
     """
 
     call: int
@@ -44,7 +46,7 @@ def parts(message: Message) -> list[SearchedPart]:
     text = said(message)
     spans = lines(text)
     for first, last in [(1, len(spans))] if by_user else _cut(spans, _SAID):
-        own = " ".join(words(text[spans[first - 1].start : spans[last - 1].stop]))
+        own = _words(text[spans[first - 1].start : spans[last - 1].stop])
         if own:
             found.append(SearchedPart(0, first, last, by_user, own))
     calls = [call for step in steps(message) for call in step.calls]
@@ -71,11 +73,16 @@ def block(text: str, first: int, last: int) -> str:
 
 def _of_result(number: int, call: Call) -> Iterator[SearchedPart]:
     """A result in blocks, each with the words of its call."""
-    called = f"{call.call.name} {call.call.arguments}\n"
+    called = _words(f"{call.call.name} {call.call.arguments}")
     text = call.result.text
     for first, last in _cut(lines(text), _RESULT):
-        own = " ".join(words(called + block(text, first, last)))
-        yield SearchedPart(number, first, last, False, own)
+        own = _words(block(text, first, last))
+        yield SearchedPart(number, first, last, False, f"{called}\n{own}")
+
+
+def _words(text: str) -> str:
+    sentences = (" ".join(words(sentence)) for sentence in _END.split(text))
+    return "\n".join(filter(None, sentences))
 
 
 def _cut(spans: Sequence[slice], characters: int) -> Iterator[tuple[int, int]]:

@@ -3,7 +3,8 @@
 What users say is short and what answers say is long, so each is compared among its own; what users
 said counts more, and so does what stands beside others that answer. A short message is compared
 with the short ones beside it, by which it is understood; a block of a long answer or of a result is
-compared by itself. Exact values count double, and of equals the newest comes first.
+compared by itself. Words in one sentence count more than the same words far apart, exact values
+count double, and of equals the newest comes first.
 """
 
 from collections import Counter
@@ -18,6 +19,7 @@ from service.recall.parts import SearchedPart
 
 _K1, _B = 1.2, 0.75
 _EXACT = 2.0  # weight of an exact value
+_SENTENCE = 0.5  # of what the words of the best sentence are worth, which is added
 _USER = 1.5  # weight of what users said: they are fewer, so a word is less rare among them
 _BESIDE = 0.2  # of what the messages before and behind are worth, which is added
 _REPLY = 10  # words of a user's message that is understood by what stands before it
@@ -50,6 +52,7 @@ class _RankedText:
 
     counts: Mapping[int, int]
     length: int  # in words
+    sentences: Sequence[set[int]]  # the terms of those that have several
 
 
 def ranked(
@@ -66,7 +69,7 @@ def ranked(
     places = [(message, part) for message, found in enumerate(path) for part in found]
     told = [part.words.split() for _, part in places]
     terms = _terms(told, question, language)
-    own = [_counted(one, terms.of) for one in told]
+    own = [_counted(places[at][1].words, one, terms.of) for at, one in enumerate(told)]
     windows = _windows(places, own)
     worth = _worth(places, [_joined(window, own) for window in windows], terms.weights)
     order = sorted(worth, key=lambda at: (-worth[at], -at))
@@ -144,9 +147,16 @@ def _terms(told: Sequence[list[str]], question: str, language: str | None) -> _T
     return _Terms(of, [_EXACT if words.exact(word) else 1.0 for word in asked])
 
 
-def _counted(told: Sequence[str], of: Mapping[str, int]) -> _RankedText:
-    """The terms in some words."""
-    return _RankedText(Counter(of[word] for word in told if word in of), len(told))
+def _counted(told: str, flat: Sequence[str], of: Mapping[str, int]) -> _RankedText:
+    """The terms in some words, given as they are stored and in a list."""
+    counts = dict[int, int]()
+    for term in [of[word] for word in flat if word in of]:
+        counts[term] = counts.get(term, 0) + 1
+    several: list[set[int]] = []
+    if len(counts) > 1:
+        sentences = ({of[word] for word in one.split() if word in of} for one in told.split("\n"))
+        several = [terms for terms in sentences if len(terms) > 1]
+    return _RankedText(counts, len(flat), several)
 
 
 def _windows(places: _Places, own: Sequence[_RankedText]) -> list[tuple[int, ...]]:
@@ -165,8 +175,11 @@ def _joined(window: Sequence[int], own: Sequence[_RankedText]) -> _RankedText:
     """The texts of a window as one."""
     text = own[window[0]]
     for beside in map(own.__getitem__, window[1:]):
-        counts = Counter(text.counts) + Counter(beside.counts)
-        text = _RankedText(counts, text.length + beside.length)
+        counts = dict(text.counts)
+        for term, count in beside.counts.items():
+            counts[term] = counts.get(term, 0) + count
+        sentences = [*text.sentences, *beside.sentences]
+        text = _RankedText(counts, text.length + beside.length, sentences)
     return text
 
 
@@ -183,6 +196,8 @@ def _scores(texts: Mapping[int, _RankedText], weights: Sequence[float]) -> dict[
 
 def _score(text: _RankedText, worth: Mapping[int, float], mean: float) -> float:
     long = _K1 * (1 - _B + _B * text.length / mean)
-    return sum(
+    apart = sum(
         worth[term] * count * (_K1 + 1) / (count + long) for term, count in text.counts.items()
     )
+    together = max((sum(worth[term] for term in one) for one in text.sentences), default=0.0)
+    return apart + _SENTENCE * together

@@ -185,6 +185,13 @@ def test_a_long_answer_is_found_by_the_block_that_has_the_words() -> None:
     assert block.endswith("4,711 watts.")
 
 
+def test_words_in_one_sentence_come_before_the_same_words_far_apart() -> None:
+    apart = "The pump is old. We met in May. Somebody painted the hall. A valve is red."
+    together = "The red pump of the hall is old. We met in May. Somebody painted it. A valve."
+    for texts, first in (([apart, *FILLER[:3], together], 4), ([together, *FILLER[:3], apart], 0)):
+        assert ranked(spoken(texts), "red pump hall", "en", 10)[0].message == first
+
+
 def test_messages_beside_a_hit_are_no_hits_of_their_own() -> None:
     chat = spoken([*FILLER, "The pump is loud.", "Which pump?", "The red pump.", *FILLER])
     shown = set[int]()
