@@ -56,7 +56,8 @@ def _segments(line: str, language: str) -> Iterator[str]:
         if len(rest) > _PIECE:
             yield rest
             rest = ""
-    yield from filter(None, [rest])
+    if rest:
+        yield rest
 
 
 def _whole(segments: Iterable[str]) -> Iterator[str]:
