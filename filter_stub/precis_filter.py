@@ -42,8 +42,8 @@ REMEMBERED = 200  # chats whose last answers are kept in memory
 FAILURES, PAUSE = 3, 5.0  # after so many in a row, one request in so many seconds asks it
 LONGEST_WAIT = 5.0  # seconds for a summary, however long a request may wait
 SETTLED = ("not_needed", "pending")  # answers for which more of the path changes nothing
-WINDOW = 131_072  # tokens of a model that nobody knows anything about; whether to ask for it:
-UNKNOWN_WINDOW = 4096
+WINDOW = 131_072  # tokens of a model that nobody knows anything about
+UNASKED_WINDOW = 4096  # of one of which the service was not asked yet: it may be small
 SHORT = 600  # characters that are left of an old tool result
 TEMPORARY = ("temporary:", "local:")
 KEY_MISSING = "urn:precis:problem:key-missing"  # of one process, for some chats: no outage
@@ -265,7 +265,7 @@ class Filter:
     def _concerned(self, messages: list[Message], request: Request) -> bool:
         """Whether the chat may be too long. A token is hardly less than half a character."""
         is_known = request.windows or request.model in self._windows
-        window = request.window if is_known else UNKNOWN_WINDOW  # until the service tells it
+        window = request.window if is_known or not saved(request.chat) else UNASKED_WINDOW
         least = min(self.valves.skip_below_chars, window // 2)
         in_channel = str(request.chat).startswith("channel:")
         # What inlet found too long is: outlet is shown no pictures.

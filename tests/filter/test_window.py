@@ -90,6 +90,14 @@ async def test_a_short_chat_asks_once_for_the_window_that_only_the_service_knows
         assert tap.asked == ["POST context", "PUT transcript"]
 
 
+async def test_a_short_chat_that_is_not_saved_is_left_alone_whatever_is_known_of_its_window() -> None:
+    async with against(UNKNOWN, skip_below_chars=24_000, temporary_hours=1) as (chat, tap):
+        other = Chat(chat.host, chat.filter, "temporary:socket")
+        other.ask(text_of_kind("English", 3000))
+        await other.inlet()
+        assert tap.asked == []
+
+
 async def test_of_a_model_nobody_knows_a_window_of_131072_tokens_is_kept() -> None:
     async with against(Answer({}, 500), skip_below_chars=24_000) as (chat, _):
         chat.ask(text_of_kind("English", 300_000))
