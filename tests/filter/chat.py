@@ -17,11 +17,12 @@ from sqlalchemy import text
 
 from filter_stub.precis_filter import STASH, is_question
 from service.demo.host import Rows, enter, inlet_body, load_filter, outlet_body, path
+from service.runtime import Runtime
 from service.storage import messages
 from service.storage.tenancy import ChatKey
 from service.transcript import Native, unfold
 from tests.builders import called, returned, said
-from tests.conftest import Service
+from tests.conftest import Service, drain
 from tests.filter.host import Host
 
 Json = dict[str, Any]
@@ -190,6 +191,23 @@ class Chat:
         """A whole turn that the filter never saw (it was off, or the answer was stopped)."""
         self.ask(text)
         self.answer(reply, *output)
+
+
+@contextlib.asynccontextmanager
+async def working(runtime: Runtime | None) -> AsyncIterator[None]:
+    """Work is done as soon as it is due, as beside a worker; without a runtime there is none."""
+
+    async def work() -> None:
+        while runtime:
+            await drain(runtime)
+            await asyncio.sleep(0.01)  # between two looks: nothing tells that work became due
+
+    task = asyncio.create_task(work())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def ingested(loaded: Any) -> None:

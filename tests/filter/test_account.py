@@ -18,9 +18,8 @@ from service.text import tokens
 from service.transcript.steps import sent_tokens
 from tests.conftest import Service, drain
 from tests.effort import examples
-from tests.filter.chat import Chat, Turn, filter_of, no_log
+from tests.filter.chat import Chat, Turn, filter_of, no_log, working
 from tests.filter.host import Host
-from tests.filter.test_missed import worker
 from tests.service.talk import prose
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -131,7 +130,7 @@ SCENES = st.builds(
 async def played(service: Service, scene: Scene) -> Scene:
     async with filter_of(service.url, service.filter_key) as loaded:
         play = Play(scene, Chat(Host(), loaded, f"account-{uuid.uuid4()}"))
-        async with worker(service):
+        async with working(service.runtime):
             for number in range(TURNS):
                 await play.turn(number)
                 await drain(service.runtime)

@@ -1,6 +1,5 @@
 """The buttons under a message: what a user sees of a summary, and leaves alone, against a real service."""
 
-import asyncio
 import contextlib
 import itertools
 import re
@@ -16,7 +15,7 @@ from filter_stub import precis_action
 from service.runtime import Runtime
 from tests.conftest import Service, drain
 from tests.dialogs import shown
-from tests.filter.chat import PATIENCE, Chat, filler, filter_of
+from tests.filter.chat import PATIENCE, Chat, filler, filter_of, working
 from tests.filter.functions import load
 from tests.filter.host import Host
 from tests.filter.staged import UNKNOWN, against
@@ -56,7 +55,7 @@ class Page:
         self.answers = list(answers)
         posted: Json = {"chat_id": self.chat.id, "id": self.chat.leaf, "session_id": "s", "model": "m", "messages": []}
         host, installed = self.chat.host.importable(), plugin(self.chat.filter, self.valves, self.wanted)
-        async with worker(self.runtime):
+        async with working(self.runtime):
             with host, installed:
                 out = await self.action.action(
                     posted | body,
@@ -73,20 +72,6 @@ class Page:
     def shown(self) -> str:
         """What the last dialog shows to a reader."""
         return shown(self.dialogs[-1]["data"]["message"])
-
-
-@contextlib.asynccontextmanager
-async def worker(runtime: Runtime | None) -> AsyncIterator[None]:
-    """Does what is due, as soon as it is, until the block ends."""
-
-    async def work() -> None:
-        while runtime:
-            await drain(runtime)
-            await asyncio.sleep(0.05)
-
-    task = asyncio.create_task(work())
-    yield
-    task.cancel()
 
 
 @contextlib.contextmanager

@@ -1,35 +1,14 @@
 """What the service has missed of a branch is handed over while the request waits, if it would be cut otherwise."""
 
-import asyncio
-import contextlib
-from collections.abc import AsyncIterator
-
 import pytest
 
-from tests.conftest import Service, drain
-from tests.filter.chat import Chat, Turn, filler
+from tests.conftest import Service
+from tests.filter.chat import Chat, Turn, filler, working
 from tests.filter.wire import Answer, Wire
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 TURNS = 12
-
-
-@contextlib.asynccontextmanager
-async def worker(service: Service) -> AsyncIterator[None]:
-    """Work is done as soon as it is due."""
-
-    async def work() -> None:
-        while True:
-            await drain(service.runtime)
-            await asyncio.sleep(0.01)
-
-    task = asyncio.create_task(work())
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 def told(number: int) -> str:
@@ -51,7 +30,7 @@ def missing(turn: Turn, numbers: range = range(TURNS)) -> list[int]:
 
 async def test_the_first_request_of_a_long_chat_has_all_of_it(chat: Chat, service: Service, tap: Wire) -> None:
     await long_chat(chat)
-    async with worker(service):
+    async with working(service.runtime):
         turn = await chat.inlet()
     assert missing(turn) == []
     assert turn.served
@@ -67,7 +46,7 @@ async def test_after_an_edit_in_place_no_turn_is_missing_and_the_edited_text_is_
     chat: Chat, service: Service
 ) -> None:
     await long_chat(chat)
-    async with worker(service):
+    async with working(service.runtime):
         turn = await chat.inlet()
         await chat.reply(turn, "Far.")
         row = next(row for row in chat.path() if row["content"] == told(3))
@@ -88,7 +67,7 @@ async def test_what_was_lost_while_precis_was_away_is_read_again(chat: Chat, ser
     tap.behaviour = url
     chat.filter._failures = 0
     chat.ask("And now?")
-    async with worker(service):
+    async with working(service.runtime):
         turn = await chat.inlet()
     assert missing(turn) == []
 
