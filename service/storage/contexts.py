@@ -143,8 +143,23 @@ async def _read(
 
 
 def _context(row: "asyncpg.Record", tenant: int) -> StoredContext:
-    # As the statements order their columns.
-    chat, window, overhead, left_alone, known, tokens, *made, sealed = row
-    key = ChatKey(tenant, chat)
-    checkpoint = Checkpoint(*made) if made[0] is not None else None
-    return StoredContext(key, window, overhead, known, tokens, checkpoint, sealed, left_alone)
+    checkpoint = None
+    if row["checkpoint"] is not None:
+        checkpoint = Checkpoint(
+            id=row["checkpoint"],
+            until=row["covered_until"],
+            digest=row["covered_digest"],
+            messages=row["covered_messages"],
+            covered_tokens=row["covered_tokens"],
+            tokens=row["summary_tokens"],
+        )
+    return StoredContext(
+        chat=ChatKey(tenant, row["chat"]),
+        window=row["window"],
+        overhead=row["overhead"],
+        known=row["known"],
+        tokens=row["tokens"],
+        checkpoint=checkpoint,
+        sealed=row["summary"],
+        left_alone=row["left_alone"],
+    )

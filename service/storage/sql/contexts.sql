@@ -18,7 +18,7 @@
 -- new question of `question` tokens. Digests alone are compared, since a digest is made of the id.
 -- Two index probes, however long the path: 20 and 2000 messages take the same time.
 select chat.id as chat, chat.window_tokens as window, beside.overhead,
-    chat.left_alone_at is not null, chat.leaf_id as known, request.tokens,
+    chat.left_alone_at is not null as left_alone, chat.leaf_id as known, request.tokens,
     made.id as checkpoint, made.covered_until, made.covered_digest, made.covered_messages,
     made.covered_tokens, made.tokens as summary_tokens, made.summary
 from chats chat
@@ -47,7 +47,7 @@ where chat.tenant_id = :tenant and chat.external_id = :chat
 -- what those before each of them cost, in tokens. ORDER BY, because no join keeps the order of the
 -- pairs by itself (a hash join did not). The line is cut to its deepest 16, as in `chats.sql`.
 select chat.id as chat, chat.window_tokens as window, beside.overhead,
-    chat.left_alone_at is not null, newest.message_id as known, request.tokens,
+    chat.left_alone_at is not null as left_alone, newest.message_id as known, request.tokens,
     made.id as checkpoint, made.covered_until, made.covered_digest, made.covered_messages,
     made.covered_tokens, made.tokens as summary_tokens, made.summary
 from chats chat
@@ -88,7 +88,7 @@ where chat.tenant_id = :tenant and chat.external_id = :chat
 -- several, the one that knows the newest message. A chat that expires lends nothing: it is deleted
 -- with everything stored for it. One that is left alone borrows nothing.
 select chat.id as chat, chat.window_tokens as window, beside.overhead,
-    chat.left_alone_at is not null, newest.message_id as known, request.tokens,
+    chat.left_alone_at is not null as left_alone, newest.message_id as known, request.tokens,
     made.id as checkpoint, made.covered_until, made.covered_digest, made.covered_messages,
     made.covered_tokens, made.tokens as summary_tokens, made.summary
 from chats chat
