@@ -517,6 +517,7 @@ class Filter:
         messages = [node.message for node in path[start:end]]
         is_odd = request.continued or has_summed_usage(messages[-1])
         is_told = end == len(path) and not is_odd
+        is_answered = end == len(path) and path[-1].role == "assistant"
         transcript = {
             "model": request.model,
             "user_id": request.user or request.chat,
@@ -526,6 +527,7 @@ class Filter:
             "beside": request.beside,
             "after": (path[start - 1].id, path[start - 1].digest) if start else None,
             "served": request.served if is_told else None,
+            "outcome": outcome_of(request) if is_answered else None,
             "messages": list(map(text_alone, messages)) if as_text else messages,
         }
         url = f"chats/{quote(request.chat, safe='')}/transcript"
@@ -615,6 +617,13 @@ def unharmed(what: str) -> Iterator[None]:
 def has_summed_usage(answer: Message) -> bool:
     """Whether the usage of an answer is the sum of its calls, as 0.10 saves it."""
     return (0, 10) <= running_version() < (0, 11) and len(answer.get("output") or ()) > 1
+
+
+def outcome_of(request: Request) -> str:
+    """What became of the requests of this turn, in the service's words."""
+    if request.cut:
+        return "truncated_with_summary" if request.status else "truncated"
+    return "compressed" if request.status else "unchanged"
 
 
 def saved(chat: object) -> bool:

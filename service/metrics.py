@@ -132,7 +132,7 @@ _TOKENS_SAVED: Final = _Tally(
 )
 OUTCOMES: Final = _counter(
     "precis_filter_outcomes_total",
-    "What became of requests, by what their filter was answered.",
+    "What became of the requests of a turn, as their filter says.",
     "outcome",
     ("compressed", "truncated_with_summary", "truncated", "unchanged"),
 )

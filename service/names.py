@@ -29,7 +29,7 @@ By = Literal["day", "user", "model", "chat"]
 """What a part of the sums is."""
 
 RequestOutcome = Literal["compressed", "truncated_with_summary", "truncated", "unchanged"]
-"""What became of a request, as the filter reports it; besides, whether the service was `away`."""
+"""What became of a turn's requests, as the filter reports it."""
 
 MOST_DAYS: Final = 3650
 """Until a key expires."""

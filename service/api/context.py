@@ -60,9 +60,8 @@ async def post_context(
     seconds = perf_counter() - began
     kept_out = context.not_sent(answer)
     metrics.context_answered(answer.status, seconds, saved=kept_out)
-    outcome = context.outcome(answer, body.room, waited=body.wait is not None)
     share = Share(key.tenant, chat_id, body.user_id or "", body.model)
-    runtime.counting.answered(share, kept_out, outcome)
+    runtime.counting.not_sent(share, kept_out)
     # An unknown chat that comes without a window has the usual one.
     sized = replace(answer, window=answer.window or runtime.settings.window)
     return Response(_ENCODE(sized), media_type="application/json")

@@ -25,6 +25,7 @@ from service.processes.intake import Head
 from service.runtime import Runtime
 from service.settings import Settings
 from service.storage import chats
+from service.storage.sums import Share
 from service.usecases.ingest import Accepted, Handed, Transcript, ingest
 from service.usecases.turns import Turns, Whose
 
@@ -90,7 +91,11 @@ async def _ingested(request: Request, tenant: int, chat: str, runtime: Runtime) 
     transcript = _transcript(tenant, chat, body, messages, settings)
     turns = cast(Turns, request.app.state.turns)
     async with turns.turn(Whose(tenant, body.user_id), len(whole)):
-        return await ingest(runtime.database, runtime.texts, transcript)
+        accepted = await ingest(runtime.database, runtime.texts, transcript)
+    if body.outcome:
+        share = Share(tenant, chat, body.user_id, body.model)
+        runtime.counting.turn_ended(share, body.outcome)
+    return accepted
 
 
 def _transcript(

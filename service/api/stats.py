@@ -36,7 +36,7 @@ async def get_stats(
     last_day: LastDay = None,
     limit: Limit = 100,
 ) -> Worth:
-    """Tokens not sent, tokens that summaries cost, and requests that lost text.
+    """Tokens not sent, tokens that summaries cost, and turns that lost text.
 
     By day, user, chat or model. Amounts are tokens times the prices in force now
     (`PRECIS_PRICES`), or null without any.

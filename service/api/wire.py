@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from service.names import RequestOutcome
 from service.processes import intake
 from service.processes.intake import CONTROL
 from service.request.edit import Count, RequestShape
@@ -173,6 +174,10 @@ class TranscriptRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
             description="Id of the checkpoint that was in the request of the newest answer, 0 for"
             " none; needed to compare the provider's `usage` with our count."
         ),
+    ] = None
+    outcome: Annotated[
+        RequestOutcome | None,
+        Meta(description="What became of the requests of the newest turn, for the statistics."),
     ] = None
     beside: _Beside = None
     expires_in: Annotated[

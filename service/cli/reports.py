@@ -13,7 +13,7 @@ from service.cli.output import as_json, paged, print_answer, print_page
 @click.option("--limit", type=int, help="Most lines: the newest days, or those with most tokens.")
 @as_json
 def stats(as_json: bool, **query: object) -> None:
-    """Show tokens not sent, what summaries cost, and requests that lost text."""
+    """Show tokens not sent, what summaries cost, and turns that lost text."""
     print_answer(ask("GET", "stats", query=query), as_json)
 
 

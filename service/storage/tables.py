@@ -293,5 +293,5 @@ sums = Table(
     # What summaries kept out of requests to the chat's model.
     Column("tokens_not_sent", BigInteger),
     Column("tokens_read", BigInteger),  # by the summariser
-    Column("truncated", BigInteger),  # requests that lost text without any summary of it
+    Column("truncated", BigInteger),  # turns that lost text without any summary of it
 )

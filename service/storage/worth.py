@@ -19,7 +19,7 @@ class Figures:
     Attributes:
         tokens_not_sent: what summaries kept out of requests.
         tokens_read: by the summariser.
-        truncated: requests that lost text without any summary of it.
+        truncated: turns that lost text without any summary of it.
         saved: the price of the tokens that were not sent; None when no model has one.
         spent: the price of what the summariser read; None when no model has one.
     """

@@ -14,7 +14,6 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from service.errors import KeyMissing
-from service.names import RequestOutcome
 from service.planning import policy
 from service.planning.plan import Checkpoint
 from service.request import edit
@@ -141,21 +140,6 @@ def not_sent(answer: ContextAnswer) -> int:
     if answer.edit is None or answer.tokens is None:
         return 0
     return answer.tokens.before - answer.tokens.after
-
-
-def outcome(answer: ContextAnswer, room: int | None, *, waited: bool) -> RequestOutcome | None:
-    """What becomes of a request by its answer; None when nobody can say, or when it comes again.
-
-    It comes again with more pairs, and where it is too large once more to `wait` for a summary.
-    """
-    tokens, most = answer.tokens, room or answer.window
-    if tokens is None or most is None or (answer.status == "ready" and answer.edit is None):
-        return None
-    if tokens.after <= most:
-        return "compressed" if answer.edit else "unchanged"
-    if not waited:
-        return None
-    return "truncated_with_summary" if answer.edit else "truncated"
 
 
 def _with_edit(

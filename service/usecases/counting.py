@@ -40,12 +40,14 @@ class Counting:
         self._uses: dict[int, Use] = {}
         self._one_by_one = asyncio.Lock()
 
-    def answered(self, share: Share, not_sent: int, outcome: RequestOutcome | None = None) -> None:
-        """Counts what becomes of a request, and the tokens that a summary keeps out of it."""
-        if not_sent:
-            self._counted[share]["tokens_not_sent"] += not_sent
-        if outcome:
-            metrics.OUTCOMES.labels(outcome).inc()
+    def not_sent(self, share: Share, tokens: int) -> None:
+        """Counts the tokens that a summary keeps out of a request."""
+        if tokens:
+            self._counted[share]["tokens_not_sent"] += tokens
+
+    def turn_ended(self, share: Share, outcome: RequestOutcome) -> None:
+        """Counts what became of the requests of a turn, as their filter says."""
+        metrics.OUTCOMES.labels(outcome).inc()
         if outcome == "truncated":
             self._counted[share]["truncated"] += 1
 

@@ -207,7 +207,7 @@ async def test_status_says_how_the_work_stands_and_ends_with_1_when_nobody_does_
     await kill(service, "given-up")
     await run_sql(service.runtime, "update chats set due_at = due_at - interval '3 minutes'")
     tenant = (await row(service.runtime, "select id from tenants")).id
-    service.runtime.counting.answered(Share(tenant, "first", "user-1", "model-1"), 2_000_000)
+    service.runtime.counting.not_sent(Share(tenant, "first", "user-1", "model-1"), 2_000_000)
     await service.runtime.counting.store()
 
     seen = await precis("status")

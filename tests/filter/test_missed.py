@@ -40,6 +40,7 @@ async def test_the_first_request_of_a_long_chat_has_all_of_it(chat: Chat, servic
     tap.seen.clear()
     await chat.outlet(turn)
     assert [[one["role"] for one in body["messages"]] for body in tap.bodies("PUT")] == [["assistant"]]
+    assert [body["outcome"] for body in tap.bodies("PUT")] == ["compressed"]
 
 
 async def test_after_an_edit_in_place_no_turn_is_missing_and_the_edited_text_is_there(
@@ -80,7 +81,10 @@ async def test_nobody_waits_longer_than_the_valve_says(chat: Chat, tap: Wire, mo
     assert [body["wait"] for body in tap.bodies("POST")] == [None, None, 0.05]
     assert not turn.served
     assert "Older messages were left out here" in str(turn.messages)
-    assert "PUT transcript" in tap.asked
+    assert [body["outcome"] for body in tap.bodies("PUT")] == [None]  # the turn has only begun
+    chat.answer("Far.")
+    await chat.outlet(turn)
+    assert [body["outcome"] for body in tap.bodies("PUT")] == [None, "truncated"]
 
 
 async def test_a_request_that_is_not_cut_does_not_wait(chat: Chat, tap: Wire) -> None:

@@ -100,9 +100,9 @@ async def test_sums_by_day_by_user_by_chat_and_by_model_are_equal(service: Servi
     for number in range(200):
         share = Share(tenant, rng.choice(names), rng.choice(["ann", "bob", ""]), rng.choice(["small", "large"]))
         saved, truncated = rng.randint(0, 9000), rng.randint(0, 3)
-        service.runtime.counting.answered(share, saved, "compressed")
+        service.runtime.counting.not_sent(share, saved)
         for _ in range(truncated):
-            service.runtime.counting.answered(share, 0, "truncated")
+            service.runtime.counting.turn_ended(share, "truncated")
         expected.update(tokens_not_sent=saved, truncated=truncated)
         if number % 50 == 0:
             await service.runtime.counting.store()
@@ -123,7 +123,7 @@ async def test_sums_by_day_by_user_by_chat_and_by_model_are_equal(service: Servi
 
 async def test_counting_waits_for_no_chat(service: Service) -> None:
     await chats(service, "locked")
-    service.runtime.counting.answered(Share(await tenant_of(service), "locked", "user-1", "model-1"), 10)
+    service.runtime.counting.not_sent(Share(await tenant_of(service), "locked", "user-1", "model-1"), 10)
     async with service.runtime.database.engine.begin() as connection:
         await connection.execute(text("select 1 from chats where external_id = 'locked' for update"))
 
@@ -132,12 +132,12 @@ async def test_counting_waits_for_no_chat(service: Service) -> None:
 
 async def test_what_cannot_be_stored_is_kept_and_stored_once(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     async def fail(*_: object) -> None:
-        counted.answered(share, 10)  # while it is being stored
+        counted.not_sent(share, 10)  # while it is being stored
         raise ConnectionError
 
     share = Share(await tenant_of(service), "chat-1", "user-1", "model-1")
     counted = Counting(service.runtime.database.engine)
-    counted.answered(share, 3)
+    counted.not_sent(share, 3)
     with monkeypatch.context() as broken:
         broken.setattr(sums, "add", fail)
         with pytest.raises(ConnectionError):
@@ -161,7 +161,7 @@ async def test_no_error_ends_the_counting(
 
     monkeypatch.setattr(counting_module, "EVERY", 0.01)
     async with counting(service.runtime.database.engine) as counted:
-        counted.answered(Share(await tenant_of(service), "chat-1", "user-1", "model-1"), 3)
+        counted.not_sent(Share(await tenant_of(service), "chat-1", "user-1", "model-1"), 3)
         with monkeypatch.context() as broken:
             broken.setattr(sums, "add", fail)
             await failed.wait()
@@ -183,7 +183,7 @@ async def test_services_and_workers_that_count_the_same_at_once_lose_nothing(ser
         counted = Counting(engine)
         for _ in range(10):
             for name in rng.sample(names, len(names)):
-                counted.answered(Share(tenant, name, f"user-{number % 2}", "model-1"), 1)
+                counted.not_sent(Share(tenant, name, f"user-{number % 2}", "model-1"), 1)
             await counted.store()
 
     async def work() -> None:
@@ -217,13 +217,13 @@ async def test_a_deleted_chat_keeps_its_share_of_the_totals(service: Service, ha
 async def test_a_deleted_user_is_nobody_in_the_totals(service: Service) -> None:
     tenant, counted = await tenant_of(service), service.runtime.counting
     for user, tokens in (("ann", 1), ("bob", 10), ("", 100)):
-        counted.answered(Share(tenant, "chat-1", user, "model-1"), tokens)
+        counted.not_sent(Share(tenant, "chat-1", user, "model-1"), tokens)
     await counted.store()
 
     await tell(service, "chat.deleted_all", user_id="bob")
     assert len((await stats(service, "user"))["parts"]) == 3
     await tell(service, "user.deleted", user_id="bob")
-    counted.answered(Share(tenant, "chat-1", "bob", "model-1"), 1000)  # asked before, counted after it
+    counted.not_sent(Share(tenant, "chat-1", "bob", "model-1"), 1000)  # asked before, counted after it
 
     worth = await stats(service, "user")
     assert not_sent(worth) == {"": 1110, "ann": 1}
@@ -235,7 +235,7 @@ async def test_no_race_between_counting_and_the_deletion_of_a_user_leaves_the_id
 
     async def count(user: str) -> None:
         counted = Counting(engine)
-        counted.answered(Share(tenant, "chat-1", user, "model-1"), 1)
+        counted.not_sent(Share(tenant, "chat-1", user, "model-1"), 1)
         await counted.store()
 
     for number in range(20):
@@ -246,38 +246,26 @@ async def test_no_race_between_counting_and_the_deletion_of_a_user_leaves_the_id
     assert not_sent(await stats(service, "user")) == {"": 20}
 
 
-@pytest.mark.parametrize(
-    ("room", "waited", "expected"),
-    [(None, False, "compressed"), (1000, False, None), (1000, True, "truncated_with_summary")],
-)
-async def test_what_becomes_of_a_request_is_counted_unless_it_comes_again(
-    service: Service, talk: Talk, room: int | None, waited: bool, expected: str | None
+@pytest.mark.parametrize("outcome", get_args(RequestOutcome))
+async def test_what_became_of_a_turn_is_counted_as_its_filter_says(
+    service: Service, talk: Talk, outcome: RequestOutcome
 ) -> None:
-    leaf = await summarised(service, talk)
     now = await metrics_of(service)
 
-    await talk.ask(leaf, room=room, wait=0 if waited else None)
+    await talk.ingest(talk.turns(2), outcome=outcome)
 
     for name in get_args(RequestOutcome):
-        assert await now.since("precis_filter_outcomes_total", outcome=name) == (name == expected)
-
-
-async def test_a_request_that_lost_text_without_a_summary_is_counted_for_its_chat(service: Service, talk: Talk) -> None:
-    leaf = talk.turns(2)
-    await talk.ingest(leaf)
-
-    await talk.ask(leaf, room=1, wait=0)
-
-    assert (await stats(service, "chat"))["total"] == NOTHING | {"truncated": 1}
+        assert await now.since("precis_filter_outcomes_total", outcome=name) == (name == outcome)
+    assert (await stats(service, "chat"))["total"] == NOTHING | {"truncated": int(outcome == "truncated")}
 
 
 async def test_the_status_warns_of_requests_that_lost_text_today(service: Service) -> None:
     share = Share(await tenant_of(service), "chat-1", "user-1", "model-1")
     for _ in range(2):
-        service.runtime.counting.answered(share, 0, "truncated")
+        service.runtime.counting.turn_ended(share, "truncated")
     await service.runtime.counting.store()
 
-    assert "2 requests of today lost text" in str((await service.as_operator.get("/v1/status")).json()["warnings"])
+    assert "2 turns of today lost text" in str((await service.as_operator.get("/v1/status")).json()["warnings"])
     await run_sql(service.runtime, "update sums set day = day - 1")
     assert (await service.as_operator.get("/v1/status")).json()["warnings"] == []
 
@@ -288,7 +276,7 @@ async def test_money_is_made_of_todays_prices_and_only_where_there_are_some(
     await chats(service, "chat-1")
     tenant, counted = await tenant_of(service), service.runtime.counting
     for model in ("dear", "free", "unknown"):
-        counted.answered(Share(tenant, "chat-1", "ann", model), 2_000_000)
+        counted.not_sent(Share(tenant, "chat-1", "ann", model), 2_000_000)
     await counted.store()
     chat = ChatKey(tenant, (await row(service.runtime, "select id from chats")).id)
     async with service.runtime.database.engine.begin() as connection:
@@ -319,7 +307,7 @@ async def test_days_are_chosen_and_the_last_30_are_the_default(service: Service)
     counted = service.runtime.counting
     for age in (0, 1, 29, 30, 400):
         share = Share(await tenant_of(service), "chat-1", f"user-{age}", "model-1")
-        counted.answered(share, 1 + age)
+        counted.not_sent(share, 1 + age)
     await counted.store()
     await run_sql(service.runtime, "update sums set day = day - cast(tokens_not_sent as int) + 1")
     today = (await row(service.runtime, "select (now() at time zone 'utc')::date as day")).day
