@@ -122,7 +122,7 @@ class Packed(NamedTuple):
 class Fresh:
     """A checkpoint about to be published. `verdict` is what the gate found, as JSON.
 
-    `replaces` are those that it is to serve in place of, none of which another grew from.
+    `replaces` are interim ones that it is to serve in place of.
     """
 
     parent: int
@@ -134,18 +134,6 @@ class Fresh:
     prompt_version: str
     verdict: dict[str, Any] = field(default_factory=dict)
     replaces: Collection[int] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Degraded:
-    """A checkpoint that the built-in summariser wrote in place of the LLM.
-
-    `parent` is what it grew from, 0 for nothing; `siblings` counts the degraded ones of that
-    parent, itself included.
-    """
-
-    parent: int
-    siblings: int
 
 
 class Along(NamedTuple):
@@ -248,27 +236,6 @@ async def newest_besides(
     if checkpoint is None or checkpoint in path:
         return None
     return await memory(connection, chat, checkpoint)
-
-
-async def degraded(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> Degraded | None:
-    """Where a degraded checkpoint stands.
-
-    None when this one is of another kind, or an operator wants it as it is.
-    """
-    sibling = checkpoints.alias()
-    siblings = select(func.count()).where(
-        *of(chat, sibling),
-        sibling.c.parent_id == checkpoints.c.parent_id,
-        sibling.c.kind == "degraded",
-    )
-    query = select(checkpoints.c.parent_id, siblings.scalar_subquery()).where(
-        *of(chat, checkpoints),
-        checkpoints.c.id == checkpoint,
-        checkpoints.c.kind == "degraded",
-        ~_WANTED_AS_IT_IS,
-    )
-    row = (await connection.execute(query)).one_or_none()
-    return Degraded(*row) if row else None
 
 
 async def pack(
@@ -533,8 +500,8 @@ async def _retire_others(connection: AsyncConnection, chat: ChatKey, newest: Che
 async def _retire_replaced(connection: AsyncConnection, chat: ChatKey, fresh: Fresh) -> None:
     """Takes those out of service that `fresh` replaces.
 
-    One stays when a branch that goes off above its boundary needs it. The messages that led to an
-    interim one fall back to the deepest one left.
+    One stays when a branch that goes off above its boundary needs it. The messages that led to one
+    fall back to the deepest one left.
     """
     if not fresh.replaces:
         return
@@ -544,9 +511,9 @@ async def _retire_replaced(connection: AsyncConnection, chat: ChatKey, fresh: Fr
     )
     above = messages.above(chat, fresh.until.message_id)
     used_elsewhere = pointing.where(message_rows.c.message_id.not_in(above)).exists()
-    obsolete = (*replaced, checkpoints.c.kind == INTERIM, ~used_elsewhere)
-    interim = list((await connection.execute(select(checkpoints.c.id).where(*obsolete))).scalars())
-    await messages.lead_back(connection, chat, fresh.until.message_id, interim)
+    obsolete = select(checkpoints.c.id).where(*replaced, ~used_elsewhere)
+    retiring = list((await connection.execute(obsolete)).scalars())
+    await messages.lead_back(connection, chat, fresh.until.message_id, retiring)
     # Only now: leading back has made some of them unused.
     unused = (*replaced, ~pointing.exists())
     await connection.execute(update(checkpoints).where(*unused).values(retired_at=func.now()))

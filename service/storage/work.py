@@ -196,17 +196,8 @@ async def holds(connection: AsyncConnection, lease: Lease) -> bool:
     return (await connection.execute(query)).scalar_one_or_none() == lease.epoch
 
 
-async def finish(
-    connection: AsyncConnection,
-    lease: Lease,
-    *,
-    again: bool,
-    later: float | None = None,
-) -> float | None:
-    """Ends the work.
-
-    It stays due when more was ingested meanwhile, or when there is more to do (`again`). With
-    `later` it is due again in so many seconds if nothing else makes it due.
+async def finish(connection: AsyncConnection, lease: Lease, *, again: bool) -> float | None:
+    """Ends the work; it stays due when more was ingested meanwhile, or there is more (`again`).
 
     Returns:
         Seconds until it is due again; None when it is not.
@@ -214,19 +205,15 @@ async def finish(
     # Decided by the database: an ingest or a reset may come between our look and this statement.
     more = or_(literal(again), chats.c.handed_seq > lease.seq, chats.c.epoch != lease.epoch)
     delay = 0 if again else DEBOUNCE
-    otherwise = null() if later is None else in_seconds(later)
     values = {
         "done_seq": lease.seq,
-        "due_at": case((more, in_seconds(delay)), else_=otherwise),
+        "due_at": case((more, in_seconds(delay)), else_=null()),
         "attempts": 0,
         "last_error": None,
     }
     query = update(chats).where(*_mine(lease)).values(values | _RELEASED)
-    returned = await connection.execute(query.returning(chats.c.due_at, more.label("more")))
-    row = returned.one_or_none()
-    if row is None or row.due_at is None:
-        return None
-    return delay if row.more else later
+    due_at = (await connection.execute(query.returning(chats.c.due_at))).scalar_one_or_none()
+    return None if due_at is None else delay
 
 
 async def give_back(

@@ -186,8 +186,7 @@ async def _figures(made: Fleet, traffic: Traffic, seed: int, seconds: float) -> 
         seal = await database.seals.of(tenant["tenant_id"])
     checkpoints = await _checkpoints(made, seal)
     lost = await _lost(made, traffic, seal)
-    # A degraded summary is made anew as another version: that is no work done twice.
-    whole = [one for one in checkpoints if one["kind"] not in ("degraded", "interim")]
+    whole = [one for one in checkpoints if one["kind"] != "interim"]
     doubled = Counter((one["chat_id"], one["parent_id"], one["covered_digest"]) for one in whole)
     wrong = _wrong(traffic, checkpoints, seal)
     unconverged = await made.rows(

@@ -1,9 +1,9 @@
-"""Versions of a summary: an operator serves an older one, or corrects one; a worker replaces a degraded one."""
+"""Versions of a summary: an operator serves an older one, or corrects one; a worker replaces an interim one."""
 
 import pytest
 
 from service.storage import checkpoints, messages, work
-from service.storage.checkpoints import Degraded, Fresh
+from service.storage.checkpoints import Fresh
 from service.storage.work import Lease
 from service.summarising.memory import Kind, Memory, Pin
 from service.summarising.utterances import Speaker, Utterance
@@ -242,7 +242,7 @@ async def test_a_correction_that_makes_no_sense_is_a_422_that_says_why(
     assert await tables(service.runtime) == before
 
 
-# In place of a degraded one
+# In place of an interim one
 
 
 async def claimed(harness: Harness) -> Lease:
@@ -269,7 +269,7 @@ MEMORY = Memory(
 
 async def published(harness: Harness, lease: Lease, parent: int, until: str, kind: str, *replaces: int) -> int | None:
     """Publishes a checkpoint of that kind up to a message; any other kind is written by the LLM."""
-    known = kind if kind in ("degraded", "interim") else "llm"
+    known = kind if kind == "interim" else "llm"
     engine = harness.runtime.database.engine
     texts = await checkpoints.pack(engine, lease.chat, parent, MEMORY, kind)
     async with engine.begin() as connection:
@@ -278,18 +278,13 @@ async def published(harness: Harness, lease: Lease, parent: int, until: str, kin
         return await checkpoints.publish(connection, lease, fresh)
 
 
-async def degraded(harness: Harness, lease: Lease, checkpoint: int | None) -> Degraded | None:
-    async with harness.runtime.database.engine.connect() as connection:
-        return await checkpoints.degraded(connection, lease.chat, checkpoint or 0)
-
-
 @pytest.mark.parametrize("step", [0, -4, 4], ids=["the same boundary", "a shallower one", "a deeper one"])
-async def test_what_replaces_a_degraded_summary_serves_in_its_place(harness: Harness, step: int) -> None:
+async def test_what_replaces_an_interim_summary_serves_in_its_place(harness: Harness, step: int) -> None:
     leaf = await harness.long_chat()
     path = [one["id"] for one in harness.talk.path(leaf)]
     lease = await claimed(harness)
     parent = await published(harness, lease, 0, path[3], "llm") or 0
-    old = await published(harness, lease, parent, path[11], "degraded") or 0
+    old = await published(harness, lease, parent, path[11], "interim") or 0
 
     new = await published(harness, lease, parent, path[11 + step], "better", old)
 
@@ -299,7 +294,7 @@ async def test_what_replaces_a_degraded_summary_serves_in_its_place(harness: Har
     assert (await harness.talk.ask(leaf, windows=[SMALL]))["summary"].startswith("better")
     versions = {one["id"]: (one["version"], one["serving"]) for one in await listed(harness.service)}
     assert versions[new] == (2 if step == 0 else 1, True)
-    assert versions[old] == (1, step > 0)  # of the messages between the two boundaries it is the deepest
+    assert versions[old] == (1, False)
     await check_tree(harness.runtime)
 
 
@@ -334,41 +329,6 @@ async def test_messages_of_an_interim_one_that_retires_fall_back_to_one_that_a_b
     assert {found[message] for message in path[5:11]} == {kept}
     assert {found[message] for message in path[11:]} == {new}
     await check_tree(harness.runtime)
-
-
-async def test_it_takes_nothing_from_a_branch_that_has_grown_from_the_degraded_one(harness: Harness) -> None:
-    leaf = await harness.long_chat()
-    path = [one["id"] for one in harness.talk.path(leaf)]
-    branch = harness.talk.turns(6, leaf=path[11], prefix="branch-")
-    await harness.talk.ingest(branch)
-    lease = await claimed(harness)
-    old = await published(harness, lease, 0, path[11], "degraded") or 0
-    deeper = await published(harness, lease, old, harness.talk.path(branch)[15]["id"], "of the branch")
-
-    await published(harness, lease, 0, path[11], "better", old)
-
-    assert (await harness.talk.ask(leaf, windows=[SMALL]))["summary"].startswith("better")
-    assert (await harness.talk.ask(branch, windows=[SMALL]))["summary"] == "of the branch, checkpoint 2"
-    assert {one["id"]: one["serving"] for one in await listed(harness.service)}[deeper or 0]
-    await check_tree(harness.runtime)
-
-
-async def test_a_degraded_one_says_where_it_stands_until_an_operator_wants_it(harness: Harness) -> None:
-    path = [one["id"] for one in harness.talk.path(await harness.long_chat())]
-    lease = await claimed(harness)
-    good = await published(harness, lease, 0, path[3], "llm") or 0
-    one = await published(harness, lease, good, path[7], "degraded") or 0
-    assert await degraded(harness, lease, one) == Degraded(good, 1)
-    two = await published(harness, lease, good, path[9], "degraded", one) or 0
-    first = await published(harness, lease, 0, path[5], "degraded")
-
-    assert await degraded(harness, lease, one) == await degraded(harness, lease, two) == Degraded(good, 2)
-    assert await degraded(harness, lease, first) == Degraded(0, 1)
-    assert await degraded(harness, lease, good) is None
-    assert await degraded(harness, lease, 10**9) is None
-
-    await serve(harness.service, one)
-    assert await degraded(harness, lease, one) is None
 
 
 # Elsewhere

@@ -3,7 +3,6 @@
 import asyncio
 
 import structlog
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.errors import (
     KeyMissing,
@@ -20,13 +19,10 @@ from service.storage import outage, runs, work
 from service.usecases.compress.chunks import Gone, Refused
 from service.usecases.compress.lease import TRIES, Claim, Release, end, give_back
 from service.usecases.compress.plan import Done, work_round
-from service.usecases.compress.round import worth_redoing
 
 # Failed attempts after which work is dead, and waits for `precis jobs retry`: 24 minutes after the
 # first, when the built-in summariser has failed eight times too.
 MOST_ATTEMPTS = 12
-# Seconds after which the summariser is asked once to replace a summary that code had to write.
-REPLACE_AFTER = 300.0
 _LONGEST_DELAY = 300  # seconds
 _LACK_PAUSE = 10  # seconds, when this process has no text process, or not the key of a text
 _REFUSAL_PAUSE = 30  # seconds, when the database stored nothing
@@ -118,22 +114,7 @@ async def _end(claim: Claim, done: Done) -> float | None:
     reason = done.nothing or claim.why_by_size
     async with claim.engine.begin() as connection:
         await end(connection, claim, outcome, reason)
-        return await work.finish(
-            connection,
-            claim.lease,
-            again=not done.complete,
-            later=await _redo_after(connection, claim, done.deepest),
-        )
-
-
-async def _redo_after(
-    connection: AsyncConnection, claim: Claim, deepest: int | None
-) -> float | None:
-    """Seconds after which the LLM tries to write a degraded checkpoint again; None if never."""
-    if not deepest or not claim.context.has_model:
-        return None
-    degraded = await worth_redoing(connection, claim.chat, deepest)
-    return REPLACE_AFTER if degraded else None
+        return await work.finish(connection, claim.lease, again=not done.complete)
 
 
 async def _wait_on(claim: Claim) -> None:

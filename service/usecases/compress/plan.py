@@ -25,12 +25,10 @@ class Done:
     Attributes:
         nothing: why there was nothing to do, or nothing worth publishing; empty otherwise.
         complete: whether nothing is left to do.
-        deepest: the checkpoint that the path ends with now; None when the round left it alone.
     """
 
     nothing: str
     complete: bool = True
-    deepest: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +36,6 @@ class _Carried:
     """How far a plan was carried out; `no_gain` says why its last chunk was not published."""
 
     complete: bool
-    last: int | None
     no_gain: str = ""
 
 
@@ -62,14 +59,8 @@ async def work_round(claim: Claim) -> Done | None:
     plan, read_before = await _plan(this)
     async with interim.served_meanwhile(this):
         carried = await _carry_out(this, plan, read_before)
-    deepest = carried.last or (this.made.id if this.made else None)
-    # What is not worth a call now is not worth one later: new messages make work due.
-    useless = carried.no_gain or (this.redoes and not plan.chunks)
-    return Done(
-        nothing=carried.no_gain if plan.chunks else plan.reason,
-        complete=carried.complete,
-        deepest=None if useless else deepest,
-    )
+    nothing = carried.no_gain if plan.chunks else plan.reason
+    return Done(nothing, carried.complete)
 
 
 async def _begun(claim: Claim) -> Round:
@@ -115,17 +106,14 @@ def _on_path(
 
 
 async def _carry_out(this: Round, plan: Plan, read_before: Memory | None) -> _Carried:
-    """Makes the plan's calls in order, until another chat waits.
-
-    One that replaces a degraded checkpoint makes them all.
-    """
+    """Makes the plan's calls in order, until another chat waits."""
     parent = plan.reuse.id if plan.reuse else 0
     memory = read_before or await chunks.memory_of(this, plan.reuse)
-    last, no_gain = None, ""
+    no_gain = ""
     for number, chunk in enumerate(plan.chunks):
         all_stored = number > 0 and not no_gain
         if all_stored and await _gives_way(this):
-            return _Carried(complete=False, last=last)
+            return _Carried(complete=False)
         publication = await _write(this, chunk, memory, first=number == 0)
         memory = publication.candidate.memory
         no_gain = _why_useless(publication, boundary=chunk.covers)
@@ -133,9 +121,8 @@ async def _carry_out(this: Round, plan: Plan, read_before: Memory | None) -> _Ca
             await chunks.count_unpublished(this, publication.candidate)
             continue
         parent = await chunks.publish(this, chunk, parent, publication)
-        last = last if chunk.covers is None else parent
     # Without a gain, another round would end in the same way: new messages make work due.
-    return _Carried(plan.complete or bool(no_gain), last, no_gain)
+    return _Carried(plan.complete or bool(no_gain), no_gain)
 
 
 async def _write(this: Round, chunk: Chunk, memory: Memory, *, first: bool) -> Publication:
@@ -152,9 +139,6 @@ def _why_useless(publication: Publication, boundary: int | None) -> str:
 
 async def _gives_way(this: Round) -> bool:
     """Whether the round ends early, because another chat waits."""
-    # The degraded checkpoint is replaced by the whole plan; a part of it would not reach as deep.
-    if this.redoes:
-        return False
     # The other chat may be another tenant's.
     async with this.engine.connect() as connection:
         return await work.waiting(connection, 1, besides=this.chat) > 0

@@ -3,19 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from service.planning.plan import Checkpoint, PathMessage, deepest
 from service.planning.policy import Policy
 from service.storage import checkpoints, messages
-from service.storage.checkpoints import Degraded
 from service.storage.messages import MessageRow
 from service.storage.tenancy import ChatKey
 from service.summarising.reading import Summariser
 from service.usecases.compress.lease import Claim
-
-# Of one parent: the LLM writes a degraded one again once, and goes on from it if that fails too.
-_MOST_DEGRADED = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +23,8 @@ class Round:
         policy: the chat's budgets.
         rows: the path, root to leaf.
         made: the deepest checkpoint that it goes on from.
-        instead_of: checkpoints whose place is taken by what is published as deep as they are:
-            interim ones, and a degraded one.
-        redoes: whether a degraded one is among them.
+        instead_of: interim checkpoints, whose place is taken by what is published as deep as they
+            are.
     """
 
     claim: Claim
@@ -37,7 +32,6 @@ class Round:
     rows: Sequence[MessageRow]
     made: Checkpoint | None = None
     instead_of: Sequence[Checkpoint] = ()
-    redoes: bool = False
 
     @property
     def path(self) -> list[PathMessage]:
@@ -81,32 +75,8 @@ async def begin(claim: Claim) -> Round:
         path = [_planned(row) for row in rows]
         pointed_to = {row.checkpoint_id or 0 for row in rows}
         settled, interim = await checkpoints.along(connection, claim.chat, pointed_to)
-        checkpoint = deepest(path, settled)
-        instead_of = interim
-        degraded = await _to_redo(connection, claim, checkpoint)
-        if checkpoint and degraded:
-            instead_of = [*interim, checkpoint]
-            checkpoint = await checkpoints.find(connection, claim.chat, degraded.parent)
-    redoes = degraded is not None
-    return Round(claim, policy, rows, checkpoint, instead_of, redoes)
+    return Round(claim, policy, rows, deepest(path, settled), interim)
 
 
 def _planned(row: MessageRow) -> PathMessage:
     return PathMessage(row.message_id, row.role, row.digest, row.tokens, tuple(row.step_tokens))
-
-
-async def _to_redo(
-    connection: AsyncConnection, claim: Claim, checkpoint: Checkpoint | None
-) -> Degraded | None:
-    """Where a checkpoint stands that the LLM is to write again in this round."""
-    if checkpoint is None or claim.lease.fallback or not claim.context.has_model:
-        return None
-    return await worth_redoing(connection, claim.chat, checkpoint.id)
-
-
-async def worth_redoing(
-    connection: AsyncConnection, chat: ChatKey, checkpoint: int
-) -> Degraded | None:
-    """Where a degraded checkpoint stands, if the LLM did not try yet to write it again."""
-    place = await checkpoints.degraded(connection, chat, checkpoint)
-    return place if place and place.siblings < _MOST_DEGRADED else None
