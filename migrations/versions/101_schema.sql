@@ -177,21 +177,6 @@ create index ix_checkpoints_degraded on checkpoints (tenant_id, chat_id) where k
 -- Forks have the digests of another chat.
 create index ix_checkpoints_digest on checkpoints (tenant_id, covered_digest);
 
-create table partials (
-    tenant_id bigint not null,
-    chat_id bigint not null,
-    base_id bigint not null,
-    message_id text not null,
-    digest text not null,
-    step integer not null,
-    piece integer not null,
-    pieces integer not null,
-    memory bytea not null,
-    updated_at timestamptz default now() not null,
-    constraint pk_partials primary key (chat_id),
-    constraint fk_partials_tenant_id_chat_id foreign key (tenant_id, chat_id) references chats (tenant_id, id) on delete cascade
-);
-
 create table messages (
     tenant_id bigint not null,
     chat_id bigint not null,

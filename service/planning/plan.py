@@ -12,7 +12,7 @@ turn.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import NamedTuple
 
 from service.planning.policy import Policy
@@ -69,23 +69,6 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class PartialTurn:
-    """How far a turn that is too long for one call has been read.
-
-    Attributes:
-        base: id of the checkpoint that it is read on top of; None for none.
-        digest: of the message at `position`; another digest means that it was edited.
-        position: what is read next.
-        pieces: how many pieces the step at `position` is read in.
-    """
-
-    base: int | None
-    digest: str
-    position: Position
-    pieces: int
-
-
-@dataclass(frozen=True, slots=True)
 class PlannedRead:
     """What a call reads of the path: a step, or the piece at `position` of `pieces` of it.
 
@@ -101,13 +84,11 @@ class PlannedRead:
 class Chunk:
     """What one call reads; `part` of `parts` of a turn that is too long for one.
 
-    `covers` is the number of path messages covered after it. Inside a long turn it is None, and
-    `then` is what the next call begins with.
+    `covers` is the number of path messages covered after it; None inside a long turn.
     """
 
     reads: tuple[PlannedRead, ...]
     covers: int | None
-    then: PlannedRead | None = None
     part: int = 1
     parts: int = 1
 
@@ -118,14 +99,12 @@ class Plan:
 
     Attributes:
         reuse: the deepest checkpoint on the path, which the first chunk grows from.
-        partial: the partly read turn that the first chunk goes on from.
-        chunks: the calls to make, in order, each published on its own.
+        chunks: the calls to make, in order; the last one ends a turn.
         tail_start: index of the first path message that stays verbatim.
         complete: False when `max_chunks` left something for the next round.
     """
 
     reuse: Checkpoint | None
-    partial: PartialTurn | None
     chunks: tuple[Chunk, ...]
     tail_start: int
     complete: bool = True
@@ -136,8 +115,6 @@ def plan(
     path: Sequence[PathMessage],
     checkpoints: Sequence[Checkpoint],
     policy: Policy,
-    *,
-    partial: PartialTurn | None = None,
 ) -> Plan:
     """What to cover of `path` (root to leaf), given the checkpoints that exist.
 
@@ -145,8 +122,6 @@ def plan(
         path: the whole branch, root first.
         checkpoints: any checkpoints of the chat; those that are not on the path are ignored.
         policy: the budgets.
-        partial: what has been read of a long turn already; ignored when it does not fit the path
-            any more.
     """
     sums = [0, *accumulate(message.tokens for message in path)]
     turns = turn_starts(path)
@@ -156,34 +131,36 @@ def plan(
     tail = max(_tail_start(turns, sums, policy), start)
     idle = _idle(reuse, sums[-1] - sums[start], sums[tail] - sums[start], policy)
     if idle:
-        return Plan(reuse, None, (), tail, reason=idle)
-
-    if partial and not _continues(partial, path, reuse, range(start, tail), policy):
-        partial = None
-    begin = partial.position if partial else Position(start)
-    groups = _groups(path, turns, begin, tail, policy)
+        return Plan(reuse, (), tail, reason=idle)
+    groups = _groups(path, turns, start, tail, policy)
     chunks = [
         chunk
         for group in _worth_it(groups, sums, start, policy)
         for chunk in _chunks(group, policy)
     ]
-    now = tuple(chunks[: policy.max_chunks])
-    return Plan(reuse, partial, now, tail, complete=len(now) == len(chunks))
+    now = _whole_turns(chunks, policy.max_chunks)
+    return Plan(reuse, now, tail, complete=len(now) == len(chunks))
+
+
+def _whole_turns(chunks: Sequence[Chunk], most: int) -> tuple[Chunk, ...]:
+    """The first `most` chunks, and as many more as the turn has in which they end."""
+    end = min(most, len(chunks))
+    while 0 < end < len(chunks) and chunks[end - 1].covers is None:
+        end += 1
+    return tuple(chunks[:end])
 
 
 def plan_by_code(
     path: Sequence[PathMessage],
     checkpoints: Sequence[Checkpoint],
     policy: Policy,
-    *,
-    partial: PartialTurn | None = None,
 ) -> Plan:
     """The same where no summariser is asked.
 
     What the next request needs at once comes first, or else what fits beside tail and summary.
     """
-    now = plan(path, checkpoints, policy.at_once, partial=partial)
-    return now if now.chunks else plan(path, checkpoints, policy.by_code, partial=partial)
+    now = plan(path, checkpoints, policy.at_once)
+    return now if now.chunks else plan(path, checkpoints, policy.by_code)
 
 
 def deepest(path: Sequence[PathMessage], checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:
@@ -240,25 +217,6 @@ def _tail_start(turns: Sequence[int], sums: Sequence[int], policy: Policy) -> in
     return turns[-1] if turns else 0
 
 
-def _continues(
-    partial: PartialTurn,
-    path: Sequence[PathMessage],
-    reuse: Checkpoint | None,
-    coverable: range,
-    policy: Policy,
-) -> bool:
-    """Whether what was read of a long turn still fits the path, the checkpoint and the budgets."""
-    at = partial.position
-    if partial.base != (reuse.id if reuse else None) or at.message not in coverable:
-        return False
-    message = path[at.message]
-    if message.digest != partial.digest or at.step >= len(message.step_tokens):
-        return False
-    # Another policy cuts the step elsewhere, so its pieces are not those that were read.
-    pieces = _pieces(message.step_tokens[at.step], policy)
-    return pieces == partial.pieces and at.piece < pieces
-
-
 def _pieces(tokens: int, policy: Policy) -> int:
     return max(_ceil_div(tokens, policy.chunk_tokens), 1)
 
@@ -281,16 +239,14 @@ class _Group(NamedTuple):
 
 
 def _groups(
-    path: Sequence[PathMessage], turns: Sequence[int], start: Position, tail: int, policy: Policy
+    path: Sequence[PathMessage], turns: Sequence[int], start: int, tail: int, policy: Policy
 ) -> list[_Group]:
-    """The turns to cover, from `start` on, each as a group of its own."""
-    ends = [turn for turn in turns if start.message < turn < tail] + [tail]
+    """The turns to cover, from the path message `start` on, each as a group of its own."""
+    ends = [turn for turn in turns if start < turn < tail] + [tail]
     groups: list[_Group] = []
-    begin = start.message
+    begin = start
     for end in ends:
-        every = _reads(path, range(begin, end), policy)
-        # Of a partly read turn, what comes before `start` was read by an earlier call.
-        reads = [read for read in every if read.position >= start]
+        reads = list(_reads(path, range(begin, end), policy))
         groups.append(_Group(end, reads, sum(read.tokens for read in reads)))
         begin = end
     return groups
@@ -346,10 +302,9 @@ def _chunks(group: _Group, policy: Policy) -> Iterator[Chunk]:
         return
     calls = _packed(group.reads, policy.chunk_tokens)
     parts = len(calls)
-    for part, (reads, following) in enumerate(pairwise(calls), 1):
-        yield Chunk(tuple(reads), None, following[0], part, parts)
-    # Only the last call moves the boundary: a turn is covered as a whole.
-    yield Chunk(tuple(calls[-1]), group.end, None, parts, parts)
+    for part, reads in enumerate(calls, 1):
+        # Only the last call moves the boundary: a turn is covered as a whole.
+        yield Chunk(tuple(reads), group.end if part == parts else None, part, parts)
 
 
 def _packed(reads: Sequence[PlannedRead], room: int) -> list[list[PlannedRead]]:

@@ -30,7 +30,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.errors import CannotOpen
 from service.planning.plan import Checkpoint
-from service.storage import chats, codec, memories, messages, partials, sealing, work
+from service.storage import chats, codec, memories, messages, sealing, work
 from service.storage.sealing import Seal, Where
 from service.storage.tables import INTERIM, checkpoints
 from service.storage.tables import messages as message_rows
@@ -280,8 +280,6 @@ async def publish(connection: AsyncConnection, lease: work.Lease, fresh: Fresh) 
     await messages.point_to(connection, chat, until.message_id, number, fresh.replaces)
     await _retire_replaced(connection, chat, fresh)
     await chats.note_leaf(connection, chat)
-    if fresh.kind != INTERIM:  # which is no part of what a summariser reads of a long turn
-        await partials.drop(connection, chat)
     return number
 
 
@@ -328,8 +326,7 @@ async def serve(connection: AsyncConnection, chat: ChatKey, checkpoint: int, by:
     this = (*of(chat, checkpoints), checkpoints.c.id == checkpoint)
     in_service = update(checkpoints).where(*this).values(retired_at=null(), served_by=by)
     await connection.execute(in_service)
-    # A turn read in part, and work under way, go on from a checkpoint that may serve no more.
-    await partials.drop(connection, chat)
+    # Work under way goes on from a checkpoint that may serve no more.
     await chats.fence(connection, chat)
     await chats.note_leaf(connection, chat)
     return True
@@ -409,7 +406,6 @@ async def drop_all_but(connection: AsyncConnection, chat: ChatKey, keep: Collect
     await connection.execute(_LEAD_TO_KEPT, parameters)
     rest = delete(checkpoints).where(*of(chat, checkpoints), not_among(checkpoints.c.id, keep))
     count = (await connection.execute(rest)).rowcount
-    await partials.drop(connection, chat)
     await chats.fence(connection, chat)
     await chats.note_leaf(connection, chat)
     return count

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 
-from sqlalchemy import ColumnElement, bindparam, delete, func, select, update
+from sqlalchemy import bindparam, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import chats, messages, people, sealing
@@ -16,7 +16,7 @@ from service.storage import checkpoints as made
 from service.storage.audit import user_actor
 from service.storage.chats import StoredChat
 from service.storage.messages import ERASED, place_of
-from service.storage.tables import audit, chat_authors, checkpoints, partials, runs
+from service.storage.tables import audit, chat_authors, checkpoints, runs
 from service.storage.tables import chats as chat_rows
 from service.storage.tables import messages as message_rows
 from service.storage.tenancy import ChatKey, of
@@ -49,7 +49,7 @@ async def whole_chats(connection: AsyncConnection, tenant: int, which: Collectio
 async def below(
     connection: AsyncConnection, chat: StoredChat, roots: Collection[str]
 ) -> tuple[int, int]:
-    """Deletes these messages, what is below them, and the summaries and the partial turn of them.
+    """Deletes these messages, what is below them, and the summaries of them.
 
     Fences work that is under way. What is not stored any more cannot be traced to a message, so a
     summary of a path that was edited before is deleted as well.
@@ -158,24 +158,11 @@ async def _put_notes(connection: AsyncConnection, chat: ChatKey, notes: Mapping[
 
 
 async def _drop_lost(connection: AsyncConnection, chat: ChatKey) -> int:
-    """Deletes what has read messages that are not stored as they were read.
-
-    Returns:
-        How many checkpoints; the partial turn is not counted.
-    """
-    partial = _is_stored(chat, partials.c.message_id, partials.c.digest)
-    await connection.execute(delete(partials).where(*of(chat, partials), ~partial))
-    covered = _is_stored(chat, checkpoints.c.covered_until, checkpoints.c.covered_digest)
-    lost = delete(checkpoints).where(*of(chat, checkpoints), ~covered)
-    return (await connection.execute(lost)).rowcount
-
-
-def _is_stored(
-    chat: ChatKey, message_id: ColumnElement[str], digest: ColumnElement[str]
-) -> ColumnElement[bool]:
-    stored = select(message_rows).where(
+    """Deletes the checkpoints of messages that are not stored as they were read; how many."""
+    covered = select(message_rows).where(
         *of(chat, message_rows),
-        message_rows.c.message_id == message_id,
-        message_rows.c.digest == digest,
+        message_rows.c.message_id == checkpoints.c.covered_until,
+        message_rows.c.digest == checkpoints.c.covered_digest,
     )
-    return stored.exists()
+    lost = delete(checkpoints).where(*of(chat, checkpoints), ~covered.exists())
+    return (await connection.execute(lost)).rowcount

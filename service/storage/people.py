@@ -13,7 +13,6 @@ from sqlalchemy import BigInteger, ColumnElement, func, or_, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import checkpoints as made
-from service.storage import partials as of_partials
 from service.storage import runs as of_runs
 from service.storage import sealing, statements
 from service.storage.audit import user_actor
@@ -230,14 +229,8 @@ async def read_checkpoints(connection: AsyncConnection, chat: ChatKey) -> list[J
 
 
 async def read_work(connection: AsyncConnection, chat: ChatKey) -> list[Json]:
-    """What was read so far of a turn that is too long for one call, and the rounds of work."""
-    partial = await of_partials.find(connection, chat)
-    found: list[Json] = []
-    if partial:
-        message_id, _, memory = partial
-        found.append({"message_id": message_id, "memory": memory})
-    rounds = [asdict(run) for run in await of_runs.latest(connection, chat, limit=None)]
-    return [*found, *rounds]
+    """The rounds of work."""
+    return [asdict(run) for run in await of_runs.latest(connection, chat, limit=None)]
 
 
 async def read_figures(connection: AsyncConnection, tenant: int, user: str) -> list[Json]:

@@ -28,11 +28,10 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import checkpoints as of_checkpoints
-from service.storage import messages, partials, runs, sealing
+from service.storage import messages, runs, sealing
 from service.storage.sealing import SEALED, Seal
 from service.storage.tables import chats, checkpoints, sealing_keys, tenant_secrets
 from service.storage.tables import messages as message_rows
-from service.storage.tables import partials as partial_rows
 from service.storage.tables import runs as run_rows
 from service.storage.tenancy import ChatKey
 from service.storage.terms import among, not_among
@@ -48,7 +47,6 @@ _TOGETHER = 20  # chats that share a transaction
 _VALUES = (
     message_rows.c.body,
     *(checkpoints.c[name] for name in of_checkpoints.PACKED),
-    partial_rows.c.memory,
     run_rows.c.reason,
     tenant_secrets.c.secret,
 )
@@ -101,7 +99,7 @@ async def reseal(connection: AsyncConnection, tenant: int, group: Sequence[ChatK
     busy = [chat for chat in group if chat.id not in held_ids] if len(group) > 1 else []
     seal = await sealing.of(connection, tenant)
     batch = _Locked(tenant, held_ids)
-    for work in (_messages, _checkpoints, _partials, _runs):
+    for work in (_messages, _checkpoints, _runs):
         changed = await work(connection, batch, seal)
         if changed:
             return Batch(changed, busy)
@@ -179,21 +177,6 @@ def _checkpoint(row: Mapping[Any, Any], chat: ChatKey, seal: Seal) -> dict[str, 
     return _new(chat, row["id"], of_checkpoints.stored(plain, seal, chat, row["id"]))
 
 
-async def _partials(connection: AsyncConnection, locked: _Locked, seal: Seal) -> int:
-    columns = partial_rows.c
-    off = _differs(columns.memory, seal)
-    rows = await _rows(connection, _batch(partial_rows, locked, off))
-    changed = [_partial(row, locked.owner(row), seal) for row in rows]
-    # At most one a chat.
-    query = _update_each(partial_rows, locked, columns.chat_id)
-    return await _change(connection, query, changed)
-
-
-def _partial(row: Mapping[Any, Any], chat: ChatKey, seal: Seal) -> dict[str, Any]:
-    where = partials.place_of(chat)
-    return _new(chat, chat.id, {"memory": seal.seal(where, seal.open(where, row["memory"]))})
-
-
 async def _runs(connection: AsyncConnection, locked: _Locked, seal: Seal) -> int:
     columns = run_rows.c
     off = _differs(columns.reason, seal)
@@ -236,10 +219,8 @@ def _new(chat: ChatKey, this: int | str, values: Mapping[str, Any]) -> dict[str,
 
 def _update_each(table: Table, locked: _Locked, key: ColumnElement[Any]) -> Update:
     """An update of one row at a time, all of them in one round trip."""
-    chat = table.c.chat_id if "chat_id" in table.c else table.c.id
-    return update(table).where(
-        table.c.tenant_id == locked.tenant, chat == bindparam("chat"), key == bindparam("this")
-    )
+    chat = table.c.chat_id == bindparam("chat")
+    return update(table).where(table.c.tenant_id == locked.tenant, chat, key == bindparam("this"))
 
 
 async def _change(

@@ -232,22 +232,6 @@ endpoints = Table(
     Column("changed_at", _TIME),
 )
 
-# How far a turn too long for one call has been read.
-partials = Table(
-    "partials",
-    metadata,
-    *_chat(),
-    # The checkpoint that the reading goes on from; 0 for none.
-    Column("base_id", BigInteger),
-    Column("message_id", Text),
-    Column("digest", Text),
-    Column("step", Integer),
-    Column("piece", Integer),
-    Column("pieces", Integer),
-    Column("memory", LargeBinary),
-    Column("updated_at", _TIME),
-)
-
 runs = Table(
     "runs",
     metadata,

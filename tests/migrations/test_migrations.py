@@ -159,7 +159,7 @@ async def test_a_database_from_before_the_first_release_is_refused_with_the_way_
         await start(urls.database)
 
 
-_OF_A_CHAT = ("messages", "checkpoints", "partials", "runs", "chat_authors")
+_OF_A_CHAT = ("messages", "checkpoints", "runs", "chat_authors")
 
 
 @pytest.mark.parametrize("table", _OF_A_CHAT)

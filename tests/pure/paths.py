@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from service.planning.plan import Checkpoint, Chunk, PartialTurn, PathMessage, Plan, Position, turn_starts
+from service.planning.plan import Checkpoint, Chunk, PathMessage, Plan, Position, turn_starts
 from service.planning.policy import Policy
 from service.transcript import ROOT, digest
 
@@ -75,13 +75,6 @@ def checkpoint_of(path: Sequence[PathMessage], policy: Policy, identity: int, co
 
 def reads_of(chunks: Sequence[Chunk]) -> list[tuple[Position, int]]:
     return [(read.position, read.pieces) for chunk in chunks for read in chunk.reads]
-
-
-def draft_after(path: Sequence[PathMessage], chunk: Chunk, checkpoints: Sequence[Checkpoint]) -> PartialTurn | None:
-    if chunk.then is None:
-        return None
-    base = max(checkpoints, key=lambda one: (one.messages, one.id)).id if checkpoints else None
-    return PartialTurn(base, path[chunk.then.position.message].digest, chunk.then.position, chunk.then.pieces)
 
 
 def expected_reads(path: Sequence[PathMessage], start: int, end: int, policy: Policy) -> list[tuple[Position, int]]:

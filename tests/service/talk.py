@@ -17,11 +17,10 @@ import msgspec
 from sqlalchemy import Select, Table, select, text
 
 from service.runtime import Runtime
-from service.storage import checkpoints, memories, partials
+from service.storage import checkpoints
 from service.storage.sealing import Seal
 from service.storage.tables import metadata
 from service.storage.tenancy import ChatKey
-from service.summarising.memory import Memory
 from service.transcript import digest
 from tests.builders import called, returned, said
 
@@ -232,17 +231,14 @@ async def row(runtime: Runtime, query: str, **values: object) -> Any:
 
 
 async def opened(runtime: Runtime, query: str, **values: object) -> list[Any]:
-    """The checkpoints or partial turns of a query, with what they say."""
+    """The checkpoints of a query, with what they say."""
     found = []
     async with runtime.database.engine.connect() as connection:
         for one in await rows(runtime, query, **values):
-            chat, texts = ChatKey(one.tenant_id, one.chat_id), {}
-            if "summary" in one._mapping:
-                memory = await checkpoints.memory(connection, chat, one.id)
-                found_made, summary = await checkpoints.summary(connection, chat, one.id) or (None, "")
-                texts = {"summary": summary, "verdict": found_made and found_made.verdict}
-            else:
-                _, _, memory = await partials.find(connection, chat) or (None, None, Memory())
+            chat = ChatKey(one.tenant_id, one.chat_id)
+            memory = await checkpoints.memory(connection, chat, one.id)
+            found_made, summary = await checkpoints.summary(connection, chat, one.id) or (None, "")
+            texts = {"summary": summary, "verdict": found_made and found_made.verdict}
             said = msgspec.to_builtins(memory, enc_hook=str)
             found.append(SimpleNamespace(**{**one._mapping, **said, **texts}))
     return found
@@ -252,16 +248,6 @@ async def run_sql(runtime: Runtime, statement: str, **values: object) -> None:
     """Changes the database behind the service's back."""
     async with runtime.database.engine.begin() as connection:
         await connection.execute(text(statement), values)
-
-
-async def half_read(runtime: Runtime) -> None:
-    """A worker has read the first half of the first message of each chat."""
-    await run_sql(
-        runtime,
-        "insert into partials (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, memory)"
-        " select tenant_id, id, 0, 'u0', 'd', 0, 1, 2, :memory from chats",
-        memory=memories.packed(Memory()),
-    )
 
 
 async def check_tree(runtime: Runtime) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.fakes.scripted_llm import Hang, OtherShape, Request, Say
 from tests.service.harness import Harness, new_in, running, story, told
-from tests.service.talk import Talk, check_tree, opened, prose, rows
+from tests.service.talk import Talk, check_tree, prose
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -72,7 +72,7 @@ async def test_every_message_is_read_once_in_order_and_the_last_state_goes_into_
     )
     calls = [(run.calls, run.published) for run in await harness.runs()]
     assert sum(called for called, _ in calls) == len(harness.llm.requests)
-    assert all(called == published for called, published in calls)  # as a checkpoint, or a partial
+    assert sum(published for _, published in calls) == len(made)
     assert len(made) > 4
     assert "(nothing yet)" in harness.llm.requests[0].text
     for number, request in enumerate(harness.llm.requests[1:], 1):
@@ -118,32 +118,25 @@ async def test_a_crash_in_the_third_call_loses_that_call_only(harness: Harness) 
     assert [value for request in without_lost for value in read_in(request)] == written_in(harness.talk, covered)
 
 
-async def test_a_long_turn_is_read_in_pieces_and_a_draft_keeps_how_far(harness: Harness) -> None:
+async def test_a_long_turn_is_read_in_pieces_and_a_crash_inside_it_begins_it_again(harness: Harness) -> None:
     talk = harness.talk
     leaf = talk.add("q", talk.turns(1))
     leaf = talk.add("long", leaf, "assistant", prose(9000, "long"))
     leaf = await harness.long_chat(6, leaf=leaf)
-    harness.llm.script(Say("quotations: 1.1\n\nOne."), Say("Two."), Say("Three."), Hang())
+    harness.llm.script(Say("One."), Say("Two."), Hang())
 
     async with running(harness.compress()):
-        await harness.llm.received(4)
-    (partial,) = await opened(harness.runtime, "select * from partials")
+        await harness.llm.received(3)
     before = await harness.made()
-    assert partial.message_id == "long"
-    assert told(partial) == "Three."
-    assert [pin["text"] for pin in partial.pins] == [prose(30, "u0").splitlines()[0]]
-    last = partial.talk[-1]
-    assert (last["source"], last["text"]) == ("q", prose(30, "q"))
-    assert partial.pieces > 3
+    assert "Two." in harness.llm.requests[2].text
     assert all(made.covered_until != "long" for made in before)  # nothing claims what was not read to its end
+    begun_again = len(harness.llm.requests)
 
     await harness.drain()
 
-    assert "Three." in harness.llm.requests[4].text
-    assert await rows(harness.runtime, "select 1 from partials") == []
     made = await harness.made()
     assert any(one.covered_until == "long" for one in made)
-    finished = [request for number, request in enumerate(harness.llm.requests) if number != 3]
+    finished = harness.llm.requests[begun_again:]
     path = [message["id"] for message in talk.path(leaf)]
     covered = path[: path.index(made[-1].covered_until) + 1]
     # A cut may go through the middle of a line, so the lines are put together again.

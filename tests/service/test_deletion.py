@@ -8,7 +8,7 @@ import pytest
 from service.storage.tables import metadata
 from tests.service.grown import in_one_call
 from tests.service.harness import Harness, thinking
-from tests.service.talk import Talk, half_read, rows, run_sql
+from tests.service.talk import Talk, rows, run_sql
 from workers.jobs import sweep
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -25,7 +25,6 @@ async def own_rows(harness: Harness, chat: int) -> dict[str, int]:
 async def full_chat(harness: Harness) -> int:
     """A chat with rows in every table of its own, and due work; returns its id."""
     await harness.talk.ingest(harness.talk.turns(12, leaf=await in_one_call(harness)))
-    await half_read(harness.runtime)
     identity: int = (await harness.chat()).id
     assert all((await own_rows(harness, identity)).values()), "a new table needs a row here"
     return identity

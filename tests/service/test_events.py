@@ -215,19 +215,6 @@ async def test_a_summary_of_a_path_that_was_edited_before_goes_too(service: Serv
     assert await boundaries(service) == []
 
 
-async def test_a_half_read_turn_goes_with_its_message(service: Service, talk: Talk) -> None:
-    leaf = await summarised(service, talk)
-    here = "insert into partials (tenant_id, chat_id, base_id, message_id, digest, step, piece, pieces, memory)"
-    read = "select tenant_id, chat_id, 0, message_id, digest, 0, 1, 2, '' from messages"
-    await run_sql(service.runtime, f"{here} {read} where message_id = :leaf", leaf=leaf)
-
-    await tell(service, "message.deleted", chat_id="chat-1", message_id="never stored")
-    assert len(await rows(service.runtime, "select 1 from partials")) == 1
-    await tell(service, "message.deleted", chat_id="chat-1", message_id="u4")
-
-    assert await rows(service.runtime, "select 1 from partials") == []
-
-
 async def test_the_same_message_in_a_chat_of_its_own_stays(service: Service, talk: Talk) -> None:
     """A fork, a clone and an import carry the same message ids."""
     leaf = await summarised(service, talk)
@@ -308,7 +295,6 @@ async def test_a_worker_that_has_read_a_message_publishes_nothing_after_its_dele
 
     assert [run.outcome for run in await harness.runs()] == ["refused"]
     assert await harness.made() == []
-    assert await rows(harness.runtime, "select 1 from partials") == []
     assert "mandragora" not in str(await tables(harness.runtime))
     await harness.drain()
     await check_tree(harness.runtime)

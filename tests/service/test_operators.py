@@ -6,7 +6,7 @@ import pytest
 
 from tests.conftest import Service, drain
 from tests.service.grown import summarised
-from tests.service.talk import Json, Talk, check_tree, half_read, rows, run_sql, tables
+from tests.service.talk import Json, Talk, check_tree, run_sql, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -200,18 +200,6 @@ async def test_reset_to_a_checkpoint_keeps_it_and_those_it_grew_from(service: Se
     newest = (await get(service, "/chat-1"))["checkpoints"][-1]
     assert newest["id"] > made[-1]
     assert newest["parent_id"] == made[1]
-
-
-@pytest.mark.parametrize("what", ["reset", "recompute"])
-async def test_what_was_read_of_a_long_turn_is_dropped_with_the_checkpoints(
-    service: Service, talk: Talk, what: str
-) -> None:
-    await summarised(service, talk)
-    await half_read(service.runtime)
-
-    await post(service, f"/chat-1/{what}")
-
-    assert await rows(service.runtime, "select 1 from partials") == []
 
 
 async def test_recompute_does_not_wait_for_the_back_off_of_earlier_failures(service: Service, talk: Talk) -> None:

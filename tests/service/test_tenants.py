@@ -190,7 +190,7 @@ def without_tenant(statement: str) -> list[str]:
     "statement",
     [
         "SELECT messages.body \nFROM messages \nWHERE messages.chat_id = $1",
-        "DELETE FROM partials WHERE partials.chat_id = $1",
+        "DELETE FROM runs WHERE runs.chat_id = $1",
         "UPDATE runs SET calls=1 WHERE runs.id = $1 RETURNING runs.tenant_id",
         "INSERT INTO runs (chat_id, seq) VALUES ($1, $2)",
         "select 1 from messages m join checkpoints c on c.id = m.checkpoint_id where m.tenant_id = $1",

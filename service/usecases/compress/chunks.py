@@ -4,7 +4,6 @@ Nothing is held in a transaction while a summariser thinks. What it wrote is fen
 the epoch and the digest when it is published.
 """
 
-import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,9 +13,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service import metrics
 from service.errors import PrecisError, TextTooHard, TextWorkFailed
-from service.planning.plan import Checkpoint, Chunk, PartialTurn
+from service.planning.plan import Checkpoint, Chunk
 from service.processes import rounds
-from service.storage import breakers, checkpoints, memories, messages, partials, runs, sums
+from service.storage import breakers, checkpoints, messages, runs, sums, work
 from service.storage.checkpoints import Fresh
 from service.storage.messages import MessageRow
 from service.storage.runs import Spent
@@ -132,35 +131,27 @@ def _unread(this: Round, chunk: Chunk) -> Unread:
     return Unread(len(messages_read), sum(read.tokens for read in chunk.reads), calls)
 
 
-async def publish(this: Round, chunk: Chunk, parent: int, publication: Publication) -> int:
-    """Publishes a chunk as a checkpoint, or keeps it as a partial turn.
+async def publish(this: Round, until: int, parent: int, publication: Publication) -> int:
+    """Publishes a checkpoint that covers so many messages of the path.
 
     Returns:
-        The parent of the next checkpoint.
+        Its id.
 
     Raises:
         Refused: the chat is not as it was planned on any more.
     """
-    if chunk.covers is not None:
-        checkpoint = await fresh(this, this.rows[chunk.covers - 1], parent, publication)
-    else:
-        packed = await asyncio.to_thread(memories.packed, publication.candidate.memory)
+    checkpoint = await fresh(this, this.rows[until - 1], parent, publication)
     async with this.engine.begin() as connection:
         if publication.asked:
             await _note_answer(connection, this)
-        if chunk.covers is not None:
-            parent = await checkpoints.publish(connection, this.claim.lease, checkpoint) or 0
-            is_stored = bool(parent)
-        else:
-            is_stored = await _save_partial(connection, this, chunk, parent, packed)
-        await _count(connection, this, publication.candidate, published=is_stored)
+        number = await checkpoints.publish(connection, this.claim.lease, checkpoint)
+        await _count(connection, this, publication.candidate, published=number is not None)
     # Raised after the transaction: what the call cost stays counted.
-    if not is_stored:
+    if number is None:
         raise changed()
-    if chunk.covers is not None:
-        metrics.PUBLISHED.labels(publication.kind).inc()
-        log_published(this, checkpoint, publication)
-    return parent
+    metrics.PUBLISHED.labels(publication.kind).inc()
+    log_published(this, checkpoint, publication)
+    return number
 
 
 def log_published(this: Round, checkpoint: Fresh, publication: Publication) -> None:
@@ -197,8 +188,22 @@ async def fresh(this: Round, until: MessageRow, parent: int, publication: Public
     )
 
 
-async def count_unpublished(this: Round, candidate: Candidate) -> None:
-    """Counts a call that led to nothing."""
+async def count_unpublished(this: Round, publication: Publication) -> None:
+    """Counts a call that the next one's summary stands for as well.
+
+    Raises:
+        Refused: the chat is not as it was planned on any more, so the next call would be in vain.
+    """
+    async with this.engine.begin() as connection:
+        is_held = await work.holds(connection, this.claim.lease)
+        if publication.asked:
+            await _note_answer(connection, this)
+        await _count(connection, this, publication.candidate, published=False)
+    if not is_held:
+        raise changed()
+
+
+async def _count_rejected(this: Round, candidate: Candidate) -> None:
     async with this.engine.begin() as connection:
         # It was an answer all the same, so the endpoint is not away.
         await _note_answer(connection, this)
@@ -266,7 +271,7 @@ async def _ask(
             summariser=summariser.name,
             reasons=list(verdict.kinds),
         )
-        await count_unpublished(this, candidate)
+        await _count_rejected(this, candidate)
     return candidate
 
 
@@ -283,18 +288,6 @@ async def _by_rule(
         summarise.by_rule, material, this.policy, covered, kind, rejections, chosen
     )
     return Publication(candidate, kind, summarise.BY_CODE)
-
-
-async def _save_partial(
-    connection: AsyncConnection, this: Round, chunk: Chunk, parent: int, packed: bytes
-) -> bool:
-    """Keeps how far a long turn has been read; False when the lease is lost."""
-    if chunk.then is None:
-        return False
-    position = chunk.then.position
-    message = this.rows[position.message]
-    partial = PartialTurn(parent or None, message.digest, position, chunk.then.pieces)
-    return await partials.save(connection, this.claim.lease, message.message_id, partial, packed)
 
 
 async def _note_answer(connection: AsyncConnection, this: Round) -> None:

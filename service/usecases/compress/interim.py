@@ -43,15 +43,14 @@ async def serve_at_once(this: Round) -> Round:
     """
     outdated = _outdated(this)
     plan = await _plan(this, outdated)
-    whole = _up_to_boundary(plan.chunks)
-    if not whole:
+    if not plan.chunks:
         return this
     memory = await chunks.memory_of(this, plan.reuse)
-    publication = await _write(this, whole, memory)
+    publication = await _write(this, plan.chunks, memory)
     if publication.candidate.no_gain:
         return this
     parent = this.made.id if this.made else 0
-    interim = await _publish(this, whole[-1], parent, publication, outdated)
+    interim = await _publish(this, plan.chunks[-1], parent, publication, outdated)
     return replace(this, instead_of=[*this.instead_of, interim])
 
 
@@ -118,12 +117,6 @@ async def _plan(this: Round, outdated: Sequence[Checkpoint]) -> Plan:
     if outdated:
         policy = replace(policy, prepare_at=0, step_tokens=1)
     return await asyncio.to_thread(plan, this.path, usable, policy)
-
-
-def _up_to_boundary(planned: Sequence[Chunk]) -> Sequence[Chunk]:
-    """The chunks up to the last one that ends at a boundary: the rest could not be published."""
-    ends = [place for place, chunk in enumerate(planned) if chunk.covers is not None]
-    return planned[: ends[-1] + 1] if ends else ()
 
 
 async def _write(this: Round, planned: Sequence[Chunk], memory: Memory) -> Publication:

@@ -1,16 +1,14 @@
 """One round of work: plan, and for each chunk of the plan write and publish.
 
-Every chunk is published on its own, so a crash loses at most one call. A chat with many chunks goes
-back to the end of the queue between two of them when others wait.
+Whatever ends a turn is published on its own, so a crash loses one call, or those of one long turn.
+A chat with many chunks goes back to the end of the queue between two turns when others wait.
 """
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from service.planning.plan import Chunk, PartialTurn, Plan, plan, plan_by_code
-from service.storage import chats, partials, work
-from service.storage.messages import MessageRow
+from service.planning.plan import Chunk, Plan, plan, plan_by_code
+from service.storage import chats, work
 from service.summarising.memory import Memory
 from service.usecases.compress import chunks, interim, round
 from service.usecases.compress.chunks import Publication
@@ -56,9 +54,9 @@ async def work_round(claim: Claim) -> Done | None:
     this = await _begun(claim)
     if claim.lease.at_once:
         return None
-    plan, read_before = await _plan(this)
+    plan = await _plan(this)
     async with interim.served_meanwhile(this):
-        carried = await _carry_out(this, plan, read_before)
+        carried = await _carry_out(this, plan)
     nothing = carried.no_gain if plan.chunks else plan.reason
     return Done(nothing, carried.complete)
 
@@ -79,48 +77,28 @@ def _unwanted(claim: Claim) -> str:
     return "its user wants this chat left alone" if claim.lease.left_alone else ""
 
 
-async def _plan(this: Round) -> tuple[Plan, Memory | None]:
-    """The plan, and what was read before of the long turn that it goes on with."""
-    async with this.engine.connect() as connection:
-        partly_read = await partials.find(connection, this.chat)
-    partial, memory = _on_path(partly_read, this.rows)
+async def _plan(this: Round) -> Plan:
     plan_of = plan if this.summariser else plan_by_code
-    planned = await asyncio.to_thread(
-        plan_of, this.path, this.settled, this.policy, partial=partial
-    )
-    return planned, memory if planned.partial else None
+    return await asyncio.to_thread(plan_of, this.path, this.settled, this.policy)
 
 
-def _on_path(
-    partly_read: tuple[str, PartialTurn, Memory] | None, rows: Sequence[MessageRow]
-) -> tuple[PartialTurn | None, Memory | None]:
-    """The partial turn with its message's index on this path; nothing when it is on another."""
-    if partly_read is None:
-        return None, None
-    message, partial, memory = partly_read
-    ids = [row.message_id for row in rows]
-    if message not in ids:
-        return None, None
-    position = replace(partial.position, message=ids.index(message))
-    return replace(partial, position=position), memory
-
-
-async def _carry_out(this: Round, plan: Plan, read_before: Memory | None) -> _Carried:
-    """Makes the plan's calls in order, until another chat waits."""
+async def _carry_out(this: Round, plan: Plan) -> _Carried:
+    """Makes the plan's calls in order, until another chat waits at the end of a turn."""
     parent = plan.reuse.id if plan.reuse else 0
-    memory = read_before or await chunks.memory_of(this, plan.reuse)
-    no_gain = ""
+    memory = await chunks.memory_of(this, plan.reuse)
+    no_gain, all_stored = "", False
     for number, chunk in enumerate(plan.chunks):
-        all_stored = number > 0 and not no_gain
         if all_stored and await _gives_way(this):
             return _Carried(complete=False)
         publication = await _write(this, chunk, memory, first=number == 0)
         memory = publication.candidate.memory
-        no_gain = _why_useless(publication, boundary=chunk.covers)
-        if no_gain:  # the next chunk's summary stands for this one as well
-            await chunks.count_unpublished(this, publication.candidate)
-            continue
-        parent = await chunks.publish(this, chunk, parent, publication)
+        no_gain = publication.candidate.no_gain if chunk.covers else ""
+        all_stored = False
+        if chunk.covers and not no_gain:
+            parent = await chunks.publish(this, chunk.covers, parent, publication)
+            all_stored = True
+        else:  # the next chunk's summary stands for this one as well
+            await chunks.count_unpublished(this, publication)
     # Without a gain, another round would end in the same way: new messages make work due.
     return _Carried(plan.complete or bool(no_gain), no_gain)
 
@@ -130,11 +108,6 @@ async def _write(this: Round, chunk: Chunk, memory: Memory, *, first: bool) -> P
     if first and this.claim.why_by_size:
         return await chunks.write_by_rule(this, chunk, memory, "degraded")
     return await chunks.write(this, chunk, memory)
-
-
-def _why_useless(publication: Publication, boundary: int | None) -> str:
-    """Why publishing saves nothing. A partial turn is in no request, so it is always kept."""
-    return "" if boundary is None else publication.candidate.no_gain
 
 
 async def _gives_way(this: Round) -> bool:
