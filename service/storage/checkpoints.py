@@ -226,18 +226,6 @@ async def _memories(
     ]
 
 
-async def newest_besides(
-    connection: AsyncConnection, chat: ChatKey, path: Collection[int]
-) -> Memory | None:
-    """What the newest checkpoint of a summariser says; None when it is of this path, or of none."""
-    written = checkpoints.c.kind.in_(("llm", "corrected"))
-    newest = select(func.max(checkpoints.c.id)).where(*of(chat, checkpoints), written)
-    checkpoint = (await connection.execute(newest)).scalar()
-    if checkpoint is None or checkpoint in path:
-        return None
-    return await memory(connection, chat, checkpoint)
-
-
 async def pack(
     engine: AsyncEngine, chat: ChatKey, parent: int, memory: Memory, text: str
 ) -> Packed:

@@ -57,19 +57,6 @@ def merged(pins: Sequence[Pin], said: Sequence[Utterance], answer: Answer) -> Me
     return Merged(_remembered(book.pins.values()), tuple(book.unfounded))
 
 
-def taken_over(
-    pins: Sequence[Pin], said: Sequence[Utterance], others: Sequence[Pin]
-) -> tuple[Pin, ...]:
-    """`pins`, and those of `others`, chosen on another branch, whose sentence stands in `said`."""
-    book = _Book(pins, said)
-    standing = {(one.source, told(one)): one for one in said}
-    for pin in others:
-        one = standing.get((pin.source, pin.text))
-        if one and pin.replaced_by is None:
-            book.pin(one, pin.kind)
-    return _remembered(book.pins.values())
-
-
 class _Book:
     """The pins while an answer is applied to them."""
 

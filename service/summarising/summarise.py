@@ -18,7 +18,7 @@ from service.planning.policy import Policy
 from service.summarising import choices, gate, ledger, message, prompt, reply, room, shown
 from service.summarising import utterances as reading_of
 from service.summarising.gate import Grounds, Verdict
-from service.summarising.memory import Memory, Pin
+from service.summarising.memory import Memory
 from service.summarising.message import Parts
 from service.summarising.reading import Excerpt, Reading, Reply, Summariser, TextRunner
 from service.summarising.reply import Answer
@@ -228,7 +228,6 @@ def by_rule(
     covered: Covered,
     outcome: str = BY_CODE,
     rejections: tuple[str, ...] = (),
-    chosen: Sequence[Pin] = (),
 ) -> Candidate:
     """The summary that code makes alone: state and pins stay as they were, the rest grows.
 
@@ -238,14 +237,9 @@ def by_rule(
         covered: what the summary stands for.
         outcome: of the verdict.
         rejections: why a summariser's replies were rejected.
-        chosen: what a summariser chose on another branch, of which the sentences that stand here
-            too are kept.
     """
     verdict = Verdict(outcome, rejections)
-    memory = material.memory
-    if chosen:
-        memory = replace(memory, pins=choices.taken_over(memory.pins, material.heard, chosen))
-    return _candidate(material, memory, verdict, policy, covered)
+    return _candidate(material, material.memory, verdict, policy, covered)
 
 
 def by_size(

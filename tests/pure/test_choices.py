@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.summarising.choices import DROPPED, OPERATOR, merged, taken_over
+from service.summarising.choices import DROPPED, OPERATOR, merged
 from service.summarising.memory import Kind, Pin
 from service.summarising.reply import Answer
 from service.summarising.utterances import Utterance
@@ -68,18 +68,6 @@ def test_what_is_dropped_is_gone_and_its_number_is_never_given_again() -> None:
     first = merged((RULE,), SAID, Answer(drops=(1,))).pins
     assert first[0].replaced_by == DROPPED
     assert merged(first, SAID, Answer(rules=("1.2",))).pins[-1].number == 2
-
-
-def test_of_another_branch_what_holds_there_and_stands_here_word_for_word_is_taken_over() -> None:
-    others = [
-        RULE,
-        replace(RULE, number=2, text="Ship it in May.", replaced_by=DROPPED),
-        replace(RULE, number=3, text="The pump is P-8.", source="m1"),
-        replace(RULE, number=4, source="m9"),
-    ]
-    (pin,) = taken_over((), SAID, others)
-    assert (pin.text, pin.kind, pin.utterance) == (RULE.text, Kind.RULE, "1.1")
-    assert taken_over((pin,), SAID, others) == (pin,)
 
 
 def test_what_an_operator_wrote_is_not_dropped() -> None:

@@ -260,21 +260,3 @@ async def test_one_that_an_operator_wants_stays(harness: Harness) -> None:
     newest = (await harness.interim())[-1]
     assert newest.parent_id == interim.id
     assert interim.id in [one.id for one in await harness.interim()]
-
-
-async def test_after_an_edit_it_keeps_what_was_chosen_of_the_messages_that_still_stand(harness: Harness) -> None:
-    leaf = await harness.long_chat()
-    harness.llm.default = keeping
-    await harness.drain(harness.worker_context(**WIDE))
-    before = (await harness.made())[-1].pins
-    edited = before[0]["source"]
-    harness.talk.edit(edited, "edited in place")
-    await harness.talk.ingest(leaf)
-
-    await by_code_alone(harness)
-
-    (interim,) = await harness.interim()
-    assert pinned(interim) == [pin["text"] for pin in before if pin["source"] != edited]
-    answer = await harness.talk.ask(leaf)
-    assert all(text in answer["summary"] for text in pinned(interim))
-    await check_tree(harness.runtime)

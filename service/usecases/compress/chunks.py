@@ -5,7 +5,6 @@ the epoch and the digest when it is published.
 """
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import structlog
@@ -20,7 +19,7 @@ from service.storage.checkpoints import Fresh
 from service.storage.messages import MessageRow
 from service.storage.runs import Spent
 from service.summarising import prompt, summarise
-from service.summarising.memory import Memory, Pin
+from service.summarising.memory import Memory
 from service.summarising.reading import Summariser
 from service.summarising.summarise import Candidate, Covered, Material, Unread
 from service.usecases.compress.round import Round
@@ -83,13 +82,10 @@ async def write(this: Round, chunk: Chunk, memory: Memory) -> Publication:
     return replace(publication, seconds=time.monotonic() - began)
 
 
-async def write_by_rule(
-    this: Round, chunk: Chunk, memory: Memory, kind: str, chosen: Sequence[Pin] = ()
-) -> Publication:
+async def write_by_rule(this: Round, chunk: Chunk, memory: Memory, kind: str) -> Publication:
     """What code makes of a chunk alone: no call, and done in a moment.
 
-    It gives by its size what earlier rounds failed on, and keeps what a summariser has `chosen` on
-    another branch as far as it stands here too.
+    It gives by its size what earlier rounds failed on.
 
     Raises:
         Gone: a text is not kept any more.
@@ -99,7 +95,7 @@ async def write_by_rule(
         candidate = await _by_size(this, chunk, memory, this.claim.why_by_size)
         return Publication(candidate, kind, summarise.BY_CODE, asked=False)
     material = await _gather(this, chunk, memory)
-    publication = await _by_rule(this, material, _covered(this, chunk), kind, chosen=chosen)
+    publication = await _by_rule(this, material, _covered(this, chunk), kind)
     return replace(publication, asked=False, seconds=time.monotonic() - began)
 
 
@@ -281,12 +277,9 @@ async def _by_rule(
     covered: Covered,
     kind: str,
     rejections: tuple[str, ...] = (),
-    chosen: Sequence[Pin] = (),
 ) -> Publication:
     run = this.claim.context.texts.run
-    candidate = await run(
-        summarise.by_rule, material, this.policy, covered, kind, rejections, chosen
-    )
+    candidate = await run(summarise.by_rule, material, this.policy, covered, kind, rejections)
     return Publication(candidate, kind, summarise.BY_CODE)
 
 

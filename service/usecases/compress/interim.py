@@ -16,7 +16,7 @@ from service.errors import PrecisError, trace
 from service.planning.plan import Checkpoint, Chunk, Plan, plan
 from service.storage import checkpoints, work
 from service.storage.tables import INTERIM
-from service.summarising.memory import Memory, Pin
+from service.summarising.memory import Memory
 from service.usecases.compress import chunks, round
 from service.usecases.compress.chunks import Publication
 from service.usecases.compress.round import Round
@@ -29,8 +29,7 @@ log = structlog.get_logger(__name__)
 async def serve_at_once(this: Round) -> Round:
     """Publishes an interim summary when the chat's next request is too large.
 
-    It goes on from the interim one before, if there is one, so that each message is read once, and
-    takes over what a summariser chose of the same messages before an edit above them. It
+    It goes on from the interim one before, if there is one, so that each message is read once. It
     is a branch of the checkpoint that the summariser goes on from. An interim one that is deeper
     than that and grew from an older one lacks what the summariser has written since: another is
     made at once from what the summariser wrote, whatever the request's size, and takes its place.
@@ -121,19 +120,10 @@ async def _plan(this: Round, outdated: Sequence[Checkpoint]) -> Plan:
 
 async def _write(this: Round, planned: Sequence[Chunk], memory: Memory) -> Publication:
     """What is read of all chunks, in the end; those before the last are not published."""
-    chosen = await _chosen_elsewhere(this)
     for chunk in planned:
-        publication = await chunks.write_by_rule(this, chunk, memory, INTERIM, chosen)
+        publication = await chunks.write_by_rule(this, chunk, memory, INTERIM)
         memory = publication.candidate.memory
     return publication
-
-
-async def _chosen_elsewhere(this: Round) -> Sequence[Pin]:
-    """What a summariser chose of messages that an edit above them has taken off its path."""
-    path = {row.checkpoint_id for row in this.rows if row.checkpoint_id}
-    async with this.engine.connect() as connection:
-        memory = await checkpoints.newest_besides(connection, this.chat, path)
-    return memory.pins if memory else ()
 
 
 async def _publish(
