@@ -155,7 +155,6 @@ class ProblemType(Enum):
     UNPROCESSABLE = "unprocessable", 422, "The request's content contradicts itself."
     FILTER_TOO_OLD = "filter-too-old", 426, "The filter is older than this service accepts."
     TOO_MANY = "too-many", 429, "Too many attempts; try again later."
-    HEAD_TOO_LARGE = "head-too-large", 431, "The request's head is larger than is accepted."
     INTERNAL = "internal", 500, "The service failed on this request."
     UNAVAILABLE = "unavailable", 503, "Something that the service needs does not answer."
     BUSY = "busy", 503, "The service is at one of its limits; try again in a moment."
