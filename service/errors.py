@@ -151,7 +151,6 @@ class ProblemType(Enum):
     SEALED = "sealed-for-good", 410, "The texts of this tenant cannot be opened any more."
     TOO_LARGE = "too-large", 413, "The request is larger than this service accepts."
     WRONG_MEDIA = "wrong-media", 415, "The body is of another kind than this endpoint takes."
-    WRONG_HOST = "wrong-host", 421, "This service does not answer to this name."
     UNPROCESSABLE = "unprocessable", 422, "The request's content contradicts itself."
     FILTER_TOO_OLD = "filter-too-old", 426, "The filter is older than this service accepts."
     TOO_MANY = "too-many", 429, "Too many attempts; try again later."
