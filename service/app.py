@@ -22,7 +22,6 @@ from service.api import (
     events,
     filter,
     health,
-    hosts,
     jobs,
     keys,
     left_alone,
@@ -196,7 +195,6 @@ class _Service(FastAPI):
 
     async def _handled(self, scope: Scope, receive: Receive, sending: _Sending) -> None:
         try:
-            hosts.check(scope, self.state.hosts)
             _check_text(scope)
             if not await _answered(scope, receive, sending):
                 await super().__call__(scope, receive, sending)
@@ -270,7 +268,6 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
     app.state.in_flight = InFlight(turns.BODIES * settings.max_body_bytes)
     app.state.limiter = Limiter()
     app.state.keys = KeyRing()
-    app.state.hosts = settings.hosts()
     app.state.turns = turns.Turns(settings.max_body_bytes)
     app.state.figures = Kept()
     app.state.refusals = Refusals()

@@ -136,11 +136,6 @@ OUTCOMES: Final = _counter(
     "outcome",
     ("compressed", "truncated_with_summary", "truncated", "unchanged"),
 )
-CONNECTIONS_REFUSED: Final = _counter(
-    "precis_connections_refused_total",
-    "Connections refused before a request reached its route, by the type of the problem.",
-    "reason",
-)
 RECALLS: Final = _counter(
     "precis_recalls_total",
     "Look-ups in what a summary covers, by their outcome.",

@@ -228,12 +228,6 @@ class Settings(BaseSettings):
         description="API key of an admin of Open WebUI, for `precis install-filter` and"
         " `precis reconcile`.",
     )
-    allowed_hosts: str = Field(
-        "",
-        description="Names that the service answers to, with commas between them, such as"
-        " `precis.example.org, *.svc.cluster.local`; others get 421. Addresses, names"
-        " without a dot and probes are always answered. Unset: any name.",
-    )
     metrics_token: SecretStr = Field(
         SecretStr(""),
         description="Bearer token with which other machines may read `/metrics`. Unset: only this"
@@ -341,11 +335,6 @@ class Settings(BaseSettings):
         """The keys that texts are sealed with."""
         text = self.encryption_keys.get_secret_value()
         return encryption.keys_of(text) if text.strip() else EncryptionKeys()
-
-    def hosts(self) -> tuple[str, ...]:
-        """The names of `allowed_hosts`."""
-        names = (name.strip().lower() for name in self.allowed_hosts.split(","))
-        return tuple(name for name in names if name)
 
     def of_model(self, model: str) -> ModelSettings:
         """What `PRECIS_MODELS` sets for one model."""

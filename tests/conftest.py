@@ -26,7 +26,6 @@ from sqlalchemy import make_url, text
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 from service.api import health, limits
-from service.api.connection import Limits
 from service.api.server import bind, listening
 from service.app import create_app
 from service.embedded.servers import embedded_servers
@@ -257,7 +256,6 @@ def sending(key: str) -> dict[str, str]:
 async def serving(
     settings: Settings,
     texts: Texts | None = TEXTS,
-    limits: Limits = Limits(),  # noqa: B008 - frozen
 ) -> AsyncIterator[Service]:
     """A service with these settings, without a worker: tests decide when work is done (`drain`).
 
@@ -266,7 +264,7 @@ async def serving(
     listener = bind("127.0.0.1", 0)
     async with AsyncExitStack() as stack:
         app = create_app(settings, texts=texts)
-        runtime = await stack.enter_async_context(listening(app, listener, limits))
+        runtime = await stack.enter_async_context(listening(app, listener))
         async with runtime.database.engine.begin() as connection:
             scopes: tuple[keys.KeyScope, ...] = ("filter", "operator", "events")
             made = [await keys.create(connection, FIRST_TENANT, scope, "test") for scope in scopes]

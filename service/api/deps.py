@@ -30,6 +30,8 @@ _LARGE = 2**18
 _SMALL = 2**16
 # Characters of an unknown parameter, and how many of them, in an error.
 _SHOWN, _SHOWN_UNKNOWN = 40, 5
+# Seconds for all of a body; the filter waits 30 s for its answer.
+_WHOLE_BODY = 60.0
 # Key in a request's scope: bytes of its body that are counted as held.
 _HELD = "precis.held"
 
@@ -201,6 +203,7 @@ async def read_limited(request: Request) -> bytearray:
     Raises:
         TooLarge: more than `max_body_bytes`, announced or not.
         Problem: BUSY: the process holds too many bytes of requests.
+        Problem: TOO_SLOW: it did not arrive in time; what it holds of memory is others' then.
         BadRequest: the connection ended within it.
     """
     in_flight = cast(InFlight, request.app.state.in_flight)
@@ -211,7 +214,11 @@ async def read_limited(request: Request) -> bytearray:
         raise _too_large(limit)
     in_flight.hold(request.scope, announced, announced=True)
     try:
-        return await _received(request, limit, in_flight)
+        async with asyncio.timeout(_WHOLE_BODY):
+            return await _received(request, limit, in_flight)
+    except TimeoutError:
+        late = f"the whole body did not arrive within {_WHOLE_BODY:g} s"
+        raise Problem(late, ProblemType.TOO_SLOW) from None
     except ClientDisconnect:
         raise BadRequest("the connection ended within the body") from None
 

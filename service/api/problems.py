@@ -32,6 +32,8 @@ from service.storage import outage
 
 _HEADERS = {
     HTTPStatus.UNAUTHORIZED.value: {"WWW-Authenticate": "Bearer"},
+    # Whoever sends too slowly would hold the connection with what is left of the body.
+    HTTPStatus.REQUEST_TIMEOUT.value: {"Connection": "close"},
     # RFC 9110, 15.5.22 and 7.8: what to upgrade to, and that the field is for the next hop only.
     HTTPStatus.UPGRADE_REQUIRED.value: {
         "Upgrade": f"Precis-Filter/{LEAST_FILTER}",

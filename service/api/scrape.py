@@ -20,7 +20,6 @@ from service import __version__, metrics
 from service.api import health, problems
 from service.api.deps import WITHOUT_TELEMETRY, RuntimeDep
 from service.api.health import Kept
-from service.api.hosts import host_of, is_own
 from service.errors import Unauthorised
 from service.metrics import Fleet, Pool
 from service.runtime import Runtime
@@ -129,11 +128,26 @@ def _is_local(request: Request) -> bool:
     """Whether the request comes from this machine, and from nobody behind a proxy on it."""
     if request.client is None or any(name in request.headers for name in _FORWARDED):
         return False
-    # A browser on this machine that a page elsewhere has misled says that page's name.
-    if not is_own(host_of(request.scope)):
-        return False
+    return _is_own_name(request.headers.get("host", "")) and _is_loopback(request.client.host)
+
+
+def _is_own_name(host: str) -> bool:
+    """Whether a `Host` is an address or `localhost`.
+
+    A page elsewhere may tell a browser on this machine that the page's own name is this machine;
+    the browser still says that name.
+    """
+    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
     try:
-        address = ip_address(request.client.host)
+        ip_address(name)
+    except ValueError:
+        return name.lower() == "localhost"
+    return True
+
+
+def _is_loopback(client: str) -> bool:
+    try:
+        address = ip_address(client)
     except ValueError:
         return False
     # As a socket for both families shows IPv4; Python 3.11 calls no such address loopback.

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from functools import partial
 from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit, setrlimit
 from socket import (
     AI_PASSIVE,
@@ -14,13 +13,12 @@ from socket import (
     getaddrinfo,
     socket,
 )
-from typing import cast
 
 import structlog
 import uvicorn
 from fastapi import FastAPI
 
-from service.api.connection import BoundedProtocol, Limits
+from service.api.connection import MOST, BoundedProtocol
 from service.errors import ConfigurationError
 from service.runtime import Runtime
 
@@ -81,38 +79,28 @@ def raise_open_files() -> None:
     limit = _FILES if hard == RLIM_INFINITY else min(_FILES, hard)
     if soft != RLIM_INFINITY and soft < limit:
         setrlimit(RLIMIT_NOFILE, (limit, hard))
-    most, needed = getrlimit(RLIMIT_NOFILE)[0], Limits().connections + _OTHER_FILES
+    most, needed = getrlimit(RLIMIT_NOFILE)[0], MOST + _OTHER_FILES
     if most != RLIM_INFINITY and most < needed:
         log.warning("files.few", limit=most, wanted=needed)
 
 
 @asynccontextmanager
-async def listening(
-    app: FastAPI,
-    listener: socket,
-    limits: Limits = Limits(),  # noqa: B008 - frozen
-) -> AsyncIterator[Runtime]:
+async def listening(app: FastAPI, listener: socket) -> AsyncIterator[Runtime]:
     """Serves `app` on a bound socket, with the resources of its lifespan open, inside the context.
 
     The lifespan is entered here and not by uvicorn, which would turn an error at the start into a
     log line.
     """
-    async with app.router.lifespan_context(app), answering(app, listener, limits):
+    async with app.router.lifespan_context(app), answering(app, listener):
         yield app.state.runtime
 
 
 @asynccontextmanager
-async def answering(
-    app: FastAPI,
-    listener: socket,
-    limits: Limits = Limits(),  # noqa: B008 - frozen
-) -> AsyncIterator[None]:
+async def answering(app: FastAPI, listener: socket) -> AsyncIterator[None]:
     """Answers requests on a bound socket inside the context, without a lifespan."""
-    # uvicorn only calls what it is given as a protocol class.
-    protocol = cast(type[asyncio.Protocol], partial(BoundedProtocol, limits=limits))
     config = uvicorn.Config(
         app,
-        http=protocol,
+        http=BoundedProtocol,
         lifespan="off",
         log_config=None,
         ws="none",

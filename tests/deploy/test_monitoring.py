@@ -34,7 +34,6 @@ def scraped() -> str:
     """A whole page, with a value of each label that has none at the start."""
     metrics.request_ended("GET", "/v1/chats", 200, 0.1)
     metrics.GATE_REJECTIONS.labels("empty").inc()
-    metrics.CONNECTIONS_REFUSED.labels("busy").inc()
     return (metrics.of_process() + metrics.of_fleet(WHOLE)).decode()
 
 
