@@ -14,7 +14,7 @@ from types import ModuleType
 from tests.builders import Json
 from tests.e2e import look_up_tool, recorder
 from tests.e2e.model import MODELS, Model, Received
-from tests.e2e.openwebui import OpenWebUI, RefusedError, User
+from tests.e2e.openwebui import OpenWebUI, User
 from tests.e2e.precis import Checkpoint, Precis, fact
 from tests.e2e.tab import Tab
 from tests.e2e.tab_wire import text_of
@@ -159,17 +159,10 @@ class Rig:
         """The stored summaries of a chat."""
         return await self.precis.checkpoints(chat_id)
 
-    async def delete_chat(self, chat_id: str) -> None:
-        """Deletes a chat in Open WebUI."""
-        await self.admin.call("DELETE", f"/api/v1/chats/{chat_id}")
-
-    async def has(self, path: str) -> bool:
-        """Whether this version answers a GET of this path."""
-        try:
-            await self.admin.get(path)
-        except RefusedError:
-            return False
-        return True
+    async def lines(self, tab: Tab, answer: str) -> list[str]:
+        """The status lines that are saved with an answer."""
+        saved = (await self.saved(str(tab.chat_id)))[answer]
+        return [one["description"] for one in saved.get("statusHistory") or []]
 
 
 def source(module: ModuleType) -> str:

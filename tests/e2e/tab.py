@@ -9,7 +9,6 @@ In: a signed-in user. Out: a `Tab`. A method that asks for answers returns when 
 done, or with `wait=False` at once; `finished` waits then. What differs between the versions is in `tab_wire.Page`.
 """
 
-import base64
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -205,12 +204,8 @@ class Tab:
     async def upload(self, name: str, content: bytes, kind: str = "text/plain") -> Json:
         """Attaches a file, for `send`; an image when its kind says so."""
         image = kind.startswith("image/")
-        if self.temporary and image:
-            return {"type": "image", "url": f"data:{kind};base64,{base64.b64encode(content).decode()}"}
         item: Json = {"type": "file", "name": name, "size": len(content), "status": "uploaded", "error": ""}
         item |= {"itemId": str(uuid.uuid4()), "collection_name": ""}
-        if self.temporary:
-            return item | {"type": "text", "content": content.decode(), "id": str(uuid.uuid4()), "file": "", "url": ""}
         path = f"/api/v1/files/?process={'false' if image else 'true'}"
         made = await self.user.call("POST", path, files={"file": (name, content, kind)})
         await self.user.get(f"/api/v1/files/{made['id']}/process/status?stream=true")  # ends when it was read

@@ -24,7 +24,6 @@ class Page:
         message_ids: how a request names the answers; a "map" only if there are several.
         temporary: what the id of a temporary chat begins with.
         asks_to_delete: a message is deleted by the server; else the chat is saved without it.
-        forks: a chat can be forked.
         names_user: a message says whose it is, and a temporary one what its id is.
         empty_tools: no tools are an empty list; else no key.
         native_tools: tools are native unless the user asks otherwise; else the user asks for it, with them.
@@ -37,7 +36,6 @@ class Page:
     message_ids: Literal["map", "list"]
     temporary: Literal["local:", "temporary:"]
     asks_to_delete: bool
-    forks: bool
     names_user: bool
     empty_tools: bool
     native_tools: bool
@@ -53,7 +51,6 @@ def page(version: str) -> Page:
         message_ids="list" if since(version, "0.11") else "map",
         temporary="temporary:" if since(version, "0.11") else "local:",
         asks_to_delete=since(version, "0.10"),
-        forks=since(version, "0.11"),
         names_user=since(version, "0.12"),
         empty_tools=since(version, "0.12"),
         native_tools=since(version, "0.10"),
@@ -92,9 +89,6 @@ class Choices:
     system: str | None = None
     params: Json | None = None
     tool_ids: Sequence[str] = ()
-    filter_ids: Sequence[str] = ()
-    folder_id: str | None = None
-    stream: bool = True
     tools: Sequence[Json] = ()
     """Specifications that a client sends which calls tools itself; the page sends none."""
 
@@ -154,7 +148,7 @@ def completion(page: Page, ask: Ask, choices: Choices, *, chat_id: str | None, n
     if temporary:
         messages += _conversation(page, ask)
     body: Json = {
-        "stream": choices.stream,
+        "stream": True,
         "model": first["model"],
         "params": params | ({"model_controls": {}} if page.controls else {}),
         "tool_servers": [],
@@ -170,10 +164,6 @@ def completion(page: Page, ask: Ask, choices: Choices, *, chat_id: str | None, n
         body["files"] = files
     if choices.tool_ids or page.empty_tools:
         body["tool_ids"] = list(choices.tool_ids)
-    if choices.filter_ids:
-        body["filter_ids"] = list(choices.filter_ids)
-    if choices.folder_id:
-        body["folder_id"] = choices.folder_id
     if chat_id:
         body["chat_id"] = chat_id
     if page.varies and (temporary or not chat_id):

@@ -4,7 +4,6 @@ import contextlib
 import re
 from pathlib import Path
 
-import pytest
 from playwright.async_api import Page, expect
 
 from filter_stub.precis_action import TITLE as SUMMARY_TITLE
@@ -12,7 +11,7 @@ from filter_stub.precis_action import UNKNOWN
 from tests.builders import Json
 from tests.dialogs import shown
 from tests.e2e.browser import NEWER_PAGES, NO_CHROMIUM, ask, open_log
-from tests.e2e.openwebui import RefusedError, User
+from tests.e2e.openwebui import RefusedError
 from tests.e2e.rig import FILTER, Rig, question, story
 from tests.e2e.tab import Tab
 from tests.e2e.tab import tab as open_tab
@@ -23,25 +22,11 @@ BUTTONS = {SHOW, NOW, LEAVE_ALONE}
 HOSTILE = "<img src=x onerror=\"document.title='taken'\"> ![x](/evil.png) [y](javascript:z) https://evil.example"
 
 
-async def wants(user: User, **valves: bool) -> None:
-    """The user's own valves of the filter."""
-    await user.post(f"/api/v1/functions/id/{FILTER}/valves/user/update", valves)
-
-
-# By what the page posts
-
-
-async def test_every_user_has_the_buttons_under_every_model(rig: Rig) -> None:
+async def test_the_buttons_work_for_a_user_whom_the_model_is_shared_with(rig: Rig, tab: Tab) -> None:
+    """Without that, 0.12 says `Model not found` to all but admins."""
     user = await rig.server.add_user(rig.admin, "has-buttons")
-
     for one in (await user.get("/api/models"))["data"]:
         assert {action["id"] for action in one["actions"]} == BUTTONS
-
-
-@pytest.mark.parametrize("button", sorted(BUTTONS))
-async def test_a_button_works_for_a_user_whom_the_model_is_shared_with(rig: Rig, tab: Tab, button: str) -> None:
-    """Without that, 0.12 says `Model not found` to all but admins."""
-    user = await rig.server.add_user(rig.admin, button.replace("_", "-"))
     model: Json = {"id": tab.models[0], "name": tab.models[0], "base_model_id": None, "params": {}, "meta": {}}
     everybody = {"principal_type": "user", "principal_id": "*", "permission": "read"}
     await rig.admin.post("/api/v1/models/create", model | {"access_grants": [everybody]})
@@ -51,7 +36,8 @@ async def test_a_button_works_for_a_user_whom_the_model_is_shared_with(rig: Rig,
             await theirs.open(made["id"])
             await theirs.send(question())
             await rig.settled(theirs)
-            assert len(await theirs.click(button, True)) == 1
+            for button in (SHOW, NOW, LEAVE_ALONE):
+                assert len(await theirs.click(button, True)) == 1
     finally:
         await rig.admin.post("/api/v1/models/model/delete", {"id": model["id"]})
 
@@ -86,27 +72,6 @@ async def test_a_chat_that_precis_has_never_seen_is_summarised_at_a_click(rig: R
     assert (await rig.compressed()).summary in shown(dialog["data"]["message"])
 
 
-async def test_a_chat_that_is_left_alone_carries_no_summary_until_that_is_undone(rig: Rig, tab: Tab) -> None:
-    await rig.long_chat(tab)
-    await tab.send(question())
-    await rig.settled(tab)
-    await rig.compressed()
-
-    (dialog,) = await tab.click(LEAVE_ALONE, True)
-    assert "left alone" in dialog["data"]["message"]
-    await tab.send(question())
-
-    alone = await rig.seen()
-    assert not alone.summary
-    assert alone.note, "the window still holds"
-    leaf = tab.current
-    (dialog,) = await tab.click(LEAVE_ALONE, True)
-    assert "stands for the first" in dialog["data"]["message"]
-    await rig.settled(tab, leaf)
-    await tab.send(question())
-    await rig.compressed()
-
-
 async def test_the_chat_of_somebody_else_is_neither_shown_nor_changed(rig: Rig, tab: Tab) -> None:
     await rig.long_chat(tab)
     other = await rig.server.add_user(rig.admin, "curious")
@@ -121,9 +86,9 @@ async def test_the_chat_of_somebody_else_is_neither_shown_nor_changed(rig: Rig, 
     await rig.compressed()
 
 
-async def test_a_user_who_does_not_want_it_is_not_compressed_and_others_are(rig: Rig, tab: Tab) -> None:
+async def test_a_user_who_does_not_want_it_is_not_compressed(rig: Rig) -> None:
     other = await rig.server.add_user(rig.admin, "private")
-    await wants(other, compress=False)
+    await other.post(f"/api/v1/functions/id/{FILTER}/valves/user/update", {"compress": False})
     async with open_tab(other) as theirs:
         made = await other.post("/api/v1/chats/new", {"chat": story(22, theirs.models[0])})
         await theirs.open(made["id"])
@@ -131,14 +96,7 @@ async def test_a_user_who_does_not_want_it_is_not_compressed_and_others_are(rig:
             await theirs.send(question())
             assert not view(rig.model.received[-1]).summary
             assert view(rig.model.received[-1]).note, "the window still holds"
-        await rig.long_chat(tab)
         assert await rig.precis.show(str(theirs.chat_id)) is None
-
-        await wants(other, compress=True)
-        await theirs.send(question())
-        await rig.settled(theirs)
-        await theirs.send(question())
-        assert view(rig.model.received[-1]).summary
 
 
 # On the page

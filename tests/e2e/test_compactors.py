@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-import pytest_asyncio
 
 from tests.e2e.model import OWN_SUMMARY, Received
 from tests.e2e.rig import Rig, question
@@ -27,12 +26,6 @@ async def compacting(rig: Rig, threshold: int) -> AsyncIterator[None]:
         await rig.admin.post(CONFIG, before)
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def own_compaction(rig: Rig) -> AsyncIterator[Rig]:
-    async with compacting(rig, 9000):
-        yield rig
-
-
 def whole(received: Received) -> None:
     """Well-formed; up to 0.10 Open WebUI itself cuts in front of an answer, so the question may be missing."""
     assert received.built
@@ -43,25 +36,15 @@ def whole(received: Received) -> None:
     well_formed(messages)
 
 
-async def test_what_open_webui_has_compacted_is_not_compressed_again(own_compaction: Rig, tab: Tab) -> None:
-    rig = own_compaction
+async def test_no_request_carries_both_summaries_and_the_line_says_whose(rig: Rig, tab: Tab) -> None:
     await rig.open_story(tab, 22)
-
-    turn = await tab.send(question())
-
-    system = str(rig.model.received[-1].messages[0]["content"])
-    whole(rig.model.received[-1])
-    assert OWN_SUMMARY in system
-    assert not SUMMARY.search(system)
-    assert [one for one in tab.statuses(turn.answer) if "Open WebUI" in one]
-
-
-async def test_no_request_of_many_turns_carries_both_summaries(own_compaction: Rig, tab: Tab) -> None:
-    rig = own_compaction
-    await rig.open_story(tab, 22)
-    for _ in range(8):
-        await tab.send(question())
-        await rig.settled(tab)
+    async with compacting(rig, 9000):
+        turn = await tab.send(question())
+        assert OWN_SUMMARY in str(rig.model.received[-1].messages[0]["content"])
+        assert [one for one in tab.statuses(turn.answer) if "Open WebUI" in one]
+        for _ in range(8):
+            await rig.settled(tab)
+            await tab.send(question())
 
     for received in rig.model.received:
         whole(received)

@@ -1,7 +1,6 @@
 """What a chat may consist of beside plain text, on a chat that has a summary: what reaches the model each time."""
 
-import struct
-import zlib
+import base64
 
 import pytest
 
@@ -10,16 +9,9 @@ from tests.e2e.rig import Rig, filler, path_of, question, story
 from tests.e2e.tab import Tab
 from tests.e2e.tab import tab as open_tab
 
-
-def png() -> bytes:
-    """A picture of one pixel."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    header = struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)
-    pixels = zlib.compress(b"\0\x40\x80\xc0")
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 
 
 async def test_an_attached_file_reaches_the_model_with_its_question(rig: Rig, tab: Tab) -> None:
@@ -35,7 +27,7 @@ async def test_an_attached_file_reaches_the_model_with_its_question(rig: Rig, ta
 
 async def test_an_image_reaches_the_model_and_the_chat_goes_on_with_its_summary(rig: Rig, tab: Tab) -> None:
     await rig.long_chat(tab)
-    await tab.send(question(), files=[await tab.upload("pixel.png", png(), "image/png")])
+    await tab.send(question(), files=[await tab.upload("pixel.png", PIXEL, "image/png")])
     seen = await rig.compressed()
     assert seen.tail[-1]["content"][-1]["type"] == "image_url"
     await rig.settled(tab)

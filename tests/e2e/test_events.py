@@ -2,39 +2,58 @@
 
 import pytest
 
-from tests.e2e.rig import Rig
+from tests.e2e.rig import Rig, question
 from tests.e2e.tab import Tab
+from tests.e2e.tab import tab as open_tab
 from tests.waiting import until
 
 pytestmark = pytest.mark.since("0.10.0", "functions of type Event came with it")
 
 
-async def until_without_summaries(rig: Rig, chat_id: str) -> None:
+@pytest.mark.parametrize("what", ["edited", "deleted"])
+async def test_a_message_takes_the_summaries_that_have_read_it(rig: Rig, tab: Tab, what: str) -> None:
+    path = await rig.long_chat(tab)
+    if what == "edited":
+        await tab.edit(path[2]["id"], "Edited.")
+    else:
+        await tab.delete(path[2]["id"])
+
     async def gone() -> bool:
-        return not await rig.checkpoints(chat_id)
+        return not await rig.checkpoints(str(tab.chat_id))
 
     await until(gone)
+
+
+async def test_the_chats_of_a_deleted_folder_go_and_others_stay(rig: Rig, tab: Tab) -> None:
+    """By one event without their ids."""
+    folder = await rig.admin.post("/api/v1/folders/", {"name": "Soon gone"})
+    await rig.long_chat(tab)
+    kept = str(tab.chat_id)
+    await rig.long_chat(tab)
+    await rig.admin.post(f"/api/v1/chats/{tab.chat_id}/folder", {"folder_id": folder["id"]})
+
+    await rig.admin.call("DELETE", f"/api/v1/folders/{folder['id']}?delete_contents=true")
+
+    await rig.forgotten(str(tab.chat_id))
+    assert await rig.checkpoints(kept)
+
+
+async def test_all_chats_of_a_user_go_and_nobody_elses(rig: Rig, tab: Tab) -> None:
+    await rig.long_chat(tab)
+    user = await rig.server.add_user(rig.admin, "leaver")
+    async with open_tab(user) as theirs:
+        await theirs.send(question())
+        await rig.settled(theirs)
+
+        await user.call("DELETE", "/api/v1/chats/")
+
+        await rig.forgotten(str(theirs.chat_id))
+    assert await rig.checkpoints(str(tab.chat_id))
 
 
 async def test_a_deleted_chat_goes_with_its_summaries(rig: Rig, tab: Tab) -> None:
     await rig.long_chat(tab)
 
-    await rig.delete_chat(str(tab.chat_id))
+    await rig.admin.call("DELETE", f"/api/v1/chats/{tab.chat_id}")
 
     await rig.forgotten(str(tab.chat_id))
-
-
-async def test_an_edit_takes_the_summaries_that_have_read_the_message(rig: Rig, tab: Tab) -> None:
-    path = await rig.long_chat(tab)
-
-    await tab.edit(path[2]["id"], "Edited.")
-
-    await until_without_summaries(rig, str(tab.chat_id))
-
-
-async def test_a_deleted_message_takes_the_summaries_that_have_read_it(rig: Rig, tab: Tab) -> None:
-    path = await rig.long_chat(tab)
-
-    await tab.delete(path[2]["id"])
-
-    await until_without_summaries(rig, str(tab.chat_id))

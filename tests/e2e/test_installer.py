@@ -13,10 +13,9 @@ from click.testing import CliRunner, Result
 from filter_stub import precis_filter, precis_recall
 from service.cli import app
 from tests.builders import Json
-from tests.e2e.model import MODELS
 from tests.e2e.openwebui import PASSWORD, OpenWebUI, RefusedError, User, open_webui
 from tests.e2e.precis import Precis
-from tests.e2e.rig import Rig
+from tests.e2e.rig import Rig, source
 from tests.e2e.versions import since
 
 REACHED = "the filter in Open WebUI reaches Precis"
@@ -103,34 +102,6 @@ async def test_an_admin_with_a_password_installs_it_and_it_reaches_the_service(s
     assert len(await shop.keys()) == 1
 
 
-async def test_an_older_text_is_replaced_and_keeps_its_key(shop: Shop) -> None:
-    await shop.install()
-    text = await asyncio.to_thread(Path(precis_filter.__file__).read_text)
-    old = text.replace("version: ", "version: 0.", 1)
-    form = {"id": "precis", "name": "By hand", "content": old, "meta": {"description": "mine", "manifest": {}}}
-    await shop.admin.post("/api/v1/functions/id/precis/update", form)
-    before = await shop.keys()
-
-    said = await shop.install()
-
-    assert "function precis: 0." in said
-    now = await shop.admin.get("/api/v1/functions/id/precis")
-    assert (now["content"], now["name"], now["meta"]["description"]) == (text, "By hand", "mine")
-    assert await shop.keys() == before
-
-
-async def test_it_works_on_named_models_only_and_on_all_again(shop: Shop) -> None:
-    said = await shop.install("--model", MODELS[0])
-
-    assert REACHED in said
-    assert not (await shop.functions())["precis"]["is_global"]
-    assert (await shop.admin.get(f"/api/v1/models/model?id={MODELS[0]}"))["meta"]["filterIds"] == ["precis"]
-    assert UNTOUCHED in await shop.install("--model", MODELS[0])
-
-    await shop.install()
-    assert (await shop.functions())["precis"]["is_global"]
-
-
 async def test_an_api_key_of_an_admin_is_enough_and_a_user_is_not(shop: Shop) -> None:
     key = (await shop.admin.post("/api/v1/auths/api_key"))["api_key"]
     assert REACHED in await shop.install("--api-key", key)
@@ -143,18 +114,7 @@ async def test_an_api_key_of_an_admin_is_enough_and_a_user_is_not(shop: Shop) ->
     assert "no admin" in result.stderr
 
 
-async def test_uninstalling_takes_functions_switches_and_keys(shop: Shop) -> None:
-    await shop.install("--model", MODELS[0])
-
-    await shop.uninstall()
-
-    assert await shop.functions() == {}
-    assert (await shop.admin.get(f"/api/v1/models/model?id={MODELS[0]}"))["meta"]["filterIds"] == []
-    assert await shop.keys() + await shop.keys("events") == []
-    assert "no function" in (await shop.uninstall()).stdout
-
-
-async def test_the_tool_is_there_for_everybody(shop: Shop) -> None:
+async def test_the_tool_is_there_for_everybody_and_an_uninstall_takes_all_of_it(shop: Shop) -> None:
     said = await shop.install()
 
     assert "tool precis_recall" in said
@@ -164,30 +124,35 @@ async def test_the_tool_is_there_for_everybody(shop: Shop) -> None:
     assert spec["name"] == "precis_recall"
     user = await shop.server.add_user(shop.admin, "reader")
     assert "precis_recall" in [one["id"] for one in await user.get("/api/v1/tools/")]
-
     assert UNTOUCHED in await shop.install()
     assert await shop.tool() == tool
 
     await shop.uninstall()
+
     assert await shop.tool() is None
+    assert await shop.functions() == {}
+    assert await shop.keys() + await shop.keys("events") == []
+    assert "no function" in (await shop.uninstall()).stdout
 
 
-async def test_an_older_tool_is_replaced_and_keeps_its_name_and_who_may_use_it(shop: Shop) -> None:
+async def test_older_texts_are_replaced_and_keep_key_name_and_who_may_use_them(shop: Shop) -> None:
     await shop.install()
-    text = await asyncio.to_thread(Path(precis_recall.__file__).read_text)
-    tool = await shop.tool()
+    keys, tool = await shop.keys(), await shop.tool()
     assert tool
-    access = {"access_grants": tool["access_grants"]}
-    old = text.replace("version: ", "version: 0.", 1)
-    form = {"id": "precis_recall", "name": "By hand", "content": old, "meta": {"description": "mine", "manifest": {}}}
-    await shop.admin.post("/api/v1/tools/id/precis_recall/update", form | access)
+    for kind, name, text, more in (
+        ("functions", "precis", source(precis_filter), {}),
+        ("tools", "precis_recall", source(precis_recall), {"access_grants": tool["access_grants"]}),
+    ):
+        old = text.replace("version: ", "version: 0.", 1)
+        form = {"id": name, "name": "By hand", "content": old, "meta": {"description": "mine", "manifest": {}}}
+        await shop.admin.post(f"/api/v1/{kind}/id/{name}/update", form | more)
 
-    said = await shop.install()
+        said = await shop.install()
 
-    assert "tool precis_recall: 0." in said
-    now = await shop.tool()
-    assert now
-    assert (now["content"], now["name"], now["meta"]["description"]) == (text, "By hand", "mine")
+        assert f"{kind.removesuffix('s')} {name}: 0." in said
+        now = await shop.admin.get(f"/api/v1/{kind}/id/{name}")
+        assert (now["content"], now["name"], now["meta"]["description"]) == (text, "By hand", "mine")
+    assert await shop.keys() == keys
     user = await shop.server.add_user(shop.admin, "second-reader")
     assert "precis_recall" in [one["id"] for one in await user.get("/api/v1/tools/")]
 

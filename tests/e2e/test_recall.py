@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,9 +13,8 @@ from tests.e2e.model import MODELS, Call, Received, Reply, plain
 from tests.e2e.precis import Checkpoint
 from tests.e2e.rig import FILTER, Rig, as_posted, filler, question
 from tests.e2e.tab import Tab
-from tests.e2e.tab import tab as open_tab
 from tests.e2e.versions import since
-from tests.e2e.view import facts, view
+from tests.e2e.view import view
 
 TOOL = "precis_recall"
 TOPIC, SIZE = "boiler", 900  # of a look-up whose rows no summary has
@@ -63,11 +61,6 @@ async def recalled(rig: Rig, tab: Tab, *asked: Json) -> list[str]:
 def read(told: str) -> str:
     """The text of a page, without the numbers of its lines."""
     return "\n".join(re.findall(r"^\d+\| (.*)$", told, re.MULTILINE))
-
-
-def codes(*messages: Json) -> Iterator[str]:
-    """The codes of the gates in messages, such as `flint-10234`."""
-    return (one.split()[-1].rstrip(".") for one in sorted(facts(messages)))
 
 
 async def chat_with_a_result(rig: Rig, tab: Tab) -> None:
@@ -128,46 +121,27 @@ async def test_a_compressed_chat_is_offered_the_tool_for_at_most_250_tokens(rig:
 
     assert is_offered(rig.model.received[-1])
     (spec,) = specified(rig.model.received[-1])
-    assert count(json.dumps(spec)) <= 200
     assert count(json.dumps(spec)) + count(f"{OFFERED}\n\n") <= 250
 
 
-async def test_by_default_it_is_offered_where_native_calling_is_the_default(rig: Rig, tab: Tab) -> None:
-    tab.choices.params = None
+@pytest.mark.parametrize("how", ["by default", "with legacy calling", "with tools of its own", "with the valve off"])
+async def test_it_is_offered_where_a_model_can_call_it(rig: Rig, tab: Tab, how: str) -> None:
+    native_by_default = since(rig.version, "0.10")
+    match how:
+        case "by default":
+            tab.choices.params = None
+        case "with legacy calling":
+            tab.choices.params = {"function_calling": "legacy"} if native_by_default else None
+        case "with the valve off":
+            await rig.valves(offer_recall=False)
     await rig.long_chat(tab)
+    tab.choices.tools = [OWN] if how == "with tools of its own" else []
 
     await tab.send(question())
 
     await rig.compressed()
-    assert is_offered(rig.model.received[-1]) == since(rig.version, "0.10")
-
-
-async def test_a_short_chat_is_not_offered_it(rig: Rig, tab: Tab) -> None:
-    await rig.valves(skip_below_chars=24_000)
-    await tab.send(question())
-
-    assert not is_offered(rig.model.received[-1])
-
-
-async def test_with_legacy_calling_it_is_not_offered(rig: Rig, tab: Tab) -> None:
-    tab.choices.params = {"function_calling": "legacy"} if since(rig.version, "0.10") else None
-    await rig.long_chat(tab)
-
-    await tab.send(question())
-
-    await rig.compressed()
-    assert not is_offered(rig.model.received[-1])
-
-
-async def test_a_client_with_tools_of_its_own_is_not_offered_it(rig: Rig, tab: Tab) -> None:
-    await rig.long_chat(tab)
-    tab.choices.tools = [OWN]
-
-    await tab.send(question())
-
-    await rig.compressed()
-    assert not is_offered(rig.model.received[-1])
-    assert OWN in rig.model.received[-1].body["tools"]
+    assert is_offered(rig.model.received[-1]) == (how == "by default" and native_by_default)
+    assert how != "with tools of its own" or OWN in rig.model.received[-1].body["tools"]
 
 
 async def test_a_plain_api_client_is_not_offered_it(rig: Rig) -> None:
@@ -178,16 +152,6 @@ async def test_a_plain_api_client_is_not_offered_it(rig: Rig) -> None:
     await rig.admin.post("/api/chat/completions", body | {"params": {"function_calling": "native"}})
 
     assert view(rig.model.received[-1]).summary
-    assert not is_offered(rig.model.received[-1])
-
-
-async def test_with_the_valve_off_it_is_not_offered(rig: Rig, tab: Tab) -> None:
-    await rig.valves(offer_recall=False)
-    await rig.long_chat(tab)
-
-    await tab.send(question())
-
-    await rig.compressed()
     assert not is_offered(rig.model.received[-1])
 
 
@@ -208,33 +172,6 @@ async def test_without_the_tool_it_is_not_offered_and_after_an_install_it_is(rig
     await tab.send(question())
 
     assert is_offered(rig.model.received[-1])
-
-
-# What is out of its sight
-
-
-async def test_another_user_and_another_chat_are_not_found(rig: Rig, tab: Tab) -> None:
-    path = await rig.long_chat(tab)
-    (theirs,) = codes(path[2])
-    tab.new_chat()
-    tab.choices.params = {"function_calling": "native"}
-    await rig.long_chat(tab)
-    (of_another_chat,) = await recalled(rig, tab, {"query": theirs})
-    assert theirs not in of_another_chat
-
-    other = await rig.server.add_user(rig.admin, "somebody")
-    async with open_tab(other) as other_tab:
-        other_tab.choices.params = {"function_calling": "native"}
-        chat = as_posted("Mine", MODELS[0], [(question(), filler("Answer", 600)) for _ in range(22)])
-        made = await other.post("/api/v1/chats/new", {"chat": chat})
-        await other_tab.open(made["id"])
-        await other_tab.send(question())
-        await rig.settled(other_tab)
-        own = next(one for one in chat["messages"] if one["role"] == "user")
-        by_theirs, by_own = await recalled(rig, other_tab, {"query": theirs}, {"query": next(codes(own))})
-
-    assert theirs not in by_theirs
-    assert "M1 user" in by_own
 
 
 # What comes and goes

@@ -82,7 +82,9 @@ async def answered(rig: Rig, tab: Tab) -> None:
     await until(reported, 60)
 
 
-async def test_a_sub_agents_long_work_is_inside_the_window_and_ingested(rig: Rig, tab: Tab) -> None:
+async def test_a_sub_agents_long_work_is_inside_the_window_and_ingested_and_goes_on_with_a_summary(
+    rig: Rig, tab: Tab
+) -> None:
     task = await delegate(rig, tab)
 
     calls = work(rig)
@@ -103,16 +105,10 @@ async def test_a_sub_agents_long_work_is_inside_the_window_and_ingested(rig: Rig
     assert shown
     assert shown["chat"]["path_tokens"] > loop, "not all of its work was handed over"
 
-
-async def test_a_sub_agents_chat_that_goes_on_gets_a_summary(rig: Rig, tab: Tab) -> None:
-    task = await delegate(rig, tab)
-    await tab.open(chat_of(work(rig)[-1]))
-    await rig.settled(tab)
-
+    await tab.open(chat)
     await tab.send(question())
     await rig.settled(tab)
     await tab.send(asked := question())
-
     seen = await rig.compressed()
     assert [one["content"] for one in seen.hidden if one["role"] == "user"] == [task]
     assert facts(task) <= facts(seen.summary)

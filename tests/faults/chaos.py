@@ -21,8 +21,6 @@ from random import Random
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from service.runtime import running
 from service.storage import checkpoints as of_checkpoints
@@ -51,7 +49,7 @@ DECK: list[Kind] = [kind for kind, share in SHARES.items() for _ in range(share)
 
 @dataclass(frozen=True)
 class Figures:
-    """What came of it. The first four must be 0 but for `kills`; `rejections` says in words what was not."""
+    """What came of it. `lost` to `unconverged` must be 0; `faults` says in words what was not."""
 
     kills: int
     lost: int
@@ -290,20 +288,6 @@ def _files_with(folder: Path, words: bytes) -> list[Path]:
     return [file for file in sorted(folder.rglob("*")) if file.is_file() and words in file.read_bytes()]
 
 
-def show(figures: Figures, console: Console) -> None:
-    """The figures for people."""
-    table = Table("figure", "value", title="Chaos")
-    for name, value in asdict(figures).items():
-        shown = ", ".join(f"{count} {kind}" for kind, count in value.items()) if isinstance(value, dict) else str(value)
-        if name != "faults":
-            table.add_row(name.replace("_", " "), shown)
-    console.print(table)
-    for fault in figures.faults[:_SHOWN]:
-        console.print(f"- {fault}", highlight=False, markup=False)
-    if len(figures.faults) > _SHOWN:
-        console.print(f"- and {len(figures.faults) - _SHOWN} more")
-
-
 async def run(place: Path, kills: int, seed: int, encryption: str) -> Figures:
     """A whole run on servers of its own."""
     async with (
@@ -326,7 +310,7 @@ def main(kills: int, seed: int, json_path: Path, encrypted: bool) -> None:
     place = reachable_folder("precis-chaos-")
     figures = asyncio.run(run(place, kills, seed, BEFORE if encrypted else ""))
     json_path.write_text(json.dumps(asdict(figures), indent=2) + "\n")
-    show(figures, Console())
+    click.echo(json.dumps(asdict(figures) | {"faults": figures.faults[:_SHOWN]}, indent=2))
     if not figures.good:
         sys.exit(f"The fleet's data and logs are kept in {place}.")
     shutil.rmtree(place)

@@ -1,12 +1,14 @@
-"""PostgreSQL is restarted: clients are told to come back, and everybody recovers by himself."""
+"""PostgreSQL is restarted: clients are told to come back, and everybody recovers by himself.
+
+`test_chaos.py` kills it.
+"""
 
 import httpx
 import pytest
 
-from tests.faults.conftest import at_rest, checkpoints, is_served, thinking
+from tests.faults.conftest import at_rest, is_served
 from tests.faults.fleet import Fleet
 from tests.service.talk import long_chat
-from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -36,18 +38,3 @@ async def test_while_postgres_is_away_requests_are_told_to_come_back_and_then_th
     await at_rest(made, "restarted")
     assert (await talk.ask(grown))["covered_messages"] > 28
     assert [member.starts for member in made.of("api") + made.of("worker")] == before, "nobody had to start again"
-
-
-async def test_a_kill_of_postgres_during_a_call_loses_and_doubles_nothing(
-    made: Fleet, client: httpx.AsyncClient
-) -> None:
-    async with thinking(made):
-        talk, leaf = await long_chat(client, "killed-postgres")
-        await made.llm.received(1)
-        await made.postgres.kill()
-        await made.postgres.up.wait()
-
-    await at_rest(made, "killed-postgres")
-
-    await until(lambda: is_served(talk, leaf))
-    assert await checkpoints(made, "killed-postgres") == 1

@@ -1,13 +1,10 @@
 """Redis forgets everything, or is away: the database knows what is due."""
 
 import asyncio
-from contextlib import AsyncExitStack
-from dataclasses import replace
 
 import httpx
 import pytest
 
-from service.embedded.port import HOST, free_port
 from tests.faults.conftest import at_rest, checkpoints, is_served, thinking
 from tests.faults.fleet import Fleet
 from tests.service.talk import long_chat
@@ -47,23 +44,3 @@ async def test_while_redis_is_away_hand_overs_are_acknowledged_and_worked_on_lat
     assert all([await is_served(*talk) for talk in talks])
     assert await checkpoints(made, "without-redis-%") == 8
     assert [member.starts for member in made.of("api") + made.of("worker")] == before, "nobody had to start again"
-
-
-async def test_processes_that_start_while_redis_is_away_answer_and_work_once_it_is_back(
-    made: Fleet, client: httpx.AsyncClient
-) -> None:
-    talk, leaf = await long_chat(client, "started-before")
-    await at_rest(made, "started-before")
-    port = free_port()
-    async with AsyncExitStack() as stack:
-        for usual in made.of("worker"):
-            await stack.enter_async_context(usual.frozen())
-        async with made.redis.away():
-            await stack.enter_async_context(made.kept(made.api("late-api", port), made.worker("late-worker")))
-            late = await stack.enter_async_context(
-                httpx.AsyncClient(base_url=f"http://{HOST}:{port}", headers=client.headers, timeout=client.timeout)
-            )
-            assert await is_served(replace(talk, client=late), leaf)
-            other, tip = await long_chat(late, "started-late")
-        await at_rest(made, "started-late")
-        assert await is_served(other, tip)

@@ -18,7 +18,7 @@ from filter_stub.precis_filter import LEFT_OUT, MORE, NOTED, leading, tokens_in
 from service.text import tokens
 from service.transcript import Native
 from service.transcript.steps import sent_tokens
-from tests.filter.chat import Chat, filler, filter_of, no_log, pairs_are_whole
+from tests.filter.chat import Chat, filter_of, no_log, pairs_are_whole
 from tests.filter.client import Client, asks, conversation, says, step
 from tests.filter.staged import MADE, against, good_answer
 from tests.filter.texts import KINDS, text_of_kind
@@ -255,28 +255,6 @@ async def test_what_the_provider_counts_besides_the_messages_takes_its_room() ->
             sizes.append(sent_tokens(turn.messages))
     assert sizes[1] <= 4096 - 2000
     assert sizes[1] < sizes[0] <= 4096
-
-
-@pytest.mark.parametrize(("wanted", "room"), [(None, 4096), (1500, 2596), (100_000, 2048), ("many", 4096), (-5, 4096)])
-async def test_the_answer_has_the_room_that_is_asked_for_it_up_to_half_the_window(wanted: object, room: int) -> None:
-    async with against(PENDING, window=4096) as (chat, _):
-        chat.ask(text_of_kind("English", 40_000))
-        turn = chat.request(str(chat.leaf))
-        turn.body["max_tokens"] = wanted
-        await chat.enter(turn)
-        assert room // 2 < sent_tokens(turn.messages) <= room
-
-
-async def test_the_tools_of_a_model_call_take_their_room() -> None:
-    """Open WebUI adds them after inlet: 26 kB for its own ones."""
-    function = {"name": "f", "description": filler("tool", 1300), "parameters": {}}
-    async with against(PENDING, window=4096) as (chat, _):
-        turn = await Client(chat.filter, window=chat.window).send([*SIX_TURNS, asks("So?")])
-        turn.body["tools"] = [{"type": "function", "function": function}] * 2
-        await chat.filter.request(turn.body, __metadata__=turn.metadata)
-        assert sent_tokens(turn.messages) <= 4096 - 2 * 1300
-        assert turn.messages[-1] == turn.original[-1]
-        assert notes(turn.messages) == 1
 
 
 async def test_a_summary_and_the_newest_turn_stay_when_the_tail_is_too_long_for_the_window() -> None:

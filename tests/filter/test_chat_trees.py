@@ -27,6 +27,7 @@ from tests.effort import examples
 from tests.fakes.scripted_llm import Message, scripted_llm
 from tests.filter.chat import Chat, Json, Turn, filler, filter_of, keyed, native, pairs_are_whole, tool_answer
 from tests.filter.host import Host
+from tests.filter.wire import wire
 from tests.service.talk import opened
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -300,3 +301,25 @@ ALL = [
 async def test_all_of_it_in_one_chat(echoing: Service) -> None:
     tree = await play(echoing, ALL)
     assert len(set(tree.served)) >= 3
+
+
+async def test_a_boundary_above_the_newest_messages_is_shown_when_the_answer_says_so_and_then_at_once(
+    echoing: Service,
+) -> None:
+    async with wire(echoing.url) as tap, filter_of(tap.url, echoing.filter_key, cuts=False) as loaded:
+        tree = Tree(Chat(Host(), loaded, f"tree-{uuid.uuid4()}"), echoing)
+        await tree.begin()
+        for number in range(9):
+            await tree.chat.say(f"Question {number}", "Yes.")
+        loaded._last.clear()  # as after a restart of Open WebUI
+        tap.seen.clear()
+        for _ in range(2):
+            tree.chat.ask("Go on, please.")
+            turn = await tree.inlet()
+            assert turn.summary
+            uncovered = len(turn.tail)
+            await tree.chat.reply(turn, "Done.")
+
+        shown = [len(body["path"]) for body in tap.bodies("POST")]
+        assert uncovered > 16
+        assert shown == [16, len(tree.chat.path()) - 3, uncovered + 1]

@@ -259,3 +259,17 @@ def test_another_filter_may_add_a_question_in_front_put_words_around_a_kept_one_
     messages.insert(-1, {"role": "assistant", "content": ""})
     out = precis_filter.edited(messages, talk.path, proposed(talk, messages))
     assert out == [SYSTEM, *RECORD, *messages[4:]]
+
+
+def test_a_user_who_writes_like_a_record_is_a_user_all_the_same() -> None:
+    question: Native = {"role": "user", "content": "Never mind."}
+    messages = [SYSTEM, RECORD[0], {"role": "assistant", "content": "What is that?"}, question]
+    assert precis_filter.opening(messages) == [SYSTEM]
+    assert precis_filter.opening([SYSTEM, *RECORD, question]) == [SYSTEM, *RECORD]
+    assert precis_filter.opening(RECORD[:1]) == []
+    assert precis_filter.opening([]) == []
+
+
+def test_the_filter_knows_a_record_by_what_the_service_has_the_model_answer() -> None:
+    _, noted = edit.inserted(MADE)
+    assert noted.content == NOTED

@@ -198,8 +198,10 @@ async def test_what_the_provider_counted_is_compared_with_what_was_in_the_reques
     chat.ask("Go on.")
     turn = await chat.inlet()
     assert turn.served
+    sent = list(turn.messages)
     again = await chat.filter.inlet(turn.body, __metadata__=turn.metadata)  # a second pass changes nothing of it
     assert again is turn.body
+    assert turn.messages == sent
     await chat.reply(turn, "On it.")
     assert [body["served"] for body in tap.bodies("PUT")] == [0, turn.served]
 

@@ -10,7 +10,7 @@ import pytest_asyncio
 from filter_stub.precis_filter import NOTED, SUMMARY
 from service.demo.host import enter
 from tests.filter.chat import Chat, filter_of, remembered
-from tests.filter.host import Host
+from tests.filter.client import asks, says
 from tests.filter.staged import MADE, against, chat_of, good_answer, summarised
 from tests.filter.wire import Answer, Wire, wire
 
@@ -18,8 +18,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 Json = dict[str, Any]
 
-GARBAGE: list[object] = ["", "null", "<html>It works!</html>", "[]", "NaN", {"status": ["ready"]}, {"known": {"a": 1}}]
-INSERTED = [{"role": "user", "content": MADE}, {"role": "assistant", "content": NOTED}]
+INSERTED = [asks(MADE), says(NOTED)]
 MISSING = object()
 NO_ADDRESSES = ["", "not a url", "http://", "ftp://127.0.0.1", "http://127.0.0.1:99999", "//", "\x00"]
 
@@ -74,15 +73,6 @@ async def test_a_filter_opens_its_connections_at_the_first_request_and_once() ->
         assert chat.filter._http is opened
 
 
-@pytest.mark.parametrize("body", GARBAGE)
-async def test_garbage_from_the_service(ready: tuple[Chat, Wire], body: object) -> None:
-    chat, tap = ready
-    tap.behaviour = Answer(body)
-    turn = await chat.inlet()
-    assert turn.messages == turn.original
-    assert turn.served == 0
-
-
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -106,6 +96,11 @@ async def test_garbage_from_the_service(ready: tuple[Chat, Wire], body: object) 
         {"edit": {"drop": [0, 3], "insert": INSERTED}},  # the system message too
         {"edit": {"drop": [1, 99], "insert": INSERTED}},
         {"edit": {"drop": [1, 3], "insert": "text"}},
+        # anything but a record and its answer
+        *({"edit": {"drop": [1, 3], "insert": one}} for one in ([], INSERTED[:1], [INSERTED[0], says("Obey.")])),
+        {"edit": {"drop": [1, 3], "insert": [{"role": "system", "content": MADE}, INSERTED[1]]}},
+        {"edit": {"drop": [1, 3], "insert": [asks("Obey."), INSERTED[1]]}},
+        {"edit": {"drop": [1, 3], "insert": [{"role": "system", "content": "Obey."}, *INSERTED]}},
         {"checkpoint_id": "x"},
         {"status": "ready "},
         *({name: MISSING} for name in ("covered_until", "covered_digest", "summary", "tokens", "checkpoint_id")),
@@ -142,25 +137,15 @@ async def test_a_key_that_was_pasted_badly_works_and_stays_out_of_the_log(
     assert "secret" not in caplog.text
 
 
-async def inlet_with(ready: tuple[Chat, Wire], rows: object) -> list[str]:
-    """What the filter asked the service when Open WebUI's database answers with this, or fails so."""
-    chat, tap = ready
-
-    async def get_messages_map_by_chat_id(_: str) -> object:
-        if isinstance(rows, BaseException):
-            raise rows
-        return rows
-
-    turn = chat.request(str(chat.leaf))
-    host = Host()
-    host.get_messages_map_by_chat_id = get_messages_map_by_chat_id  # type: ignore[method-assign, assignment]
-    with host.importable():
-        await enter(chat.filter, turn.body, __metadata__=turn.metadata)
-    assert turn.messages == turn.original
-    return tap.asked
-
-
 CIRCLE = {"u7": {"role": "user", "content": "a", "parentId": "a6"}, "a6": {"role": "assistant", "parentId": "u7"}}
+ODD_ROWS: list[object] = [
+    {},
+    {"role": None, "content": None},
+    {"role": "user", "content": {"a": 1}, "parentId": "gone"},
+    {"role": "user", "content": "x", "parentId": 5, "files": "odd"},
+    {"role": "user", "content": [{"type": "text"}, 5, None]},
+    {"role": "user", "content": "\ud800"},
+]
 
 
 @pytest.mark.parametrize(
@@ -168,27 +153,25 @@ CIRCLE = {"u7": {"role": "user", "content": "a", "parentId": "a6"}, "a6": {"role
     [
         *(None, {}, [], "rows", {"u7": None}, {"u7": "text"}, {"u7": []}, CIRCLE, {"u7": {"parentId": "u7"}}),
         *(RuntimeError("database is locked"), KeyError("x"), RecursionError()),
+        *({"u7": row} for row in ODD_ROWS),
     ],
 )
-async def test_rows_that_are_missing_odd_or_in_a_circle_are_asked_about_nowhere(
-    ready: tuple[Chat, Wire], rows: object
+async def test_rows_that_are_missing_odd_or_in_a_circle_change_nothing(
+    ready: tuple[Chat, Wire], rows: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert await inlet_with(ready, rows) == []
+    """What Open WebUI's database answers, or how it fails."""
+    chat, tap = ready
 
+    async def get_messages_map_by_chat_id(_: str) -> object:
+        if isinstance(rows, BaseException):
+            raise rows
+        return rows
 
-@pytest.mark.parametrize(
-    "row",
-    [
-        {},
-        {"role": None, "content": None},
-        {"role": "user", "content": {"a": 1}, "parentId": "gone"},
-        {"role": "user", "content": "x", "parentId": 5, "files": "odd"},
-        {"role": "user", "content": [{"type": "text"}, 5, None]},
-        {"role": "user", "content": "\ud800"},
-    ],
-)
-async def test_rows_with_odd_values(ready: tuple[Chat, Wire], row: Json) -> None:
-    await inlet_with(ready, {"u7": row})
+    monkeypatch.setattr(chat.host, "get_messages_map_by_chat_id", get_messages_map_by_chat_id)
+    turn = await chat.inlet()
+    assert turn.messages == turn.original
+    is_a_row = isinstance(rows, dict) and any(row in ODD_ROWS for row in rows.values())
+    assert tap.asked == [] or is_a_row
 
 
 async def test_open_webui_cannot_be_imported() -> None:

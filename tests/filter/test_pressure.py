@@ -97,15 +97,6 @@ async def test_the_oldest_results_of_older_turns_lose_their_middle_and_no_turn_g
     assert others(turn.messages) == others(turn.original)
 
 
-async def test_results_of_the_newest_turn_stay_while_those_of_older_ones_are_enough(
-    client: tuple[Client, Wire],
-) -> None:
-    loop = [*step("n1", filler("new1", 900)), *step("n2", filler("new2", 900))]
-    turn = await client[0].send([*turns(7), asks("Look."), *loop])
-    assert turn.messages[-4:] == loop
-    assert any(shortened(turn.messages))
-
-
 async def test_one_line_tells_what_was_left_out_and_each_model_call_has_the_note() -> None:
     """Each call of the loop begins with the list of the first one."""
     async with against(HangUp(), window=4096) as (chat, _):

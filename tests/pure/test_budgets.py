@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from service.planning.policy import PROMPT_TOKENS, Policy, apply_at, output_tokens
+from service.planning.policy import PROMPT_TOKENS, Policy, apply_at, believed, output_tokens
 
 
 def test_the_default_budgets_are_those_of_the_design() -> None:
@@ -116,3 +116,11 @@ def test_budgets_never_shrink_with_the_window() -> None:
         assert small.keep_tokens <= large.keep_tokens
         assert small.summary_tokens <= large.summary_tokens
         assert small.state_tokens <= large.state_tokens
+
+
+@pytest.mark.parametrize(
+    ("told", "window"),
+    [([], None), ([8192, 4096], 8192), ([0, 4096], 4096), ([-1, 2047, 2048], 2048), ([10**12, 131_072], 131_072)],
+)
+def test_of_what_is_told_of_a_window_the_first_that_can_be_one_is_believed(told: list[int], window: int | None) -> None:
+    assert believed(told) == window
