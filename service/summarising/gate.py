@@ -8,7 +8,7 @@ once about those that are not; after that, the clauses that have them are cut, n
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache, cached_property
@@ -20,7 +20,7 @@ from service.summarising.reading import Finish, Reply
 from service.text import languages, values
 from service.text.plain import plain
 from service.text.terms import has_digit, terms
-from service.text.values import Evidence, Value
+from service.text.values import Evidence
 
 LEAST_GAIN = 9 / 10
 """How large a summary may be at most, as a share of what it replaces."""
@@ -231,69 +231,46 @@ def _has(clause: str, words: str) -> bool:
 def _unknown(state: Sequence[str], grounds: Grounds) -> list[list[str]]:
     """Of each line the values, quotations and names that nothing bears out, as they stand."""
     found: list[list[str]] = []
-    amounts: list[dict[str, set[Decimal]]] = [_amounts(line, grounds) for line in state]
-    for place, line in enumerate(map(plain, state)):
+    above: set[Decimal] = set()
+    for line in map(plain, state):
         missing = grounds.evidence.missing(line)
-        if missing:
-            above = amounts[place - 1] if place else {}
-            derived = _derived(line, missing, amounts[place], above)
-            missing = [one for one in missing if one not in derived]
-        found.append([*missing, *_unknown_names(line, grounds)])
+        own = _amounts(line, missing)
+        found.append([*_underived(missing, own, above), *_unknown_names(line, grounds)])
+        above = own
     return found
 
 
-def _amounts(line: str, grounds: Grounds) -> dict[str, set[Decimal]]:
-    """The numbers of a line that occur in what is covered, by their unit."""
-    by_unit: dict[str, set[Decimal]] = {}
+def _amounts(line: str, missing: Sequence[str]) -> set[Decimal]:
+    """The numbers of a line that occur in what is covered."""
+    numbers: set[Decimal] = set()
     for value in values.found(line):
-        if value.readings and grounds.evidence.has(value):
-            by_unit.setdefault(value.unit, set()).update(value.readings)
-    return by_unit
+        if value not in missing:
+            numbers |= values.readings(value)
+    return numbers
 
 
-def _derived(
-    line: str, missing: Sequence[str], own: dict[str, set[Decimal]], above: dict[str, set[Decimal]]
-) -> set[str]:
-    """Those of the missing numbers of a line that follow from others on it.
+def _underived(
+    missing: Sequence[str], own: set[Decimal], above: Collection[Decimal]
+) -> Iterator[str]:
+    """Those of the missing values of a line that do not follow from its `own` numbers.
 
-    A rest may be what is left of a total on the line above. What follows is a value for what comes
-    after it.
+    A rest may be what is left of a total on the line above. What follows is one of its own for what
+    comes after it.
     """
-    found: set[str] = set()
-    for value in values.found(line):
-        if value.text not in missing or not value.readings:
-            continue
-        # Only numbers of the same unit are added.
-        beside = own.get(value.unit, set())
-        totals = beside | above.get(value.unit, set())
-        factors = set(chain.from_iterable(own.values()))
-        if _follows(value, beside, totals, factors):
-            found.add(value.text)
-            own.setdefault(value.unit, set()).update(value.readings)
-    return found
+    for value in missing:
+        numbers = values.readings(value)
+        if any(_follows(number, own, {*own, *above}) for number in numbers):
+            own |= numbers
+        else:
+            yield value
 
 
-def _follows(
-    value: Value, beside: set[Decimal], totals: set[Decimal], factors: set[Decimal]
-) -> bool:
-    sums = set(_sums(beside))
-    products = {one * other for one, other in combinations(_few(factors), 2)}
-    if not value.readings.isdisjoint(sums | products):
-        return True
-    # A rest: with it, others make a total.
-    others = sums | beside
-    return any(total - one in others for total in totals for one in value.readings)
-
-
-def _sums(amounts: Iterable[Decimal]) -> Iterator[Decimal]:
-    """The sums of two to six of a few numbers."""
-    few = _few(amounts)
-    for count in range(2, _SUMMED + 1):
-        yield from map(sum, combinations(few, count))
-
-
-def _few(amounts: Iterable[Decimal]) -> list[Decimal]:
-    return sorted(amounts, reverse=True)[:_BESIDE]
+def _follows(number: Decimal, own: Collection[Decimal], totals: Collection[Decimal]) -> bool:
+    """Whether a number is a sum or a product of others, or with them makes a total."""
+    few = sorted(own, reverse=True)[:_BESIDE]
+    sums = {sum(some) for count in range(1, _SUMMED + 1) for some in combinations(few, count)}
+    products = {one * other for one, other in combinations(few, 2)}
+    return number in sums | products or any(total - number in sums for total in totals)
 
 
 def _unknown_names(line: str, grounds: Grounds) -> Iterator[str]:
@@ -302,7 +279,7 @@ def _unknown_names(line: str, grounds: Grounds) -> Iterator[str]:
         words = next(filter(None, match.groups())).strip(" .,;:!?…")
         quoted = " ".join(words.split())
         # A sign alone is shown, not quoted.
-        if len(quoted) > 1 and not grounds.evidence.names(quoted):
+        if len(quoted) > 1 and not grounds.evidence.has(quoted):
             yield words
     if not grounds.names_have_capitals:
         return

@@ -93,7 +93,7 @@ def entries(held: Sequence[Pin], new: Sequence[Utterance], limit: int) -> tuple[
 def _numbered(passage: Passage) -> str:
     """A passage with the numbers of what can be pointed at."""
     first = passage.utterances[0] if passage.utterances else None
-    if first and not first.stands:
+    if first and not first.own:
         return f"[{first.number}] ({first.sort})\n{_unnumbered(passage.text)}"
     return " ".join(f"[{one.number}] {_unnumbered(one.text)}" for one in passage.utterances)
 

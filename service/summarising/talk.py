@@ -21,7 +21,6 @@ from service.summarising.markup import harmless, unmarked
 from service.summarising.utterances import Speaker, Utterance
 from service.summarising.wordings import OBLIGING
 from service.text import tokens
-from service.text.blocks import Sort
 from service.text.sentences import asks
 from service.text.terms import is_exact, terms
 
@@ -47,22 +46,12 @@ _count = lru_cache(maxsize=8192)(tokens.count)
 
 
 def told(utterance: Utterance) -> str:
-    """Its words, with the question that they answer or the head of their list.
-
-    Somebody else's stand behind their source, and in marks.
-    """
-    if utterance.sort is Sort.DOCUMENT:
-        return f"(pasted) {quoted(utterance)}"
+    """Its words, with the question that they answer or the head of their list."""
     if not utterance.context:
         return utterance.text
     if asks(utterance.context):
         return f"(asked: {utterance.context}) {utterance.text}"
     return f"{utterance.context} → {utterance.text}"
-
-
-def quoted(utterance: Utterance) -> str:
-    """Its words in marks that nothing in it can close."""
-    return "“" + utterance.text.replace("“", '"').replace("”", '"') + "”"
 
 
 def fitted(
@@ -144,22 +133,14 @@ def _line(spoken: Sequence[Utterance], before: Set[str]) -> str:
     parts: list[str] = []
     shown = set(before)
     place = 0
-    for above, one in zip([None, *spoken], spoken, strict=False):
-        words = _words(one, above, shown)
+    for one in spoken:
+        words = one.text if one.context in shown else told(one)
         shown |= {one.context, one.text}
         if place and one.place > place + 1:
             parts.append("…")
         parts.append(unmarked(words))
         place = one.place
     return " ".join(parts)
-
-
-def _words(one: Utterance, above: Utterance | None, shown: Set[str]) -> str:
-    """An utterance with what of its context is not `shown` yet."""
-    if one.sort is Sort.DOCUMENT:
-        goes_on = above and above.sort is Sort.DOCUMENT
-        return quoted(one) if goes_on else told(one)
-    return one.text if one.context in shown else told(one)
 
 
 def _day(one: Utterance) -> str:
@@ -209,10 +190,10 @@ def _worth(term: str, places: Sequence[int], talk: Sequence[Utterance]) -> int:
 
 def _bearing(one: Utterance, age: float, heads: Set[tuple[int, str]]) -> float:
     """What an utterance's worth is multiplied with, because more or less follows from it."""
-    if one.speaker is Speaker.USER and one.stands:
+    if one.by_user:
         asking = _ASKS if asks(one.text) else 1.0
         # What lays something down holds as long as the chat.
-        obliges = one.own and OBLIGING.search(one.text)
+        obliges = OBLIGING.search(one.text)
         return asking * (_OBLIGES if obliges else age)
     if one.speaker is Speaker.ASSISTANT and (one.step, one.text) in heads:
         return 0.0  # a head stands with its items: by itself it says that something follows

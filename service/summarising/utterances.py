@@ -37,7 +37,7 @@ class Utterance:
         text: on one line; its own words, or size and first line of what is not its own.
         source: id of the message.
         at: Unix seconds of the message, if they are known.
-        sort: own words, a sentence of a document, a pasted text, or code.
+        sort: own words, a pasted text, or code.
         context: what it answers, or the head of the list that it stands in; "" for none.
     """
 
@@ -59,11 +59,6 @@ class Utterance:
     def own(self) -> bool:
         """Whether these are the speaker's own words."""
         return self.sort is Sort.OWN
-
-    @property
-    def stands(self) -> bool:
-        """Whether its text is words as they stand there, and no description of them."""
-        return self.sort in (Sort.OWN, Sort.DOCUMENT)
 
     @property
     def by_user(self) -> bool:
@@ -95,8 +90,7 @@ def passages(step: Step, number: int, asked: str = "", language: str = "en") -> 
     reader = _StepReader(step, number, asked, language)
     found: list[Passage] = []
     for block in _blocks(step):
-        said = block.sort in (Sort.OWN, Sort.DOCUMENT)
-        found += reader.own(block) if said else reader.foreign(block)
+        found += reader.own(block) if block.sort is Sort.OWN else reader.foreign(block)
     return found + [reader.attached(one) for one in step.attachments]
 
 
@@ -131,14 +125,14 @@ class _StepReader:
             start = line.lstrip()
             # A Markdown heading begins a part, and may be the head of a list itself.
             item = not start.startswith("#") and (start.startswith("|") or sentences.is_item(line))
-            told = self._sentences(line, block.sort, self._head if item else "")
+            told = self._sentences(line, self._head if item else "")
             if told and not item:
                 self._head = told[-1].text
             yield Passage(line, tuple(told))
 
-    def _sentences(self, line: str, sort: Sort, head: str) -> list[Utterance]:
+    def _sentences(self, line: str, head: str) -> list[Utterance]:
         found = sentences.of_line(sentences.unmarked(line), self._language)
-        return [self._utterance(text, sort, head) for text in found]
+        return [self._utterance(text, Sort.OWN, head) for text in found]
 
     def foreign(self, block: Block) -> Iterator[Passage]:
         """A pasted text or code: one utterance, with its size, first and last line."""

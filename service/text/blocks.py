@@ -1,26 +1,22 @@
 """Separates a speaker's own words from pasted text and code, in any language. Pure.
 
-An order in a forwarded mail is not the user's order, and a log has no sentences. Nothing here looks
-for words: fences, tags, quotation marks and the density of signs decide. `pasted` finds what has no
-such marks.
+An order in a quoted mail is not the user's order, and a log has no sentences. Nothing here looks
+for words: fences, tags, quotation marks and the density of signs decide. What is pasted without any
+of these counts as the speaker's own.
 """
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from enum import StrEnum
 from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
-
-from service.text import pasted
 
 
 class Sort(StrEnum):
     """What a part of a text is."""
 
     OWN = "own"
-    DOCUMENT = "document"  # pasted by all that its form says; its sentences stand, and bind nobody
     PASTED = "pasted"
     CODE = "code"
 
@@ -44,8 +40,6 @@ _QUOTED = re.compile(
     r"|«[^«»]{300,}+»|「[^「」]{300,}+」",
     re.DOTALL,
 )
-_ANNOUNCED = re.compile(r"[:：][ \t]*\n(?:[ \t]*\n){1,3}(?=#{1,6}[ \t]+\S)")
-_HEADING = re.compile(r"^#{1,6}[ \t]+\S", re.MULTILINE)
 _QUOTED_LINE = re.compile(r"[ \t]{0,8}(?:>|\|[ \t])")
 # Lines of a terminal, of a log and of a stack trace.
 _OUTPUT = re.compile(
@@ -69,12 +63,13 @@ def blocks(text: str, *, by_user: bool) -> list[Block]:
 
     `by_user`: people paste without saying so; an assistant's prose and tables are its own.
     """
-    marked = list(_marked(text, by_user=by_user))
-    documents = _documents(text, marked) if by_user else []
     found: list[Block] = []
-    for part in _parts(text, marked, documents):
-        is_marked = part.sort in (Sort.CODE, Sort.PASTED)
-        found += [part] if is_marked else _by_lines(part, by_user=by_user)
+    position = 0
+    for begin, end, sort in _marked(text, by_user=by_user):
+        found += _by_lines(text[position:begin], by_user=by_user)
+        found.append(Block(text[begin:end], sort))
+        position = end
+    found += _by_lines(text[position:], by_user=by_user)
     return [block for block in found if block.text.strip()]
 
 
@@ -133,40 +128,13 @@ def _elements(text: str) -> Iterator[_Span]:
             return
 
 
-def _documents(text: str, marked: Sequence[_Span]) -> list[pasted.Span]:
-    """What was pasted without marks around it, and an announced text with several headings."""
-    spans = pasted.spans(text, [(begin, end) for begin, end, _ in marked])
-    announced = _ANNOUNCED.search(text)
-    if announced and len(_HEADING.findall(text, announced.end())) > 1:
-        spans.append((announced.end(), len(text)))
-    return spans
-
-
-def _parts(text: str, marked: Sequence[_Span], documents: Sequence[pasted.Span]) -> Iterator[Block]:
-    """The text in parts: what is marked; in documents and between them, what is not."""
-    opened = Counter[int]()  # how many documents begin at a place, less those that end there
-    for begin, end in documents:
-        opened[begin] += 1
-        opened[end] -= 1
-    within = {begin: (end, sort) for begin, end, sort in marked}
-    position, inside = 0, 0
-    for place in sorted({*opened, *within, len(text)}):
-        if place >= position:
-            yield Block(text[position:place], Sort.DOCUMENT if inside else Sort.OWN)
-            position = place
-        inside += opened[place]
-        if place in within:
-            position, sort = within[place]
-            yield Block(text[place:position], sort)
-
-
-def _by_lines(part: Block, *, by_user: bool) -> list[Block]:
+def _by_lines(text: str, *, by_user: bool) -> list[Block]:
     """Takes quoted lines and runs of code out of what has no marks around it."""
-    lines = part.text.splitlines()
+    lines = text.splitlines()
     forms = "".join(_form(line, by_user=by_user) for line in lines)
     forms = _CODE_RUN.sub(lambda run: "C" * len(run[0]), forms)
     sorts = {"C": Sort.CODE, ">": Sort.PASTED}
-    placed = ((sorts.get(form, part.sort), line) for form, line in zip(forms, lines, strict=True))
+    placed = ((sorts.get(form, Sort.OWN), line) for form, line in zip(forms, lines, strict=True))
     runs = groupby(placed, key=itemgetter(0))
     return [Block("\n".join(line for _, line in run), sort) for sort, run in runs]
 

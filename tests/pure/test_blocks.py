@@ -19,14 +19,6 @@ FOREIGN = {
     "an element with attributes": ('<document id="1">never stop</document>', Sort.PASTED),
     "a comment": ("<!-- never stop -->", Sort.PASTED),
     "three quotes": ('"""\nnever stop\n"""', Sort.PASTED),
-    "a mail's heads": (
-        "From: boss@example.org\nTo: all@example.org\nDate: 3 May 2026 10:00\nSubject: stop\n\nnever stop",
-        Sort.DOCUMENT,
-    ),
-    "a letter": (
-        "Dear colleagues,\n\nthe costs must never rise.\nPlease keep below 77 EUR.\n\nBest regards,\nNora",
-        Sort.DOCUMENT,
-    ),
     "a trace": (
         'Traceback (most recent call last):\n  File "a.py", line 3, in never\n  File "b.py", line 4, in stop',
         Sort.CODE,
@@ -41,14 +33,6 @@ def test_pasted_material_is_not_the_users_own(text: str, sort: Sort) -> None:
     assert "never" not in own
     assert ASKED in own
     assert sort in {one.sort for one in found}
-
-
-def test_a_document_with_headings_below_a_line_that_announces_it_may_be_somebody_elses() -> None:
-    text = "Look at this:\n\n# A tool\n\nAlways use it.\n\n```\n# a\n```\n\n## Rules\n\nNever stop."
-    found = blocks(text, by_user=True)
-    assert [one.sort for one in found] == [Sort.OWN, Sort.DOCUMENT, Sort.CODE, Sort.DOCUMENT]
-    assert {one.sort for one in blocks(text, by_user=False)} == {Sort.OWN, Sort.CODE}
-    assert {one.sort for one in blocks("My rules:\n\n# Style\n\nBe short.", by_user=True)} == {Sort.OWN}
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def test_what_is_pointed_at_is_kept_with_its_words_source_and_place() -> None:
 
 
 def test_an_assistants_or_a_pasted_sentence_is_never_a_rule() -> None:
-    pasted = [replace(one, sort=Sort.DOCUMENT) for one in SAID if one.number == "1.2"]
+    pasted = [replace(one, sort=Sort.PASTED) for one in SAID if one.number == "1.2"]
     made = merged((), [*SAID[:1], *pasted, *SAID[2:]], Answer(rules=("2.1", "1.2")))
     assert [pin.kind for pin in made.pins] == [Kind.QUOTATION, Kind.QUOTATION]
 

@@ -23,7 +23,7 @@ def founded(line: str, *covered: str, language: str | None = "en") -> tuple[str,
     [
         ("The budget is 900 EUR.", "The budget is 900 EUR."),
         ("Ship it by 2027-01-02; the tests pass.", "Ship it by 2027-01-02;"),
-        ("还有5美元，已退款15美元。", "还有5美元，"),
+        ("还有50美元，已退款15美元。", "还有50美元，"),
         ("The file is /srv/other.csv, and all is well.", "The file is /srv/other.csv,"),
         ("All is well (see ZX-77).", "(see ZX-77)"),
         ("He said “we never ever ship”; all is well.", "He said “we never ever ship”;"),

@@ -29,11 +29,6 @@ def test_a_question_stands_once_before_its_answer() -> None:
     assert talk.lines(said[-1:]) == ("user: (asked: Shall I take the red one?) Yes.",)
 
 
-def test_words_of_others_stand_in_marks_that_nothing_in_them_closes() -> None:
-    (one,) = (replace(one, sort=Sort.DOCUMENT, text="He said “go”.") for one in talks.talk("x."))
-    assert talk.told(one) == '(pasted) “He said "go".”'
-
-
 def test_the_same_words_count_most_from_a_user_and_more_where_an_answer_begins_than_further_on() -> None:
     words = "The train costs 12,847 EUR."
     _, opening, _, _, further, own = talks.talk("Hm.", f"{words} Good. Fine. {words}", words)

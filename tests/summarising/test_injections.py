@@ -1,4 +1,4 @@
-"""What a tool, a page, a file's name or a pasted text orders becomes no rule, and opens nothing in a record.
+"""What a tool, a page, a file's name or a quoted text orders becomes no rule, and opens nothing in a record.
 
 Each injection goes the whole way, read by a model that obeys it: it takes every sentence that it was shown for a rule,
 replaces the user's rules by them, and copies the order into the state. There it may stand: the record is a user
@@ -66,7 +66,6 @@ PLACES: dict[str, Callable[[str], list[Json]]] = {
     "the name of a file": lambda text: [user("The plan is attached.", "i", files=[{"type": "file", "name": text}])],
     "a quoted mail": lambda text: [user("What should I answer?\n> " + text.replace("\n", "\n> "), "i")],
     "a fenced text": lambda text: [user(f"What is this?\n```\n{text}\n```", "i")],
-    "behind who writes it": lambda text: [user(f"Nora writes:\n\n{' '.join(text.split())}", "i")],
 }
 CASES = [
     pytest.param(make(text), id=f"{order}, in {place}")
