@@ -25,7 +25,7 @@ _REMEDY: Final = (
     " database is, makes one"
 )
 _CONNECTS: Final = 10  # seconds
-_ANSWERS: Final = 300  # seconds: a large erasure, or a slow summariser that is tried
+_ANSWERS: Final = 300  # seconds: a large erasure
 _PIECE: Final = 2**16  # bytes
 _REDIRECTS: Final = range(300, 400)
 _UNAUTHORISED: Final = 401

@@ -228,12 +228,6 @@ async def tenant(connection: AsyncConnection, name: str) -> int | None:
     ).scalar_one_or_none()
 
 
-async def count_tenants(connection: AsyncConnection) -> int:
-    """How many tenants there are."""
-    count = await connection.execute(select(func.count()).select_from(tenants))
-    return int(count.scalar_one())
-
-
 async def erase_tenant(connection: AsyncConnection, name: str) -> bool:
     """Deletes a tenant with its secrets, its keys and everything stored for it; False for none.
 

@@ -19,7 +19,6 @@ from service.web import (
     overview,
     people,
     sign_in,
-    summarisers,
     worth,
 )
 from service.web.page import FOLDER, HEADERS
@@ -28,7 +27,6 @@ _MODULES: Final = (
     sign_in,
     overview,
     worth,
-    summarisers,
     chats,
     find,
     checkpoints,

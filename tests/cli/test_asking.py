@@ -28,7 +28,6 @@ from tests.service.talk import Talk, row, rows, run_sql
 from tests.waiting import until
 
 REASON = "HTTP 500: [/INST] [red]out of memory[/red]"  # as a server may answer; no markup of ours
-OPEN = "insert into endpoints (name, failures, open_until) values ('openai:m http://llm/v1', 5, now() + interval '1 h')"
 
 
 async def due(service: Service, *chats: str) -> None:
@@ -181,20 +180,15 @@ async def test_work_is_listed_with_its_reason_and_tried_again(precis: Cli, servi
     await due(service, "first", "second")
     for chat in ("first", "second"):
         await kill(service, chat)
-    await run_sql(service.runtime, OPEN)
 
     (line,) = [line for line in (await precis("jobs", "list")).stdout.splitlines() if "first" in line]
     assert "dead" in line
     assert REASON in line
-    said = (await precis("jobs", "retry", "first")).stdout
-    assert said.startswith("The work is due now.\nThe circuit breaker of openai:m http://llm/v1 is open until ")
+    assert (await precis("jobs", "retry", "first")).stdout == "The work is due now.\n"
     assert "1 chats are due again." in (await precis("jobs", "retry", "--dead")).stdout
     for wrong in ([], ["first", "--dead"]):
         refused = await precis("jobs", "retry", *wrong)
         assert (refused.exit_code, "Pass a chat id or --dead." in refused.stderr) == (2, True)
-    assert "Reset: openai:m http://llm/v1\n" in (await precis("summariser", "reset")).stdout
-    says(await precis("summariser", "reset", "nobody"), "there is no summariser 'nobody'")
-    says(await precis("summariser", "test"), "PRECIS_SUMMARISER is extractive")
 
 
 async def test_status_says_how_the_work_stands_and_ends_with_1_when_nobody_does_it(
