@@ -13,7 +13,6 @@ from click.testing import CliRunner, Result
 from filter_stub import precis_filter, precis_recall
 from service.cli import app
 from tests.builders import Json
-from tests.e2e.model import MODELS
 from tests.e2e.openwebui import PASSWORD, OpenWebUI, RefusedError, User, open_webui
 from tests.e2e.precis import Precis
 from tests.e2e.rig import Rig
@@ -119,18 +118,6 @@ async def test_an_older_text_is_replaced_and_keeps_its_key(shop: Shop) -> None:
     assert await shop.keys() == before
 
 
-async def test_it_works_on_named_models_only_and_on_all_again(shop: Shop) -> None:
-    said = await shop.install("--model", MODELS[0])
-
-    assert REACHED in said
-    assert not (await shop.functions())["precis"]["is_global"]
-    assert (await shop.admin.get(f"/api/v1/models/model?id={MODELS[0]}"))["meta"]["filterIds"] == ["precis"]
-    assert UNTOUCHED in await shop.install("--model", MODELS[0])
-
-    await shop.install()
-    assert (await shop.functions())["precis"]["is_global"]
-
-
 async def test_an_api_key_of_an_admin_is_enough_and_a_user_is_not(shop: Shop) -> None:
     key = (await shop.admin.post("/api/v1/auths/api_key"))["api_key"]
     assert REACHED in await shop.install("--api-key", key)
@@ -143,13 +130,12 @@ async def test_an_api_key_of_an_admin_is_enough_and_a_user_is_not(shop: Shop) ->
     assert "no admin" in result.stderr
 
 
-async def test_uninstalling_takes_functions_switches_and_keys(shop: Shop) -> None:
-    await shop.install("--model", MODELS[0])
+async def test_uninstalling_takes_functions_and_keys(shop: Shop) -> None:
+    await shop.install()
 
     await shop.uninstall()
 
     assert await shop.functions() == {}
-    assert (await shop.admin.get(f"/api/v1/models/model?id={MODELS[0]}"))["meta"]["filterIds"] == []
     assert await shop.keys() + await shop.keys("events") == []
     assert "no function" in (await shop.uninstall()).stdout
 
