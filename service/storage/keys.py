@@ -93,9 +93,9 @@ _COLUMNS = (
 )
 
 
-def select_keys(*more: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
-    """All keys, with the columns that `key_of` reads and `more`."""
-    return select(*_COLUMNS, *more).join(tenants, tenants.c.id == api_keys.c.tenant_id)
+def select_keys() -> Select[*tuple[Any, ...]]:
+    """All keys, with the columns that `key_of` reads."""
+    return select(*_COLUMNS).join(tenants, tenants.c.id == api_keys.c.tenant_id)
 
 
 # For the pool of the quick reads, which takes no statements of SQLAlchemy.
@@ -200,15 +200,6 @@ async def revoke(connection: AsyncConnection, identity: int) -> bool:
         .values(revoked_at=func.now())
     )
     return (await connection.execute(query)).rowcount == 1
-
-
-async def end_in(connection: AsyncConnection, identity: int, seconds: float) -> None:
-    """Lets a key expire after so many seconds, unless it does so before."""
-    # `least` leaves out a null, as an expiry that there is not.
-    ends = func.least(api_keys.c.expires_at, in_seconds(seconds))
-    await connection.execute(
-        update(api_keys).where(api_keys.c.id == identity).values(expires_at=ends)
-    )
 
 
 async def note_uses(connection: AsyncConnection, uses: Mapping[int, Use]) -> None:

@@ -15,7 +15,6 @@ from service.web import (
     docs,
     find,
     jobs,
-    keys,
     overview,
     people,
     sign_in,
@@ -32,7 +31,6 @@ _MODULES: Final = (
     checkpoints,
     jobs,
     people,
-    keys,
     audit,
     docs,
 )

@@ -243,7 +243,7 @@ async def test_waiting_ends_well_as_soon_as_the_work_is_done(precis: Cli, servic
 # Keys and users
 
 
-async def test_keys_are_made_listed_replaced_and_revoked(precis: Cli, service: Service) -> None:
+async def test_keys_are_made_listed_and_revoked(precis: Cli, service: Service) -> None:
     more = ("--expires", "30", "--from", "10.0.0.0/8", "--from", "fd00::/8")
     made = (await precis("keys", "create", "--scope", "filter", "--name", "my webui", *more)).stdout.strip()
     stored = await row(service.runtime, "select * from api_keys where name = 'my webui'")
@@ -254,9 +254,6 @@ async def test_keys_are_made_listed_replaced_and_revoked(precis: Cli, service: S
     assert "my webui" in listed
     assert made[:14] in listed
     assert made not in listed
-    again = (await precis("keys", "rotate", str(stored.id), "--grace", "2")).stdout.strip()
-    assert again.startswith("precis_fi_")
-    assert again != made
     assert (await precis("keys", "revoke", str(stored.id))).stdout == f"Key {stored.id} is revoked.\n"
     says(await precis("keys", "revoke", str(stored.id)), f"no key {stored.id}", "precis keys list")
     says(await precis("keys", "create", "--scope", "filter", "--from", "here"), "'here' is no network")
