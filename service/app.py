@@ -30,7 +30,6 @@ from service.api import (
     recall,
     scrape,
     stats,
-    summariser,
 )
 from service.api.callers import caller, runtime_of
 from service.api.deps import WITHOUT_TELEMETRY, InFlight, known_parameters
@@ -273,7 +272,7 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
     app.state.refusals = Refusals()
     app.state.readiness = Kept()
     problems.install(app)
-    operators = (chats, jobs, stats, summariser, keys, audit, people)
+    operators = (chats, jobs, stats, keys, audit, people)
     for module in (context, filter, events, recall, left_alone, *operators, health, scrape):
         app.include_router(module.router)
     pages.install(app)

@@ -34,9 +34,6 @@ RequestOutcome = Literal["compressed", "truncated_with_summary", "truncated", "u
 MOST_DAYS: Final = 3650
 """Until a key expires."""
 
-MOST_HOURS: Final = 24 * 90
-"""That a replaced key goes on working."""
-
 MOST_PARTS: Final = 10_000
 """Parts of the sums that are read at a time: more would keep other requests waiting."""
 

@@ -7,24 +7,13 @@ from pydantic import BaseModel
 
 from service.api.deps import ChatId, OperatorDep, RuntimeDep
 from service.names import STATES, State
-from service.storage.jobs import Breaker
 from service.usecases import monitor, operate
 from service.usecases.monitor import JobPage, Status
 
 router = APIRouter(prefix="/v1", tags=["operators"])
 
 
-class RetryAnswer(BaseModel):
-    """Work is due now.
-
-    `breakers` are the summarisers that nobody asks before `open_until`, whatever is due:
-    `POST /v1/summariser/reset` closes them.
-    """
-
-    breakers: list[Breaker] = []
-
-
-class RetryDeadAnswer(RetryAnswer):
+class RetryDeadAnswer(BaseModel):
     """How many chats' dead work is due now."""
 
     chats: int
@@ -57,12 +46,11 @@ async def list_jobs(
     return await monitor.list_jobs(reads, operator.tenant, state or STATES, limit, cursor)
 
 
-@router.post("/jobs/{chat_id}/retry", status_code=202)
-async def retry(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> RetryAnswer:
+@router.post("/jobs/{chat_id}/retry", status_code=204)
+async def retry(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> None:
     """Makes a chat's work due now and forgets its failed attempts."""
     wake_up = await operate.retry(runtime.database.engine, operator, chat_id)
     await runtime.queue.wake(wake_up)
-    return RetryAnswer(breakers=await monitor.open_breakers(runtime.database.reads))
 
 
 @router.post("/jobs/retry", status_code=202)
@@ -72,5 +60,4 @@ async def retry_dead(operator: OperatorDep, runtime: RuntimeDep) -> RetryDeadAns
     if revived:
         # One is enough: each chat that is done wakes a worker for the next.
         await runtime.queue.wake()
-    breakers = await monitor.open_breakers(runtime.database.reads)
-    return RetryDeadAnswer(chats=revived, breakers=breakers)
+    return RetryDeadAnswer(chats=revived)

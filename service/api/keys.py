@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, StringConstraints
 from service.api.callers import operator_of
 from service.api.deps import KeeperKey, RuntimeDep, documented, read_body
 from service.api.wire import Strict
-from service.names import MOST_DAYS, MOST_HOURS, KeyScope
+from service.names import MOST_DAYS, KeyScope
 from service.processes.intake import CONTROL
 from service.storage.keys import Key
 from service.usecases import keys
@@ -38,14 +38,6 @@ class CreateKeyRequest(Strict):
     )
 
 
-class RotateKeyRequest(Strict):
-    """How a key is replaced."""
-
-    grace_hours: float = Field(
-        24, ge=0, le=MOST_HOURS, description="Hours that the old key goes on working."
-    )
-
-
 class KeyList(BaseModel):
     """All keys of the tenant, revoked and expired ones too, the oldest first."""
 
@@ -65,23 +57,6 @@ async def create_key(key: KeeperKey, runtime: RuntimeDep, request: Request) -> M
     limits = body.scope, body.name, body.expires_days, body.networks
     by = operator_of(request, key)
     return await keys.create(runtime.database.engine, key.tenant_name, by.actor, *limits)
-
-
-@router.post(
-    "/{key_id}/rotate",
-    status_code=201,
-    openapi_extra=documented(RotateKeyRequest, required=False),
-)
-async def rotate_key(
-    key_id: KeyId, key: KeeperKey, runtime: RuntimeDep, request: Request
-) -> MadeKey:
-    """Makes a key like this one, which ends after the hours of grace.
-
-    The new one has the same scope, name and networks, and as long a life, from now on.
-    """
-    body = await read_body(request, RotateKeyRequest, empty=RotateKeyRequest())
-    by = operator_of(request, key)
-    return await keys.rotate(runtime.database.engine, by, key_id, body.grace_hours)
 
 
 @router.delete("/{key_id}", status_code=204)

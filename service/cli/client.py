@@ -25,8 +25,9 @@ _REMEDY: Final = (
     " database is, makes one"
 )
 _CONNECTS: Final = 10  # seconds
-_ANSWERS: Final = 300  # seconds: a large erasure, or a slow summariser that is tried
-_PIECE: Final = 2**16  # bytes
+_ANSWERS: Final = 300  # seconds: a large erasure
+
+
 _REDIRECTS: Final = range(300, 400)
 _UNAUTHORISED: Final = 401
 
@@ -119,19 +120,6 @@ def ask(
         if "json" in (answer.getheader("Content-Type") or ""):
             return json.loads(content)
         return content.decode(errors="replace")
-
-
-def pieces(*parts: object) -> Iterator[bytes]:
-    """What `GET` answers, piece by piece.
-
-    Raises:
-        PrecisError: as `ask`, or the answer ends before its end.
-    """
-    with _answer("GET", parts, {}, None) as answer:
-        while piece := answer.read(_PIECE):
-            yield piece
-        if answer.length:  # bytes that are missing, of which `read` says nothing
-            raise PrecisError("the answer ended before its end; try again")
 
 
 def check_well(*, worker: bool) -> None:

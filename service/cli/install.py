@@ -37,7 +37,6 @@ _DRY_RUN = click.option(
 @_EMAIL
 @_API_KEY
 @click.option("--service-url", help="URL at which Open WebUI reaches this service.")
-@click.option("--model", multiple=True, help="Only for this model; may be repeated.")
 @click.option("--tenant", help="Tenant to make the key for, if you run several Open WebUIs.")
 @click.option(
     "--recall/--no-recall",
@@ -55,7 +54,6 @@ def install_filter(
     email: str | None,
     api_key: str | None,
     service_url: str | None,
-    model: tuple[str, ...],
     tenant: str | None,
     recall: bool,
     action: bool,
@@ -73,7 +71,7 @@ def install_filter(
     current = shell.settings()
     # Where it really listens: `precis serve --port` is in nobody's settings.
     here = address(current) or reached_at(current.host, current.port)
-    wish = install.Wish(model, service_url, tenant, here, recall, action)
+    wish = install.Wish(service_url, tenant, here, recall, action)
 
     async def work() -> None:
         async with signed_in(url, _who(current, email, api_key)) as webui:

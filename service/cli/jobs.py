@@ -1,4 +1,4 @@
-"""`precis jobs`, `status` and `summariser`: work, who does it, and who writes."""
+"""`precis jobs` and `precis status`: work, and who does it."""
 
 import time
 from typing import Any, Final
@@ -14,7 +14,6 @@ from service.cli.output import (
     print_page,
     say,
 )
-from service.errors import SummariserError
 
 _JOBS: Final = "chat_id state last_error attempts due_at dead_at worker"
 _LOOK: Final = 0.5  # seconds between two looks of `status --wait`
@@ -40,14 +39,11 @@ def retry(chat: str, dead: bool) -> None:
     """Make the work on a chat due now, and forget its failed attempts."""
     if bool(chat) is dead:
         raise click.UsageError("Pass a chat id or --dead.")
-    answer = ask("POST", "jobs", *([] if dead else [chat]), "retry")
-    say(f"{answer['chats']} chats are due again." if dead else "The work is due now.")
-    for breaker in answer["breakers"]:
-        say(
-            f"The circuit breaker of {breaker['name']} is open until"
-            f" {breaker['open_until'][11:19]} UTC: it is not asked before, unless"
-            " `precis summariser reset` closes it."
-        )
+    if dead:
+        say(f"{ask('POST', 'jobs', 'retry')['chats']} chats are due again.")
+    else:
+        ask("POST", "jobs", chat, "retry")
+        say("The work is due now.")
 
 
 @click.command()
@@ -91,33 +87,3 @@ def _settled(until: float) -> Any:  # noqa: ANN401 - JSON
 
 def _is_idle(answer: JsonObject) -> bool:
     return not any(answer["queue"][state] for state in ("working", "due", "waiting"))
-
-
-@click.group()
-def summariser() -> None:
-    """Ask the summariser once, or reset its circuit breaker."""
-
-
-@summariser.command("test")
-@as_json
-def ask_once(as_json: bool) -> None:
-    """Have the service ask its summariser once, and print how long it took and the tokens.
-
-    The built-in text that it is asked about is two sentences long. Exits with 1 when the call
-    fails, with the reason.
-    """
-    trial = ask("POST", "summariser", "test")
-    if trial["error"]:
-        raise SummariserError(trial["error"])
-    print_answer(trial, as_json)
-
-
-@summariser.command()
-@click.argument("name", required=False)
-def reset(name: str | None) -> None:
-    """Close circuit breakers at once, and forget endpoints that nobody asks any more.
-
-    NAME is one that `precis status` shows; all by default.
-    """
-    for closed in ask("POST", "summariser", "reset", body={"name": name})["reset"]:
-        say(f"Reset: {closed}")

@@ -108,21 +108,6 @@ def revoke(identity: int) -> None:
     say(f"Key {identity} is revoked.")
 
 
-@keys.command()
-@_ID
-@click.option(
-    "--grace",
-    metavar="HOURS",
-    type=float,
-    default=24,
-    show_default=True,
-    help="Hours that the old key goes on working.",
-)
-def rotate(identity: int, grace: float) -> None:
-    """Make a key like the key ID and print it; the old one ends after the hours of grace."""
-    click.echo(ask("POST", "keys", identity, "rotate", body={"grace_hours": grace})["key"])
-
-
 @keys.command("new-encryption-key")
 def new_encryption_key() -> None:
     """Print a new key for PRECIS_ENCRYPTION_KEYS. It is stored nowhere: keep it, and a copy."""

@@ -68,7 +68,6 @@ for command in (
     jobs.status,
     chats.chats,
     jobs.jobs,
-    jobs.summariser,
     keys.keys,
     people.users,
     reports.stats,

@@ -29,8 +29,6 @@ _OTHERWISE = (
 
 _NOT_FOUND = "We could not find what you're looking for"  # the detail of a 401, in all versions
 
-_MODEL = "/api/v1/models/model"
-
 _EVERYBODY: Json = {"principal_type": "user", "principal_id": "*", "permission": "read"}
 
 
@@ -129,16 +127,6 @@ class OpenWebUI:
             detail = content.get("detail") if isinstance(content, dict) else None
             raise RequestRefused(f"{method} {path}", answer.status_code, str(detail or content))
         return content
-
-    async def _found(self, path: str, **query: str) -> Json | None:
-        """What stands there; None when Open WebUI says that there is nothing."""
-        try:
-            record: Json = await self.ask("GET", path, None, **query)
-        except RequestRefused as refused:
-            if refused.status in (401, 404):
-                return None
-            raise
-        return record
 
     async def sign_in(self, who: Login | str | None) -> None:
         """Signs in with an account, a key or a session's token; None for one without accounts.
@@ -263,9 +251,12 @@ class OpenWebUI:
 
     async def tool(self, identity: str) -> Tool | None:
         """A workspace tool, if there is one of this id."""
-        record = await self._found(f"/api/v1/tools/id/{identity}")
-        if record is None:
-            return None
+        try:
+            record = await self.ask("GET", f"/api/v1/tools/id/{identity}")
+        except RequestRefused as refused:
+            if refused.status in (401, 404):
+                return None
+            raise
         # Another admin is not shown the text with BYPASS_ADMIN_ACCESS_CONTROL=false, since 0.11.
         source = str(record.get("content") or "")
         meta, grants = record.get("meta") or {}, record["access_grants"]
@@ -295,49 +286,11 @@ class OpenWebUI:
         """Replaces all valves."""
         await self.ask("POST", f"/api/v1/functions/id/{function}/valves/update", valves)
 
-    async def models(self) -> dict[str, str]:
-        """Names of the models by id, as a chat offers them."""
+    async def models(self) -> list[str]:
+        """The ids of the models, as a chat offers them."""
         # `refresh`: what Open WebUI remembers of them is read again.
         listed = await self.ask("GET", "/api/models", refresh="true")
-        return {one["id"]: str(one.get("name") or one["id"]) for one in listed.get("data") or []}
-
-    async def filters_of(self, model: str) -> list[str]:
-        """The filters that a model has by name."""
-        record = await self._found(_MODEL, id=model)
-        return list(record["meta"].get("filterIds") or []) if record else []
-
-    async def models_with(self, function: str) -> list[str]:
-        """The models that have a filter by name, those that are switched off too."""
-        records = [
-            *await self.ask("GET", "/api/v1/models/base"),  # providers' models
-            *await self.ask("GET", "/api/v1/models/export"),  # those made from them
-        ]
-        return [
-            one["id"]
-            for one in records
-            if function in ((one.get("meta") or {}).get("filterIds") or [])
-        ]
-
-    async def set_filters(self, model: str, name: str, filters: list[str]) -> None:
-        """Gives a model these filters by name and no others.
-
-        A provider's model that was never edited has no record yet. The one that is made is private,
-        because without one only admins see the model.
-        """
-        record = await self._found(_MODEL, id=model)
-        if record:
-            record["meta"]["filterIds"] = filters
-            await self.ask("POST", "/api/v1/models/model/update", record)
-            return
-        new: Json = {
-            "id": model,
-            "base_model_id": None,
-            "name": name,
-            "params": {},
-            "meta": {"filterIds": filters},
-            "access_grants": [],
-        }
-        await self.ask("POST", "/api/v1/models/create", new)
+        return [one["id"] for one in listed.get("data") or []]
 
     async def outlet(self, model: str, more: Json) -> Json:
         """Sends two messages through the outlets of a model's filters; no model is asked.

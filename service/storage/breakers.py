@@ -7,7 +7,7 @@ Half-open, once that has passed: one chat probes; its success closes the breaker
 it for twice as long.
 """
 
-from sqlalchemy import ColumnElement, case, delete, func, literal_column, null, select, update
+from sqlalchemy import ColumnElement, case, func, literal_column, null, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -66,14 +66,3 @@ async def failed(connection: AsyncConnection, name: str, error: str) -> None:
             changed_at=func.now(),
         )
     )
-
-
-async def forget(connection: AsyncConnection, name: str | None) -> list[str]:
-    """Closes an endpoint's breaker, or all, by forgetting what was noted; returns the names.
-
-    An endpoint that is asked again is noted again.
-    """
-    query = delete(endpoints).returning(endpoints.c.name)
-    if name is not None:
-        query = query.where(endpoints.c.name == name)
-    return sorted((await connection.execute(query)).scalars())

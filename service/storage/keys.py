@@ -93,9 +93,9 @@ _COLUMNS = (
 )
 
 
-def select_keys(*more: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
-    """All keys, with the columns that `key_of` reads and `more`."""
-    return select(*_COLUMNS, *more).join(tenants, tenants.c.id == api_keys.c.tenant_id)
+def select_keys() -> Select[*tuple[Any, ...]]:
+    """All keys, with the columns that `key_of` reads."""
+    return select(*_COLUMNS).join(tenants, tenants.c.id == api_keys.c.tenant_id)
 
 
 # For the pool of the quick reads, which takes no statements of SQLAlchemy.
@@ -202,15 +202,6 @@ async def revoke(connection: AsyncConnection, identity: int) -> bool:
     return (await connection.execute(query)).rowcount == 1
 
 
-async def end_in(connection: AsyncConnection, identity: int, seconds: float) -> None:
-    """Lets a key expire after so many seconds, unless it does so before."""
-    # `least` leaves out a null, as an expiry that there is not.
-    ends = func.least(api_keys.c.expires_at, in_seconds(seconds))
-    await connection.execute(
-        update(api_keys).where(api_keys.c.id == identity).values(expires_at=ends)
-    )
-
-
 async def note_uses(connection: AsyncConnection, uses: Mapping[int, Use]) -> None:
     """Stores when keys were used last. A filter's version stays until another one asks."""
     # In the order of ids, so that two processes do not wait for each other.
@@ -226,12 +217,6 @@ async def tenant(connection: AsyncConnection, name: str) -> int | None:
     return (
         await connection.execute(select(tenants.c.id).where(tenants.c.name == name))
     ).scalar_one_or_none()
-
-
-async def count_tenants(connection: AsyncConnection) -> int:
-    """How many tenants there are."""
-    count = await connection.execute(select(func.count()).select_from(tenants))
-    return int(count.scalar_one())
 
 
 async def erase_tenant(connection: AsyncConnection, name: str) -> bool:

@@ -3,8 +3,6 @@
 The cookie's value is stored as a hash only. A session ends with its key.
 """
 
-from datetime import datetime
-
 from sqlalchemy import delete, func
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -23,16 +21,15 @@ async def begin(connection: AsyncConnection, key: int, hashed: bytes, seconds: f
     )
 
 
-async def find(connection: AsyncConnection, hashed: bytes) -> tuple[Key, datetime] | None:
-    """The key with which a cookie's session began, and when that ends.
+async def find(connection: AsyncConnection, hashed: bytes) -> Key | None:
+    """The key with which a cookie's session began.
 
     None when the session is unknown, or it or its key has ended.
     """
-    query = keys.select_keys(sessions.c.expires_at.label("ends_at"))
-    query = query.join(sessions, sessions.c.key_id == api_keys.c.id)
+    query = keys.select_keys().join(sessions, sessions.c.key_id == api_keys.c.id)
     here = (sessions.c.hash == hashed, sessions.c.expires_at > func.now(), keys.unexpired())
     row = (await connection.execute(query.where(*here))).mappings().one_or_none()
-    return (keys.key_of(row), row["ends_at"]) if row else None
+    return keys.key_of(row) if row else None
 
 
 async def end(connection: AsyncConnection, hashed: bytes) -> None:

@@ -1,6 +1,6 @@
-"""API keys, the same for REST and the pages; each change leaves an audit row.
+"""API keys; each change leaves an audit row.
 
-They are made, listed, replaced and revoked. A key itself is told once, to whoever made it; what is
+They are made, listed and revoked. A key itself is told once, to whoever made it; what is
 stored is its hash.
 """
 
@@ -12,7 +12,7 @@ from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final
 
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from service.errors import ConfigurationError, NotFound, Unprocessable
 from service.names import FIRST_TENANT, KeyScope
@@ -57,20 +57,22 @@ async def create(
     allowed = read_networks(networks)
     seconds = None if days is None else days * _DAY
     async with engine.begin() as connection:
-        new_key = await _make(connection, tenant, scope, name, seconds, allowed)
+        key = await keys.create(connection, tenant, scope, name, seconds=seconds, networks=allowed)
+        row = await keys.find(connection, key)
+        assert row
         limits = {"expires_days": days, "networks": allowed}
         more = {name: value for name, value in limits.items() if value}
         await audit.record(
             connection,
-            Operator(new_key.tenant, actor),
+            Operator(row.tenant, actor),
             "key.create",
             None,
-            key=new_key.id,
+            key=row.id,
             scope=scope,
             name=name,
             **more,
         )
-    return new_key
+    return MadeKey(**asdict(row), key=key)
 
 
 async def store_first(engine: AsyncEngine, actor: str, key: str) -> bool:
@@ -103,40 +105,6 @@ async def store_first(engine: AsyncEngine, actor: str, key: str) -> bool:
     return True
 
 
-async def _make(
-    connection: AsyncConnection,
-    tenant: str,
-    scope: KeyScope,
-    name: str,
-    seconds: float | None,
-    networks: Sequence[str],
-) -> MadeKey:
-    key = await keys.create(connection, tenant, scope, name, seconds=seconds, networks=networks)
-    row = await keys.find(connection, key)
-    assert row
-    return MadeKey(**asdict(row), key=key)
-
-
-async def rotate(engine: AsyncEngine, by: Operator, identity: int, hours: float) -> MadeKey:
-    """Makes a key like one of the operator's own tenant, which ends after so many `hours`.
-
-    The new one has the same scope, name and networks, and as long a life, from now on.
-
-    Raises:
-        NotFound: this tenant has no such key in use.
-    """
-    async with engine.begin() as connection:
-        old = await _in_use(connection, by, identity)
-        life = None
-        if old.expires_at is not None:
-            life = (old.expires_at - old.created_at).total_seconds()
-        new_key = await _make(connection, old.tenant_name, old.scope, old.name, life, old.networks)
-        await keys.end_in(connection, identity, hours * 3600)
-        details = {"key": identity, "name": old.name, "by": new_key.id, "grace_hours": hours}
-        await audit.record(connection, by, "key.rotate", None, **details)
-    return new_key
-
-
 async def revoke(engine: AsyncEngine, by: Operator, identity: int) -> None:
     """Revokes a key of the operator's own tenant.
 
@@ -144,22 +112,12 @@ async def revoke(engine: AsyncEngine, by: Operator, identity: int) -> None:
         NotFound: this tenant has no such key in use.
     """
     async with engine.begin() as connection:
-        key = await _in_use(connection, by, identity)
-        if not await keys.revoke(connection, identity):
-            raise _missing(identity)
+        key = await keys.one(connection, identity)
+        is_ours = key is not None and key.tenant == by.tenant and key.in_use
+        if not (key and is_ours and await keys.revoke(connection, identity)):
+            raise NotFound(f"there is no key {identity} in use; see `precis keys list`")
         details = {"key": identity, "name": key.name}
         await audit.record(connection, by, "key.revoke", None, **details)
-
-
-async def _in_use(connection: AsyncConnection, by: Operator, identity: int) -> Key:
-    row = await keys.one(connection, identity)
-    if row is None or row.tenant != by.tenant or not row.in_use:
-        raise _missing(identity)
-    return row
-
-
-def _missing(identity: int) -> NotFound:
-    return NotFound(f"there is no key {identity} in use; see `precis keys list`")
 
 
 def read_networks(texts: Sequence[str]) -> list[str]:

@@ -91,11 +91,6 @@ async def list_jobs(
     return JobPage(page, page[-1].id if len(rows) > limit else None)
 
 
-async def open_breakers(reads: Reads) -> list[Breaker]:
-    """The endpoints that nobody asks now: work that is due waits for them."""
-    return [one for one in await jobs.breakers(reads) if one.state == "open"]
-
-
 def _warnings(queue: QueueCounts, month: Worth, missing: set[int]) -> Iterator[str]:
     """What no other figure of the status says as plainly."""
     if missing:

@@ -5,23 +5,21 @@ What this tenant does not have, a chat or a checkpoint, raises NotFound.
 """
 
 import asyncio
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service import request_ids
-from service.errors import Conflict, NotFound, Problem, ProblemType, SummariserError
+from service.errors import Conflict
 from service.settings import Settings
-from service.storage import audit, breakers, chats, checkpoints, keys, messages, work
+from service.storage import audit, chats, checkpoints, messages, work
 from service.storage.audit import Operator
 from service.storage.chats import StoredChat
 from service.storage.checkpoints import Made
 from service.summarising import message, summarise
 from service.summarising.correction import GivenPin, check, corrected
 from service.summarising.memory import Memory
-from service.summarising.reading import Excerpt, Finish, Reading, Summariser
 from service.summarising.summarise import Covered
 from service.usecases import inspect
 
@@ -48,34 +46,6 @@ class ServedCheckpoint:
 
 WakeUp = str | None
 """The key of the wake-up message to send; None when no work is due now."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """What one call of the summariser came to.
-
-    `error` says why there is no answer; the rest is None then. Tokens are None when the server
-    does not count them.
-    """
-
-    summariser: str
-    seconds: float
-    tokens_read: int | None = None
-    tokens_written: int | None = None
-    finish: Finish | None = None
-    text: str | None = None
-    error: str | None = None
-
-
-_READING = Reading(
-    previous=(),
-    excerpts=(
-        Excerpt("user", "[1.1] The pump in cellar 3 has to run at 40 Hz until Friday."),
-        Excerpt("assistant", "[1.2] Noted: the pump in cellar 3 runs at 40 Hz until Friday."),
-    ),
-    state_tokens=200,
-)
-"""Two sentences of nobody's chat."""
 
 
 async def serve(
@@ -199,71 +169,6 @@ async def retry_dead(engine: AsyncEngine, by: Operator) -> int:
         revived = await work.revive(connection, by.tenant)
         await audit.record(connection, by, "job.retry", None, revived=revived)
     return revived
-
-
-async def reset_breakers(engine: AsyncEngine, by: Operator, name: str | None) -> list[str]:
-    """Closes the breaker of an endpoint of the fleet, or of all; returns their names.
-
-    No key is for more than its tenant, and a breaker keeps all tenants from a summariser that is
-    down. So with several tenants nobody may, and it closes by itself.
-
-    Raises:
-        NotFound: there is no endpoint of this name.
-        Problem: WRONG_SCOPE: other tenants use the summariser too.
-    """
-    await _check_alone(engine)
-    async with engine.begin() as connection:
-        closed = await breakers.forget(connection, name)
-        if name is not None and not closed:
-            raise NotFound(f"there is no summariser {name!r}; see `precis status`")
-        await audit.record(connection, by, "summariser.reset", None, closed=closed)
-    return closed
-
-
-async def _check_alone(engine: AsyncEngine) -> None:
-    async with engine.connect() as connection:
-        several = await keys.count_tenants(connection) > 1
-    if several:
-        raise Problem(
-            "all tenants share the summariser's circuit breaker, so none of them may close it; it"
-            " closes by itself within five minutes once the summariser answers",
-            ProblemType.WRONG_SCOPE,
-        )
-
-
-async def _ask_once(summariser: Summariser | None) -> Trial:
-    if summariser is None:
-        raise Conflict(
-            "PRECIS_SUMMARISER is extractive: code writes summaries, and there is nobody to ask"
-        )
-    began = time.monotonic()
-    try:
-        reply = await summariser.summarise(_READING)
-    except SummariserError as error:
-        return Trial(summariser.name, round(time.monotonic() - began, 2), error=str(error))
-    return Trial(
-        summariser.name,
-        round(time.monotonic() - began, 2),
-        tokens_read=reply.prompt_tokens,
-        tokens_written=reply.completion_tokens,
-        finish=reply.finish,
-        text=reply.text,
-    )
-
-
-async def try_summariser(engine: AsyncEngine, by: Operator, summariser: Summariser | None) -> Trial:
-    """Asks a summariser about two sentences of nobody's chat. An error is part of the answer.
-
-    It leaves an audit row, because the call costs tokens.
-
-    Raises:
-        Conflict: there is none: code writes summaries.
-    """
-    trial = await _ask_once(summariser)
-    async with engine.begin() as connection:
-        answered = trial.error is None
-        await audit.record(connection, by, "summariser.test", None, answered=answered)
-    return trial
 
 
 def _version(

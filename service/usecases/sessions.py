@@ -3,7 +3,6 @@
 import hmac
 import secrets
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -21,7 +20,7 @@ SECONDS: Final = 12 * 3600
 
 @dataclass(frozen=True, slots=True)
 class SignedIn:
-    """A session: who acts, in which tenant, and until when.
+    """A session: who acts, and in which tenant.
 
     Who signed in with a key that may only look `may_change` nothing. `form_token` has to be in each
     form: a page elsewhere cannot know it.
@@ -29,8 +28,6 @@ class SignedIn:
 
     by: Operator
     tenant_name: str
-    key: int
-    expires_at: datetime
     form_token: str
     may_change: bool
 
@@ -75,17 +72,12 @@ async def signed_in(
     `person` is what a proxy tells of who it is.
     """
     async with engine.connect() as connection:
-        session = await sessions.find(connection, keys.hash_of(cookie))
-    if session is None:
-        return None
-    key, ends_at = session
-    if not is_within(address, key.networks):
+        key = await sessions.find(connection, keys.hash_of(cookie))
+    if key is None or not is_within(address, key.networks):
         return None
     return SignedIn(
         Operator(key.tenant, key.actor + person),
         key.tenant_name,
-        key.id,
-        ends_at,
         form_token(cookie),
         "operator" in keys.OPENS[key.scope],
     )

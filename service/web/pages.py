@@ -15,11 +15,9 @@ from service.web import (
     docs,
     find,
     jobs,
-    keys,
     overview,
     people,
     sign_in,
-    summarisers,
     worth,
 )
 from service.web.page import FOLDER, HEADERS
@@ -28,13 +26,11 @@ _MODULES: Final = (
     sign_in,
     overview,
     worth,
-    summarisers,
     chats,
     find,
     checkpoints,
     jobs,
     people,
-    keys,
     audit,
     docs,
 )

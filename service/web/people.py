@@ -1,4 +1,4 @@
-"""People: who wrote in chats, and what is stored of one, shown, exported and erased."""
+"""People: who wrote in chats, and what is stored of one, shown and erased."""
 
 from typing import Annotated, Final, Literal
 from urllib.parse import urlencode
@@ -6,10 +6,10 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Query, Response
 
 from service.api.deps import RuntimeDep
-from service.api.people import UserId, exported
+from service.api.people import UserId
 from service.api.wire import Id
 from service.usecases import people
-from service.web.page import PageRoute, render
+from service.web.page import PageRoute, go_to, render
 from service.web.session import FormDep, SignedInDep
 
 router = APIRouter(prefix="/people", route_class=PageRoute, include_in_schema=False)
@@ -49,26 +49,10 @@ async def show(user_id: UserId, signed_in: SignedInDep, runtime: RuntimeDep) -> 
     )
 
 
-@router.get("/{user_id}/export")
-async def export(user_id: UserId, signed_in: SignedInDep, runtime: RuntimeDep) -> Response:
-    """All that is stored of a user, with texts, as a file; the audit log notes who takes it."""
-    return await exported(runtime, signed_in.by, user_id)
-
-
-@router.post("/{user_id}/erase/preview")
-async def preview(
-    user_id: UserId, signed_in: SignedInDep, runtime: RuntimeDep, _: FormDep
-) -> Response:
-    """What an erasure would delete and leave, and the form that does it."""
-    would = await people.erase(runtime.database.engine, signed_in.by, user_id, dry=True)
-    return render("erasure.html", who=signed_in, place="/people", user_id=user_id, report=would)
-
-
 @router.post("/{user_id}/erase")
 async def erase(
     user_id: UserId, signed_in: SignedInDep, runtime: RuntimeDep, _: FormDep
 ) -> Response:
-    """Deletes what is stored of a user, and shows the report this once."""
-    erased = await people.erase(runtime.database.engine, signed_in.by, user_id)
-    # No redirect as after other forms: the report is kept nowhere.
-    return render("erasure.html", who=signed_in, place="/people", user_id=user_id, report=erased)
+    """Deletes what is stored of a user."""
+    await people.erase(runtime.database.engine, signed_in.by, user_id)
+    return go_to("/people")

@@ -92,15 +92,6 @@ def _check_origin(request: Request) -> None:
         )
 
 
-def check_change(signed_in: SignedIn) -> None:
-    """Refuses who may only look (WRONG_SCOPE)."""
-    if not signed_in.may_change:
-        raise Problem(
-            "your key may look and change nothing; sign in with one of scope `operator`",
-            ProblemType.WRONG_SCOPE,
-        )
-
-
 async def _own_form(request: Request, signed_in: SignedInDep) -> FormData:
     form = await own_form(request)
     token = str(form.get(TOKEN, ""))
@@ -117,7 +108,11 @@ OwnFormDep = Annotated[FormData, Depends(_own_form)]
 
 
 async def _form(form: OwnFormDep, signed_in: SignedInDep) -> FormData:
-    check_change(signed_in)
+    if not signed_in.may_change:
+        raise Problem(
+            "your key may look and change nothing; sign in with one of scope `operator`",
+            ProblemType.WRONG_SCOPE,
+        )
     return form
 
 

@@ -6,7 +6,6 @@ What REST itself answers is tested in `tests/service`.
 import asyncio
 import json
 import os
-import stat
 from pathlib import Path
 
 import pytest
@@ -28,7 +27,6 @@ from tests.service.talk import Talk, row, rows, run_sql
 from tests.waiting import until
 
 REASON = "HTTP 500: [/INST] [red]out of memory[/red]"  # as a server may answer; no markup of ours
-OPEN = "insert into endpoints (name, failures, open_until) values ('openai:m http://llm/v1', 5, now() + interval '1 h')"
 
 
 async def due(service: Service, *chats: str) -> None:
@@ -181,20 +179,15 @@ async def test_work_is_listed_with_its_reason_and_tried_again(precis: Cli, servi
     await due(service, "first", "second")
     for chat in ("first", "second"):
         await kill(service, chat)
-    await run_sql(service.runtime, OPEN)
 
     (line,) = [line for line in (await precis("jobs", "list")).stdout.splitlines() if "first" in line]
     assert "dead" in line
     assert REASON in line
-    said = (await precis("jobs", "retry", "first")).stdout
-    assert said.startswith("The work is due now.\nThe circuit breaker of openai:m http://llm/v1 is open until ")
+    assert (await precis("jobs", "retry", "first")).stdout == "The work is due now.\n"
     assert "1 chats are due again." in (await precis("jobs", "retry", "--dead")).stdout
     for wrong in ([], ["first", "--dead"]):
         refused = await precis("jobs", "retry", *wrong)
         assert (refused.exit_code, "Pass a chat id or --dead." in refused.stderr) == (2, True)
-    assert "Reset: openai:m http://llm/v1\n" in (await precis("summariser", "reset")).stdout
-    says(await precis("summariser", "reset", "nobody"), "there is no summariser 'nobody'")
-    says(await precis("summariser", "test"), "PRECIS_SUMMARISER is extractive")
 
 
 async def test_status_says_how_the_work_stands_and_ends_with_1_when_nobody_does_it(
@@ -250,7 +243,7 @@ async def test_waiting_ends_well_as_soon_as_the_work_is_done(precis: Cli, servic
 # Keys and users
 
 
-async def test_keys_are_made_listed_replaced_and_revoked(precis: Cli, service: Service) -> None:
+async def test_keys_are_made_listed_and_revoked(precis: Cli, service: Service) -> None:
     more = ("--expires", "30", "--from", "10.0.0.0/8", "--from", "fd00::/8")
     made = (await precis("keys", "create", "--scope", "filter", "--name", "my webui", *more)).stdout.strip()
     stored = await row(service.runtime, "select * from api_keys where name = 'my webui'")
@@ -261,9 +254,6 @@ async def test_keys_are_made_listed_replaced_and_revoked(precis: Cli, service: S
     assert "my webui" in listed
     assert made[:14] in listed
     assert made not in listed
-    again = (await precis("keys", "rotate", str(stored.id), "--grace", "2")).stdout.strip()
-    assert again.startswith("precis_fi_")
-    assert again != made
     assert (await precis("keys", "revoke", str(stored.id))).stdout == f"Key {stored.id} is revoked.\n"
     says(await precis("keys", "revoke", str(stored.id)), f"no key {stored.id}", "precis keys list")
     says(await precis("keys", "create", "--scope", "filter", "--from", "here"), "'here' is no network")
@@ -272,29 +262,18 @@ async def test_keys_are_made_listed_replaced_and_revoked(precis: Cli, service: S
         assert (await precis("keys", "create", *wrong)).exit_code == 2
 
 
-async def test_a_user_is_listed_shown_exported_and_erased(precis: Cli, service: Service, tmp_path: Path) -> None:
+async def test_a_user_is_listed_shown_and_erased(precis: Cli, service: Service) -> None:
     talk = Talk(service.as_filter, user="ann-4711")
     await talk.ingest(talk.turns(2))
     assert "ann-4711" in (await precis("users", "list", "--begins", "ann")).stdout
     assert "messages 4" in (await precis("users", "show", "ann-4711")).stdout
+    says(await precis("users", "erase", "nobody"), "nothing is stored of user")
 
-    file = tmp_path / "export.jsonl"
-    export = ("users", "export", "ann-4711", "--to", str(file))
-    assert "Wrote 6 records" in (await precis(*export)).stdout
-    records = [json.loads(line) for line in file.read_text().splitlines()]
-    assert [one["type"] for one in records[:3]] == ["user", "chat", "message"]
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    says(await precis(*export), str(file), "is there already")
-    says(await precis("users", "export", "nobody", "--to", str(tmp_path / "none")), "nothing is stored of user")
-    assert not (tmp_path / "none").exists()
-
-    dry = await precis("users", "erase", "ann-4711", "--dry-run", "--json")
-    assert json.loads(dry.stdout)["dry"]
     asked = await precis("users", "erase", "ann-4711", answer="n\n")
     assert asked.exit_code == 1
-    assert "messages" in asked.stdout, "what would be deleted is shown before it asks"
+    assert "messages 4" in asked.stdout, "what would be deleted is shown before it asks"
     assert await rows(service.runtime, "select 1 from chats")
-    assert "backups" in (await precis("users", "erase", "ann-4711", "--yes")).stdout
+    assert "is deleted" in (await precis("users", "erase", "ann-4711", "--yes")).stdout
     assert await rows(service.runtime, "select 1 from chats") == []
 
 
@@ -407,15 +386,3 @@ async def test_what_is_not_precis_is_said(status: int, headers: dict[str, str], 
 
     async with listening(answer) as url:
         says(await run({"PRECIS_URL": url, "PRECIS_KEY": "precis_op_x"}, "chats", "list"), url, told)
-
-
-async def test_half_an_export_is_no_file(tmp_path: Path) -> None:
-    async def answer(_: Raw, __: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        writer.write(head(200, 1000, {"Content-Type": "application/x-ndjson"}) + b'{"type": "user"}\n')
-        return False
-
-    file = tmp_path / "export"
-    async with listening(answer) as url:
-        asking = {"PRECIS_URL": url, "PRECIS_KEY": "precis_op_x"}
-        says(await run(asking, "users", "export", "ann", "--to", str(file)), "the answer ended before its end")
-    assert not file.exists()

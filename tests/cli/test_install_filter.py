@@ -379,10 +379,6 @@ async def test_no_model_yet_is_told(install: Installer) -> None:
     assert "no model yet" in (await install()).stderr
 
 
-async def test_a_model_that_is_not_there_is_told_with_those_that_are(install: Installer) -> None:
-    says(await install("--model", "model-3"), "'model-3'", "model-1, model-2")
-
-
 async def test_another_filter_that_fails_is_told(install: Installer) -> None:
     install.webui.refuse["POST", "/api/chat/completed"] = 400, "Error: list index out of range"
 

@@ -60,9 +60,7 @@ class OpenWebUIApi:
             case "GET", ["auths" | "chats" as what, name]:
                 return self._of_users(what, name)
             case "GET", ["models"]:
-                return {"data": [{"id": one, "name": one} for one in self.models]}
-            case "GET", ["models", "export" | "base"]:
-                return []
+                return {"data": [{"id": one} for one in self.models]}
             case _, ["functions", *where]:
                 return self._functions(method, where, body)
             case _, ["tools", *where]:

@@ -143,7 +143,7 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     await _grow_old(a)
     await still()
     assert (await a.ask("POST", "/chat-1/recompute")).json()["waits"]
-    assert (await a.operator.post("/v1/jobs/chat-1/retry")).status_code == 202
+    assert (await a.operator.post("/v1/jobs/chat-1/retry")).status_code == 204
     await a.work(harness)
     assert (await a.talk.put(a.talk.transcript(leaf, after=a.talk.rows[leaf]["parentId"]))).status_code == 409
     await a.talk.ingest(leaf)
@@ -170,7 +170,7 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     assert (await a.get("/v1/status")).json()["queue"]["dead"] == 1
     assert {one["chat"] for one in (await a.get("/v1/audit")).json()["changes"]} == {"chat-1", None}
     assert (await a.operator.post("/v1/jobs/retry")).json()["chats"] == 1
-    assert (await a.operator.post("/v1/jobs/chat-1/retry")).status_code == 202
+    assert (await a.operator.post("/v1/jobs/chat-1/retry")).status_code == 204
     await still()
     await _administer(a, b)
     await still()
@@ -222,8 +222,6 @@ async def _people(a: Tenant, b: Tenant, leaf: str) -> None:
     shown = (await a.get(f"/v1/users/{first}")).json()
     assert (shown["chats"], shown["beside"]) == (["chat-1"], ["clone"])
     assert shown["stored"]["written_beside"] > 0
-    exported = (await a.get(f"/v1/users/{first}/export")).text
-    assert "Story of tenant-a" in exported
     assert (await b.get(f"/v1/users/{first}")).status_code == 404
     async with openwebui_api() as webui, signed_in(webui.url, TOKEN) as admin:
         webui.features["enable_admin_chat_access"] = True
@@ -231,23 +229,19 @@ async def _people(a: Tenant, b: Tenant, leaf: str) -> None:
         who = Operator(await a.identity(), "operator of tenant-a")
         found = await reconcile(a.service.runtime.database.engine, admin, who, most=100, dry=True)
     assert (found.asked, found.missing) == (2, ["clone"])
-    erased = (await a.operator.delete(f"/v1/users/{guest}")).json()
-    assert (erased["chats"], erased["stored"]["written_beside"]) == (1, 2)
+    assert (await a.get(f"/v1/users/{guest}")).json()["stored"]["written_beside"] == 2
+    assert (await a.operator.delete(f"/v1/users/{guest}")).status_code == 204
 
 
 async def _administer(a: Tenant, b: Tenant) -> None:
-    """Keys of its own alone; the summariser and the settings are everybody's."""
+    """Keys of its own alone."""
     made = (await a.operator.post("/v1/keys", json={"scope": "filter", "name": "key of tenant-a"})).json()
     theirs = [one["id"] for one in (await b.get("/v1/keys")).json()["keys"]]
     assert made["id"] not in theirs
     assert not set(theirs) & {one["id"] for one in (await a.get("/v1/keys")).json()["keys"]}
     assert (await a.operator.delete(f"/v1/keys/{theirs[0]}")).status_code == 404
-    assert (await a.operator.post(f"/v1/keys/{theirs[0]}/rotate")).status_code == 404
-    assert (await a.operator.post(f"/v1/keys/{made['id']}/rotate")).status_code == 201
     assert (await a.operator.delete(f"/v1/keys/{made['id']}")).status_code == 204
     await a.service.runtime.counting.store()
-    assert (await a.operator.post("/v1/summariser/test")).status_code == 409
-    assert (await a.operator.post("/v1/summariser/reset")).status_code == 403
 
 
 async def _grow_old(a: Tenant) -> None:
@@ -320,10 +314,8 @@ async def _person(visitor: Visitor, user: str) -> None:
     listed = (await visitor.get("/people")).links
     page = await visitor.get(next(one for one in listed if one.startswith("/people/")))
     assert user in page.text
-    preview = next(one for one in page.forms if one.action.endswith("/erase/preview"))
-    found = [page, await visitor.get(preview.action.replace("erase/preview", "export")), await visitor.send(preview)]
-    assert {one.status for one in found} == {200}
-    assert not any("tenant-b" in one.html for one in found)
+    assert page.status == 200
+    assert "tenant-b" not in page.html
 
 
 async def _pages(a: Tenant, own: int, theirs: int) -> None:
@@ -345,9 +337,7 @@ async def _pages(a: Tenant, own: int, theirs: int) -> None:
             for action in ("serve", "correct")
         ]
         hidden.append(await visitor.send(form, ("keep", str(theirs))))
-        hidden += [await visitor.get(f"/people/user of tenant-b{more}") for more in ("", "/export")]
-        hidden += [
-            await visitor.post(f"/people/user of tenant-b/{what}", form.fields) for what in ("erase/preview", "erase")
-        ]
+        hidden.append(await visitor.get("/people/user of tenant-b"))
+        hidden.append(await visitor.post("/people/user of tenant-b/erase", form.fields))
         assert {one.status for one in hidden} == {404}
         await visitor.send((await visitor.get("/")).form("/sign-out"))

@@ -60,7 +60,7 @@ async def test_a_retry_by_an_operator_gives_dead_work_all_its_tries_again(harnes
     await until_dead(harness, 2)
     worker_context = harness.worker_context(**ALONE, max_attempts=2)
 
-    assert (await harness.service.as_operator.post("/v1/jobs/chat-1/retry")).status_code == 202
+    assert (await harness.service.as_operator.post("/v1/jobs/chat-1/retry")).status_code == 204
 
     assert ((await harness.chat()).dead_at, (await harness.chat()).attempts) == (None, 0)
     assert await harness.compress(worker_context) == 2
@@ -90,7 +90,7 @@ async def test_what_asks_for_work_during_the_last_try_is_not_lost_with_it(harnes
         if who == "a hand-over":
             await harness.talk.ingest(harness.talk.turns(1, leaf=leaf))
         else:
-            assert (await harness.service.as_operator.post("/v1/jobs/chat-1/retry")).status_code == 202
+            assert (await harness.service.as_operator.post("/v1/jobs/chat-1/retry")).status_code == 204
 
     usual = harness.worker_context(**ALONE, max_attempts=1)
     again = await harness.compress(replace(usual, summariser=During(change)))

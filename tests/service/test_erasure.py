@@ -63,7 +63,6 @@ async def did_everything(harness: Harness) -> None:
     await clone.ingest(clone.turns(1, leaf=leaf))
     await harness.work_off()
     await harness.service.as_operator.get(f"/v1/users/{CAROL}")
-    await harness.service.as_operator.get(f"/v1/users/{CAROL}/export")
     await harness.runtime.counting.store()
 
 
@@ -74,15 +73,12 @@ async def test_after_an_erasure_no_column_of_any_table_tells_of_a_user_who_did_e
     async with service_with(urls, keys) as harness:
         await did_everything(harness)
         assert await columns(urls, CAROL) >= NAMING, "the search finds what is there"
-        shown = (await harness.service.as_operator.get(f"/v1/users/{CAROL}")).json()
         operator = harness.service.as_operator
-        exported = (await operator.get(f"/v1/users/{CAROL}/export")).text
-        assert {"chat.leave", "chat.resume"} <= set(exported.split('"')), "her audit rows are hers"
+        assert (await operator.get(f"/v1/users/{CAROL}")).json()["stored"]["audit"] > 0
 
         erased = await operator.delete(f"/v1/users/{CAROL}")
 
-        assert erased.status_code == 200, erased.text
-        assert erased.json()["stored"]["audit"] == shown["stored"]["audit"] > 0
+        assert erased.status_code == 204, erased.text
         await harness.runtime.counting.store()
         await harness.work_off()
         assert await columns(urls, *LEFT) == set()

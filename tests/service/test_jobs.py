@@ -171,7 +171,7 @@ async def test_the_status_shows_the_breaker_of_each_summariser(service: Service,
 @pytest.mark.usefixtures("queue")
 @pytest.mark.parametrize("chat", ["dead", "put-off", "due-1", "idle"])
 async def test_a_retry_makes_work_due_now_rings_and_is_audited(service: Service, chat: str) -> None:
-    assert await retry(service, chat) == 202
+    assert await retry(service, chat) == 204
 
     query = "select *, due_at <= now() as due from chats where external_id = :chat"
     after = await row(service.runtime, query, chat=chat)
@@ -185,7 +185,7 @@ async def test_a_retry_makes_work_due_now_rings_and_is_audited(service: Service,
 
 @pytest.mark.usefixtures("queue")
 async def test_a_retry_of_work_that_is_under_way_takes_nothing_from_its_worker(service: Service) -> None:
-    assert await retry(service, "working") == 202
+    assert await retry(service, "working") == 204
 
     after = await row(service.runtime, "select * from chats where external_id = 'working'")
     assert after.lease_token

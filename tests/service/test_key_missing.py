@@ -92,7 +92,6 @@ async def test_every_route_that_needs_the_key_answers_503_and_says_which_setting
         (reader, "POST", "/v1/chats/chat-1/recall", branch | {"ref": "M1", "whole": True}),
         (operator, "GET", this, None),
         (operator, "GET", "/v1/chats/chat-1/find?ref=M1", None),
-        (operator, "GET", f"/v1/users/{talk.user}/export", None),
         (operator, "PATCH", this, correction),
     ]
     for client, method, where, body in needing:
@@ -109,7 +108,6 @@ async def test_every_route_that_needs_the_key_answers_503_and_says_which_setting
         (operator, "POST", "/v1/chats/chat-1/reset", {}),
         (operator, "POST", "/v1/chats/chat-1/recompute", {}),
         (harness.service.as_events, "POST", "/v1/events", event),
-        (operator, "DELETE", f"/v1/users/{talk.user}?dry_run=true", None),
         (operator, "DELETE", "/v1/chats/chat-1", None),
     ]
     for client, method, where, body in others:

@@ -94,7 +94,7 @@ async def test_the_log_of_changes_is_read_by_chat_and_actor_page_by_page(service
     for chat in ("first", "second"):
         talk = Talk(service.as_filter, chat=chat)
         await talk.ingest(talk.turns(1))
-        assert (await service.as_operator.post(f"/v1/jobs/{chat}/retry")).status_code == 202
+        assert (await service.as_operator.post(f"/v1/jobs/{chat}/retry")).status_code == 204
 
     async def asked(query: str) -> Json:
         page: Json = (await service.as_operator.get(f"/v1/audit?{query}")).json()

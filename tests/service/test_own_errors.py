@@ -151,7 +151,7 @@ async def test_an_operators_recompute_makes_whole_summaries_once_the_error_is_me
     with monkeypatch.context() as broken:
         broken.setattr(ledger, "of", fails)
         await harness.compress(context)
-        assert (await harness.service.as_operator.post("/v1/jobs/chat-1/retry")).status_code == 202
+        assert (await harness.service.as_operator.post("/v1/jobs/chat-1/retry")).status_code == 204
         await tries(harness, context)
         assert (await harness.service.as_operator.post("/v1/chats/chat-1/recompute")).status_code == 202
         await tries(harness, context)

@@ -58,8 +58,8 @@ async def test_json_with_or_without_a_charset_is_taken(service: Service, kind: s
 async def test_a_body_without_a_kind_is_refused_and_no_body_needs_none(service: Service) -> None:
     headers = {"Authorization": f"Bearer {service.operator_key}"}
     async with httpx.AsyncClient(base_url=service.url, headers=headers) as http:
-        is_problem(await http.post("/v1/summariser/reset", content=b"{}"), 415)
-        assert (await http.post("/v1/summariser/reset")).status_code == 200
+        is_problem(await http.post("/v1/keys", content=b"{}"), 415)
+        assert (await http.post("/v1/jobs/retry")).status_code == 202
 
 
 async def test_metrics_are_answered_only_to_this_machines_own_names(service: Service) -> None:

@@ -77,7 +77,6 @@ class Site:
             "people": "/people",
             "somebody": "/people/anna",
             "somebody hostile": f"/people/{segment(HOSTILE_ID)}",
-            "keys": "/keys",
             "audit": "/audit",
         }
 

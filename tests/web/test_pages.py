@@ -84,11 +84,9 @@ async def test_every_page_its_errors_and_its_files_have_the_strict_headers(servi
                 "/",
                 "/worth",
                 "/worth?by=user&csv=true",
-                "/keys",
                 "/jobs",
                 "/people",
                 f"/people/{talk.user}",
-                f"/people/{talk.user}/export",
                 "/people/nobody",
                 "/audit",
                 "/chats/unknown",
@@ -131,7 +129,7 @@ async def test_every_page_its_errors_and_its_files_have_the_strict_headers(servi
         ("/chats?cursor=nonsense", 400, "cursor"),
         ("/jobs?cursor=-1", 422, "expected shape"),
         ("/audit?cursor=99999999999999999999", 422, "expected shape"),
-        ("/people/nobody/export", 404, "Nothing is stored of user 'nobody'"),
+        ("/people/nobody", 404, "Nothing is stored of user 'nobody'"),
         ("/people/%00", 422, "expected shape"),
         ("/chats/chat-1/find?ref=T1&line=0", 422, "expected shape"),
     ],
@@ -412,22 +410,6 @@ async def test_a_chat_that_is_left_alone_is_summarised_again(service: Service, v
     assert "This chat is summarised again." in resumed.text
     assert (await row(service.runtime, "select left_alone_at from chats")).left_alone_at is None
     assert await audited(service) == [("chat.resume", "chat-1", {})]
-
-
-async def test_a_key_is_shown_once_signs_in_and_is_revoked(service: Service, visitor: Visitor) -> None:
-    form = (await visitor.get("/keys")).form("/keys")
-    made = await visitor.send(form, ("scope", "operator"), ("name", "<i>Eva</i>"))
-    (key,) = re.findall("precis_op_[A-Za-z0-9_-]{20,}", made.html)
-    assert key not in (await visitor.get("/keys")).html
-    assert "<i>" not in made.html
-    async with visiting(service, key) as eva:
-        newest = (await row(service.runtime, "select max(id) as id from api_keys")).id
-        after = await visitor.send((await visitor.get("/keys")).form(f"/keys/{newest}/revoke"))
-        assert after.leads_to == "/keys"
-        assert (await eva.get("/jobs")).status == 303
-    noted = await rows(service.runtime, "select actor, action from audit order by id")
-    ours = [one.action for one in noted if one.actor == f"{service.operator_key[:14]}… test"]
-    assert ours == ["session.begin", "key.create", "key.revoke"]
 
 
 # Reading

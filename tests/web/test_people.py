@@ -1,6 +1,5 @@
-"""The pages of people: who is listed, what of one is shown, the export, and an erasure with its two steps."""
+"""The pages of people: who is listed, what of one is shown, and an erasure."""
 
-import json
 import re
 
 import pytest
@@ -91,67 +90,44 @@ async def test_what_is_stored_of_somebody_is_shown_without_texts_which_is_noted(
 
     assert page.status == 200
     counts = facts(page)
-    assert (counts["Own chats"], counts["Messages in them"], counts["Of these, by others"]) == (1, 6, 2)
+    assert (counts["Own chats"], counts["Messages in them"]) == (1, 6)
     assert (counts["Chats of others with messages of the user"], counts["Messages in those"]) == (1, 4)
     assert {"/chats/chat-1", "/chats/clone"} <= set(page.links)
     assert not [one for one in of_ann + of_ben if one in page.html + people.html]
     assert await noted(service) == ["user.show"]
 
 
-async def test_an_erasure_first_shows_what_goes_and_what_remains_and_then_does_it(
-    service: Service, visitor: Visitor
-) -> None:
+async def test_an_erasure_asks_below_what_would_go_and_then_does_it(service: Service, visitor: Visitor) -> None:
     of_ann, of_ben = await two(service)
     page = await visitor.get(f"/people/{ANN}")
-    assert f"/people/{ANN}/erase" not in page.posts(), "nothing goes by one press"
+    assert "All of this is deleted." in page.text
 
-    asked = await visitor.send(page.form(f"/people/{ANN}/erase/preview"))
+    done = await visitor.get((await visitor.send(page.form(f"/people/{ANN}/erase"))).leads_to)
 
-    assert "Nothing was deleted yet" in asked.text
-    assert "What would go Chats 1 Messages in them 6" in asked.text
-    assert "Texts of messages in chats of others 4" in asked.text
-    assert "they have what was stored when they were taken; delete them" in asked.text
-    assert len(await rows(service.runtime, "select 1 from chats")) == 2
-    assert await noted(service) == ["user.show"]
-
-    done = await visitor.send(asked.form(f"/people/{ANN}/erase"))
-
-    assert done.status == 200
-    assert "What went Chats 1 Messages in them 6" in done.text
-    assert "What remains, and why" in done.text
-    assert "Open WebUI's own data" in done.text
-    assert f"/people/{ANN}/erase" not in done.posts()
+    assert listed(done) == [BEN]
     assert [one.external_id for one in await rows(service.runtime, "select external_id from chats")] == ["clone"]
     assert (await row(service.runtime, "select count(*) from messages where author_id = ''")).count == 4
-    assert not [one for one in of_ann + of_ben if one in asked.html + done.html]
+    assert not [one for one in of_ann + of_ben if one in page.html + done.html]
     assert await noted(service) == ["user.show", "user.erase"]
-    assert (await visitor.get(f"/people/{ANN}")).status == 404
-    assert listed(await visitor.get("/people")) == [BEN]
-    again = await visitor.send(asked.form(f"/people/{ANN}/erase"))
+    again = await visitor.send(page.form(f"/people/{ANN}/erase"))
     assert again.status == 404
     assert "Nothing is stored of user" in again.text
 
 
-async def test_who_may_only_look_sees_no_form_to_erase_and_sends_none(service: Service, visitor: Visitor) -> None:
+async def test_who_may_only_look_sees_no_form_to_erase_and_sends_none(service: Service) -> None:
     await two(service)
-    form = (await visitor.get(f"/people/{ANN}")).form(f"/people/{ANN}/erase/preview")
     async with visiting(service, await key(service, "operator:read")) as reader:
         page = await reader.get(f"/people/{ANN}")
         assert page.status == 200
         assert page.posts() == {"/sign-out"}
-        token = page.form("/sign-out").fields
-        for path in (form.action, f"/people/{ANN}/erase"):
-            refused = await reader.post(path, token)
-            assert refused.status == 403, path
-            assert "your key may look and change nothing" in refused.text.lower()
-        assert (await reader.get(f"/people/{ANN}/export")).status == 200, "as over REST"
+        refused = await reader.post(f"/people/{ANN}/erase", page.form("/sign-out").fields)
+        assert refused.status == 403
+        assert "your key may look and change nothing" in refused.text.lower()
     assert len(await rows(service.runtime, "select 1 from chats")) == 2
 
 
 @pytest.mark.parametrize("user", ODD)
-async def test_somebody_with_an_odd_id_has_a_page_an_export_and_an_erasure(
-    service: Service, visitor: Visitor, user: str
-) -> None:
+async def test_somebody_with_an_odd_id_has_a_page_and_an_erasure(service: Service, visitor: Visitor, user: str) -> None:
     await run_sql(
         service.runtime,
         "insert into chats (tenant_id, external_id, user_id, model, window_tokens) values (1, 'c', :user, 'm', 8192)",
@@ -168,10 +144,7 @@ async def test_somebody_with_an_odd_id_has_a_page_an_export_and_an_erasure(
     assert " ".join(characters.with_escapes(user).split()) in page.text
     assert "<script>alert" not in page.html
     assert "<img" not in page.html
-    assert json.loads((await visitor.get(f"{link}/export")).html.splitlines()[0])["user_id"] == user
-    asked = await visitor.send(page.form(f"{link}/erase/preview"))
-    done = await visitor.send(asked.form(f"{link}/erase"))
-    assert "<script>alert" not in asked.html + done.html
+    await visitor.send(page.form(f"{link}/erase"))
     assert not await rows(service.runtime, "select 1 from chats")
 
 

@@ -11,22 +11,16 @@ where chat_authors.tenant_id = :tenant and chat_authors.user_id > :after
 group by 1 order by 1 limit :limit
 
 -- counts --
--- The columns are fields of `UserTotals`; `covered` was counted before.
+-- The columns are fields of `UserTotals`.
 select
     (select count(*) from messages
         where messages.tenant_id = :tenant and messages.chat_id = any(cast(:own as bigint[]))) as messages,
-    (select count(*) from messages
-        where messages.tenant_id = :tenant and messages.chat_id = any(cast(:own as bigint[]))
-            and messages.author_id not in (:user, '')) as of_others,
     (select count(*) from checkpoints
         where checkpoints.tenant_id = :tenant
             and checkpoints.chat_id = any(cast(:own as bigint[]))) as checkpoints,
-    (select count(*) from runs
-        where runs.tenant_id = :tenant and runs.chat_id = any(cast(:own as bigint[]))) as runs,
     (select count(*) from messages
         where messages.tenant_id = :tenant and messages.chat_id = any(cast(:beside as bigint[]))
             and messages.author_id = :user) as written_beside,
-    cast(:covered as bigint) as covered_beside,
     (select count(*) from sums where sums.tenant_id = :tenant and sums.user_id = :user)
         as figures,
     (select count(*) from audit where audit.tenant_id = :tenant

@@ -46,7 +46,7 @@ async def install(
             service.
     """
     wanted = wanted_of(webui, wish)
-    installed = await look(webui, wish, wanted)
+    installed = await look(webui, wanted)
     if wish.recall and webui.tools_off:
         say(_TOOLS_OFF)
     async with AsyncExitStack() as stack:
@@ -59,7 +59,7 @@ async def install(
         if dry:
             return
         url = valves[FILTER]["service_url"]
-        reached = await reach(webui, wish, url) if changes else installed.reached
+        reached = await reach(webui, url) if changes else installed.reached
         if reached.problem:
             raise OpenWebUIError(f"the filter is installed, but does not work: {reached.problem}")
         # Only now that the new key has worked: until then the old one may be all there is.
@@ -80,7 +80,7 @@ async def uninstall(webui: OpenWebUI, databases: Databases, say: Say, *, dry: bo
     What is stored of chats stays; `precis chats delete` deletes it.
     """
     functions = await webui.functions()
-    changes = [changing.without(webui, model) for model in await webui.models_with(FILTER)]
+    changes: list[changing.Fix] = []
     for name in FILES:
         changes += changing.without_function(webui, functions, name)
     changes += changing.without_tool(webui, await our_tool(webui))

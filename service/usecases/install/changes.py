@@ -37,18 +37,11 @@ def changes_of(
     changes = _of_tool(webui, installed, wish)
     for name, text in wanted.items():
         changes += _of_function(webui, installed, name, text, valves.get(name, {}))
-    changes += _of_action(webui, installed, wish)
-    the_filter = installed.functions.get(FILTER)
-    if (the_filter is not None and the_filter.everywhere) == bool(wish.models):
-        says = "off, it works on the named ones" if wish.models else "on"
-        everywhere = partial(webui.toggle, FILTER, "/global")
-        changes.append(Fix(f"filter on all models: {says}", everywhere))
-    for model, has in installed.filters.items():
-        if FILTER not in has:
-            title = installed.models[model]
-            make = partial(webui.set_filters, model, title, [*has, FILTER])
-            changes.append(Fix(f"filter on model {model}: on", make))
-    return changes
+    if wish.action:
+        changes += _everywhere(webui, installed, ACTION, "buttons")
+    else:
+        changes += without_function(webui, installed.functions, ACTION)
+    return changes + _everywhere(webui, installed, FILTER, "filter")
 
 
 def _of_function(
@@ -70,14 +63,12 @@ def _of_function(
     return changes
 
 
-def _of_action(webui: OpenWebUI, installed: Installed, wish: Wish) -> list[Fix]:
-    """The buttons are for all chats, or they are there against the wish."""
-    if not wish.action:
-        return without_function(webui, installed.functions, ACTION)
-    function = installed.functions.get(ACTION)
+def _everywhere(webui: OpenWebUI, installed: Installed, name: str, title: str) -> list[Fix]:
+    """What switches a function on for all models."""
+    function = installed.functions.get(name)
     if function is not None and function.everywhere:
         return []
-    return [Fix("buttons on all models: on", partial(webui.toggle, ACTION, "/global"))]
+    return [Fix(f"{title} on all models: on", partial(webui.toggle, name, "/global"))]
 
 
 def without_function(webui: OpenWebUI, functions: dict[str, Function], name: str) -> list[Fix]:
@@ -124,16 +115,6 @@ def _of_valves(webui: OpenWebUI, installed: Installed, name: str, valves: Json) 
     # Open WebUI replaces all valves by what it is sent, so an admin's own go along.
     set_valves = partial(webui.set_valves, name, now | valves)
     return [Fix(f"valves of {name}: {', '.join(differ)} set", set_valves)]
-
-
-def without(webui: OpenWebUI, model: str) -> Fix:
-    """What takes the filter off a model."""
-
-    async def make() -> None:
-        has = await webui.filters_of(model)
-        await webui.set_filters(model, model, [name for name in has if name != FILTER])
-
-    return Fix(f"filter on model {model}: off", make)
 
 
 def _release(text: str) -> str:

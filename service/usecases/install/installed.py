@@ -27,14 +27,12 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """How it should be. `models` empty is all of them.
+    """How it should be: with the tool (`recall`) and the buttons (`action`), or without.
 
-    `recall` is whether there is the tool, and `action` whether there are the buttons.
-
-    None leaves it as it is; at the first time it is `first_url` and the first tenant.
+    Other values that are None leave it as it is; at the first time it is `first_url` and the first
+    tenant.
     """
 
-    models: tuple[str, ...]
     service_url: str | None
     tenant: str | None
     first_url: str
@@ -60,9 +58,6 @@ class Installed:
     functions: dict[str, Function]
     sources: dict[str, str]
     valves: dict[str, Json]
-    filters: dict[str, list[str]]
-    """Of each wished model, those that it has by name."""
-    models: dict[str, str]
     tool: Tool | None
     reached: Reached
 
@@ -104,24 +99,18 @@ async def our_tool(webui: OpenWebUI) -> Tool | None:
     return tool
 
 
-async def look(webui: OpenWebUI, wish: Wish, wanted: dict[str, str]) -> Installed:
+async def look(webui: OpenWebUI, wanted: dict[str, str]) -> Installed:
     """How it is; raises OpenWebUIError when something is in the way."""
     functions = await webui.functions()
     _check_functions(functions)
     tool = await our_tool(webui)
-    models = await webui.models()
-    for model in wish.models:
-        if model not in models:
-            names = ", ".join(sorted(models)) or "none"
-            raise OpenWebUIError(f"Open WebUI has no model {model!r}; it has {names}")
     present = [name for name in wanted if name in functions]
     sources = {name: await webui.source(name) for name in present}
     valves = {name: await webui.valves(name) for name in present}
-    filters = {model: await webui.filters_of(model) for model in wish.models}
     reached = Reached("it is not installed")
     if FILTER in present:
-        reached = await reach(webui, wish, str(valves[FILTER].get("service_url")))
-    return Installed(functions, sources, valves, filters, models, tool, reached)
+        reached = await reach(webui, str(valves[FILTER].get("service_url")))
+    return Installed(functions, sources, valves, tool, reached)
 
 
 def _check_functions(functions: dict[str, Function]) -> None:
@@ -147,11 +136,11 @@ def check_ours(function: Function) -> None:
         )
 
 
-async def reach(webui: OpenWebUI, wish: Wish, url: str) -> Reached:
+async def reach(webui: OpenWebUI, url: str) -> Reached:
     """Asks the filter, in Open WebUI's own process, who answers it."""
-    models = await webui.models()  # also makes Open WebUI notice which filters they have now
-    # The filters of one model are tried; the model itself is asked nothing.
-    model = next(iter(wish.models or models), None)
+    # Also makes Open WebUI notice which filters its models have now. The filters of one are tried;
+    # the model itself is asked nothing.
+    model = next(iter(await webui.models()), None)
     if model is None:
         return Reached(
             "Open WebUI has no model yet, so no filter can be tried; add one and run this again"
