@@ -162,7 +162,6 @@ create table checkpoints (
     summariser text not null,
     prompt_version text not null,
     verdict bytea not null,
-    served_by text,
     created_at timestamptz default now() not null,
     retired_at timestamptz,
     constraint pk_checkpoints primary key (id),

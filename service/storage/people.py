@@ -221,10 +221,10 @@ async def read_checkpoints(connection: AsyncConnection, chat: ChatKey) -> list[J
     rows = (await connection.execute(query.order_by(checkpoints.c.id))).mappings().all()
     found = []
     for row in rows:
-        stored = await made.summary(connection, chat, row["id"])
+        summary = await made.summary(connection, chat, row["id"])
         memory = await made.memory(connection, chat, row["id"])
-        if stored and memory:
-            found.append({**row, "summary": stored[1], "memory": memory})
+        if summary and memory:
+            found.append({**row, "summary": summary, "memory": memory})
     return found
 
 

@@ -214,7 +214,6 @@ checkpoints = Table(
     Column("prompt_version", Text),
     # What the publish gate found, or who corrected it; packed.
     Column("verdict", LargeBinary),
-    Column("served_by", Text),  # the operator who wants it to serve as it is
     Column("created_at", _TIME),
     # When another was put in its place: no message leads to it, nor finds it by its digest.
     Column("retired_at", _TIME),

@@ -5,20 +5,17 @@ What this tenant does not have, a chat or a checkpoint, raises NotFound.
 """
 
 import base64
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.errors import BadRequest, NotFound
-from service.planning import policy
-from service.settings import Settings
 from service.storage import audit, chats, checkpoints, messages, runs
 from service.storage.audit import Change, Operator
 from service.storage.chats import EVERY, Cursor, Filters, Overview
 from service.storage.checkpoints import Made
-from service.storage.messages import Branch, Place
+from service.storage.messages import Branch
 from service.storage.runs import Run, Spent
 from service.storage.tenancy import ChatKey
 from service.summarising.ledger import Entry
@@ -30,13 +27,9 @@ _TELLING = 40  # characters by which a sentence is found in a summary
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """One chat with its branches, checkpoints and latest rounds of work.
-
-    `served_now` is the checkpoint that a request on the newest branch gets; None for none.
-    """
+    """One chat with its branches, checkpoints and latest rounds of work."""
 
     chat: Overview
-    served_now: int | None
     branches: list[Branch]
     checkpoints: list[Made]
     runs: list[Run]
@@ -70,7 +63,7 @@ class Said:
 class SummaryDetail:
     """A summary, what it was made of, and what it covers.
 
-    `current` is False when the covered path was edited since. `state` is Markdown. `talk` and
+    It covers nothing when its path was edited since. `state` is Markdown. `talk` and
     `ledger` are all that is kept; the summary shows what there is room for.
     """
 
@@ -80,7 +73,6 @@ class SummaryDetail:
     pins: tuple[Pin, ...]
     talk: list[Said]
     ledger: tuple[Entry, ...]
-    current: bool
     covers: list[CoveredMessage]
 
 
@@ -138,7 +130,7 @@ async def list_changes(
     return ChangePage(page, page[-1].id if len(rows) > limit else None)
 
 
-async def show_chat(engine: AsyncEngine, settings: Settings, tenant: int, chat: str) -> Detail:
+async def show_chat(engine: AsyncEngine, tenant: int, chat: str) -> Detail:
     """One chat."""
     async with engine.connect() as connection:
         overviews = await chats.overviews(connection, tenant, chat=chat)
@@ -146,36 +138,13 @@ async def show_chat(engine: AsyncEngine, settings: Settings, tenant: int, chat: 
             raise no_chat(chat)
         [overview] = overviews
         key = ChatKey(tenant, overview.id)
-        branches = await messages.branches(connection, key)
-        made = await checkpoints.everyone(connection, key)
         return Detail(
             chat=overview,
-            served_now=_served_now(overview, branches, made, settings.apply_share(overview.model)),
-            branches=branches,
-            checkpoints=made,
+            branches=await messages.branches(connection, key),
+            checkpoints=await checkpoints.everyone(connection, key),
             runs=await runs.latest(connection, key),
             spent=await runs.spent(connection, key),
         )
-
-
-def _served_now(
-    chat: Overview, branches: Sequence[Branch], made: Sequence[Made], apply_share: float
-) -> int | None:
-    """As `contexts.sql` chooses: the shallowest checkpoint that is enough, else the deepest."""
-    before = chat.path_tokens + chat.overhead_tokens
-    most = policy.apply_at(chat.window_tokens, apply_share)
-    if before <= most or chat.left_alone_at:
-        return None
-    by_id = {one.id: one for one in made}
-    served = None
-    at = next((one.checkpoint_id for one in branches if one.leaf_id == chat.leaf_id), None)
-    while at in by_id:
-        one = by_id[at]
-        is_enough = before - one.covered_tokens + one.tokens <= most
-        if served is None or is_enough:
-            served = one.id
-        at = one.parent_id
-    return served
 
 
 async def must_exist(engine: AsyncEngine, tenant: int, chat: str) -> None:
@@ -184,23 +153,14 @@ async def must_exist(engine: AsyncEngine, tenant: int, chat: str) -> None:
         await _key(connection, tenant, chat)
 
 
-async def tree(
-    engine: AsyncEngine, tenant: int, chat: str
-) -> tuple[list[Place], dict[int, list[int]]]:
-    """Where each message of a chat is, without texts, and what each checkpoint grew from, by id."""
-    async with engine.connect() as connection:
-        key = await _key(connection, tenant, chat)
-        return await messages.places(connection, key), await checkpoints.ancestors(connection, key)
-
-
 async def show_checkpoint(
     engine: AsyncEngine, tenant: int, chat: str, checkpoint: int
 ) -> tuple[Made, list[CoveredMessage]]:
     """A checkpoint without its texts, and what it covers: nothing if that was edited since."""
     async with engine.connect() as connection:
         key = await _key(connection, tenant, chat)
-        stored_checkpoint, _ = await summary_of(connection, key, chat, checkpoint)
-        return stored_checkpoint, await _covers(connection, key, stored_checkpoint)
+        found = await made(connection, key, chat, checkpoint)
+        return found, await _covers(connection, key, found)
 
 
 async def show_summary(
@@ -209,12 +169,13 @@ async def show_summary(
     """One summary; the audit log notes who reads it."""
     async with engine.begin() as connection:
         key = await _key(connection, by.tenant, chat)
-        stored_checkpoint, text = await summary_of(connection, key, chat, checkpoint)
+        found = await made(connection, key, chat, checkpoint)
+        text = await checkpoints.summary(connection, key, checkpoint) or ""
         memory = await memory_of(connection, key, chat, checkpoint)
-        covers = await _covers(connection, key, stored_checkpoint)
+        covers = await _covers(connection, key, found)
         await audit.record(connection, by, "summary.read", chat, checkpoint=checkpoint)
     return SummaryDetail(
-        checkpoint=stored_checkpoint,
+        checkpoint=found,
         summary=text,
         state="\n".join(memory.state),
         pins=memory.pins,
@@ -223,7 +184,6 @@ async def show_summary(
             for one in memory.talk
         ],
         ledger=memory.ledger,
-        current=bool(covers),
         covers=covers,
     )
 
@@ -233,25 +193,21 @@ def _stands_in(summary: str, one: Utterance) -> bool:
     return f"[{one.number}]" in summary or one.text[:_TELLING] in summary
 
 
-async def _covers(
-    connection: AsyncConnection, key: ChatKey, stored_checkpoint: Made
-) -> list[CoveredMessage]:
-    path = await messages.path(connection, key, stored_checkpoint.covered_until)
-    checkpoint = await checkpoints.find(connection, key, stored_checkpoint.id)
+async def _covers(connection: AsyncConnection, key: ChatKey, found: Made) -> list[CoveredMessage]:
+    path = await messages.path(connection, key, found.covered_until)
+    checkpoint = await checkpoints.find(connection, key, found.id)
     # What an edited path has now is not what the summary was made of.
     if not path or checkpoint is None or path[-1].digest != checkpoint.digest:
         return []
     return [CoveredMessage(row.message_id, row.role, row.tokens) for row in path]
 
 
-async def summary_of(
-    connection: AsyncConnection, key: ChatKey, chat: str, checkpoint: int
-) -> tuple[Made, str]:
-    """A checkpoint and its summary message; `chat` is how the error names the chat."""
-    pair = await checkpoints.summary(connection, key, checkpoint)
-    if pair is None:
+async def made(connection: AsyncConnection, key: ChatKey, chat: str, checkpoint: int) -> Made:
+    """A checkpoint without its texts; `chat` is how the error names the chat."""
+    found = await checkpoints.look(connection, key, checkpoint)
+    if found is None:
         raise no_checkpoint(chat, checkpoint)
-    return pair
+    return found
 
 
 async def memory_of(

@@ -255,20 +255,6 @@ async def test_all_dead_work_is_retried_at_once_and_no_other(service: Service, v
     assert await audited(service) == [("job.retry", None, {"revived": 2})]
 
 
-async def test_recompute_deletes_the_checkpoints_and_makes_work_due(
-    service: Service, visitor: Visitor, talk: Talk
-) -> None:
-    _, made = await with_summaries(service, talk)
-    page = await visitor.get("/chats/chat-1")
-
-    done = await visitor.get((await visitor.send(page.form("/chats/chat-1/recompute"))).leads_to)
-
-    assert "All checkpoints are deleted, and the chat is summarised again." in done.text
-    assert not await rows(service.runtime, "select 1 from checkpoints")
-    assert (await row(service.runtime, "select due_at <= now() as due from chats")).due
-    assert await audited(service) == [("chat.recompute", "chat-1", {"dropped": len(made)})]
-
-
 async def test_reset_deletes_all_checkpoints_and_keep_only_this_all_behind_one(
     service: Service, visitor: Visitor, talk: Talk
 ) -> None:
@@ -277,11 +263,12 @@ async def test_reset_deletes_all_checkpoints_and_keep_only_this_all_behind_one(
 
     kept = await visitor.send(page.form("/chats/chat-1/reset", keep=str(made[0])))
 
-    assert "checkpoints are deleted" in (await visitor.get(kept.leads_to)).text
+    assert "deleted, and the chat is summarised again" in (await visitor.get(kept.leads_to)).text
     assert [one.id for one in await rows(service.runtime, "select id from checkpoints")] == made[:1]
     (whole,) = [one for one in page.forms if one.action.endswith("/reset") and "keep" not in dict(one.fields)]
     await visitor.send(whole)
     assert not await rows(service.runtime, "select 1 from checkpoints")
+    assert (await row(service.runtime, "select due_at <= now() as due from chats")).due
     assert await audited(service) == [
         ("chat.reset", "chat-1", {"dropped": len(made) - 1, "kept": made[0]}),
         ("chat.reset", "chat-1", {"dropped": 1, "kept": None}),
@@ -298,25 +285,6 @@ async def test_what_to_keep_is_a_checkpoint_or_nothing_is_deleted(
     assert (await visitor.send(form, ("keep", keep))).status in (404, 422)
 
     assert len(await rows(service.runtime, "select id from checkpoints")) == len(made)
-
-
-async def test_an_older_checkpoint_serves_when_told_to(service: Service, visitor: Visitor, talk: Talk) -> None:
-    _, made = await with_summaries(service, talk, 3)
-    await visitor.send(
-        (await visitor.get(f"/chats/chat-1/checkpoints/{made[-1]}/text")).form(
-            f"/chats/chat-1/checkpoints/{made[-1]}/correct"
-        )
-    )
-    page = await visitor.get("/chats/chat-1")
-    old = f"/chats/chat-1/checkpoints/{made[-1]}/serve"
-
-    done = await visitor.get((await visitor.send(page.form(old))).leads_to)
-
-    assert "This checkpoint serves" in done.text
-    served = (await service.as_operator.get(f"/v1/chats/chat-1/checkpoints/{made[-1]}")).json()["checkpoint"]
-    assert served["serving"]
-    assert old not in done.posts()
-    assert ("checkpoint.serve", "chat-1", {"checkpoint": made[-1]}) in await audited(service)
 
 
 async def correction(service: Service, visitor: Visitor, talk: Talk) -> tuple[int, Page, str]:
