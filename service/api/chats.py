@@ -12,7 +12,7 @@ from service.storage.chats import Filters
 from service.summarising.correction import GivenPin
 from service.summarising.memory import Kind
 from service.usecases import delete, inspect, operate
-from service.usecases.inspect import ChatPage, Detail, SummaryDetail
+from service.usecases.inspect import CURSOR, ChatPage, Detail, SummaryDetail
 from service.usecases.operate import DroppedCheckpoints, ServedCheckpoint
 
 router = APIRouter(prefix="/v1/chats", tags=["operators"])
@@ -69,7 +69,7 @@ async def list_chats(
     operator: OperatorDep,
     runtime: RuntimeDep,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    cursor: Annotated[str, Query(max_length=200, description="`next` of the previous page.")] = "",
+    cursor: Annotated[str, Query(pattern=CURSOR, description="`next` of the previous page.")] = "",
     user: Annotated[
         Id | None, Query(description="Only chats of this user, by Open WebUI's id.")
     ] = None,
@@ -118,7 +118,7 @@ async def delete_chat(
 async def show_summary(
     chat_id: ChatId, checkpoint_id: CheckpointId, operator: OperatorDep, runtime: RuntimeDep
 ) -> SummaryDetail:
-    """Shows a summary with its state, pins and talk, and the messages that it covers."""
+    """Shows a summary with its state, pins, talk and tool calls."""
     return await inspect.show_summary(runtime.database.engine, operator, chat_id, checkpoint_id)
 
 

@@ -26,7 +26,7 @@ _CHATS: Final = (
 )
 _COLUMNS: Final = {
     "branches": "leaf_id messages path_tokens checkpoint_id",
-    "checkpoints": "id version serving parent_id covered_messages covered_tokens tokens kind"
+    "checkpoints": "id serving parent_id covered_messages covered_tokens tokens kind"
     " summariser created_at",
     "runs": "id outcome reason started_at calls tokens_read tokens_written published request_id",
     "pins": "number kind text speaker source replaced_by",
@@ -172,9 +172,8 @@ def correct(
         raise click.BadParameter(f"{pins}: {error}") from None
     body = {"state": text, "pins": given, "forget": forget}
     answer = ask("PATCH", "chats", chat, "checkpoints", checkpoint, body=body)
-    made = answer["checkpoint"]
     follows = _WAITS if answer["waits"] else "Deeper ones, if there are any, are written again."
-    say(f"Checkpoint {made['id']}, version {made['version']}, serves. {follows}")
+    say(f"Checkpoint {answer['checkpoint']['id']} serves. {follows}")
 
 
 @chats.command()

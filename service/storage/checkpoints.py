@@ -24,10 +24,10 @@ from service.summarising.memory import Memory
 
 _OF_ITS_CHAT = (
     *("id", "tenant_id", "chat_id", "parent_id", "ancestors", "savings"),
-    *("version", "created_at", "retired_at"),
+    *("created_at", "retired_at"),
 )
 CONTENT = [column for column in checkpoints.c if column.name not in _OF_ITS_CHAT]
-"""The columns that say the same in whatever chat and version, once they are opened."""
+"""The columns that say the same in whatever chat, once they are opened."""
 _READ = ("memory", "summary")  # for a memory: see `storage.memories`
 PACKED = (*_READ, "verdict")
 """The columns that are packed, sealed or not."""
@@ -70,7 +70,6 @@ class Made:
     id: int
     parent_id: int | None
     serving: bool
-    version: int
     covered_until: str
     covered_messages: int
     covered_tokens: int
@@ -90,15 +89,6 @@ class Along(NamedTuple):
 
     settled: list[Checkpoint]
     interim: list[Checkpoint]
-
-
-async def find(
-    connection: AsyncConnection, chat: ChatKey, checkpoint: int | None
-) -> Checkpoint | None:
-    """A checkpoint as planning sees it; None when there is none of this id."""
-    query = select(*_PLANNED).where(*of(chat, checkpoints), checkpoints.c.id == checkpoint)
-    row = (await connection.execute(query)).one_or_none()
-    return Checkpoint(*row) if row else None
 
 
 async def everyone(connection: AsyncConnection, chat: ChatKey) -> list[Made]:

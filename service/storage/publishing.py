@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from sqlalchemy import (
     ARRAY,
     BigInteger,
-    ScalarSelect,
     bindparam,
     delete,
     func,
@@ -179,7 +178,7 @@ async def _end_work(connection: AsyncConnection, chat: ChatKey) -> None:
 async def add(
     connection: AsyncConnection, chat: ChatKey, line: Lineage, number: int, content: dict[str, Any]
 ) -> Lineage:
-    """Inserts checkpoint `number`, which grew from the last one of `line`, as the next version.
+    """Inserts checkpoint `number`, which grew from the last one of `line`.
 
     `content` are the columns that do not depend on the chat, not sealed yet. No message points to
     it yet.
@@ -192,21 +191,10 @@ async def add(
     # The hot read bisects the savings, which therefore never fall along a line.
     savings = [*line.savings, max([*line.savings[-1:], saved])]
     seal = await sealing.of(connection, chat.tenant)
-    version = _next_version(chat, parent, content["covered_digest"])
-    grown = {"parent_id": parent, "ancestors": line.ids, "savings": savings, "version": version}
+    grown = {"parent_id": parent, "ancestors": line.ids, "savings": savings}
     values = chat.columns | grown | stored(content, seal, chat, number) | {"id": number}
     query = insert(checkpoints).values(values).returning(checkpoints.c.savings)
     return Lineage([*line.ids, number], (await connection.execute(query)).scalar_one())
-
-
-def _next_version(chat: ChatKey, parent: int, digest: str) -> ScalarSelect[int]:
-    """The next version's number among those of one parent and boundary."""
-    versions = select(func.coalesce(func.max(checkpoints.c.version), 0) + 1).where(
-        *of(chat, checkpoints),
-        checkpoints.c.parent_id == parent,
-        checkpoints.c.covered_digest == digest,
-    )
-    return versions.scalar_subquery()
 
 
 async def next_id(connection: AsyncConnection) -> int:

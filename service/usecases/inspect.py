@@ -4,25 +4,28 @@ Nothing is changed or locked; who reads a text is noted in the audit log.
 What this tenant does not have, a chat or a checkpoint, raises NotFound.
 """
 
-import base64
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from service.errors import BadRequest, NotFound
+from service.errors import NotFound
 from service.storage import audit, chats, checkpoints, messages, runs
 from service.storage.audit import Change, Operator
 from service.storage.chats import EVERY, Cursor, Filters, Overview
 from service.storage.checkpoints import Made
 from service.storage.messages import Branch
-from service.storage.runs import Run, Spent
+from service.storage.runs import Run
 from service.storage.tenancy import ChatKey
 from service.summarising.ledger import Entry
 from service.summarising.memory import Memory, Pin
 from service.summarising.utterances import Speaker, Utterance
 
-_TELLING = 40  # characters by which a sentence is found in a summary
+CURSOR: Final = "^([0-9]{1,16}-[0-9]{1,18})?$"
+"""How the cursor of a list of chats looks; empty for its beginning."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_TELLING: Final = 40  # characters by which a sentence is found in a summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +36,6 @@ class Detail:
     branches: list[Branch]
     checkpoints: list[Made]
     runs: list[Run]
-    spent: Spent
-
-
-@dataclass(frozen=True, slots=True)
-class CoveredMessage:
-    """One message that a summary covers."""
-
-    id: str
-    role: str
-    tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +54,10 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class SummaryDetail:
-    """A summary, what it was made of, and what it covers.
+    """A summary, and what it was made of.
 
-    It covers nothing when its path was edited since. `state` is Markdown. `talk` and
-    `ledger` are all that is kept; the summary shows what there is room for.
+    `state` is Markdown. `talk` and `ledger` are all that is kept; the summary shows what there is
+    room for.
     """
 
     checkpoint: Made
@@ -73,7 +66,6 @@ class SummaryDetail:
     pins: tuple[Pin, ...]
     talk: list[Said]
     ledger: tuple[Entry, ...]
-    covers: list[CoveredMessage]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +91,7 @@ async def list_chats(
     cursor: str = "",
     which: Filters = EVERY,
 ) -> ChatPage:
-    """A page of a tenant's chats, the most recently updated first.
-
-    Raises:
-        BadRequest: the cursor is none of this service.
-    """
+    """A page of a tenant's chats, the most recently updated first."""
     after = _cursor(cursor) if cursor else None
     async with engine.connect() as connection:
         # One more than the page holds shows whether there is a next page.
@@ -143,7 +131,6 @@ async def show_chat(engine: AsyncEngine, tenant: int, chat: str) -> Detail:
             branches=await messages.branches(connection, key),
             checkpoints=await checkpoints.everyone(connection, key),
             runs=await runs.latest(connection, key),
-            spent=await runs.spent(connection, key),
         )
 
 
@@ -151,16 +138,6 @@ async def must_exist(engine: AsyncEngine, tenant: int, chat: str) -> None:
     """Nothing for a chat that is stored; else NotFound."""
     async with engine.connect() as connection:
         await _key(connection, tenant, chat)
-
-
-async def show_checkpoint(
-    engine: AsyncEngine, tenant: int, chat: str, checkpoint: int
-) -> tuple[Made, list[CoveredMessage]]:
-    """A checkpoint without its texts, and what it covers: nothing if that was edited since."""
-    async with engine.connect() as connection:
-        key = await _key(connection, tenant, chat)
-        found = await made(connection, key, chat, checkpoint)
-        return found, await _covers(connection, key, found)
 
 
 async def show_summary(
@@ -172,7 +149,6 @@ async def show_summary(
         found = await made(connection, key, chat, checkpoint)
         text = await checkpoints.summary(connection, key, checkpoint) or ""
         memory = await memory_of(connection, key, chat, checkpoint)
-        covers = await _covers(connection, key, found)
         await audit.record(connection, by, "summary.read", chat, checkpoint=checkpoint)
     return SummaryDetail(
         checkpoint=found,
@@ -184,22 +160,12 @@ async def show_summary(
             for one in memory.talk
         ],
         ledger=memory.ledger,
-        covers=covers,
     )
 
 
 def _stands_in(summary: str, one: Utterance) -> bool:
     # Numbers stand only before what is worth pointing at, and long sentences are shortened.
     return f"[{one.number}]" in summary or one.text[:_TELLING] in summary
-
-
-async def _covers(connection: AsyncConnection, key: ChatKey, found: Made) -> list[CoveredMessage]:
-    path = await messages.path(connection, key, found.covered_until)
-    checkpoint = await checkpoints.find(connection, key, found.id)
-    # What an edited path has now is not what the summary was made of.
-    if not path or checkpoint is None or path[-1].digest != checkpoint.digest:
-        return []
-    return [CoveredMessage(row.message_id, row.role, row.tokens) for row in path]
 
 
 async def made(connection: AsyncConnection, key: ChatKey, chat: str, checkpoint: int) -> Made:
@@ -240,26 +206,9 @@ async def _key(connection: AsyncConnection, tenant: int, chat: str) -> ChatKey:
 def _after(last: Overview) -> str:
     """The cursor behind a chat, as a client sends it back."""
     # Several chats may have the same moment, so the id decides between them.
-    place = f"{last.updated_at.isoformat()} {last.id}"
-    return base64.urlsafe_b64encode(place.encode()).decode()
+    return f"{(last.updated_at - _EPOCH) // timedelta(microseconds=1)}-{last.id}"
 
 
 def _cursor(text: str) -> Cursor:
-    """The cursor of a text."""
-    try:
-        first, _, number = base64.urlsafe_b64decode(text.encode()).decode().rpartition(" ")
-        moment = datetime.fromisoformat(first).astimezone(UTC)
-        identity = int(number)
-    except (ValueError, OverflowError):
-        raise _wrong_cursor() from None
-    # PostgreSQL would refuse a number that is no bigint, with an error of its own.
-    if not 0 <= identity < 2**63:
-        raise _wrong_cursor()
-    return Cursor(moment, identity)
-
-
-def _wrong_cursor() -> BadRequest:
-    return BadRequest(
-        "this cursor is not of such a list; use `next` of the previous page, or start without"
-        " a cursor"
-    )
+    microseconds, identity = map(int, text.split("-"))
+    return Cursor(_EPOCH + timedelta(microseconds=microseconds), identity)

@@ -38,7 +38,7 @@ async def list_chats(
     model: Annotated[Id | Literal[""], Query()] = "",
     state: Annotated[ChatState | Literal[""], Query()] = "",
     has: Annotated[Has | Literal[""], Query()] = "",
-    cursor: Annotated[str, Query(max_length=200)] = "",
+    cursor: Annotated[str, Query(pattern=inspect.CURSOR)] = "",
     part: Annotated[bool, Query()] = False,
 ) -> Response:
     """The list; an empty filter is none, because a form sends all of its fields."""

@@ -1,4 +1,4 @@
-"""One checkpoint: what it covers, its texts behind one step, and corrections."""
+"""One checkpoint: what it covers, its texts, and corrections."""
 
 import json
 from typing import Final
@@ -28,31 +28,15 @@ _PINS: Final = TypeAdapter(list[PinRequest])
 async def show(
     chat_id: ChatId, checkpoint_id: CheckpointId, signed_in: SignedInDep, runtime: RuntimeDep
 ) -> Response:
-    """A checkpoint without its texts."""
-    engine, tenant = runtime.database.engine, signed_in.by.tenant
-    made, covers = await inspect.show_checkpoint(engine, tenant, chat_id, checkpoint_id)
+    """A checkpoint with its texts; the audit log notes who reads them."""
+    engine = runtime.database.engine
+    summary = await inspect.show_summary(engine, signed_in.by, chat_id, checkpoint_id)
     return render(
         "checkpoint.html",
         who=signed_in,
         place="/chats",
         chat_id=chat_id,
-        made=made,
-        covers=covers,
-    )
-
-
-@router.get("/text")
-async def show_text(
-    chat_id: ChatId, checkpoint_id: CheckpointId, signed_in: SignedInDep, runtime: RuntimeDep
-) -> Response:
-    """Its texts; the audit log notes who reads them."""
-    engine = runtime.database.engine
-    summary = await inspect.show_summary(engine, signed_in.by, chat_id, checkpoint_id)
-    return render(
-        "checkpoint_text.html",
-        who=signed_in,
-        place="/chats",
-        chat_id=chat_id,
+        made=summary.checkpoint,
         summary=summary,
         pins=_pins_as_text(summary),
         left_out=sum(1 for sentence in summary.talk if not sentence.in_summary),
