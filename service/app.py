@@ -57,8 +57,7 @@ Keeps long Open WebUI conversations inside the model's context window.
   and sends the `transcript` of new messages after each reply.
 - With an `events` key: the events function tells what was deleted or edited.
 - With an `operator:read` key: look at chats, summaries and the queue.
-- With an `operator` key: correct a summary too, serve an older version, reset, recompute or delete,
-  and make keys.
+- With an `operator` key: correct a summary too, reset or delete a chat, and make keys.
 
 Send an API key as `Authorization: Bearer <key>`; `precis keys create` makes one. Errors are
 `application/problem+json` (RFC 9457).

@@ -194,8 +194,8 @@ class Settings(BaseSettings):
     keep_bodies: BodyDays = Field(
         30,
         description="Days that the texts of messages are kept, or `until_covered` (until a summary"
-        " covers them on every branch), or `forever`. One month: time to recompute a summary that"
-        " turns out to be wrong.",
+        " covers them on every branch), or `forever`. One month: time to reset a chat whose"
+        " summary turns out to be wrong.",
     )
     keep_chats: Days = Field(
         "forever",

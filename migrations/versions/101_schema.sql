@@ -154,7 +154,6 @@ create table checkpoints (
     covered_digest text not null,
     covered_messages integer not null,
     covered_tokens bigint not null,
-    version smallint default '1' not null,
     kind text not null,
     memory bytea not null,
     summary bytea not null,
@@ -162,14 +161,13 @@ create table checkpoints (
     summariser text not null,
     prompt_version text not null,
     verdict bytea not null,
-    served_by text,
     created_at timestamptz default now() not null,
     retired_at timestamptz,
     constraint pk_checkpoints primary key (id),
     constraint fk_checkpoints_tenant_id_chat_id foreign key (tenant_id, chat_id) references chats (tenant_id, id) on delete cascade,
-    constraint ck_checkpoints_kind check (kind in ('llm', 'extractive', 'degraded', 'interim', 'corrected')),
-    constraint uq_checkpoints_chat_id_parent_id_covered_digest_version unique (chat_id, parent_id, covered_digest, version)
+    constraint ck_checkpoints_kind check (kind in ('llm', 'extractive', 'degraded', 'interim', 'corrected'))
 );
+create index ix_checkpoints_chat on checkpoints (chat_id, parent_id, covered_digest);
 -- They are packed.
 alter table checkpoints alter memory set storage external, alter summary set storage external;
 -- For the list of chats that have one.

@@ -6,7 +6,7 @@ order of its steps.
 
 import re
 from functools import lru_cache
-from typing import Final, cast
+from typing import cast
 
 import structlog
 from fastapi import Request
@@ -18,11 +18,9 @@ from service.errors import BadRequest, Problem, ProblemType, Unauthorised
 from service.names import KeyScope
 from service.runtime import Runtime
 from service.storage import keys
-from service.storage.audit import Operator
 from service.storage.keys import Key
 from service.usecases.keys import is_within, record_refusal
 
-_LONGEST_PERSON: Final = 100  # characters
 _VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})", re.ASCII)
 
 log = structlog.get_logger(__name__)
@@ -148,32 +146,6 @@ def _release(version: str) -> tuple[int, int, int]:
 
 
 _LEAST = _release(LEAST_FILTER)
-
-
-def operator_of(request: Request, key: Key) -> Operator:
-    """Who acts with an operator's key, for the audit log.
-
-    Raises:
-        BadRequest: as `person_of`.
-    """
-    return Operator(key.tenant, key.actor + person_of(request))
-
-
-def person_of(request: Request) -> str:
-    """Who acts, as an operator's proxy tells it, marked as told; empty when it tells nothing.
-
-    Raises:
-        BadRequest: the header `Precis-Actor` is too long, or has other characters than ASCII's.
-    """
-    person = header(request, b"precis-actor").strip()
-    if not person:
-        return ""
-    if len(person) > _LONGEST_PERSON or not (person.isascii() and person.isprintable()):
-        raise BadRequest(
-            f"the header `Precis-Actor` has at most {_LONGEST_PERSON} characters, all of them"
-            " printable ASCII"
-        )
-    return f" (told: {person})"
 
 
 def runtime_of(request: Request) -> Runtime:

@@ -1,4 +1,4 @@
-"""Operators' routes for chats: list, show, correct, serve a version, reset, recompute, delete."""
+"""Operators' routes for chats: list, show, correct, reset, delete."""
 
 from typing import Annotated
 
@@ -12,7 +12,7 @@ from service.storage.chats import Filters
 from service.summarising.correction import GivenPin
 from service.summarising.memory import Kind
 from service.usecases import delete, inspect, operate
-from service.usecases.inspect import ChatPage, Detail, SummaryDetail
+from service.usecases.inspect import CURSOR, ChatPage, Detail, SummaryDetail
 from service.usecases.operate import DroppedCheckpoints, ServedCheckpoint
 
 router = APIRouter(prefix="/v1/chats", tags=["operators"])
@@ -57,9 +57,10 @@ class CorrectRequest(Strict):
 class ResetRequest(Strict):
     """Which checkpoint to keep."""
 
-    keep: int | None = Field(
+    keep: Annotated[int, Field(ge=1, le=LAST_ID)] | None = Field(
         None,
-        description="Id of a checkpoint to keep, with those it grew from; null drops all.",
+        description="Id of a checkpoint that serves, to keep with those it grew from;"
+        " null drops all.",
     )
 
 
@@ -68,7 +69,7 @@ async def list_chats(
     operator: OperatorDep,
     runtime: RuntimeDep,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    cursor: Annotated[str, Query(max_length=200, description="`next` of the previous page.")] = "",
+    cursor: Annotated[str, Query(pattern=CURSOR, description="`next` of the previous page.")] = "",
     user: Annotated[
         Id | None, Query(description="Only chats of this user, by Open WebUI's id.")
     ] = None,
@@ -94,8 +95,7 @@ async def list_chats(
 @router.get("/{chat_id}")
 async def show_chat(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> Detail:
     """Shows one chat with its branches, checkpoints and latest runs."""
-    engine, tenant = runtime.database.engine, operator.tenant
-    return await inspect.show_chat(engine, runtime.settings, tenant, chat_id)
+    return await inspect.show_chat(runtime.database.engine, operator.tenant, chat_id)
 
 
 @router.delete("/{chat_id}", status_code=204)
@@ -118,7 +118,7 @@ async def delete_chat(
 async def show_summary(
     chat_id: ChatId, checkpoint_id: CheckpointId, operator: OperatorDep, runtime: RuntimeDep
 ) -> SummaryDetail:
-    """Shows a summary with its state, pins and talk, and the messages that it covers."""
+    """Shows a summary with its state, pins, talk and tool calls."""
     return await inspect.show_summary(runtime.database.engine, operator, chat_id, checkpoint_id)
 
 
@@ -130,10 +130,11 @@ async def correct(
     runtime: RuntimeDep,
     request: Request,
 ) -> ServedCheckpoint:
-    """Corrects a summary: stores a new version with the given parts, and serves it.
+    """Corrects a summary: stores a new version with the given parts, which serves in its place.
 
-    The old version is kept, and the ledger of tool calls stays as it is. 409 when messages that the
-    summary covers were edited or deleted; 422 when a part is too long.
+    Deeper summaries serve no more; what they covered is summarised again from this one. The old
+    version stays stored until retention deletes it, and the ledger of tool calls as it is. 409 when
+    the summary does not serve; 422 when a part is too long.
     """
     body = await read_body(request, CorrectRequest)
     pins = None if body.pins is None else [one.given() for one in body.pins]
@@ -151,45 +152,22 @@ async def correct(
     return served
 
 
-@router.post("/{chat_id}/checkpoints/{checkpoint_id}/serve")
-async def serve(
-    chat_id: ChatId, checkpoint_id: CheckpointId, operator: OperatorDep, runtime: RuntimeDep
-) -> ServedCheckpoint:
-    """Serves this summary, an older version or an earlier one, from its boundary on.
-
-    Deeper summaries are kept but no longer served; what they covered is summarised again from this
-    one. 409 when messages that it covers were edited or deleted.
-    """
-    served, wake_up = await operate.serve(runtime.database.engine, operator, chat_id, checkpoint_id)
-    await wake(runtime, wake_up)
-    return served
-
-
-@router.post("/{chat_id}/reset", openapi_extra=documented(ResetRequest, required=False))
+@router.post(
+    "/{chat_id}/reset", status_code=202, openapi_extra=documented(ResetRequest, required=False)
+)
 async def reset(
     chat_id: ChatId,
     operator: OperatorDep,
     runtime: RuntimeDep,
     request: Request,
 ) -> DroppedCheckpoints:
-    """Drops a chat's checkpoints: all of them, or those after one to `keep`, which then serves.
-
-    New ones are made when the chat goes on. To make them now, use `recompute`.
-    """
-    body = await read_body(request, ResetRequest, empty=ResetRequest())
-    return await operate.reset(runtime.database.engine, operator, chat_id, body.keep)
-
-
-@router.post("/{chat_id}/recompute", status_code=202)
-async def recompute(
-    chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep
-) -> DroppedCheckpoints:
-    """Drops a chat's checkpoints and makes new ones at once.
+    """Drops a chat's checkpoints, or those after one to `keep`, and makes new ones at once.
 
     Until then, the filter leaves older messages out of requests that are larger than the window.
     If retention has deleted texts that this needs, it waits for the chat's next turn, with which
-    the filter sends them again (`waits`).
+    the filter sends them again (`waits`). 409 when the one to keep does not serve.
     """
-    dropped, wake_up = await operate.recompute(runtime.database.engine, operator, chat_id)
+    body = await read_body(request, ResetRequest, empty=ResetRequest())
+    dropped, wake_up = await operate.reset(runtime.database.engine, operator, chat_id, body.keep)
     await wake(runtime, wake_up)
     return dropped

@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Scope
 
 from service.api import problems, shape
-from service.api.callers import caller, header, operator_of, runtime_of
+from service.api.callers import caller, header, runtime_of
 from service.api.wire import Id, schema_of
 from service.errors import BadRequest, Problem, ProblemType, TooLarge, Unprocessable
 from service.names import KeyScope
@@ -74,7 +74,7 @@ def _key(scope: KeyScope) -> Callable[..., Awaitable[keys.Key]]:
 async def _operator(request: Request, _: _Described) -> Operator:
     # By the method, so that no route that changes something can be left open to who may only look.
     is_look = request.method in ("GET", "HEAD")
-    return operator_of(request, await caller(request, "operator:read" if is_look else "operator"))
+    return (await caller(request, "operator:read" if is_look else "operator")).by
 
 
 RuntimeDep = Annotated[Runtime, Depends(_runtime)]

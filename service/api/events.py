@@ -7,7 +7,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from service.api.deps import EventsKey, RuntimeDep, documented, read_body
 from service.api.wire import Hash, Id
-from service.storage.audit import Operator
 from service.transcript.digests import identity
 from service.usecases.events import Event, hear
 
@@ -44,4 +43,4 @@ async def post_event(request: Request, key: EventsKey, runtime: RuntimeDep) -> N
     event = Event(
         body.type, body.chat_id, body.message_id, body.user_id, body.fingerprints, body.left
     )
-    await hear(runtime.database.engine, Operator(key.tenant, key.actor), event)
+    await hear(runtime.database.engine, key.by, event)

@@ -5,7 +5,6 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, Field, StringConstraints
 
-from service.api.callers import operator_of
 from service.api.deps import KeeperKey, RuntimeDep, documented, read_body
 from service.api.wire import Strict
 from service.names import MOST_DAYS, KeyScope
@@ -55,11 +54,10 @@ async def create_key(key: KeeperKey, runtime: RuntimeDep, request: Request) -> M
     """Makes a key of this tenant. The answer is the only place where the key itself is told."""
     body = await read_body(request, CreateKeyRequest)
     limits = body.scope, body.name, body.expires_days, body.networks
-    by = operator_of(request, key)
-    return await keys.create(runtime.database.engine, key.tenant_name, by.actor, *limits)
+    return await keys.create(runtime.database.engine, key.tenant_name, key.by.actor, *limits)
 
 
 @router.delete("/{key_id}", status_code=204)
-async def revoke_key(key_id: KeyId, key: KeeperKey, runtime: RuntimeDep, request: Request) -> None:
+async def revoke_key(key_id: KeyId, key: KeeperKey, runtime: RuntimeDep) -> None:
     """Revokes a key of this tenant; running services reject it within ten seconds."""
-    await keys.revoke(runtime.database.engine, operator_of(request, key), key_id)
+    await keys.revoke(runtime.database.engine, key.by, key_id)

@@ -17,7 +17,6 @@ from service.api.deps import (
 from service.api.wire import RecallRequest
 from service.errors import Unprocessable
 from service.recall.shown import Finding
-from service.storage.audit import Operator
 from service.storage.recalls import RecallScope
 from service.usecases import recall
 from service.usecases.recall import RecallQuestion
@@ -56,9 +55,8 @@ async def post_recall(
         whole=body.whole,
         anyone=runtime.settings.share_forks == "tenant",
     )
-    by = Operator(key.tenant, key.actor)
     engine, mask = runtime.database.engine, runtime.settings.mask_secrets
-    return await recall.of_branch(engine, runtime.texts, branch, by, question, mask)
+    return await recall.of_branch(engine, runtime.texts, branch, key.by, question, mask)
 
 
 @router.get("/{chat_id}/find", tags=["operators"])

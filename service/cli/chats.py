@@ -26,7 +26,7 @@ _CHATS: Final = (
 )
 _COLUMNS: Final = {
     "branches": "leaf_id messages path_tokens checkpoint_id",
-    "checkpoints": "id version serving parent_id covered_messages covered_tokens tokens kind"
+    "checkpoints": "id serving parent_id covered_messages covered_tokens tokens kind"
     " summariser created_at",
     "runs": "id outcome reason started_at calls tokens_read tokens_written published request_id",
     "pins": "number kind text speaker source replaced_by",
@@ -44,7 +44,7 @@ _CHECKPOINT = click.argument("checkpoint", type=int)
 
 @click.group()
 def chats() -> None:
-    """Show, correct, recompute and delete chats and summaries."""
+    """Show, correct, reset and delete chats and summaries."""
 
 
 @chats.command("list")
@@ -90,8 +90,6 @@ def show(chat: str, checkpoint: int | None, only: str | None, as_json: bool) -> 
         say(answer.pop("summary"))
         del answer["state"], answer["ledger"]
         answer["what was said"] = answer.pop("talk")
-    elif not as_json:
-        answer["a request now gets"] = _named(answer.pop("served_now"))
     print_answer(answer, as_json, columns=_COLUMNS)
 
 
@@ -145,14 +143,6 @@ def find(chat: str, words: str, tokens: int, as_json: bool, **question: object) 
 @chats.command()
 @_CHAT
 @_CHECKPOINT
-def serve(chat: str, checkpoint: int) -> None:
-    """Use an older version or checkpoint from now on; deeper ones are written again."""
-    _print_served(chat, ask("POST", "chats", chat, "checkpoints", checkpoint, "serve"))
-
-
-@chats.command()
-@_CHAT
-@_CHECKPOINT
 @click.option(
     "--state",
     type=click.Path(path_type=Path),
@@ -171,7 +161,7 @@ def serve(chat: str, checkpoint: int) -> None:
 def correct(
     chat: str, checkpoint: int, state: Path | None, pins: Path | None, forget: tuple[str, ...]
 ) -> None:
-    """Store a corrected version of a checkpoint, and use it. The old version is kept."""
+    """Store a corrected version of a checkpoint, which serves in its place."""
     text, listed = _read(state), _read(pins)
     # An empty file is a slip of a pipe or an editor; it would be served at once.
     if text is not None and not text.strip():
@@ -181,28 +171,22 @@ def correct(
     except ValueError as error:
         raise click.BadParameter(f"{pins}: {error}") from None
     body = {"state": text, "pins": given, "forget": forget}
-    _print_served(chat, ask("PATCH", "chats", chat, "checkpoints", checkpoint, body=body))
+    answer = ask("PATCH", "chats", chat, "checkpoints", checkpoint, body=body)
+    follows = _WAITS if answer["waits"] else "Deeper ones, if there are any, are written again."
+    say(f"Checkpoint {answer['checkpoint']['id']} serves. {follows}")
 
 
 @chats.command()
 @_CHAT
-@click.option("--keep", type=int, help="A checkpoint to keep, with those that it is based on.")
+@click.option("--keep", type=int, help="Keep this one, which serves, and those that it grew from.")
 @without_asking
 def reset(chat: str, keep: int | None, yes: bool) -> None:
-    """Delete a chat's checkpoints; new ones are made after its next turn."""
-    which = f"but {keep} and those it is based on" if keep else "with their corrections"
+    """Delete a chat's checkpoints, and have a worker summarise the chat again."""
+    which = f"but {keep} and those it grew from" if keep else "with their corrections"
     confirm(f"Delete all checkpoints of chat {chat}, {which}?", yes)
     answer = ask("POST", "chats", chat, "reset", body={"keep": keep})
-    follows = f" {_WAITS}" if answer["waits"] else ""
-    say(f"{answer['dropped']} checkpoints deleted.{follows}")
-
-
-@chats.command()
-@_CHAT
-def recompute(chat: str) -> None:
-    """Delete a chat's checkpoints, and have a worker summarise the chat again."""
-    answer = ask("POST", "chats", chat, "recompute")
-    say(_WAITS if answer["waits"] else "Work is due.")
+    follows = _WAITS if answer["waits"] else "Work is due."
+    say(f"{answer['dropped']} checkpoints deleted. {follows}")
 
 
 @chats.command()
@@ -233,15 +217,3 @@ def _read(path: Path | None) -> str | None:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise click.BadParameter(f"{path}: {error}") from None
-
-
-def _print_served(chat: str, answer: JsonObject) -> None:
-    checkpoint = answer["checkpoint"]
-    follows = _WAITS if answer["waits"] else "Deeper ones, if there are any, are written again."
-    say(f"Checkpoint {checkpoint['id']}, version {checkpoint['version']}, serves. {follows}")
-    # A shallower one that is enough is taken before it.
-    say(f"A request now gets {_named(ask('GET', 'chats', chat)['served_now'])}.")
-
-
-def _named(served: int | None) -> str:
-    return f"checkpoint {served}" if served else "no summary"

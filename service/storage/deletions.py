@@ -11,8 +11,7 @@ from itertools import takewhile
 from sqlalchemy import bindparam, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage import chats, messages, people, sealing
-from service.storage import checkpoints as made
+from service.storage import chats, messages, people, publishing, sealing
 from service.storage.audit import user_actor
 from service.storage.chats import StoredChat
 from service.storage.messages import ERASED, place_of
@@ -104,7 +103,9 @@ async def words_of(
     """
     lost = await people.covering(connection, chat, notes)
     kept = select(checkpoints.c.id).where(*of(chat, checkpoints), not_among(checkpoints.c.id, lost))
-    await made.drop_all_but(connection, chat, list((await connection.execute(kept)).scalars()))
+    await publishing.drop_all_but(
+        connection, chat, list((await connection.execute(kept)).scalars())
+    )
     await _put_notes(connection, chat, notes)
     # An error may quote what a summariser answered.
     await connection.execute(update(runs).where(*of(chat, runs)).values(reason=None))

@@ -12,7 +12,8 @@ from sqlalchemy import Row, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import messages, sealing
-from service.storage.checkpoints import CONTENT, Lineage, add, next_id, opened, place_of
+from service.storage.checkpoints import CONTENT, opened, place_of
+from service.storage.publishing import Lineage, add, next_id
 from service.storage.tables import checkpoints
 from service.storage.tenancy import ChatKey, of
 from service.storage.terms import among

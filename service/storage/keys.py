@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.names import KeyScope as KeyScope
 from service.storage import sealing
+from service.storage.audit import Operator
 from service.storage.database import Reads
 from service.storage.tables import api_keys, tenants
 from service.storage.terms import in_seconds
@@ -58,9 +59,9 @@ class Key:
     seconds_left: float | None
 
     @property
-    def actor(self) -> str:
-        """How the audit log names who used it."""
-        return f"{self.prefix}… {self.name}"
+    def by(self) -> Operator:
+        """Who used it, as the audit log names them."""
+        return Operator(self.tenant, f"{self.prefix}… {self.name}")
 
     @property
     def in_use(self) -> bool:

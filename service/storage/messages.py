@@ -60,17 +60,6 @@ class Branch:
     checkpoint_id: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a message is in the tree, and the deepest checkpoint on its path."""
-
-    message_id: str
-    parent_id: str | None
-    depth: int
-    path_tokens: int
-    checkpoint_id: int | None
-
-
 ERASED: Final = ""
 """The author of a message whose text was erased: a note stands in its place, and stays."""
 
@@ -122,14 +111,6 @@ async def branches(connection: AsyncConnection, chat: ChatKey) -> list[Branch]:
     leaves = select(*columns).where(*of(chat, messages), messages.c.message_id.not_in(parents))
     rows = await connection.execute(leaves.order_by(messages.c.depth.desc()))
     return [Branch(*row) for row in rows]
-
-
-async def places(connection: AsyncConnection, chat: ChatKey) -> list[Place]:
-    """Of all messages of a chat, the deepest first."""
-    columns = [messages.c[name] for name in Place.__dataclass_fields__]
-    query = select(*columns).where(*of(chat, messages))
-    rows = await connection.execute(query.order_by(messages.c.depth.desc(), messages.c.message_id))
-    return [Place(*row) for row in rows]
 
 
 async def bodies(

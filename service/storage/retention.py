@@ -176,7 +176,7 @@ async def lost_checkpoints(
 
     A message leads to its checkpoint and to those that this one grew from.
     One from which a young one grew stays too: an edit that is undone would find the young one, and
-    miss this. One that was put out of service is as old as that, so that it can be brought back.
+    miss this. One that was put out of service is as old as that, so that it can be looked at.
 
     Returns:
         How many.

@@ -54,7 +54,6 @@ class Spent:
 
 
 _RUN = [runs.c[name] for name in Run.__dataclass_fields__]
-_SUMS = [func.coalesce(func.sum(runs.c[name]), 0) for name in Spent.__dataclass_fields__]
 
 
 async def latest(connection: AsyncConnection, chat: ChatKey, limit: int = 20) -> list[Run]:
@@ -72,12 +71,6 @@ async def latest(connection: AsyncConnection, chat: ChatKey, limit: int = 20) ->
 def place_of(chat: ChatKey, run: int) -> Where:
     """Where a round's reason is sealed."""
     return Where(runs.name, "reason", chat, run)
-
-
-async def spent(connection: AsyncConnection, chat: ChatKey) -> Spent:
-    """Sums over all rounds of work."""
-    row = (await connection.execute(select(*_SUMS).where(*of(chat, runs)))).one()
-    return Spent(*map(int, row))
 
 
 async def troubles(connection: AsyncConnection, chat: ChatKey, run: int) -> Sequence[str]:

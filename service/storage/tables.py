@@ -190,8 +190,7 @@ checkpoints = Table(
     metadata,
     Column("id", BigInteger),
     *_chat(),
-    # The checkpoint that it grew from; 0 for none: of nulls, the unique constraint would let any
-    # number pass.
+    # The checkpoint that it grew from; 0 for none.
     Column("parent_id", BigInteger),
     Column("ancestors", ARRAY(BigInteger)),  # what it grew from, oldest first
     # Tokens that each ancestor, and at last this one, saves a request: the running maximum. Never
@@ -202,8 +201,6 @@ checkpoints = Table(
     Column("covered_digest", Text),
     Column("covered_messages", Integer),
     Column("covered_tokens", BigInteger),
-    # Of those of one parent and boundary.
-    Column("version", SmallInteger),
     Column("kind", Text),
     # What the next one grows from; see `storage.memories`.
     Column("memory", LargeBinary),
@@ -214,7 +211,6 @@ checkpoints = Table(
     Column("prompt_version", Text),
     # What the publish gate found, or who corrected it; packed.
     Column("verdict", LargeBinary),
-    Column("served_by", Text),  # the operator who wants it to serve as it is
     Column("created_at", _TIME),
     # When another was put in its place: no message leads to it, nor finds it by its digest.
     Column("retired_at", _TIME),

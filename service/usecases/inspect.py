@@ -4,52 +4,38 @@ Nothing is changed or locked; who reads a text is noted in the audit log.
 What this tenant does not have, a chat or a checkpoint, raises NotFound.
 """
 
-import base64
-from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from service.errors import BadRequest, NotFound
-from service.planning import policy
-from service.settings import Settings
+from service.errors import NotFound
 from service.storage import audit, chats, checkpoints, messages, runs
 from service.storage.audit import Change, Operator
 from service.storage.chats import EVERY, Cursor, Filters, Overview
 from service.storage.checkpoints import Made
-from service.storage.messages import Branch, Place
-from service.storage.runs import Run, Spent
+from service.storage.messages import Branch
+from service.storage.runs import Run
 from service.storage.tenancy import ChatKey
 from service.summarising.ledger import Entry
 from service.summarising.memory import Memory, Pin
 from service.summarising.utterances import Speaker, Utterance
 
-_TELLING = 40  # characters by which a sentence is found in a summary
+CURSOR: Final = "^([0-9]{1,16}-[0-9]{1,18})?$"
+"""How the cursor of a list of chats looks; empty for its beginning."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_TELLING: Final = 40  # characters by which a sentence is found in a summary
 
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """One chat with its branches, checkpoints and latest rounds of work.
-
-    `served_now` is the checkpoint that a request on the newest branch gets; None for none.
-    """
+    """One chat with its branches, checkpoints and latest rounds of work."""
 
     chat: Overview
-    served_now: int | None
     branches: list[Branch]
     checkpoints: list[Made]
     runs: list[Run]
-    spent: Spent
-
-
-@dataclass(frozen=True, slots=True)
-class CoveredMessage:
-    """One message that a summary covers."""
-
-    id: str
-    role: str
-    tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +54,10 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class SummaryDetail:
-    """A summary, what it was made of, and what it covers.
+    """A summary, and what it was made of.
 
-    `current` is False when the covered path was edited since. `state` is Markdown. `talk` and
-    `ledger` are all that is kept; the summary shows what there is room for.
+    `state` is Markdown. `talk` and `ledger` are all that is kept; the summary shows what there is
+    room for.
     """
 
     checkpoint: Made
@@ -80,8 +66,6 @@ class SummaryDetail:
     pins: tuple[Pin, ...]
     talk: list[Said]
     ledger: tuple[Entry, ...]
-    current: bool
-    covers: list[CoveredMessage]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +91,7 @@ async def list_chats(
     cursor: str = "",
     which: Filters = EVERY,
 ) -> ChatPage:
-    """A page of a tenant's chats, the most recently updated first.
-
-    Raises:
-        BadRequest: the cursor is none of this service.
-    """
+    """A page of a tenant's chats, the most recently updated first."""
     after = _cursor(cursor) if cursor else None
     async with engine.connect() as connection:
         # One more than the page holds shows whether there is a next page.
@@ -138,7 +118,7 @@ async def list_changes(
     return ChangePage(page, page[-1].id if len(rows) > limit else None)
 
 
-async def show_chat(engine: AsyncEngine, settings: Settings, tenant: int, chat: str) -> Detail:
+async def show_chat(engine: AsyncEngine, tenant: int, chat: str) -> Detail:
     """One chat."""
     async with engine.connect() as connection:
         overviews = await chats.overviews(connection, tenant, chat=chat)
@@ -146,36 +126,12 @@ async def show_chat(engine: AsyncEngine, settings: Settings, tenant: int, chat: 
             raise no_chat(chat)
         [overview] = overviews
         key = ChatKey(tenant, overview.id)
-        branches = await messages.branches(connection, key)
-        made = await checkpoints.everyone(connection, key)
         return Detail(
             chat=overview,
-            served_now=_served_now(overview, branches, made, settings.apply_share(overview.model)),
-            branches=branches,
-            checkpoints=made,
+            branches=await messages.branches(connection, key),
+            checkpoints=await checkpoints.everyone(connection, key),
             runs=await runs.latest(connection, key),
-            spent=await runs.spent(connection, key),
         )
-
-
-def _served_now(
-    chat: Overview, branches: Sequence[Branch], made: Sequence[Made], apply_share: float
-) -> int | None:
-    """As `contexts.sql` chooses: the shallowest checkpoint that is enough, else the deepest."""
-    before = chat.path_tokens + chat.overhead_tokens
-    most = policy.apply_at(chat.window_tokens, apply_share)
-    if before <= most or chat.left_alone_at:
-        return None
-    by_id = {one.id: one for one in made}
-    served = None
-    at = next((one.checkpoint_id for one in branches if one.leaf_id == chat.leaf_id), None)
-    while at in by_id:
-        one = by_id[at]
-        is_enough = before - one.covered_tokens + one.tokens <= most
-        if served is None or is_enough:
-            served = one.id
-        at = one.parent_id
-    return served
 
 
 async def must_exist(engine: AsyncEngine, tenant: int, chat: str) -> None:
@@ -184,37 +140,18 @@ async def must_exist(engine: AsyncEngine, tenant: int, chat: str) -> None:
         await _key(connection, tenant, chat)
 
 
-async def tree(
-    engine: AsyncEngine, tenant: int, chat: str
-) -> tuple[list[Place], dict[int, list[int]]]:
-    """Where each message of a chat is, without texts, and what each checkpoint grew from, by id."""
-    async with engine.connect() as connection:
-        key = await _key(connection, tenant, chat)
-        return await messages.places(connection, key), await checkpoints.ancestors(connection, key)
-
-
-async def show_checkpoint(
-    engine: AsyncEngine, tenant: int, chat: str, checkpoint: int
-) -> tuple[Made, list[CoveredMessage]]:
-    """A checkpoint without its texts, and what it covers: nothing if that was edited since."""
-    async with engine.connect() as connection:
-        key = await _key(connection, tenant, chat)
-        stored_checkpoint, _ = await summary_of(connection, key, chat, checkpoint)
-        return stored_checkpoint, await _covers(connection, key, stored_checkpoint)
-
-
 async def show_summary(
     engine: AsyncEngine, by: Operator, chat: str, checkpoint: int
 ) -> SummaryDetail:
     """One summary; the audit log notes who reads it."""
     async with engine.begin() as connection:
         key = await _key(connection, by.tenant, chat)
-        stored_checkpoint, text = await summary_of(connection, key, chat, checkpoint)
+        found = await made(connection, key, chat, checkpoint)
+        text = await checkpoints.summary(connection, key, checkpoint) or ""
         memory = await memory_of(connection, key, chat, checkpoint)
-        covers = await _covers(connection, key, stored_checkpoint)
         await audit.record(connection, by, "summary.read", chat, checkpoint=checkpoint)
     return SummaryDetail(
-        checkpoint=stored_checkpoint,
+        checkpoint=found,
         summary=text,
         state="\n".join(memory.state),
         pins=memory.pins,
@@ -223,8 +160,6 @@ async def show_summary(
             for one in memory.talk
         ],
         ledger=memory.ledger,
-        current=bool(covers),
-        covers=covers,
     )
 
 
@@ -233,25 +168,12 @@ def _stands_in(summary: str, one: Utterance) -> bool:
     return f"[{one.number}]" in summary or one.text[:_TELLING] in summary
 
 
-async def _covers(
-    connection: AsyncConnection, key: ChatKey, stored_checkpoint: Made
-) -> list[CoveredMessage]:
-    path = await messages.path(connection, key, stored_checkpoint.covered_until)
-    checkpoint = await checkpoints.find(connection, key, stored_checkpoint.id)
-    # What an edited path has now is not what the summary was made of.
-    if not path or checkpoint is None or path[-1].digest != checkpoint.digest:
-        return []
-    return [CoveredMessage(row.message_id, row.role, row.tokens) for row in path]
-
-
-async def summary_of(
-    connection: AsyncConnection, key: ChatKey, chat: str, checkpoint: int
-) -> tuple[Made, str]:
-    """A checkpoint and its summary message; `chat` is how the error names the chat."""
-    pair = await checkpoints.summary(connection, key, checkpoint)
-    if pair is None:
+async def made(connection: AsyncConnection, key: ChatKey, chat: str, checkpoint: int) -> Made:
+    """A checkpoint without its texts; `chat` is how the error names the chat."""
+    found = await checkpoints.look(connection, key, checkpoint)
+    if found is None:
         raise no_checkpoint(chat, checkpoint)
-    return pair
+    return found
 
 
 async def memory_of(
@@ -284,26 +206,9 @@ async def _key(connection: AsyncConnection, tenant: int, chat: str) -> ChatKey:
 def _after(last: Overview) -> str:
     """The cursor behind a chat, as a client sends it back."""
     # Several chats may have the same moment, so the id decides between them.
-    place = f"{last.updated_at.isoformat()} {last.id}"
-    return base64.urlsafe_b64encode(place.encode()).decode()
+    return f"{(last.updated_at - _EPOCH) // timedelta(microseconds=1)}-{last.id}"
 
 
 def _cursor(text: str) -> Cursor:
-    """The cursor of a text."""
-    try:
-        first, _, number = base64.urlsafe_b64decode(text.encode()).decode().rpartition(" ")
-        moment = datetime.fromisoformat(first).astimezone(UTC)
-        identity = int(number)
-    except (ValueError, OverflowError):
-        raise _wrong_cursor() from None
-    # PostgreSQL would refuse a number that is no bigint, with an error of its own.
-    if not 0 <= identity < 2**63:
-        raise _wrong_cursor()
-    return Cursor(moment, identity)
-
-
-def _wrong_cursor() -> BadRequest:
-    return BadRequest(
-        "this cursor is not of such a list; use `next` of the previous page, or start without"
-        " a cursor"
-    )
+    microseconds, identity = map(int, text.split("-"))
+    return Cursor(_EPOCH + timedelta(microseconds=microseconds), identity)

@@ -144,8 +144,7 @@ async def record_refusal(
     """Notes in the audit log that a key was refused, why, and from which address it came."""
     details = {"key": key.id, "why": why, "address": address}
     async with engine.begin() as connection:
-        by = Operator(key.tenant, key.actor)
-        await audit.record(connection, by, action, None, **details)
+        await audit.record(connection, key.by, action, None, **details)
 
 
 # The hot read asks too: a filter's key may have networks.

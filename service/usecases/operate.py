@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from service import request_ids
 from service.errors import Conflict
 from service.settings import Settings
-from service.storage import audit, chats, checkpoints, messages, work
+from service.storage import audit, chats, checkpoints, messages, publishing, work
 from service.storage.audit import Operator
 from service.storage.chats import StoredChat
 from service.storage.checkpoints import Made
@@ -48,26 +48,6 @@ WakeUp = str | None
 """The key of the wake-up message to send; None when no work is due now."""
 
 
-async def serve(
-    engine: AsyncEngine, by: Operator, chat: str, checkpoint: int
-) -> tuple[ServedCheckpoint, WakeUp]:
-    """Makes a checkpoint the one that serves at its boundary and below.
-
-    It may be an older version, or an ancestor. Deeper ones serve no more; what they covered is
-    summarised again from this one. Work that is under way is refused.
-
-    Raises:
-        Conflict: what it covers was edited or deleted since.
-    """
-    async with engine.begin() as connection:
-        row = await _lock(connection, by.tenant, chat)
-        # For its NotFound: to `_serve`, one that is not there would be stale.
-        await inspect.summary_of(connection, row.key, chat, checkpoint)
-        answer = await _serve(connection, by, row, chat, checkpoint)
-        await audit.record(connection, by, "checkpoint.serve", chat, checkpoint=checkpoint)
-    return answer
-
-
 async def correct(
     engine: AsyncEngine,
     settings: Settings,
@@ -78,76 +58,59 @@ async def correct(
     pins: Sequence[GivenPin] | None = None,
     forget: Sequence[str] = (),
 ) -> tuple[ServedCheckpoint, WakeUp]:
-    """Makes a new version of a checkpoint, and serves that.
+    """Makes a new version of a checkpoint, which serves in its place.
 
-    It has another state, other pins, or lacks some talk. The version that was there is kept,
-    and may be served again.
+    It has another state, other pins, or lacks some talk. Deeper ones serve no more: what they
+    covered is summarised again from this one. Work that is under way is refused.
 
     Raises:
-        Conflict: what it covers was edited or deleted since.
+        Conflict: the checkpoint does not serve.
         Unprocessable: a part is too long, or names what there is not; nothing was stored.
     """
     async with engine.begin() as connection:
         row = await _lock(connection, by.tenant, chat)
-        old, _ = await inspect.summary_of(connection, row.key, chat, checkpoint)
+        old = await _serving(connection, row, chat, checkpoint)
         before = await inspect.memory_of(connection, row.key, chat, checkpoint)
         rows = await messages.find(connection, row.key, [old.covered_until])
-    sent_at = rows[old.covered_until].sent_at if rows else None
+    sent_at = rows[old.covered_until].sent_at
     memory = corrected(before, state, pins, forget)
     # In a thread and in no transaction: an operator's text may be long.
     own_state = () if state is None else memory.state
     text, size = await asyncio.to_thread(_version, settings, row, old, memory, own_state, sent_at)
-    texts = await checkpoints.pack(engine, row.key, old.parent_id or 0, memory, text)
+    texts = await publishing.pack(engine, row.key, old.parent_id or 0, memory, text)
     async with engine.begin() as connection:
         row = await _lock(connection, by.tenant, chat)
-        # A checkpoint never changes, but it may have been deleted meanwhile.
-        await inspect.summary_of(connection, row.key, chat, checkpoint)
-        await checkpoints.correct(
-            connection,
-            row.key,
-            checkpoint,
-            texts,
-            {"outcome": "corrected", "by": by.actor},
-            kind="corrected",
-            tokens=size,
-            summariser="operator",
-            prompt_version="",
-        )
-        answer = await _serve(connection, by, row, chat, texts.number)
+        # A checkpoint never changes, but another may serve by now.
+        await _serving(connection, row, chat, checkpoint)
+        await publishing.correct(connection, row.key, checkpoint, texts, size, by.actor)
+        wake_up = await _go_on(connection, row)
+        made = await inspect.made(connection, row.key, chat, texts.number)
         await audit.record(
-            connection, by, "checkpoint.correct", chat, checkpoint=checkpoint, made=texts.number
+            connection, by, "checkpoint.correct", chat, checkpoint=checkpoint, made=made.id
         )
-    return answer
+    return ServedCheckpoint(made, waits=wake_up is None), wake_up
 
 
 async def reset(
     engine: AsyncEngine, by: Operator, chat: str, keep: int | None = None
-) -> DroppedCheckpoints:
-    """Drops the checkpoints of a chat; with `keep`, only those that do not lead up to that one.
+) -> tuple[DroppedCheckpoints, WakeUp]:
+    """Drops the checkpoints of a chat, and makes new ones at once from the stored messages.
 
-    The one that is kept serves. Work that is under way is refused when it comes to publish. New
-    summaries are made when the chat goes on.
+    With `keep`, only those that do not lead up to that one; it serves then. Work that is under way
+    is refused when it comes to publish.
+
+    Raises:
+        Conflict: the one to keep does not serve.
     """
     async with engine.begin() as connection:
         row = await _lock(connection, by.tenant, chat)
-        answer = await _drop(connection, by, row, chat, keep)
-        await audit.record(connection, by, "chat.reset", chat, dropped=answer.dropped, kept=keep)
-    return answer
-
-
-async def recompute(
-    engine: AsyncEngine, by: Operator, chat: str
-) -> tuple[DroppedCheckpoints, WakeUp]:
-    """Drops the checkpoints of a chat and makes new ones right away, from the stored messages."""
-    wake_up = None
-    async with engine.begin() as connection:
-        row = await _lock(connection, by.tenant, chat)
-        answer = await _drop(connection, by, row, chat, None)
-        # Without the texts there is nothing to do; the filter's next whole path makes it due.
-        if not answer.waits:
-            wake_up = await work.mark_due_at_once(connection, row.key, request_ids.current())
-        await audit.record(connection, by, "chat.recompute", chat, dropped=answer.dropped)
-    return answer, wake_up
+        if keep is not None:
+            await _serving(connection, row, chat, keep)
+        kept = await publishing.lineage(connection, row.key, keep or 0)
+        dropped = await publishing.drop_all_but(connection, row.key, kept.ids if kept else [])
+        wake_up = await _go_on(connection, row)
+        await audit.record(connection, by, "chat.reset", chat, dropped=dropped, kept=keep)
+    return DroppedCheckpoints(dropped, waits=wake_up is None), wake_up
 
 
 async def retry(engine: AsyncEngine, by: Operator, chat: str) -> str:
@@ -191,43 +154,29 @@ def _version(
     return text, size
 
 
-async def _drop(
-    connection: AsyncConnection, by: Operator, row: StoredChat, chat: str, keep: int | None
-) -> DroppedCheckpoints:
-    line: list[int] = []
-    if keep is not None:
-        # Looked up here and not in SQL: an operator's number may be larger than any column holds.
-        ancestors = await checkpoints.ancestors(connection, row.key)
-        if keep not in ancestors:
-            raise inspect.no_checkpoint(chat, keep)
-        line = [*ancestors[keep], keep]
-    count = await checkpoints.drop_all_but(connection, row.key, line)
-    if keep is not None:
-        # It may have been out of service, with no message that leads to it.
-        await checkpoints.serve(connection, row.key, keep, by.actor)
-    waits = await _lacks_texts(connection, row)
-    if waits:
-        await work.ask_for_bodies(connection, row.key)
-    return DroppedCheckpoints(count, waits)
+async def _serving(
+    connection: AsyncConnection, row: StoredChat, chat: str, checkpoint: int
+) -> Made:
+    """A checkpoint that serves.
 
-
-async def _serve(
-    connection: AsyncConnection, by: Operator, row: StoredChat, chat: str, checkpoint: int
-) -> tuple[ServedCheckpoint, WakeUp]:
-    """Serves a checkpoint that exists, and marks due what follows it."""
-    if not await checkpoints.serve(connection, row.key, checkpoint, by.actor):
+    Raises:
+        Conflict: it does not.
+    """
+    found = await inspect.made(connection, row.key, chat, checkpoint)
+    if not found.serving:
         raise Conflict(
-            f"checkpoint {checkpoint} is stale: messages it covers were edited or deleted"
+            f"checkpoint {checkpoint} does not serve: another took its place, or messages that it"
+            " covers were edited or deleted"
         )
-    wake_up = None
-    waits = await _lacks_texts(connection, row)
-    if waits:
+    return found
+
+
+async def _go_on(connection: AsyncConnection, row: StoredChat) -> WakeUp:
+    """Makes due what has no summary any more; None when it waits for texts that are not kept."""
+    if await _lacks_texts(connection, row):
         await work.ask_for_bodies(connection, row.key)
-    else:
-        # What follows it has no summary now, whatever its size.
-        wake_up = await work.mark_due_at_once(connection, row.key, request_ids.current())
-    stored_checkpoint, _ = await inspect.summary_of(connection, row.key, chat, checkpoint)
-    return ServedCheckpoint(stored_checkpoint, waits), wake_up
+        return None
+    return await work.mark_due_at_once(connection, row.key, request_ids.current())
 
 
 async def _lacks_texts(connection: AsyncConnection, chat_row: StoredChat) -> bool:

@@ -43,8 +43,8 @@ class NoSignIn(PrecisError):
         self.key = key
 
 
-async def sign_in(database: Database, key: str, address: str, person: str = "") -> tuple[str, Key]:
-    """Begins a session, from a client's `address`; `person` is what a proxy tells of who it is.
+async def sign_in(database: Database, key: str, address: str) -> tuple[str, Key]:
+    """Begins a session, from a client's `address`.
 
     Returns:
         The cookie's value, which is not stored, and the key's row.
@@ -59,24 +59,18 @@ async def sign_in(database: Database, key: str, address: str, person: str = "") 
     cookie = secrets.token_urlsafe(32)
     async with database.engine.begin() as connection:
         await sessions.begin(connection, row.id, keys.hash_of(cookie), SECONDS)
-        by = Operator(row.tenant, row.actor + person)
-        await audit.record(connection, by, "session.begin", None)
+        await audit.record(connection, row.by, "session.begin", None)
     return cookie, row
 
 
-async def signed_in(
-    engine: AsyncEngine, cookie: str, address: str, person: str = ""
-) -> SignedIn | None:
-    """The session of a cookie, if it has one that has not ended and may be used from there.
-
-    `person` is what a proxy tells of who it is.
-    """
+async def signed_in(engine: AsyncEngine, cookie: str, address: str) -> SignedIn | None:
+    """The session of a cookie, if it has one that has not ended and may be used from there."""
     async with engine.connect() as connection:
         key = await sessions.find(connection, keys.hash_of(cookie))
     if key is None or not is_within(address, key.networks):
         return None
     return SignedIn(
-        Operator(key.tenant, key.actor + person),
+        key.by,
         key.tenant_name,
         form_token(cookie),
         "operator" in keys.OPENS[key.scope],

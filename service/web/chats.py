@@ -1,4 +1,4 @@
-"""The list of chats, one chat with its tree, and what can be done with it."""
+"""The list of chats, one chat with its branches, and what can be done with it."""
 
 from typing import Annotated, Final, Literal, get_args
 from urllib.parse import urlencode
@@ -16,10 +16,8 @@ from service.storage.chats import Filters
 from service.usecases import inspect, left_alone, operate
 from service.usecases.delete import delete_chat
 from service.usecases.left_alone import Asker
-from service.usecases.operate import DroppedCheckpoints
 from service.web.page import PageRoute, go_to, render
 from service.web.session import FormDep, SignedInDep
-from service.web.tree import bands
 from service.web.words import segment
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -40,7 +38,7 @@ async def list_chats(
     model: Annotated[Id | Literal[""], Query()] = "",
     state: Annotated[ChatState | Literal[""], Query()] = "",
     has: Annotated[Has | Literal[""], Query()] = "",
-    cursor: Annotated[str, Query(max_length=200)] = "",
+    cursor: Annotated[str, Query(pattern=inspect.CURSOR)] = "",
     part: Annotated[bool, Query()] = False,
 ) -> Response:
     """The list; an empty filter is none, because a form sends all of its fields."""
@@ -74,9 +72,7 @@ async def show_chat(
 ) -> Response:
     """One chat."""
     engine, tenant = runtime.database.engine, signed_in.by.tenant
-    detail = await inspect.show_chat(engine, runtime.settings, tenant, chat_id)
-    places, ancestors = await inspect.tree(engine, tenant, chat_id)
-    covers = {one.id: one.covered_messages for one in detail.checkpoints}
+    detail = await inspect.show_chat(engine, tenant, chat_id)
     chat = detail.chat
     crowded = policy.is_crowded(chat.window_tokens, chat.overhead_tokens)
     # Its own chats alone; those that expire are stored nowhere else.
@@ -87,7 +83,7 @@ async def show_chat(
         place="/chats",
         detail=detail,
         chat=chat,
-        bands=bands(places, covers, ancestors),
+        covers={one.id: one.covered_messages for one in detail.checkpoints},
         crowding=policy.crowding(chat.window_tokens, chat.overhead_tokens) if crowded else "",
         webui="" if chat.expires_at else webui.rstrip("/"),
         done=_DONE.get(done, ""),
@@ -97,8 +93,7 @@ async def show_chat(
 _DONE: Final = {
     "retried": "The work is due now.",
     "resumed": "This chat is summarised again.",
-    "recomputed": "All checkpoints are deleted, and the chat is summarised again.",
-    "reset": "The checkpoints are deleted; new ones are made with the chat's next turn.",
+    "reset": "The checkpoints are deleted, and the chat is summarised again.",
     "waits": f"{_DELETED_TEXTS}.",
     "served": "This checkpoint serves; deeper ones, if there are any, are written again.",
 }
@@ -115,28 +110,20 @@ async def retry(
     return _to_chat(chat_id, "retried")
 
 
-@router.post("/chats/{chat_id}/recompute")
-async def recompute(
-    chat_id: ChatId, signed_in: SignedInDep, runtime: RuntimeDep, _: FormDep
-) -> Response:
-    """Drops the checkpoints, and makes new ones at once."""
-    dropped, wake_up = await operate.recompute(runtime.database.engine, signed_in.by, chat_id)
-    await wake(runtime, wake_up)
-    return _after(chat_id, dropped, "recomputed")
-
-
 @router.post("/chats/{chat_id}/reset")
 async def reset(
     chat_id: ChatId, signed_in: SignedInDep, runtime: RuntimeDep, form: FormDep
 ) -> Response:
-    """Drops the checkpoints, or those after one to `keep`."""
+    """Drops the checkpoints, or those after one to `keep`, and makes new ones."""
     try:
         # Whatever else a form has there: to keep nothing would delete what was to be kept.
         body = ResetRequest.model_validate({"keep": form.get("keep")})
     except ValidationError as error:
         raise problems.from_pydantic(error) from None
-    dropped = await operate.reset(runtime.database.engine, signed_in.by, chat_id, body.keep)
-    return _after(chat_id, dropped, "reset")
+    engine = runtime.database.engine
+    dropped, wake_up = await operate.reset(engine, signed_in.by, chat_id, body.keep)
+    await wake(runtime, wake_up)
+    return _to_chat(chat_id, "waits" if dropped.waits else "reset")
 
 
 @router.post("/chats/{chat_id}/delete")
@@ -156,10 +143,6 @@ async def resume(
     wake_up = await left_alone.resume(runtime.database.engine, Asker(signed_in.by), chat_id)
     await runtime.queue.wake(wake_up)
     return _to_chat(chat_id, "resumed")
-
-
-def _after(chat_id: str, dropped: DroppedCheckpoints, done: str) -> Response:
-    return _to_chat(chat_id, "waits" if dropped.waits else done)
 
 
 def _to_chat(chat_id: str, done: str) -> Response:

@@ -1,4 +1,4 @@
-"""One checkpoint: what it covers, its texts behind one step, corrections, versions compared."""
+"""One checkpoint: what it covers, its texts, and corrections."""
 
 import json
 from typing import Final
@@ -11,7 +11,6 @@ from service.api.chats import CheckpointId, PinRequest
 from service.api.deps import ChatId, RuntimeDep, wake
 from service.summarising.correction import GivenPin
 from service.usecases import inspect, operate
-from service.usecases.operate import ServedCheckpoint
 from service.web.page import PageRoute, go_to, render
 from service.web.session import FormDep, SignedInDep
 from service.web.words import segment
@@ -29,31 +28,15 @@ _PINS: Final = TypeAdapter(list[PinRequest])
 async def show(
     chat_id: ChatId, checkpoint_id: CheckpointId, signed_in: SignedInDep, runtime: RuntimeDep
 ) -> Response:
-    """A checkpoint without its texts."""
-    engine, tenant = runtime.database.engine, signed_in.by.tenant
-    made, covers = await inspect.show_checkpoint(engine, tenant, chat_id, checkpoint_id)
+    """A checkpoint with its texts; the audit log notes who reads them."""
+    engine = runtime.database.engine
+    summary = await inspect.show_summary(engine, signed_in.by, chat_id, checkpoint_id)
     return render(
         "checkpoint.html",
         who=signed_in,
         place="/chats",
         chat_id=chat_id,
-        made=made,
-        covers=covers,
-    )
-
-
-@router.get("/text")
-async def show_text(
-    chat_id: ChatId, checkpoint_id: CheckpointId, signed_in: SignedInDep, runtime: RuntimeDep
-) -> Response:
-    """Its texts; the audit log notes who reads them."""
-    engine = runtime.database.engine
-    summary = await inspect.show_summary(engine, signed_in.by, chat_id, checkpoint_id)
-    return render(
-        "checkpoint_text.html",
-        who=signed_in,
-        place="/chats",
-        chat_id=chat_id,
+        made=summary.checkpoint,
         summary=summary,
         pins=_pins_as_text(summary),
         left_out=sum(1 for sentence in summary.talk if not sentence.in_summary),
@@ -70,22 +53,6 @@ def _pins_as_text(summary: inspect.SummaryDetail) -> str:
     return json.dumps(pins, indent=2, ensure_ascii=False)
 
 
-@router.post("/serve")
-async def serve(
-    chat_id: ChatId,
-    checkpoint_id: CheckpointId,
-    signed_in: SignedInDep,
-    runtime: RuntimeDep,
-    _: FormDep,
-) -> Response:
-    """Serves this one from now on."""
-    served, wake_up = await operate.serve(
-        runtime.database.engine, signed_in.by, chat_id, checkpoint_id
-    )
-    await wake(runtime, wake_up)
-    return _to_chat(chat_id, served)
-
-
 @router.post("/correct")
 async def correct(
     chat_id: ChatId,
@@ -94,7 +61,7 @@ async def correct(
     runtime: RuntimeDep,
     form: FormDep,
 ) -> Response:
-    """Stores a corrected version, and serves it."""
+    """Stores a corrected version, which serves in its place."""
     # A part that is not there stays as it is, and so does the state when it is empty: that is a
     # slip, and would be served at once.
     state, pins = str(form.get("state", "")), form.get("pins")
@@ -109,7 +76,8 @@ async def correct(
         [str(number) for number in form.getlist("forget")],
     )
     await wake(runtime, wake_up)
-    return _to_chat(chat_id, served)
+    done = "waits" if served.waits else "served"
+    return go_to(f"/chats/{segment(chat_id)}?done={done}")
 
 
 def _pins(pins: str) -> list[GivenPin]:
@@ -117,8 +85,3 @@ def _pins(pins: str) -> list[GivenPin]:
         return [one.given() for one in _PINS.validate_json(pins)]
     except ValidationError as error:
         raise problems.from_pydantic(error) from None
-
-
-def _to_chat(chat_id: str, served: ServedCheckpoint) -> Response:
-    done = "waits" if served.waits else "served"
-    return go_to(f"/chats/{segment(chat_id)}?done={done}")

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from service.api.callers import address_of, limiter_of, note_refusal, person_of
+from service.api.callers import address_of, limiter_of, note_refusal
 from service.api.deps import RuntimeDep
 from service.usecases import sessions
 from service.web.page import SIGN_IN, PageRoute, go_to, render
@@ -35,10 +35,9 @@ async def sign_in(request: Request, runtime: RuntimeDep) -> Response:
     address = address_of(request)
     limiter = limiter_of(request)
     await limiter.check_wrong_keys(address)
-    person = person_of(request)
     try:
         key = str(fields.get("key", "")).strip()
-        cookie, used = await sessions.sign_in(runtime.database, key, address, person)
+        cookie, used = await sessions.sign_in(runtime.database, key, address)
     except sessions.NoSignIn as error:
         limiter.wrong_key(address)
         await note_refusal(request, error.key, "session.refused", "no operator key in use")

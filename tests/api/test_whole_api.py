@@ -25,7 +25,7 @@ PHASES = "coverage,fuzzing" if ALL else "fuzzing"
 SEED = os.environ.get("TEST_API_SEED", "1")
 KEPT = [f"kept-{number}" for number in range(3)]
 DOOMED = [f"doomed-{number}" for number in range(8)]
-DESTROYING = ("DELETE /v1/chats/{chat_id}", "POST /v1/chats/{chat_id}/reset", "POST /v1/chats/{chat_id}/recompute")
+DESTROYING = ("DELETE /v1/chats/{chat_id}", "POST /v1/chats/{chat_id}/reset")
 CHECKS = "not_a_server_error,content_type_conformance,response_schema_conformance"
 
 

@@ -63,7 +63,7 @@ async def test_a_chat_is_looked_at_corrected_and_deleted(precis: Cli, service: S
     assert (nothing.exit_code, "Nothing" in nothing.stdout) == (1, True)
     text = (await service.as_operator.get(f"/v1/chats/chat-1/checkpoints/{first}")).json()["summary"]
     summary = (await precis("chats", "show", "chat-1", "--checkpoint", first)).stdout
-    for part in (text, "outcome", "what was said:", "in summary", "covers:"):
+    for part in (text, "outcome", "what was said:", "in summary"):
         assert part in summary
 
     place = ("chats", "show", "chat-1", "--checkpoint")
@@ -71,23 +71,22 @@ async def test_a_chat_is_looked_at_corrected_and_deleted(precis: Cli, service: S
     assert "without a state" in (await precis(*place, first, "--only", "state")).output
     corrected = await precis("chats", "correct", "chat-1", first, "--state", "-", answer="- Well.")
     second = str((await talk.ask(leaf))["checkpoint_id"])
-    assert corrected.stdout.startswith(f"Checkpoint {second}, version 2, serves. ")
-    assert f"A request now gets checkpoint {second}." in corrected.stdout
+    assert corrected.stdout.startswith(f"Checkpoint {second} serves. ")
     file = tmp_path / "pins.json"
     file.write_text('[{"kind": "rule", "text": "Peace."}]')
     assert (await precis("chats", "correct", "chat-1", second, "--pins", str(file))).exit_code == 0
     third = str((await talk.ask(leaf))["checkpoint_id"])
     (pin,) = json.loads((await precis(*place, third, "--only", "pins")).stdout)
     assert (pin["kind"], pin["text"]) == ("rule", "Peace.")
-    assert f"Checkpoint {first}, version 1," in (await precis("chats", "serve", "chat-1", first)).stdout
 
     assert (await precis("chats", "reset", "chat-1", answer="n\n")).exit_code == 1
     assert (await talk.ask(leaf))["status"] == "ready"
-    assert "3 checkpoints deleted.\n" in (await precis("chats", "reset", "chat-1", answer="y\n")).stdout
-    assert (await precis("chats", "recompute", "chat-1")).stdout == "Work is due.\n"
+    reset = await precis("chats", "reset", "chat-1", answer="y\n")
+    assert "3 checkpoints deleted. Work is due.\n" in reset.stdout
     await drain(service.runtime)
     kept = str((await talk.ask(leaf))["checkpoint_id"])
-    assert (await precis("chats", "reset", "chat-1", "--keep", kept, "--yes")).stdout == "0 checkpoints deleted.\n"
+    again = await precis("chats", "reset", "chat-1", "--keep", kept, "--yes")
+    assert again.stdout == "0 checkpoints deleted. Work is due.\n"
     assert "summarised again" in (await precis("chats", "resume", "chat-1")).stdout
     assert (await precis("chats", "delete", "chat-1", answer="n\n")).exit_code == 1
     assert "--yes goes on without asking" in (await precis("chats", "delete", "chat-1")).stderr, "nobody is there"
@@ -123,11 +122,9 @@ async def test_where_texts_are_not_kept_the_commands_say_that_the_work_waits(pre
     await summarised(service, talk)
     await run_sql(service.runtime, "update messages set body = null")
 
-    waits = "the work waits for the chat's next turn.\n"
-    assert waits in (await precis("chats", "recompute", "chat-1")).stdout
     reset = (await precis("chats", "reset", "chat-1", "--yes")).stdout
-    assert reset.startswith("0 checkpoints deleted. ")
-    assert reset.endswith(waits)
+    assert reset.startswith("1 checkpoints deleted. ")
+    assert reset.endswith("the work waits for the chat's next turn.\n")
     assert "wants bodies" in (await precis("chats", "show", "chat-1")).stdout
 
 

@@ -12,9 +12,9 @@ import httpx
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.clients.openwebui import signed_in
-from service.storage import checkpoints, keys, messages, work
+from service.storage import keys, messages, publishing, work
 from service.storage.audit import Operator
-from service.storage.checkpoints import Fresh
+from service.storage.publishing import Fresh
 from service.storage.tables import metadata
 from service.summarising.memory import Memory
 from service.usecases.compress import compress
@@ -108,16 +108,14 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     assert (await a.filter.get("/v1/filter")).json()["tenant"] == "tenant-a"
     assert [one["chat_id"] for one in (await a.ask("GET")).json()["chats"]] == ["chat-1"]
     assert (await a.ask("GET", "/chat-1")).json()["chat"]["user_id"] == "user of tenant-a"
-    assert (await a.ask("GET", f"/chat-1/checkpoints/{own}")).json()["current"]
+    assert (await a.ask("GET", f"/chat-1/checkpoints/{own}")).json()["summary"]
     assert (await a.talk.ask(leaf))["summary"].count("Story of tenant-a") == 1
     assert (await a.ask("GET", f"/chat-1/checkpoints/{theirs}")).status_code == 404
     assert (await a.ask("POST", "/chat-1/reset", json={"keep": theirs})).status_code == 404
-    assert (await a.ask("POST", f"/chat-1/checkpoints/{theirs}/serve")).status_code == 404
     said = {"state": "Story of tenant-a, corrected.", "pins": [{"kind": "rule", "text": "Peace."}]}
     assert (await a.ask("PATCH", f"/chat-1/checkpoints/{theirs}", json=said)).status_code == 404
     corrected = await a.ask("PATCH", f"/chat-1/checkpoints/{own}", json=said)
-    assert corrected.json()["checkpoint"]["version"] == 2
-    assert (await a.ask("POST", f"/chat-1/checkpoints/{own}/serve")).status_code == 200
+    assert corrected.json()["checkpoint"]["kind"] == "corrected"
     await a.put_off("now() + interval '1 day'")
     assert (await a.talk.put(a.talk.transcript(leaf, served=theirs))).status_code == 202
     await still()
@@ -142,7 +140,7 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
 
     await _grow_old(a)
     await still()
-    assert (await a.ask("POST", "/chat-1/recompute")).json()["waits"]
+    assert (await a.ask("POST", "/chat-1/reset")).json()["waits"]
     assert (await a.operator.post("/v1/jobs/chat-1/retry")).status_code == 204
     await a.work(harness)
     assert (await a.talk.put(a.talk.transcript(leaf, after=a.talk.rows[leaf]["parentId"]))).status_code == 409
@@ -153,10 +151,8 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     made = (await a.ask("GET", "/chat-1")).json()["checkpoints"]
     await a.ask("POST", "/chat-1/reset", json={"keep": made[0]["id"]})
     await still()
-    await a.ask("POST", "/chat-1/reset")
+    assert (await a.ask("POST", "/chat-1/reset")).status_code == 202
     assert (await a.talk.ask(leaf))["status"] == "pending"
-    await still()
-    assert (await a.ask("POST", "/chat-1/recompute")).status_code == 202
     await still()
     await _by_hand(a)
     await a.work(harness)
@@ -273,9 +269,9 @@ async def _publish_twice(engine: AsyncEngine, connection: AsyncConnection, lease
     assert await work.renew(connection, lease)
     assert await work.grown(connection, lease) is None
     path = await messages.path(connection, lease.chat, lease.leaf)
-    texts = [await checkpoints.pack(engine, lease.chat, 0, Memory(), "summary") for _ in range(2)]
+    texts = [await publishing.pack(engine, lease.chat, 0, Memory(), "summary") for _ in range(2)]
     fresh = [Fresh(0, path[5], "llm", packed, 1, "by hand", "1") for packed in texts]
-    first, again = [await checkpoints.publish(connection, lease, one) for one in fresh]
+    first, again = [await publishing.publish(connection, lease, one) for one in fresh]
     assert first
     assert again == first + 1, "another version"
     await work.give_back(connection, lease, None, 0)
@@ -325,17 +321,15 @@ async def _pages(a: Tenant, own: int, theirs: int) -> None:
         at = "/chats/chat-1"
         shown = [await visitor.get(path) for path in ("/", "/worth?by=user", "/jobs", "/people", "/audit")]
         shown += [await visitor.get(path) for path in ("/chats?has=degraded", f"{at}/find?query=pump", at)]
-        shown += [await visitor.get(f"{at}/checkpoints/{own}{more}") for more in ("", "/text")]
+        shown.append(await visitor.get(f"{at}/checkpoints/{own}"))
         assert {one.status for one in shown} == {200}
         assert "Story of tenant-a" in shown[-1].html
         assert not any("tenant-b" in one.html for one in shown)
-        form = shown[8].form(f"{at}/reset")
+        form = shown[7].form(f"{at}/reset")
         await _person(visitor, a.talk.user)
-        hidden = [await visitor.get(f"{at}/checkpoints/{theirs}{more}") for more in ("", "/text")]
-        hidden += [
-            await visitor.post(f"{at}/checkpoints/{theirs}/{action}", [*form.fields, ("state", "Tenant A's.")])
-            for action in ("serve", "correct")
-        ]
+        hidden = [await visitor.get(f"{at}/checkpoints/{theirs}")]
+        state = ("state", "Tenant A's.")
+        hidden.append(await visitor.post(f"{at}/checkpoints/{theirs}/correct", [*form.fields, state]))
         hidden.append(await visitor.send(form, ("keep", str(theirs))))
         hidden.append(await visitor.get("/people/user of tenant-b"))
         hidden.append(await visitor.post("/people/user of tenant-b/erase", form.fields))

@@ -237,8 +237,9 @@ async def opened(runtime: Runtime, query: str, **values: object) -> list[Any]:
         for one in await rows(runtime, query, **values):
             chat = ChatKey(one.tenant_id, one.chat_id)
             memory = await checkpoints.memory(connection, chat, one.id)
-            found_made, summary = await checkpoints.summary(connection, chat, one.id) or (None, "")
-            texts = {"summary": summary, "verdict": found_made and found_made.verdict}
+            looked_at = await checkpoints.look(connection, chat, one.id)
+            summary = await checkpoints.summary(connection, chat, one.id)
+            texts = {"summary": summary, "verdict": looked_at and looked_at.verdict}
             said = msgspec.to_builtins(memory, enc_hook=str)
             found.append(SimpleNamespace(**{**one._mapping, **said, **texts}))
     return found
@@ -253,7 +254,7 @@ async def run_sql(runtime: Runtime, statement: str, **values: object) -> None:
 async def check_tree(runtime: Runtime) -> None:
     """Every stored row follows from its parent's row, and points to a checkpoint on its own path, the deepest one.
 
-    One that was put out of service does not count, and no row points to it.
+    One that was put out of service does not count, and no row points to it. Two versions never serve both.
 
     Every chat's row says of its leaf what the leaf's row says.
     """
@@ -283,6 +284,10 @@ async def check_tree(runtime: Runtime) -> None:
             assert chosen in on_path
             assert not chosen.retired_at
             assert all(made[ancestor] in on_path for ancestor in chosen.ancestors)
+    heads = [made[one.checkpoint_id] for one in stored if one.checkpoint_id]
+    serving = [made[number] for number in {number for one in heads for number in (*one.ancestors, one.id)}]
+    places = [(one.chat_id, one.parent_id, one.covered_digest) for one in serving]
+    assert len(places) == len(set(places)), "of versions of one summary, one serves"
     for chat in await _shown(runtime, "select * from chats where leaf_id is not null"):
         leaf = by_id[chat.id, chat.leaf_id]
         chosen = made[leaf.checkpoint_id] if leaf.checkpoint_id else None

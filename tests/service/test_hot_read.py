@@ -9,9 +9,9 @@ import pytest
 
 from service.planning.plan import Checkpoint
 from service.planning.policy import Policy, apply_at
-from service.storage import checkpoints, codec, contexts, messages, work
-from service.storage.checkpoints import Fresh
+from service.storage import codec, contexts, messages, publishing, work
 from service.storage.contexts import Lookup
+from service.storage.publishing import Fresh
 from service.summarising.memory import Memory
 from tests.conftest import Service, execute
 from tests.service.harness import Harness
@@ -164,9 +164,9 @@ async def test_publishing_notes_the_most_that_the_line_saves_so_far(harness: Har
         parent = 0
         for number, size in enumerate(sizes):
             until = path[2 * number + 1]
-            texts = await checkpoints.pack(worker_context.engine, lease.chat, parent, Memory(), f"summary {number}")
+            texts = await publishing.pack(worker_context.engine, lease.chat, parent, Memory(), f"summary {number}")
             fresh = Fresh(parent, until, "llm", texts, size, "by", "1")
-            parent = await checkpoints.publish(connection, lease, fresh) or 0
+            parent = await publishing.publish(connection, lease, fresh) or 0
             assert parent
 
     made = await harness.made()

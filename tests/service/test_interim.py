@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage import checkpoints
-from service.storage.checkpoints import Fresh
+from service.storage import publishing
+from service.storage.publishing import Fresh
 from service.storage.work import Lease
 from service.usecases.compress import WorkerContext
 from tests.constants import NEVER
@@ -66,7 +66,7 @@ async def test_it_retires_when_the_summariser_has_read_the_same(harness: Harness
 
     assert await harness.interim() == []
     (made,) = await harness.made()
-    assert (made.kind, made.version, made.parent_id) == ("llm", 2, 0)
+    assert (made.kind, made.parent_id) == ("llm", 0)
     await check_tree(harness.runtime)
 
 
@@ -176,7 +176,7 @@ async def test_one_that_got_its_id_after_the_summary_it_does_not_know_yields_too
     leaf = await harness.long_chat()
     harness.llm.default = keeping
     served: list[Json] = []
-    publish = checkpoints.publish
+    publish = publishing.publish
 
     async def late(connection: AsyncConnection, lease: Lease, fresh: Fresh) -> int | None:
         if fresh.kind == "llm":
@@ -184,7 +184,7 @@ async def test_one_that_got_its_id_after_the_summary_it_does_not_know_yields_too
         return await publish(connection, lease, fresh)
 
     with monkeypatch.context() as patched:
-        patched.setattr(checkpoints, "publish", late)
+        patched.setattr(publishing, "publish", late)
         await harness.compress(harness.worker_context(**WIDE))
     (made,), (unaware,) = await harness.made(), await harness.interim()
     assert unaware.id > made.id
@@ -242,21 +242,3 @@ async def test_retention_keeps_the_texts_that_the_summariser_has_not_read(harnes
     await removed(harness, keep_bodies="until_covered")
 
     assert await without_text(harness) == set()
-
-
-async def test_one_that_an_operator_wants_stays(harness: Harness) -> None:
-    leaf = await harness.long_chat()
-    harness.llm.default = Fail(400)
-    await harness.compress(harness.worker_context(fallback_after=NEVER, **WIDE))
-    (interim,) = await harness.interim()
-
-    answer = await harness.service.as_operator.post(f"/v1/chats/chat-1/checkpoints/{interim.id}/serve")
-    assert answer.is_success, answer.text
-    harness.llm.default = Fail(400)
-    await harness.talk.ingest(harness.talk.turns(12, leaf=leaf))
-    await run_sql(harness.runtime, "update chats set due_at = now()")
-    await harness.compress(harness.worker_context(fallback_after=NEVER, **WIDE))
-
-    newest = (await harness.interim())[-1]
-    assert newest.parent_id == interim.id
-    assert interim.id in [one.id for one in await harness.interim()]

@@ -268,10 +268,10 @@ async def test_invariant_11_the_latest_turn_is_never_touched(talk: Talk, service
 
 
 @pytest.mark.parametrize("seed", range(4 if ALL else 2))
-async def test_what_an_operator_serves_is_in_force_below_it_whatever_happens(
+async def test_what_an_operator_corrected_is_in_force_below_it_whatever_happens(
     talk: Talk, service: Service, seed: int
 ) -> None:
-    """Turns, branches, edits, edits undone, work, and other choices, in any order; nothing is lost and none changes."""
+    """Turns, branches, edits, some undone, work, and other corrections, in any order; nothing is lost, none changes."""
     rng = Random(seed)
     leaves = [talk.turns(20)]
     await talk.ingest(leaves[0])
@@ -281,7 +281,7 @@ async def test_what_an_operator_serves_is_in_force_below_it_whatever_happens(
     for _ in range(14):
         leaf = rng.choice(leaves[-3:])
         path = [one["id"] for one in talk.path(leaf)]
-        match rng.choice(["turns", "branch", "edit", "undo", "choose", "choose", "correct"]):
+        match rng.choice(["turns", "branch", "edit", "undo", "correct", "correct"]):
             case "turns":
                 leaves.append(talk.turns(rng.randint(1, 6), leaf=leaf, prefix=f"{len(talk.rows)}-"))
             case "branch":
@@ -291,10 +291,8 @@ async def test_what_an_operator_serves_is_in_force_below_it_whatever_happens(
                 talk.edit(message, f"edited {len(undo)}")
             case "undo":
                 talk.edit(*undo.pop(rng.randrange(len(undo))) if len(undo) > 1 else undo[0])
-            case what:
-                chosen = (
-                    await choose(service, rng.choice([*texts]), correct=what == "correct") or chosen if texts else 0
-                )
+            case "correct" if texts:
+                chosen = await correct(service, rng.choice([*texts])) or chosen
         await talk.ingest(rng.choice(leaves[-2:]))
         if rng.random() < 0.4:
             await drain(service.runtime)
@@ -317,12 +315,9 @@ where not coalesce(:chosen = any(c.ancestors || c.id), false)
 """
 
 
-async def choose(service: Service, checkpoint: int, *, correct: bool) -> int | None:
-    """Serves or corrects a checkpoint; the id of what serves then, None when it fits no path any more."""
-    where = f"/v1/chats/chat-1/checkpoints/{checkpoint}"
+async def correct(service: Service, checkpoint: int) -> int | None:
+    """Corrects a checkpoint; the id of the version that serves then, None when it did not serve."""
     body = {"pins": [{"kind": "rule", "text": f"Correct {checkpoint}."}]}
-    answer = await (
-        service.as_operator.patch(where, json=body) if correct else service.as_operator.post(f"{where}/serve")
-    )
+    answer = await service.as_operator.patch(f"/v1/chats/chat-1/checkpoints/{checkpoint}", json=body)
     assert answer.status_code in (200, 409), answer.text
     return int(answer.json()["checkpoint"]["id"]) if answer.status_code == 200 else None

@@ -104,9 +104,7 @@ async def test_every_route_that_needs_the_key_answers_503_and_says_which_setting
         assert (await client.get(where)).status_code != 500, where
     event = {"type": "message.deleted", "chat_id": "chat-1", "message_id": "answer"}
     others: list[tuple[httpx.AsyncClient, str, str, Any]] = [
-        (operator, "POST", f"{this}/serve", None),
         (operator, "POST", "/v1/chats/chat-1/reset", {}),
-        (operator, "POST", "/v1/chats/chat-1/recompute", {}),
         (harness.service.as_events, "POST", "/v1/events", event),
         (operator, "DELETE", "/v1/chats/chat-1", None),
     ]

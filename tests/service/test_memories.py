@@ -8,8 +8,8 @@ import pytest
 from zstandard import ZstdError
 
 from service.errors import CannotOpen
-from service.storage import checkpoints, codec, memories, messages
-from service.storage.checkpoints import Fresh
+from service.storage import checkpoints, codec, memories, messages, publishing
+from service.storage.publishing import Fresh
 from service.storage.tenancy import ChatKey
 from service.summarising.ledger import Entry
 from service.summarising.memory import Kind, Memory, Pin
@@ -77,12 +77,12 @@ async def line_of(harness: Harness) -> tuple[ChatKey, list[int]]:
     lease = await claimed(harness)
     engine, line = harness.runtime.database.engine, [0]
     for number in range(COUNT):
-        texts = await checkpoints.pack(engine, lease.chat, line[-1], grown(number), "-")
+        texts = await publishing.pack(engine, lease.chat, line[-1], grown(number), "-")
         async with engine.begin() as connection:
             name = path[number]["id"]
             until = (await messages.find(connection, lease.chat, [name]))[name]
             fresh = Fresh(line[-1], until, "llm", texts, 1, "by", "1")
-            line.append(await checkpoints.publish(connection, lease, fresh) or 0)
+            line.append(await publishing.publish(connection, lease, fresh) or 0)
     return lease.chat, line[1:]
 
 

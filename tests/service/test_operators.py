@@ -1,4 +1,4 @@
-"""What operators see and change: list, show, summary, reset, recompute, delete; each change leaves an audit row."""
+"""What operators see and change: list, show, summary, reset, delete; each change leaves an audit row."""
 
 from typing import Any
 
@@ -138,7 +138,7 @@ async def test_a_chat_shows_its_branches_checkpoints_and_runs(service: Service, 
     assert (last["tokens_read"], last["tokens_written"]) == (0, 0), "no model was asked"
 
 
-async def test_a_summary_comes_with_the_messages_that_it_covers(service: Service, talk: Talk) -> None:
+async def test_a_summary_says_up_to_which_message_it_covers(service: Service, talk: Talk) -> None:
     leaf = await summarised(service, talk)
     ready = await talk.ask(leaf)
 
@@ -146,25 +146,8 @@ async def test_a_summary_comes_with_the_messages_that_it_covers(service: Service
 
     path = [message["id"] for message in talk.path(leaf)]
     assert shown["summary"] == ready["summary"]
-    assert shown["current"] is True
-    assert [one["id"] for one in shown["covers"]] == path[: ready["covered_messages"]]
-    assert [one["role"] for one in shown["covers"]][:2] == ["user", "assistant"]
-    assert sum(one["tokens"] for one in shown["covers"]) == shown["checkpoint"]["covered_tokens"]
-
-
-async def test_of_several_checkpoints_a_chat_names_the_one_that_a_request_gets(service: Service, talk: Talk) -> None:
-    talk.window = 16_384
-    leaf, shallower = talk.turns(20), 0
-    for _ in range(20):
-        await talk.ingest(leaf)
-        await drain(service.runtime)
-        shown = await get(service, "/chat-1")
-
-        serving = [one["id"] for one in shown["checkpoints"] if one["serving"]]
-        assert shown["served_now"] == (await talk.ask(leaf)).get("checkpoint_id")
-        shallower += shown["served_now"] in serving[:-1]
-        leaf = talk.turns(1, leaf=leaf)
-    assert shallower, "one that is enough, above a deeper one"
+    assert shown["checkpoint"]["covered_messages"] == ready["covered_messages"]
+    assert shown["checkpoint"]["covered_until"] == path[ready["covered_messages"] - 1]
 
 
 async def test_a_summary_of_a_path_that_was_edited_since_says_so(service: Service, talk: Talk) -> None:
@@ -175,8 +158,7 @@ async def test_a_summary_of_a_path_that_was_edited_since_says_so(service: Servic
 
     shown = await get(service, f"/chat-1/checkpoints/{made}")
 
-    assert shown["current"] is False
-    assert shown["covers"] == []
+    assert not shown["checkpoint"]["serving"]
     assert shown["summary"]
 
 
@@ -202,12 +184,12 @@ async def test_reset_to_a_checkpoint_keeps_it_and_those_it_grew_from(service: Se
     assert newest["parent_id"] == made[1]
 
 
-async def test_recompute_does_not_wait_for_the_back_off_of_earlier_failures(service: Service, talk: Talk) -> None:
-    leaf = talk.turns(20)
-    await talk.ingest(leaf)
+async def test_reset_makes_new_ones_at_once_whatever_failed_before(service: Service, talk: Talk) -> None:
+    leaf = await summarised(service, talk)
     await run_sql(service.runtime, "update chats set due_at = now() + interval '5 minutes', attempts = 9")
 
-    await post(service, "/chat-1/recompute")
+    await post(service, "/chat-1/reset")
+    assert (await talk.ask(leaf))["status"] == "pending"
     await drain(service.runtime)
 
     assert (await talk.ask(leaf))["status"] == "ready"
@@ -220,9 +202,7 @@ async def test_recompute_does_not_wait_for_the_back_off_of_earlier_failures(serv
         ("DELETE", ""),
         ("GET", "/checkpoints/1"),
         ("PATCH", "/checkpoints/1"),
-        ("POST", "/checkpoints/1/serve"),
         ("POST", "/reset"),
-        ("POST", "/recompute"),
     ],
 )
 async def test_what_does_not_exist_is_not_found_and_nothing_changes(
@@ -252,7 +232,6 @@ async def test_a_checkpoint_that_does_not_exist_is_not_found(service: Service, t
         assert (await service.as_operator.get(f"/v1/chats/chat-1/checkpoints/{number}")).status_code == 404
         for method, where, body in (
             ("POST", "reset", {"keep": number}),
-            ("POST", f"checkpoints/{number}/serve", None),
             ("PATCH", f"checkpoints/{number}", {"state": "Corrected."}),
         ):
             response = await service.as_operator.request(method, f"/v1/chats/chat-1/{where}", json=body)

@@ -143,7 +143,7 @@ async def test_each_place_of_a_long_chat_that_fails_has_its_own_tries_and_what_i
 
 
 @pytest.mark.parametrize("who", ["a model", "code"])
-async def test_an_operators_recompute_makes_whole_summaries_once_the_error_is_mended(
+async def test_an_operators_reset_makes_whole_summaries_once_the_error_is_mended(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, who: str
 ) -> None:
     leaf = await with_calls(harness)
@@ -153,12 +153,12 @@ async def test_an_operators_recompute_makes_whole_summaries_once_the_error_is_me
         await harness.compress(context)
         assert (await harness.service.as_operator.post("/v1/jobs/chat-1/retry")).status_code == 204
         await tries(harness, context)
-        assert (await harness.service.as_operator.post("/v1/chats/chat-1/recompute")).status_code == 202
+        assert (await harness.service.as_operator.post("/v1/chats/chat-1/reset")).status_code == 202
         await tries(harness, context)
         assert {one.kind for one in await harness.made()} > {"degraded"}
         assert (await harness.talk.ask(leaf))["status"] == "ready"
 
-    assert (await harness.service.as_operator.post("/v1/chats/chat-1/recompute")).status_code == 202
+    assert (await harness.service.as_operator.post("/v1/chats/chat-1/reset")).status_code == 202
     await tries(harness, context)
 
     assert "degraded" not in {one.kind for one in await harness.made()}

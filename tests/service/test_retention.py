@@ -153,9 +153,8 @@ async def test_old_rows_go_and_young_ones_stay(harness: Harness, kind: str, colu
 async def test_a_dry_run_counts_the_same_and_changes_nothing(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "PAGE", 2)  # and many pages find what one does
     leaf = await in_one_call(harness)
-    for where in ("/recompute", "/reset"):
-        await harness.service.as_operator.post(f"/v1/chats/chat-1{where}")
-        await harness.drain()
+    await harness.service.as_operator.post("/v1/chats/chat-1/reset")
+    await harness.drain()
     harness.talk.edit("u0", "edited")
     await harness.talk.ingest(leaf)
     await harness.drain()
@@ -273,14 +272,11 @@ async def test_texts_that_came_while_the_work_missed_them_are_looked_for_again(h
     assert (await harness.chat()).wants_bodies is True
 
 
-@pytest.mark.parametrize("what", ["reset", "recompute"])
-async def test_reset_and_recompute_of_a_chat_without_its_texts_wait_for_its_next_turn(
-    harness: Harness, what: str
-) -> None:
+async def test_the_reset_of_a_chat_without_its_texts_waits_for_its_next_turn(harness: Harness) -> None:
     leaf = await in_one_call(harness)
     await removed(harness, keep_bodies="until_covered")
 
-    response = await harness.service.as_operator.post(f"/v1/chats/chat-1/{what}")
+    response = await harness.service.as_operator.post("/v1/chats/chat-1/reset")
 
     assert response.json() == {"dropped": 2, "waits": True}
     assert (await harness.chat()).due_at is None

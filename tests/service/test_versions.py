@@ -1,9 +1,9 @@
-"""Versions of a summary: an operator serves an older one, or corrects one; a worker replaces an interim one."""
+"""Versions of a summary: an operator corrects one, a worker replaces an interim one, and one of them serves."""
 
 import pytest
 
-from service.storage import checkpoints, messages, work
-from service.storage.checkpoints import Fresh
+from service.storage import messages, publishing, work
+from service.storage.publishing import Fresh
 from service.storage.work import Lease
 from service.summarising.memory import Kind, Memory, Pin
 from service.summarising.utterances import Speaker, Utterance
@@ -35,15 +35,8 @@ async def shown(service: Service, checkpoint: int) -> Json:
     return found
 
 
-async def serve(service: Service, checkpoint: int, chat: str = "chat-1") -> Json:
-    response = await service.as_operator.post(f"/v1/chats/{chat}/checkpoints/{checkpoint}/serve")
-    assert response.status_code == 200, response.text
-    answer: Json = response.json()
-    return answer
-
-
-async def correct(service: Service, checkpoint: int, **parts: object) -> Json:
-    response = await service.as_operator.patch(f"/v1/chats/chat-1/checkpoints/{checkpoint}", json=parts)
+async def correct(service: Service, checkpoint: int, chat: str = "chat-1", **parts: object) -> Json:
+    response = await service.as_operator.patch(f"/v1/chats/{chat}/checkpoints/{checkpoint}", json=parts)
     assert response.status_code == 200, response.text
     answer: Json = response.json()
     return answer
@@ -58,111 +51,6 @@ def serving(made: list[Json]) -> list[int]:
     return [one["id"] for one in made if one["serving"]]
 
 
-# Serving
-
-
-async def test_a_request_that_needs_one_is_given_exactly_the_summary_that_is_served(
-    service: Service, talk: Talk
-) -> None:
-    leaf, made = await grown(service, talk)
-    before = await talk.ask(leaf, windows=[SMALL])
-    assert before["checkpoint_id"] == made[-1]["id"]
-
-    answer = await serve(service, made[0]["id"])
-
-    assert answer == {"checkpoint": (await listed(service))[0], "waits": False}
-    after = await talk.ask(leaf, windows=[SMALL])
-    assert after["checkpoint_id"] == made[0]["id"]
-    assert after["summary"] == (await shown(service, made[0]["id"]))["summary"]
-    assert after["covered_until"] == made[0]["covered_until"]
-    await check_tree(service.runtime)
-
-
-async def test_what_follows_is_made_anew_from_what_is_served(service: Service, talk: Talk) -> None:
-    leaf, made = await grown(service, talk)
-
-    await serve(service, made[0]["id"])
-    await drain(service.runtime)
-
-    newest = (await listed(service))[len(made) :]
-    assert newest[0]["parent_id"] == made[0]["id"]
-    assert serving(await listed(service)) == [made[0]["id"], *(one["id"] for one in newest)]
-    assert (await talk.ask(leaf, windows=[SMALL]))["checkpoint_id"] == newest[-1]["id"]
-    await check_tree(service.runtime)
-
-
-async def test_a_branch_that_goes_off_above_the_boundary_is_untouched(service: Service, talk: Talk) -> None:
-    leaf, made = await grown(service, talk)
-    fork = talk.path(leaf)[made[1]["covered_messages"] - 3]["id"]
-    branch = talk.turns(20, leaf=fork, prefix="branch-")
-    await talk.ingest(branch)
-    await drain(service.runtime)
-    own = [one["id"] for one in await listed(service) if one["covered_until"].startswith("branch-")]
-    assert own
-    answered = await talk.ask(branch, windows=[SMALL])
-    before = await pointers(service)
-
-    await serve(service, made[1]["id"])
-
-    below = {one["id"] for one in talk.path(leaf)[made[1]["covered_messages"] - 1 :]}
-    after = await pointers(service)
-    assert {message for message in after if after[message] != before[message]} <= below
-    assert {after[message] for message in below} == {made[1]["id"]}
-    assert await talk.ask(branch, windows=[SMALL]) == answered
-    assert set(own) <= set(serving(await listed(service)))
-    await check_tree(service.runtime)
-
-
-@pytest.mark.parametrize("how", ["serve", "correct"])
-async def test_work_that_is_under_way_is_refused(harness: Harness, how: str) -> None:
-    leaf, made = await grown(harness.service, harness.talk, 2)
-    leaf = harness.talk.turns(8, leaf=leaf)
-    await harness.talk.ingest(leaf)
-    lease = await claimed(harness)
-
-    if how == "serve":
-        await serve(harness.service, made[0]["id"])
-    else:
-        await correct(harness.service, made[0]["id"], state="Corrected.")
-
-    assert await published(harness, lease, made[-1]["id"], leaf, "late") is None
-    assert (await harness.chat()).due_at is not None
-
-
-@pytest.mark.parametrize("how", ["serve", "correct"])
-async def test_one_that_covers_what_was_edited_since_is_refused_and_nothing_changes(
-    service: Service, talk: Talk, how: str
-) -> None:
-    leaf, made = await grown(service, talk, 2)
-    talk.edit(talk.path(leaf)[0]["id"], "edited")
-    await talk.ingest(leaf)
-    before = await tables(service.runtime)
-
-    where = f"/v1/chats/chat-1/checkpoints/{made[0]['id']}"
-    if how == "serve":
-        response = await service.as_operator.post(f"{where}/serve")
-    else:
-        response = await service.as_operator.patch(where, json={"state": "Corrected."})
-
-    assert response.status_code == 409
-    assert "edited or deleted" in response.json()["detail"]
-    assert await tables(service.runtime) == before
-
-
-async def test_a_version_that_a_reset_keeps_is_the_one_that_serves(service: Service, talk: Talk) -> None:
-    leaf, made = await grown(service, talk, 2)
-    await correct(service, made[0]["id"], state="Corrected.")
-    await drain(service.runtime)
-
-    response = await service.as_operator.post("/v1/chats/chat-1/reset", json={"keep": made[0]["id"]})
-
-    assert response.status_code == 200
-    (kept,) = await listed(service)
-    assert (kept["id"], kept["serving"]) == (made[0]["id"], True)
-    assert (await talk.ask(leaf, windows=[SMALL]))["checkpoint_id"] == made[0]["id"]
-    await check_tree(service.runtime)
-
-
 # Correcting
 
 
@@ -175,15 +63,14 @@ async def test_a_correction_is_a_version_that_serves_and_the_old_one_is_kept(ser
 
     new = await shown(service, answer["checkpoint"]["id"])
     assert (await listed(service))[-1] == new["checkpoint"] == answer["checkpoint"]
-    assert {name: new["checkpoint"][name] for name in ("version", "kind", "summariser", "serving", "parent_id")} == {
-        "version": 2,
+    assert {name: new["checkpoint"][name] for name in ("kind", "summariser", "serving", "parent_id")} == {
         "kind": "corrected",
         "summariser": "operator",
         "serving": True,
         "parent_id": made[-1]["parent_id"],
     }
     actor = f"{service.operator_key[:14]}… test"
-    assert new["checkpoint"]["verdict"] == {"outcome": "corrected", "by": actor, "served_by": actor}
+    assert new["checkpoint"]["verdict"] == {"outcome": "corrected", "by": actor}
     assert new["state"] == "## Goal\n- Keep the pumps."
     assert [(pin["source"], pin["kind"], pin["text"]) for pin in new["pins"] if not pin["replaced_by"]] == [
         ("operator", "rule", "Never above 4 bar."),
@@ -195,8 +82,78 @@ async def test_a_correction_is_a_version_that_serves_and_the_old_one_is_kept(ser
     assert after == old | {"checkpoint": old["checkpoint"] | {"serving": False}}
     await check_tree(service.runtime)
 
-    await serve(service, made[-1]["id"])
-    assert (await talk.ask(leaf, windows=[SMALL]))["summary"] == old["summary"]
+
+async def test_what_was_deeper_than_a_correction_is_made_anew_from_it(service: Service, talk: Talk) -> None:
+    leaf, made = await grown(service, talk)
+
+    corrected = (await correct(service, made[0]["id"], state="Corrected."))["checkpoint"]["id"]
+    assert serving(await listed(service)) == [corrected]
+    await drain(service.runtime)
+
+    newest = (await listed(service))[len(made) + 1 :]
+    assert newest[0]["parent_id"] == corrected
+    assert serving(await listed(service)) == [corrected, *(one["id"] for one in newest)]
+    assert (await talk.ask(leaf, windows=[SMALL]))["checkpoint_id"] == newest[-1]["id"]
+    await check_tree(service.runtime)
+
+
+async def test_a_branch_that_goes_off_above_what_is_corrected_is_untouched(service: Service, talk: Talk) -> None:
+    leaf, made = await grown(service, talk)
+    fork = talk.path(leaf)[made[1]["covered_messages"] - 3]["id"]
+    branch = talk.turns(20, leaf=fork, prefix="branch-")
+    await talk.ingest(branch)
+    await drain(service.runtime)
+    own = [one["id"] for one in await listed(service) if one["covered_until"].startswith("branch-")]
+    assert own
+    answered = await talk.ask(branch, windows=[SMALL])
+    before = await pointers(service)
+
+    corrected = (await correct(service, made[1]["id"], state="Corrected."))["checkpoint"]["id"]
+
+    below = {one["id"] for one in talk.path(leaf)[made[1]["covered_messages"] - 1 :]}
+    after = await pointers(service)
+    assert {message for message in after if after[message] != before[message]} <= below
+    assert {after[message] for message in below} == {corrected}
+    assert await talk.ask(branch, windows=[SMALL]) == answered
+    assert set(own) <= set(serving(await listed(service)))
+    await check_tree(service.runtime)
+
+
+async def test_work_that_is_under_way_is_refused(harness: Harness) -> None:
+    leaf, made = await grown(harness.service, harness.talk, 2)
+    leaf = harness.talk.turns(8, leaf=leaf)
+    await harness.talk.ingest(leaf)
+    lease = await claimed(harness)
+
+    await correct(harness.service, made[0]["id"], state="Corrected.")
+
+    assert await published(harness, lease, made[-1]["id"], leaf, "late") is None
+    assert (await harness.chat()).due_at is not None
+
+
+@pytest.mark.parametrize("how", ["correct", "keep"])
+@pytest.mark.parametrize("why", ["stale", "corrected", "grown from a corrected one"])
+async def test_one_that_does_not_serve_is_neither_corrected_nor_kept(
+    service: Service, talk: Talk, how: str, why: str
+) -> None:
+    leaf, made = await grown(service, talk, 2)
+    old = made[1 if why == "grown from a corrected one" else 0]["id"]
+    if why == "stale":
+        talk.edit(talk.path(leaf)[0]["id"], "edited")
+        await talk.ingest(leaf)
+    else:
+        await correct(service, made[0]["id"], state="Corrected.")
+    before = await tables(service.runtime)
+
+    where = "/v1/chats/chat-1"
+    if how == "keep":
+        response = await service.as_operator.post(f"{where}/reset", json={"keep": old})
+    else:
+        response = await service.as_operator.patch(f"{where}/checkpoints/{old}", json={"state": "Again."})
+
+    assert response.status_code == 409
+    assert f"checkpoint {old} does not serve" in response.json()["detail"]
+    assert await tables(service.runtime) == before
 
 
 async def test_the_next_summary_grows_from_the_correction(harness: Harness) -> None:
@@ -269,11 +226,11 @@ async def published(harness: Harness, lease: Lease, parent: int, until: str, kin
     """Publishes a checkpoint of that kind up to a message; any other kind is written by the LLM."""
     known = kind if kind == "interim" else "llm"
     engine = harness.runtime.database.engine
-    texts = await checkpoints.pack(engine, lease.chat, parent, MEMORY, kind)
+    texts = await publishing.pack(engine, lease.chat, parent, MEMORY, kind)
     async with engine.begin() as connection:
         found = (await messages.find(connection, lease.chat, [until]))[until]
         fresh = Fresh(parent, found, known, texts, 10, "by", "1", {"outcome": kind}, replaces)
-        return await checkpoints.publish(connection, lease, fresh)
+        return await publishing.publish(connection, lease, fresh)
 
 
 @pytest.mark.parametrize("step", [0, -4, 4], ids=["the same boundary", "a shallower one", "a deeper one"])
@@ -290,9 +247,7 @@ async def test_what_replaces_an_interim_summary_serves_in_its_place(harness: Har
     found = await pointers(harness.service)
     assert {found[message] for message in path[max(11, 11 + step) :]} == {new}
     assert (await harness.talk.ask(leaf, windows=[SMALL]))["summary"].startswith("better")
-    versions = {one["id"]: (one["version"], one["serving"]) for one in await listed(harness.service)}
-    assert versions[new] == (2 if step == 0 else 1, True)
-    assert versions[old] == (1, False)
+    assert serving(await listed(harness.service)) == [parent, new]
     await check_tree(harness.runtime)
 
 
@@ -340,9 +295,9 @@ async def test_a_fork_adopts_the_version_that_serves(service: Service, talk: Tal
     await fork.ingest(leaf)
 
     copies = await listed(service, "fork")
-    assert [(one["covered_until"], one["version"], one["kind"]) for one in copies] == [
-        (made[0]["covered_until"], 1, made[0]["kind"]),
-        (made[1]["covered_until"], 1, "corrected"),
+    assert [(one["covered_until"], one["kind"]) for one in copies] == [
+        (made[0]["covered_until"], made[0]["kind"]),
+        (made[1]["covered_until"], "corrected"),
     ]
     answer = await fork.ask(leaf, windows=[SMALL])
     assert answer["checkpoint_id"] == copies[-1]["id"]
@@ -358,12 +313,12 @@ async def test_a_fork_does_not_adopt_what_grew_from_one_that_was_put_out_of_serv
     await fork.ingest(made[1]["covered_until"])
     copies = await listed(service, "fork")
     assert len(copies) == 2
-    await serve(service, copies[0]["id"], "fork")
+    corrected = (await correct(service, copies[0]["id"], "fork", state="Corrected."))["checkpoint"]["id"]
 
     await fork.ingest(leaf)
 
-    assert [one["id"] for one in await listed(service, "fork")] == [one["id"] for one in copies]
-    assert (await fork.ask(leaf, windows=[SMALL]))["checkpoint_id"] == copies[0]["id"]
+    assert [one["id"] for one in await listed(service, "fork")] == [*(one["id"] for one in copies), corrected]
+    assert (await fork.ask(leaf, windows=[SMALL]))["checkpoint_id"] == corrected
     await check_tree(service.runtime)
 
 

@@ -67,11 +67,9 @@ class Site:
             "dead chats": "/chats?state=dead",
             "a chat": pumps,
             "a checkpoint": made,
-            "its texts": f"{made}/text",
             "found words": f"{pumps}/find?query=bearing",
             "a hostile chat": self.filled.hostile_at,
             "a hostile checkpoint": bad,
-            "hostile texts": f"{bad}/text",
             "hostile words": f"{self.filled.hostile_at}/find?query=script",
             "jobs": "/jobs",
             "people": "/people",
@@ -185,17 +183,9 @@ async def test_nothing_of_a_hostile_chat_runs_is_loaded_or_leads_away(site: Site
         )
         links = await tab.page.locator("a, form").evaluate_all("all => all.map(one => one.href ?? one.action)")
         assert [one for one in links if not one.startswith(site.service.url)] == [], name
-    await tab.goto(f"{site.pages['hostile texts']}")
+    await tab.goto(f"{site.pages['a hostile checkpoint']}")
     assert "{{7*7}}${7*7}" in (await tab.page.locator("main").text_content() or ""), "it is shown as it is"
     assert HOSTILE in await tab.page.get_by_label("State").input_value()
-
-
-async def test_hostile_texts_that_a_script_brings_do_not_run_either(site: Site, tab: Tab) -> None:
-    await tab.goto(site.pages["a hostile checkpoint"])
-    await tab.page.get_by_role("link", name="Show the texts").click()
-    await expect(tab.page.get_by_role("heading", name="Word for word")).to_be_visible()
-    assert await tab.page.evaluate("window.hit") is None
-    assert await tab.page.locator("#text").count() == 1
 
 
 # For everybody
@@ -355,7 +345,6 @@ async def test_all_of_it_goes_without_scripts(site: Site) -> None:
         await expect(page.get_by_role("status")).to_have_text("The work is due now.")
 
         await tab.goto(site.pages["a checkpoint"])
-        await page.get_by_role("link", name="Show the texts").click()
         state = page.get_by_label("State")
         await expect(state).to_have_value(re.compile("spare pump is ready"))
         await state.fill("## State\n- The bearing of P-7 has come.")

@@ -31,7 +31,7 @@ with chat as (
     ) messages
 ), made as (
     select checkpoints.id, checkpoints.parent_id, checkpoints.covered_digest,
-        checkpoints.kind = 'interim' and checkpoints.served_by is null as is_interim
+        checkpoints.kind = 'interim' as is_interim
     from checkpoints
     where checkpoints.tenant_id = :tenant and checkpoints.chat_id = (select id from chat)
         and checkpoints.covered_digest = any(:digests::text[])
@@ -61,7 +61,7 @@ select chat.id, chat.version, coalesce(chat.user_id, :user) as begun_by,
     (
         select json_object_agg(checkpoints.id, json_build_array(
             checkpoints.covered_tokens - checkpoints.tokens,
-            checkpoints.kind = 'interim' and checkpoints.served_by is null
+            checkpoints.kind = 'interim'
         ))
         from checkpoints
         where checkpoints.tenant_id = :tenant and checkpoints.chat_id = chat.id
@@ -87,7 +87,7 @@ left join lateral (
                 and (:lender::text is null or lending.user_id = :lender)
         )
     order by checkpoints.covered_messages desc, lending.id is not distinct from chat.id desc,
-        checkpoints.kind = 'interim' and checkpoints.served_by is null, checkpoints.parent_id desc,
+        checkpoints.kind = 'interim', checkpoints.parent_id desc,
         checkpoints.id desc
     limit 1
 ) lent on true

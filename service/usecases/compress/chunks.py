@@ -14,9 +14,9 @@ from service import metrics
 from service.errors import PrecisError, TextTooHard, TextWorkFailed
 from service.planning.plan import Checkpoint, Chunk
 from service.processes import rounds
-from service.storage import breakers, checkpoints, messages, runs, sums, work
-from service.storage.checkpoints import Fresh
+from service.storage import breakers, checkpoints, messages, publishing, runs, sums, work
 from service.storage.messages import MessageRow
+from service.storage.publishing import Fresh
 from service.storage.runs import Spent
 from service.summarising import prompt, summarise
 from service.summarising.memory import Memory
@@ -140,7 +140,7 @@ async def publish(this: Round, until: int, parent: int, publication: Publication
     async with this.engine.begin() as connection:
         if publication.asked:
             await _note_answer(connection, this)
-        number = await checkpoints.publish(connection, this.claim.lease, checkpoint)
+        number = await publishing.publish(connection, this.claim.lease, checkpoint)
         await _count(connection, this, publication.candidate, published=number is not None)
     # Raised after the transaction: what the call cost stays counted.
     if number is None:
@@ -173,7 +173,7 @@ async def fresh(this: Round, until: MessageRow, parent: int, publication: Public
         parent=parent,
         until=until,
         kind=publication.kind,
-        texts=await checkpoints.pack(this.engine, this.chat, parent, memory, text),
+        texts=await publishing.pack(this.engine, this.chat, parent, memory, text),
         tokens=candidate.size,
         summariser=publication.by,
         prompt_version=prompt.VERSION,

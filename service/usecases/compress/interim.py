@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from service import metrics
 from service.errors import PrecisError, trace
 from service.planning.plan import Checkpoint, Chunk, Plan, plan
-from service.storage import checkpoints, work
+from service.storage import publishing, work
 from service.storage.tables import INTERIM
 from service.summarising.memory import Memory
 from service.usecases.compress import chunks, round
@@ -135,7 +135,7 @@ async def _publish(
     replaced = {*fresh.replaces, *(one.id for one in outdated)}
     fresh = replace(fresh, replaces=replaced)
     async with this.engine.begin() as connection:
-        published = await checkpoints.publish(connection, this.claim.lease, fresh)
+        published = await publishing.publish(connection, this.claim.lease, fresh)
     if not published:
         raise chunks.changed()
     metrics.PUBLISHED.labels(INTERIM).inc()

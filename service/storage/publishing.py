@@ -1,0 +1,273 @@
+"""How checkpoints come into service, and go out of it. A row never changes but in `retired_at`.
+
+Of several versions for one boundary, the messages at and below it say which one serves: they point
+to it. One that was put out of service is `retired`, so that a message which an undone edit brings
+back does not find it by its digest.
+"""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    bindparam,
+    delete,
+    func,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from service.storage import chats, codec, memories, messages, sealing, work
+from service.storage.checkpoints import line_of, opened, stored
+from service.storage.tables import checkpoints
+from service.storage.tables import messages as message_rows
+from service.storage.tenancy import ChatKey, of
+from service.storage.terms import among, not_among
+from service.summarising import message
+from service.summarising.memory import Memory
+
+# A message falls back to the deepest kept ancestor of its checkpoint: ids rise to the child.
+_LEAD_TO_KEPT = text("""
+update messages m
+set checkpoint_id = (select max(a) from unnest(c.ancestors) a where a = any(:keep))
+from checkpoints c
+where m.tenant_id = :tenant and m.chat_id = :chat
+    and c.tenant_id = :tenant and c.chat_id = :chat
+    and c.id = m.checkpoint_id and not c.id = any(:keep)
+""").bindparams(bindparam("keep", type_=ARRAY(BigInteger)))
+
+
+class Packed(NamedTuple):
+    """The texts of a checkpoint about to be added; `number` is its id, which its summary names."""
+
+    number: int
+    summary: bytes
+    memory: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """A checkpoint about to be published. `verdict` is what the gate found, as JSON.
+
+    `replaces` are interim ones that it is to serve in place of.
+    """
+
+    parent: int
+    until: messages.MessageRow
+    kind: str
+    texts: Packed
+    tokens: int
+    summariser: str
+    prompt_version: str
+    verdict: dict[str, Any] = field(default_factory=dict)
+    replaces: Collection[int] = ()
+
+
+class Lineage(NamedTuple):
+    """A checkpoint and those it grew from, shallowest first.
+
+    `savings` is what each of them saves a request, in tokens: the running maximum.
+    """
+
+    ids: list[int]
+    savings: list[int]
+
+
+async def pack(
+    engine: AsyncEngine, chat: ChatKey, parent: int, memory: Memory, text: str
+) -> Packed:
+    """Packs the texts of a checkpoint that grew from `parent`, and takes an id for it.
+
+    In a thread and in no transaction, because they may be long; `text` is without the id.
+    """
+    async with engine.connect() as connection:
+        number = await next_id(connection)
+        line = await line_of(connection, chat, parent)
+    return await asyncio.to_thread(_packed, number, line, memory, text)
+
+
+def _packed(number: int, line: Sequence[memories.Stored], memory: Memory, text: str) -> Packed:
+    summary = message.named(text, number)
+    return Packed(number, codec.pack_text(summary), memories.packed(memory, summary, line))
+
+
+async def publish(connection: AsyncConnection, lease: work.Lease, fresh: Fresh) -> int | None:
+    """Publishes a checkpoint, unless what it was planned on has changed.
+
+    In one transaction: the lease must be ours, no reset in between, the covered message still has
+    the digest that was planned on, and the parent still exists.
+
+    Returns:
+        The id of the checkpoint, or None when it was refused.
+    """
+    chat = lease.chat
+    # Locks the chat, so that what is checked below still holds at the end of the transaction.
+    if not await work.holds(connection, lease):
+        return None
+    until = fresh.until.message_id
+    row = (await messages.find(connection, chat, [until])).get(until)
+    if row is None or row.digest != fresh.until.digest:
+        return None
+    line = await lineage(connection, chat, fresh.parent)
+    if line is None:
+        return None
+    number = fresh.texts.number
+    await add(connection, chat, line, number, _content(fresh))
+    await messages.point_to(connection, chat, until, number, fresh.replaces)
+    await _retire_replaced(connection, chat, fresh)
+    await chats.note_leaf(connection, chat)
+    return number
+
+
+async def correct(
+    connection: AsyncConnection, chat: ChatKey, original: int, texts: Packed, tokens: int, by: str
+) -> None:
+    """Adds another version of a checkpoint that serves, and puts it in its place.
+
+    It serves at its boundary and below, on every branch. All others that reach as far are retired,
+    but those of branches that go off above. One whose own boundary was edited since may be of
+    either, and is retired as well: should the edit be undone, a new one is made.
+    """
+    query = select(checkpoints).where(*of(chat, checkpoints), checkpoints.c.id == original)
+    row = (await connection.execute(query)).mappings().one()
+    content = opened(row, await sealing.of(connection, chat.tenant), chat) | {
+        "kind": "corrected",
+        "summary": texts.summary,
+        "memory": texts.memory,
+        "tokens": tokens,
+        "summariser": "operator",
+        "prompt_version": "",
+        "verdict": codec.pack({"outcome": "corrected", "by": by}),
+    }
+    # The last of the savings is the original's own.
+    grew_from = Lineage(row["ancestors"], row["savings"][:-1])
+    await add(connection, chat, grew_from, texts.number, content)
+    until = row["covered_until"]
+    await messages.point_to(connection, chat, until, texts.number, None)
+    await _retire_others(connection, chat, texts.number, until, row["covered_messages"])
+    await _end_work(connection, chat)
+
+
+async def drop_all_but(connection: AsyncConnection, chat: ChatKey, keep: Collection[int]) -> int:
+    """Deletes the chat's checkpoints but `keep`, of which none grew from another one.
+
+    Returns:
+        How many were deleted.
+    """
+    parameters = {"tenant": chat.tenant, "chat": chat.id, "keep": list(keep)}
+    # Before they are deleted: their rows say to which ancestor the messages fall back.
+    await connection.execute(_LEAD_TO_KEPT, parameters)
+    rest = delete(checkpoints).where(*of(chat, checkpoints), not_among(checkpoints.c.id, keep))
+    count = (await connection.execute(rest)).rowcount
+    await _end_work(connection, chat)
+    return count
+
+
+async def _end_work(connection: AsyncConnection, chat: ChatKey) -> None:
+    """Work that is under way goes on from what may serve no more: it is refused."""
+    await chats.fence(connection, chat)
+    await chats.note_leaf(connection, chat)
+
+
+async def add(
+    connection: AsyncConnection, chat: ChatKey, line: Lineage, number: int, content: dict[str, Any]
+) -> Lineage:
+    """Inserts checkpoint `number`, which grew from the last one of `line`.
+
+    `content` are the columns that do not depend on the chat, not sealed yet. No message points to
+    it yet.
+
+    Returns:
+        The line that ends with it.
+    """
+    parent = line.ids[-1] if line.ids else 0
+    saved = content["covered_tokens"] - content["tokens"]
+    # The hot read bisects the savings, which therefore never fall along a line.
+    savings = [*line.savings, max([*line.savings[-1:], saved])]
+    seal = await sealing.of(connection, chat.tenant)
+    grown = {"parent_id": parent, "ancestors": line.ids, "savings": savings}
+    values = chat.columns | grown | stored(content, seal, chat, number) | {"id": number}
+    query = insert(checkpoints).values(values).returning(checkpoints.c.savings)
+    return Lineage([*line.ids, number], (await connection.execute(query)).scalar_one())
+
+
+async def next_id(connection: AsyncConnection) -> int:
+    """The id of a checkpoint that is about to be added."""
+    sequence = func.pg_get_serial_sequence(checkpoints.name, checkpoints.c.id.name)
+    number: int = (await connection.execute(select(func.nextval(sequence)))).scalar_one()
+    return number
+
+
+def _content(fresh: Fresh) -> dict[str, Any]:
+    """The columns of a new checkpoint that do not depend on the chat."""
+    return {
+        "covered_until": fresh.until.message_id,
+        "covered_digest": fresh.until.digest,
+        "covered_messages": fresh.until.depth,
+        "covered_tokens": fresh.until.path_tokens,
+        "kind": fresh.kind,
+        "tokens": fresh.tokens,
+        "summariser": fresh.summariser,
+        "prompt_version": fresh.prompt_version,
+        "verdict": codec.pack(fresh.verdict),
+        "summary": fresh.texts.summary,
+        "memory": fresh.texts.memory,
+    }
+
+
+async def lineage(connection: AsyncConnection, chat: ChatKey, last: int) -> Lineage | None:
+    """The line that ends with the checkpoint `last`, empty for 0; None when that was deleted."""
+    if not last:
+        return Lineage([], [])
+    query = select(checkpoints.c.ancestors, checkpoints.c.savings)
+    this = (*of(chat, checkpoints), checkpoints.c.id == last)
+    row = (await connection.execute(query.where(*this))).one_or_none()
+    return Lineage([*row.ancestors, last], row.savings) if row else None
+
+
+async def _retire_others(
+    connection: AsyncConnection, chat: ChatKey, newest: int, until: str, depth: int
+) -> None:
+    """Takes those out of service that reach as far as `newest`, but those of other branches."""
+    on_another_branch = select(message_rows).where(
+        *of(chat, message_rows),
+        message_rows.c.message_id == checkpoints.c.covered_until,
+        message_rows.c.digest == checkpoints.c.covered_digest,
+        message_rows.c.message_id.not_in(messages.subtree(chat, [until])),
+    )
+    others = (
+        *of(chat, checkpoints),
+        checkpoints.c.id != newest,
+        checkpoints.c.covered_messages >= depth,
+        checkpoints.c.retired_at.is_(None),
+        ~on_another_branch.exists(),
+    )
+    await connection.execute(update(checkpoints).where(*others).values(retired_at=func.now()))
+
+
+async def _retire_replaced(connection: AsyncConnection, chat: ChatKey, fresh: Fresh) -> None:
+    """Takes those out of service that `fresh` replaces.
+
+    One stays when a branch that goes off above its boundary needs it. The messages that led to one
+    fall back to the deepest one left.
+    """
+    if not fresh.replaces:
+        return
+    replaced = (*of(chat, checkpoints), among(checkpoints.c.id, fresh.replaces))
+    pointing = select(message_rows).where(
+        *of(chat, message_rows), message_rows.c.checkpoint_id == checkpoints.c.id
+    )
+    above = messages.above(chat, fresh.until.message_id)
+    used_elsewhere = pointing.where(message_rows.c.message_id.not_in(above)).exists()
+    obsolete = select(checkpoints.c.id).where(*replaced, ~used_elsewhere)
+    retiring = list((await connection.execute(obsolete)).scalars())
+    await messages.lead_back(connection, chat, fresh.until.message_id, retiring)
+    # Only now: leading back has made some of them unused.
+    unused = (*replaced, ~pointing.exists())
+    await connection.execute(update(checkpoints).where(*unused).values(retired_at=func.now()))
