@@ -27,7 +27,6 @@ FAILING: dict[str, tuple[Behaviour, str]] = {
 UNUSABLE: dict[str, tuple[Behaviour, str]] = {
     "an empty answer": (Empty(), "empty answer"),
     "reasoning in the answer": (Say("Fine. <think>Let me think."), "contains reasoning"),
-    "tool protocol": (Say('<tool_call>{"name": "query"}</tool_call>'), "contains tool protocol"),
 }
 
 
@@ -72,18 +71,6 @@ async def test_what_no_reply_made_code_makes_and_says_why(harness: Harness, beha
     assert ((await harness.runs())[-1].outcome, (await harness.chat()).attempts) == ("done", 0)
 
 
-async def test_a_rejected_call_is_counted_with_what_it_read(harness: Harness) -> None:
-    await harness.long_chat()
-    harness.llm.default = Empty()
-
-    await harness.compress(harness.worker_context(summariser_window=32_768, fallback_after=NEVER))
-
-    (run,) = await harness.runs()
-    assert run.published == 1, "what code wrote"
-    assert len(harness.llm.requests) == 2  # the second is the repair
-    assert run.tokens_read == sum(len(request.text) // 4 for request in harness.llm.requests)
-
-
 async def test_failures_back_off_further_and_further_up_to_a_bound(harness: Harness) -> None:
     await harness.long_chat()
     harness.llm.default = Fail(400)
@@ -99,18 +86,6 @@ async def test_failures_back_off_further_and_further_up_to_a_bound(harness: Harn
     assert waits == [2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]
     assert len(harness.llm.requests) == 11
     assert await harness.made() == []
-
-
-async def test_a_new_turn_does_not_end_the_back_off(harness: Harness) -> None:
-    leaf = await harness.long_chat()
-    harness.llm.default = Fail(400)
-    await harness.compress()
-    asked = len(harness.llm.requests)
-
-    await harness.talk.ingest(harness.talk.turns(1, leaf=leaf))
-
-    assert await harness.compress() is None
-    assert len(harness.llm.requests) == asked
 
 
 async def test_after_enough_failures_a_degraded_checkpoint_is_published(harness: Harness) -> None:
