@@ -137,6 +137,8 @@ async def test_while_it_is_open_a_chat_whose_requests_are_too_large_gets_an_inte
     (made,) = await harness.interim()
     assert (made.kind, made.summariser) == ("interim", "extractive")
     assert (await large.ask(leaf))["status"] == "ready"
+    tried = await row(harness.runtime, "select attempts from chats where external_id = :name", name=large.chat)
+    assert tried.attempts == 0, "nothing of its work was tried"
     still = await row(harness.runtime, "select * from chats where external_id = :name", name=small.chat)
     assert (still.pressing, still.attempts, still.last_error) == (False, 0, None)
     assert still.due_at

@@ -6,7 +6,7 @@ from service.text import tokens
 from service.transcript import native_tokens
 from tests.conftest import Service, drain, execute
 from tests.service.grown import summarised
-from tests.service.talk import OF_THE_EDIT, Talk
+from tests.service.talk import OF_THE_EDIT, Talk, row, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -69,6 +69,16 @@ async def test_the_window_of_the_request_decides(talk: Talk, service: Service) -
     assert (await talk.ask(leaf, windows=[]))["status"] == "ready"  # the window that was handed over
 
 
+async def test_the_window_that_was_handed_over_last_is_remembered(talk: Talk, service: Service) -> None:
+    talk.window = 131_072
+    leaf = talk.turns(20)
+    assert await talk.ingest(leaf) is False
+    assert (await talk.ask(leaf, windows=[]))["status"] == "not_needed"
+
+    assert await talk.ingest(leaf, windows=[12_000]) is True
+    assert (await row(service.runtime, "select window_tokens from chats")).window_tokens == 12_000
+
+
 async def test_a_summary_beside_which_the_question_has_no_room_is_not_served(talk: Talk, service: Service) -> None:
     leaf = await summarised(service, talk)
     summary = tokens.count((await talk.ask(leaf))["summary"])
@@ -109,6 +119,22 @@ async def test_the_newest_stored_message_of_a_long_path_is_found(service: Servic
         assert (await talk.ask(leaf, pairs))["known"] == leaf
         unseen = talk.add("unseen", leaf)
         assert (await talk.ask(unseen, pairs))["known"] == leaf
+
+
+async def test_what_goes_beside_the_messages_now_is_counted_once_whatever_was_measured_then(
+    talk: Talk, service: Service
+) -> None:
+    leaf = talk.turns(9)
+    await talk.ingest(leaf)
+
+    answer = await talk.ask(leaf, beside=3000)
+    assert (answer["status"], answer["tokens"]["overhead"]) == ("pending", 3000)
+
+    await run_sql(service.runtime, "update chats set overhead_tokens = 3300, beside_tokens = 3000")
+    assert (await talk.ask(leaf, beside=3000))["tokens"]["overhead"] == 3300
+    assert (await talk.ask(leaf, beside=9000))["tokens"]["overhead"] == 9300, "tools were added"
+    assert (await talk.ask(leaf, beside=500))["tokens"]["overhead"] == 800, "tools went"
+    assert (await talk.ask(leaf))["tokens"]["overhead"] == 3300, "nobody says so"
 
 
 async def test_a_long_answer_leaves_less_room_so_a_deeper_summary_is_served(talk: Talk, service: Service) -> None:

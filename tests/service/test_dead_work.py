@@ -103,3 +103,15 @@ async def test_what_asks_for_work_during_the_last_try_is_not_lost_with_it(harnes
     await harness.due_now()
     await harness.drain(usual)
     assert await harness.made()
+
+
+async def test_a_summariser_that_is_away_makes_no_chat_dead(harness: Harness) -> None:
+    await harness.long_chat()
+    harness.llm.default = Fail(401)
+    worker_context = harness.worker_context(**ALONE, max_attempts=2)
+
+    for _ in range(5):
+        assert await harness.compress(worker_context)
+        await harness.due_now()
+
+    assert ((await harness.chat()).dead_at, (await harness.chat()).attempts) == (None, 5)

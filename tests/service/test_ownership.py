@@ -77,6 +77,18 @@ async def test_two_writers_in_turns_stay_the_authors_of_their_own(service: Servi
     assert all(name.startswith("guest-") == (author == "guest") for name, author in (await by(service)).items())
 
 
+async def test_what_another_edits_above_moves_messages_and_keeps_whose_they_are(service: Service, talk: Talk) -> None:
+    leaf = talk.turns(4)
+    await talk.ingest(leaf)
+    guest = other(talk, "guest")
+    guest.edit("a2", "Edited by the guest.")
+
+    await guest.ingest(leaf)
+
+    found = await by(service)
+    assert {name for name, author in found.items() if author == "guest"} == {"a2"}
+
+
 async def test_an_emptied_chat_is_whoevers_goes_on(service: Service, talk: Talk) -> None:
     await talk.ingest(talk.turns(1))
     assert (await user_asks(talk, "left-alone", left_alone=True)).status_code == 200
@@ -165,3 +177,18 @@ async def test_two_who_write_in_one_chat_both_see_the_branches_that_they_wrote_i
     assert (await user_asks(guest, "left-alone", left_alone=True)).status_code == 404
     shown = (await harness.service.as_operator.get("/v1/chats?user=" + owner.user)).json()["chats"]
     assert [one["user_id"] for one in shown] == [owner.user]
+
+
+async def test_whose_messages_came_with_a_clone_looks_nothing_up_in_it(harness: Harness) -> None:
+    owner = harness.talk
+    await owner.ingest(owner.turns(1))
+    clone = other(owner, "guest", "clone")
+    leaf = clone.turns(20, leaf="a0", prefix="guest-")
+    await clone.ingest(leaf)
+    while await harness.compress() is not None:
+        pass
+
+    assert await authors(harness.service, "clone") == ["guest", owner.user], "the owner's can be found and erased"
+    looked_up = await user_asks(other(clone, owner.user), "recall", leaf, ref="M4")
+    assert looked_up.json()["status"] == "not_covered"
+    assert (await user_asks(clone, "recall", leaf, ref="M4")).json()["status"] == "found"

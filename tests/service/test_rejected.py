@@ -88,6 +88,18 @@ async def test_failures_back_off_further_and_further_up_to_a_bound(harness: Harn
     assert await harness.made() == []
 
 
+async def test_a_new_turn_does_not_end_the_back_off(harness: Harness) -> None:
+    leaf = await harness.long_chat()
+    harness.llm.default = Fail(400)
+    await harness.compress()
+    asked = len(harness.llm.requests)
+
+    await harness.talk.ingest(harness.talk.turns(1, leaf=leaf))
+
+    assert await harness.compress() is None
+    assert len(harness.llm.requests) == asked
+
+
 async def test_after_enough_failures_a_degraded_checkpoint_is_published(harness: Harness) -> None:
     leaf = await harness.long_chat()
     harness.llm.default = Fail(400)

@@ -23,6 +23,7 @@ from tests.conftest import Service
 from tests.service.harness import Harness
 from tests.service.journey import TABLES, Tenant, journey, settle
 from tests.service.talk import Talk
+from tests.service.test_metrics import check_labels
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -77,7 +78,7 @@ async def _tenant(name: str, service: Service, stack: AsyncExitStack) -> Tenant:
 async def test_what_one_tenant_does_leaves_every_row_of_another_as_it_was_and_shows_nothing_of_it(
     pair: tuple[Tenant, Tenant], heard: Heard, harness: Harness
 ) -> None:
-    """And every statement names the tenant of every table that it touches. The journey is taken once for both."""
+    """And every statement names the tenant of every table that it touches; no label of a metric has a word of it."""
     a, b = pair
     leaf = await settle(a, harness)
     assert await settle(b, harness) == leaf
@@ -114,6 +115,7 @@ async def test_what_one_tenant_does_leaves_every_row_of_another_as_it_was_and_sh
     assert "contexts.find" in {name for name, _ in heard.statements}
     forgetful = {name: statement for name, statement in heard.statements if without_tenant(statement)}
     assert forgetful.keys() == SYSTEM_WIDE, forgetful
+    await check_labels(harness.service, a)
 
 
 def _route(request: httpx.Request) -> str:
