@@ -5,7 +5,7 @@ of a key in use do not wait for that.
 """
 
 import asyncio
-import time
+from time import monotonic
 from typing import Final, NamedTuple
 
 import structlog
@@ -46,7 +46,7 @@ class KeyRing:
 
     async def find(self, database: Database, key: str) -> Key | None:
         """The key's row, at most `_KNOWN_FOR` seconds old; None when it is unknown."""
-        name, now = keys.hash_of(key), time.monotonic()
+        name, now = keys.hash_of(key), monotonic()
         cached = self._known.get(name)
         if cached is None or cached.until <= now:
             return await self._read(database, name, key)
@@ -56,7 +56,7 @@ class KeyRing:
 
     async def _read(self, database: Database, name: bytes, key: str) -> Key | None:
         """The key's row as it is stored, which is remembered if it is in use."""
-        now = time.monotonic()
+        now = monotonic()
         row = await keys.known(database.hot, key)
         self._known.pop(name, None)
         if row and row.in_use:

@@ -6,9 +6,11 @@ What REST itself answers is tested in `tests/service`.
 import asyncio
 import json
 import os
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from click.testing import CliRunner
 from structlog.testing import capture_logs
 
@@ -23,10 +25,20 @@ from tests.conftest import Service, drain
 from tests.fakes.http import Raw, head
 from tests.fakes.http import serving as listening
 from tests.service.grown import summarised
+from tests.service.harness import emptied
 from tests.service.talk import Talk, row, rows, run_sql
 from tests.waiting import until
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 REASON = "HTTP 500: [/INST] [red]out of memory[/red]"  # as a server may answer; no markup of ours
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def service(shared_service: Service) -> AsyncIterator[Service]:
+    """One service for all of them, without chats."""
+    yield shared_service
+    await emptied(shared_service)
 
 
 async def due(service: Service, *chats: str) -> None:
@@ -96,27 +108,6 @@ async def test_a_chat_is_looked_at_corrected_and_deleted(precis: Cli, service: S
     assert [one.actor for one in await rows(service.runtime, changed)] == [f"{service.operator_key[:14]}… test"]
 
 
-async def test_what_is_no_correction_changes_nothing(precis: Cli, service: Service, tmp_path: Path) -> None:
-    talk = Talk(service.as_filter)
-    leaf = await summarised(service, talk)
-    made = str((await talk.ask(leaf))["checkpoint_id"])
-    empty, wrong = tmp_path / "empty", tmp_path / "wrong"
-    empty.write_text("\n")
-    wrong.write_bytes(b'[{"kind": "wish", "text": "\xff"}]')
-
-    for option, path, told in (
-        ("--state", tmp_path / "nowhere", "No such file"),
-        ("--state", wrong, "utf-8"),
-        ("--state", empty, "state is empty"),
-        ("--pins", empty, "Expecting value"),
-    ):
-        refused = await precis("chats", "correct", "chat-1", made, option, str(path))
-        assert refused.exit_code == 2
-        assert told in refused.stderr
-    says(await precis("chats", "correct", "chat-1", made), "a state, pins, or sentences to forget")
-    assert (await talk.ask(leaf))["checkpoint_id"] == int(made)
-
-
 async def test_where_texts_are_not_kept_the_commands_say_that_the_work_waits(precis: Cli, service: Service) -> None:
     talk = Talk(service.as_filter)
     await summarised(service, talk)
@@ -142,11 +133,12 @@ READING = {
 }
 
 
-async def test_json_is_what_rest_answers(precis: Cli, service: Service) -> None:
+async def test_each_command_prints_and_json_is_what_rest_answers(precis: Cli, service: Service) -> None:
     await summarised(service, Talk(service.as_filter, user="user-1"))
     await kill(service, "chat-1")
 
     for command, where in READING.items():
+        assert (await precis(*command.split())).exit_code == 0
         printed = await precis(*command.split(), "--json")
         answer = (await service.as_operator.get(f"/v1/{where}")).json()
         # Looking itself leaves rows in the log.
@@ -156,17 +148,6 @@ async def test_json_is_what_rest_answers(precis: Cli, service: Service) -> None:
             continue
         assert json.loads(printed.stdout) == answer, command
     assert (await precis("chats", "show", "chat-1", "--json", "--only", "pins")).exit_code == 2
-
-
-async def test_a_list_goes_on_where_its_page_ends(precis: Cli, service: Service) -> None:
-    await due(service, "first", "second")
-
-    page = (await precis("jobs", "list", "--limit", "1")).stdout
-    assert "first" in page
-    cursor = page.split("--cursor ")[1].strip()
-    rest = (await precis("jobs", "list", "--limit", "1", "--cursor", cursor)).stdout
-    assert "second" in rest
-    assert "--cursor" not in rest
 
 
 # Work
@@ -210,18 +191,9 @@ async def test_status_says_how_the_work_stands_and_ends_with_1_when_nobody_does_
     assert json.loads((await precis("status", "--json")).stdout)["stalled"]
 
 
-@pytest.mark.parametrize("change", ["due_at = now() + interval '1 h'", "lease_until = now() + interval '1 h'"])
-async def test_waiting_ends_with_1_when_the_time_is_over(precis: Cli, service: Service, change: str) -> None:
-    await due(service, "chat-1")
-    await run_sql(service.runtime, f"update chats set {change}")
-
-    late = await precis("status", "--wait", "0.1")
-
-    assert (late.exit_code, late.stderr) == (1, "")
-
-
 async def test_waiting_ends_well_as_soon_as_the_work_is_done(precis: Cli, service: Service) -> None:
     await due(service, "chat-1")
+    await run_sql(service.runtime, "update api_keys set last_used_at = null")
     waiting = asyncio.create_task(precis("status", "--wait", "60"))
 
     async def looks() -> bool:
@@ -274,18 +246,6 @@ async def test_a_user_is_listed_shown_and_erased(precis: Cli, service: Service) 
     assert await rows(service.runtime, "select 1 from chats") == []
 
 
-async def test_figures_and_the_log_are_printed_whatever_fields_they_have(precis: Cli, service: Service) -> None:
-    await due(service, "first")
-    await precis("jobs", "retry", "first")
-
-    assert "by" in (await precis("stats", "--by", "user")).stdout
-    says(await precis("stats", "--by", "moon"), "by: Input should be 'day'")
-    says(await precis("chats", "list", "--state", "odd"), "state: Input should be 'working'")
-    log = (await precis("audit", "--chat", "first")).stdout
-    assert "job.retry" in log
-    assert f"{service.operator_key[:14]}… test" in log
-
-
 # What others wrote
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\x9b31m\r\u202e[red]"
@@ -330,6 +290,7 @@ async def test_commands_write_control_characters_out(precis: Cli, service: Servi
         assert not [character for character in WRITTEN if character in said], command
         assert "owned" in said, command
     says(await precis("chats", "show", "a\udcffb"), "not valid UTF-8")
+    await run_sql(service.runtime, "update api_keys set name = 'test'")
 
 
 # What is not there

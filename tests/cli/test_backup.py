@@ -12,7 +12,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from service.embedded import dumps
-from service.embedded.servers import embedded_servers
 from service.errors import ConfigurationError
 from service.runtime import servers
 from service.settings import load
@@ -99,19 +98,6 @@ async def test_a_backup_of_an_older_version_is_migrated(
     assert (await row(service.runtime, "select version_num from alembic_version")).version_num == newest
 
 
-async def test_of_a_database_by_url_the_log_says_that_no_dump_is_made(cli: Cli, upgrade: Upgrade) -> None:
-    older, newest = upgrade()
-
-    with capture_logs() as logs:
-        assert (await cli("migrate")).exit_code == 0
-
-    without = {"event": "migration.without_dump", "log_level": "warning", "current": older, "head": newest}
-    assert [line for line in logs if "dump" in line["event"]] == [without]
-    with capture_logs() as logs:
-        assert (await cli("migrate")).exit_code == 0
-    assert logs == []
-
-
 @pytest.fixture
 def data_dir() -> Iterator[Path]:
     """Not under pytest's own folders: as root, the servers run as another user who cannot get there."""
@@ -121,53 +107,39 @@ def data_dir() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-async def test_an_embedded_database_is_dumped_before_it_is_migrated(data_dir: Path, upgrade: Upgrade) -> None:
+async def test_an_embedded_database_is_dumped_before_it_is_migrated_and_not_migrated_without(
+    data_dir: Path, upgrade: Upgrade
+) -> None:
     settings, backups = load(data_dir=data_dir), data_dir / "backups"
     async with servers(settings):
         pass
     older, newest = upgrade()
     assert not backups.exists(), "a new database has nothing to dump"
+    backups.write_text("in the way")
+    with pytest.raises(ConfigurationError, match="PRECIS_BACKUP_BEFORE_MIGRATION=false"):
+        async with servers(settings):
+            raise AssertionError("it was migrated")
+    backups.unlink()
     backups.mkdir()
     earlier = [backups / f"2020010{day}T000000Z-0001-before-0002.dump" for day in range(1, 4)]
-    for file in earlier:
+    for file in [*earlier, backups / "my own.dump"]:
         file.touch()
-    (backups / "my own.dump").touch()
 
     with capture_logs() as logs:
         async with servers(settings) as urls:
             assert await revision(urls.database) == newest
-    (told,) = [line for line in logs if line["event"] == "migration.dumped"]
-    file = Path(told["file"])
+            (told,) = [line for line in logs if line["event"] == "migration.dumped"]
+            file = Path(told["file"])
+            await dumps.load(urls.database, file)
+            assert await revision(urls.database) == older, "the dump is of the time before"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert file.name.endswith(f"-{older}-before-{newest}.dump")
     kept = {path.name for path in backups.iterdir()}
     assert kept == {"my own.dump", file.name, earlier[1].name, earlier[2].name}
 
-    with capture_logs() as logs:
-        async with servers(settings) as urls:
-            assert len(list(backups.iterdir())) == 4, "nothing is dumped where nothing is migrated"
-            await dumps.load(urls.database, file)
-            assert await revision(urls.database) == older, "the dump is of the time before"
-    assert not [line for line in logs if "dump" in line["event"]]
-
-
-async def test_without_a_dump_an_embedded_database_is_not_migrated_unless_a_setting_allows_it(
-    data_dir: Path, upgrade: Upgrade
-) -> None:
-    settings = load(data_dir=data_dir)
-    async with servers(settings):
-        pass
-    older, newest = upgrade()
-    (data_dir / "backups").write_text("in the way")
-
-    with pytest.raises(ConfigurationError, match="PRECIS_BACKUP_BEFORE_MIGRATION=false"):
-        async with servers(settings):
-            raise AssertionError("it was migrated")
-    async with embedded_servers(data_dir, fast=True) as started:
-        assert await revision(started.database) == older
-
     async with servers(settings.model_copy(update={"backup_before_migration": False})) as urls:
         assert await revision(urls.database) == newest
+    assert len(list(backups.iterdir())) == 4
 
 
 async def test_what_is_no_backup_changes_nothing(cli: Cli, service: Service, tmp_path: Path) -> None:

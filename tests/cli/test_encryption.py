@@ -15,7 +15,7 @@ from tests.conftest import fresh_database, sending
 from tests.service.encrypted import FIRST, MARK, SECOND, columns, lived, service_with
 from tests.service.harness import Harness
 from tests.service.problems import is_problem
-from tests.service.talk import Talk, rows
+from tests.service.talk import Talk
 
 
 @pytest_asyncio.fixture(loop_scope="function")
@@ -57,23 +57,6 @@ async def test_a_rotation_by_command_beside_a_running_service(cli: Cli, urls: Ur
         held = json.loads((await cli("keys", "encryption", "--json", PRECIS_ENCRYPTION_KEYS=given)).stdout)
         assert {one["key"] for one in held} == {key}
     assert (await cli("keys", "encryption")).exit_code == 0
-
-
-async def test_status_names_the_keys_that_stored_texts_need(cli: Cli, urls: Urls) -> None:
-    async def named(harness: Harness) -> list[int]:
-        status = (await harness.service.as_operator.get("/v1/status")).json()
-        keys: list[int] = status["encryption_keys"]
-        return keys
-
-    async with service_with(urls, "") as harness:
-        await ingested(harness)
-        assert await named(harness) == []
-    async with service_with(urls, FIRST) as harness:
-        await harness.talk.ingest(harness.talk.turns(3, prefix="other-"))
-        assert await named(harness) == [1]
-        assert (await cli("keys", "rotate-encryption", PRECIS_ENCRYPTION_KEYS=FIRST)).exit_code == 0
-        assert await named(harness) == [1]
-    says(await cli("keys", "encryption"), "sealed with key 1")
 
 
 async def of_other(harness: Harness) -> Talk:
@@ -135,27 +118,3 @@ async def test_of_a_restored_backup_nobody_reads_an_erased_tenant_and_others_go_
 
     assert (await cli("tenants", "erase", "default", "--yes", **target)).exit_code == 0
     assert (await cli("keys", "rotate-encryption", **target)).exit_code == 0
-
-
-async def test_a_user_that_was_erased_is_there_again_after_a_restore_until_erased_again(
-    cli: Cli, urls: Urls, tmp_path: Path
-) -> None:
-    dump, salts = tmp_path / "dump", tmp_path / "salts"
-    key = {"PRECIS_ENCRYPTION_KEYS": FIRST}
-    async with service_with(urls, FIRST) as harness:
-        await ingested(harness)
-        text, user = await text_of(harness), harness.talk.user
-        assert (await cli("backup", str(dump), "--secrets", str(salts), **key)).exit_code == 0
-        assert (await harness.service.as_operator.delete(f"/v1/users/{user}")).status_code == 204
-        assert not await rows(harness.runtime, "select 1 from messages")
-        later = tmp_path / "later"
-        assert (await cli("backup", str(tmp_path / "new"), "--secrets", str(later), **key)).exit_code == 0
-
-    # A salt is the tenant's: those of after the erasure open the texts of before.
-    assert (await cli("restore", str(dump), "--secrets", str(later), "--yes", **key)).exit_code == 0
-
-    async with service_with(urls, FIRST) as harness:
-        assert await text_of(harness) == text
-        assert not await rows(harness.runtime, "select 1 from tombstones"), "it may also be sent again"
-        assert (await harness.service.as_operator.delete(f"/v1/users/{user}")).status_code == 204
-        assert not await rows(harness.runtime, "select 1 from messages")

@@ -1,7 +1,6 @@
 """Commands start fast: they import only what they need."""
 
 import asyncio
-import json
 import subprocess
 import sys
 
@@ -37,36 +36,9 @@ def test_a_light_command_loads_neither_database_nor_server_nor_settings(command:
     assert not HEAVY & set(ended.stderr.split())
 
 
-@pytest.mark.parametrize("command", ["chats list", "status", "keys list", "stats"])
+@pytest.mark.parametrize("command", ["chats list", "status"])
 async def test_a_command_that_asks_the_service_loads_as_little(service: Service, command: str) -> None:
     asking = {"PRECIS_URL": service.url, "PRECIS_KEY": service.operator_key}
     ended = await asyncio.to_thread(run, command, asking)
     assert ended.returncode == 0, ended.stderr
     assert not HEAVY & set(ended.stderr.split())
-
-
-HELP_OF_ALL = """
-import json, sys
-from click.testing import CliRunner
-from service.cli import app
-
-def helped(words, command, shown):
-    assert CliRunner().invoke(app, [*words, "--help"]).exit_code == 0, words
-    shown[" ".join(words)] = list(sys.modules)
-    for name, part in getattr(command, "commands", {}).items():
-        helped([*words, name], part, shown)
-
-shown = {}
-helped([], app, shown)
-print(json.dumps(shown))
-"""
-
-
-def test_the_help_of_no_command_loads_what_only_its_work_needs() -> None:
-    ended = subprocess.run([sys.executable, "-c", HELP_OF_ALL], capture_output=True, text=True, check=False)
-
-    assert ended.returncode == 0, ended.stderr
-    loaded = json.loads(ended.stdout)
-    assert {"chats list", "keys rotate", "serve", "config"} <= loaded.keys()
-    too_much = {command: HEAVY & set(modules) for command, modules in loaded.items()}
-    assert {command: modules for command, modules in too_much.items() if modules} == {}

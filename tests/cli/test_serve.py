@@ -22,6 +22,7 @@ import pytest
 
 from service.embedded.folder import SERVER_NAMES
 from service.embedded.urls import Urls, address, announce_address, announced, announcing, reached_at
+from service.runtime import Urls as ServerUrls
 from service.settings import load
 from tests.constants import precis as precis_with
 from tests.service.talk import Talk
@@ -192,15 +193,15 @@ def keys_listed(folder: Path) -> list[str]:
     return [one["name"] for one in json.loads(listed.stdout)["keys"]]
 
 
-async def test_a_taken_port_is_one_clear_line(folder: Path) -> None:
+async def test_a_taken_port_is_one_clear_line(tmp_path: Path, urls: ServerUrls) -> None:
+    given = {"PRECIS_DATABASE_URL": urls.database, "PRECIS_REDIS_URL": urls.redis}
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
 
-        line = one_line(await asyncio.to_thread(run, folder, "serve", "--port", str(port)))
+        line = one_line(await asyncio.to_thread(run, tmp_path, "serve", "--port", str(port), **given))
 
     assert f"127.0.0.1:{port}" in line
     assert "PRECIS_PORT" in line
-    assert servers_in(folder) == []
 
 
 @pytest.mark.slow

@@ -17,13 +17,11 @@ import yaml
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from service.api.server import _GRACE as API_GRACE
 from service.cli import app
 from service.embedded import valkey
 from service.settings import PREFIX, Settings
 from service.usecases.keys import _OPERATOR_KEY
 from tests.waiting import until
-from workers.worker import _GRACE as WORKER_GRACE
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "docker-compose.yml"
@@ -36,10 +34,6 @@ OURS = ("migrate", "api", "worker")
 def checked(*command: str | Path) -> None:
     finished = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True, timeout=120)
     assert finished.returncode == 0, finished.stdout + finished.stderr
-
-
-def seconds(duration: str) -> int:
-    return sum(int(count) * {"m": 60, "s": 1}[unit] for count, unit in re.findall(r"(\d+)([ms])", duration))
 
 
 @pytest.mark.slow
@@ -110,11 +104,6 @@ def test_the_commands_are_commands_of_precis(name: str) -> None:
     words = SERVICES[name]["command"]
 
     app.commands[words[0]].make_context(words[0], words[1:])
-
-
-def test_work_and_requests_have_time_to_end() -> None:
-    for name in OURS:
-        assert seconds(SERVICES[name]["stop_grace_period"]) >= 2 * max(API_GRACE, WORKER_GRACE)
 
 
 def test_every_variable_is_in_the_example_and_every_setting_is_one() -> None:

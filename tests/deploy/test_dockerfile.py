@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 from e2b_dockerfile_utils import DockerfileInstruction, PatternMatcher, parse_dockerfile_ast
 
-from service.cli import app
-
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "Dockerfile"
 INSTRUCTIONS = parse_dockerfile_ast(FILE.read_text(encoding="utf-8")).instructions
@@ -82,12 +80,3 @@ def test_everything_that_the_wheel_is_made_of_is_copied() -> None:
     wanted += [project()["project"]["readme"], *project()["project"]["license-files"], "pyproject.toml"]
 
     assert {file.partition("/")[0] for file in wanted} <= set(sources())
-
-
-def test_it_starts_precis_and_asks_precis_how_it_is() -> None:
-    entry, default, health = last("ENTRYPOINT"), last("CMD"), last("HEALTHCHECK")
-
-    assert entry.json
-    assert entry.args == ["precis"]
-    for words in (default.args, health.args[-1:]):
-        assert words[0] in app.commands

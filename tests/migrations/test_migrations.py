@@ -21,7 +21,6 @@ from service.storage.database import MIGRATIONS, alembic_config, check_schema, c
 from service.storage.tables import metadata
 from tests.conftest import Service, drop_database, execute
 
-HEAD = ScriptDirectory(str(MIGRATIONS)).get_current_head()
 TABLES = {table.name for table in metadata.sorted_tables} | {"alembic_version"}
 
 
@@ -61,14 +60,6 @@ async def migrated_columns(url: str) -> set[str]:
     where relnamespace = 'public'::regnamespace and attnum > 0 and not attisdropped and relname <> 'alembic_version'
     """
     return set(await fetch(url, columns))
-
-
-async def test_an_empty_database_is_brought_to_the_newest_schema(empty: str) -> None:
-    await migrate(empty)
-
-    assert await names(empty) == TABLES
-    async with connect(empty) as database:
-        await check_schema(database.engine)
 
 
 async def test_the_tables_and_the_migrations_say_the_same(empty: str) -> None:
@@ -113,15 +104,6 @@ async def test_replicas_that_migrate_at_once_all_succeed(empty: str, replicas: i
     assert await names(empty) == TABLES
 
 
-async def test_a_service_refuses_a_database_without_the_schema(empty: str, servers: Urls) -> None:
-    with pytest.raises(SchemaError) as refused:
-        async with running(load(database_url=empty, redis_url=servers.redis), Urls(empty, servers.redis)):
-            pass
-
-    assert f"is at migration none, this version needs {HEAD}" in str(refused.value)
-    assert "precis migrate" in str(refused.value)
-
-
 async def test_a_service_does_not_start_on_a_database_of_a_newer_version(urls: Urls) -> None:
     await execute(urls.database, "update alembic_version set version_num = '9999'")
 
@@ -140,13 +122,6 @@ async def test_a_service_that_runs_stays_ready_when_a_newer_version_migrates(ser
     await execute(service.runtime.urls.database, "update alembic_version set version_num = '0027'")
     state = await service.as_filter.get("/readyz")
     assert (state.status_code, state.json()["status"]) == (503, "not ready")
-
-
-async def test_an_older_version_does_not_migrate_the_database_of_a_newer_one(urls: Urls) -> None:
-    await execute(urls.database, "update alembic_version set version_num = '9999'")
-
-    with pytest.raises(SchemaError, match="Was it migrated by a newer Precis"):
-        await migrate(urls.database)
 
 
 @pytest.mark.parametrize("start", [migrate, _serve], ids=["migrate", "serve"])

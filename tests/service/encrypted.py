@@ -17,7 +17,7 @@ from tests.conftest import Service, serving
 from tests.constants import NEVER
 from tests.fakes.scripted_llm import Fail, Say, scripted_llm
 from tests.service.harness import Harness
-from tests.service.talk import Talk, prose, run_sql
+from tests.service.talk import Talk, run_sql
 
 FIRST = "1:" + base64.b64encode(b"1" * 32).decode()
 SECOND = "2:" + base64.b64encode(b"2" * 32).decode()
@@ -45,12 +45,9 @@ async def lived(harness: Harness) -> str:
     rule = {"kind": "rule", "text": f"Never sell the {MARK} pump."}
     said = {"state": f"The {MARK} pump is watched.", "pins": [rule]}
     await harness.service.as_operator.patch(f"/v1/chats/chat-1/checkpoints/{deepest}", json=said)
-    leaf = talk.add("long", talk.add("q", leaf), "assistant", f"The {MARK} pump. {prose(9000, MARK)}")
-    leaf = talk.turns(6, leaf=leaf)
+    leaf = talk.turns(18, leaf=leaf)
     await talk.ingest(leaf)
-    # A turn that is half read, and then a round whose failure quotes the chat.
-    harness.llm.script(*[WRITTEN] * 4, Fail(400))
-    await harness.compress()
+    # A round whose failure quotes the chat.
     await harness.due_now()
     harness.llm.default = Fail(400, f"The {MARK} pump is no question.")
     await harness.compress(harness.worker_context(fallback_after=NEVER))

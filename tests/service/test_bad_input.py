@@ -38,65 +38,31 @@ def without(name: str) -> Spoil:
 
 
 BOTH: dict[str, Spoil] = {
-    "a list": lambda _: [],
-    "an unknown field with a long name": change(**{"s" * 100_000: 1}),
     "no model": without("model"),
-    "an empty model": change(model=""),
-    "a long model": change(model="m" * 10_000),
     "an escape in the model": change(model="a\x1b[2Jb"),
-    "a window in words": change(windows=["large"]),
-    "too many windows": change(windows=[8192] * 33),
 }
 CONTEXTS: dict[str, Spoil] = BOTH | {
-    "an empty path": change(path=[]),
-    "a long id": change(path=[("i" * 10_000, "d" * 32)]),
-    "an empty id": change(path=[("", "d" * 32)]),
     "a NUL in an id": change(path=[("a\0b", "d" * 32)]),
-    "a line end after an id": change(path=[("a\n", "d" * 32)]),
-    "a long digest": change(path=[("a", "d" * 10_000)]),
-    "pairs of three": change(path=[("a", "b", "c")]),
     "a repeated id": change(path=[("a", "1"), ("b", "2"), ("a", "3")], depth=3),
     "a depth below the path's length": change(depth=3),
-    "a depth of zero": change(depth=0),
-    "a depth with a fraction": change(depth=7.5),
     "a size for some messages": change(sizes=[1]),
-    "a description without questions": change(native={}),
-    "a negative size": change(sizes=[-1]),
-    "a long user": change(user_id="u" * 201),
     "a C1 character in the user": change(user_id="a\x9bb"),
-    "a DEL in an id": change(path=[("a\x7fb", "d" * 32)]),
     "a size beyond 64 bits": change(sizes=[2**63]),
-    "a depth beyond 64 bits": change(depth=2**63),
+    "a description with a negative place": change(native={"leading": -1}),
 }
 TRANSCRIPTS: dict[str, Spoil] = BOTH | {
-    "no messages": change(messages=[]),
     "no user": without("user_id"),
-    "a control character in the user": change(user_id="a\x07b"),
-    "a message of the wrong type": change(messages=["hello"]),
     "a long id": change_message(id="i" * 10_000),
-    "a C1 character in an id": change_message(id="a\x9bb"),
-    "no fingerprint": change_message(fingerprint=None),
     "a blank in a fingerprint": change_message(fingerprint="d d"),
     "an id twice": change_message(3, id="u0"),
     "a digest that does not follow": change_message(2, digest="0" * 32),
-    "another fingerprint": change_message(2, fingerprint="f" * 32),
-    "another id": change_message(2, id="renamed"),
-    "after with three parts": change(after=("a", "b", "c")),
     "after with a NUL": change(after=("a\0", "b")),
-    "a negative served": change(served=-1),
     "a huge served": change(served=2**80),
-    "an overhead in words": change(beside="some"),
-    "a huge overhead": change(beside=2**80),
-    "a short life": change(expires_in=59),
-    "a life of centuries": change(expires_in=10**10),
-    "an unknown compactor": change(compactor="somebody"),
 }
 ODD: dict[str, object] = {
     "content": 5,
     "output": {"type": "message"},
     "files": "report.csv",
-    "usage": [1],
-    "timestamp": "yesterday",
 }
 
 
@@ -144,25 +110,13 @@ async def test_a_field_of_another_type_is_dropped_and_the_message_is_taken(
     assert await stored(service, LEAF) == {key: value for key, value in kept.items() if key != name}
 
 
-async def test_of_a_file_its_type_and_names_are_kept(talk: Talk, service: Service) -> None:
-    named = {"type": "file", "name": "report.csv", "content_type": "text/csv"}
-    talk.rows[LEAF]["files"] = [named | {"url": "x", "file": {"data": {"content": "secret"}}}, 5, {"name": 5}]
-
-    await talk.ingest(LEAF)
-
-    assert (await stored(service, LEAF))["files"] == [named, {}]
-
-
 BODIES = {
     "nothing": b"",
-    "half of it": b'{"model": "m", "path": [',
     "bytes that are no UTF-8": b'{"model": "\xff\xfe"}',
     "half of a surrogate pair": b'{"model": "\\ud800"}',
     "100,000 open brackets": b"[" * 100_000,
-    "100,000 brackets in a message": b'{"messages": [{"output": ' + b"[" * 100_000 + b"]" * 100_000 + b"}]}",
     "a number of 100,000 digits": b'{"depth": ' + b"9" * 100_000 + b"}",
     "the same field twice": b'{"model": "m", "model": "n"}',
-    "a form": b"model=m&depth=1",
 }
 
 
@@ -179,7 +133,7 @@ async def test_a_body_that_is_no_usable_json_is_a_problem(
     assert await tables(service.runtime) == before
 
 
-@pytest.mark.parametrize("body", [b"[", b"[" * 100_000, b'{"keep": "x"}', b'{"kept": 1}', b"x" * 17 * 2**20, b"5"])
+@pytest.mark.parametrize("body", [b"[", b'{"keep": "x"}', b'{"kept": 1}', b"5"])
 async def test_a_bad_reset_is_a_problem_and_drops_nothing(talk: Talk, service: Service, body: bytes) -> None:
     talk.turns(12, leaf=LEAF)
     await talk.ingest(list(talk.rows)[-1])
@@ -188,19 +142,11 @@ async def test_a_bad_reset_is_a_problem_and_drops_nothing(talk: Talk, service: S
 
     response = await service.as_operator.post("/v1/chats/chat-1/reset", content=body)
 
-    is_problem(response, 400, 413, 422)
+    is_problem(response, 400, 422)
     assert await tables(service.runtime) == before
 
 
-async def test_a_chat_id_that_cannot_be_one_is_a_problem(talk: Talk, service: Service) -> None:
-    body = talk.transcript(LEAF)
-    for chat in ("c" * 10_000, "a%00b", "a%0Ab", "%1B", "a%C2%9Bb", "%7F"):
-        is_problem(await talk.put(body, chat=chat), 422)
-        is_problem(await service.as_operator.get(f"/v1/chats/{chat}"), 422)
-    assert (await tables(service.runtime))["chats"] == []
-
-
-@pytest.mark.parametrize("chat", ["%ff", "a%FEb", "%C3", "%ED%A0%80", "%C0%80"])
+@pytest.mark.parametrize("chat", ["%ff", "%ED%A0%80"])
 async def test_a_chat_id_of_bytes_that_are_no_text_is_refused(talk: Talk, service: Service, chat: str) -> None:
     """Read leniently, all of them are the same character, and all of these chats one."""
     body = talk.transcript(LEAF)
@@ -214,10 +160,7 @@ async def test_a_chat_id_of_bytes_that_are_no_text_is_refused(talk: Talk, servic
     assert (await tables(service.runtime))["chats"] == []
 
 
-@pytest.mark.parametrize("size", [2**31, 2**40])
-async def test_however_long_the_new_messages_are_said_to_be_there_is_an_answer(
-    talk: Talk, service: Service, size: int
-) -> None:
+async def test_however_long_the_new_messages_are_said_to_be_there_is_an_answer(talk: Talk, service: Service) -> None:
     leaf = talk.turns(20, leaf=LEAF)
     await talk.ingest(leaf)
     await drain(service.runtime)
@@ -225,12 +168,12 @@ async def test_however_long_the_new_messages_are_said_to_be_there_is_an_answer(
     above = talk.add("newer", talk.add("other", leaf))
 
     for newest in (asked, above):  # the path that was handed over last goes on, and one that branches off
-        answer = await talk.ask(newest, sizes=[size] * len(talk.question(newest)["path"]))
+        answer = await talk.ask(newest, sizes=[2**40] * len(talk.question(newest)["path"]))
         assert answer["status"] == "ready"
-        assert answer["tokens"]["before"] >= size // 4
+        assert answer["tokens"]["before"] >= 2**40 // 4
 
 
-@pytest.mark.parametrize("number", [2**31, 2**63, 2**64, -(2**63), 10**40])
+@pytest.mark.parametrize("number", [2**31, 2**63])
 async def test_a_checkpoint_that_no_column_can_hold_is_a_problem(talk: Talk, service: Service, number: int) -> None:
     await talk.ingest(LEAF)
     client = service.as_operator
@@ -272,17 +215,7 @@ async def test_a_nul_in_texts_is_stored_and_summarised_without_it(service: Servi
     assert "budget" in (await talk.ask(leaf))["summary"]
 
 
-async def test_the_same_hand_over_with_a_nul_twice_is_the_same(service: Service) -> None:
-    talk = Talk(service.as_filter)
-    leaf = talk.add("asked", None, content="a\0b")
-
-    await talk.ingest(leaf)
-    await talk.ingest(leaf)
-
-    await check_tree(service.runtime)
-
-
-@pytest.mark.parametrize("number", ["1e400", "-1e400", "NaN", "Infinity", "9" * 300, "9" * 4400, "0." + "1" * 5000])
+@pytest.mark.parametrize("number", ["1e400", "NaN", "9" * 4400])
 async def test_odd_numbers_inside_a_message_never_fail_the_service(talk: Talk, service: Service, number: str) -> None:
     body = json.dumps(talk.transcript(LEAF, served=0))
     body = body.replace('"role": "assistant"', f'"role": "assistant", "usage": {{"prompt_tokens": {number}}}')

@@ -2,7 +2,6 @@
 
 import pytest
 
-from tests.service.grown import by_the_model
 from tests.service.harness import Harness
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -17,15 +16,6 @@ async def test_a_chat_that_open_webui_compacts_is_stored_and_no_work_becomes_due
     assert (await harness.talk.ask(leaf))["known"] == leaf
     assert await harness.compress() is None
     assert harness.llm.requests == []
-
-
-async def test_operators_see_who_compresses_a_chat(harness: Harness) -> None:
-    leaf = harness.talk.turns(1)
-    for compactor in ("open-webui", None):
-        await harness.talk.ingest(leaf, compactor=compactor)
-        (listed,) = (await harness.service.as_operator.get("/v1/chats")).json()["chats"]
-        shown = (await harness.service.as_operator.get("/v1/chats/chat-1")).json()["chat"]
-        assert listed["compactor"] == shown["compactor"] == compactor
 
 
 async def test_work_becomes_due_as_usual_when_open_webui_compacts_no_more(harness: Harness) -> None:
@@ -49,13 +39,3 @@ async def test_work_that_was_due_before_ends_without_a_call(harness: Harness) ->
     assert await harness.made() == []
     (run,) = await harness.runs()
     assert (run.outcome, run.reason) == ("nothing to do", "Open WebUI compacts this chat itself")
-
-
-async def test_summaries_made_before_stay(harness: Harness) -> None:
-    leaf = await by_the_model(harness)
-    before = await harness.talk.ask(leaf)
-
-    await harness.talk.ingest(leaf, compactor="open-webui")
-
-    assert before["status"] == "ready"
-    assert await harness.talk.ask(leaf) == before

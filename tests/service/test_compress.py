@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.fakes.scripted_llm import Hang, OtherShape, Request, Say
+from tests.fakes.scripted_llm import Hang, Request, Say
 from tests.service.harness import Harness, new_in, running, story, told
 from tests.service.talk import Talk, check_tree, prose
 
@@ -52,46 +52,6 @@ async def test_a_model_may_have_a_summariser_of_its_own(harness: Harness) -> Non
 
     assert {request.body["model"] for request in harness.llm.requests} == {"another"}
     assert {made.summariser for made in await harness.made()} == {"openai:another"}
-
-
-async def test_every_message_is_read_once_in_order_and_the_last_state_goes_into_the_next_call(
-    harness: Harness,
-) -> None:
-    leaf = await harness.long_chat()
-    await harness.drain()
-    for _ in range(10):
-        leaf = harness.talk.turns(1, leaf=leaf)
-        await harness.talk.ingest(leaf)
-        await harness.drain()
-
-    made = await harness.made()
-    path = [message["id"] for message in harness.talk.path(leaf)]
-    covered = path[: path.index(made[-1].covered_until) + 1]
-    assert [value for request in harness.llm.requests for value in read_in(request)] == written_in(
-        harness.talk, covered
-    )
-    calls = [(run.calls, run.published) for run in await harness.runs()]
-    assert sum(called for called, _ in calls) == len(harness.llm.requests)
-    assert sum(published for _, published in calls) == len(made)
-    assert len(made) > 4
-    assert "(nothing yet)" in harness.llm.requests[0].text
-    for number, request in enumerate(harness.llm.requests[1:], 1):
-        assert story(number) in request.text
-    assert [list(one.ancestors) for one in made] == [[one.id for one in made[:n]] for n in range(len(made))]
-
-
-async def test_without_the_providers_counts_our_own_are_recorded(harness: Harness) -> None:
-    await harness.long_chat()
-    answer = {"choices": [{"message": {"content": "Fine."}, "finish_reason": "stop"}]}
-    harness.llm.default = OtherShape(answer)
-
-    await harness.drain(harness.worker_context(summariser_window=32_768))
-
-    (run,) = await harness.runs()
-    (made,) = await harness.made()
-    assert run.outcome == "done"
-    assert run.tokens_read > made.covered_tokens * 0.9
-    assert run.tokens_written == 2
 
 
 # Losing nothing

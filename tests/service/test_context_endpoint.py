@@ -6,7 +6,7 @@ from service.text import tokens
 from service.transcript import native_tokens
 from tests.conftest import Service, drain, execute
 from tests.service.grown import summarised
-from tests.service.talk import OF_THE_EDIT, UNKNOWN, Talk, row, run_sql
+from tests.service.talk import OF_THE_EDIT, Talk, row, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -61,32 +61,12 @@ async def test_one_pair_is_enough_and_the_digest_of_the_boundary_is_told_where_t
     ] == "pending"
 
 
-async def test_unseen_messages_push_a_chat_over_the_threshold(talk: Talk, service: Service) -> None:
-    known = talk.turns(9)  # below apply_at, above prepare_at
-    assert await talk.ingest(known)
-    await drain(service.runtime)
-    assert (await talk.ask(known))["status"] == "not_needed"
-
-    answer = await talk.ask(talk.add("new", known, content="x" * 8000))
-
-    assert answer["status"] == "ready"
-    assert answer["known"] == known
-
-
 async def test_the_window_of_the_request_decides(talk: Talk, service: Service) -> None:
     leaf = await summarised(service, talk)
 
     assert (await talk.ask(leaf, windows=[131_072]))["status"] == "not_needed"
     assert (await talk.ask(leaf, windows=[8192]))["status"] == "ready"
     assert (await talk.ask(leaf, windows=[]))["status"] == "ready"  # the window that was handed over
-
-
-async def test_a_summary_beside_which_the_question_has_no_room_is_not_served(talk: Talk, service: Service) -> None:
-    leaf = await summarised(service, talk)
-    summary = tokens.count((await talk.ask(leaf))["summary"])
-
-    assert (await talk.ask(leaf, beside=8192 - 3 * summary))["status"] == "ready"
-    assert (await talk.ask(leaf, beside=8192 - summary))["status"] == "pending"
 
 
 async def test_the_window_that_was_handed_over_last_is_remembered(talk: Talk, service: Service) -> None:
@@ -99,7 +79,15 @@ async def test_the_window_that_was_handed_over_last_is_remembered(talk: Talk, se
     assert (await row(service.runtime, "select window_tokens from chats")).window_tokens == 12_000
 
 
-@pytest.mark.parametrize("unknown", [1, 2, 3, 9])
+async def test_a_summary_beside_which_the_question_has_no_room_is_not_served(talk: Talk, service: Service) -> None:
+    leaf = await summarised(service, talk)
+    summary = tokens.count((await talk.ask(leaf))["summary"])
+
+    assert (await talk.ask(leaf, beside=8192 - 3 * summary))["status"] == "ready"
+    assert (await talk.ask(leaf, beside=8192 - summary))["status"] == "pending"
+
+
+@pytest.mark.parametrize("unknown", [1, 2, 9])
 async def test_the_newest_known_message_is_found_however_many_are_newer(
     talk: Talk, service: Service, unknown: int
 ) -> None:
@@ -114,15 +102,6 @@ async def test_the_newest_known_message_is_found_however_many_are_newer(
     assert (answer["status"], answer["known"]) == ("ready", known)
     assert answer["checkpoint_id"] == before["checkpoint_id"]
     assert answer["tokens"]["before"] == before["tokens"]["before"] + 100 * unknown
-
-
-async def test_a_chat_whose_newest_known_message_is_not_among_the_pairs_is_unknown(talk: Talk) -> None:
-    leaf = talk.turns(4)
-    await talk.ingest(leaf)
-    leaf = talk.turns(3, leaf=leaf, prefix="new")
-
-    assert await talk.ask(leaf, pairs=6) == UNKNOWN
-    assert (await talk.ask(leaf, pairs=7))["status"] == "not_needed"
 
 
 async def test_the_newest_stored_message_of_a_long_path_is_found(service: Service) -> None:

@@ -23,11 +23,6 @@ from tests.web.visitor import SAME_ORIGIN, visiting
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-FULL = {
-    "53100": "the disk of the database is full",
-    "53200": "the database is out of memory",
-    "53400": "a limit of the database is reached",
-}
 FORM = {"Content-Type": "application/x-www-form-urlencoded"} | SAME_ORIGIN
 
 
@@ -59,17 +54,6 @@ def full_log(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
         structlog.reset_defaults()
         os.dup2(os.open(os.devnull, os.O_WRONLY), full.fileno())  # or it could not be closed
-
-
-@pytest.mark.parametrize("state", FULL)
-async def test_what_cannot_be_stored_is_answered_503_with_the_reason(service: Service, state: str) -> None:
-    talk = three_turns(service)
-    async with refusing(service, state):
-        answer = await talk.put(talk.transcript(LEAF))
-
-    assert FULL[state] in is_problem(answer, 503)["detail"]
-    assert "no room" not in answer.text
-    await talk.ingest(LEAF)
 
 
 @pytest.mark.usefixtures("full_log")

@@ -12,12 +12,11 @@ from tests.fakes.scripted_llm import Say
 from tests.service.events import fingerprints, tell
 from tests.service.grown import summarised
 from tests.service.harness import Harness
-from tests.service.talk import Talk, check_tree, row, rows, run_sql, tables
+from tests.service.talk import Talk, check_tree, row, rows, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SECRET = "the secret word is mandragora"
-MANY = 33_000  # one statement has 32,767 parameters at most
 
 
 async def stored(service: Service, chat: str = "chat-1") -> set[str]:
@@ -53,19 +52,6 @@ async def test_all_chats_of_a_user_go_and_nobody_elses(service: Service, kind: s
     assert (said.details["user"] == "user-1") == (kind == "chat.deleted_all"), "who is gone is a hash"
 
 
-async def test_after_a_folder_was_deleted_the_users_chats_that_open_webui_still_has_stay(service: Service) -> None:
-    for chat in ("in-the-folder", "elsewhere", "content:4711"):
-        talk = Talk(service.as_filter, chat)
-        await talk.ingest(talk.turns(1))
-
-    await tell(service, "folder.deleted", user_id="user-1", left=["elsewhere", "never handed over"])
-
-    assert {one.external_id for one in await rows(service.runtime, "select * from chats")} == {
-        "elsewhere",
-        "content:4711",
-    }
-
-
 async def test_with_a_chat_go_those_of_its_sub_agents(service: Service) -> None:
     """Open WebUI deletes them along, and tells of the chat alone: by what its user still has."""
     for chat in ("deleted", "of-its-sub-agent", "elsewhere", "content:4711"):
@@ -78,42 +64,6 @@ async def test_with_a_chat_go_those_of_its_sub_agents(service: Service) -> None:
         "elsewhere",
         "content:4711",
     }
-
-
-async def test_a_folder_is_deleted_however_many_chats_are_left(service: Service) -> None:
-    for chat in ("in-the-folder", "elsewhere"):
-        talk = Talk(service.as_filter, chat)
-        await talk.ingest(talk.turns(1))
-    left = ["elsewhere", *(f"{number:032}" for number in range(MANY))]
-
-    await tell(service, "folder.deleted", user_id="user-1", left=left)
-
-    assert [one.external_id for one in await rows(service.runtime, "select * from chats")] == ["elsewhere"]
-
-
-async def test_an_edited_chat_may_have_any_number_of_messages(service: Service, talk: Talk) -> None:
-    """Rows as an import makes them: all of them roots, and Open WebUI has none of them any more."""
-    leaf = talk.turns(1)
-    await talk.ingest(leaf)
-    await run_sql(
-        service.runtime,
-        "insert into messages (tenant_id, chat_id, message_id, role, depth, fingerprint, digest, content_hash, tokens,"
-        " path_tokens, step_tokens, step_calls)"
-        " select tenant_id, id, 'm' || n, 'user', 1, 'f', 'd' || n, '', 1, 1, '{}', '{}'"
-        f" from chats, generate_series(1, {MANY}) n",
-    )
-
-    await tell(service, "chat.updated", chat_id="chat-1", fingerprints=fingerprints(talk))
-
-    assert await stored(service) == set(talk.rows)
-
-
-async def test_a_folder_without_the_list_of_what_is_left_deletes_nothing(service: Service, talk: Talk) -> None:
-    await talk.ingest(talk.turns(1))
-
-    await tell(service, "folder.deleted", user_id="user-1")
-
-    assert await stored(service)
 
 
 # Messages
@@ -157,49 +107,6 @@ async def test_other_branches_keep_their_messages_and_summaries(service: Service
     assert await talk.ask(right) == served
     assert served["status"] == "ready"
     assert (await row(service.runtime, "select * from chats")).leaf_id == right
-    await check_tree(service.runtime)
-
-
-async def test_a_summary_that_ends_above_the_message_stays_and_is_served(service: Service, talk: Talk) -> None:
-    leaf = await summarised(service, talk)
-    served = await talk.ask(leaf)
-    newest = talk.path(leaf)[-2]["id"]
-
-    await tell(service, "message.updated", chat_id="chat-1", message_id=newest)
-
-    await check_tree(service.runtime)
-    assert await boundaries(service) == [served["covered_until"]]
-    assert (await talk.ask(talk.rows[newest]["parentId"]))["checkpoint_id"] == served["checkpoint_id"]
-
-
-async def test_with_its_first_message_a_chat_keeps_nothing_and_goes_on(service: Service, talk: Talk) -> None:
-    leaf = await summarised(service, talk)
-
-    await tell(service, "message.deleted", chat_id="chat-1", message_id=talk.path(leaf)[0]["id"])
-
-    assert await stored(service) == set()
-    chat = await row(service.runtime, "select * from chats")
-    assert (chat.leaf_id, chat.leaf_digest, chat.leaf_tokens, chat.leaf_line, chat.leaf_savings) == (None,) * 5
-    shown = (await service.as_operator.get("/v1/chats/chat-1")).json()
-    assert shown["branches"] == []
-    await drain(service.runtime)
-    await talk.ingest(leaf)
-    await drain(service.runtime)
-    assert (await talk.ask(leaf))["status"] == "ready"
-
-
-async def test_the_next_hand_over_is_asked_for_the_whole_path_and_makes_work_due(service: Service, talk: Talk) -> None:
-    leaf = await summarised(service, talk)
-    talk.edit("u4", "Edited.")
-    await tell(service, "message.updated", chat_id="chat-1", message_id="u4")
-    below = talk.turns(1, leaf=leaf)
-
-    assert (await talk.ask(below))["known"] == "a2"
-    assert (await talk.put(talk.transcript(below, after=leaf))).status_code == 409
-    assert await talk.ingest(below)
-    await drain(service.runtime)
-
-    assert (await talk.ask(below))["status"] == "ready"
     await check_tree(service.runtime)
 
 
@@ -249,16 +156,6 @@ async def test_an_edited_chat_loses_what_differs_and_what_is_below(service: Serv
     await check_tree(service.runtime)
     (said,) = await audited(service)
     assert (said.action, said.chat) == ("chat.cut", "chat-1")
-
-
-async def test_a_message_that_an_edited_chat_has_no_more_goes(service: Service, talk: Talk) -> None:
-    await summarised(service, talk)
-    talk.delete("u4")
-
-    await tell(service, "chat.updated", chat_id="chat-1", fingerprints=fingerprints(talk))
-
-    assert await stored(service) == {"u0", "a0", "u2", "a2"}
-    await check_tree(service.runtime)
 
 
 async def test_a_chat_that_only_got_another_title_keeps_everything(service: Service, talk: Talk) -> None:

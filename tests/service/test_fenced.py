@@ -79,20 +79,6 @@ async def test_a_boundary_that_is_published_again_from_the_same_parent_is_anothe
     await check_tree(harness.runtime)
 
 
-async def test_an_edit_above_what_is_covered_does_not_refuse_the_result(harness: Harness) -> None:
-    leaf = await harness.long_chat()
-
-    async def edit() -> None:
-        harness.talk.edit(leaf, "edited, in the tail")
-        await harness.talk.ingest(leaf)
-
-    run = await meanwhile(harness, edit)
-
-    assert (run.outcome, run.published) == ("done", 1)
-    assert (await harness.talk.ask(leaf))["status"] in ("ready", "not_needed")
-    await check_tree(harness.runtime)
-
-
 async def test_a_result_for_a_chat_that_was_reset_meanwhile_is_refused(harness: Harness) -> None:
     await harness.long_chat()
 
@@ -130,23 +116,6 @@ async def test_a_reset_before_the_old_summary_is_read_is_no_failure(
     await harness.due_now()
     await harness.drain()
     assert await harness.made()
-
-
-async def test_a_summary_that_is_dropped_while_it_is_looked_at_is_not_found(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await by_the_model(harness)
-    made = (await harness.made())[-1].id
-    read = checkpoints.memory
-
-    async def dropped_meanwhile(*arguments: Any) -> Memory | None:
-        monkeypatch.undo()
-        assert (await harness.service.as_operator.post("/v1/chats/chat-1/reset")).is_success
-        return await read(*arguments)
-
-    monkeypatch.setattr(checkpoints, "memory", dropped_meanwhile)
-
-    assert (await harness.service.as_operator.get(f"/v1/chats/chat-1/checkpoints/{made}")).status_code == 404
 
 
 async def test_a_late_result_is_fenced_when_another_worker_has_taken_over(harness: Harness) -> None:

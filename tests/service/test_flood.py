@@ -23,14 +23,15 @@ P = ParamSpec("P")
 T = TypeVar("T")
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-LARGE = prose(8000, "large")  # above 16 KiB, so that it is read in a text process
-
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared_service(servers: Urls) -> AsyncIterator[Service]:
     """In the place of the service that other tests share: one with text processes of its own."""
     async with fresh_database(servers) as urls, serving(small_window(urls), None) as started:
         yield started
+
+
+LARGE = prose(8000, "large")  # above 16 KiB, so that it is read in a text process
 
 
 @pytest_asyncio.fixture(loop_scope="module")

@@ -11,8 +11,8 @@ from service.storage import keys
 from service.usecases.compress import compress
 from tests.conftest import Service, serving
 from tests.service.grown import by_the_model
-from tests.service.harness import Harness, new_in, told
-from tests.service.talk import UNKNOWN, Json, Talk, check_tree, opened, rows, run_sql, tables
+from tests.service.harness import Harness
+from tests.service.talk import UNKNOWN, Json, Talk, check_tree, opened, run_sql, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -84,31 +84,6 @@ async def test_the_summary_is_chosen_as_for_the_source_itself(harness: Harness) 
     assert chosen > {None, (await made(harness))[-1].id}, "others, too, and at last none"
 
 
-async def test_a_fork_made_before_the_boundary_gets_no_summary_of_what_it_has_not(harness: Harness) -> None:
-    leaf = await by_the_model(harness, 30)
-    first = (await made(harness))[0]
-    path = harness.talk.path(leaf)
-    fork = fork_of(harness.talk)
-
-    early = path[first.covered_messages - 2]["id"]
-    assert await ask(fork, early, windows=[2048]) == UNKNOWN | {"window": 2048}
-    later = path[first.covered_messages + 2]["id"]
-    assert (await ask(fork, later, windows=[2048]))["checkpoint_id"] == first.id
-
-
-async def test_a_fork_that_was_edited_above_the_boundary_gets_nothing(harness: Harness) -> None:
-    leaf = await by_the_model(harness, 30)
-    fork = fork_of(harness.talk)
-    fork.rows = {identity: dict(row) for identity, row in fork.rows.items()}
-    fork.edit(fork.path(leaf)[0]["id"], "Another first question.")
-
-    assert await ask(fork, leaf) == UNKNOWN
-    await fork.ingest(leaf)
-
-    assert await made(harness, "fork") == []
-    assert (await ask(fork, leaf))["status"] == "pending"
-
-
 # Who may
 
 
@@ -140,12 +115,11 @@ async def test_who_does_not_say_who_asks_is_served_nothing_of_other_chats(harnes
     assert await ask(fork, leaf, user_id=None) == UNKNOWN
 
 
-@pytest.mark.parametrize("share", ["user", "tenant"])
 async def test_another_tenant_is_never_served_nor_lent_a_summary(
-    harness: Harness, another_tenant: httpx.AsyncClient, share: str
+    harness: Harness, another_tenant: httpx.AsyncClient
 ) -> None:
     leaf = await by_the_model(harness, 30)
-    settings = harness.runtime.settings.model_copy(update={"share_forks": share})
+    settings = harness.runtime.settings.model_copy(update={"share_forks": "tenant"})
     async with serving(settings) as other, httpx.AsyncClient(base_url=other.url) as client:
         client.headers = another_tenant.headers
         theirs = fork_of(harness.talk, client=client)
@@ -205,30 +179,6 @@ async def test_a_fork_that_is_handed_over_has_the_summaries_as_its_own(harness: 
     await check_tree(harness.runtime)
 
 
-async def test_the_next_summary_of_a_fork_grows_from_the_adopted_one_and_reads_only_what_is_new(
-    harness: Harness,
-) -> None:
-    leaf = await by_the_model(harness, 30)
-    fork = fork_of(harness.talk)
-    await fork.ingest(leaf)
-    adopted = (await made(harness, "fork"))[-1]
-    asked = len(harness.llm.requests)
-
-    grown = fork.turns(14, leaf=leaf, prefix="fork-")
-    assert await fork.ingest(grown, after=leaf)
-    await work_off(harness)
-
-    new = [one for one in await made(harness, "fork") if one.id > adopted.id]
-    assert new
-    assert new[0].ancestors == [*adopted.ancestors, adopted.id]
-    read = "\n".join(request.text for request in harness.llm.requests[asked:])
-    assert told(adopted).splitlines()[-1].removeprefix("- ") in read
-    covered = [row["content"] for row in fork.path(grown)[: adopted.covered_messages]]
-    new_text = "\n".join(map(new_in, harness.llm.requests[asked:]))
-    assert not any(text.splitlines()[-1] in new_text for text in covered)
-    await check_tree(harness.runtime)
-
-
 async def test_a_fork_that_was_stored_before_its_source_was_summarised_adopts_with_its_next_turns(
     harness: Harness,
 ) -> None:
@@ -258,37 +208,3 @@ async def test_summaries_that_an_operator_dropped_from_a_fork_do_not_come_back_b
     await fork.ingest(fork.turns(1, leaf=leaf, prefix="fork-"), after=leaf)
 
     assert await made(harness, "fork") == []
-
-
-async def test_a_chat_that_has_a_summary_as_deep_of_its_own_copies_none(harness: Harness) -> None:
-    leaf = await by_the_model(harness, 30)
-    await fork_of(harness.talk).ingest(leaf)
-    before = await made(harness)
-    # The fork's own line to the same boundary: another summary, newer, made in one call.
-    await run_sql(
-        harness.runtime,
-        "update checkpoints set parent_id = 0, ancestors = '{}' where chat_id != :chat",
-        chat=before[0].chat_id,
-    )
-
-    edited, was = harness.talk.path(leaf)[0]["id"], harness.talk.path(leaf)[0]["content"]
-    for content in ("Edited.", was):
-        harness.talk.edit(edited, content)
-        await harness.talk.ingest(leaf)
-
-    assert await made(harness) == before
-
-
-async def test_what_the_provider_counted_for_a_forks_first_request_is_compared_with_the_summary_in_it(
-    harness: Harness,
-) -> None:
-    leaf = await by_the_model(harness, 30)
-    fork = fork_of(harness.talk)
-    question = fork.add("new", leaf)
-    served = await ask(fork, question)
-    answer = fork.add("answer", question, "assistant", usage={"prompt_tokens": served["tokens"]["after"] + 500})
-
-    await fork.ingest(answer, served=served["checkpoint_id"])
-
-    (chat,) = await rows(harness.runtime, "select * from chats where external_id = 'fork'")
-    assert chat.overhead_tokens > 300

@@ -8,7 +8,7 @@ from itertools import accumulate
 import pytest
 
 from service.planning.plan import Checkpoint
-from service.planning.policy import Policy, apply_at
+from service.planning.policy import Policy
 from service.storage import codec, contexts, messages, publishing, work
 from service.storage.contexts import Lookup
 from service.storage.publishing import Fresh
@@ -139,18 +139,6 @@ async def test_the_statement_chooses_what_the_rule_says(service: Service) -> Non
 
     assert turns > 1000
     assert differing == set(range(12)), "every place of a line was chosen"
-
-
-@pytest.mark.parametrize("share", [0.3, 0.5, 0.9])
-async def test_the_statement_counts_with_the_share_of_the_model(service: Service, share: float) -> None:
-    some = lines(12)
-    await store(service, some)
-    tenant = (await row(service.runtime, "select id from tenants where name = 'default'")).id
-    for line in some:
-        for window in windows(line, 0):
-            found = await contexts.find(service.runtime.database, asked(tenant, line, window)._replace(apply_at=share))
-            assert found
-            assert found.checkpoint == line.chosen(apply_at(window, share), 0), (line, window)
 
 
 async def test_publishing_notes_the_most_that_the_line_saves_so_far(harness: Harness) -> None:

@@ -12,7 +12,7 @@ from service.settings import load
 from service.usecases import turns
 from tests.conftest import Service, fresh_database, serving
 from tests.service.problems import CONTEXT, LEAF, TRANSCRIPT, is_problem, three_turns
-from tests.service.talk import rows, tables
+from tests.service.talk import tables
 from tests.service.test_connections import line, upload
 from tests.waiting import until
 
@@ -85,15 +85,6 @@ async def test_what_a_client_that_is_gone_has_sent_counts_no_more(service: Servi
     await until(taken)
 
 
-async def test_refused_bodies_leave_nothing_behind(service: Service) -> None:
-    for _ in range(3):
-        assert await status(service, b"[" * (MOST - 1)) == 400
-        assert await status(service, b"x" * (MOST - 1)) == 400
-        assert await status(service, b"x" * (MOST + 1)) == 413
-
-    assert await status(service, large(service)) == 202
-
-
 VALUES = {
     "items": "[]," * 6000 + "[]",
     "objects": '{"a":{}},' * 3000 + "{}",
@@ -113,15 +104,6 @@ async def test_a_body_of_many_small_values_is_refused(service: Service, values: 
         problem = is_problem(await service.as_filter.put(TRANSCRIPT, content=spoilt.encode()), 413)
         assert problem["limit"] == 5000
     assert await tables(service.runtime) == before
-
-
-async def test_a_text_may_be_full_of_what_looks_like_values(service: Service) -> None:
-    talk = three_turns(service)
-    talk.edit(LEAF, '[], {"a": [1, 2]}, \\" ' * 5000)
-
-    await talk.ingest(LEAF)
-
-    assert len(await rows(service.runtime, "select 1 from messages")) == 6
 
 
 async def test_a_message_may_be_nested_and_not_without_end(service: Service) -> None:

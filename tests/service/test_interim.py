@@ -87,20 +87,6 @@ async def test_it_is_made_without_a_call_when_there_is_little_to_read(harness: H
     assert answer["covered_messages"] > made.covered_messages
 
 
-async def test_the_next_one_goes_on_from_it_and_takes_its_place(harness: Harness) -> None:
-    leaf = await in_one_call(harness)
-    for turns in (8, 4):
-        leaf = harness.talk.turns(turns, leaf=leaf)
-        await harness.talk.ingest(leaf)
-        await harness.drain(harness.worker_context(**WIDE))
-
-    (made,), (interim,) = await harness.made(), await harness.interim()
-    assert interim.parent_id == made.id
-    numbers = [str(one) for one in interim.talk]
-    assert len(numbers) == len(set(numbers)), "each message was read once"
-    await check_tree(harness.runtime)
-
-
 def keeping(messages: list[Json]) -> str:
     """An answer that keeps the first sentence of each message of a user."""
     new = str(messages[1]["content"]).partition("messages that followed")[2]
@@ -156,20 +142,6 @@ async def test_what_the_summariser_published_since_is_taken_over_however_long_a_
     await check_tree(harness.runtime)
 
 
-async def test_one_that_reaches_deeper_yields_too(harness: Harness) -> None:
-    await harness.long_chat()
-    served: list[Json] = []
-    await harness.compress(going_on(harness, leaf_of(harness), 8, served, keep_messages=2))
-    (deep,) = await harness.interim()
-
-    await by_code_alone(harness, keep_messages=10)
-
-    (made,), (interim,) = await harness.made(), await harness.interim()
-    assert made.covered_messages < interim.covered_messages < deep.covered_messages
-    assert pinned(interim) == pinned(made) != pinned(deep)
-    await check_tree(harness.runtime)
-
-
 async def test_one_that_got_its_id_after_the_summary_it_does_not_know_yields_too(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,24 +185,6 @@ async def test_an_undone_edit_brings_back_what_the_summariser_wrote_and_not_one_
         await harness.talk.ingest(leaf)
 
     assert await harness.talk.ask(leaf) == written
-
-
-async def test_a_branch_that_needs_it_keeps_it(harness: Harness) -> None:
-    leaf = await in_one_call(harness)
-    trunk = harness.talk.turns(8, leaf=leaf)
-    await harness.talk.ingest(trunk)
-    await harness.drain(harness.worker_context(**WIDE))
-    (interim,) = await harness.interim()
-    branch = harness.talk.turns(1, leaf=trunk, prefix="branch-")
-    await harness.talk.ingest(branch)
-    assert (await harness.talk.ask(branch))["checkpoint_id"] == interim.id
-
-    await harness.talk.ingest(harness.talk.turns(18, leaf=trunk))
-    await harness.drain(harness.worker_context(**WIDE))
-
-    assert len(await harness.made()) > 1
-    assert (await harness.talk.ask(branch))["checkpoint_id"] == interim.id
-    await check_tree(harness.runtime)
 
 
 async def test_retention_keeps_the_texts_that_the_summariser_has_not_read(harness: Harness) -> None:

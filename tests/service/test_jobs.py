@@ -80,36 +80,6 @@ async def test_every_chat_with_work_is_listed_with_its_state_and_reason(service:
 
 
 @pytest.mark.usefixtures("queue")
-@pytest.mark.parametrize(
-    ("states", "names"),
-    [
-        (["due"], ["due-1", "due-2"]),
-        (["working"], ["working"]),
-        (["waiting"], ["put-off"]),
-        (["dead"], ["dead"]),
-        (["dead", "working"], ["working", "dead"]),
-    ],
-)
-async def test_a_filter_shows_only_these_states(service: Service, states: list[str], names: list[str]) -> None:
-    found = await get(service, "/jobs", state=states)
-
-    assert [job["chat_id"] for job in found["jobs"]] == names
-    assert found["next"] is None
-
-
-@pytest.mark.usefixtures("queue")
-async def test_a_lease_that_is_over_is_nobodys_work(service: Service) -> None:
-    await run_sql(
-        service.runtime, "update chats set lease_until = now() - interval '1 second' where external_id = 'working'"
-    )
-
-    found = await get(service, "/jobs", state="due")
-
-    (job,) = [job for job in found["jobs"] if job["chat_id"] == "working"]
-    assert (job["worker"], job["lease_until"]) == (None, None)
-
-
-@pytest.mark.usefixtures("queue")
 async def test_pages_of_one_show_every_job_once_in_order(service: Service) -> None:
     seen, cursor = [], 0
     while cursor is not None:

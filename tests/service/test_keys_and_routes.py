@@ -40,28 +40,15 @@ async def test_each_route_takes_an_id_whatever_characters_it_has(service: Servic
         assert '"Not Found"' not in answer.text, told
 
 
-async def test_a_chat_is_found_by_the_id_that_it_was_stored_with(service: Service) -> None:
-    for identity in ("a/b", "a%2Fb"):
-        talk = Talk(service.as_filter, quote(identity, safe=""))
-        leaf = talk.turns(2)
-        await talk.ingest(leaf)
-        assert (await talk.ask(leaf))["known"] == leaf
-        answer = await service.as_operator.get(f"/v1/chats/{quote(identity, safe='')}")
-        assert answer.json()["chat"]["chat_id"] == identity
-
-
 @pytest.mark.parametrize(
     "query",
     [
         "cursor=%C3%A9",
-        "cursor=MQ==",
         "cursor=MjAyNi0wMS0wMSA5OTk5OTk5OTk5OTk5OTk5OTk5OTk5OTk5OTk5OTk=",  # 2026-01-01 and a huge id
         "cursor=MDAwMS0wMS0wMVQwMDowMDowMCsyMzowMCAx",  # 0001-01-01T00:00:00+23:00 1
         "cursor=OTk5OS0xMi0zMVQyMzo1OTo1OS0yMzowMCAx",  # 9999-12-31T23:59:59-23:00 1
         "cursor=" + "a" * 10_000,
-        "limit=0",
         "limit=201",
-        "limit=" + "9" * 5000,
     ],
 )
 async def test_a_bad_cursor_or_limit_is_a_problem(service: Service, query: str) -> None:

@@ -60,28 +60,6 @@ async def test_a_user_sees_the_summary_that_the_model_is_sent(harness: Harness) 
     assert not seen["left_alone"]
 
 
-async def test_a_user_sees_the_summary_of_their_branch_and_not_of_another_one(harness: Harness) -> None:
-    leaf = await summarised(harness)
-    first = list(harness.talk.rows)[1]
-    other = harness.talk.turns(20, leaf=first, prefix="other-")
-    await harness.talk.ingest(other)
-    await harness.drain()
-
-    here, there = await view(harness, leaf), await view(harness, other)
-
-    assert here["text"].partition("<div")[2] != there["text"].partition("<div")[2]
-
-
-async def test_it_says_that_a_summary_is_being_written_and_that_none_is_ready(harness: Harness) -> None:
-    harness.talk.window = 8192
-    leaf = await harness.long_chat()
-
-    seen = await view(harness, leaf)
-
-    assert "this chat needs a summary, and none is ready" in seen["text"]
-    assert seen["text"].endswith("A newer one is being written.")
-
-
 @pytest.mark.parametrize("route", ["view", "left-alone"])
 async def test_the_chat_of_another_user_is_as_if_it_were_not_there(harness: Harness, route: str) -> None:
     await summarised(harness)
@@ -140,30 +118,6 @@ async def test_a_chat_that_is_left_alone_on_any_path_and_as_a_fork_is_served_not
     assert (await harness.talk.ask(newest))["status"] == "not_needed"
 
 
-async def test_work_that_was_due_is_not_done_on_a_chat_that_is_left_alone(harness: Harness) -> None:
-    await harness.long_chat()
-    await leave_alone(harness)
-    assert (await harness.chat()).due_at is None
-
-    await harness.service.as_operator.post("/v1/jobs/chat-1/retry")
-    await harness.drain()
-
-    assert await harness.made() == []
-    assert "left alone" in (await harness.runs())[-1].reason
-
-
-async def test_it_is_undone_and_then_it_is_summarised_at_once(harness: Harness) -> None:
-    harness.talk.window = 8192
-    leaf = await harness.long_chat()
-    await leave_alone(harness)
-
-    await leave_alone(harness, False)
-    await harness.drain()
-
-    assert (await harness.talk.ask(leaf))["status"] == "ready"
-    assert [one[1] for one in await audit(harness)] == ["chat.leave", "chat.resume"]
-
-
 # Operators
 
 
@@ -181,13 +135,3 @@ async def test_operators_see_that_a_chat_is_left_alone_and_undo_it(harness: Harn
     assert by_user == ("user user-1", "chat.leave", {})
     assert not by_operator[0].startswith("user ")
     assert by_operator[1:] == ("chat.resume", {})
-
-
-async def test_a_chat_that_comes_back_after_a_deletion_is_not_left_alone(harness: Harness) -> None:
-    await summarised(harness)
-    await leave_alone(harness)
-
-    await harness.service.as_operator.delete("/v1/chats/chat-1")
-    await harness.long_chat()
-
-    assert (await harness.chat()).left_alone_at is None

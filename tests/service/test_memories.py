@@ -1,11 +1,9 @@
 """What a summary says is stored once on a line of checkpoints, and read again as it was."""
 
 import random
-from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from zstandard import ZstdError
 
 from service.errors import CannotOpen
 from service.storage import checkpoints, codec, memories, messages, publishing
@@ -15,7 +13,7 @@ from service.summarising.ledger import Entry
 from service.summarising.memory import Kind, Memory, Pin
 from service.summarising.utterances import Speaker, Utterance
 from tests.service.harness import Harness
-from tests.service.talk import rows, run_sql
+from tests.service.talk import run_sql
 from tests.service.test_versions import claimed
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -93,17 +91,6 @@ async def test_every_checkpoint_of_a_line_has_its_own_memory(harness: Harness) -
         read = [await checkpoints.memory(connection, chat, one) for one in line]
 
     assert read == [grown(number) for number in range(COUNT)]
-
-
-async def test_what_is_carried_on_is_stored_again_only_where_a_memory_is_stored_whole(harness: Harness) -> None:
-    _, line = await line_of(harness)
-
-    whole = set()
-    for one in await rows(harness.runtime, "select id, memory, summary from checkpoints"):
-        with suppress(ZstdError):
-            memories.unpacked([memories.Stored(one.memory, one.summary)])
-            whole.add(line.index(one.id))
-    assert whole == {0, memories.WHOLE_EVERY, 2 * memories.WHOLE_EVERY}
 
 
 async def test_a_memory_that_grew_from_a_lost_one_is_refused(harness: Harness) -> None:

@@ -5,14 +5,12 @@ from typing import Any
 
 import asyncpg
 import pytest
-from structlog.testing import capture_logs
 
 from service.api import health
 from service.settings import Settings
-from service.storage import ingests, messages
-from service.usecases.compress import compress
+from service.storage import ingests
 from tests.conftest import Service, execute, serving
-from tests.service.talk import Talk, row
+from tests.service.talk import Talk
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -89,18 +87,3 @@ async def test_embedded_servers_are_not_ready_when_their_disk_is_full(
     object.__setattr__(runtime, "settings", given)
     assert ready.status_code == 503
     assert ready.json()["database"] == "the disk of the database is full"
-
-
-async def test_work_that_cannot_be_stored_is_put_off_and_no_chat_is_blamed(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    talk = Talk(service.as_filter)
-    assert await talk.ingest(talk.turns(20))
-    monkeypatch.setattr(messages, "path", refuse)
-
-    with capture_logs() as logs:
-        await compress(service.runtime.worker_context)
-
-    assert not [line for line in logs if "exception" in line]
-    chat = await row(service.runtime, "select attempts, due_at > now() as later, dead_at from chats")
-    assert tuple(chat) == (0, True, None)

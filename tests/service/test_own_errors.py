@@ -10,9 +10,8 @@ import pytest
 from service.errors import TextWorkFailed
 from service.processes import Texts, child
 from service.storage import memories
-from service.summarising import ledger, talk, utterances
+from service.summarising import ledger, talk
 from service.summarising.memory import Memory
-from service.transcript.items import Call
 from service.usecases.compress import WorkerContext
 from tests.constants import NEVER
 from tests.service.harness import Harness
@@ -56,10 +55,7 @@ OPEN_BREAKER = (
 )
 FAULTS: dict[str, tuple[object, str, Callable[..., object]]] = {
     "reading a result": (ledger, "of", fails),
-    "adding up the ledger": (ledger, "extend", fails),
     "storing an entry": (memories, "packed", no_entries),
-    "showing the ledger": (ledger, "lines", fails),
-    "reading the talk": (utterances, "passages", fails),
     "showing the talk": (talk, "told", fails),
 }
 """What fails whenever it is used: module, function and fault."""
@@ -111,35 +107,6 @@ async def test_after_three_tries_the_summary_gives_these_messages_by_their_size(
     assert [run.outcome for run in (await harness.runs())[:2]] == ["internal error"] * 2
     assert [(one["first"], one["last"]) for one in first.ledger] == [(1, 2)], "later calls keep their numbers"
     await check_tree(harness.runtime)
-
-
-@pytest.mark.parametrize("who", ["a model", "code"])
-async def test_each_place_of_a_long_chat_that_fails_has_its_own_tries_and_what_is_between_is_read_as_usual(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch, who: str
-) -> None:
-    read = ledger.of
-
-    def sometimes(number: int, call: Call) -> object:
-        if call.result.text == RESULT:
-            raise ValueError(TEXT)
-        return read(number, call)
-
-    monkeypatch.setattr(ledger, "of", sometimes)
-    chat = harness.talk
-    leaf = chat.turns(8, leaf=chat.calls(None, RESULT))
-    leaf = chat.turns(8, leaf=chat.calls(leaf, RESULT))
-    leaf = chat.turns(20, leaf=chat.calls(leaf, '{"stock": 12}'))
-    await chat.ingest(leaf)
-
-    waits = await tries(harness, bench(harness, who, fallback_after=20))
-
-    made = await harness.made()
-    assert (await chat.ask(leaf))["status"] == "ready"
-    assert set(waits) <= {0.0, 2.0, 4.0, 8.0, None}
-    kinds = [one.kind for one in made]
-    assert kinds.count("degraded") == 2
-    assert kinds[-1] == ("llm" if who == "a model" else "extractive")
-    assert [(one["first"], one["tool"]) for one in made[-1].ledger][-1] == (3, "look_up")
 
 
 @pytest.mark.parametrize("who", ["a model", "code"])

@@ -12,7 +12,7 @@ from tests.fakes.scripted_llm import Say
 from tests.filter.chat import Chat, filler, filter_of
 from tests.filter.host import Host
 from tests.service.harness import Harness
-from tests.service.talk import Json, row, run_sql
+from tests.service.talk import Json
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -74,27 +74,6 @@ async def test_an_invalid_id_becomes_a_new_one(harness: Harness, header: str) ->
     made = [answer.headers["X-Request-ID"] for answer in answers]
     assert all(re.fullmatch("[0-9a-f]{32}", one) for one in made)
     assert len(set(made)) == 2
-
-
-async def test_work_that_no_request_made_due_and_of_operators_has_an_id_too(harness: Harness) -> None:
-    await harness.long_chat()
-    await run_sql(harness.runtime, "update chats set request_id = null")
-    await harness.compress()
-    assert re.fullmatch("[0-9a-f]{32}", (await harness.runs())[-1].request_id)
-
-    await harness.service.as_operator.post("/v1/jobs/chat-1/retry", headers={"X-Request-ID": GIVEN})
-    await harness.compress()
-    assert (await harness.runs())[-1].request_id == GIVEN
-
-
-async def test_the_newest_request_that_found_work_due_is_the_one_that_is_named(harness: Harness) -> None:
-    leaf = await harness.long_chat()
-    later = harness.talk.turns(1, leaf=leaf, prefix="later-")
-    body = harness.talk.transcript(later)
-    path = "/v1/chats/chat-1/transcript"
-    answer = await harness.service.as_filter.put(path, json=body, headers={"X-Request-ID": GIVEN})
-    assert answer.status_code == 202
-    assert (await row(harness.runtime, "select request_id from chats")).request_id == GIVEN
 
 
 class Agent(trace.TracerProvider):

@@ -56,18 +56,6 @@ async def test_the_texts_of_a_chat_with_work_stay_until_it_is_done(harness: Harn
     assert (await removed(harness, keep_bodies=30)).bodies == 40
 
 
-async def test_an_edited_text_is_as_old_as_its_edit(harness: Harness) -> None:
-    leaf = await in_one_call(harness)
-    await age(harness, "messages", "created_at")
-    harness.talk.edit(leaf, "edited today")
-    await harness.talk.ingest(leaf, after=harness.talk.rows[leaf]["parentId"])
-    await sql(harness, "update chats set due_at = null")
-
-    await removed(harness, keep_bodies=30)
-
-    assert await without_text(harness) == harness.talk.rows.keys() - {leaf}
-
-
 async def test_until_covered_drops_what_a_summary_covers_and_nothing_else(harness: Harness) -> None:
     leaf = await in_one_call(harness)
 
@@ -285,14 +273,3 @@ async def test_the_reset_of_a_chat_without_its_texts_waits_for_its_next_turn(har
     assert await harness.talk.ingest(grown) is True
     await harness.drain()
     assert (await harness.talk.ask(grown))["status"] == "ready"
-
-
-async def test_a_reset_that_needs_no_text_that_is_gone_does_not_wait(harness: Harness) -> None:
-    leaf = await in_one_call(harness)
-    await removed(harness, keep_bodies="until_covered")
-    kept = (await harness.made())[-1].id
-
-    response = await harness.service.as_operator.post("/v1/chats/chat-1/reset", json={"keep": kept})
-
-    assert response.json() == {"dropped": 1, "waits": False}  # the interim one of its first moments
-    await harness.talk.ingest(harness.talk.turns(1, leaf=leaf), after=leaf)

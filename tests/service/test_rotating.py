@@ -9,7 +9,7 @@ from service.runtime import Urls
 from service.storage import rotation
 from service.storage.tenancy import ChatKey
 from service.usecases.rotate import Progress, rotate
-from tests.service.encrypted import FIRST, MARK, columns, service_with
+from tests.service.encrypted import FIRST, MARK, service_with
 from tests.service.harness import Harness
 from tests.service.talk import Talk, rows
 from tests.waiting import until
@@ -28,17 +28,6 @@ async def stored_plain(urls: Urls, chats: int, content: str = "") -> None:
 
 async def arrived(harness: Harness) -> list[int]:
     return [one.chat_id for one in await rows(harness.runtime, _ARRIVED)]
-
-
-async def test_chats_share_a_batch(urls: Urls) -> None:
-    await stored_plain(urls, 5)
-    told: list[Progress] = []
-    async with service_with(urls, FIRST) as harness:
-        await rotate(harness.runtime.database, told.append)
-
-        assert await arrived(harness) == [1, 2, 3, 4, 5]
-    assert [one.rows for one in told] == [20, 20], "one batch, and the end of the page"
-    assert await columns(urls, MARK) == set()
 
 
 async def test_a_batch_has_no_more_texts_than_fit_and_at_least_one(urls: Urls, monkeypatch: pytest.MonkeyPatch) -> None:

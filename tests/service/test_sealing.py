@@ -58,11 +58,6 @@ async def test_what_was_sealed_opens_in_another_process_and_nobody_reads_it(url:
     assert first.seal(HERE, PLAIN) != sealed, "equal texts are not seen to be equal"
 
 
-async def test_without_keys_bytes_stay_as_they_are_and_plain_ones_open_with_keys(url: str) -> None:
-    assert (await seal_with(url)).seal(HERE, PLAIN) == PLAIN
-    assert (await seal_with(url, ONE)).open(HERE, PLAIN) == PLAIN
-
-
 @pytest.mark.parametrize(
     "elsewhere",
     [
@@ -111,14 +106,6 @@ async def test_equal_digests_stay_equal_in_a_tenant_whatever_the_key_and_nowhere
     assert (await seal_with(url, ONE)).keyed(digest) == keyed
     assert (await seal_with(url, TWO, ONE)).keyed(digest) == keyed
     assert (await seal_with(url, tenant=2)).keyed(digest) != keyed
-
-
-async def test_the_secret_of_a_new_tenant_is_sealed_and_without_the_key_nobody_compares_a_digest(url: str) -> None:
-    await new_tenant(url, "c", ONE)
-    assert (await seal_with(url, ONE, tenant=3)).keyed("d") == (await seal_with(url, TWO, ONE, tenant=3)).keyed("d")
-    for others in ((), (TWO,)):
-        with pytest.raises(KeyMissing, match="key 1"):
-            await seal_with(url, *others, tenant=3)
 
 
 async def checked(url: str, *given: EncryptionKey) -> None:

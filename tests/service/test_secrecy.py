@@ -25,8 +25,6 @@ from tests.constants import NEVER
 from tests.fakes.scripted_llm import (
     Behaviour,
     CutOff,
-    Disconnect,
-    Empty,
     Fail,
     Garbage,
     Hang,
@@ -42,34 +40,20 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 MARK = "zyxomark"  # in every message of the chat, and in whatever repeats a part of it
 
-QUOTES: dict[str, Behaviour] = {
-    **{f"HTTP {status}": Fail(status, {"error": f"bad prompt: {MARK}"}) for status in (302, 400, 401, 404, 429, 503)},
-    "HTTP 400 in plain text": Fail(400, f"context length exceeded by {MARK}"),
-    "a Retry-After that quotes": Fail(503, "busy", {"Retry-After": MARK}),
-    "no JSON": Garbage(f"<html>{MARK}</html>"),
-    "JSON of another shape": OtherShape({"choices": [{"message": MARK}]}),
+TOLD: dict[str, tuple[Behaviour, str]] = {
+    **{f"HTTP {one}": (Fail(one, {"error": f"bad prompt: {MARK}"}), f"HTTP {one}") for one in (302, 400, 401)},
+    "HTTP 400 in plain text": (Fail(400, f"context length exceeded by {MARK}"), "HTTP 400"),
+    "no JSON": (Garbage(f"<html>{MARK}</html>"), "not a chat answer"),
+    "JSON of another shape": (OtherShape({"choices": [{"message": MARK}]}), "not a chat answer"),
 }
+"""What a failing summariser repeats, and what is said of it."""
 SILENT: dict[str, Behaviour] = {
-    "nothing": Empty(),
-    "a lost connection": Disconnect(),
-    "no answer in time": Hang(),
     "an answer that trickles": Slow(MARK, pause=0.05),
     "reasoning only": ReasoningOnly(f"The user says {MARK}."),
+    "a cut-off answer": CutOff(f"## State\n- {MARK} was"),
+    "a value of nobody's": Say(f"## Goal\n- {MARK} needs 31,337 pumps."),
 }
-REJECTED: dict[str, tuple[Behaviour, str]] = {
-    "a cut-off answer": (CutOff(f"## State\n- {MARK} was"), "says_nothing"),
-    "reasoning in the answer": (Say(f"Fine. <think>{MARK}"), "reasoning"),
-    "tool protocol": (Say(f'<tool_call>{{"name": "{MARK}"}}</tool_call>'), "protocol"),
-    "a refusal": (Say(f"I'm sorry, but I can't help with {MARK}."), "refusal"),
-    "a value of nobody's": (Say(f"## Goal\n- {MARK} needs 31,337 pumps."), "value_unknown"),
-    "another language": (
-        Say(
-            f"## Goal\n- Wir haben gestern lange über {MARK} und die Kosten der Wartung gesprochen, aber nichts davon"
-            " ist bisher entschieden worden, weil noch niemand die Angebote gelesen hat."
-        ),
-        "other_language",
-    ),
-}
+"""What no answer of ours quotes, nor a reason of the gate's."""
 
 
 @dataclass
@@ -158,29 +142,28 @@ async def check_others(harness: Harness) -> Json:
     return shown
 
 
-@pytest.mark.parametrize("behaviour", QUOTES.values(), ids=QUOTES.keys())
+@pytest.mark.parametrize(("behaviour", "said"), TOLD.values(), ids=TOLD.keys())
 async def test_what_a_failing_summariser_repeats_is_in_the_runs_of_its_chat_alone(
-    harness: Harness, log: Log, behaviour: Behaviour
+    harness: Harness, log: Log, behaviour: Behaviour, said: str
 ) -> None:
     await marked_chat(harness)
     harness.llm.default = behaviour
 
     await harness.compress(harness.worker_context(fallback_after=NEVER))
 
-    told = not isinstance(behaviour, Fail) or MARK in str(behaviour.body)
-    await check_kept_in(harness, log, told=told)
+    await check_kept_in(harness, log, told=True)
     reason = (await harness.chat()).last_error
-    assert f"HTTP {behaviour.status}" in reason if isinstance(behaviour, Fail) else "not a chat answer" in reason
+    assert said in reason
     assert "scripted" in reason
 
 
 @pytest.mark.parametrize("behaviour", SILENT.values(), ids=SILENT.keys())
-async def test_a_summariser_that_says_nothing_tells_nobody_of_the_chat(
+async def test_an_answer_that_is_not_taken_tells_nobody_of_the_chat(
     harness: Harness, log: Log, behaviour: Behaviour
 ) -> None:
     await marked_chat(harness)
     harness.llm.default = behaviour
-    timeout = 0.2 if isinstance(behaviour, Hang | Slow) else 120
+    timeout = 0.2 if isinstance(behaviour, Slow) else 120
 
     await harness.compress(harness.worker_context(fallback_after=NEVER, summariser_timeout=timeout))
 
@@ -195,19 +178,6 @@ async def test_of_an_answer_that_is_late_after_a_failure_the_failures_kind_is_to
 
     await check_kept_in(harness, log, told=True)
     assert "before that: Model 'scripted'" in (await harness.chat()).last_error
-
-
-@pytest.mark.parametrize(("behaviour", "kind"), REJECTED.values(), ids=REJECTED.keys())
-async def test_what_the_gate_rejects_is_logged_by_its_kind(
-    harness: Harness, log: Log, behaviour: Behaviour, kind: str
-) -> None:
-    await marked_chat(harness)
-    harness.llm.default = behaviour
-
-    await harness.compress()
-
-    await check_kept_in(harness, log, told=False)
-    assert kind in log.read()
 
 
 async def test_what_the_gate_drops_is_told_in_the_verdict_of_its_checkpoint_alone(harness: Harness, log: Log) -> None:

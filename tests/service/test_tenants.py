@@ -1,5 +1,6 @@
 """Two tenants with the same chat, the same messages and the same contents: what one does, the other never notices."""
 
+import functools
 import importlib
 import inspect
 import pkgutil
@@ -8,7 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple
 
 import asyncpg
 import httpx
@@ -22,6 +23,7 @@ from tests.conftest import Service
 from tests.service.harness import Harness
 from tests.service.journey import TABLES, Tenant, journey, settle
 from tests.service.talk import Talk
+from tests.service.test_metrics import check_labels
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -39,6 +41,13 @@ SYSTEM_WIDE |= {"retention.old_rows", "retention.old_bodies", "retention.covered
 SYSTEM_WIDE |= {"retention.expired_chats", "retention.old_sums", "retention.past_tombstones"}
 # Keys are of the whole installation too: a rotation pages through all chats, and then works chat by chat.
 SYSTEM_WIDE |= {"rotation.chats_after", "rotation.reseal_secrets", "rotation.held"}
+
+
+class Heard(NamedTuple):
+    """The functions of the storage that were called, and every statement with the function that executed it."""
+
+    functions: set[str]
+    statements: list[tuple[str, str]]
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -67,8 +76,9 @@ async def _tenant(name: str, service: Service, stack: AsyncExitStack) -> Tenant:
 
 
 async def test_what_one_tenant_does_leaves_every_row_of_another_as_it_was_and_shows_nothing_of_it(
-    pair: tuple[Tenant, Tenant], harness: Harness
+    pair: tuple[Tenant, Tenant], heard: Heard, harness: Harness
 ) -> None:
+    """And every statement names the tenant of every table that it touches; no label of a metric has a word of it."""
     a, b = pair
     leaf = await settle(a, harness)
     assert await settle(b, harness) == leaf
@@ -101,6 +111,11 @@ async def test_what_one_tenant_does_leaves_every_row_of_another_as_it_was_and_sh
         if path.startswith("/v1/")
         for method in methods
     }, "the journey has to take a new route too"
+    assert heard.functions == set(_functions()), "the journey has to call a new function of the storage too"
+    assert "contexts.find" in {name for name, _ in heard.statements}
+    forgetful = {name: statement for name, statement in heard.statements if without_tenant(statement)}
+    assert forgetful.keys() == SYSTEM_WIDE, forgetful
+    await check_labels(harness.service, a)
 
 
 def _route(request: httpx.Request) -> str:
@@ -110,17 +125,25 @@ def _route(request: httpx.Request) -> str:
     return f"{request.method} {re.sub('/checkpoints/[0-9]+', '/checkpoints/{checkpoint_id}', path)}"
 
 
-async def test_every_statement_names_the_tenant_of_every_table_that_it_touches(
-    pair: tuple[Tenant, Tenant], harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    a, b = pair
+def _functions() -> dict[str, tuple[Any, Callable[..., Awaitable[Any]]]]:
+    """The public functions of the storage that execute statements, by name."""
+    return {
+        f"{module.__name__.rpartition('.')[2]}.{name}": (module, function)
+        for module in STORAGE
+        for name, function in inspect.getmembers(module, inspect.iscoroutinefunction)
+        if not name.startswith("_") and inspect.unwrap(function).__module__ == module.__name__
+    }
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def heard(service: Service, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Heard]:
+    found = Heard(set(), [])
     now: ContextVar[str] = ContextVar("now", default="outside the storage")
-    executed: list[tuple[str, str]] = []
-    called: set[str] = set()
 
     def noted(name: str, function: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        @functools.wraps(function)
         async def call(*args: Any, **more: Any) -> Any:
-            called.add(name)
+            found.functions.add(name)
             token = now.set(name)
             try:
                 return await function(*args, **more)
@@ -129,48 +152,24 @@ async def test_every_statement_names_the_tenant_of_every_table_that_it_touches(
 
         return call
 
-    everything = _functions()
-    for name, (module, function) in everything.items():
+    for name, (module, function) in _functions().items():
         monkeypatch.setattr(module, function.__name__, noted(name, function))
 
     def by_the_engine(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        executed.append((now.get(), statement))
+        found.statements.append((now.get(), statement))
 
     def by_a_read_pool(query: asyncpg.connection.LoggedQuery) -> None:
-        executed.append((now.get(), query.query))
+        found.statements.append((now.get(), query.query))
 
-    database = harness.runtime.database
+    database = service.runtime.database
     async with AsyncExitStack() as stack:
         for pool in (database.reads, database.hot):
             for _ in range(pool.get_max_size()):
                 connection = await stack.enter_async_context(pool.acquire())
                 connection.add_query_logger(by_a_read_pool)
     event.listen(database.engine.sync_engine, "before_cursor_execute", by_the_engine)
-    try:
-        leaf = await settle(a, harness)
-        await settle(b, harness)
-
-        async def nothing() -> None:
-            pass
-
-        await journey(a, b, leaf, harness, nothing)
-    finally:
-        event.remove(database.engine.sync_engine, "before_cursor_execute", by_the_engine)
-
-    assert called == set(everything), "the journey has to call a new function of the storage too"
-    assert "contexts.find" in {name for name, _ in executed}
-    forgetful = {name: statement for name, statement in executed if without_tenant(statement)}
-    assert forgetful.keys() == SYSTEM_WIDE, forgetful
-
-
-def _functions() -> dict[str, tuple[Any, Callable[..., Awaitable[Any]]]]:
-    """The public functions of the storage that execute statements, by name."""
-    return {
-        f"{module.__name__.rpartition('.')[2]}.{name}": (module, function)
-        for module in STORAGE
-        for name, function in inspect.getmembers(module, inspect.iscoroutinefunction)
-        if function.__module__ == module.__name__ and not name.startswith("_")
-    }
+    yield found
+    event.remove(database.engine.sync_engine, "before_cursor_execute", by_the_engine)
 
 
 _NAMED = re.compile(rf"(?:\b(?:from|join|update)\s|,)\s*({'|'.join(TABLES)})\b(?!\.)(?:\s+as\b)?(?:\s+(\w+))?")

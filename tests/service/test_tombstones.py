@@ -43,13 +43,6 @@ async def test_a_chat_that_open_webui_deleted_is_gone_for_a_day(service: Service
     assert (await put(talk, leaf)).status_code == 202
 
 
-async def test_other_chats_of_the_user_and_the_same_id_of_another_tenant_go_on(service: Service, talk: Talk) -> None:
-    await tell(service, "chat.deleted", chat_id=talk.chat, user_id=talk.user, left=["other"])
-    other = Talk(service.as_filter, "other")
-    await other.ingest(other.turns(1))
-    assert await stored(service) == ["other"]
-
-
 async def test_a_user_who_left_open_webui_stores_nothing_for_a_day(service: Service, talk: Talk) -> None:
     leaf = talk.turns(2)
     await talk.ingest(leaf)
@@ -111,7 +104,7 @@ async def race(service: Service, number: int, event: str) -> None:
     assert {one.status_code for one in answers if one is not None} <= {202, 410, 403, 409}
 
 
-@pytest.mark.parametrize("races", [pytest.param(50, id="50"), pytest.param(1000, marks=pytest.mark.slow, id="1000")])
+@pytest.mark.parametrize("races", [30, pytest.param(1000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("event", ["chat.deleted", "user.deleted"])
 async def test_of_all_races_between_a_deletion_and_ingests_none_brings_a_chat_back(
     harness: Harness, races: int, event: str

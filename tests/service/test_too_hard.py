@@ -76,15 +76,6 @@ async def test_after_a_killed_round_the_next_one_tells_of_the_hard_messages_by_s
     await check_tree(harness.runtime)
 
 
-async def test_a_memory_that_is_too_hard_itself_is_left_behind(harness: Harness) -> None:
-    leaf = await harness.long_chat(20)
-    everything = Hard(lambda function, _: function in (rounds.gathered, summarise.by_size))
-
-    await retries(harness, built_in(harness, everything))
-
-    assert (await harness.talk.ask(leaf))["status"] == "ready"
-
-
 async def test_a_hard_draught_of_a_model_falls_back_to_sizes_too(harness: Harness) -> None:
     leaf = await harness.long_chat(20)
     judging = Hard(lambda function, _: function is summarise._attempted)

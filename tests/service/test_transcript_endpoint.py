@@ -7,7 +7,7 @@ import pytest
 
 from service.storage import ingests
 from service.transcript import native_tokens
-from tests.conftest import Service, drain
+from tests.conftest import Service
 from tests.service.grown import summarised
 from tests.service.talk import Talk, as_sent, check_tree, prose, row, rows, tables
 
@@ -30,32 +30,6 @@ async def test_every_message_is_stored_with_its_running_totals(talk: Talk, servi
     assert [one.path_tokens for one in stored] == [sum(counts[: place + 1]) for place in range(len(counts))]
     assert [one.depth for one in stored] == [1, 2, 3, 4, 5, 6]
     await check_tree(service.runtime)
-
-
-async def test_the_same_hand_over_twice_changes_nothing_but_the_due_work(talk: Talk, service: Service) -> None:
-    leaf = talk.turns(2)
-    await talk.ingest(leaf)
-    before = await tables(service.runtime)
-
-    assert await talk.ingest(leaf) is False
-    after = await tables(service.runtime)
-
-    assert after["messages"] == before["messages"]
-    assert after["checkpoints"] == before["checkpoints"]
-    assert len(after["chats"]) == 1
-
-
-async def test_an_unknown_after_is_a_conflict_and_nothing_is_stored(talk: Talk, service: Service) -> None:
-    known = talk.turns(3)
-    leaf = talk.turns(1, leaf=known)
-    before = await tables(service.runtime)
-
-    response = await talk.put(talk.transcript(leaf, after=known))
-
-    assert response.status_code == 409
-    assert response.headers["content-type"] == "application/problem+json"
-    assert response.json()["type"] == "urn:precis:problem:conflict"
-    assert await tables(service.runtime) == before
 
 
 async def test_an_after_with_another_digest_is_a_conflict(talk: Talk, service: Service) -> None:
@@ -95,27 +69,6 @@ async def test_an_edit_in_place_rewrites_the_posted_path_and_other_branches_belo
 
     await talk.ingest(right)
     assert await stored_ids(service) == set(talk.rows)
-    await check_tree(service.runtime)
-
-
-async def test_a_reverted_edit_brings_the_checkpoint_back(talk: Talk, service: Service) -> None:
-    leaf = await summarised(service, talk)
-    first = await talk.ask(leaf)
-    edited = talk.path(leaf)[3]["id"]
-    original = talk.rows[edited]["content"]
-
-    talk.edit(edited, prose(500, "edited"))
-    await talk.ingest(leaf)
-    assert (await talk.ask(leaf))["status"] == "pending"
-    await drain(service.runtime)
-    second = await talk.ask(leaf)
-    assert second["status"] == "ready"
-    assert second["checkpoint_id"] != first["checkpoint_id"]
-
-    talk.edit(edited, original)
-    await talk.ingest(leaf)
-
-    assert await talk.ask(leaf) == first
     await check_tree(service.runtime)
 
 
@@ -203,15 +156,6 @@ async def test_a_usage_that_says_nothing_keeps_the_overhead(talk: Talk, service:
     await talk.ingest(leaf, served=0)
 
     assert await overhead(service) == 700
-
-
-async def test_without_knowing_what_was_served_usage_says_nothing(talk: Talk, service: Service) -> None:
-    question = talk.add("question", talk.turns(4))
-
-    await talk.ingest(answered(talk, question, 5000))
-    await talk.ingest(answered(talk, question, 5000), served=77)  # no such checkpoint
-
-    assert await overhead(service) == 0
 
 
 async def test_what_the_filter_estimates_counts_until_a_usage_was_compared(talk: Talk, service: Service) -> None:

@@ -11,22 +11,12 @@ from tests.service.talk import Talk
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-LEAF = "a4"
-
 
 @pytest.mark.parametrize("where", ["/v1/chats", "/v1/chats/none", "/v1/status", "/v1/nothing"])
 async def test_no_browser_guesses_a_kind_and_no_cache_keeps_a_text(service: Service, where: str) -> None:
     answer = await service.as_operator.get(where)
     assert answer.headers.get_list("x-content-type-options") == ["nosniff"]
     assert answer.headers.get_list("cache-control") == ["no-store"]
-
-
-async def test_the_hot_answer_has_them_too(service: Service) -> None:
-    talk = three_turns(service)
-    answer = await service.as_filter.post(CONTEXT, json=talk.question(list(talk.rows)[-1]))
-    assert answer.status_code == 200
-    assert answer.headers["x-content-type-options"] == "nosniff"
-    assert answer.headers["cache-control"] == "no-store"
 
 
 def put(talk: Talk) -> dict[str, Any]:

@@ -15,12 +15,11 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, async_playwright, expect
+from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_playwright, expect
 
 from service.web.words import segment
 from tests.conftest import Service, fresh_database, serving, small_window
-from tests.service import talk
-from tests.service.talk import row, rows, run_sql
+from tests.service.talk import row
 from tests.web.filled import HOSTILE, HOSTILE_ID, PUMPS, Filled, fill
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -138,20 +137,14 @@ async def opened(site: Site, *, scripts: bool = True, **more: Any) -> AsyncItera
     """A tab of a new browser profile, signed in; at its end nothing may have gone wrong."""
     context = await site.browser.new_context(java_script_enabled=scripts, **({"viewport": WIDE} | more))
     try:
-        tab = await another(site, context)
+        await context.add_init_script(_NOTED)
+        tab = Tab(await context.new_page(), site)
+        tab.watch()
         await tab.sign_in()
         yield tab
         assert tab.wrong == []
     finally:
         await context.close()
-
-
-async def another(site: Site, context: BrowserContext) -> Tab:
-    """One more tab of a profile."""
-    await context.add_init_script(_NOTED)
-    tab = Tab(await context.new_page(), site)
-    tab.watch()
-    return tab
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -193,11 +186,15 @@ async def test_nothing_of_a_hostile_chat_runs_is_loaded_or_leads_away(site: Site
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [pytest.param(NARROW, id="375"), pytest.param(WIDE, id="1440")])
-async def test_no_page_hinders_anybody(site: Site, scheme: str, size: dict[str, int]) -> None:
+async def test_no_page_hinders_anybody_or_is_wider_than_a_telephone(
+    site: Site, scheme: str, size: dict[str, int]
+) -> None:
     found = {}
     async with opened(site, viewport=size, color_scheme=scheme) as tab:
         for name, path in site.pages.items():
             await tab.goto(path)
+            widths = await tab.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+            assert widths[0] <= widths[1], name
             await tab.page.locator("details").evaluate_all("all => all.forEach((one) => { one.open = true; })")
             found[name] = await violations(tab.page)
         await what_would_go(tab)
@@ -229,21 +226,6 @@ async def violations(page: Page) -> list[str]:
         f"{one['id']}: {' | '.join(node['html'][:150] for node in one['nodes'][:3])}"
         for one in results.response["violations"]
     ]
-
-
-async def test_no_page_is_wider_than_a_telephone(site: Site) -> None:
-    async with opened(site, viewport=NARROW) as tab:
-        for name, path in site.pages.items():
-            await tab.goto(path)
-            await is_narrow(tab, name)
-        await what_would_go(tab)
-        await is_narrow(tab, "what would go")
-
-
-async def is_narrow(tab: Tab, name: str) -> None:
-    """Fails if a page has to be moved sideways."""
-    widths = await tab.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
-    assert widths[0] <= widths[1], name
 
 
 async def test_the_keyboard_is_enough(tab: Tab) -> None:
@@ -278,12 +260,11 @@ async def test_the_keyboard_is_enough(tab: Tab) -> None:
 # Lists that renew themselves
 
 
-@pytest.mark.parametrize("path", ["/chats", "/jobs", "/"])
-async def test_a_list_renews_itself_but_not_under_the_pointer_or_the_focus(site: Site, path: str) -> None:
+async def test_a_list_renews_itself_but_not_under_the_pointer_or_the_focus(site: Site) -> None:
     async with opened(site) as tab:
         page, live = tab.page, tab.page.locator(".live")
         await page.clock.install()
-        await tab.goto(path)
+        await tab.goto("/jobs")
 
         async def asked() -> int:
             """How often the list was asked for until now; a last request shows that all before are counted."""
@@ -305,72 +286,7 @@ async def test_a_list_renews_itself_but_not_under_the_pointer_or_the_focus(site:
         assert await asked() == before, "with the focus in it"
 
 
-async def test_a_session_that_ends_in_one_tab_is_begun_again_for_both(site: Site) -> None:
-    async with opened(site) as first:
-        second = await another(site, first.page.context)
-        await first.page.clock.install()
-        await first.goto("/chats")
-        await second.goto(f"/chats/{await dead(site)}")
-        await run_sql(site.service.runtime, "update sessions set expires_at = now()")
-
-        await first.page.clock.run_for(RENEWED)
-
-        await expect(first.page.get_by_label("Operator key")).to_be_visible()
-        await first.page.get_by_label("Operator key").fill(site.service.operator_key)
-        await first.page.get_by_role("button", name="Sign in").click()
-        await first.page.wait_for_url("**/chats")
-        # Its forms are of the session before: nothing is done, and a reload mends it.
-        await second.page.get_by_role("button", name="Retry now").click()
-        await expect(second.page.get_by_role("alert")).to_contain_text("earlier session")
-        await second.page.go_back()
-        await second.page.reload()
-        await second.page.get_by_role("button", name="Retry now").click()
-        await expect(second.page.get_by_role("status")).to_have_text("The work is due now.")
-        assert [one for one in second.wrong if "403" not in one] == []
-
-
 # Without scripts
-
-
-async def test_all_of_it_goes_without_scripts(site: Site) -> None:
-    chat = await dead(site)
-    async with opened(site, scripts=False) as tab:
-        page = tab.page
-        await page.get_by_role("link", name=re.compile("^[0-9]+ dead")).click()
-        await page.get_by_role("link", name=chat).click()
-        reason = page.get_by_role("alert")
-        await expect(reason).to_contain_text("Dead after 5 attempts.")
-        await expect(reason).to_contain_text("HTTP 500")
-        await page.get_by_role("button", name="Retry now").click()
-        await expect(page.get_by_role("status")).to_have_text("The work is due now.")
-
-        await tab.goto(site.pages["a checkpoint"])
-        state = page.get_by_label("State")
-        await expect(state).to_have_value(re.compile("spare pump is ready"))
-        await state.fill("## State\n- The bearing of P-7 has come.")
-        await page.get_by_role("button", name="Store and serve").click()
-        await expect(page.get_by_role("status")).to_contain_text("This checkpoint serves")
-        await page.get_by_role("button", name="Sign out").click()
-        await expect(page.get_by_label("Operator key")).to_be_visible()
-    corrected = await talk.opened(site.service.runtime, "select * from checkpoints where kind = 'corrected'")
-    assert any("The bearing of P-7 has come." in one.summary for one in corrected)
-    state = await row(site.service.runtime, "select dead_at from chats where external_id = :chat", chat=chat)
-    assert state.dead_at is None
-
-
-async def test_what_cannot_be_undone_is_asked_first(site: Site, tab: Tab) -> None:
-    await run_sql(
-        site.service.runtime,
-        "insert into chats (tenant_id, external_id, user_id, model, window_tokens)"
-        " values (1, 'to-be-deleted', 'anna', 'qwen3:32b', 40960)",
-    )
-    await tab.goto("/chats/to-be-deleted")
-    button = tab.page.get_by_role("button", name="Delete")
-    await expect(button).to_be_hidden()
-    await tab.page.get_by_text("Delete …").click()
-    await button.click()
-    await tab.page.wait_for_url(f"{site.service.url}/chats")
-    assert not await rows(site.service.runtime, "select 1 from chats where external_id = 'to-be-deleted'")
 
 
 # Pictures

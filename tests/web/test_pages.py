@@ -10,7 +10,7 @@ import pytest
 import service as package
 from service.text.characters import with_escapes
 from service.web.page import HEADERS
-from tests.conftest import Service, serving
+from tests.conftest import Service
 from tests.service.grown import summarised
 from tests.service.talk import Json, Talk, long_chat, row, rows, run_sql
 from tests.web.visitor import Page, Visitor, visiting
@@ -21,15 +21,10 @@ HTMX = "a0abb04f2f45a1f89d1d4844023245537e5e6014c87b144553e0607b4cc32130"
 """SHA-256 of `dist/htmx.min.js` in the package htmx.org 4.0.1."""
 STATIC = Path(package.__file__).parent / "web" / "static"
 ODD = [
-    "a chat with spaces",
-    "what?a#b&c=d;e+f",
-    "50%25",
+    "what?a#b&c=d;e+f 50%25",
     "чат-日本語-🐟",
     '"><img src=x onerror=alert(1)><script>alert(1)',
-    "javascript:alert(1)",
-    "C:\\temp",
     "\u202egnihton",
-    "a/b",
     "a%2Fb/find",
 ]
 
@@ -119,14 +114,10 @@ async def test_every_page_its_errors_and_its_files_have_the_strict_headers(servi
     [
         ("/chats/unknown", 404, "There is no chat 'unknown'."),
         ("/chats/chat-1/checkpoints/999", 404, "has no checkpoint 999"),
-        ("/chats/unknown/find", 404, "There is no chat 'unknown'."),
-        ("/chats/chat-1/checkpoints/none", 422, "expected shape"),
         ("/chats/chat-1/checkpoints/99999999999999999999", 422, "expected shape"),
         ("/chats?state=tired", 422, "expected shape"),
-        (f"/chats?begins={'x' * 300}", 422, "expected shape"),
         ("/chats?user=%00", 422, "expected shape"),
         ("/chats?cursor=nonsense", 422, "expected shape"),
-        ("/jobs?cursor=-1", 422, "expected shape"),
         ("/audit?cursor=99999999999999999999", 422, "expected shape"),
         ("/people/nobody", 404, "Nothing is stored of user 'nobody'"),
         ("/people/%00", 422, "expected shape"),
@@ -167,39 +158,6 @@ async def test_pages_with_a_token_and_the_api_are_not_compressed(service: Servic
 # The list
 
 
-async def test_each_filter_shows_what_it_says(service: Service, visitor: Visitor) -> None:
-    await fill(service, 30)
-    await run_sql(service.runtime, "update chats set dead_at = now() where external_id = 'filled-3'")
-    await run_sql(service.runtime, "update chats set expires_at = now() + interval '1 day' where id % 10 = 0")
-
-    async def shown(**query: str) -> set[str]:
-        page = await visitor.get("/chats", params=query)
-        assert page.status == 200
-        for name, value in query.items():
-            assert dict(page.form("/chats").fields)[name] == value, "the form shows what was asked"
-        return set(ids(page))
-
-    assert await shown(state="dead") == {"filled-3"}
-    assert len(await shown(has="expiry")) == 3
-    assert len(await shown(model="model-0")) == 15
-    assert await shown(begins="filled-2", user="user-2") == {"filled-2", "filled-22"}
-    empty = await visitor.get("/chats?begins=&user=&model=&state=&has=")
-    assert len(ids(empty)) == 30, "a form sends its empty fields too"
-    assert ids(await visitor.get("/chats?state=dead&part=true")) == ["filled-3"]
-
-
-async def test_the_page_of_a_stored_chat_leads_to_it_in_open_webui(service: Service) -> None:
-    await fill(service, 2)
-    await run_sql(
-        service.runtime, "update chats set expires_at = now() + interval '1 day' where external_id = 'filled-2'"
-    )
-    settings = service.runtime.settings.model_copy(update={"openwebui_url": "https://chat.example.org/"})
-    async with serving(settings) as other, visiting(other, service.operator_key) as visitor:
-        stored, expiring = [await visitor.get(f"/chats/filled-{number}") for number in (1, 2)]
-    assert "https://chat.example.org/c/filled-1" in stored.links
-    assert not [link for link in expiring.links if "example.org" in link]
-
-
 @pytest.mark.parametrize("chat", ODD)
 async def test_a_chat_with_an_odd_id_has_its_page_and_its_actions(
     service: Service, visitor: Visitor, chat: str
@@ -236,20 +194,24 @@ async def test_a_chat_with_an_odd_id_has_its_page_and_its_actions(
 # Actions
 
 
-async def test_all_dead_work_is_retried_at_once_and_no_other(service: Service, visitor: Visitor) -> None:
-    await fill(service, 4)
-    await run_sql(service.runtime, "update chats set dead_at = now() where external_id in ('filled-1', 'filled-2')")
-    await run_sql(service.runtime, "update chats set due_at = now() + interval '1 day' where external_id = 'filled-3'")
-    page = await visitor.get("/jobs")
-    assert "2 dead" in page.text
+@pytest.mark.parametrize(
+    ("page", "form", "said", "action"),
+    [
+        ("/jobs", "/jobs/retry", "0 dead", "job.retry"),
+        ("/chats/filled-1", "/chats/filled-1/retry", "The work is due now.", "job.retry"),
+        ("/chats/filled-2", "/chats/filled-2/resume", "This chat is summarised again.", "chat.resume"),
+    ],
+)
+async def test_a_button_does_what_it_says_and_is_noted(
+    service: Service, visitor: Visitor, page: str, form: str, said: str, action: str
+) -> None:
+    await fill(service, 2)
+    await run_sql(service.runtime, "update chats set dead_at = now(), left_alone_at = now()")
 
-    after = await visitor.get((await visitor.send(page.form("/jobs/retry"))).leads_to)
+    done = await visitor.send((await visitor.get(page)).form(form))
 
-    assert "2 due" in after.text
-    assert "1 put off" in after.text
-    assert "0 dead" in after.text
-    assert "/jobs/retry" not in after.posts()
-    assert await audited(service) == [("job.retry", None, {"revived": 2})]
+    assert said in (await visitor.get(done.leads_to)).text
+    assert [noted[0] for noted in await audited(service)] == [action]
 
 
 async def test_reset_deletes_all_checkpoints_and_keep_only_this_all_behind_one(
@@ -272,7 +234,7 @@ async def test_reset_deletes_all_checkpoints_and_keep_only_this_all_behind_one(
     ]
 
 
-@pytest.mark.parametrize("keep", ["", "x", "1x", "-1", "0", "1e3", "9" * 30, "²"])
+@pytest.mark.parametrize("keep", ["", "1x", "-1", "9" * 30, "²"])
 async def test_what_to_keep_is_a_checkpoint_or_nothing_is_deleted(
     service: Service, visitor: Visitor, talk: Talk, keep: str
 ) -> None:
@@ -338,8 +300,6 @@ async def test_a_correction_without_a_change_keeps_every_part(service: Service, 
     ("field", "value", "status", "said"),
     [
         ("pins", "not JSON", 400, "not valid JSON"),
-        ("pins", "", 400, "not valid JSON"),
-        ("pins", '[{"kind": "rumour", "text": "Peace."}]', 422, "/0/kind"),
         ("pins", '[{"kind": "rule", "text": "Peace.", "more": 1}]', 422, "/0/more"),
         ("state", "x" * 200_000, 422, "/state"),
         ("forget", "no number", 422, "no sentence"),
@@ -356,27 +316,6 @@ async def test_a_correction_that_makes_no_sense_stores_nothing(
     assert refused.status == status
     assert said in refused.text
     assert len(await rows(service.runtime, "select 1 from checkpoints")) == before
-
-
-async def test_a_second_press_on_a_button_of_a_deleted_chat_is_a_page(service: Service, visitor: Visitor) -> None:
-    await long_chat(service.as_filter)
-    page = await visitor.get("/chats/chat-1")
-    await visitor.send(page.form("/chats/chat-1/delete"))
-    for form in page.forms:
-        if form.action.startswith("/chats/"):
-            assert (await visitor.send(form)).status == 404, form.action
-
-
-async def test_a_chat_that_is_left_alone_is_summarised_again(service: Service, visitor: Visitor) -> None:
-    await long_chat(service.as_filter)
-    await run_sql(service.runtime, "update chats set left_alone_at = now()")
-    page = await visitor.get("/chats/chat-1")
-
-    resumed = await visitor.get((await visitor.send(page.form("/chats/chat-1/resume"))).leads_to)
-
-    assert "This chat is summarised again." in resumed.text
-    assert (await row(service.runtime, "select left_alone_at from chats")).left_alone_at is None
-    assert await audited(service) == [("chat.resume", "chat-1", {})]
 
 
 # Reading

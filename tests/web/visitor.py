@@ -3,10 +3,12 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from html.parser import HTMLParser
+from functools import cached_property
+from typing import Any
 from urllib.parse import urlencode
 
 import httpx
+import lxml.html
 
 from tests.conftest import Service
 
@@ -22,54 +24,6 @@ class Form:
     fields: list[tuple[str, str]] = field(default_factory=list)
 
 
-class _Reader(HTMLParser):
-    """What of a page a visitor needs: forms, links, and the text that is seen."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.forms: list[Form] = []
-        self.links: list[str] = []
-        self.scripts: list[str] = []
-        self.seen: list[str] = []
-        self._option = False
-        self._area: str | None = None
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
-        match tag:
-            case "form":
-                self.forms.append(Form(given.get("method", "get"), given["action"]))
-            case "input" if given.get("type") != "checkbox":
-                self.forms[-1].fields.append((given["name"], given.get("value", "")))
-            case "select":
-                self.forms[-1].fields.append((given["name"], ""))
-            case "option" if "selected" in given:
-                self._option = True
-            case "textarea":
-                self._area = given["name"]
-                self.forms[-1].fields.append((given["name"], ""))
-            case "a":
-                self.links.append(given["href"])
-            case "script":
-                self.scripts.append(given.get("src", "inline"))
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == "textarea":
-            self._area = None
-        elif tag == "option":
-            self._option = False
-
-    def handle_data(self, data: str) -> None:
-        if self._area:
-            name, before = self.forms[-1].fields.pop()
-            self.forms[-1].fields.append((name, before + data))
-        elif self._option:
-            # Without a `value`, the text is it.
-            name, _ = self.forms[-1].fields.pop()
-            self.forms[-1].fields.append((name, data.strip()))
-        self.seen.append(data)
-
-
 class Page:
     """An answer, as somebody reads it."""
 
@@ -77,11 +31,31 @@ class Page:
         self.response = response
         self.status = response.status_code
         self.html = response.text
-        reader = _Reader()
-        reader.feed(self.html)
-        reader.close()
-        self.forms, self.links, self.scripts = reader.forms, reader.links, reader.scripts
-        self.text = " ".join(" ".join(reader.seen).split())
+
+    @cached_property
+    def _tree(self) -> Any:
+        return lxml.html.fromstring(self.html or "<p></p>")
+
+    @cached_property
+    def forms(self) -> list[Form]:
+        """Its forms, as they would be sent."""
+        return [
+            Form(one.get("method", "get"), one.get("action"), [(name, str(value)) for name, value in one.form_values()])
+            for one in self._tree.forms
+        ]
+
+    @cached_property
+    def links(self) -> list[str]:
+        return [one.get("href") for one in self._tree.iter("a")]
+
+    @cached_property
+    def scripts(self) -> list[str]:
+        return [one.get("src", "inline") for one in self._tree.iter("script")]
+
+    @cached_property
+    def text(self) -> str:
+        """What is seen, with single spaces."""
+        return " ".join(" ".join(self._tree.itertext(with_tail=True)).split())
 
     @property
     def leads_to(self) -> str:

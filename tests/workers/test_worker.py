@@ -7,7 +7,7 @@ import pickle
 import socket
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -194,16 +194,6 @@ async def test_jobs_are_json_and_name_no_chat(service: Service) -> None:
     assert job["k"] == {}
 
 
-async def test_hand_overs_of_a_chat_that_is_due_already_wake_nobody_again(service: Service) -> None:
-    talk, leaf = await long_chat(service.as_filter)
-    for _ in range(3):
-        leaf = talk.turns(1, leaf=leaf)
-        assert await talk.ingest(leaf)
-
-    async with Redis.from_url(service.runtime.urls.redis) as redis:
-        assert len(await redis.keys("arq:job:*")) == 1
-
-
 class Bomb:
     """What whoever may write to Redis would like a worker to load."""
 
@@ -232,20 +222,6 @@ async def test_a_pickle_in_the_queue_is_not_loaded_and_stops_nobody(service: Ser
     assert not place.exists()
 
 
-async def test_no_result_is_kept_because_it_would_block_the_next_ring(service: Service) -> None:
-    async with at_work(service):
-        talk, leaf = await long_chat(service.as_filter)
-        await ready(talk, leaf)
-
-        async def empty() -> bool:
-            async with Redis.from_url(service.runtime.urls.redis) as redis:
-                return not await redis.keys("arq:job:compress:*")
-
-        await until(empty)
-        async with Redis.from_url(service.runtime.urls.redis) as redis:
-            assert await redis.keys("arq:result:*") == []
-
-
 async def test_a_sweep_leaves_alone_what_is_not_due_or_worked_on(service: Service) -> None:
     for number, change in enumerate(
         [
@@ -269,9 +245,7 @@ async def test_a_sweep_leaves_alone_what_is_not_due_or_worked_on(service: Servic
     "url",
     [
         "redis://:hush-hush@{host}:{port}/0",
-        "nonsense",
         "http://u:hush-hush@127.0.0.1",
-        "redis://u:hush-hush/@127.0.0.1",
         "redis://u:hush-hush@127.0.0.1?ssl_ca_certs=/ca.pem",
         "rediss://u:hush-hush@127.0.0.1?ssl_cert_reqs=perhaps",
     ],
@@ -324,14 +298,17 @@ async def test_a_worker_serves_its_life_and_its_metrics_on_a_port_of_its_own(ser
         stderr=asyncio.subprocess.STDOUT,
     )
     try:
-
-        async def lives() -> bool:
-            assert process.returncode is None
-            asked = await asyncio.to_thread(CliRunner().invoke, app, ["healthcheck", "--worker"], env=ours)
-            return asked.exit_code == 0
-
-        await until(lives, 60)
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+
+            async def lives() -> bool:
+                assert process.returncode is None
+                with suppress(httpx.ConnectError):
+                    return (await client.get("/livez")).is_success
+                return False
+
+            await until(lives, every=0.1)
+            asked = await asyncio.to_thread(CliRunner().invoke, app, ["healthcheck", "--worker"], env=ours)
+            assert asked.exit_code == 0
             shown = (await client.get("/metrics")).text
             assert "precis_run_duration_seconds_bucket" in shown
             assert "precis_build_info" in shown
