@@ -110,8 +110,7 @@ def _plain_readings(digits: str) -> set[Decimal]:
     if digits.isdigit():
         return {Decimal(digits)}
     numbers: set[Decimal] = set()
-    grouped = _GROUPED.fullmatch(digits)
-    if grouped:
+    if _GROUPED.fullmatch(digits):
         numbers.add(Decimal(re.sub("[.,]", "", digits)))
     decimal = _DECIMAL.fullmatch(digits)
     if not decimal or decimal[2] in decimal[1]:
