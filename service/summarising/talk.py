@@ -1,9 +1,9 @@
 """The talk: which sentences stand in a summary that nobody chose, and how they are shown. Pure.
 
 An utterance is worth the terms that nothing chosen before it has told yet, for each token that it
-costs: exact values above all, and what somebody took up again in another step. Users' own words
-count most, above all those that lay something down, which do not age; less do how answers begin,
-questions, what answers say further on and what was pasted.
+costs: exact values above all. Users' own words count most, above all those that lay something down,
+which do not age; less do how answers begin, questions, what answers say further on and what was
+pasted.
 
 The measure is maximal coverage within a budget, chosen greedily (Lin and Bilmes, 2010,
 "Multi-document summarization via budgeted maximization of submodular functions").
@@ -25,7 +25,6 @@ from service.text.sentences import asks
 from service.text.terms import is_exact, terms
 
 _VALUE = 4.0  # worth of an exact value beside that of a rare word
-_SHARED = 2.0  # of a term that another step has too
 _LONG = 6  # letters beyond the first of a word that says most
 _COMMONEST = 50  # utterances; a word that one of so many has is worth one, as all in a shorter talk
 _TOLD = 80  # percent of a term's worth that it loses once it was told
@@ -164,7 +163,11 @@ class _Scale:
     def of(cls, talk: Sequence[Utterance]) -> "_Scale":
         found = [_terms(told(one)) for one in talk]
         tellers = _tellers(found)
-        weights = {term: _worth(term, places, talk) for term, places in tellers.items()}
+        most = max(len(talk), _COMMONEST)
+        weights = {
+            term: round(_UNIT * _weight(term, len(places) / most))
+            for term, places in tellers.items()
+        }
         ages = _ages(talk)
         heads = {(one.step, one.context) for one in talk}
         per_token = [_bearing(one, ages[one.step], heads) / (cost(one) + _STEP) for one in talk]
@@ -178,14 +181,6 @@ def _tellers(found: Sequence[frozenset[str]]) -> dict[str, list[int]]:
         for term in terms_of_one:
             tellers.setdefault(term, []).append(place)
     return tellers
-
-
-def _worth(term: str, places: Sequence[int], talk: Sequence[Utterance]) -> int:
-    """In millionths: what somebody took up again in another step is worth more."""
-    in_one_step = talk[places[0]].step == talk[places[-1]].step
-    weight = _weight(term, len(places) / max(len(talk), _COMMONEST))
-    weight *= 1 if in_one_step else _SHARED
-    return round(_UNIT * weight)
 
 
 def _bearing(one: Utterance, age: float, heads: Set[tuple[int, str]]) -> float:

@@ -1,8 +1,7 @@
 """The sentences of a text, in any script. Pure.
 
 sentencex ends sentences (some 240 languages, no model, one pass); what it is given and what becomes
-of its sentences is decided here: lines of lists stay apart, hard-wrapped lines are joined, and none
-is longer than a bound.
+of its sentences is decided here: lines stay apart, and none is longer than a bound.
 """
 
 import re
@@ -14,8 +13,6 @@ LONGEST = 320
 """Characters of a sentence; a longer one is split at its clauses, so that its end is not lost."""
 
 _BULLET = re.compile(r"\s{0,40}(?:(?:[*•+\-–—]|\d{1,3}[.)]|#{1,6}|\[[ xX]\])\s{1,20}){1,3}")
-_WRAPPED = 50  # characters that a hard-wrapped line has at least; a shorter one ends on purpose
-_ENDS = tuple(".!?…:;。！？：；,、，")
 _IN_NAMES = "_$"
 _SOLID_ENDS = "。！？…」』"  # no blank follows
 _PIECE = 2000  # characters that are split at once: sentencex is quadratic in open brackets
@@ -25,18 +22,8 @@ _EMPHASIS = re.compile(r"(?<![\w*])\*\*(?=\S)([^*\n]{1,400})(?<=\S)\*\*(?![\w*])
 
 
 def lines(text: str) -> Iterator[str]:
-    """The lines of a text; hard-wrapped ones are joined."""
-    joined: list[str] = []
-    for line in text.splitlines():
-        if joined and not _goes_on(joined[-1], line):
-            yield " ".join(joined)
-            joined = []
-        if joined:
-            joined.append(line.strip())
-        elif line.strip():
-            joined = [line.rstrip()]
-    if joined:
-        yield " ".join(joined)
+    """The lines of a text that have words."""
+    return (line.rstrip() for line in text.splitlines() if line.strip())
 
 
 def of_line(line: str, language: str = "en") -> Iterator[str]:
@@ -89,13 +76,6 @@ def unmarked(line: str) -> str:
 def is_item(line: str) -> bool:
     """Whether a line has the mark of a list, or of a heading."""
     return bool(_BULLET.match(line))
-
-
-def _goes_on(before: str, line: str) -> bool:
-    """Whether a line continues the hard-wrapped one above it."""
-    begins = line.lstrip()[:1]
-    wrapped = len(before) >= _WRAPPED and not before.endswith(_ENDS)
-    return wrapped and begins.islower() and not is_item(line)
 
 
 def _by_size(text: str, most: int) -> Iterator[str]:

@@ -36,6 +36,7 @@ _BLANK = "[ \u00a0\u202f]"
 _CURRENCY = "[$€£¥₽₹₩]"
 _HAN_POWERS = "十百千万萬億亿兆"
 _HAN_DIGITS = "〇零一二两兩三四五六七八九"
+_TWO = str.maketrans("两兩", "二二")
 _WORD = re.compile(
     # `12 847`
     rf"(?<![\d.,]){_CURRENCY}?\d{{1,3}}(?:{_BLANK}\d{{3}})++(?![\d])"
@@ -70,7 +71,7 @@ _JOINT = re.compile(
 )
 _PIECE = re.compile(r"\d+|[^\W\d_]+")
 _YEAR = 1000
-_LONGEST = 40  # digits that are compared; Python refuses to read thousands of them
+_LONGEST = 60  # characters of a number; to read thousands of digits takes quadratic time
 
 
 def found(text: str) -> list[str]:
@@ -89,6 +90,8 @@ def found(text: str) -> list[str]:
 
 def readings(value: str) -> frozenset[Decimal]:
     """The numbers that a value may be: `1.234` is one here and another there; none for a name."""
+    if len(value) > _LONGEST:
+        return frozenset()
     plain = characters.digits(value)
     if _HAN.fullmatch(plain):
         return frozenset([Decimal(_han(plain))])
@@ -107,8 +110,7 @@ def _plain_readings(digits: str) -> set[Decimal]:
     if digits.isdigit():
         return {Decimal(digits)}
     numbers: set[Decimal] = set()
-    grouped = _GROUPED.fullmatch(digits)
-    if grouped:
+    if _GROUPED.fullmatch(digits):
         numbers.add(Decimal(re.sub("[.,]", "", digits)))
     decimal = _DECIMAL.fullmatch(digits)
     if not decimal or decimal[2] in decimal[1]:
@@ -127,7 +129,7 @@ def _han(number: str) -> int:
     nothing precedes counts once.
     """
     whole, group, digits = 0, 0, 0
-    for sign in number:
+    for sign in number[:_LONGEST].translate(_TWO):
         value = int(unicodedata.numeric(sign))
         if value < 10:
             digits = digits * 10 + value

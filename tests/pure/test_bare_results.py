@@ -17,18 +17,12 @@ BOATS = [
     {"id": 41, "name": 'The "Heron"', "sold": True, "keeper": None},
     {"id": 42, "name": "Anna's joy\nand more", "sold": False, "keeper": "Zoë 船 \\ 7"},
 ]
-PYTHON = repr(BOATS)
 FORMS = {
     "a list of objects": json.dumps(BOATS),
     "pretty": json.dumps(BOATS, indent=2, ensure_ascii=False),
-    "with backslashes": json.dumps(json.dumps(BOATS))[1:-1],
-    "with more backslashes": json.dumps(json.dumps(json.dumps(BOATS))[1:-1])[1:-1],
-    "pretty, with backslashes": json.dumps(BOATS, indent=1).replace("\\", "\\\\").replace('"', '\\"'),
-    "a JSON string": json.dumps(json.dumps(BOATS)),
-    "as Python shows it": PYTHON,
-    "as Python shows it, on lines": PYTHON.replace(", {", ",\n {"),
 }
-HTML = {f"{name}, as HTML": escape(form) for name, form in FORMS.items() if name != "a JSON string"}
+HTML = {f"{name}, as HTML": escape(form) for name, form in FORMS.items()}
+TWICE = {"escaped twice": escape(escape(json.dumps(BOATS)))}
 
 
 def results(text: str) -> list[object]:
@@ -39,7 +33,7 @@ def told(text: str) -> list[str]:
     return [item.text for item in parse(answer(text=text)).items if isinstance(item, Text)]
 
 
-@pytest.mark.parametrize("form", (FORMS | HTML).values(), ids=(FORMS | HTML).keys())
+@pytest.mark.parametrize("form", (FORMS | HTML | TWICE).values(), ids=(FORMS | HTML | TWICE).keys())
 def test_a_paragraph_that_is_a_value_is_a_result(form: str) -> None:
     text = f"I looked:\n\n{form}\n\nTwo boats."
 
@@ -50,9 +44,8 @@ def test_a_paragraph_that_is_a_value_is_a_result(form: str) -> None:
 OBJECT = {"results": BOATS, "total": 2}
 
 
-@pytest.mark.parametrize("form", [json.dumps(OBJECT), json.dumps(json.dumps(OBJECT))[1:-1], repr(OBJECT)])
-def test_an_object_of_results_is_one_too(form: str) -> None:
-    assert results(form) == [OBJECT]
+def test_an_object_of_results_is_one_too() -> None:
+    assert results(json.dumps(OBJECT)) == [OBJECT]
 
 
 PLAIN = st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.text(st.characters(exclude_categories=["Cs"]))
@@ -63,7 +56,7 @@ ANY = st.recursive(PLAIN, lambda inner: st.lists(inner) | st.dictionaries(st.tex
 @settings(max_examples=examples(150))
 def test_any_object_is_read_as_it_was(value: dict[str, object]) -> None:
     plain = json.dumps(value)
-    for form in (plain, json.dumps(plain)[1:-1], json.dumps(plain), repr(value), escape(plain), escape(repr(value))):
+    for form in (plain, escape(plain)):
         assert results(f"Here:\n\n{form}\n\nDone.") == [value]
 
 
@@ -77,7 +70,7 @@ def test_values_on_lines_below_each_other_are_results_each() -> None:
 def test_a_value_beside_a_fold_is_a_result() -> None:
     thought = '<details type="reasoning">\n<summary>x</summary>\n&gt; hm\n</details>'
 
-    assert results(f"{json.dumps(BOATS)}{thought}\n{PYTHON}") == [BOATS, BOATS]
+    assert results(f"{json.dumps(BOATS)}{thought}\n{json.dumps(BOATS)}") == [BOATS, BOATS]
 
 
 @pytest.mark.parametrize(
@@ -94,10 +87,6 @@ def test_a_value_beside_a_fold_is_a_result() -> None:
         '"We stay," she said. "It\'s late."',
         "{name} and 'other'",
         "[a link](b)\n\n[1]: c 'd'",
-        "{'a': datetime.date(2031, 4, 2)}",
-        "{'a': 'never closed}",
-        "{'a': 1}\\",
-        '[{\\"a\\": \\"\\ud800\\"}]',
         "Use &quot;quotes&quot; here",
         "{&quot;a&quot;: broken",
         "[x](y) and &quot;z&quot;",
@@ -108,7 +97,7 @@ def test_what_the_assistant_wrote_stays_text(text: str) -> None:
 
 
 def test_a_fence_that_closes_hides_nothing_below_it() -> None:
-    text = f"```python\nprint()\n```\n\n{json.dumps(BOATS)}\n\n``` in a line ```\n\n{PYTHON}"
+    text = f"```python\nprint()\n```\n\n{json.dumps(BOATS)}\n\n``` in a line ```\n\n{json.dumps(BOATS)}"
 
     assert results(text) == [BOATS, BOATS]
 
@@ -119,16 +108,8 @@ def test_a_user_who_pastes_a_value_has_said_it() -> None:
     assert parse(pasted).items == (Text(json.dumps(BOATS)),)
 
 
-@pytest.mark.parametrize("layers", ["", "backslashes", "python", "string", "html"])
-def test_a_bare_value_loses_its_secrets_and_is_still_read(layers: str) -> None:
-    plain = json.dumps(RESULT)
-    shown = {
-        "backslashes": json.dumps(plain)[1:-1],
-        "python": repr(RESULT),
-        "string": json.dumps(plain),
-        "html": escape(repr(RESULT)),
-    }.get(layers, plain)
-
+@pytest.mark.parametrize("shown", [json.dumps(RESULT), escape(json.dumps(RESULT))])
+def test_a_bare_value_loses_its_secrets_and_is_still_read(shown: str) -> None:
     clean, count = masked(answer(text=f"Here:\n\n{shown}\n\nDone."))
 
     (step, _) = steps(parse(clean))

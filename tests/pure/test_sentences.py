@@ -70,13 +70,6 @@ def test_a_value_keeps_its_beginning_and_end(sentence: str) -> None:
     assert split(sentence) == [sentence]
 
 
-def test_lines_that_were_wrapped_by_hand_are_one_and_lines_of_a_list_are_not() -> None:
-    wrapped = "The boiler in the east wing was mended in the spring of the year\nbefore the last one"
-    assert list(lines(wrapped)) == [wrapped.replace("\n", " ")]
-    listed = "the first thing that we have to buy is a new valve for the boiler\n- and a hose\nfor the garden"
-    assert len(list(lines(listed))) == 3
-
-
 def test_a_long_sentence_is_taken_apart_at_its_clauses_and_none_of_it_is_lost() -> None:
     text = "We need " + ", ".join(f"{number} boxes of kind number {number}" for number in range(40)) + "."
     parts = split(text)

@@ -60,6 +60,7 @@ def test_values_are_found_as_they_stand(text: str, expected: list[str]) -> None:
         ("税込１２００円", "1,200円"),
         ("全部で3万5千円", "35,000円"),
         ("一共三十五个人", "35个人"),
+        ("两百人", "200人"),
         ("twelve people come", "12 people"),
         ("下午4点30分出发", "4:30"),
         ("um 16.30 Uhr", "16:30"),

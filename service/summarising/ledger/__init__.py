@@ -73,7 +73,7 @@ def unread_calls(entries: Sequence[Entry], count: int) -> tuple[Entry, ...]:
 
 def of(number: int, call: Call) -> Entry:
     """A call by itself."""
-    outcome = results.read(call.result.text, call.call.arguments)
+    outcome = results.read(call.result.text)
     images = len(call.result.images)
     pictures = (f"{images} image" + "s" * (images > 1),) if images else ()
     tool = values.line(call.call.name, values.VALUE) or "tool"

@@ -17,7 +17,6 @@ from service.text import tokens
 _PART = 240  # characters of a part
 _FIELDS = 420  # of the fields of an object
 _COLUMNS = 40
-_LEVELS = 3  # of an object whose fields are shown by their path
 _LAYERS = 4  # a text in a text in a text
 _TRACE = 40  # lines that an error message may have
 _EMPTY = ("", "null", "None", "{}", "[]")
@@ -39,8 +38,6 @@ _NO_FAILURE = ("none", "false", "no", "0")
 _FAILED = ("error", "failed", "failure", "fail")
 _EXIT_CODES = ("exit_code", "returncode", "exitCode")
 _MESSAGES = ("message", "detail", "reason", "error_message", "stderr", "content")
-# Dates, times and addresses.
-_SAYS_LITTLE = re.compile(r"\d{4}-\d\d-\d\d|\d{1,2}:\d\d|\A\d{9,13}\Z|://|@\w|\A/|\w/\w+/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +48,8 @@ class Outcome:
     failed: bool = False
 
 
-def read(text: str, asked: str = "") -> Outcome:
-    """Describes any text; never raises. What stands in `asked`, the arguments, is left out."""
+def read(text: str) -> Outcome:
+    """Describes any text; never raises."""
     text = tokens.without_data(text).strip()
     value = _unwrapped(text)
     if text in _EMPTY or value in _EMPTY:
@@ -61,7 +58,7 @@ def read(text: str, asked: str = "") -> Outcome:
         failure = _failure(value)
         if failure:
             return Outcome((f"error: {failure}",), failed=True)
-        return Outcome(tuple(_of_object(value, asked)))
+        return Outcome((_of_object(value),))
     if isinstance(value, list):
         return Outcome(tuple(_of_list(value)))
     return _of_text(value if isinstance(value, str) else text)
@@ -95,59 +92,11 @@ def _is_text_part(one: Any) -> bool:  # noqa: ANN401 - a tool's JSON
     return isinstance(one, dict) and one.get("type") == "text" and isinstance(one.get("text"), str)
 
 
-def _of_object(value: Mapping[str, Any], asked: str) -> Iterator[str]:
-    """An object by its size and its fields: those first that say most."""
-    fields: list[tuple[int, str]] = []
-    for level, name, one in _flat(value, "", 0):
-        if isinstance(one, list | dict):
-            fields.append((1, f"{name}: {_several(one)}"))
-        elif str(one) not in asked or len(str(one)) < 2:
-            fields.append((level + _precedence(one), f"{name}: {values.value(one)}"))
-    # Sorting keeps the order of those of one precedence.
-    ordered = [field for _, field in sorted(fields, key=lambda pair: pair[0])]
-    yield listed(ordered, _FIELDS, len(ordered)) or f"object of {_counted(len(value), 'field')}"
-
-
-def _precedence(one: Any) -> int:  # noqa: ANN401 - a tool's JSON
-    """How late a value stands among others: addresses, dates and long texts say little."""
-    text = str(one)
-    return 2 if len(text) > values.VALUE or _SAYS_LITTLE.search(text) else 0
-
-
-def _flat(value: Mapping[str, Any], above: str, level: int) -> Iterator[tuple[int, str, Any]]:
-    """The values of an object with their level and path, from the outside in."""
-    nested: list[tuple[str, Mapping[str, Any]]] = []
-    for key, one in value.items():
-        name = f"{above}.{line(key, values.VALUE)}".lstrip(".")
-        if isinstance(one, dict) and one and level < _LEVELS and not _are_alike(one):
-            nested.append((name, one))
-        else:
-            yield level, name, one
-    for name, one in nested:
-        yield from _flat(one, name, level + 1)
-
-
-def _are_alike(value: Mapping[str, Any]) -> bool:
-    """Whether what stands under the keys are objects of one kind, so that the keys are data."""
-    cells = list(value.values())
-    first = cells[0]
-    if len(cells) < 2 or not isinstance(first, dict):
-        return False
-    return all(isinstance(cell, dict) and cell.keys() & first.keys() for cell in cells)
-
-
-def _several(value: Any) -> str:  # noqa: ANN401 - a tool's JSON
-    """Objects of one kind, each by its values; any other list as it is."""
-    rows: Sequence[Any] = value
-    if isinstance(value, dict):
-        rows = [{"": key, **one} if isinstance(one, dict) else one for key, one in value.items()]
-    if not rows or not all(isinstance(row, dict) for row in rows):
-        return values.value(value, _PART)
-    shown: list[str] = []
-    for row in rows:
-        cells = (values.value(one) for one in row.values() if not isinstance(one, dict | list))
-        shown.append(" ".join(dict.fromkeys(cells)))
-    return f"{_counted(len(rows), 'row')} ({listed(shown, _PART)})"
+def _of_object(value: Mapping[str, Any]) -> str:
+    """An object by its fields: plain values first, in their order, then what is nested."""
+    ordered = sorted(value.items(), key=lambda field: isinstance(field[1], list | dict))
+    fields = [f"{line(name, values.VALUE)}: {values.value(one, _PART)}" for name, one in ordered]
+    return listed(fields, _FIELDS, len(fields))
 
 
 def _failure(value: Mapping[str, Any]) -> str:
