@@ -21,13 +21,12 @@ class RetryDeadAnswer(BaseModel):
 
 @router.get("/status")
 async def status(operator: OperatorDep, runtime: RuntimeDep) -> Status:
-    """Shows this tenant's queue, the chats being worked on, and circuit breakers.
+    """Shows this tenant's queue and all circuit breakers.
 
-    `stalled` says that work is due for two minutes and nobody works; `worth` has the tokens that
-    were not sent in the last 30 days, `warnings` what to look at.
+    `worth` has the tokens that were not sent in the last 30 days, `warnings` what to look at.
     """
-    reads, warnings = runtime.database.reads, runtime.worker_context.warnings
-    return await monitor.status(reads, operator.tenant, runtime.settings, warnings)
+    warnings = runtime.worker_context.warnings
+    return await monitor.status(runtime.database, operator.tenant, runtime.settings, warnings)
 
 
 @router.get("/jobs")

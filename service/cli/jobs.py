@@ -1,13 +1,11 @@
 """`precis jobs` and `precis status`: work, and who does it."""
 
-import time
-from typing import Any, Final
+from typing import Final
 
 import click
 
 from service.cli.client import ask
 from service.cli.output import (
-    JsonObject,
     as_json,
     paged,
     print_answer,
@@ -16,7 +14,6 @@ from service.cli.output import (
 )
 
 _JOBS: Final = "chat_id state last_error attempts due_at dead_at worker"
-_LOOK: Final = 0.5  # seconds between two looks of `status --wait`
 
 
 @click.group()
@@ -47,20 +44,14 @@ def retry(chat: str, dead: bool) -> None:
 
 
 @click.command()
-@click.option(
-    "--wait",
-    type=float,
-    metavar="SECONDS",
-    help="Wait until no work is left. Exits with 1 after so many seconds.",
-)
 @as_json
-def status(wait: float | None, as_json: bool) -> None:
-    """Show the queue, running work and circuit breakers.
+def status(as_json: bool) -> None:
+    """Show the queue, circuit breakers, tokens not sent, and what is amiss.
 
     Exits with 1 when work is due for two minutes and nobody works.
     """
-    answer = _settled(time.monotonic() + (wait or 0))
-    is_late = wait is not None and not _is_idle(answer)
+    answer = ask("GET", "status")
+    stalled = answer["queue"]["stalled"]
     if not as_json:
         for warning in answer.pop("warnings"):
             say(f"{warning}.")
@@ -69,21 +60,7 @@ def status(wait: float | None, as_json: bool) -> None:
             f"{queue['due']} due (the oldest for {queue['oldest_due_seconds']:.0f} s),"
             f" {queue['working']} working, {queue['waiting']} waiting, {queue['dead']} dead"
         )
-        del answer["stored"]["most"]
         answer["worth in 30 days"] = answer.pop("worth")["total"]
     print_answer(answer, as_json)
-    if answer["stalled"] or is_late:
+    if stalled:
         raise SystemExit(1)
-
-
-def _settled(until: float) -> Any:  # noqa: ANN401 - JSON
-    """The status without work left, or the last one before this moment."""
-    while True:
-        answer = ask("GET", "status")
-        if _is_idle(answer) or time.monotonic() >= until:
-            return answer
-        time.sleep(_LOOK)
-
-
-def _is_idle(answer: JsonObject) -> bool:
-    return not any(answer["queue"][state] for state in ("working", "due", "waiting"))

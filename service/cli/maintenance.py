@@ -76,9 +76,8 @@ async def _migrate_embedded(current: Settings) -> None:
 
 
 @click.command()
-@click.option("--dry-run", is_flag=True, help="Count, and delete nothing.")
 @as_json
-def retention(dry_run: bool, as_json: bool) -> None:
+def retention(as_json: bool) -> None:
     """Delete what is older than the PRECIS_KEEP_* settings, even when PRECIS_RETENTION is off.
 
     Workers do the same once an hour.
@@ -88,10 +87,10 @@ def retention(dry_run: bool, as_json: bool) -> None:
     async def work() -> Removed:
         current = shell.settings()
         async with shell.database(current) as database:
-            return await remove_old(database.engine, current, dry=dry_run)
+            return await remove_old(database.engine, current)
 
     removed = shell.run(work())
-    print_answer(asdict(removed), as_json, "found" if dry_run else "removed")
+    print_answer(asdict(removed), as_json, "removed")
 
 
 @click.command()

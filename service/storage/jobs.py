@@ -43,23 +43,17 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class QueueCounts:
-    """How many chats are in each state, and how long the oldest due one has waited, in seconds."""
+    """How many chats are in each state, and how long the oldest due one has waited, in seconds.
+
+    `stalled` says that this is two minutes and nobody works.
+    """
 
     working: int
     due: int
     waiting: int
     dead: int
     oldest_due_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class ChatCounts:
-    """How many chats there are, have a summary, and have a degraded one; each at most `most`."""
-
-    chats: int
-    compressed: int
-    degraded: int
-    most: int
+    stalled: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +67,14 @@ class Breaker:
     last_error: str | None
 
 
-_MOST_COUNTED = 10_000
+LONG: Final = 120
+"""Seconds that due work may wait before somebody should look: as in the alert rules."""
+
 _SQL = statements.load("jobs")
 _PAGE = statements.numbered(_SQL["page"])
 _COUNTS = statements.numbered(_SQL["counts"])
-_STORED = statements.numbered(_SQL["stored"])
+
+
 CHAT_STATE: Final = """
 case when chats.lease_until > now() then 'working'
      when chats.dead_at is not null then 'dead'
@@ -100,21 +97,16 @@ async def counts(reads: Reads, tenant: int | None) -> QueueCounts:
     """The queue in numbers; of all tenants for None."""
     rows = await reads.fetch(_COUNTS.sql, *_COUNTS.given({"tenant": tenant}))
     count = {row["state"]: row["chats"] for row in rows}
-    seconds = {row["state"]: row["seconds"] for row in rows}
+    seconds = {row["state"]: float(row["seconds"] or 0) for row in rows}
+    oldest, working = seconds.get("due", 0), count.get("working", 0)
     return QueueCounts(
-        working=count.get("working", 0),
+        working=working,
         due=count.get("due", 0),
         waiting=count.get("waiting", 0),
         dead=count.get("dead", 0),
-        oldest_due_seconds=round(float(seconds.get("due", 0)), 3),
+        oldest_due_seconds=round(oldest, 3),
+        stalled=oldest > LONG and not working,
     )
-
-
-async def stored(reads: Reads, tenant: int) -> ChatCounts:
-    """Counts chats up to a bound, so that it takes no longer the more there are."""
-    values = _STORED.given({"tenant": tenant, "most": _MOST_COUNTED})
-    (row,) = await reads.fetch(_STORED.sql, *values)
-    return ChatCounts(**row)
 
 
 async def breakers(reads: Reads) -> list[Breaker]:
@@ -124,9 +116,3 @@ async def breakers(reads: Reads) -> list[Breaker]:
         " from endpoints order by name"
     )
     return [Breaker(**row) for row in rows]
-
-
-async def encryption_keys(reads: Reads) -> list[int]:
-    """The ids of the keys that stored texts may be sealed with."""
-    rows = await reads.fetch("select id from sealing_keys order by id")
-    return [row["id"] for row in rows]

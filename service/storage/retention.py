@@ -2,7 +2,7 @@
 
 In goes an age in days, out come the rows of a page, or how many were removed. Every page is a short
 transaction, so nobody waits long for its locks, and a row that somebody else has locked (another
-round, a worker, an ingest) is left for the next time. With `dry`, nothing is removed or locked.
+round, a worker, an ingest) is left for the next time.
 """
 
 from datetime import datetime
@@ -58,7 +58,7 @@ _DROP_COVERED = text(statements.load("retention")["drop_covered"])
 
 
 async def old_rows(
-    connection: AsyncConnection, after: int | None, *, table: Table, days: int, dry: bool
+    connection: AsyncConnection, after: int | None, *, table: Table, days: int
 ) -> list[int]:
     """Removes a page of old audit rows, chats or runs, in the order of their ids.
 
@@ -74,21 +74,18 @@ async def old_rows(
         .order_by(table.c.id)
         .limit(size)
     )
-    ids = list((await connection.execute(_locked(query, table, dry=dry))).scalars())
-    if ids and not dry:
+    ids = list((await connection.execute(_locked(query, table))).scalars())
+    if ids:
         await connection.execute(delete(table).where(among(table.c.id, ids)))
     return ids
 
 
-async def old_sums(connection: AsyncConnection, days: int, *, dry: bool) -> int:
+async def old_sums(connection: AsyncConnection, days: int) -> int:
     """Removes the sums of old days; returns how many rows.
 
     Not by pages, because nobody writes to these rows any more.
     """
     old = sums.c.day < _before(days).cast(Date)
-    if dry:
-        count = select(func.count()).select_from(sums).where(old)
-        return int((await connection.execute(count)).scalar_one())
     return (await connection.execute(delete(sums).where(old))).rowcount
 
 
@@ -107,7 +104,7 @@ async def expired_chats(
         .order_by(chats.c.expires_at)
         .limit(_CHATS)
     )
-    ids = list((await connection.execute(_locked(query, chats, dry=False))).scalars())
+    ids = list((await connection.execute(_locked(query, chats))).scalars())
     if ids:
         await connection.execute(delete(chats).where(among(chats.c.id, ids)))
     return ids
@@ -119,15 +116,15 @@ async def past_tombstones(connection: AsyncConnection) -> None:
 
 
 async def old_bodies(
-    connection: AsyncConnection, after: BodyPlace | None, *, days: int, dry: bool
+    connection: AsyncConnection, after: BodyPlace | None, *, days: int
 ) -> list[BodyPlace]:
     """Drops a page of old bodies, oldest first.
 
     Those of chats with work that is due or under way stay for it.
     """
-    query = _locked(_old_bodies(days, after), chats, dry=dry)
+    query = _locked(_old_bodies(days, after), chats)
     page = [(at, chat, message) for at, chat, message in await connection.execute(query)]
-    if page and not dry:
+    if page:
         gone = update(messages).where(
             messages.c.chat_id == bindparam("chat"), messages.c.message_id == bindparam("id")
         )
@@ -149,11 +146,11 @@ async def covered_chats(connection: AsyncConnection, after: int) -> Page:
     return await _read(connection, page, query)
 
 
-async def covered_bodies(connection: AsyncConnection, chat: ChatKey, *, dry: bool) -> int:
+async def covered_bodies(connection: AsyncConnection, chat: ChatKey) -> int:
     """Drops the bodies that a checkpoint covers on every branch through them; returns how many."""
-    if not dry and not await _lock(connection, chat):
+    if not await _lock(connection, chat):
         return 0
-    parameters = {"tenant": chat.tenant, "chat": chat.id, "dry": dry}
+    parameters = {"tenant": chat.tenant, "chat": chat.id}
     return int((await connection.execute(_DROP_COVERED, parameters)).scalar_one())
 
 
@@ -169,9 +166,7 @@ async def lost_chats(connection: AsyncConnection, after: int, days: int) -> Page
     return await _read(connection, page, query)
 
 
-async def lost_checkpoints(
-    connection: AsyncConnection, chat: ChatKey, days: int, *, dry: bool
-) -> int:
+async def lost_checkpoints(connection: AsyncConnection, chat: ChatKey, days: int) -> int:
     """Removes the old checkpoints that no message leads to.
 
     A message leads to its checkpoint and to those that this one grew from.
@@ -181,11 +176,9 @@ async def lost_checkpoints(
     Returns:
         How many.
     """
-    if not dry and not await _lock(connection, chat):
+    if not await _lock(connection, chat):
         return 0
     lost = (*of(chat, checkpoints), _old(checkpoints, days), ~_is_needed(chat, days))
-    if dry:
-        return len((await connection.execute(select(checkpoints.c.id).where(*lost))).all())
     return (await connection.execute(delete(checkpoints).where(*lost))).rowcount
 
 
@@ -227,8 +220,8 @@ def _before(days: int) -> ColumnElement[datetime]:
     return in_seconds(-days * _DAY)
 
 
-def _locked(query: Select[Any], table: Table, *, dry: bool) -> Select[Any]:
-    return query if dry else query.with_for_update(of=table, skip_locked=True)
+def _locked(query: Select[Any], table: Table) -> Select[Any]:
+    return query.with_for_update(of=table, skip_locked=True)
 
 
 async def _lock(connection: AsyncConnection, chat: ChatKey) -> bool:

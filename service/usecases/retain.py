@@ -38,23 +38,21 @@ class Removed:
     sums: int
 
 
-async def remove_old(engine: AsyncEngine, settings: Settings, *, dry: bool = False) -> Removed:
-    """Removes what is too old; a `dry` round only counts.
+async def remove_old(engine: AsyncEngine, settings: Settings) -> Removed:
+    """Removes what is too old.
 
-    Chats are last, so that a dry round counts the same as a real one: what is removed with a chat
-    counts for its own kind when it is old enough itself.
+    Chats are last: what is removed with one counts for its own kind when it is old enough itself.
     """
     removed = Removed(
-        bodies=await _bodies(engine, settings.keep_bodies, dry=dry),
-        checkpoints=await _checkpoints(engine, settings.keep_checkpoints, dry=dry),
-        runs=await _rows(engine, runs, settings.keep_runs, dry=dry),
-        chats=await _rows(engine, chats, settings.keep_chats, dry=dry),
-        audit=await _rows(engine, audit, settings.keep_audit, dry=dry),
-        sums=await _sums(engine, settings.keep_sums, dry=dry),
+        bodies=await _bodies(engine, settings.keep_bodies),
+        checkpoints=await _checkpoints(engine, settings.keep_checkpoints),
+        runs=await _rows(engine, runs, settings.keep_runs),
+        chats=await _rows(engine, chats, settings.keep_chats),
+        audit=await _rows(engine, audit, settings.keep_audit),
+        sums=await _sums(engine, settings.keep_sums),
     )
-    if not dry:
-        for kind, number in asdict(removed).items():
-            metrics.DELETED.labels(kind).inc(number)
+    for kind, number in asdict(removed).items():
+        metrics.DELETED.labels(kind).inc(number)
     return removed
 
 
@@ -67,34 +65,33 @@ async def remove_expired(engine: AsyncEngine) -> int:
     return count
 
 
-async def _rows(engine: AsyncEngine, table: Table, days: Kept, *, dry: bool) -> int:
+async def _rows(engine: AsyncEngine, table: Table, days: Kept) -> int:
     if not isinstance(days, int):
         return 0
-    return await _pages(engine, partial(retention.old_rows, table=table, days=days, dry=dry))
+    return await _pages(engine, partial(retention.old_rows, table=table, days=days))
 
 
-async def _bodies(engine: AsyncEngine, days: Kept, *, dry: bool) -> int:
+async def _bodies(engine: AsyncEngine, days: Kept) -> int:
     if days == "until_covered":
-        drop = partial(retention.covered_bodies, dry=dry)
-        return await _by_chat(engine, retention.covered_chats, drop)
+        return await _by_chat(engine, retention.covered_chats, retention.covered_bodies)
     if not isinstance(days, int):
         return 0
-    return await _pages(engine, partial(retention.old_bodies, days=days, dry=dry))
+    return await _pages(engine, partial(retention.old_bodies, days=days))
 
 
-async def _checkpoints(engine: AsyncEngine, days: Kept, *, dry: bool) -> int:
+async def _checkpoints(engine: AsyncEngine, days: Kept) -> int:
     if not isinstance(days, int):
         return 0
     look = partial(retention.lost_chats, days=days)
-    drop = partial(retention.lost_checkpoints, days=days, dry=dry)
+    drop = partial(retention.lost_checkpoints, days=days)
     return await _by_chat(engine, look, drop)
 
 
-async def _sums(engine: AsyncEngine, days: Kept, *, dry: bool) -> int:
+async def _sums(engine: AsyncEngine, days: Kept) -> int:
     if not isinstance(days, int):
         return 0
     async with engine.begin() as connection:
-        return await retention.old_sums(connection, days, dry=dry)
+        return await retention.old_sums(connection, days)
 
 
 async def _pages(

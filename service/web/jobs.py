@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query, Response
 
 from service.api.deps import RuntimeDep
 from service.names import STATES, State
+from service.storage import jobs
 from service.usecases import monitor, operate
 from service.web.page import PageRoute, go_to, render
 from service.web.session import FormDep, SignedInDep
@@ -24,16 +25,15 @@ async def list_jobs(
     part: Annotated[bool, Query()] = False,
 ) -> Response:
     """The queue in numbers, and its jobs."""
-    tenant = signed_in.by.tenant
-    reads = runtime.database.reads
-    work = await monitor.work(reads, tenant)
+    tenant, reads = signed_in.by.tenant, runtime.database.reads
+    queue = await jobs.counts(reads, tenant)
     page = await monitor.list_jobs(reads, tenant, [state] if state else STATES, _SHOWN, cursor)
     here = f"/jobs?state={state}"
     return render(
         "jobs_part.html" if part else "jobs.html",
         who=signed_in,
         place="/jobs",
-        work=work,
+        queue=queue,
         jobs=page.jobs,
         state=state,
         states=STATES,

@@ -20,7 +20,7 @@ async def overview(
 ) -> Response:
     """The page, or with `part` what of it is renewed."""
     settings, warnings = runtime.settings, runtime.worker_context.warnings
-    status = await monitor.status(runtime.database.reads, signed_in.by.tenant, settings, warnings)
+    status = await monitor.status(runtime.database, signed_in.by.tenant, settings, warnings)
     return render(
         "overview_part.html" if part else "overview.html",
         who=signed_in,

@@ -27,7 +27,6 @@ from tests.fakes.http import serving as listening
 from tests.service.grown import summarised
 from tests.service.harness import emptied
 from tests.service.talk import Talk, row, rows, run_sql
-from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -171,7 +170,7 @@ async def test_work_is_listed_with_its_reason_and_tried_again(precis: Cli, servi
 async def test_status_says_how_the_work_stands_and_ends_with_1_when_nobody_does_it(
     precis: Cli, service: Service
 ) -> None:
-    well = await precis("status", "--wait", "60")
+    well = await precis("status")
     assert well.exit_code == 0
     assert "0 due (the oldest for 0 s), 0 working, 0 waiting, 0 dead\n" in well.stdout
     await due(service, "first", "given-up")
@@ -188,25 +187,7 @@ async def test_status_says_how_the_work_stands_and_ends_with_1_when_nobody_does_
     assert "1 dead\n" in seen.stdout
     assert seen.stdout.index("start `precis worker`") < seen.stdout.index("1 due")
     assert "tokens not sent 2,000,000" in seen.stdout
-    assert json.loads((await precis("status", "--json")).stdout)["stalled"]
-
-
-async def test_waiting_ends_well_as_soon_as_the_work_is_done(precis: Cli, service: Service) -> None:
-    await due(service, "chat-1")
-    await run_sql(service.runtime, "update api_keys set last_used_at = null")
-    waiting = asyncio.create_task(precis("status", "--wait", "60"))
-
-    async def looks() -> bool:
-        return bool(await rows(service.runtime, "select 1 from api_keys where last_used_at is not null"))
-
-    async def asked() -> bool:
-        await service.runtime.counting.store()
-        return await looks()
-
-    await until(asked)
-    assert not waiting.done()
-    await run_sql(service.runtime, "update chats set due_at = null")
-    assert (await waiting).exit_code == 0
+    assert json.loads((await precis("status", "--json")).stdout)["queue"]["stalled"]
 
 
 # Keys and users

@@ -17,6 +17,6 @@ async def age(harness: Harness, table: str, column: str, where: str = "true") ->
     await sql(harness, f"update {table} set {column} = {column} - interval '40 days' where {where}")
 
 
-async def removed(harness: Harness, *, dry: bool = False, **keep: int | str) -> Removed:
+async def removed(harness: Harness, **keep: int | str) -> Removed:
     """One round that keeps everything but what `keep` names."""
-    return await remove_old(harness.runtime.database.engine, load(**(FOREVER | keep)), dry=dry)
+    return await remove_old(harness.runtime.database.engine, load(**(FOREVER | keep)))

@@ -6,12 +6,11 @@ import pytest
 
 from service.errors import ConfigurationError
 from service.settings import load
-from service.storage import retention
 from service.usecases.retain import Removed
-from tests.service.ageing import FOREVER, age, removed, sql
+from tests.service.ageing import age, removed, sql
 from tests.service.grown import in_one_call
 from tests.service.harness import Harness, thinking
-from tests.service.talk import Talk, check_tree, row, rows, tables
+from tests.service.talk import Talk, check_tree, row, rows
 from workers.jobs import remove
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -136,33 +135,6 @@ async def test_old_rows_go_and_young_ones_stay(harness: Harness, kind: str, colu
     left = await rows(harness.runtime, f"select id from {kind} order by id")
     assert [one.id - first for one in left] == [1, 3]
     assert len(await rows(harness.runtime, "select 1 from messages")) == (4 if kind == "chats" else 8)
-
-
-async def test_a_dry_run_counts_the_same_and_changes_nothing(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retention, "PAGE", 2)  # and many pages find what one does
-    leaf = await in_one_call(harness)
-    await harness.service.as_operator.post("/v1/chats/chat-1/reset")
-    await harness.drain()
-    harness.talk.edit("u0", "edited")
-    await harness.talk.ingest(leaf)
-    await harness.drain()
-    harness.talk.edit("u0", "edited again")
-    await harness.talk.ingest(leaf)
-    await sql(harness, "update chats set due_at = null")
-    times = {"messages": "created_at", "checkpoints": "created_at", "runs": "started_at", "audit": "at"}
-    for table, column in (times | {"chats": "updated_at"}).items():
-        await age(harness, table, column)
-    keep: dict[str, Any] = dict.fromkeys(FOREVER, 30)
-    before = await tables(harness.runtime)
-
-    counted = await removed(harness, dry=True, **keep)
-
-    assert await tables(harness.runtime) == before
-    assert min(counted.bodies, counted.checkpoints, counted.runs, counted.chats, counted.audit) >= 1
-    covered_too = await removed(harness, dry=True, keep_bodies="until_covered")
-    assert covered_too.bodies == 0, "no checkpoint fits any more"
-    assert await removed(harness, **keep) == counted
-    assert await removed(harness, **keep) == NOTHING
 
 
 @pytest.mark.parametrize("keep", [{"keep_bodies": 30}, {"keep_chats": 30}, {"keep_bodies": "until_covered"}])

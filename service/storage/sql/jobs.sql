@@ -30,21 +30,3 @@ cross join lateral (
 where (:tenant::bigint is null or chat.tenant_id = :tenant)
     and (chat.due_at is not null or chat.dead_at is not null)
 group by 1
-
--- stored --
--- The columns are fields of `ChatCounts`; none of them counts further than `most`.
-select
-    (select count(*) from (select from chats where chats.tenant_id = :tenant limit :most) as bounded)
-        as chats,
-    (select count(*) from (
-        select from chats where chats.tenant_id = :tenant and cardinality(leaf_line) > 0 limit :most
-    ) as bounded) as compressed,
-    (select count(*) from (
-        select distinct checkpoints.chat_id
-        from checkpoints join chats
-            on chats.tenant_id = checkpoints.tenant_id and chats.id = checkpoints.chat_id
-        where chats.tenant_id = :tenant and checkpoints.tenant_id = :tenant
-            and checkpoints.kind = 'degraded' and checkpoints.retired_at is null
-        limit :most
-    ) as bounded) as degraded,
-    :most::bigint as most

@@ -1,5 +1,5 @@
 -- drop_covered --
--- Drops what no branch needs, unless it is a `dry` run, and counts it. A branch needs its messages
+-- Drops what no branch needs, and counts it. A branch needs its messages
 -- below the deepest checkpoint of its leaf, walked up from the leaf; what an interim one covers has
 -- not been read by a summariser yet.
 with recursive needed as (
@@ -29,7 +29,7 @@ with recursive needed as (
         and stored.message_id not in (select message_id from needed)
 ), dropped as (
     update messages set body = null from unneeded
-    where not :dry and messages.tenant_id = :tenant and messages.chat_id = :chat
+    where messages.tenant_id = :tenant and messages.chat_id = :chat
         and messages.message_id = unneeded.message_id
 )
 select count(*) from unneeded
