@@ -136,15 +136,6 @@ OUTCOMES: Final = _counter(
     "outcome",
     ("compressed", "truncated_with_summary", "truncated", "unchanged"),
 )
-RECALLS: Final = _counter(
-    "precis_recalls_total",
-    "Look-ups in what a summary covers, by their outcome.",
-    "outcome",
-    ("found", "nothing", "not_kept", "not_covered"),
-)
-MASKED: Final = _counter(
-    "precis_secrets_masked_total", "Secrets masked in what was stored of new messages."
-)
 DELETED: Final = _counter(
     "precis_deleted_total",
     "What was deleted, by its kind; a chat counts as one, with everything stored for it.",
@@ -207,16 +198,6 @@ def context_answered(answer: str, seconds: float, saved: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
-    """Connections of one pool to the database; `most` it may open."""
-
-    name: str
-    in_use: int
-    idle: int
-    most: int
-
-
-@dataclass(frozen=True, slots=True)
 class QueueFigures:
     """Chats by the state of their work, and the breakers of the fleet's summarisers.
 
@@ -235,7 +216,7 @@ class QueueFigures:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """What the databases say of the whole fleet, and of this process' connections to them.
+    """What the databases say of the whole fleet.
 
     `queue` is None when PostgreSQL does not answer, and `worker_alive` when Redis does not: then
     their metrics are left out, because an old value or a zero would be a lie.
@@ -243,7 +224,6 @@ class Fleet:
 
     queue: QueueFigures | None
     worker_alive: bool | None
-    pools: tuple[Pool, ...]
 
 
 def of_process() -> bytes:
@@ -276,7 +256,6 @@ class _FleetCollector(Collector):
                 "Whether any worker has taken or looked for work in 11 seconds.",
                 value=worker_alive,
             )
-        yield from _of_pools(self._fleet.pools)
 
 
 def _of_queue(queue: QueueFigures) -> Iterator[Metric]:
@@ -303,22 +282,3 @@ def _by_state(name: str, meaning: str, numbers: Mapping[str, int]) -> Metric:
     for state, number in numbers.items():
         family.add_metric([state], number)
     return family
-
-
-def _of_pools(pools: tuple[Pool, ...]) -> Iterator[Metric]:
-    connections = GaugeMetricFamily(
-        "precis_database_connections",
-        "Connections of this process to PostgreSQL, by pool and state.",
-        labels=["pool", "state"],
-    )
-    most = GaugeMetricFamily(
-        "precis_database_connections_limit",
-        "Connections that a pool of this process may open.",
-        labels=["pool"],
-    )
-    for pool in pools:
-        connections.add_metric([pool.name, "in_use"], pool.in_use)
-        connections.add_metric([pool.name, "idle"], pool.idle)
-        most.add_metric([pool.name], pool.most)
-    yield connections
-    yield most

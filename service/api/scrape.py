@@ -14,18 +14,16 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import PlainTextResponse, Response
 from pydantic import SecretStr
 from redis.exceptions import RedisError
-from sqlalchemy.pool import QueuePool
 
 from service import __version__, metrics
 from service.api import health, problems
 from service.api.deps import WITHOUT_TELEMETRY, RuntimeDep
 from service.api.health import Kept
 from service.errors import Unauthorised
-from service.metrics import Fleet, Pool
+from service.metrics import Fleet
 from service.runtime import Runtime
 from service.settings import Settings
 from service.storage import figures, outage
-from service.storage.database import Database, Reads
 
 _KEPT: Final = 5.0  # seconds that figures of the fleet are shown again
 _PATIENCE: Final = 3.0  # seconds for a database; Prometheus gives up after ten
@@ -42,7 +40,7 @@ async def _read(runtime: Runtime) -> Fleet:
         _unless_away(lambda: figures.queue(runtime.database.reads)),
         _unless_away(runtime.queue.has_worker),
     )
-    return Fleet(queue, worker_alive, _pools(runtime.database))
+    return Fleet(queue, worker_alive)
 
 
 async def _unless_away(read: Callable[[], Awaitable[T]]) -> T | None:
@@ -54,20 +52,6 @@ async def _unless_away(read: Callable[[], Awaitable[T]]) -> T | None:
         if isinstance(error, OSError | RedisError) or outage.is_away(error):
             return None
         raise
-
-
-def _pools(database: Database) -> tuple[Pool, ...]:
-    pool = cast(QueuePool, database.engine.pool)
-    return (
-        Pool("engine", pool.checkedout(), pool.checkedin(), pool.size()),
-        _pool("reads", database.reads),
-        _pool("hot", database.hot),
-    )
-
-
-def _pool(name: str, reads: Reads) -> Pool:
-    idle = reads.get_idle_size()
-    return Pool(name, reads.get_size() - idle, idle, reads.get_max_size())
 
 
 @router.get(

@@ -16,7 +16,7 @@ import msgspec
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service import metrics, request_ids
+from service import request_ids
 from service.errors import (
     Conflict,
     Problem,
@@ -236,7 +236,6 @@ async def _stored(
     # Of a fork or a clone, others may have written what is new.
     if len(rows) - path.same > _A_TURN:
         await authors.copy(connection, chat, [row.message_id for row in rows[path.same :]])
-    metrics.MASKED.inc(sum(one.masks for one in new))
     if noted.delay is None:
         return Accepted(due=False)
     return Accepted(True, None if known.chat.is_due else f"{chat.id}:{sequence}", noted.delay)

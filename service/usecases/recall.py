@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from service import metrics
 from service.errors import NotFound, TextProcessAway, TextTooHard, Unavailable
 from service.processes import Texts, recalls
 from service.recall import references
@@ -68,7 +67,6 @@ async def of_branch(
         async with engine.connect() as connection:
             path = await paths.covered(connection, branch)
     if path is None:
-        metrics.RECALLS.labels("not_covered").inc()
         return Finding(_NOT_COVERED, status="not_covered")
     finding = await _within_time(_Search(engine, texts, path, mask), question, _SECONDS)
     await _note(engine, by, branch.chat, question, finding)
@@ -118,7 +116,6 @@ async def _note(
     mode = "read" if question.ref else "search"
     async with engine.begin() as connection:
         await audit.record(connection, by, "chat.recall", chat, mode=mode, status=finding.status)
-    metrics.RECALLS.labels(finding.status).inc()
 
 
 class _Search:

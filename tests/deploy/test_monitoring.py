@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from service import metrics
-from service.metrics import Fleet, Pool, QueueFigures
+from service.metrics import Fleet, QueueFigures
 
 FOLDER = Path(__file__).parents[2] / "docs" / "monitoring"
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "monitor.md"
@@ -24,8 +24,7 @@ RULES = [rule for group in ALERTS["groups"] for rule in group["rules"]]
 DASHBOARD = json.loads((FOLDER / "dashboard.json").read_text(encoding="utf-8"))
 STATES = {"working": 1, "due": 1, "waiting": 1, "dead": 1, "waiting_for_texts": 1}
 BREAKERS = {"closed": 1, "open": 0, "half-open": 0}
-POOLS = (Pool("engine", 1, 1, 15), Pool("reads", 0, 1, 4), Pool("hot", 0, 1, 4))
-WHOLE = Fleet(QueueFigures(STATES, 1.0, BREAKERS, schema_at_head=True), True, POOLS)
+WHOLE = Fleet(QueueFigures(STATES, 1.0, BREAKERS, schema_at_head=True), True)
 # Labels that Prometheus itself adds, or that only some requests make.
 ADDED = {"job", "instance"}
 
