@@ -141,7 +141,6 @@ class ProblemType(Enum):
     BAD_REQUEST = "bad-request", 400, "The request could not be understood."
     UNAUTHORISED = "unauthorised", 401, "The API key is missing, unknown, revoked or expired."
     WRONG_SCOPE = "wrong-scope", 403, "The API key does not have the scope that this needs."
-    WRONG_NETWORK = "wrong-network", 403, "The API key may not be used from this address."
     NOT_THEIRS = "not-theirs", 403, "This chat is another user's."
     FORBIDDEN = "forbidden", 403, "A page of this service did not send this form."
     NOT_FOUND = "not-found", 404, "This tenant has nothing under that id."

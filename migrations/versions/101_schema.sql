@@ -33,7 +33,6 @@ create table api_keys (
     created_at timestamptz default now() not null,
     revoked_at timestamptz,
     expires_at timestamptz,
-    networks text[],
     last_used_at timestamptz,
     last_filter text,
     constraint pk_api_keys primary key (id),

@@ -19,7 +19,7 @@ from service.names import KeyScope
 from service.runtime import Runtime
 from service.storage import keys
 from service.storage.keys import Key
-from service.usecases.keys import is_within, record_refusal
+from service.usecases.keys import record_refusal
 
 _VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})", re.ASCII)
 
@@ -32,14 +32,13 @@ async def caller(request: Request, scope: KeyScope) -> Key:
     Raises:
         Unauthorised: the key is missing, unknown, revoked or expired.
         TooMany: too many were wrong from this address.
-        Problem: WRONG_NETWORK: the key may not be used from the client's address.
         Problem: WRONG_SCOPE: it does not open what needs this `scope`.
         Problem: FILTER_TOO_OLD: `Precis-Filter` names a version below `LEAST_FILTER`.
         BadRequest: that header is no version.
     """
     sent_key = await _sent_key(request)
     key = await _key_in_use(request, sent_key)
-    await _check_use(request, key, scope)
+    await _check_scope(request, key, scope)
     version = _filter_version(request, scope)
     runtime_of(request).counting.used(key.id, version)
     return key
@@ -79,23 +78,14 @@ def _why_not_in_use(key: Key | None) -> str:
     return "revoked" if key.revoked_at else "expired"
 
 
-async def _check_use(request: Request, key: Key, scope: KeyScope) -> None:
-    """Refuses a key from a network that is not its own, or for what it does not open."""
-    address = address_of(request)
-    if not is_within(address, key.networks):
-        problem = Problem(
-            f"the key {key.prefix}… may not be used from {address}: `precis keys list` shows its"
-            " networks, and `precis keys create --from` makes a key for others",
-            ProblemType.WRONG_NETWORK,
-        )
-    elif scope not in keys.OPENS[key.scope]:
-        problem = Problem(
-            f"this needs a key with scope {scope!r}, but the key {key.prefix}… has"
-            f" {key.scope!r}; make one with `precis keys create --scope {scope}`",
-            ProblemType.WRONG_SCOPE,
-        )
-    else:
+async def _check_scope(request: Request, key: Key, scope: KeyScope) -> None:
+    if scope in keys.OPENS[key.scope]:
         return
+    problem = Problem(
+        f"this needs a key with scope {scope!r}, but the key {key.prefix}… has"
+        f" {key.scope!r}; make one with `precis keys create --scope {scope}`",
+        ProblemType.WRONG_SCOPE,
+    )
     await note_refusal(request, key, "key.refused", problem.type)
     raise problem
 

@@ -11,7 +11,7 @@ from service.names import MOST_DAYS, KeyScope
 from service.processes.intake import CONTROL
 from service.storage.keys import Key
 from service.usecases import keys
-from service.usecases.keys import MOST_NETWORKS, MadeKey
+from service.usecases.keys import MadeKey
 
 router = APIRouter(prefix="/v1/keys", tags=["operators"])
 
@@ -29,11 +29,6 @@ class CreateKeyRequest(Strict):
     name: KeyName = Field("", description="A name by which lists and the audit log tell it.")
     expires_days: int | None = Field(
         None, ge=1, le=MOST_DAYS, description="Days until it expires; null: never."
-    )
-    networks: list[KeyName] = Field(
-        [],
-        max_length=MOST_NETWORKS,
-        description="From where it opens anything, such as `10.0.0.0/8`; empty: from anywhere.",
     )
 
 
@@ -53,8 +48,10 @@ async def list_keys(key: KeeperKey, runtime: RuntimeDep) -> KeyList:
 async def create_key(key: KeeperKey, runtime: RuntimeDep, request: Request) -> MadeKey:
     """Makes a key of this tenant. The answer is the only place where the key itself is told."""
     body = await read_body(request, CreateKeyRequest)
-    limits = body.scope, body.name, body.expires_days, body.networks
-    return await keys.create(runtime.database.engine, key.tenant_name, key.by.actor, *limits)
+    engine, actor = runtime.database.engine, key.by.actor
+    return await keys.create(
+        engine, key.tenant_name, actor, body.scope, body.name, body.expires_days
+    )
 
 
 @router.delete("/{key_id}", status_code=204)

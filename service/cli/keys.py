@@ -6,7 +6,6 @@ API keys are the service's; the first one of a tenant, and what is sealed, are t
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
@@ -21,9 +20,7 @@ if TYPE_CHECKING:
     from service.storage.rotation import Held
     from service.usecases.rotate import Progress
 
-_KEYS: Final = (
-    "id prefix scope name last_used_at last_filter expires_at revoked_at created_at networks"
-)
+_KEYS: Final = "id prefix scope name last_used_at last_filter expires_at revoked_at created_at"
 _EVERY: Final = 2.0  # seconds between two lines of progress
 _ID = click.argument("identity", metavar="ID", type=int)
 
@@ -45,13 +42,6 @@ def keys() -> None:
 @click.option("--name", default="", help="A name that `precis keys list` shows.")
 @click.option("--expires", metavar="DAYS", type=int, help="Days until it expires; else never.")
 @click.option(
-    "--from",
-    "networks",
-    metavar="CIDR",
-    multiple=True,
-    help="From where it may be used, such as 10.0.0.0/8; may be repeated. Else from anywhere.",
-)
-@click.option(
     "--first",
     is_flag=True,
     help="Make an operator key in the database itself, where no key is there to ask with: the"
@@ -62,7 +52,6 @@ def create(
     scope: str | None,
     name: str,
     expires: int | None,
-    networks: tuple[str, ...],
     first: bool,
     tenant: str | None,
 ) -> None:
@@ -70,24 +59,25 @@ def create(
     if first:
         if scope not in (None, "operator"):
             raise click.UsageError("--first makes an operator key; make others with that")
-        click.echo(_first(tenant or FIRST_TENANT, name or "first key", expires, networks))
+        click.echo(_first(tenant or FIRST_TENANT, name or "first key", expires))
         return
     if tenant is not None:
         raise click.UsageError("--tenant needs --first: other keys are of the tenant of your key")
     if scope is None:
         raise click.UsageError("Missing option '--scope', or --first")
-    body = {"scope": scope, "name": name, "expires_days": expires, "networks": networks}
+    body = {"scope": scope, "name": name, "expires_days": expires}
     click.echo(ask("POST", "keys", body=body)["key"])
 
 
-def _first(tenant: str, name: str, expires: int | None, networks: Sequence[str]) -> str:
+def _first(tenant: str, name: str, expires: int | None) -> str:
     """A new operator key of a tenant, made in the database."""
     from service.usecases import keys as use_case
 
     async def work() -> str:
         async with shell.database(shell.settings()) as database:
-            limits = name, expires, networks
-            key = await use_case.create(database.engine, tenant, "precis keys", "operator", *limits)
+            key = await use_case.create(
+                database.engine, tenant, "precis keys", "operator", name, expires
+            )
             return key.key
 
     return shell.run(work())

@@ -2,7 +2,7 @@
 
 import hashlib
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -53,7 +53,6 @@ class Key:
     created_at: datetime
     revoked_at: datetime | None
     expires_at: datetime | None
-    networks: tuple[str, ...]
     last_used_at: datetime | None
     last_filter: str | None
     seconds_left: float | None
@@ -87,7 +86,6 @@ _COLUMNS = (
     api_keys.c.created_at,
     api_keys.c.revoked_at,
     api_keys.c.expires_at,
-    api_keys.c.networks,
     api_keys.c.last_used_at,
     api_keys.c.last_filter,
     _LEFT.label("seconds_left"),
@@ -125,13 +123,12 @@ async def create(
     name: str,
     *,
     seconds: float | None = None,
-    networks: Sequence[str] = (),
     key: str | None = None,
 ) -> str:
     """Makes a key, and the tenant if it is new.
 
-    `seconds` until it expires are None for never; without `networks` it opens from anywhere. A
-    `key` that was made elsewhere must have a prefix of its scope.
+    `seconds` until it expires are None for never. A `key` that was made elsewhere must have a
+    prefix of its scope.
 
     Returns:
         The key itself, which is not stored and cannot be shown again.
@@ -146,7 +143,6 @@ async def create(
             prefix=key[:_SHOWN],
             hash=hash_of(key),
             expires_at=None if seconds is None else in_seconds(seconds),
-            networks=list(networks) or None,
         )
     )
     return key
@@ -232,6 +228,5 @@ async def erase_tenant(connection: AsyncConnection, name: str) -> bool:
 def key_of(row: Mapping[Any, Any]) -> Key:
     """A key of a row of `select_keys`."""
     fields = {name: row[name] for name in Key.__dataclass_fields__}
-    fields["networks"] = tuple(row["networks"] or ())
     fields["seconds_left"] = None if row["seconds_left"] is None else float(row["seconds_left"])
     return Key(**fields)

@@ -73,7 +73,6 @@ api_keys = Table(
     Column("created_at", _TIME),
     Column("revoked_at", _TIME),
     Column("expires_at", _TIME),  # from then on it opens nothing
-    Column("networks", ARRAY(Text)),  # from where it opens anything; null: from anywhere
     Column("last_used_at", _TIME),
     Column("last_filter", Text),  # the version of the filter that asked last with it
 )

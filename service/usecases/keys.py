@@ -5,22 +5,18 @@ stored is its hash.
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
-from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final
 
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from service.errors import ConfigurationError, NotFound, Unprocessable
+from service.errors import ConfigurationError, NotFound
 from service.names import FIRST_TENANT, KeyScope
 from service.storage import audit, keys
 from service.storage.audit import Operator
 from service.storage.keys import Key
 
-MOST_NETWORKS: Final = 50
 _DAY: Final = 86_400
 _OPERATOR_KEY: Final = re.compile(r"precis_op_[\w-]{43,100}", re.ASCII)
 
@@ -45,23 +41,14 @@ async def create(
     scope: KeyScope,
     name: str,
     days: int | None = None,
-    networks: Sequence[str] = (),
 ) -> MadeKey:
-    """Makes a key, and the tenant if it is new.
-
-    `days` are until it expires, `networks` those from where it is to open anything.
-
-    Raises:
-        Unprocessable: a network is none.
-    """
-    allowed = read_networks(networks)
+    """Makes a key that expires after so many `days`, and the tenant if it is new."""
     seconds = None if days is None else days * _DAY
     async with engine.begin() as connection:
-        key = await keys.create(connection, tenant, scope, name, seconds=seconds, networks=allowed)
+        key = await keys.create(connection, tenant, scope, name, seconds=seconds)
         row = await keys.find(connection, key)
         assert row
-        limits = {"expires_days": days, "networks": allowed}
-        more = {name: value for name, value in limits.items() if value}
+        more = {"expires_days": days} if days else {}
         await audit.record(
             connection,
             Operator(row.tenant, actor),
@@ -120,24 +107,6 @@ async def revoke(engine: AsyncEngine, by: Operator, identity: int) -> None:
         await audit.record(connection, by, "key.revoke", None, **details)
 
 
-def read_networks(texts: Sequence[str]) -> list[str]:
-    """Networks as they are stored: `10.1.2.3/8` becomes `10.0.0.0/8`, and an address a network.
-
-    Raises:
-        Unprocessable: one of them is none.
-    """
-    return [_network(text) for text in texts]
-
-
-def _network(text: str) -> str:
-    try:
-        return str(ip_network(text.strip(), strict=False))
-    except ValueError:
-        raise Unprocessable(
-            f"{text[:50]!r} is no network; give one such as 10.0.0.0/8, 192.168.1.7 or fd00::/8"
-        ) from None
-
-
 async def record_refusal(
     engine: AsyncEngine, key: Key, action: str, why: str, address: str
 ) -> None:
@@ -145,18 +114,3 @@ async def record_refusal(
     details = {"key": key.id, "why": why, "address": address}
     async with engine.begin() as connection:
         await audit.record(connection, key.by, action, None, **details)
-
-
-# The hot read asks too: a filter's key may have networks.
-@lru_cache(maxsize=4096)
-def is_within(address: str, networks: tuple[str, ...]) -> bool:
-    """Whether an address lies in one of the networks; anywhere does when there are none."""
-    if not networks:
-        return True
-    try:
-        ip = ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-    # A socket that listens on IPv6 names IPv4 addresses as `::ffff:10.0.0.1`.
-    plain = ip.ipv4_mapped if isinstance(ip, IPv6Address) and ip.ipv4_mapped else ip
-    return any(plain in ip_network(one) for one in networks)

@@ -12,7 +12,6 @@ from service.storage import audit, keys, sessions
 from service.storage.audit import Operator
 from service.storage.database import Database
 from service.storage.keys import Key
-from service.usecases.keys import is_within
 
 SECONDS: Final = 12 * 3600
 """How long a session lasts."""
@@ -37,24 +36,23 @@ class NoSignIn(PrecisError):
 
     def __init__(self, key: Key | None) -> None:
         super().__init__(
-            "this is no operator key in use, or not for your address; make one with"
-            " `precis keys create --scope operator`"
+            "this is no operator key in use; make one with `precis keys create --scope operator`"
         )
         self.key = key
 
 
-async def sign_in(database: Database, key: str, address: str) -> tuple[str, Key]:
-    """Begins a session, from a client's `address`.
+async def sign_in(database: Database, key: str) -> tuple[str, Key]:
+    """Begins a session.
 
     Returns:
         The cookie's value, which is not stored, and the key's row.
 
     Raises:
-        NoSignIn: this is no operator key, or it has ended, or may not be used from there.
+        NoSignIn: this is no operator key, or it has ended.
     """
     row = await keys.known(database.reads, key)
     is_operators = row is not None and "operator:read" in keys.OPENS[row.scope]
-    if not (row and is_operators and row.in_use and is_within(address, row.networks)):
+    if not (row and is_operators and row.in_use):
         raise NoSignIn(row)
     cookie = secrets.token_urlsafe(32)
     async with database.engine.begin() as connection:
@@ -63,11 +61,11 @@ async def sign_in(database: Database, key: str, address: str) -> tuple[str, Key]
     return cookie, row
 
 
-async def signed_in(engine: AsyncEngine, cookie: str, address: str) -> SignedIn | None:
-    """The session of a cookie, if it has one that has not ended and may be used from there."""
+async def signed_in(engine: AsyncEngine, cookie: str) -> SignedIn | None:
+    """The session of a cookie, if it has one that has not ended."""
     async with engine.connect() as connection:
         key = await sessions.find(connection, keys.hash_of(cookie))
-    if key is None or not is_within(address, key.networks):
+    if key is None:
         return None
     return SignedIn(
         key.by,

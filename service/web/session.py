@@ -7,7 +7,6 @@ from urllib.parse import parse_qsl
 from fastapi import Depends, Request, Response
 from starlette.datastructures import URL, FormData
 
-from service.api.callers import address_of
 from service.api.deps import RuntimeDep, read_limited
 from service.errors import BadRequest, Problem, ProblemType
 from service.usecases import sessions
@@ -47,7 +46,7 @@ async def _signed_in(request: Request, runtime: RuntimeDep) -> SignedIn:
     cookie = request.cookies.get(cookie_name(request.url), "")
     if not cookie:
         raise SignInNeeded
-    session = await sessions.signed_in(runtime.database.engine, cookie, address_of(request))
+    session = await sessions.signed_in(runtime.database.engine, cookie)
     if session is None:
         raise SignInNeeded
     return session

@@ -37,7 +37,7 @@ async def sign_in(request: Request, runtime: RuntimeDep) -> Response:
     await limiter.check_wrong_keys(address)
     try:
         key = str(fields.get("key", "")).strip()
-        cookie, used = await sessions.sign_in(runtime.database, key, address)
+        cookie, used = await sessions.sign_in(runtime.database, key)
     except sessions.NoSignIn as error:
         limiter.wrong_key(address)
         await note_refusal(request, error.key, "session.refused", "no operator key in use")
