@@ -197,8 +197,6 @@ async def test_no_page_hinders_anybody_or_is_wider_than_a_telephone(
             assert widths[0] <= widths[1], name
             await tab.page.locator("details").evaluate_all("all => all.forEach((one) => { one.open = true; })")
             found[name] = await violations(tab.page)
-        await what_would_go(tab)
-        found["what would go"] = await violations(tab.page)
         await tab.page.context.clear_cookies()
         await tab.goto("/sign-in")
         found["sign in"] = await violations(tab.page)
@@ -210,13 +208,6 @@ async def test_no_page_hinders_anybody_or_is_wider_than_a_telephone(
         assert [one for one in tab.wrong if "404" not in one] == []
         tab.wrong.clear()
     assert {name: some for name, some in found.items() if some} == {}
-
-
-async def what_would_go(tab: Tab) -> None:
-    """The step before somebody is erased."""
-    await tab.goto(tab.site.pages["somebody hostile"])
-    await tab.page.get_by_role("button", name="Erase").click()
-    await expect(tab.page.get_by_role("button", name="Erase now")).to_be_visible()
 
 
 async def violations(page: Page) -> list[str]:

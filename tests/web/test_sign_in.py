@@ -21,9 +21,9 @@ def cookie(page: Page) -> tuple[str, dict[str, str]]:
     return name, {key: str(value) for key, value in morsel.items() if value} | {"value": morsel.value}
 
 
-async def new_key(service: Service, name: str, scope: keys.KeyScope = "operator", tenant: str = "default") -> str:
+async def new_key(service: Service, name: str) -> str:
     async with service.runtime.database.engine.begin() as connection:
-        return await keys.create(connection, tenant, scope, name)
+        return await keys.create(connection, "default", "operator", name)
 
 
 async def revoke(service: Service, key: str) -> None:
@@ -233,6 +233,3 @@ async def test_a_part_of_a_page_asks_for_a_reload_when_the_session_has_ended(
     part = await visitor.get("/chats?part=true", headers={"HX-Request": "true"})
     assert part.status == 204
     assert part.response.headers["HX-Refresh"] == "true"
-
-
-# Tenants
