@@ -4,12 +4,11 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from time import perf_counter
-from typing import Any, cast
+from typing import Any
 from urllib.parse import unquote, unquote_to_bytes
 
 import structlog
 from fastapi import Depends, FastAPI
-from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
@@ -69,16 +68,15 @@ _REFUSED: dict[str, Any] = {
     "description": "The request cannot be answered; `detail` says why, and what to change.",
 }
 
-
 Header = tuple[bytes, bytes]
 
-# The routes that every turn of a chat takes. FastAPI has them for the OpenAPI page and for odd ids:
-# its middleware, routing, parameters, dependencies and exit stacks need 400 µs for a request with
-# a key, which is more than the hot read (measured, fastapi 0.165).
+# Every turn of a chat takes these routes. FastAPI would need 400 µs for them, more than the hot
+# read (measured, 0.165); it has them for the OpenAPI page and for odd ids.
 _HOT_PATH = re.compile(rf"/v1/chats/([^/%{CONTROL}]{{1,200}})/(context|transcript)")
+_CHAT = "/v1/chats/{chat_id}"
 _HOT = {
-    ("POST", "context"): context.router.routes[-1],
-    ("PUT", "transcript"): filter.router.routes[-1],
+    ("POST", "context"): Route(f"{_CHAT}/context", context.post_context, methods=["POST"]),
+    ("PUT", "transcript"): Route(f"{_CHAT}/transcript", filter.put_transcript, methods=["PUT"]),
 }
 _NO_GUESS = (b"x-content-type-options", b"nosniff")
 _NO_STORE = (b"cache-control", b"no-store")
@@ -153,14 +151,14 @@ def _request_id(scope: Scope) -> str:
 async def _answered(scope: Scope, receive: Receive, send: Send) -> bool:
     """Answers a request for a hot route; False, and nothing done, for any other."""
     path = _HOT_PATH.fullmatch(scope["path"])
-    route = _HOT.get((scope["method"], path[2])) if path else None
-    if path is None or route is None:
+    route = path and _HOT.get((scope["method"], path[2]))
+    if not (path and route):
         return False
     scope["route"] = route
     request = Request(scope, receive)
     try:
         key = await caller(request, "filter")
-        response = await cast(APIRoute, route).endpoint(request, path[1], key, runtime_of(request))
+        response = await route.endpoint(request, path[1], key, runtime_of(request))
     except Exception as error:
         # Nothing of FastAPI's handling of errors is in the way of this request.
         response = await problems.any_other(request, error)
@@ -240,6 +238,8 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
         async with AsyncExitStack() as stack:
             urls = await stack.enter_async_context(servers(settings))
             app.state.runtime = await stack.enter_async_context(running(settings, urls, texts))
+            # Else the first large text of a chat would wait for it, longer than its filter does.
+            app.state.runtime.texts.warm_up()
             for start in beside:
                 await stack.enter_async_context(start(app.state.runtime))
             log.info(

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from rich.console import Console
 from uvicorn.loops.auto import auto_loop_factory
 
 from service import __version__
@@ -62,9 +61,9 @@ async def serve(current: Settings, *beside: Beside) -> None:
             raise died.result()
 
 
-async def demo(json_path: Path | None) -> None:
+async def demo() -> None:
     """The recorded conversation."""
-    await demonstrate(embedded_worker, Console(), json_path)
+    await demonstrate(embedded_worker)
 
 
 async def work(current: Settings) -> None:

@@ -45,14 +45,8 @@ def worker() -> None:
 
 
 @click.command()
-@click.option(
-    "--json",
-    "json_path",
-    type=click.Path(path_type=Path),
-    help="Also write the figures and the whole summary to this file.",
-)
-def demo(json_path: Path | None) -> None:
+def demo() -> None:
     """Play a long recorded conversation, and show what happens."""
     from service.cli import running
 
-    running.run(running.demo(json_path))
+    running.run(running.demo(), shell.settings(log_level="warning"))

@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -24,7 +24,6 @@ import httpx
 from service.api.server import bind, listening
 from service.app import Beside, create_app
 from service.demo.host import Host, Rows, enter, inlet_body, load_filter, outlet_body, path
-from service.errors import PrecisError
 from service.names import FIRST_TENANT
 from service.runtime import Runtime
 from service.settings import load
@@ -72,30 +71,22 @@ class Recording:
 
 
 @dataclass(frozen=True)
-class Background:
-    """What the background has done for the chat so far, as the operators' interface reports it."""
-
-    calls: int = 0
-    tokens_read: int = 0
-    checkpoints: int = 0
-    idle: bool = True
-
-
-@dataclass(frozen=True)
 class Turn:
     """One request and its answer.
 
     `would_send` and `sent` are tokens of the native list, `hold_ms` is the time of both hooks.
+    `status` is what the filter said, `summary` the record in the request, both "" without one;
+    `tokens_read` is what a model has read for summaries so far.
     """
 
     number: int
     would_send: int
     sent: int
-    covered_messages: int
     hold_ms: float
     calls_while_held: int
+    status: str
     summary: str
-    work: Background
+    tokens_read: int
 
 
 def recording() -> Recording:
@@ -123,6 +114,7 @@ class Stage:
     operator: httpx.AsyncClient
     host: Host
     filter: Any
+    runs: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def _shown(self) -> Rows:
@@ -133,35 +125,39 @@ class Stage:
 
         The background work of a turn ends before the next one begins.
         """
-        number, work = 0, Background()
+        number = 0
         for user_message, answers in self.told.turns():
             self._shown[user_message] = self.told.rows[user_message]
             for answer in answers or [""]:
                 number += 1
-                turn = await self._turn(number, user_message, answer, work)
-                work = turn.work
-                yield turn
+                yield await self._turn(number, user_message, answer)
 
-    async def _turn(self, number: int, user_message: str, answer: str, before: Background) -> Turn:
+    async def _turn(self, number: int, user_message: str, answer: str) -> Turn:
         body = self._request(user_message)
         metadata, full = body["metadata"], body["messages"]
+        calls_before, _ = await self._spent()
+        self.host.statuses.clear()
         began = time.perf_counter()
         await enter(self.filter, body, __metadata__=metadata, __event_emitter__=self.host.emit)
         hold = time.perf_counter() - began
-        held = await self.work()  # before the answer, which starts new work in the background
+        (
+            calls_held,
+            _,
+        ) = await self._spent()  # before the answer, which starts new work in the background
         sent: list[Native] = body["messages"]
         if answer:
             hold += await self._answer(answer, metadata, _size(sent))
-        summary = _summary(sent)
+        await self._idle()
+        _, tokens_read = await self._spent()
         return Turn(
             number,
             _size(full),
             _size(sent),
-            _covered(summary),
             hold * 1000,
-            held.calls - before.calls,
-            summary,
-            await self._idle(),
+            calls_held - calls_before,
+            "".join(self.host.statuses[-1:]),
+            _summary(sent),
+            tokens_read,
         )
 
     def _request(self, user_message: str) -> dict[str, Any]:
@@ -186,30 +182,33 @@ class Stage:
         await self.filter.outlet(body, __metadata__=metadata, __user__={"id": self.told.user})
         return time.perf_counter() - began
 
-    async def work(self) -> Background:
-        """What the background has done so far."""
+    async def _chat(self) -> dict[str, Any] | None:
+        """What the operators' interface says of the chat; None before it is stored."""
         response = await self.operator.get(f"/v1/chats/{self.told.chat}")
         if response.status_code == httpx.codes.NOT_FOUND:
-            return Background()
-        detail = response.raise_for_status().json()
-        return Background(
-            calls=detail["spent"]["calls"],
-            tokens_read=detail["spent"]["tokens_read"],
-            checkpoints=len(detail["checkpoints"]),
-            idle=not detail["chat"]["due_at"] and not detail["chat"]["working"],
-        )
+            return None
+        detail: dict[str, Any] = response.raise_for_status().json()
+        return detail
 
-    async def _idle(self) -> Background:
+    async def _spent(self) -> tuple[int, int]:
+        """Calls of a model for the chat so far, and tokens that it read."""
+        detail = await self._chat()
+        # The interface shows the newest runs: enough to see all of them, because a turn has few.
+        for run in detail["runs"] if detail else []:
+            self.runs[run["id"]] = run
+        calls = sum(run["calls"] for run in self.runs.values())
+        return calls, sum(run["tokens_read"] for run in self.runs.values())
+
+    async def _idle(self) -> None:
         """Waits until the turn is ingested and its work is done, as while a person reads."""
         await asyncio.gather(*self.filter._in_background)
-        until = time.monotonic() + _PATIENCE
-        while not (work := await self.work()).idle:
-            if time.monotonic() > until:
-                raise PrecisError(
-                    f"the background work of a turn did not end within {_PATIENCE:.0f} s"
-                )
-            await asyncio.sleep(0.02)
-        return work
+        async with asyncio.timeout(_PATIENCE):
+            while await self._has_work():  # noqa: ASYNC110 - a worker sends no event
+                await asyncio.sleep(0.02)
+
+    async def _has_work(self) -> bool:
+        detail = await self._chat()
+        return detail is not None and bool(detail["chat"]["due_at"] or detail["chat"]["working"])
 
 
 @asynccontextmanager
@@ -273,10 +272,3 @@ def _summary(sent: list[Native]) -> str:
     """The record in a request, which stands behind the system message; "" when there is none."""
     texts = (text_of(message) for message in sent[:2])
     return next((text for text in texts if text.startswith(_SUMMARY)), "")
-
-
-def _covered(summary: str) -> int:
-    """The number of messages that the summary message says it covers; 0 without one."""
-    if not summary:
-        return 0
-    return int(summary.removeprefix(_SUMMARY).split(" ", 1)[0])

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 from typing import NamedTuple
 
@@ -80,12 +80,10 @@ async def test_one_giant_field_is_refused_before_it_is_taken(service: Service) -
     async with line(service) as sender:
         sent = 0
         await sender.send(START + b"X-Giant: ")
-        try:
+        with suppress(ConnectionError):
             while sent < GIANT:
                 await sender.send(b"x" * 2**16)
                 sent += 2**16
-        except ConnectionError:
-            pass
 
         assert sent < GIANT / 10, "what lies in the buffers of two sockets"
 
@@ -103,8 +101,7 @@ async def test_a_head_of_nearly_64_kilobytes_is_taken_though_a_large_body_comes_
 async def test_trailing_fields_without_end_are_refused(service: Service) -> None:
     async with line(service) as sender:
         head = upload(service, 0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
-        await sender.send(head + b"2\r\n{}\r\n0\r\n")
-        await sender.send(b"X-Trailer: " + b"x" * 200_000)
+        await sender.send(head + b"2\r\n{}\r\n0\r\nX-Trailer: " + b"x" * 200_000)
 
         await sender.refusal(400)
 

@@ -1,6 +1,7 @@
 """Texts that are too hard to read: the chat gets its summary all the same, and nobody else waits."""
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, ParamSpec, TypeVar
 
@@ -8,13 +9,15 @@ import pytest
 
 from service.errors import TextTooHard
 from service.processes import Texts, intake, rounds
+from service.settings import Settings
 from service.summarising import summarise
 from service.summarising.summarise import Candidate
 from service.usecases.compress import WorkerContext
-from tests.conftest import TEXTS
+from tests.conftest import TEXTS, serving
 from tests.constants import NEVER
 from tests.service.harness import Harness
 from tests.service.talk import check_tree, row
+from tests.waiting import until
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -165,3 +168,10 @@ async def test_a_round_that_is_not_worth_publishing_is_no_failure_and_waits_for_
     texts.most = 0
     await retries(harness, worker_context)
     assert await harness.made()
+
+
+@pytest.mark.asyncio(loop_scope="function")
+async def test_a_text_process_starts_with_the_service_and_not_with_the_first_large_text(settings: Settings) -> None:
+    with closing(Texts(1, seconds=60, memory=2**30)) as texts:
+        async with serving(settings, texts):
+            await until(lambda: bool(texts._children))
