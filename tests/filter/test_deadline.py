@@ -72,17 +72,10 @@ async def test_after_three_failures_in_a_row_the_service_is_left_alone(away: Beh
             await ask(chat)
         seen = len(tap.seen)
         turns = await ask(chat, 5)
-        assert len(tap.seen) == seen
+        await chat.reply(turns[-1], "An answer")
+        assert len(tap.seen) == seen, "nothing is handed over either"
         assert all(turn.messages == turn.original for turn in turns)
         assert chat.host.statuses == []
-
-
-async def test_a_hand_over_is_not_tried_while_the_service_is_left_alone() -> None:
-    async with against(Answer({}, 503)) as (chat, tap):
-        stopped(chat)
-        turn = (await ask(chat, 3))[-1]
-        await chat.reply(turn, "An answer")
-        assert tap.asked == ["POST context"] * 3
 
 
 async def opened(chat: Chat, tap: Wire) -> list[float]:
@@ -112,34 +105,21 @@ async def test_one_request_in_five_seconds_asks_it_again() -> None:
         assert [turn.served for turn in await ask(chat, 3)] == [7, 7, 7]
 
 
-async def probing(chat: Chat, tap: Wire) -> asyncio.Task[Turn]:
-    """A request that asks a service that was away, and gets no answer yet."""
-    tap.behaviour = Silence()
-    tap.arrived.clear()
-    probe = asyncio.create_task(chat.inlet())
-    await tap.arrived.wait()
-    return probe
-
-
-async def test_a_user_who_presses_stop_while_it_is_tried_leaves_the_next_request_to_try() -> None:
-    async with against(Answer({}, 500)) as (chat, tap):
-        now = await opened(chat, tap)
-        probe = await probing(chat, tap)
-        probe.cancel()
-        await asyncio.gather(probe, return_exceptions=True)
-        tap.behaviour, now[0] = Answer(good_answer(chat)), 2 * PAUSE
-        assert (await chat.inlet()).served == 7
-
-
 async def test_after_the_pause_one_request_tries_and_the_others_do_not_wait_for_it() -> None:
     async with against(Answer({}, 500)) as (chat, tap):
-        await opened(chat, tap)
-        probe = await probing(chat, tap)
+        now = await opened(chat, tap)
+        tap.behaviour = Silence()
+        tap.arrived.clear()
+        probe = asyncio.create_task(chat.inlet())
+        await tap.arrived.wait()
         turns = await asyncio.gather(*(chat.inlet() for _ in range(5)))  # while the first one waits
         assert len(tap.seen) == 1
         assert all(turn.messages == turn.original for turn in turns)
-        probe.cancel()
+
+        probe.cancel()  # its user presses stop
         await asyncio.gather(probe, return_exceptions=True)
+        tap.behaviour, now[0] = Answer(good_answer(chat)), 2 * PAUSE
+        assert (await chat.inlet()).served == 7
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 413, 422, 426, 429])
@@ -272,15 +252,6 @@ async def test_the_last_summary_serves_on(away: HangUp | Answer) -> None:
             assert turn.hidden == turn.original[1:3]
             await chat.reply(turn, "An answer")
         assert set(chat.host.statuses) == {"Summarised 2 earlier messages"}
-
-
-async def test_it_serves_on_while_the_service_is_not_even_asked() -> None:
-    async with served() as (chat, tap):
-        chat.filter._failures, chat.filter._again_at = 3, float("inf")
-        tap.seen.clear()
-        chat.ask("And now?")
-        assert (await chat.inlet()).summary == MADE
-        assert tap.seen == []
 
 
 async def test_it_does_not_serve_a_branch_that_it_does_not_fit() -> None:

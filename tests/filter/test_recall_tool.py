@@ -2,20 +2,16 @@
 
 import asyncio
 import contextlib
-import inspect
-import json
 import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, get_type_hints
+from typing import Any
 
 import pytest
 import pytest_asyncio
-from pydantic import Field, create_model
 
 from filter_stub import precis_filter, precis_recall
-from service.text.tokens import count
 from tests.builders import called, returned, said
 from tests.conftest import Service, drain
 from tests.filter.chat import PATIENCE, filter_of
@@ -57,32 +53,6 @@ async def tool(behaviour: Behaviour, key: str = "key", patience: float = PATIENC
 def metadata(**changed: object) -> Json:
     """Open WebUI's metadata of a request with a summary, as the filter leaves them."""
     return {"precis": {"chat": "c/1", "user": "user-1", "served": 7, "pairs": [["m1", "d1"]], "recalls": 0} | changed}
-
-
-def specification(function: Any) -> Json:
-    """What a model is sent of a tool, made as `utils/tools.py` of Open WebUI 0.12.4 makes it."""
-    hints, doc = get_type_hints(function), function.__doc__
-    described = dict(re.findall(r"^\s*:param (\w+):\s*(.+)$", doc, re.MULTILINE))
-    fields = {
-        name: (hints[name], Field(parameter.default, description=described[name]))
-        for name, parameter in inspect.signature(function).parameters.items()
-        if not name.startswith("__")
-    }
-    model: Any = create_model(function.__name__, **fields)  # type: ignore[call-overload]
-    schema = model.model_json_schema()
-    for one in (schema, *schema["properties"].values()):
-        one.pop("title")
-    description = re.split(":(?:param|return)", doc, maxsplit=1)[0]
-    spec = {"name": function.__name__, "description": description, "parameters": schema}
-    return {"type": "function", "function": spec}
-
-
-async def test_its_specification_costs_less_than_200_tokens_and_describes_every_parameter() -> None:
-    spec = specification(precis_recall.Tools().precis_recall)
-
-    assert set(spec["function"]["parameters"]["properties"]) == {"query", "ref", "line", "grep"}
-    assert "required" not in spec["function"]["parameters"]
-    assert count(json.dumps(spec)) < 200
 
 
 # With the real service
