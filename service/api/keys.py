@@ -48,10 +48,8 @@ async def list_keys(key: KeeperKey, runtime: RuntimeDep) -> KeyList:
 async def create_key(key: KeeperKey, runtime: RuntimeDep, request: Request) -> MadeKey:
     """Makes a key of this tenant. The answer is the only place where the key itself is told."""
     body = await read_body(request, CreateKeyRequest)
-    engine, actor = runtime.database.engine, key.by.actor
-    return await keys.create(
-        engine, key.tenant_name, actor, body.scope, body.name, body.expires_days
-    )
+    limits = body.scope, body.name, body.expires_days
+    return await keys.create(runtime.database.engine, key.tenant_name, key.by.actor, *limits)
 
 
 @router.delete("/{key_id}", status_code=204)

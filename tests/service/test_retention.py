@@ -1,11 +1,10 @@
 """What goes when it is old, what stays, and what happens when work needs a text that is gone."""
 
-from typing import Any
-
 import pytest
 
 from service.errors import ConfigurationError
 from service.settings import load
+from service.storage import retention
 from service.usecases.retain import Removed
 from tests.service.ageing import age, removed, sql
 from tests.service.grown import in_one_call
@@ -33,7 +32,10 @@ async def covered(harness: Harness, leaf: str) -> list[str]:
 # What goes
 
 
-async def test_a_text_goes_when_it_is_older_than_the_setting_and_a_young_one_stays(harness: Harness) -> None:
+async def test_a_text_goes_when_it_is_older_than_the_setting_and_a_young_one_stays(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "PAGE", 2)  # and three pages find what one does
     await in_one_call(harness)
     await age(harness, "messages", "created_at", "depth <= 5")
 
@@ -128,8 +130,7 @@ async def test_old_rows_go_and_young_ones_stay(harness: Harness, kind: str, colu
     first = (await row(harness.runtime, f"select min(id) as id from {kind}")).id
     await age(harness, kind, column, f"id in ({first}, {first + 2})")
 
-    keep: dict[str, Any] = {f"keep_{kind}": 30}
-    counts = await removed(harness, **keep)
+    counts = await removed(harness, **{f"keep_{kind}": 30})
 
     assert getattr(counts, kind) == 2
     left = await rows(harness.runtime, f"select id from {kind} order by id")
@@ -138,7 +139,7 @@ async def test_old_rows_go_and_young_ones_stay(harness: Harness, kind: str, colu
 
 
 @pytest.mark.parametrize("keep", [{"keep_bodies": 30}, {"keep_chats": 30}, {"keep_bodies": "until_covered"}])
-async def test_what_somebody_has_locked_is_left_for_the_next_time(harness: Harness, keep: dict[str, Any]) -> None:
+async def test_what_somebody_has_locked_is_left_for_the_next_time(harness: Harness, keep: dict[str, int | str]) -> None:
     await in_one_call(harness)
     await age(harness, "messages", "created_at")
     await age(harness, "chats", "updated_at")
@@ -189,8 +190,7 @@ async def test_work_that_needs_texts_that_are_gone_waits_and_is_no_failure(harne
     assert run.outcome == "waits"
     assert "4 messages is not kept any more, the first is u0" in run.reason  # what the first call reads
     shown = (await harness.service.as_operator.get("/v1/chats/chat-1")).json()["chat"]
-    assert shown["wants_bodies"] is True
-    assert shown["last_error"] == run.reason
+    assert (shown["wants_bodies"], shown["last_error"]) == (True, run.reason)
     assert harness.llm.requests == []
 
 
