@@ -72,7 +72,9 @@ def _without(talk: Sequence[Utterance], forget: Sequence[str]) -> tuple[Utteranc
     for place, number in enumerate(forget):
         if number not in known:
             raise Unprocessable(
-                f"{number!r} is no sentence of this one, as 12.3 may be", pointer=f"/forget/{place}"
+                f"{number!r} is no sentence of this checkpoint, as 12.3 may be; its page and"
+                " `precis chats show CHAT --checkpoint ID` list them",
+                pointer=f"/forget/{place}",
             )
     forgotten = set(forget)
     return tuple(one for one in talk if one.number not in forgotten)

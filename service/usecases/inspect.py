@@ -193,7 +193,9 @@ def no_chat(chat: str) -> NotFound:
 
 def no_checkpoint(chat: str, checkpoint: int) -> NotFound:
     """The error for a checkpoint that a chat does not have."""
-    return NotFound(f"chat {chat!r} has no checkpoint {checkpoint}")
+    return NotFound(
+        f"chat {chat!r} has no checkpoint {checkpoint}; its page and `precis chats show` list them"
+    )
 
 
 async def _key(connection: AsyncConnection, tenant: int, chat: str) -> ChatKey:

@@ -36,13 +36,12 @@ _GREETING = re.compile(r"on http://\S+, summaries")
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A stored summary; `covers` are the ids of its messages, root first, and empty when they were edited since."""
+    """A stored summary, down to the message `until`."""
 
     id: int
     until: str
     messages: int
     summary: str
-    covers: tuple[str, ...]
 
 
 def fact(gate: object) -> str:
@@ -187,8 +186,7 @@ class Precis:
 
 def _checkpoint(shown: Json) -> Checkpoint:
     made = shown["checkpoint"]
-    covers = tuple(one["id"] for one in shown["covers"])
-    return Checkpoint(made["id"], made["covered_until"], made["covered_messages"], shown["summary"], covers)
+    return Checkpoint(made["id"], made["covered_until"], made["covered_messages"], shown["summary"])
 
 
 @contextlib.contextmanager
