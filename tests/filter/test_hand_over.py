@@ -31,19 +31,15 @@ async def expected(service: Service, chat: Chat) -> list[tuple[str, str]]:
     return await keyed(service, precis_filter.chain(precis_filter.branch(chat.rows, chat.leaf)))
 
 
-async def test_each_turn_uploads_only_its_own_messages(chat: Chat, service: Service, tap: Wire) -> None:
-    for number in range(5):
-        await chat.say(f"Question {number}", f"Answer {number}")
-    assert sent(tap) == [[f"u{2 * n + 1}", f"a{2 * n + 2}"] for n in range(5)]
-    assert tap.asked == ["POST context", "PUT transcript"] * 5
-    assert await stored(service, chat) == await expected(service, chat)
-
-
-async def test_a_long_chat_is_uploaded_whole_once(chat: Chat, service: Service, tap: Wire) -> None:
+async def test_a_long_chat_is_uploaded_whole_once_and_then_each_turn_alone(
+    chat: Chat, service: Service, tap: Wire
+) -> None:
     chat.grow(40, 20)
-    await chat.say("The first one that Precis sees", "An answer")
-    await chat.say("The second one", "An answer")
-    assert [len(ids) for ids in sent(tap)] == [82, 2]
+    for number in range(4):
+        await chat.say(f"Question {number}", f"Answer {number}")
+    assert [len(ids) for ids in sent(tap)] == [82, 2, 2, 2]
+    assert sent(tap)[-1] == [row["id"] for row in chat.path()[-2:]]
+    assert tap.asked[-6:] == ["POST context", "PUT transcript"] * 3
     assert await stored(service, chat) == await expected(service, chat)
 
 
