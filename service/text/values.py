@@ -61,9 +61,10 @@ _NUMBER = re.compile(
     rf"{_CURRENCY}?(\d[\d.,'’ \u00a0\u202f]*+)([%‰°]?[^\W\d_]*+(?:[-‐][^\W\d_]++)*+)\W?"
 )
 _GROUPED = re.compile(r"\d{1,3}(?:[.,]\d{3})++")
-_DECIMAL = re.compile(r"([\d.,]*\d)([.,])(\d+)")
+_DECIMAL = re.compile(r"\A([\d.,]*\d)([.,])(\d+)")
 _HAN = re.compile(
-    f"[\\d{_HAN_DIGITS}]*[{_HAN_DIGITS}{_HAN_POWERS}][\\d{_HAN_DIGITS}{_HAN_POWERS}]*+"
+    # From the beginning of its digits only, so that a long run of them is read once.
+    f"(?<![\\d{_HAN_DIGITS}])[\\d{_HAN_DIGITS}]*[{_HAN_DIGITS}{_HAN_POWERS}][\\d{_HAN_DIGITS}{_HAN_POWERS}]*+"
 )
 # Between a name and its value, and between the numbers of a date, a time, a range or a size.
 _JOINT = re.compile(
