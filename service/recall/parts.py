@@ -3,7 +3,6 @@
 In: a parsed message. Out: parts, which may be stored beside the message, as JSON arrays.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
@@ -18,7 +17,6 @@ _LINES = 40  # of a block
 _SAID = 1000  # characters of a block of an answer, some 150 words
 _RESULT = 4000
 _OWN_TOOL = "precis_recall"
-_END = re.compile(r"(?<=[.!?…])\s+|[。！？\n]+")  # of a sentence, nearly always
 
 
 class SearchedPart(Struct, frozen=True, array_like=True):
@@ -29,7 +27,7 @@ class SearchedPart(Struct, frozen=True, array_like=True):
         first: line of the result, or of what was `said`, from 1.
         last: line of the same.
         by_user: whether a user said it.
-        words: a line for each sentence, with blanks between its words; see `recall.words`.
+        words: each once, with blanks between them; see `recall.words`.
     """
 
     call: int
@@ -46,9 +44,9 @@ def parts(message: Message) -> list[SearchedPart]:
     text = said(message)
     spans = lines(text)
     for first, last in [(1, len(spans))] if by_user else _cut(spans, _SAID):
-        own = _words(text[spans[first - 1].start : spans[last - 1].stop])
+        own = words(text[spans[first - 1].start : spans[last - 1].stop])
         if own:
-            found.append(SearchedPart(0, first, last, by_user, own))
+            found.append(_part(0, first, last, by_user, own))
     calls = [call for step in steps(message) for call in step.calls]
     for number, call in enumerate(calls, 1):
         # What was looked up before is a copy of what stands elsewhere.
@@ -73,16 +71,15 @@ def block(text: str, first: int, last: int) -> str:
 
 def _of_result(number: int, call: Call) -> Iterator[SearchedPart]:
     """A result in blocks, each with the words of its call."""
-    called = _words(f"{call.call.name} {call.call.arguments}")
+    called = words(f"{call.call.name} {call.call.arguments}")
     text = call.result.text
     for first, last in _cut(lines(text), _RESULT):
-        own = _words(block(text, first, last))
-        yield SearchedPart(number, first, last, False, f"{called}\n{own}")
+        own = words(block(text, first, last))
+        yield _part(number, first, last, False, [*called, *own])
 
 
-def _words(text: str) -> str:
-    sentences = (" ".join(words(sentence)) for sentence in _END.split(text))
-    return "\n".join(filter(None, sentences))
+def _part(call: int, first: int, last: int, by_user: bool, told: Sequence[str]) -> SearchedPart:
+    return SearchedPart(call, first, last, by_user, " ".join(dict.fromkeys(told)))
 
 
 def _cut(spans: Sequence[slice], characters: int) -> Iterator[tuple[int, int]]:

@@ -15,7 +15,6 @@ from itertools import chain, pairwise
 from Stemmer import Stemmer
 
 from service.text import characters
-from service.text.terms import is_exact
 
 _WORD = re.compile(r"[^\W_]++")
 # A word, or an identifier of several.
@@ -94,11 +93,6 @@ def _humps(text: str) -> Iterator[str]:
 def _ungrouped(found: Iterable[str]) -> Iterator[str]:
     """Numbers such as `1,200` as `1200`."""
     return (_GROUPS.sub("", one) for one in found if _GROUPED.fullmatch(one))
-
-
-def exact(word: str) -> bool:
-    """Whether a word is a value: a number, or an identifier that stands whole."""
-    return is_exact(word) or "-" in word
 
 
 def stems(found: Iterable[str], language: str | None) -> dict[str, str]:

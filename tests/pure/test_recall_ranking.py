@@ -121,15 +121,10 @@ FILLER = [f"Somebody talks about topic {word} here." for word in ("a", "b", "c",
         (["The pump is loud.", *FILLER[:5], "The pump is loud."], "pump", 6),
         (["The pump is loud.", *FILLER, "The pump is loud."], "pump", 0),
         (["Code 4021.", *FILLER[:5], "Code 4021."], "4021", 6),
-        (["The valve leaks.", *FILLER[:5], "It is P-12 again."], "valve P-12", 6),
-        (["It is P-12 again.", *FILLER[:5], "The valve leaks."], "valve P-12", 0),
         (["It is P-12 again.", *FILLER[:5], "It is P-13 again."], "P-12", 0),
-        (["The order number is 7.", *FILLER[:5], "The order of the list is wrong."], "order number", 0),
     ],
 )
-def test_of_equals_a_users_and_the_newest_come_first_and_values_before_words(
-    texts: list[str], question: str, first: int
-) -> None:
+def test_of_equals_a_users_and_the_newest_come_first(texts: list[str], question: str, first: int) -> None:
     assert ranked(spoken(texts), question, "en", 10)[0].message == first
 
 
@@ -143,13 +138,6 @@ def test_a_long_answer_is_found_by_the_block_that_has_the_words() -> None:
     assert block.endswith("4,711 watts.")
 
 
-def test_words_in_one_sentence_come_before_the_same_words_far_apart() -> None:
-    apart = "The pump is old. We met in May. Somebody painted the hall. A valve is red."
-    together = "The red pump of the hall is old. We met in May. Somebody painted it. A valve."
-    for texts, first in (([apart, *FILLER[:3], together], 4), ([together, *FILLER[:3], apart], 0)):
-        assert ranked(spoken(texts), "red pump hall", "en", 10)[0].message == first
-
-
 def test_messages_beside_a_hit_are_no_hits_of_their_own() -> None:
     chat = spoken([*FILLER, "The pump is loud.", "Which pump?", "The red pump.", *FILLER])
     shown = set[int]()
@@ -159,10 +147,10 @@ def test_messages_beside_a_hit_are_no_hits_of_their_own() -> None:
     assert shown >= {6, 7, 8}
 
 
-def test_a_question_is_shown_with_what_follows_and_a_short_reply_with_what_it_answers() -> None:
-    chat = spoken([LONG, LONG, f"Of the pumps in the hall, {FILLER[0]}", LONG, "The second.", LONG, "Go on.", LONG])
-    assert ranked(chat, "pumps hall", "en", 1)[0].beside == (3, 4)
-    assert ranked(chat, "second", "en", 1)[0].beside == (3, 5)
+def test_a_question_is_shown_with_what_follows_and_an_answer_in_the_middle() -> None:
+    chat = spoken([LONG, LONG, "Which pump is in the hall?", "The second.", "Go on.", LONG])
+    assert ranked(chat, "pump hall", "en", 1)[0].beside == (3, 4)
+    assert ranked(chat, "second", "en", 1)[0].beside == (2, 4)
 
 
 def test_no_more_hits_than_asked_for_and_none_without_the_words() -> None:
