@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 from service.recall import parts, ranking, shown
-from service.recall.ranking import Hit
 from service.recall.shown import Finding, PageRequest
 from service.storage import codec
 from service.text import languages
@@ -12,9 +11,20 @@ from service.transcript import Message, masked, parse, steps
 _SAMPLE = 4000  # characters by which a chat's language is guessed
 
 
-def search(bodies: Mapping[int, bytes], length: int, question: str, most: int) -> Sequence[Hit]:
-    """The best places for a question on a path of `length` messages; at most `most`."""
-    path: list[list[parts.SearchedPart]] = [[] for _ in range(length)]
+def search(
+    bodies: Mapping[int, bytes],
+    calls_above: Sequence[int],
+    query: str,
+    first: int,
+    room: int,
+    mask: bool,
+) -> Finding:
+    """The best places for some words, a line each, within `room` tokens.
+
+    `calls_above` has of each message of the path how many calls stand above it; `first` is the
+    number of the first place that is told.
+    """
+    path: list[list[parts.SearchedPart]] = [[] for _ in calls_above]
     sample: list[str] = []
     for place, body in bodies.items():
         words = codec.unpack_words(body)
@@ -25,7 +35,11 @@ def search(bodies: Mapping[int, bytes], length: int, question: str, most: int) -
                 sample.append(parts.said(message))
         path[place] = words
     language = languages.detect("\n".join(sample)[:_SAMPLE])
-    return ranking.ranked(path, question, language, most)
+    # One more than is told, to know whether there are more.
+    hits = ranking.ranked(path, query, language, first + shown.RESULTS)[first - 1 :]
+    near = {place for hit in hits for place in (hit.message, *hit.beside)}
+    messages = {place: _message(bodies[place], mask) for place in near}
+    return shown.index(hits, messages, calls_above, room, first)
 
 
 def named(bodies: Mapping[int, bytes], identity: str, *, marker: bool) -> tuple[int, int] | None:
@@ -43,21 +57,6 @@ def named(bodies: Mapping[int, bytes], identity: str, *, marker: bool) -> tuple[
         if identity in ids:
             return place, ids.index(identity) + 1
     return None
-
-
-def index(
-    hits: Sequence[Hit],
-    bodies: Mapping[int, bytes],
-    calls_above: Mapping[int, int],
-    room: int,
-    first: int,
-    mask: bool,
-) -> Finding:
-    """The hits in a line each, from the one with the number `first`, within `room` tokens."""
-    messages = {place: _message(body, mask) for place, body in bodies.items()}
-    # A text that was deleted since it was found is shown no more.
-    visible = [hit for hit in hits if hit.message in messages]
-    return shown.index(visible, messages, calls_above, room, first)
 
 
 def page(body: bytes, request: PageRequest, mask: bool) -> Finding:

@@ -54,15 +54,15 @@ class Finding:
 def index(
     hits: Sequence[Hit],
     messages: Mapping[int, Message],
-    calls_above: Mapping[int, int],
+    calls_above: Sequence[int],
     room: int,
     first: int = 1,
 ) -> Finding:
     """The next hits in a line each, with the messages beside them, within `room` tokens.
 
     `messages` are the hits and those beside them by their place in the path, `calls_above` how many
-    calls stand above each, `first` is the number of the first hit. Messages beside hits are left
-    out first, then the worst hits.
+    calls stand above each message of the path, `first` is the number of the first hit. Messages
+    beside hits are left out first, then the worst hits.
     """
     told = [_Told(hit, messages, calls_above) for hit in hits]
     return _indexed(told, room, first) if told else Finding(_NOTHING, status="nothing")
@@ -108,7 +108,7 @@ class _Told:
     """A hit as it is told."""
 
     def __init__(
-        self, hit: Hit, messages: Mapping[int, Message], calls_above: Mapping[int, int]
+        self, hit: Hit, messages: Mapping[int, Message], calls_above: Sequence[int]
     ) -> None:
         self._hit = hit
         self._messages = messages

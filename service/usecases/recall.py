@@ -14,9 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from service.errors import NotFound, TextProcessAway, TextTooHard, Unavailable
 from service.processes import Texts, recalls
 from service.recall import references
-from service.recall.ranking import Hit
 from service.recall.references import CallCounts, IdReference, Missing, Target
-from service.recall.shown import RESULTS, Finding, PageRequest
+from service.recall.shown import Finding, PageRequest
 from service.storage import audit, checkpoints, messages
 from service.storage import recalls as paths
 from service.storage.audit import Operator
@@ -131,20 +130,10 @@ class _Search:
         """The best places for some words."""
         length = len(self._path.messages)
         bodies = await self._bodies(range(length))
-        # One more than is told, to know whether there are more.
-        most = question.line + RESULTS
-        best = await self._texts.run(recalls.search, bodies, length, question.query, most)
-        hits = best[question.line - 1 :]
-        answer = await self._texts.run(
-            recalls.index, hits, *await self._near(hits), question.room, question.line, self._mask
-        )
-        return replace(answer, not_kept=length - len(bodies))
-
-    async def _near(self, hits: Sequence[Hit]) -> tuple[dict[int, bytes], dict[int, int]]:
-        """The bodies of hits and of those beside them, and how many calls stand above each."""
-        near = await self._bodies({place for hit in hits for place in (hit.message, *hit.beside)})
         above = references.above(self._counts())
-        return near, {place: above[place] for place in near}
+        asked = question.query, question.line, question.room, self._mask
+        answer = await self._texts.run(recalls.search, bodies, above, *asked)
+        return replace(answer, not_kept=length - len(bodies))
 
     async def read(self, question: RecallQuestion) -> Finding:
         """What a reference leads to, exactly."""

@@ -328,7 +328,7 @@ CHAT = [parse(user(f"Topic {number}. " + "Many words stand here. " * 30, f"u{num
 @pytest.mark.parametrize("room", [200, 400, 800, 2000, 8000])
 def test_an_index_keeps_to_its_room_and_shows_a_neighbour_once(room: int) -> None:
     hits = ranked(path_of(*CHAT), "words", "en", 10)
-    told = shown.index(hits, dict(enumerate(CHAT)), dict.fromkeys(range(30), 0), room)
+    told = shown.index(hits, dict(enumerate(CHAT)), [0] * 30, room)
     assert tokens.count(told.text) <= room
     assert told.line == len(told.references) + 1 <= 4
     assert len(told.references) == len(re.findall(r"^M\d+ user", told.text, re.MULTILINE)) >= 1
