@@ -123,7 +123,7 @@ async def bodies(
     )
     return {
         row.message_id: seal.open(place_of(chat, row.message_id), row.body)
-        for row in await connection.execute(query)
+        for row in (await connection.execute(query)).all()
     }
 
 

@@ -121,7 +121,7 @@ async def newest(connection: AsyncConnection, tenant: int, chat: str) -> Visible
 async def _path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[SearchedMessage]:
     """The path from its root to `leaf`; empty when a part of it is not stored."""
     rows = await connection.execute(_PATH, {"tenant": chat.tenant, "chat": chat.id})
-    by_id = {row.message_id: row for row in rows}
+    by_id = {row.message_id: row for row in rows.all()}
     path: list[SearchedMessage] = []
     above: str | None = leaf
     while above in by_id:
