@@ -6,7 +6,7 @@ without a word of it.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from service.errors import NotFound, TextProcessAway, TextTooHard, Unavailable
 from service.processes import Texts, recalls
 from service.recall import references
-from service.recall.references import CallCounts, IdReference, Missing, Target
+from service.recall.references import IdReference, Missing, Target
 from service.recall.shown import Finding, PageRequest
 from service.storage import audit, checkpoints, messages
 from service.storage import recalls as paths
@@ -124,23 +124,23 @@ class _Search:
         self._engine = engine
         self._texts = texts
         self._path = path
+        self._counts = [one.step_calls for one in path.messages]
         self._mask = mask
 
     async def search(self, question: RecallQuestion) -> Finding:
         """The best places for some words."""
         length = len(self._path.messages)
         bodies = await self._bodies(range(length))
-        above = references.above(self._counts())
+        above = references.above(self._counts)
         asked = question.query, question.line, question.room, self._mask
         answer = await self._texts.run(recalls.search, bodies, above, *asked)
         return replace(answer, not_kept=length - len(bodies))
 
     async def read(self, question: RecallQuestion) -> Finding:
         """What a reference leads to, exactly."""
-        counts = self._counts()
-        meant = references.meant(question.ref, counts)
+        meant = references.meant(question.ref, self._counts)
         if isinstance(meant, IdReference):
-            meant = await self._named(meant, counts)
+            meant = await self._named(meant)
         if isinstance(meant, Missing):
             return _missing(question.ref, meant)
         body = (await self._bodies([meant.message])).get(meant.message)
@@ -165,19 +165,13 @@ class _Search:
             bodies_by_id = await messages.bodies(connection, self._path.chat, ids)
         return {ids[identity]: packed for identity, packed in bodies_by_id.items()}
 
-    def _counts(self) -> list[CallCounts]:
-        """The calls of all messages."""
-        return [one.step_calls for one in self._path.messages]
-
-    async def _named(
-        self, reference: IdReference, counts: Sequence[CallCounts]
-    ) -> Target | Missing:
+    async def _named(self, reference: IdReference) -> Target | Missing:
         bodies = await self._bodies(range(len(self._path.messages)))
         match = await self._texts.run(recalls.named, bodies, reference.id, marker=reference.marker)
         if match is None:
             return Missing(())
         place, call = match
-        return Target(place, call, references.above(counts)[place])
+        return Target(place, call, references.above(self._counts)[place])
 
     async def _unkept(self, ref: str, place: Target) -> Finding:
         """That a text is not kept, with what the ledger says of it."""
