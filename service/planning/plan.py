@@ -56,7 +56,7 @@ class Checkpoint:
     parent: int = 0
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Position:
     """A place between two reads: the next begins with this piece of a step of a path message.
 
@@ -72,7 +72,7 @@ class Position:
 class PlannedRead:
     """What a call reads of the path: a step, or the piece at `position` of `pieces` of it.
 
-    `tokens` are those of this piece. `summarising.compose.Read` is the same with the step itself.
+    `tokens` are those of this piece. `summarising.summarise.Read` is the same with the step itself.
     """
 
     position: Position

@@ -47,7 +47,8 @@ _WORD = re.compile(
     # `3万5千`
     rf"|\d[\d.,]*+[{_HAN_POWERS}][\d{_HAN_POWERS}]*+"
     # all others, with what may stand before a path or an amount; `12'847` is one of them
-    rf"|(?:(?:~|\.{{0,2}})/|{_CURRENCY})?[^\W{characters.UNSPACED}](?:[^{_MARKS}{characters.UNSPACED}]|['’](?=\d{{3}}))*+"
+    rf"|(?:(?:~|\.{{0,2}})/|{_CURRENCY})?[^\W{characters.UNSPACED}]"
+    rf"(?:[^{_MARKS}{characters.UNSPACED}]|['’](?=\d{{3}}))*+"
 )
 _BEHIND = ".,:;!?…_-–—=/~〜～"  # end no value
 _NAMED = re.compile(
@@ -64,7 +65,8 @@ _GROUPED = re.compile(r"\d{1,3}(?:[.,]\d{3})++")
 _DECIMAL = re.compile(r"\A([\d.,]*\d)([.,])(\d+)")
 _HAN = re.compile(
     # From the beginning of its digits only, so that a long run of them is read once.
-    f"(?<![\\d{_HAN_DIGITS}])[\\d{_HAN_DIGITS}]*[{_HAN_DIGITS}{_HAN_POWERS}][\\d{_HAN_DIGITS}{_HAN_POWERS}]*+"
+    f"(?<![\\d{_HAN_DIGITS}])[\\d{_HAN_DIGITS}]*"
+    f"[{_HAN_DIGITS}{_HAN_POWERS}][\\d{_HAN_DIGITS}{_HAN_POWERS}]*+"
 )
 # Between a name and its value, and between the numbers of a date, a time, a range or a size.
 _JOINT = re.compile(

@@ -84,7 +84,7 @@ class Tenant:
 
 
 async def settle(tenant: Tenant, harness: Harness) -> str:
-    """Rows in every table: checkpoints, a half-read turn, work that failed and is due tomorrow. Returns the leaf."""
+    """Rows in every table: checkpoints, work that failed and is due tomorrow. Returns the leaf."""
     talk = tenant.talk
     assert (await tenant.events.post("/v1/events", json={"type": "chat.deleted", "chat_id": "gone"})).status_code == 202
     leaf = talk.turns(20)

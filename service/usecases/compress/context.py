@@ -38,11 +38,6 @@ class WorkerContext:
         return self.others.get(model, self.summariser)
 
     @property
-    def has_model(self) -> bool:
-        """Whether a model writes summaries, and not rules alone."""
-        return self.summariser is not None
-
-    @property
     def by(self) -> str:
         """Who writes summaries, for people."""
         return self.summariser.name if self.summariser else summarise.BY_CODE
