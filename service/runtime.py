@@ -17,7 +17,7 @@ from service.clients.summarisers import client, configured, for_models, probe
 from service.embedded.dumps import before_migration
 from service.embedded.servers import embedded_servers
 from service.embedded.urls import Urls as Urls
-from service.embedded.urls import announcing, by_settings, existing
+from service.embedded.urls import by_settings, existing
 from service.processes import Texts, pool
 from service.settings import Settings, warnings
 from service.storage.database import Database, check_schema, connect, demands_tls, migrate
@@ -64,8 +64,7 @@ async def servers(settings: Settings) -> AsyncIterator[Urls]:
     async with embedded_servers(settings.data_dir) as urls:
         await before_migration(urls.database, settings)
         await migrate(urls.database)
-        with announcing(settings.data_dir, urls):
-            yield urls
+        yield urls
 
 
 @asynccontextmanager

@@ -93,7 +93,7 @@ async def _target(current: Settings) -> AsyncIterator[Urls]:
     from service.embedded.urls import announced
     from service.runtime import servers
 
-    if running := announced(current):
+    if running := announced(current.data_dir):
         yield running
         return
     async with servers(current) as urls:

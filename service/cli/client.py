@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from service.embedded.urls import KEY_FILE, announcement, reached_at, readable
+from service.embedded.urls import KEY_FILE, announcement, reached_at
 from service.errors import ConfigurationError, PrecisError
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ _REMEDY: Final = (
 )
 _CONNECTS: Final = 10  # seconds
 _ANSWERS: Final = 300  # seconds: a large erasure
-
-
 _REDIRECTS: Final = range(300, 400)
 _UNAUTHORISED: Final = 401
 
@@ -82,7 +80,8 @@ def find_service() -> ServiceAddress:
     if url and not key:
         raise ConfigurationError(f"PRECIS_URL is set, but no key. {_REMEDY}")
     folder = Path(variable("DATA_DIR") or "precis-data").absolute()
-    here = (announcement(folder) or {}).get("address")
+    about = announcement(folder)
+    here = about["address"] if about else None
     if key:
         return ServiceAddress(url or here or own_address(), key, _REMEDY)
     if here is None:
@@ -90,14 +89,11 @@ def find_service() -> ServiceAddress:
             f"no Precis runs on {folder}: start `precis serve`, set PRECIS_DATA_DIR to its folder,"
             " or set PRECIS_URL and PRECIS_KEY (or PRECIS_KEY_FILE) for one that runs elsewhere"
         )
-    return _service_here(here, folder / KEY_FILE)
-
-
-def _service_here(address: str, file: Path) -> ServiceAddress:
-    if not readable(Path.is_file, file):
+    file = folder / KEY_FILE
+    if not file.is_file():
         raise ConfigurationError(f"{file} is not there: the next `precis serve` makes it again")
     remedy = f"The next `precis serve` makes another one in {file}"
-    return ServiceAddress(address, readable(Path.read_text, file).strip(), remedy)
+    return ServiceAddress(here, file.read_text().strip(), remedy)
 
 
 def ask(

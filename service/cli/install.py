@@ -65,12 +65,13 @@ def install_filter(
     changes nothing.
     """
     from service.clients.openwebui import signed_in
-    from service.embedded.urls import address, reached_at
+    from service.embedded.urls import announcement, by_settings, reached_at
     from service.usecases import install
 
     current = shell.settings()
     # Where it really listens: `precis serve --port` is in nobody's settings.
-    here = address(current) or reached_at(current.host, current.port)
+    about = None if by_settings(current) else announcement(current.data_dir)
+    here = about["address"] if about else reached_at(current.host, current.port)
     wish = install.Wish(service_url, tenant, here, recall, action)
 
     async def work() -> None:

@@ -70,7 +70,7 @@ async def _migrate_embedded(current: Settings) -> None:
     from service.embedded.urls import announced
     from service.runtime import servers
 
-    if announced(current) is None:
+    if announced(current.data_dir) is None:
         async with servers(current):
             pass
 

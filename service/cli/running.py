@@ -4,7 +4,7 @@ import asyncio
 import gc
 import signal
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from uvicorn.loops.auto import auto_loop_factory
@@ -18,7 +18,7 @@ from service.cli.demo import demonstrate
 from service.cli.logs import set_up_logs
 from service.cli.output import say
 from service.embedded.secret import write_private
-from service.embedded.urls import KEY_FILE, announce_address, reached_at
+from service.embedded.urls import KEY_FILE, announcing, reached_at
 from service.errors import ConfigurationError
 from service.names import FIRST_TENANT
 from service.runtime import Runtime, running, servers
@@ -40,14 +40,17 @@ async def serve(current: Settings, *beside: Beside) -> None:
     stopped = _stop_signal()
     listener = bind(current.host, current.port)
     raise_open_files()
-    async with listening(create_app(current, *beside), listener) as runtime:
+    serving = listening(create_app(current, *beside), listener)
+    async with AsyncExitStack() as stack:
+        runtime = await stack.enter_async_context(serving)
         # What is loaded stays: to look through it for garbage stops all requests for 0.1 s.
         gc.freeze()
         host, port = listener.getsockname()[:2]
         key_file = None
         if not current.database_url:
             key_file = await _leave_key(runtime)
-            announce_address(current.data_dir, reached_at(host, port))
+            address = reached_at(host, port)
+            stack.enter_context(announcing(current.data_dir, runtime.urls, address))
         say(
             f"Precis {__version__} on http://{host}:{port},"
             f" summaries by {runtime.worker_context.by}"

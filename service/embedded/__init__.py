@@ -12,9 +12,8 @@ used: their managers leave servers behind and change the permissions of parent f
     cluster.py     PostgreSQL's files: made once, completely or not at all
     postgres.py    the running PostgreSQL
     valkey.py      the running Valkey
-    process.py     one server process: started, watched, stopped
+    process.py     one server process: a port for it, started, watched, stopped
     child.py       the few system calls between fork and exec
-    port.py        a loopback port
     secret.py      a random password in a private file
 
 Linux and macOS. Only Linux can tie a server's life to ours: elsewhere, servers survive a `kill -9`

@@ -34,19 +34,9 @@ def account_for(data: Path) -> Account | None:
     """
     if os.geteuid() != 0:
         return None
-    owner = data.stat().st_uid if data.exists() else 0
-    return _owning(data, owner) if owner else _unprivileged()
-
-
-def _owning(data: Path, owner: int) -> Account:
-    try:
-        entry = pwd.getpwuid(owner)
-    except KeyError:  # an id without a name, as in a container
-        return Account(owner, data.stat().st_gid, f"uid {owner}")
-    return Account(entry.pw_uid, entry.pw_gid, entry.pw_name)
-
-
-def _unprivileged() -> Account:
+    if data.exists() and data.stat().st_uid != 0:
+        owner = data.stat()
+        return Account(owner.st_uid, owner.st_gid, f"uid {owner.st_uid}")
     try:
         entry = pwd.getpwnam(UNPRIVILEGED)
     except KeyError:
@@ -54,22 +44,18 @@ def _unprivileged() -> Account:
             f"As root, the embedded servers run as the user {UNPRIVILEGED}, which this machine "
             "lacks. Start Precis as an ordinary user."
         ) from None
-    return Account(entry.pw_uid, entry.pw_gid, entry.pw_name)
+    return Account(entry.pw_uid, entry.pw_gid, UNPRIVILEGED)
 
 
 def check_reachable(target: Path, account: Account | None) -> None:
     """Refuse a path that the account cannot reach, naming the folder that is in the way."""
-    if account is None:
+    folder = obstacle(target, account) if account else None
+    if account is None or folder is None:
         return
-    folder = obstacle(target, account)
-    if folder is None:
-        return
-    mode = stat.S_IMODE(folder.stat().st_mode)
     raise EmbeddedServerError(
         f"As root, the embedded servers run as the user {account.name}, who cannot enter {folder} "
-        f"(mode {mode:04o}) and so cannot reach {target}. "
-        f"Start Precis as an ordinary user, or set PRECIS_DATA_DIR to a place that {account.name} "
-        "can reach, such as /var/lib/precis."
+        f"and so cannot reach {target}. Start Precis as an ordinary user, or set PRECIS_DATA_DIR "
+        f"to a place that {account.name} can reach, such as /var/lib/precis."
     )
 
 

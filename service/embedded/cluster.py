@@ -1,28 +1,29 @@
 """PostgreSQL's files on disk: recognised, or made completely, or not made at all.
 
-A new cluster grows in `postgres.new-*` beside its place and gets its name when it is complete, with
-the role and the database in it. So the cluster is never half-made, and one named
-`postgres.new-*` never served anybody and may always be removed.
+A new cluster grows in `postgres.new` beside its place and gets its name when it is complete, with
+the role and the database in it. So the cluster is never half-made, and what is in `postgres.new`
+never served anybody and may always be removed.
 """
 
 import asyncio
 import contextlib
-import secrets
+import os
 import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
+
 from service.embedded.account import give
-from service.embedded.folder import make_private, sync
+from service.embedded.folder import make_private
 from service.embedded.process import Program, run
 from service.embedded.secret import password
-from service.embedded.urls import is_running
 from service.errors import EmbeddedServerError
 
 MAJOR = "18"  # of the wheel that pyproject.toml pins
 ROLE = DATABASE = "precis"
-UNFINISHED = "postgres.new-"
+UNFINISHED = "postgres.new"
 
 # The bootstrap superuser gets no password: with scram, nobody can log in as it.
 INITDB = (
@@ -46,42 +47,34 @@ def check(data: Path) -> bool:
         EmbeddedServerError: another major version made it, or the folder is something else.
     """
     version = data / "PG_VERSION"
-    if version.is_file():
-        _check_major(data, version.read_text().strip())
-        return True
-    if data.is_dir() and any(data.iterdir()):
+    if not version.is_file():
+        if data.is_dir() and any(data.iterdir()):
+            raise EmbeddedServerError(
+                f"{data} is not empty and holds no PostgreSQL data. Move it away."
+            )
+        return False
+    major = version.read_text().strip()
+    if major != MAJOR:
         raise EmbeddedServerError(
-            f"{data} is not empty and holds no PostgreSQL data. Move it away."
+            f"{data} was made by PostgreSQL {major}; this Precis runs PostgreSQL {MAJOR} and has"
+            " left it untouched. Start the Precis that made it and write a `precis backup`, then"
+            " `precis restore` it into a new data folder."
         )
-    return False
-
-
-def _check_major(data: Path, major: str) -> None:
-    if major == MAJOR:
-        return
-    raise EmbeddedServerError(
-        f"{data} was made by PostgreSQL {major}; this Precis runs PostgreSQL {MAJOR} and has left "
-        f"it untouched. Start the Precis that made it and dump the database with pg_dump {major}, "
-        "then restore into a new data folder; or convert the folder with pg_upgrade."
-    )
+    return True
 
 
 async def ensure(data: Path, postgres: Program, *, fast: bool) -> str:
     """Make the cluster unless it is there; return the password of its role."""
-    if await asyncio.to_thread(check, data):
-        return await asyncio.to_thread(_known_password, data)
-    await asyncio.to_thread(_remove_unfinished, data.parent)
+    is_made = await asyncio.to_thread(check, data)
+    file = password_file(data)
+    if is_made and not await asyncio.to_thread(file.is_file):
+        raise EmbeddedServerError(
+            f"{file}, the password of the database in {data}, is missing. Put it back."
+        )
     # The password first: a cluster that has its name without one could not be used any more.
-    secret = await asyncio.to_thread(password, password_file(data))
-    unfinished = data.with_name(f"{UNFINISHED}{secrets.token_hex(4)}")
-    try:
-        await asyncio.to_thread(make_private, unfinished)
-        await asyncio.to_thread(give, unfinished, postgres.account)
-        await _fill(unfinished, postgres, secret, fast=fast)
-        await asyncio.to_thread(unfinished.rename, data)
-        await asyncio.to_thread(sync, data.parent)
-    finally:
-        await asyncio.to_thread(shutil.rmtree, unfinished, ignore_errors=True)
+    secret = await asyncio.to_thread(password, file)
+    if not is_made:
+        await _make(data, postgres, secret, fast=fast)
     return secret
 
 
@@ -94,7 +87,7 @@ def remove_stale_pid(data: Path) -> None:
     """
     file = data / "postmaster.pid"
     with contextlib.suppress(FileNotFoundError, ValueError, IndexError):
-        if is_running(int(file.read_text().splitlines()[0])):
+        if psutil.pid_exists(int(file.read_text().splitlines()[0])):
             file.unlink()
 
 
@@ -103,34 +96,26 @@ def password_file(data: Path) -> Path:
     return data.with_name("postgres.password")
 
 
-async def _fill(unfinished: Path, postgres: Program, secret: str, *, fast: bool) -> None:
-    initdb = replace(
-        postgres,
-        name="initdb",
-        binary=postgres.binary.with_name("initdb"),
-        stops=((signal.SIGTERM, 5.0),),
-    )
-    folder = unfinished.parent
+async def _make(data: Path, postgres: Program, secret: str, *, fast: bool) -> None:
+    alone = replace(postgres, stop=signal.SIGTERM)
+    initdb = replace(alone, name="initdb", binary=postgres.binary.with_name("initdb"))
+    folder = data.parent
+    unfinished = folder / UNFINISHED
     sql = (
         f"CREATE ROLE {ROLE} LOGIN CREATEDB PASSWORD '{secret}';\n"
         f"CREATE DATABASE {DATABASE} OWNER {ROLE};\n"
     )
-    await run(initdb, ("-D", unfinished, *INITDB), folder)
-    alone = (*SINGLE_USER, "-D", unfinished, "postgres")
-    await run(postgres, alone, folder, given=sql.encode())
-    if not fast:
-        await run(initdb, ("-D", unfinished, "--sync-only"), folder)
-
-
-def _known_password(data: Path) -> str:
-    file = password_file(data)
-    if not file.is_file():
-        raise EmbeddedServerError(
-            f"{file}, the password of the database in {data}, is missing. Put it back."
-        )
-    return password(file)
-
-
-def _remove_unfinished(folder: Path) -> None:
-    for leftover in folder.glob(f"{UNFINISHED}*"):
-        shutil.rmtree(leftover)
+    await asyncio.to_thread(shutil.rmtree, unfinished, ignore_errors=True)  # of a killed start
+    try:
+        await asyncio.to_thread(make_private, unfinished)
+        await asyncio.to_thread(give, unfinished, postgres.account)
+        await run(initdb, ("-D", unfinished, *INITDB), folder)
+        arguments = (*SINGLE_USER, "-D", unfinished, "postgres")
+        await run(alone, arguments, folder, given=sql.encode())
+        if not fast:
+            await asyncio.to_thread(os.sync)
+        await asyncio.to_thread(unfinished.rename, data)
+        if not fast:
+            await asyncio.to_thread(os.sync)
+    finally:
+        await asyncio.to_thread(shutil.rmtree, unfinished, ignore_errors=True)

@@ -6,40 +6,41 @@ a server when the thread that forked it ends.
 
 import asyncio
 import contextlib
-import errno
 import os
 import signal
+import socket
 import sys
+from asyncio.subprocess import PIPE, STDOUT
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from service.embedded import child
 from service.embedded.account import Account
-from service.embedded.folder import room
-from service.embedded.port import PortTakenError
 from service.errors import EmbeddedServerError
 
+HOST = "127.0.0.1"
 POLL = 0.01  # seconds between two looks at a starting server
 START = 120.0  # seconds: a PostgreSQL that was killed first replays up to 1 GB of log
+STOP = 30.0  # seconds for a gentle end, before it is killed
 TAIL = 15  # lines of a server's log in an error
 
 
 @dataclass(frozen=True)
 class Program:
-    """A server or tool, and how to end it: each signal gets its seconds before the next."""
+    """A server or tool, and the signal that ends it gently."""
 
     name: str
     binary: Path
     account: Account | None
-    stops: tuple[tuple[signal.Signals, float], ...]
+    stop: signal.Signals
 
     def command(self, arguments: Sequence[str | Path]) -> list[str]:
         """Return the command line that runs it under `child.py`."""
         uid, gid = (self.account.uid, self.account.gid) if self.account else (-1, -1)
-        before = (os.getpid(), int(self.stops[0][0]), uid, gid, self.binary)
+        before = (os.getpid(), int(self.stop), uid, gid, self.binary)
         return [sys.executable, "-I", "-S", child.__file__, *map(str, (*before, *arguments))]
 
 
@@ -52,87 +53,70 @@ class Server:
         self._process = process
         self._log = log
 
-    async def until_ready(
-        self, probe: Callable[[], Awaitable[bool]], port: int, patience: float = START
-    ) -> None:
-        """Wait until the probe says yes; after `patience` seconds the server is stopped.
+    async def until_ready(self, answers: Callable[[], Awaitable[bool]], patience: float) -> None:
+        """Wait until it answers.
 
         Raises:
-            PortTakenError: another program has the port.
             EmbeddedServerError: it ended, or took too long; with the last lines of its log.
         """
         try:
             async with asyncio.timeout(patience):
-                if await self._says_yes(probe):
-                    return
+                while self._process.returncode is None:
+                    if await answers():
+                        return
+                    await asyncio.sleep(POLL)
         except TimeoutError:
-            await self.stop()
-            raise await self.failure(f"was not ready after {patience:.0f} s") from None
-        except BaseException:  # cancelled, or the probe failed: the caller would not stop it
-            await self.stop()
-            raise
-        # The server has ended. That is no failure of its own when it only lost the port.
-        if os.strerror(errno.EADDRINUSE) in await asyncio.to_thread(_tail, self._log):
-            raise PortTakenError(self._program.name, port)
-        raise await self.failure("did not start")
+            raise await self._failure(f"was not ready after {patience:.0f} s") from None
+        raise await self._failure("did not start")
 
     async def died(self) -> EmbeddedServerError:
         """Wait for the server's end and return what to say about it."""
         await self._process.wait()
-        return await self.failure("stopped")
+        return await self._failure("stopped")
 
-    async def failure(self, what: str) -> EmbeddedServerError:
+    async def stop(self) -> None:
+        """End the process, gently first."""
+        await _end(self._process, self._program)
+
+    async def _failure(self, what: str) -> EmbeddedServerError:
         """Return an error that says what happened, with the last lines of the server's log."""
         tail = await asyncio.to_thread(_tail, self._log)
         return EmbeddedServerError(
             f"{self._program.name} {what} (exit code {self._process.returncode})."
-            f"{room(self._log.parent)} Last lines of {self._log}:\n{tail or '(empty)'}"
+            f" Last lines of {self._log}:\n{tail or '(empty)'}"
         )
 
-    async def stop(self) -> None:
-        """End the process, gently first."""
-        await _end(self._process, self._program.stops)
 
-    async def _says_yes(self, probe: Callable[[], Awaitable[bool]]) -> bool:
-        """Ask until the answer is yes; False when the server ends.
+@contextlib.asynccontextmanager
+async def running(
+    program: Program,
+    arguments: Sequence[str | Path],
+    log: Path,
+    answers: Callable[[], Awaitable[bool]],
+    *,
+    given: bytes = b"",
+    patience: float = START,
+) -> AsyncIterator[Server]:
+    """A server that answers, writes to `log`, and is stopped when the context closes.
 
-        It is watched all the time, because a probe may hang: another program may have the port.
-        """
+    It reads `given`, which must fit into a pipe (64 KB).
 
-        async def ask() -> None:
-            while not await probe():  # noqa: ASYNC110 - a server sends no event
-                await asyncio.sleep(POLL)
-
-        asking = asyncio.create_task(ask())
-        ended = asyncio.create_task(self._process.wait())
-        try:
-            await asyncio.wait({asking, ended}, return_when=asyncio.FIRST_COMPLETED)
-            if ended.done():
-                return False
-            await asking  # may raise
-            return True
-        finally:
-            asking.cancel()
-            ended.cancel()
-            await asyncio.gather(asking, ended, return_exceptions=True)
-
-
-async def start(
-    program: Program, arguments: Sequence[str | Path], log: Path, *, given: bytes = b""
-) -> Server:
-    """Start a server that reads `given` and writes to `log`; wait for `until_ready` next.
-
-    `given` must fit into a pipe (64 KB), so that no task has to write it while the server starts.
+    Raises:
+        EmbeddedServerError: it did not start, or not within `patience` seconds.
     """
-    with contextlib.ExitStack() as descriptors:
+    with _fresh(log) as output:
         process = await asyncio.create_subprocess_exec(
-            *program.command(arguments),
-            stdin=descriptors.enter_context(_pipe(given)),
-            stdout=descriptors.enter_context(_fresh(log)),
-            stderr=asyncio.subprocess.STDOUT,
-            cwd=log.parent,
+            *program.command(arguments), stdin=PIPE, stdout=output, stderr=STDOUT, cwd=log.parent
         )
-    return Server(program, process, log)
+    server = Server(program, process, log)
+    try:
+        assert process.stdin
+        process.stdin.write(given)
+        process.stdin.close()
+        await server.until_ready(answers, patience)
+        yield server
+    finally:
+        await server.stop()
 
 
 async def run(
@@ -140,34 +124,33 @@ async def run(
 ) -> None:
     """Run a tool to its end; an error carries what it wrote."""
     process = await asyncio.create_subprocess_exec(
-        *program.command(arguments),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        cwd=folder,
+        *program.command(arguments), stdin=PIPE, stdout=PIPE, stderr=STDOUT, cwd=folder
     )
     try:
         output, _ = await process.communicate(given)
     finally:
-        await _end(process, program.stops)
+        await _end(process, program)
     if process.returncode != 0:
         lines = "\n".join(output.decode(errors="replace").splitlines()[-TAIL:])
         raise EmbeddedServerError(
-            f"{program.name} failed (exit code {process.returncode}).{room(folder)} "
-            f"Its last lines:\n{lines}"
+            f"{program.name} failed (exit code {process.returncode}). Its last lines:\n{lines}"
         )
 
 
-async def _end(
-    process: asyncio.subprocess.Process, stops: tuple[tuple[signal.Signals, float], ...]
-) -> None:
+def free_port() -> int:
+    """Return a port that was free a moment ago."""
+    with socket.socket() as listener:
+        listener.bind((HOST, 0))
+        address: tuple[str, int] = listener.getsockname()
+    return address[1]
+
+
+async def _end(process: asyncio.subprocess.Process, program: Program) -> None:
     try:
-        for number, patience in stops:
-            if process.returncode is not None:
-                return
-            process.send_signal(number)
+        if process.returncode is None:
+            process.send_signal(program.stop)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), patience)
+                await asyncio.wait_for(process.wait(), STOP)
     finally:  # out of patience, or cancelled
         if process.returncode is None:
             process.kill()
@@ -178,13 +161,6 @@ def _fresh(log: Path) -> IO[bytes]:
     if log.exists():  # one older log is kept: it says why the start before ended
         log.replace(log.with_name(f"{log.name}.old"))
     return open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
-
-
-def _pipe(content: bytes) -> IO[bytes]:
-    reader, writer = os.pipe()
-    with open(writer, "wb") as file:
-        file.write(content)
-    return open(reader, "rb")
 
 
 def _tail(log: Path) -> str:

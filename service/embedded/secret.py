@@ -11,17 +11,16 @@ def password(path: Path) -> str:
     URL-safe characters only: it goes into URLs, SQL literals and configuration files as it is.
     """
     if not path.exists():
-        # Renamed when it is complete: a file with this name never has half a password.
-        unfinished = path.with_name(f"{path.name}.new")
-        write_private(unfinished, secrets.token_urlsafe(32))
-        unfinished.rename(path)
+        write_private(path, secrets.token_urlsafe(32))
     return path.read_text()
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that this user alone can read, in place of one that is there."""
-    path.unlink(missing_ok=True)
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+    """Write a file that this user alone can read; nobody ever sees half of it."""
+    unfinished = path.with_name(f"{path.name}.new")
+    unfinished.unlink(missing_ok=True)
+    with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
+    unfinished.replace(path)

@@ -5,16 +5,12 @@ import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import structlog
-
 from service.embedded import cluster, postgres, valkey
 from service.embedded.account import account_for, check_reachable
-from service.embedded.folder import claimed, room
+from service.embedded.folder import claimed
 from service.embedded.process import Server
 from service.embedded.urls import CLUSTER, Urls
 from service.errors import EmbeddedServerError
-
-log = structlog.get_logger(__name__)
 
 
 @contextlib.asynccontextmanager
@@ -36,7 +32,7 @@ async def embedded_servers(data_dir: Path, *, fast: bool = False) -> AsyncIterat
             urls = await _start(stack, data_dir, fast=fast)
         except OSError as error:
             raise EmbeddedServerError(
-                f"The data folder {data_dir} cannot be used: {error}.{_room(data_dir)}"
+                f"The data folder {data_dir} cannot be used: {error}."
             ) from error
         yield urls
 
@@ -45,12 +41,11 @@ async def _start(stack: contextlib.AsyncExitStack, data_dir: Path, *, fast: bool
     # Everything that can be refused is refused before the first change to the folder.
     folder = await asyncio.to_thread(_checked, data_dir)
     await stack.enter_async_context(claimed(folder))
-    database = await stack.enter_async_context(postgres.running(folder, fast=fast))
-    queue = await stack.enter_async_context(valkey.running(folder, fast=fast))
-    died: asyncio.Future[EmbeddedServerError] = asyncio.get_running_loop().create_future()
-    for server in (database.server, queue.server):
-        await stack.enter_async_context(_watched(server, died))
-    return Urls(database.url, queue.url, died)
+    database, database_url = await stack.enter_async_context(postgres.running(folder, fast=fast))
+    queue, queue_url = await stack.enter_async_context(valkey.running(folder, fast=fast))
+    died = asyncio.create_task(_first_death(database, queue))
+    stack.callback(died.cancel)  # before the servers are stopped
+    return Urls(database_url, queue_url, died)
 
 
 def _checked(data_dir: Path) -> Path:
@@ -62,29 +57,12 @@ def _checked(data_dir: Path) -> Path:
     return folder
 
 
-@contextlib.asynccontextmanager
-async def _watched(
-    server: Server, died: asyncio.Future[EmbeddedServerError]
-) -> AsyncIterator[None]:
-    """Report the end of a server in `died` while the context is open.
-
-    It closes before the server is stopped, so an end that we cause is not reported.
-    """
-
-    async def watch() -> None:
-        error = await server.died()
-        log.error("embedded_server_died", error=str(error))
-        if not died.done():
-            died.set_result(error)
-
-    task = asyncio.create_task(watch())
+async def _first_death(*servers: Server) -> EmbeddedServerError:
+    """Wait until a server ends, and return what to say about it."""
+    ends = [asyncio.create_task(server.died()) for server in servers]
     try:
-        yield
+        ended, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-
-
-def _room(data_dir: Path) -> str:
-    return room(data_dir) if data_dir.is_dir() else ""
+        for end in ends:
+            end.cancel()
+    return ended.pop().result()

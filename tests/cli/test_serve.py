@@ -17,13 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
-import psutil
 import pytest
 
-from service.embedded.folder import SERVER_NAMES
-from service.embedded.urls import Urls, address, announce_address, announced, announcing, reached_at
+from service.embedded.folder import servers_in
+from service.embedded.urls import Urls, announced, announcement, announcing
 from service.runtime import Urls as ServerUrls
-from service.settings import load
 from tests.constants import precis as precis_with
 from tests.service.talk import Talk
 from tests.waiting import until
@@ -41,15 +39,6 @@ def folder() -> Iterator[Path]:
     left = servers_in(place)
     shutil.rmtree(place, ignore_errors=True)
     assert left == []
-
-
-def servers_in(folder: Path) -> list[int]:
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            if process.name() in SERVER_NAMES and Path(process.cwd()).is_relative_to(folder.resolve()):
-                found.append(process.pid)
-    return sorted(found)
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
@@ -137,7 +126,9 @@ async def test_commands_find_a_service_by_its_folder_and_starts_make_no_more_key
             assert (state.status_code, state.json()["status"]) == (200, "ok")
         at_work = servers_in(folder)
         assert at_work
-        assert address(load(data_dir=folder)) == precis.url, "what `precis install-filter` takes"
+        about = announcement(folder)
+        assert about
+        assert about["address"] == precis.url, "what `precis install-filter` takes"
 
         # Commands on the folder find the service and a key.
         path = folder / "operator-key"
@@ -224,15 +215,12 @@ async def test_a_command_without_a_running_service_starts_servers_for_its_time(f
     assert servers_in(folder) == []
 
 
-def test_the_address_of_a_running_service_is_announced_beside_its_servers(tmp_path: Path) -> None:
-    settings, urls = load(data_dir=tmp_path), Urls("postgresql://db", "redis://queue")
-    with announcing(tmp_path, urls):
-        assert address(settings) is None
-        announce_address(tmp_path, reached_at("0.0.0.0", 9000))
-        assert address(settings) == "http://127.0.0.1:9000"
-        assert announced(settings) == urls
+def test_a_running_service_says_where_its_servers_are_to_its_own_user(tmp_path: Path) -> None:
+    urls = Urls("postgresql://db", "redis://queue")
+    with announcing(tmp_path, urls, "http://127.0.0.1:9000"):
+        assert announced(tmp_path) == urls
         assert stat.S_IMODE((tmp_path / "running.json").stat().st_mode) == 0o600
-    assert address(settings) is None
+    assert announced(tmp_path) is None
 
 
 def test_what_a_killed_service_left_behind_announces_nothing(tmp_path: Path) -> None:
@@ -241,4 +229,4 @@ def test_what_a_killed_service_left_behind_announces_nothing(tmp_path: Path) -> 
     left = {"pid": ended.pid, "database": "postgresql://db", "redis": "redis://queue"}
     (tmp_path / "running.json").write_text(json.dumps(left))
 
-    assert announced(load(data_dir=tmp_path)) is None
+    assert announced(tmp_path) is None

@@ -21,15 +21,12 @@ from typing import Any
 
 import httpx
 
-from service.embedded.port import HOST, free_port
-from service.embedded.process import Program, Server, start
+from service.embedded.process import HOST, Program, free_port, running
 from tests.e2e.versions import installed, is_slim
 
 BOOT = 400.0  # seconds: the first start after an install compiles some 100 MB of Python, on two busy cores
 PASSWORD = "not-a-secret-of-tests-1"
-_ENV = Program(
-    "open-webui", Path(shutil.which("env") or "/usr/bin/env"), None, ((signal.SIGTERM, 15.0), (signal.SIGKILL, 10.0))
-)
+_ENV = Program("open-webui", Path(shutil.which("env") or "/usr/bin/env"), None, signal.SIGTERM)
 _SETTINGS = {
     "WEBUI_SECRET_KEY": "not-a-secret-of-tests",
     "WEBUI_AUTH": "true",
@@ -94,7 +91,8 @@ class OpenWebUI:
     port: int
     environment: Mapping[str, str]
     http: httpx.AsyncClient
-    _server: Server | None = field(default=None, repr=False)
+    _running: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack, repr=False)
+    _workers: int = 0  # their process group
 
     @property
     def url(self) -> str:
@@ -114,16 +112,17 @@ class OpenWebUI:
         binary = installed(self.version) / "bin" / "open-webui"
         variables = [f"{name}={value}" for name, value in self.environment.items()]
         command: list[str | Path] = [*variables, binary, "serve", "--host", HOST, "--port", str(self.port)]
-        self._server = await start(_ENV, command, self.folder / "open-webui.log")
-        await self._server.until_ready(self._answers, self.port, BOOT)
+        log = self.folder / "open-webui.log"
+        server = await self._running.enter_async_context(running(_ENV, command, log, self._answers, patience=BOOT))
+        self._workers = server.pid
 
     async def stop(self) -> None:
         """Stops it gently, and its workers with it."""
-        if server := self._server:
-            self._server = None
-            await server.stop()
+        await self._running.aclose()
+        if self._workers:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(server.pid, signal.SIGKILL)
+                os.killpg(self._workers, signal.SIGKILL)
+        self._workers = 0
 
     async def restart(self) -> None:
         await self.stop()

@@ -19,8 +19,7 @@ from pathlib import Path
 
 import httpx
 
-from service.embedded.port import free_port
-from service.embedded.process import Program
+from service.embedded.process import Program, free_port
 from tests.builders import Json
 from tests.constants import NEVER
 from tests.constants import precis as precis_with
@@ -30,7 +29,7 @@ from tests.waiting import until
 ROOT = Path(__file__).parents[2]
 COMMAND = precis_with(debounce=0.05, fallback_after=NEVER)  # every summary is the scripted one
 FACT = re.compile(r"The code of gate \w+ is [a-z]+-\d+\.")
-_ENV = Program("precis", Path(shutil.which("env") or "/usr/bin/env"), None, ((signal.SIGTERM, 60.0),))
+_ENV = Program("precis", Path(shutil.which("env") or "/usr/bin/env"), None, signal.SIGTERM)
 _GREETING = re.compile(r"on http://\S+, summaries")
 
 

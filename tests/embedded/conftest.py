@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from service.embedded.folder import servers_in
 from service.embedded.servers import embedded_servers
-from tests.embedded.folders import Launcher, remember, servers_in
+from tests.embedded.folders import Launcher, remember
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Data folders of both servers: what runs in one, what it remembers, and services that use it."""
 
 import asyncio
-import contextlib
 import json
 import os
 import pwd
@@ -11,10 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import asyncpg
-import psutil
 from redis.asyncio import Redis
 
-from service.embedded.folder import SERVER_NAMES
 from service.embedded.urls import Urls
 
 AS_ROOT = os.geteuid() == 0
@@ -22,15 +19,6 @@ NOBODY = pwd.getpwnam("nobody").pw_uid if AS_ROOT else os.geteuid()
 REPOSITORY = Path(__file__).parents[2]
 SITE_PACKAGES = Path(asyncpg.__file__).parents[1]
 ENVIRONMENT = os.environ | {"PYTHONPATH": f"{REPOSITORY}:{SITE_PACKAGES}", "PYTHONDONTWRITEBYTECODE": "1"}
-
-
-def servers_in(folder: Path) -> list[psutil.Process]:
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            if process.name() in SERVER_NAMES and Path(process.cwd()).is_relative_to(folder.resolve()):
-                found.append(process)
-    return found
 
 
 async def remember(servers: Urls, what: str) -> None:

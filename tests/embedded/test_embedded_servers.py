@@ -3,7 +3,6 @@
 import asyncio
 import os
 import pwd
-import signal
 import stat
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from redis.asyncio import Redis
 
 from service.embedded.cluster import MAJOR
+from service.embedded.folder import servers_in
 from service.embedded.servers import embedded_servers
 from tests.embedded.folders import (
     AS_ROOT,
@@ -22,7 +22,6 @@ from tests.embedded.folders import (
     names,
     remember,
     remembered,
-    servers_in,
 )
 from tests.waiting import until
 
@@ -160,7 +159,7 @@ async def test_a_stop_is_a_clean_one_and_no_death(shared: Path) -> None:
     async with embedded_servers(shared, fast=True) as servers:
         pass
     assert servers.died
-    assert not servers.died.done()
+    assert servers.died.cancelled()
     assert "database system is shut down" in (shared / "postgres.log").read_text()
     assert "ready to exit" in (shared / "valkey.log").read_text()
 
@@ -168,9 +167,9 @@ async def test_a_stop_is_a_clean_one_and_no_death(shared: Path) -> None:
 async def test_a_server_that_ignores_the_gentle_signal_is_ended_all_the_same(
     shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.embedded.valkey.STOPS", ((signal.SIGCONT, 0.05),))
+    monkeypatch.setattr("service.embedded.process.STOP", 0.05)
     async with embedded_servers(shared, fast=True):
-        pass
+        next(process for process in servers_in(shared) if process.name() == "valkey-server").suspend()
     assert servers_in(shared) == []
 
 
@@ -191,12 +190,12 @@ async def test_a_cancelled_first_start_leaves_nothing_half_made(new: Path) -> No
 @pytest.mark.slow
 async def test_a_first_start_that_was_killed_is_begun_again(new: Path, launch: Launcher) -> None:
     service = await launch(new)
-    await until(lambda: any(new.glob("postgres.new-*/PG_VERSION")))
+    await until(lambda: (new / "postgres.new" / "PG_VERSION").exists())
     await service.kill()
     assert not (new / "database").exists()
     async with embedded_servers(new, fast=True) as servers:
         await remember(servers, "works")
-    assert names(new, "postgres.new-*") == []
+    assert names(new, "postgres.new") == []
 
 
 async def test_a_pid_file_whose_number_is_another_programs_by_now_is_no_obstacle(shared: Path) -> None:

@@ -27,8 +27,7 @@ from sqlalchemy import make_url
 
 from service.embedded import postgres, valkey
 from service.embedded.folder import claimed
-from service.embedded.port import HOST, free_port
-from service.embedded.process import Program, Server, start
+from service.embedded.process import HOST, Program, Server, free_port, running
 from service.errors import EmbeddedServerError
 from service.names import FIRST_TENANT, KeyScope
 from service.runtime import Urls
@@ -45,7 +44,7 @@ Run = Callable[[], AbstractAsyncContextManager[Server]]
 
 # The program under test, in a shell-free way to give it an environment; with kill -9 as its way to end, since that is
 # what these tests are about.
-_ENV = Program("precis", Path(shutil.which("env") or "/usr/bin/env"), None, ((signal.SIGKILL, 10.0),))
+_ENV = Program("precis", Path(shutil.which("env") or "/usr/bin/env"), None, signal.SIGKILL)
 CONSTANTS = {
     "debounce": 0.1,
     "sweep_every": 1,
@@ -235,12 +234,8 @@ class Fleet:
         starts = sum(1 for _ in self.folder.glob(f"{name}.*.log"))
         log = self.folder / f"{name}.{starts + 1}.log"  # all are kept: they tell what a killed one did
         variables = [f"{key}={value}" for key, value in self.environment.items()]
-        server = await start(_ENV, [*variables, *command], log)
-        try:
-            await server.until_ready(lambda: probe(log), 0)
+        async with running(_ENV, [*variables, *command], log, lambda: probe(log)) as server:
             yield server
-        finally:
-            await server.stop()
 
 
 @asynccontextmanager
@@ -300,16 +295,14 @@ async def _prepare(made: Fleet) -> None:
 
 @asynccontextmanager
 async def _database(folder: Path, port: int, urls: dict[str, str]) -> AsyncIterator[Server]:
-    async with postgres.running(folder, port, fast=False) as running:
-        urls["database"] = running.url
-        yield running.server
+    async with postgres.running(folder, port, fast=False) as (server, urls["database"]):
+        yield server
 
 
 @asynccontextmanager
 async def _queue(folder: Path, port: int, urls: dict[str, str]) -> AsyncIterator[Server]:
-    async with valkey.running(folder, port, fast=False) as running:
-        urls["redis"] = running.url
-        yield running.server
+    async with valkey.running(folder, port, fast=False) as (server, urls["redis"]):
+        yield server
 
 
 async def _greets(log: Path) -> bool:

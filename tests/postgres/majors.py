@@ -38,10 +38,10 @@ async def _servers(major: int) -> AsyncIterator[tuple[str, str]]:
     with play.folder() as folder:
         program = await asyncio.to_thread(_program, installed, folder)
         async with (
-            postgres.serving(program, folder, fast=True) as database,
-            valkey.running(folder, fast=True) as queue,
+            postgres.serving(program, folder, fast=True) as (_, database),
+            valkey.running(folder, fast=True) as (_, queue),
         ):
-            yield database.url, queue.url
+            yield database, queue
 
 
 def _program(installed: Path, folder: Path) -> process.Program:
@@ -49,7 +49,7 @@ def _program(installed: Path, folder: Path) -> process.Program:
     account = account_for(folder / "postgres")
     if account and obstacle(installed.parent, account):
         installed = shutil.copytree(installed.parents[1], folder / "postgresql") / "bin" / installed.name
-    return process.Program("PostgreSQL", installed, account, postgres.STOPS)
+    return process.Program("PostgreSQL", installed, account, postgres.STOP)
 
 
 async def _version(url: str, major: int) -> str:

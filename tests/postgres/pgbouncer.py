@@ -20,13 +20,11 @@ from sqlalchemy import make_url
 
 from service.embedded import process
 from service.embedded.account import Account, account_for, check_reachable, give
-from service.embedded.port import HOST, on_port
 from tests.postgres import play
 
 HOWTO = play.ROOT / "docs" / "howto" / "scale.md"
 # Few connections, taken in turn: each transaction meets what another client's left behind.
 CHANGING_HANDS = {"default_pool_size": "2", "server_round_robin": "1"}
-STOPS = ((signal.SIGINT, 5.0), (signal.SIGTERM, 5.0))  # SIGINT waits for transactions, SIGTERM for nobody
 
 
 def program() -> Path:
@@ -50,21 +48,12 @@ async def pooling(binary: Path, folder: Path, database: str) -> AsyncIterator[st
     """Runs it before the database while the context is open."""
     account = await asyncio.to_thread(account_for, folder / "pgbouncer.ini")
     await asyncio.to_thread(check_reachable, binary.parent, account)
-    told = process.Program("PgBouncer", binary, account, STOPS)
-
-    async def start(port: int) -> tuple[process.Server, str]:
-        where = make_url(database).set(port=port)
-        ini = await asyncio.to_thread(_configuration, folder, account, database, port)
-        server = await process.start(told, (ini,), folder / "pgbouncer.log")
-        url = where.render_as_string(hide_password=False)
-        await server.until_ready(lambda: _answers(url), port)
-        return server, url
-
-    server, url = await on_port(None, start)
-    try:
+    told = process.Program("PgBouncer", binary, account, signal.SIGTERM)
+    port = process.free_port()
+    url = make_url(database).set(port=port).render_as_string(hide_password=False)
+    ini = await asyncio.to_thread(_configuration, folder, account, database, port)
+    async with process.running(told, (ini,), folder / "pgbouncer.log", lambda: _answers(url)):
         yield url
-    finally:
-        await server.stop()
 
 
 def documented() -> str:
@@ -80,7 +69,7 @@ def _configuration(folder: Path, account: Account | None, database: str, port: i
     told = configparser.RawConfigParser(delimiters=("=",))
     told.read_string(documented())
     told["databases"] = {"*": f"host={where.host} port={where.port}"}  # tests make databases of their own
-    ours = {"listen_addr": HOST, "listen_port": str(port), "auth_file": str(users), "unix_socket_dir": ""}
+    ours = {"listen_addr": process.HOST, "listen_port": str(port), "auth_file": str(users), "unix_socket_dir": ""}
     told["pgbouncer"].update(ours | CHANGING_HANDS)
     _write(users, f'"{where.username}" "{where.password}"\n', account)
     with io.StringIO() as text:

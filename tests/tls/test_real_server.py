@@ -40,12 +40,12 @@ async def secured() -> AsyncIterator[str]:
         authority = Authority(folder, "authority")
         signed = authority.signed("localhost")
         give(signed.key, account)
-        program = process.Program("PostgreSQL", SERVER, account, postgres.STOPS)
-        async with postgres.serving(program, folder, fast=True) as started:
+        program = process.Program("PostgreSQL", SERVER, account, postgres.STOP)
+        async with postgres.serving(program, folder, fast=True) as (server, plain):
             with (data / "postgresql.conf").open("a") as file:
                 file.write(f"ssl = on\nssl_cert_file = '{signed.certificate}'\nssl_key_file = '{signed.key}'\n")
-            os.kill(started.server.pid, signal.SIGHUP)
-            url = started.url.replace("127.0.0.1", "localhost")
+            os.kill(server.pid, signal.SIGHUP)
+            url = plain.replace("127.0.0.1", "localhost")
 
             async def speaks_tls() -> bool:
                 return bool((await rows(url, "show ssl"))[0]["ssl"] == "on")
