@@ -279,16 +279,6 @@ class Settings(BaseSettings):
         description="Whether the summariser is asked through the proxy that `HTTP_PROXY`,"
         " `HTTPS_PROXY` or `ALL_PROXY` names, which then sees what it is asked.",
     )
-    openwebui_password: SecretStr = Field(
-        SecretStr(""),
-        description="Password of the admin that `precis install-filter --email` names."
-        " Unset: the command asks for it.",
-    )
-    retention: bool = Field(
-        True,
-        description="Whether workers delete once an hour what is older than the KEEP settings"
-        " allow; `precis retention` does the same manually.",
-    )
     keep_runs: Days = Field(
         90,
         description="Days that the records of work on chats, with their figures and errors, are"
@@ -303,12 +293,6 @@ class Settings(BaseSettings):
         730,
         description="Days that the daily figures of tokens by user, chat and model are kept, or"
         " `forever`. Two years: to compare a year with the one before.",
-    )
-    backup_before_migration: bool = Field(
-        True,
-        description="Whether an embedded database is dumped into `backups/` in the data folder"
-        " before it is migrated to a newer schema; the last three dumps are kept. Without a dump"
-        " there is no migration.",
     )
 
     @model_validator(mode="after")

@@ -49,10 +49,9 @@ async def sweep(ctx: dict[str, Any]) -> None:
 async def remove(ctx: dict[str, Any]) -> None:
     """Removes what is older than the settings allow."""
     context: WorkerContext = ctx["context"]
-    if context.settings.retention:
-        removed = asdict(await remove_old(context.engine, context.settings))
-        if any(removed.values()):
-            log.info("retention.removed", **removed)
+    removed = asdict(await remove_old(context.engine, context.settings))
+    if any(removed.values()):
+        log.info("retention.removed", **removed)
 
 
 async def compare(ctx: dict[str, Any]) -> None:

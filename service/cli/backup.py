@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from service.cli import shell
 from service.cli.output import confirm, say, without_asking
 from service.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from service.embedded.urls import Urls
-    from service.settings import Settings
 
 
 @click.command()
@@ -73,7 +66,7 @@ def restore(file: Path, secrets: Path | None, yes: bool) -> None:
     confirm(f"Replace everything that Precis stores by {file}?", yes)
 
     async def work() -> list[str]:
-        async with _target(shell.settings()) as urls:
+        async with shell.migrated(shell.settings()) as urls:
             await dumps.load(urls.database, *(one for one in (file, secrets) if one))
             await migrate(urls.database)
             async with connect(urls.database) as database:
@@ -86,15 +79,3 @@ def restore(file: Path, secrets: Path | None, yes: bool) -> None:
             f"Nobody can read what is stored for tenant {name!r}: its secrets are not there."
             f" `precis tenants erase {name}` removes what is left of it."
         )
-
-
-@asynccontextmanager
-async def _target(current: Settings) -> AsyncIterator[Urls]:
-    from service.embedded.urls import announced
-    from service.runtime import servers
-
-    if running := announced(current.data_dir):
-        yield running
-        return
-    async with servers(current) as urls:
-        yield urls

@@ -21,7 +21,7 @@ _URL = click.option(
 )
 _EMAIL = click.option(
     "--email",
-    help="Email of an admin. Asks for the password, unless PRECIS_OPENWEBUI_PASSWORD is set.",
+    help="Email of an admin. Asks for the password, or reads it from stdin.",
 )
 _API_KEY = click.option(
     "--api-key",
@@ -110,14 +110,14 @@ def _who(current: Settings, email: str | None, api_key: str | None) -> Login | s
     key = api_key or current.openwebui_key.get_secret_value()
     if key or email is None:
         return key or None
-    password = current.openwebui_password.get_secret_value()
-    if not password and sys.stdin.isatty():
+    if sys.stdin.isatty():
         password = click.prompt(f"Password of {email} in Open WebUI", hide_input=True, err=True)
-    password = password or sys.stdin.readline().strip()
+    else:
+        password = sys.stdin.readline().strip()
     if not password:
         raise ConfigurationError(
-            f"there is no terminal to ask for the password of {email}: set"
-            " PRECIS_OPENWEBUI_PASSWORD, or PRECIS_OPENWEBUI_KEY in place of --email"
+            f"there is no terminal to ask for the password of {email}: write it to stdin, or set"
+            " PRECIS_OPENWEBUI_KEY in place of --email"
         )
     return Login(email, password)
 

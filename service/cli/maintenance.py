@@ -45,8 +45,8 @@ def migrate() -> None:
             await before_migration(url, current)
             await migrate_database(url)
             return await _store_first_key(url, current)
-        await _migrate_embedded(current)
-        return False
+        async with shell.migrated(current):
+            return False
 
     stored = shell.run(work())
     say(f"The database is at the schema of precis {__version__}.")
@@ -65,20 +65,10 @@ async def _store_first_key(url: str, current: Settings) -> bool:
         return await keys.store_first(database.engine, _ACTOR, key)
 
 
-async def _migrate_embedded(current: Settings) -> None:
-    """Embedded servers are migrated when they start; those of a running service were."""
-    from service.embedded.urls import announced
-    from service.runtime import servers
-
-    if announced(current.data_dir) is None:
-        async with servers(current):
-            pass
-
-
 @click.command()
 @as_json
 def retention(as_json: bool) -> None:
-    """Delete what is older than the PRECIS_KEEP_* settings, even when PRECIS_RETENTION is off.
+    """Delete what is older than the PRECIS_KEEP_* settings.
 
     Workers do the same once an hour.
     """

@@ -11,6 +11,7 @@ from service.cli.output import say
 if TYPE_CHECKING:
     import asyncio
 
+    from service.embedded.urls import Urls
     from service.settings import Settings
     from service.storage.database import Database
 
@@ -39,6 +40,19 @@ def run(
 
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         return runner.run(work)
+
+
+@asynccontextmanager
+async def migrated(current: Settings) -> AsyncIterator[Urls]:
+    """The servers, also of a service that runs on the same data folder; embedded ones migrated."""
+    from service.embedded.urls import announced, by_settings
+    from service.runtime import servers
+
+    if running := by_settings(current) or announced(current.data_dir):
+        yield running
+        return
+    async with servers(current) as urls:
+        yield urls
 
 
 @asynccontextmanager

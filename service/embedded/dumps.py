@@ -118,7 +118,7 @@ async def before_migration(url: str, settings: Settings) -> None:
     if current is None:
         return
     change = {"current": current, "head": newest()}
-    if settings.database_url or not settings.backup_before_migration:
+    if settings.database_url:
         log.warning("migration.without_dump", **change)
         return
     folder = settings.data_dir / FOLDER
@@ -130,8 +130,7 @@ async def before_migration(url: str, settings: Settings) -> None:
     except (ConfigurationError, OSError) as error:
         raise ConfigurationError(
             f"the database was not migrated from {current} to {newest()}, because no dump"
-            f" of it could be made before: {error}. Make room in {folder}, or set"
-            " PRECIS_BACKUP_BEFORE_MIGRATION=false"
+            f" of it could be made before: {error}. Make room in {folder}"
         ) from error
     log.info("migration.dumped", file=str(file), size=file.stat().st_size, **change)
     for old in sorted(folder.glob("*-before-*.dump"))[:-_KEPT]:

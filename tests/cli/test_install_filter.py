@@ -50,7 +50,7 @@ class Installer:
 
     async def signing_in(self, **variables: str) -> Result:
         """With an account instead of a key."""
-        return await self("--email", EMAIL, key="", PRECIS_OPENWEBUI_PASSWORD=PASSWORD, **variables)
+        return await self("--email", EMAIL, key="", answer=PASSWORD, **variables)
 
     async def keys(self, scope: str = "filter") -> list[bool]:
         """Of each key of a scope that the installer made for this stand-in, whether it works."""
@@ -215,7 +215,7 @@ SIGNED_IN = ("--api-key", TOKEN)
 BY_MAIL = ("--email", EMAIL)
 REFUSED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "no account and no key": ((), ("--email", "API key")),
-    "no terminal and no password": (BY_MAIL, ("PRECIS_OPENWEBUI_PASSWORD", "PRECIS_OPENWEBUI_KEY")),
+    "no terminal and no password": (BY_MAIL, ("stdin", "PRECIS_OPENWEBUI_KEY")),
     "somebody's key": (("--api-key", "sk-of-somebody"), ("rejected this as an admin's key", "not for you")),
     "nobody at the address": ((*SIGNED_IN, "--url", "http://127.0.0.1:1"), ("http://127.0.0.1:1 does not answer",)),
     "no address": ((*SIGNED_IN, "--url", "http://127.0.0.1:port"), ("http://127.0.0.1:port",)),

@@ -30,11 +30,11 @@ class Shop:
     admin: User
     precis: Precis
 
-    async def run(self, *arguments: str, **settings: str) -> Result:
+    async def run(self, *arguments: str, answer: str = "") -> Result:
         """A command on the service's data, in this process: that saves two seconds each time."""
-        ours = {"DATA_DIR": str(self.precis.folder / "data"), "PORT": str(self.precis.port)} | settings
+        ours = {"DATA_DIR": str(self.precis.folder / "data"), "PORT": str(self.precis.port)}
         environment = {f"PRECIS_{name}": value for name, value in ours.items()}
-        return await asyncio.to_thread(CliRunner().invoke, app, arguments, env=environment)
+        return await asyncio.to_thread(CliRunner().invoke, app, arguments, env=environment, input=answer)
 
     async def install(self, *more: str) -> str:
         """What the installer says when all is well."""
@@ -88,7 +88,7 @@ async def shop(open_shop: Shop) -> AsyncIterator[Shop]:
 
 async def test_an_admin_with_a_password_installs_it_and_it_reaches_the_service(shop: Shop) -> None:
     who = ("--url", shop.server.url, "--email", shop.admin.email)
-    result = await shop.run("install-filter", *who, OPENWEBUI_PASSWORD=PASSWORD)
+    result = await shop.run("install-filter", *who, answer=PASSWORD)
 
     assert REACHED in result.stdout, result.output
     functions = await shop.functions()
@@ -108,9 +108,7 @@ async def test_an_api_key_of_an_admin_is_enough_and_a_user_is_not(shop: Shop) ->
 
     user = await shop.server.add_user(shop.admin, "somebody")
     assert "admin" in await shop.refused("--api-key", user.token)
-    result = await shop.run(
-        "install-filter", "--url", shop.server.url, "--email", user.email, OPENWEBUI_PASSWORD=PASSWORD
-    )
+    result = await shop.run("install-filter", "--url", shop.server.url, "--email", user.email, answer=PASSWORD)
     assert "no admin" in result.stderr
 
 

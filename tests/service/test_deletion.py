@@ -35,9 +35,9 @@ async def delete(client: httpx.AsyncClient) -> None:
 
 
 async def expire(harness: Harness) -> None:
-    """Its time is over, and a worker without retention looks for work."""
+    """Its time is over, and a worker looks for work."""
     await run_sql(harness.runtime, "update chats set expires_at = now() where external_id = 'chat-1'")
-    await sweep({"context": harness.worker_context(retention=False), "queue": harness.runtime.queue})
+    await sweep({"context": harness.worker_context(), "queue": harness.runtime.queue})
 
 
 @pytest.mark.parametrize("way", [lambda harness: delete(harness.service.as_operator), expire], ids=["asked", "expired"])
