@@ -197,6 +197,24 @@ async def test_a_fork_that_was_stored_before_its_source_was_summarised_adopts_wi
     await check_tree(harness.runtime)
 
 
+async def test_a_fork_with_a_summary_of_its_own_adopts_nothing_that_grew_from_another(harness: Harness) -> None:
+    leaf = await by_the_model(harness, 30)
+    fork = fork_of(harness.talk)
+    await fork.ingest(leaf)
+    lent, own = (await made(harness))[-1].id, (await made(harness, "fork"))[-1].id
+    where = f"/v1/chats/chat-1/checkpoints/{lent}"
+    await harness.service.as_operator.patch(where, json={"state": "Corrected."})
+    deeper = harness.talk.turns(20, leaf=leaf)
+    await harness.talk.ingest(deeper, after=leaf)
+    await work_off(harness)
+    assert len(await made(harness)) > len(await made(harness, "fork"))
+
+    await fork_of(harness.talk).ingest(deeper, after=leaf)
+
+    assert (await made(harness, "fork"))[-1].id == own
+    await check_tree(harness.runtime)
+
+
 async def test_summaries_that_an_operator_dropped_from_a_fork_do_not_come_back_by_themselves(harness: Harness) -> None:
     leaf = await by_the_model(harness, 30)
     fork = fork_of(harness.talk)
