@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, func, select, text
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.errors import CannotOpen
 from service.planning.plan import Checkpoint
@@ -152,9 +152,11 @@ async def along(connection: AsyncConnection, chat: ChatKey, ids: Collection[int]
     return on_path
 
 
-async def memory(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> Memory | None:
+async def memory(engine: AsyncEngine, chat: ChatKey, checkpoint: int) -> Memory | None:
     """What a stored checkpoint says; None when it is not stored any more."""
-    line = await line_of(connection, chat, checkpoint)
+    async with engine.connect() as connection:
+        line = await line_of(connection, chat, checkpoint)
+    # In a thread and in no transaction: it may be long.
     return await asyncio.to_thread(memories.unpacked, line) if line else None
 
 

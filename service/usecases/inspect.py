@@ -148,8 +148,8 @@ async def show_summary(
         key = await _key(connection, by.tenant, chat)
         found = await made(connection, key, chat, checkpoint)
         text = await checkpoints.summary(connection, key, checkpoint) or ""
-        memory = await memory_of(connection, key, chat, checkpoint)
         await audit.record(connection, by, "summary.read", chat, checkpoint=checkpoint)
+    memory = await memory_of(engine, key, chat, checkpoint)
     return SummaryDetail(
         checkpoint=found,
         summary=text,
@@ -176,11 +176,9 @@ async def made(connection: AsyncConnection, key: ChatKey, chat: str, checkpoint:
     return found
 
 
-async def memory_of(
-    connection: AsyncConnection, key: ChatKey, chat: str, checkpoint: int
-) -> Memory:
+async def memory_of(engine: AsyncEngine, key: ChatKey, chat: str, checkpoint: int) -> Memory:
     """What a checkpoint says; `chat` is how the error names the chat."""
-    memory = await checkpoints.memory(connection, key, checkpoint)
+    memory = await checkpoints.memory(engine, key, checkpoint)
     if memory is None:
         raise no_checkpoint(chat, checkpoint)
     return memory

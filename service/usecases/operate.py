@@ -70,8 +70,8 @@ async def correct(
     async with engine.begin() as connection:
         row = await _lock(connection, by.tenant, chat)
         old = await _serving(connection, row, chat, checkpoint)
-        before = await inspect.memory_of(connection, row.key, chat, checkpoint)
         rows = await messages.find(connection, row.key, [old.covered_until])
+    before = await inspect.memory_of(engine, row.key, chat, checkpoint)
     sent_at = rows[old.covered_until].sent_at
     memory = corrected(before, state, pins, forget)
     # In a thread and in no transaction: an operator's text may be long.

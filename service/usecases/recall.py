@@ -178,10 +178,7 @@ class _Search:
         number = place.before + place.call
         says = [f"The stored text of {ref} is not kept any more."]
         if place.call and self._path.checkpoint is not None:
-            async with self._engine.connect() as connection:
-                memory = await checkpoints.memory(
-                    connection, self._path.chat, self._path.checkpoint
-                )
+            memory = await checkpoints.memory(self._engine, self._path.chat, self._path.checkpoint)
             entries = memory.ledger if memory else ()
             lines = [ledger.line(one) for one in entries if one.first <= number <= one.last]
             says += [f"The summary says of it: {line[2:]}" for line in lines]

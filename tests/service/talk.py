@@ -236,7 +236,7 @@ async def opened(runtime: Runtime, query: str, **values: object) -> list[Any]:
     async with runtime.database.engine.connect() as connection:
         for one in await rows(runtime, query, **values):
             chat = ChatKey(one.tenant_id, one.chat_id)
-            memory = await checkpoints.memory(connection, chat, one.id)
+            memory = await checkpoints.memory(runtime.database.engine, chat, one.id)
             looked_at = await checkpoints.look(connection, chat, one.id)
             summary = await checkpoints.summary(connection, chat, one.id)
             texts = {"summary": summary, "verdict": looked_at and looked_at.verdict}

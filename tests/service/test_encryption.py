@@ -135,7 +135,7 @@ async def test_summaries_and_memories_that_were_moved_are_refused(urls: Urls) ->
         async with database.engine.connect() as connection:
             key = ChatKey(1, 1)
             with pytest.raises(CannotOpen, match=r"checkpoints\.memory"):
-                await checkpoints.memory(connection, key, this)
+                await checkpoints.memory(database.engine, key, this)
             with pytest.raises(CannotOpen, match=r"checkpoints\.summary"):
                 await checkpoints.summary(connection, key, this)
         assert (await talk.client.post("/v1/chats/chat-1/context", json=question)).status_code == 500

@@ -87,8 +87,8 @@ async def line_of(harness: Harness) -> tuple[ChatKey, list[int]]:
 async def test_every_checkpoint_of_a_line_has_its_own_memory(harness: Harness) -> None:
     chat, line = await line_of(harness)
 
-    async with harness.runtime.database.engine.connect() as connection:
-        read = [await checkpoints.memory(connection, chat, one) for one in line]
+    engine = harness.runtime.database.engine
+    read = [await checkpoints.memory(engine, chat, one) for one in line]
 
     assert read == [grown(number) for number in range(COUNT)]
 
@@ -97,7 +97,7 @@ async def test_a_memory_that_grew_from_a_lost_one_is_refused(harness: Harness) -
     chat, line = await line_of(harness)
     await run_sql(harness.runtime, "delete from checkpoints where id = :id", id=line[3])
 
-    async with harness.runtime.database.engine.connect() as connection:
-        with pytest.raises(CannotOpen, match="grew from one that is not stored any more"):
-            await checkpoints.memory(connection, chat, line[5])
-        assert await checkpoints.memory(connection, chat, line[memories.WHOLE_EVERY])
+    engine = harness.runtime.database.engine
+    with pytest.raises(CannotOpen, match="grew from one that is not stored any more"):
+        await checkpoints.memory(engine, chat, line[5])
+    assert await checkpoints.memory(engine, chat, line[memories.WHOLE_EVERY])

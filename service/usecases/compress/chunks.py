@@ -63,8 +63,7 @@ async def memory_of(this: Round, parent: Checkpoint | None) -> Memory:
     """
     if parent is None:
         return Memory()
-    async with this.engine.connect() as connection:
-        memory = await checkpoints.memory(connection, this.chat, parent.id)
+    memory = await checkpoints.memory(this.engine, this.chat, parent.id)
     if memory is None:
         raise changed()
     return memory
