@@ -21,8 +21,8 @@ from service.storage.tenancy import ChatKey
 
 _SQL = statements.load("contexts")
 CONTINUED = statements.numbered(_SQL["continued"])
-BRANCHED = statements.numbered(_SQL["branched"])
-_ELSEWHERE = statements.numbered(_SQL["elsewhere"])
+BRANCHED = statements.numbered(_SQL["path"] + _SQL["branched"])
+_ELSEWHERE = statements.numbered(_SQL["path"] + _SQL["elsewhere"])
 
 
 class Lookup(NamedTuple):

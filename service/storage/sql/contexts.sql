@@ -1,5 +1,5 @@
--- The one read of the request path, in its three forms. All return the same columns,
--- in the order in which `contexts` takes them.
+-- The one read of the request path, in its three forms, of which two begin alike. All return the
+-- same columns, in the order in which `contexts` takes them.
 --
 -- Parameters of all of them:
 --   tenant       whose chat it is
@@ -42,8 +42,8 @@ where chat.tenant_id = :tenant and chat.external_id = :chat
     and chat.leaf_digest in (:leaf, :above)
     and coalesce(chat.expires_at > now(), true)
 
--- branched --
--- Any path of the chat: its newest stored message among `ids` and `digests`, leaf first. `new` is
+-- path --
+-- How the two below begin: the newest stored message among `ids` and `digests`, leaf first. `new` is
 -- what those before each of them cost, in tokens. ORDER BY, because no join keeps the order of the
 -- pairs by itself (a hash join did not). The line is cut to its deepest 16, as in `chats.sql`.
 select chat.id as chat, chat.window_tokens as window, beside.overhead,
@@ -79,47 +79,17 @@ left join checkpoints made
                 :room::bigint),
             line.savings)],
         line.ids[cardinality(line.ids)])
+
+-- branched --
+-- Any path of the chat.
 where chat.tenant_id = :tenant and chat.external_id = :chat
     and coalesce(chat.expires_at > now(), true)
 
 -- elsewhere --
--- The same in another chat, for a fork, a clone or an import of `chat`: these keep the ids of their
+-- Any path of another chat, for a fork, a clone or an import of `chat`: these keep the ids of their
 -- messages, and so the digests. It is one of `lender`, or of anyone in the tenant for null. Of
 -- several, the one that knows the newest message. A chat that expires lends nothing: it is deleted
 -- with everything stored for it. One that is left alone borrows nothing.
-select chat.id as chat, chat.window_tokens as window, beside.overhead,
-    chat.left_alone_at is not null as left_alone, newest.message_id as known, request.tokens,
-    made.id as checkpoint, made.covered_until, made.covered_digest, made.covered_messages,
-    made.covered_tokens, made.tokens as summary_tokens, made.summary
-from chats chat
-cross join lateral (
-    select greatest(
-        chat.overhead_tokens + coalesce(:beside::integer - chat.beside_tokens, 0), 0)
-) beside (overhead)
-cross join lateral (
-    select stored.message_id, stored.path_tokens, stored.checkpoint_id, pair.place
-    from unnest(:ids::text[], :digests::text[]) with ordinality as pair (id, digest, place)
-    join messages stored on stored.tenant_id = :tenant and stored.chat_id = chat.id
-        and stored.message_id = pair.id and stored.digest = pair.digest
-    order by pair.place limit 1
-) newest
-cross join lateral (
-    select newest.path_tokens + beside.overhead + (:new::bigint[])[newest.place]
-) request (tokens)
-left join checkpoints head
-    on head.tenant_id = :tenant and head.chat_id = chat.id and head.id = newest.checkpoint_id
-left join lateral (
-    select (head.ancestors || head.id)[cardinality(head.ancestors) - 14:],
-        head.savings[cardinality(head.savings) - 15:]
-) line (ids, savings) on true
-left join checkpoints made
-    on made.tenant_id = :tenant and made.chat_id = chat.id and made.id = coalesce(
-        line.ids[1 + width_bucket(
-            request.tokens - 1 - least(
-                coalesce(:window::integer, chat.window_tokens) * :apply_parts::bigint / :all_parts,
-                :room::bigint),
-            line.savings)],
-        line.ids[cardinality(line.ids)])
 where chat.tenant_id = :tenant and (:lender::text is null or chat.user_id = :lender)
     and chat.expires_at is null
     and chat.id in (
