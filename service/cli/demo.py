@@ -5,7 +5,6 @@ from service.cli.output import say
 from service.demo.play import Turn, stage
 
 _SHOWN_LINES = 9  # of the summary
-_BUILT_IN = "extractive"
 
 
 async def demonstrate(worker: Beside) -> list[Turn]:
@@ -28,26 +27,19 @@ async def demonstrate(worker: Beside) -> list[Turn]:
     for line in lines[:_SHOWN_LINES]:
         say(f"  {line[:76]}")
     say("\nWhat it came to:")
-    for name, value in _rows(turns, conversation, window, by):
+    for name, value in _rows(turns, conversation, window):
         say(f"{name:40}{value}")
     say("\nNext: `precis serve`; README.md says how Open WebUI gets the filter.")
     return turns
 
 
-def _rows(turns: list[Turn], conversation: str, window: int, by: str) -> list[tuple[str, str]]:
+def _rows(turns: list[Turn], conversation: str, window: int) -> list[tuple[str, str]]:
     """The rows of the README's first table."""
     without = max(turn.would_send for turn in turns)
-    calls = sum(turn.calls_while_held for turn in turns)
-    read = f"{turns[-1].tokens_read:,}"
     return [
         ("conversation", conversation),
         ("largest request without Precis", f"{without:,} tokens, for a window of {window:,}"),
         ("largest request with Precis", f"{max(turn.sent for turn in turns):,} tokens"),
-        ("LLM calls while a user waits", f"{calls}"),
-        (
-            "tokens that a model read for summaries",
-            "0: the built-in summariser asks none" if by == _BUILT_IN else read,
-        ),
         (
             "longest delay of a turn by the filter",
             f"{max(turn.hold_ms for turn in turns):.0f} ms",

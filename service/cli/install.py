@@ -14,7 +14,6 @@ from service.errors import ConfigurationError
 if TYPE_CHECKING:
     from service.clients.openwebui import Login
     from service.settings import Settings
-    from service.usecases.install import Say
 
 _URL = click.option(
     "--url", required=True, help="Address of Open WebUI, such as https://chat.example.org."
@@ -26,9 +25,6 @@ _EMAIL = click.option(
 _API_KEY = click.option(
     "--api-key",
     help="An admin's API key or session token, instead of --email; or set PRECIS_OPENWEBUI_KEY.",
-)
-_DRY_RUN = click.option(
-    "--dry-run", is_flag=True, help="Change nothing, only print what would be done."
 )
 
 
@@ -48,7 +44,6 @@ _DRY_RUN = click.option(
     default=True,
     help="With the buttons under messages for users, or without them.",
 )
-@_DRY_RUN
 def install_filter(
     url: str,
     email: str | None,
@@ -57,7 +52,6 @@ def install_filter(
     tenant: str | None,
     recall: bool,
     action: bool,
-    dry_run: bool,
 ) -> None:
     """Install or update the filter, its tool and its buttons, with a key, and switch them on.
 
@@ -76,9 +70,7 @@ def install_filter(
 
     async def work() -> None:
         async with signed_in(url, _who(current, email, api_key)) as webui:
-            await install.install(
-                webui, wish, lambda: shell.database(current), _say(dry_run), dry=dry_run
-            )
+            await install.install(webui, wish, lambda: shell.database(current), say)
 
     shell.run(work())
 
@@ -87,8 +79,7 @@ def install_filter(
 @_URL
 @_EMAIL
 @_API_KEY
-@_DRY_RUN
-def uninstall_filter(url: str, email: str | None, api_key: str | None, dry_run: bool) -> None:
+def uninstall_filter(url: str, email: str | None, api_key: str | None) -> None:
     """Remove the filter, its tool and its buttons, and revoke the keys made for them."""
     from service.clients.openwebui import signed_in
     from service.usecases import install
@@ -97,9 +88,7 @@ def uninstall_filter(url: str, email: str | None, api_key: str | None, dry_run: 
 
     async def work() -> None:
         async with signed_in(url, _who(current, email, api_key)) as webui:
-            await install.uninstall(
-                webui, lambda: shell.database(current), _say(dry_run), dry=dry_run
-            )
+            await install.uninstall(webui, lambda: shell.database(current), say)
 
     shell.run(work())
 
@@ -120,8 +109,3 @@ def _who(current: Settings, email: str | None, api_key: str | None) -> Login | s
             " PRECIS_OPENWEBUI_KEY in place of --email"
         )
     return Login(email, password)
-
-
-def _say(dry_run: bool) -> Say:
-    before = "would be done: " if dry_run else ""
-    return lambda line: say(before + line)

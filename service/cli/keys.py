@@ -6,14 +6,13 @@ API keys are the service's; the first one of a tenant, and what is sealed, are t
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from service.cli import shell
 from service.cli.client import ask
-from service.cli.output import as_json, print_json, print_page, print_table, say
+from service.cli.output import as_json, print_page, print_table, say
 from service.names import FIRST_TENANT
 
 if TYPE_CHECKING:
@@ -113,6 +112,7 @@ def new_encryption_key() -> None:
 def rotate_encryption() -> None:
     """Seal all that is stored with the first of PRECIS_ENCRYPTION_KEYS, while the service runs.
 
+    At the end it counts the stored values that each key seals.
     Also what was stored before there was a key. With `none` as the first, it is stored plain again.
     May be stopped at any time: the next call does what is left. Works on the database itself.
     """
@@ -130,28 +130,8 @@ def rotate_encryption() -> None:
         async with shell.database(shell.settings()) as database:
             return await rotation.rotate(database, show)
 
-    _print_held(shell.run(work()), as_json=False)
-
-
-@keys.command("encryption")
-@as_json
-def encryption(as_json: bool) -> None:
-    """Count the stored values that each encryption key seals. Reads the whole database."""
-    from service.usecases import rotate as rotation
-
-    async def work() -> list[Held]:
-        async with shell.database(shell.settings()) as database:
-            return await rotation.held(database)
-
-    _print_held(shell.run(work()), as_json)
-
-
-def _print_held(holdings: list[Held], as_json: bool) -> None:
-    if as_json:
-        print_json([asdict(one) for one in holdings])
-        return
     rows = [
         {"sealed_with": f"key {one.key}" if one.key else "nothing", "values": one.values}
-        for one in holdings
+        for one in shell.run(work())
     ]
     print_table(rows, "sealed_with values")

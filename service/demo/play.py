@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -75,18 +75,15 @@ class Turn:
     """One request and its answer.
 
     `would_send` and `sent` are tokens of the native list, `hold_ms` is the time of both hooks.
-    `status` is what the filter said, `summary` the record in the request, both "" without one;
-    `tokens_read` is what a model has read for summaries so far.
+    `status` is what the filter said, `summary` the record in the request, both "" without one.
     """
 
     number: int
     would_send: int
     sent: int
     hold_ms: float
-    calls_while_held: int
     status: str
     summary: str
-    tokens_read: int
 
 
 def recording() -> Recording:
@@ -114,7 +111,6 @@ class Stage:
     operator: httpx.AsyncClient
     host: Host
     filter: Any
-    runs: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def _shown(self) -> Rows:
@@ -135,29 +131,21 @@ class Stage:
     async def _turn(self, number: int, user_message: str, answer: str) -> Turn:
         body = self._request(user_message)
         metadata, full = body["metadata"], body["messages"]
-        calls_before, _ = await self._spent()
         self.host.statuses.clear()
         began = time.perf_counter()
         await enter(self.filter, body, __metadata__=metadata, __event_emitter__=self.host.emit)
         hold = time.perf_counter() - began
-        (
-            calls_held,
-            _,
-        ) = await self._spent()  # before the answer, which starts new work in the background
         sent: list[Native] = body["messages"]
         if answer:
             hold += await self._answer(answer, metadata, _size(sent))
         await self._idle()
-        _, tokens_read = await self._spent()
         return Turn(
             number,
             _size(full),
             _size(sent),
             hold * 1000,
-            calls_held - calls_before,
             "".join(self.host.statuses[-1:]),
             _summary(sent),
-            tokens_read,
         )
 
     def _request(self, user_message: str) -> dict[str, Any]:
@@ -182,23 +170,6 @@ class Stage:
         await self.filter.outlet(body, __metadata__=metadata, __user__={"id": self.told.user})
         return time.perf_counter() - began
 
-    async def _chat(self) -> dict[str, Any] | None:
-        """What the operators' interface says of the chat; None before it is stored."""
-        response = await self.operator.get(f"/v1/chats/{self.told.chat}")
-        if response.status_code == httpx.codes.NOT_FOUND:
-            return None
-        detail: dict[str, Any] = response.raise_for_status().json()
-        return detail
-
-    async def _spent(self) -> tuple[int, int]:
-        """Calls of a model for the chat so far, and tokens that it read."""
-        detail = await self._chat()
-        # The interface shows the newest runs: enough to see all of them, because a turn has few.
-        for run in detail["runs"] if detail else []:
-            self.runs[run["id"]] = run
-        calls = sum(run["calls"] for run in self.runs.values())
-        return calls, sum(run["tokens_read"] for run in self.runs.values())
-
     async def _idle(self) -> None:
         """Waits until the turn is ingested and its work is done, as while a person reads."""
         await asyncio.gather(*self.filter._in_background)
@@ -207,8 +178,11 @@ class Stage:
                 await asyncio.sleep(0.02)
 
     async def _has_work(self) -> bool:
-        detail = await self._chat()
-        return detail is not None and bool(detail["chat"]["due_at"] or detail["chat"]["working"])
+        response = await self.operator.get(f"/v1/chats/{self.told.chat}")
+        if response.status_code == httpx.codes.NOT_FOUND:  # not stored yet
+            return False
+        chat = response.raise_for_status().json()["chat"]
+        return bool(chat["due_at"] or chat["working"])
 
 
 @asynccontextmanager

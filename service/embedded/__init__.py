@@ -13,7 +13,6 @@ used: their managers leave servers behind and change the permissions of parent f
     postgres.py    the running PostgreSQL
     valkey.py      the running Valkey
     process.py     one server process: a port for it, started, watched, stopped
-    child.py       the few system calls between fork and exec
     secret.py      a random password in a private file
 
 Linux and macOS. Only Linux can tie a server's life to ours: elsewhere, servers survive a `kill -9`

@@ -1,4 +1,4 @@
-"""One server process of ours: started through `child.py`, watched, and stopped.
+"""One server process of ours: started through `service/tied.py`, watched, and stopped.
 
 Start servers from a thread that outlives them, in practice the one with the event loop: Linux ends
 a server when the thread that forked it ends.
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from service.embedded import child
+from service import tied
 from service.embedded.account import Account
 from service.errors import EmbeddedServerError
 
@@ -38,10 +38,10 @@ class Program:
     stop: signal.Signals
 
     def command(self, arguments: Sequence[str | Path]) -> list[str]:
-        """Return the command line that runs it under `child.py`."""
+        """Return the command line that runs it under `tied.py`."""
         uid, gid = (self.account.uid, self.account.gid) if self.account else (-1, -1)
         before = (os.getpid(), int(self.stop), uid, gid, self.binary)
-        return [sys.executable, "-I", "-S", child.__file__, *map(str, (*before, *arguments))]
+        return [sys.executable, "-I", "-S", tied.__file__, *map(str, (*before, *arguments))]
 
 
 class Server:

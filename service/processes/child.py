@@ -11,7 +11,6 @@ Nothing of a text leaves this process but in a result: an error is answered by i
 where it was raised.
 """
 
-import ctypes
 import gc
 import os
 import pickle
@@ -22,19 +21,8 @@ from math import ceil
 from multiprocessing.connection import Connection
 from typing import Any
 
-PR_SET_PDEATHSIG = 1
 NICE = 5  # more than the process that answers requests has, which goes first
 DONE, RAISED, FAILED, NO_MEMORY = "done", "raised", "failed", "no memory"
-
-
-def die_with(parent: int) -> None:
-    """Have the kernel end us when the process that started us ends, even in the middle of work."""
-    if sys.platform == "linux":
-        libc = ctypes.CDLL(None, use_errno=True)
-        if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
-            raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
-    if os.getppid() != parent:  # it ended before we asked: no signal will come
-        sys.exit()
 
 
 def bound_memory(size: int) -> None:
@@ -85,11 +73,13 @@ def outcome(messages: list[bytes]) -> tuple[str, Any]:
 
 def main(descriptor: int, parent: int) -> None:
     """Get ready, then serve until the other side is gone."""
-    die_with(parent)
     os.nice(NICE)
     channel = Connection(descriptor)
     path, seconds, memory = pickle.loads(channel.recv_bytes())
     sys.path[:] = path
+    from service.tied import die_with
+
+    die_with(parent, signal.SIGKILL)
     load()
     # What is loaded stays: to look through all of it for garbage takes longer than most calls.
     gc.freeze()

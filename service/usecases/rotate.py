@@ -69,9 +69,3 @@ async def _finish(database: Database) -> list[Held]:
         still_used = in_use if writes is None else in_use | {writes}
         await rotation.forget_unused(connection, sorted(still_used))
     return remaining
-
-
-async def held(database: Database) -> list[Held]:
-    """What is held by which key."""
-    async with database.engine.connect() as connection:
-        return await rotation.held(connection)

@@ -65,7 +65,7 @@ def test_control_characters_are_written_out_and_nothing_else() -> None:
 # Where there is no database
 
 
-LOCAL = [["keys", "create", "--first"], ["keys", "encryption"], ["tenants", "erase", "x", "--yes"], ["retention"]]
+LOCAL = [["keys", "create", "--first"], ["tenants", "erase", "x", "--yes"], ["retention"]]
 
 
 @pytest.mark.parametrize("command", LOCAL, ids=" ".join)

@@ -1,6 +1,5 @@
 """Commands for encryption keys, a tenant that is erased, and its backups that nobody can open any more."""
 
-import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -52,11 +51,11 @@ async def test_a_rotation_by_command_beside_a_running_service(cli: Cli, urls: Ur
         async with service_with(urls, given) as harness:
             done = await cli("keys", "rotate-encryption", PRECIS_ENCRYPTION_KEYS=given)
             assert done.exit_code == 0, done.output
-            assert f"key {key}" in done.stdout or key is None
             assert await text_of(harness)
-        held = json.loads((await cli("keys", "encryption", "--json", PRECIS_ENCRYPTION_KEYS=given)).stdout)
-        assert {one["key"] for one in held} == {key}
-    assert (await cli("keys", "encryption")).exit_code == 0
+        _, *held = done.stdout.splitlines()
+        sealed_with = f"key {key}" if key else "nothing"
+        assert held
+        assert all(line.startswith(f"{sealed_with} ") for line in held)
 
 
 async def of_other(harness: Harness) -> Talk:

@@ -141,15 +141,6 @@ async def test_a_second_run_writes_nothing_and_does_not_even_open_the_database(i
     assert install.webui.writes == []
 
 
-async def test_a_dry_run_writes_nothing(install: Installer) -> None:
-    result = await install("--dry-run")
-
-    assert result.exit_code == 0
-    assert "would be done: function precis" in result.stdout
-    assert install.webui.writes == []
-    assert await install.keys() == []
-
-
 async def test_what_was_set_by_hand_stays_and_only_a_working_new_key_revokes_the_old(install: Installer) -> None:
     await install()
     install.webui.valves["precis"] |= {"timeout": 2.0, "api_key": "lost"}

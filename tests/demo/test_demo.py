@@ -22,14 +22,12 @@ def test_the_recorded_rows_unfold_to_the_native_lists_that_open_webui_built() ->
 
 
 @pytest.mark.slow
-async def test_the_demonstration_stays_below_the_window_and_asks_no_llm_while_a_user_waits(
+async def test_the_demonstration_stays_below_the_window(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     turns = await demonstrate(embedded_worker)
     assert max(turn.would_send for turn in turns) > 131_072
     assert max(turn.sent for turn in turns) < 100_000
-    assert sum(turn.calls_while_held for turn in turns) == 0
-    assert turns[-1].tokens_read == 0, "the built-in summariser asks no model"
     assert turns[-1].summary.endswith("[End of summary - recent messages follow]")
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith("turn 65") and "Summarised" in line for line in lines)

@@ -1,6 +1,5 @@
 """The Dockerfile and the .dockerignore, read by BuildKit's rules. No Docker engine is needed."""
 
-import re
 import subprocess
 import sys
 import tomllib
@@ -22,10 +21,6 @@ def all_of(name: str) -> list[DockerfileInstruction]:
     return [one for one in INSTRUCTIONS if one.name == name]
 
 
-def last(name: str) -> DockerfileInstruction:
-    return all_of(name)[-1]
-
-
 def sources() -> list[str]:
     return [one for copy in all_of("COPY") if not copy.flags for one in copy.args[:-1]]
 
@@ -43,14 +38,6 @@ def test_a_linter_has_nothing_to_say() -> None:
     assert finished.returncode == 0, finished.stdout
 
 
-def test_it_runs_as_a_user_with_a_fixed_number_that_is_not_root() -> None:
-    user = last("USER")
-
-    assert user.start_line > last("FROM").start_line
-    assert re.fullmatch(r"[1-9]\d{3,}:[1-9]\d{3,}", user.args[0])
-    assert not [one for one in all_of("RUN") if one.start_line > user.start_line]
-
-
 @pytest.mark.parametrize("source", sources())
 def test_what_is_copied_exists_and_is_not_ignored(source: str) -> None:
     place = ROOT / source
@@ -58,21 +45,6 @@ def test_what_is_copied_exists_and_is_not_ignored(source: str) -> None:
 
     assert files
     assert not [one for one in files if IGNORED.matches(one.relative_to(ROOT).as_posix())]
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        ".env",
-        ".git/config",
-        ".venv/bin/python",
-        "precis-data/postgres.password",
-        "service/__pycache__/settings.cpython-313.pyc",
-        "tests/conftest.py",
-    ],
-)
-def test_nothing_else_of_this_machine_is_sent_to_the_builder(path: str) -> None:
-    assert IGNORED.matches(path)
 
 
 def test_everything_that_the_wheel_is_made_of_is_copied() -> None:

@@ -64,10 +64,6 @@ def container(name: str) -> Resource:
     return found
 
 
-def is_selected(selector: Resource, labels: dict[str, str]) -> bool:
-    return bool(selector["matchLabels"].items() <= labels.items())
-
-
 def mebibytes(amount: str) -> int:
     number, unit = re.fullmatch(r"(\d+)(Mi|Gi)", amount).groups()  # type: ignore[union-attr]
     return int(number) * {"Mi": 1, "Gi": 1024}[unit]
@@ -80,23 +76,6 @@ def test_every_resource_follows_the_schema_of_its_kind(build: str, version: str)
     for resource in built(build):
         if not resource["apiVersion"].startswith("keda.sh/"):
             kubernetes_validate.validate(resource, version, strict=True)
-
-
-@pytest.mark.parametrize("name", OURS)
-def test_a_pod_meets_the_restricted_standard_that_its_namespace_enforces(name: str) -> None:
-    (namespace,) = of_kind("Namespace").values()
-    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
-    user, own = pod(name)["spec"]["securityContext"], container(name)["securityContext"]
-
-    assert user["runAsNonRoot"]
-    assert user["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert own == {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
-    assert pod(name)["spec"]["automountServiceAccountToken"] is False
-    assert pod(name)["spec"]["enableServiceLinks"] is False, "a Service `precis` would set PRECIS_PORT to an address"
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -127,16 +106,6 @@ def test_secrets_are_files_that_the_settings_name(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["api", "worker"])
-def test_probes_ask_the_port_that_the_settings_name(name: str) -> None:
-    (settings,) = of_kind("ConfigMap").values()
-    own = container(name)
-    port = settings["data"]["PRECIS_PORT" if name == "api" else "PRECIS_WORKER_PORT"]
-
-    assert own["ports"] == [{"name": "http", "containerPort": int(port)}]
-    assert own["startupProbe"]["httpGet"] == own["livenessProbe"]["httpGet"] == {"path": "/livez", "port": "http"}
-
-
-@pytest.mark.parametrize("name", ["api", "worker"])
 def test_the_largest_text_processes_and_bodies_fit_into_the_memory(name: str) -> None:
     """Else the kernel ends the pod where Precis would have stopped one piece of work."""
     largest = pool.PROCESSES * pool.MEMORY // 2**20
@@ -147,19 +116,6 @@ def test_the_largest_text_processes_and_bodies_fit_into_the_memory(name: str) ->
 
     assert mebibytes(amounts["limits"]["memory"]) >= largest + bodies + 250
     assert mebibytes(amounts["requests"]["memory"]) >= usual + 200
-
-
-def test_the_network_lets_in_who_asks_the_api_and_out_what_precis_needs() -> None:
-    policies = of_kind("NetworkPolicy")
-    for name in OURS:
-        assert is_selected(policies["precis"]["spec"]["podSelector"], pod(name)["metadata"]["labels"])
-    for name in ("api", "worker"):
-        rules = policies[f"precis-{name}"]["spec"]
-        (port,) = container(name)["ports"]
-        assert is_selected(rules["podSelector"], pod(name)["metadata"]["labels"])
-        assert [one["port"] for one in rules["ingress"][0]["ports"]] == [port["containerPort"]]
-    assert "ingress" not in policies["precis"]["spec"], "nobody reaches a pod that no other policy names"
-    assert all(rule.get("from") for one in policies.values() for rule in one["spec"].get("ingress", []))
 
 
 def due_trigger() -> Resource:

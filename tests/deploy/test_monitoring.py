@@ -7,7 +7,6 @@ import subprocess
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -123,79 +122,6 @@ def test_promtool_takes_every_expression_of_the_dashboard(tmp_path: Path) -> Non
     made.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}))
 
     promtool("check", "rules", made)
-
-
-LATE = "precis_queue_oldest_due_seconds"
-REQUESTS = "precis_http_request_duration_seconds_count"
-PUBLISHED = "precis_checkpoints_published_total"
-# Alert → series that do not fire, and such that do, with the minute at which they do and the one before.
-CASES: dict[str, tuple[dict[str, str], dict[str, str], str, str]] = {
-    "PrecisWorkLate": ({LATE: "119x60"}, {LATE: "121x60"}, "30s", "2m"),
-    "PrecisWorkVeryLate": ({LATE: "299x60"}, {LATE: "301x60"}, "30s", "2m"),
-    "PrecisWorkDead": (
-        {'precis_queue_chats{state="dead"}': "0x60", 'precis_queue_chats{state="due"}': "9x60"},
-        {'precis_queue_chats{state="dead"}': "1x60"},
-        "30s",
-        "2m",
-    ),
-    "PrecisBreakerOpen": (
-        {'precis_breakers{state="open"}': "1x8 0x60", 'precis_breakers{state="closed"}': "1x60"},
-        # A breaker that nobody can close is half-open now and then, while one chat probes.
-        {'precis_breakers{state="open"}': "1x4 0 1x4 0 1x60", 'precis_breakers{state="half-open"}': "0x4 1 0x4 1 0x60"},
-        "9m",
-        "11m",
-    ),
-    "PrecisSummariesDegraded": (
-        {f'{PUBLISHED}{{kind="degraded"}}': "0+1x200", f'{PUBLISHED}{{kind="llm"}}': "0+9x200"},
-        {f'{PUBLISHED}{{kind="degraded"}}': "0+3x200", f'{PUBLISHED}{{kind="llm"}}': "0+7x200"},
-        "2m",
-        "70m",
-    ),
-    "PrecisErrors": (
-        {f'{REQUESTS}{{status="200"}}': "0+1000x60", f'{REQUESTS}{{status="503"}}': "0+1x60"},
-        {f'{REQUESTS}{{status="200"}}': "0+1000x60", f'{REQUESTS}{{status="503"}}': "0+20x60"},
-        "2m",
-        "15m",
-    ),
-    "PrecisNoWorker": ({"precis_worker_alive": "0 1x60"}, {"precis_worker_alive": "0x60"}, "0m", "1m"),
-    "PrecisSchemaNotAtHead": (
-        {'precis_schema_at_head{instance="a"}': "0x8 1x60", 'precis_schema_at_head{instance="b"}': "1x60"},
-        {'precis_schema_at_head{instance="a"}': "0x60", 'precis_schema_at_head{instance="b"}': "1x60"},
-        "9m",
-        "11m",
-    ),
-    "PrecisDatabaseDown": ({"precis_database_up": "1x60"}, {"precis_database_up": "0x60"}, "30s", "2m"),
-    "PrecisRedisDown": ({"precis_redis_up": "1x60"}, {"precis_redis_up": "0x60"}, "30s", "2m"),
-}
-
-
-def _fires(alert: str, series: dict[str, str], at: dict[str, bool]) -> dict[str, Any]:
-    """A test of promtool: whether an alert fires at these times."""
-    return {
-        "interval": "1m",
-        "input_series": [{"series": name, "values": values} for name, values in series.items()],
-        "promql_expr_test": [
-            {
-                "expr": f'count(ALERTS{{alertname="{alert}", alertstate="firing"}}) or vector(0)',
-                "eval_time": when,
-                "exp_samples": [{"labels": "{}", "value": float(fires)}],
-            }
-            for when, fires in at.items()
-        ],
-    }
-
-
-def test_every_alert_fires_when_it_should_and_not_before(tmp_path: Path) -> None:
-    assert CASES.keys() == {rule["alert"] for rule in RULES}
-    tests = []
-    for alert, (quiet, loud, before, after) in CASES.items():
-        tests.append(_fires(alert, quiet, {after: False, "50m": False}))
-        tests.append(_fires(alert, loud, {before: False, after: True}))
-    made = tmp_path / "test.yml"
-    whole = {"rule_files": [str(FOLDER / "alerts.yml")], "evaluation_interval": "30s", "tests": tests}
-    made.write_text(yaml.safe_dump(whole))
-
-    promtool("test", "rules", made)
 
 
 def test_times_that_are_counted_by_hand_are_shown_as_the_library_shows_its_own() -> None:

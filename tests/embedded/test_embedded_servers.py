@@ -147,14 +147,6 @@ async def test_a_killed_postgres_recovers_at_the_next_start(shared: Path) -> Non
         assert await remembered(servers) == ["from the first start"] * 2
 
 
-async def test_the_death_of_valkey_is_told(shared: Path) -> None:
-    async with embedded_servers(shared, fast=True) as servers:
-        assert servers.died
-        assert not servers.died.done()
-        next(process for process in servers_in(shared) if process.name() == "valkey-server").kill()
-        assert "Valkey stopped (exit code -9)" in str(await asyncio.wait_for(servers.died, 120))
-
-
 async def test_a_stop_is_a_clean_one_and_no_death(shared: Path) -> None:
     async with embedded_servers(shared, fast=True) as servers:
         pass

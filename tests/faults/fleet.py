@@ -4,7 +4,7 @@ In: a folder and the number of each. Out: a `Fleet`, whose members can be killed
 ends is started again on the same port and data, as a process supervisor does it. The servers wait for the disk, unlike
 those of other tests: what they have acknowledged has to outlive kill -9.
 
-All processes are started through `service/embedded/child.py`, so none of them outlives the harness.
+All processes are started through `service/tied.py`, so none of them outlives the harness.
 """
 
 import asyncio

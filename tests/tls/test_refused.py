@@ -127,17 +127,6 @@ async def test_a_redis_of_another_authority_or_name_ends_the_start_and_is_told_n
         assert told
 
 
-@pytest.mark.parametrize(
-    "host", ["localhost", "127.0.0.1", "10.0.0.5", "[::1]", "postgres", "postgres.db.svc.cluster.local", "db.internal"]
-)
-def test_what_is_inside_needs_no_tls(host: str) -> None:
-    assert runtime._without_tls(Urls(f"postgresql://{host}/precis", f"redis://{host}/0")) == []
-
-
-def test_a_socket_needs_no_tls() -> None:
-    assert runtime._without_tls(Urls("postgresql:///precis?host=/run/postgresql", "unix:///run/valkey.sock")) == []
-
-
 @pytest.mark.parametrize("host", ["db.example.org", "8.8.8.8", "[2600::1]"])
 @pytest.mark.parametrize(("words", "is_warned"), [("", True), ("?sslmode=prefer", True), ("?sslmode=require", False)])
 def test_a_public_way_to_postgresql_without_tls_is_warned_of(host: str, words: str, is_warned: bool) -> None:

@@ -36,9 +36,7 @@ _TOOLS_OFF = (
 )
 
 
-async def install(
-    webui: OpenWebUI, wish: Wish, databases: Databases, say: Say, *, dry: bool
-) -> None:
+async def install(webui: OpenWebUI, wish: Wish, databases: Databases, say: Say) -> None:
     """Makes it as wished.
 
     Raises:
@@ -50,14 +48,12 @@ async def install(
     if wish.recall and webui.tools_off:
         say(_TOOLS_OFF)
     async with AsyncExitStack() as stack:
-        of_installer = InstallerKeys(_NAME.format(webui.url), databases, stack, say, dry)
+        of_installer = InstallerKeys(_NAME.format(webui.url), databases, stack, say)
         valves = await valves_of(installed, wish, wanted, of_installer)
         changes = changing.changes_of(webui, installed, wish, wanted, valves)
-        await _carry_out(changes, say, dry=dry)
+        await _carry_out(changes, say)
         if not changes:
             say("nothing to change")
-        if dry:
-            return
         url = valves[FILTER]["service_url"]
         reached = await reach(webui, url) if changes else installed.reached
         if reached.problem:
@@ -74,7 +70,7 @@ async def install(
         )
 
 
-async def uninstall(webui: OpenWebUI, databases: Databases, say: Say, *, dry: bool) -> None:
+async def uninstall(webui: OpenWebUI, databases: Databases, say: Say) -> None:
     """Takes the functions, the tool and their keys away.
 
     What is stored of chats stays; `precis chats delete` deletes it.
@@ -84,19 +80,15 @@ async def uninstall(webui: OpenWebUI, databases: Databases, say: Say, *, dry: bo
     for name in FILES:
         changes += changing.without_function(webui, functions, name)
     changes += changing.without_tool(webui, await our_tool(webui))
-    await _carry_out(changes, say, dry=dry)
-    if dry:
-        say("keys of the installer: revoked")
-        return
+    await _carry_out(changes, say)
     async with AsyncExitStack() as stack:
-        await InstallerKeys(_NAME.format(webui.url), databases, stack, say, dry).revoke_others()
+        await InstallerKeys(_NAME.format(webui.url), databases, stack, say).revoke_others()
     if not changes:
         say("no function of Precis is in this Open WebUI")
 
 
-async def _carry_out(changes: Sequence[changing.Fix], say: Say, *, dry: bool) -> None:
+async def _carry_out(changes: Sequence[changing.Fix], say: Say) -> None:
     for change in changes:
         # Before it is made, so that an error in it stands below its name.
         say(change.what)
-        if not dry:
-            await change.make()
+        await change.make()

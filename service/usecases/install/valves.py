@@ -29,7 +29,6 @@ class InstallerKeys:
     databases: Databases
     stack: AsyncExitStack
     say: Say
-    dry: bool
     _database: Database | None = None
     _has_made: bool = False
 
@@ -40,7 +39,7 @@ class InstallerKeys:
 
     async def owner(self, key: str, tenant: str | None, scope: KeyScope) -> str | None:
         """The tenant of a key in use; None if it is another than the one that is given."""
-        if self.dry or not key:  # looking would start the embedded servers
+        if not key:  # looking would start the embedded servers
             return None
         async with (await self._open()).engine.connect() as connection:
             row = await keys.find(connection, key)
@@ -49,11 +48,9 @@ class InstallerKeys:
 
     async def make(self, tenant: str, scope: KeyScope) -> str:
         """A new key."""
-        key = "(a new key)"
-        if not self.dry:
-            async with (await self._open()).engine.begin() as connection:
-                key = await keys.create(connection, tenant, scope, self.name)
-            self._has_made = True
+        async with (await self._open()).engine.begin() as connection:
+            key = await keys.create(connection, tenant, scope, self.name)
+        self._has_made = True
         self.say(f"{scope} key for tenant {tenant!r}: made")
         return key
 

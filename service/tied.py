@@ -1,6 +1,6 @@
 """Becomes a server: leaves the terminal and root, ties its life to ours, then execs.
 
-    python -I -S child.py PARENT_PID DEATH_SIGNAL UID GID COMMAND...      (UID -1: stay who we are)
+    python -I -S tied.py PARENT_PID DEATH_SIGNAL UID GID COMMAND...      (UID -1: stay who we are)
 
 Why a program and not `preexec_fn`: that would run Python between fork and exec in a process with
 threads, where any lock may be held for ever, and forbids vfork. Here the process has one thread,
