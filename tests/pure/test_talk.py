@@ -23,12 +23,6 @@ def test_what_is_left_out_between_two_sentences_is_marked() -> None:
     assert talk.lines([first, last]) == ("user: It is one. … It is three.",)
 
 
-def test_a_question_stands_once_before_its_answer() -> None:
-    said = talks.talk("Go.", "Shall I take the red one?", "Yes.")
-    assert talk.lines(said)[1:] == ("assistant: Shall I take the red one?", "user: Yes.")
-    assert talk.lines(said[-1:]) == ("user: (asked: Shall I take the red one?) Yes.",)
-
-
 def test_the_same_words_count_most_from_a_user_and_more_where_an_answer_begins_than_further_on() -> None:
     words = "The train costs 12,847 EUR."
     _, opening, _, _, further, own = talks.talk("Hm.", f"{words} Good. Fine. {words}", words)
