@@ -18,7 +18,7 @@ from itertools import groupby
 from math import log
 
 from service.summarising.markup import harmless, unmarked
-from service.summarising.utterances import Speaker, Utterance
+from service.summarising.utterances import Utterance
 from service.summarising.wordings import OBLIGING
 from service.text import tokens
 from service.text.sentences import asks
@@ -165,8 +165,7 @@ class _Scale:
             for term, places in tellers.items()
         }
         ages = _ages(talk)
-        heads = {(one.step, one.context) for one in talk}
-        per_token = [_bearing(one, ages[one.step], heads) / (cost(one) + _STEP) for one in talk]
+        per_token = [_bearing(one, ages[one.step]) / (cost(one) + _STEP) for one in talk]
         return cls(found, tellers, weights, per_token)
 
 
@@ -179,15 +178,13 @@ def _tellers(found: Sequence[frozenset[str]]) -> dict[str, list[int]]:
     return tellers
 
 
-def _bearing(one: Utterance, age: float, heads: Set[tuple[int, str]]) -> float:
+def _bearing(one: Utterance, age: float) -> float:
     """What an utterance's worth is multiplied with, because more or less follows from it."""
     if one.by_user:
         asking = _ASKS if asks(one.text) else 1.0
         # What lays something down holds as long as the chat.
         obliges = OBLIGING.search(one.text)
         return asking * (_OBLIGES if obliges else age)
-    if one.speaker is Speaker.ASSISTANT and (one.step, one.text) in heads:
-        return 0.0  # a head stands with its items: by itself it says that something follows
     if one.own and one.place <= _OPENING:
         return age * _OPENS
     return age * _REST * _FURTHER ** max(one.place - _OPENING, 0)
