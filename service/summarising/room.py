@@ -1,10 +1,9 @@
 """What of a memory stands in a summary of so many tokens. Pure.
 
-Room is a maximum, not a goal. First come the rules that the state does not tell, whatever their
-age; then the state; then other rules, quotations and tool calls. Talk that nobody chose fills what
-is left, and where there is a state only if it is worth its tokens. Of rules and quotations those
-that the state tells go first when room is short. What finds no room stays in the memory and may
-stand in a later summary.
+Room is a maximum, not a goal. First come rules, whatever their age; then the state; then other
+rules, quotations and tool calls. Talk that nobody chose fills what is left, and where there is a
+state only if it is worth its tokens. What finds no room stays in the memory and may stand in a
+later summary.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -17,12 +16,10 @@ from service.summarising.memory import Kind, Memory, Pin
 from service.summarising.message import FRAME_TOKENS, HEAD_TOKENS, Parts, pin_line, state_line
 from service.summarising.talk import size
 from service.summarising.utterances import Utterance
-from service.text.terms import is_exact, terms
 
-_RULES = 1 - STATE_SHARE / 2  # of the room is for rules that the state does not tell, if need be
+_RULES = 1 - STATE_SHARE / 2  # of the room is for rules, if need be
 _LEDGER = 0.35  # of what rules and state leave, for calls on whose results others went on
 _LEAST_WORTH = 0.08  # of talk beside a state, for a token, in units of a rare word
-_TOLD = 0.7  # of a sentence's terms that the state has, for it to be told there
 _STORED = 3  # times the room: so much talk is kept for later summaries
 _MOST_PINS = 400
 
@@ -37,10 +34,9 @@ def state_tokens(memory: Memory, policy: Policy) -> int:
 
 def fitted(memory: Memory, room: int) -> Parts:
     """What `room` tokens have room for."""
-    told = terms("\n".join(memory.state))
     # Rules do not age: as many as can stand. Of quotations the newest.
-    rules = _Chosen(memory.rules, lambda pin: (_is_told(pin, told), len(pin.text)))
-    quotations = _Chosen(memory.quotations, lambda pin: (_is_told(pin, told), -pin.number))
+    rules = _Chosen(memory.rules, lambda pin: len(pin.text))
+    quotations = _Chosen(memory.quotations, lambda pin: -pin.number)
     # Without a state, all that is chosen comes first.
     left = room - rules.take(int(room * _RULES) if memory.state else room)
     state = _first_lines([state_line(line) for line in memory.state], left - HEAD_TOKENS)
@@ -75,7 +71,7 @@ def _few_enough(pins: Sequence[Pin]) -> tuple[Pin, ...]:
 class _Chosen:
     """The pins of one kind, and those of them that are shown so far."""
 
-    def __init__(self, pins: Sequence[Pin], precedence: Callable[[Pin], tuple[bool, int]]) -> None:
+    def __init__(self, pins: Sequence[Pin], precedence: Callable[[Pin], int]) -> None:
         self.shown: dict[int, str] = {}
         self._ranked = sorted(pins, key=precedence)
 
@@ -100,13 +96,6 @@ class _Chosen:
 def _price(lines: Sequence[str]) -> int:
     """What a part takes, with its head; nothing without a line."""
     return size(lines) + HEAD_TOKENS if lines else 0
-
-
-def _is_told(pin: Pin, told: frozenset[str]) -> bool:
-    """Whether the state has what a sentence says: all of its values, and most of its words."""
-    own = terms(pin.text)
-    values = {term for term in own if is_exact(term)}
-    return values <= told and len(own & told) >= _TOLD * len(own)
 
 
 def _first_lines(lines: Iterable[str], room: int) -> tuple[str, ...]:

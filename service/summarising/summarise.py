@@ -368,11 +368,8 @@ def _with_unread(memory: Memory, unread: Unread) -> Memory:
 
 def _parsed(memory: Memory, steps: Sequence[Step], language: str) -> Iterator[list[Passage]]:
     """The passages of each step, numbered on from what was heard before."""
-    asked = reading_of.question(memory.talk)
     for number, step in enumerate(steps, memory.heard + 1):
-        passages = reading_of.passages(step, number, asked, language)
-        asked = reading_of.question(list(_said([passages])))
-        yield passages
+        yield reading_of.passages(step, number, language)
 
 
 def _first_calls(memory: Memory, steps: Sequence[Step]) -> Iterator[int]:

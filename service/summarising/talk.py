@@ -18,7 +18,7 @@ from itertools import groupby
 from math import log
 
 from service.summarising.markup import harmless, unmarked
-from service.summarising.utterances import Speaker, Utterance
+from service.summarising.utterances import Utterance
 from service.summarising.wordings import OBLIGING
 from service.text import tokens
 from service.text.sentences import asks
@@ -45,11 +45,9 @@ _count = lru_cache(maxsize=8192)(tokens.count)
 
 
 def told(utterance: Utterance) -> str:
-    """Its words, with the question that they answer or the head of their list."""
+    """Its words, with the head of their list."""
     if not utterance.context:
         return utterance.text
-    if asks(utterance.context):
-        return f"(asked: {utterance.context}) {utterance.text}"
     return f"{utterance.context} → {utterance.text}"
 
 
@@ -65,7 +63,7 @@ def fitted(
         least: worth for each token that an utterance has to exceed, even where it has room.
     """
     best = _chosen(said, room, known, least)
-    # A head, a question or a date stands once, so what they take together is measured.
+    # A head or a date stands once, so what they take together is measured.
     while best and size(lines(sorted(best, key=_place))) > room:
         best.pop()
     return sorted(best, key=_place)
@@ -102,14 +100,12 @@ def lines(said: Sequence[Utterance]) -> tuple[str, ...]:
     shown: list[str] = []
     days = {_day(one) for one in said}
     day = days.pop() if len(days) == 1 else ""
-    before: set[str] = set()
     for (_, speaker), group in groupby(said, key=lambda one: (one.step, one.speaker)):
         spoken = list(group)
         if _day(spoken[0]) not in ("", day):
             day = _day(spoken[0])
             shown.append(f"({day})")
-        shown.append(harmless(f"{speaker}: {_line(spoken, before)}"))
-        before = {one.text for one in spoken} if speaker is Speaker.ASSISTANT else set()
+        shown.append(harmless(f"{speaker}: {_line(spoken)}"))
     return tuple(shown)
 
 
@@ -127,10 +123,10 @@ def _place(one: Utterance) -> tuple[int, int]:
     return one.step, one.place
 
 
-def _line(spoken: Sequence[Utterance], before: Set[str]) -> str:
-    """The utterances of a step. A question or a head stands before the first that needs it."""
+def _line(spoken: Sequence[Utterance]) -> str:
+    """The utterances of a step. A head stands before the first that needs it."""
     parts: list[str] = []
-    shown = set(before)
+    shown: set[str] = set()
     place = 0
     for one in spoken:
         words = one.text if one.context in shown else told(one)
@@ -169,8 +165,7 @@ class _Scale:
             for term, places in tellers.items()
         }
         ages = _ages(talk)
-        heads = {(one.step, one.context) for one in talk}
-        per_token = [_bearing(one, ages[one.step], heads) / (cost(one) + _STEP) for one in talk]
+        per_token = [_bearing(one, ages[one.step]) / (cost(one) + _STEP) for one in talk]
         return cls(found, tellers, weights, per_token)
 
 
@@ -183,15 +178,13 @@ def _tellers(found: Sequence[frozenset[str]]) -> dict[str, list[int]]:
     return tellers
 
 
-def _bearing(one: Utterance, age: float, heads: Set[tuple[int, str]]) -> float:
+def _bearing(one: Utterance, age: float) -> float:
     """What an utterance's worth is multiplied with, because more or less follows from it."""
     if one.by_user:
         asking = _ASKS if asks(one.text) else 1.0
         # What lays something down holds as long as the chat.
         obliges = OBLIGING.search(one.text)
         return asking * (_OBLIGES if obliges else age)
-    if one.speaker is Speaker.ASSISTANT and (one.step, one.text) in heads:
-        return 0.0  # a head stands with its items: by itself it says that something follows
     if one.own and one.place <= _OPENING:
         return age * _OPENS
     return age * _REST * _FURTHER ** max(one.place - _OPENING, 0)

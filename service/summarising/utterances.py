@@ -16,7 +16,6 @@ from service.transcript.items import Attachment
 _FENCES = ("```", "~~~")
 _SHOWN = 100  # characters of a line of what is described by its size
 _LONGEST = 400_000  # characters of a step that is cut into sentences
-_SHORT_ANSWER = 60  # characters of what may only be understood with the question before it
 
 
 class Speaker(StrEnum):
@@ -38,7 +37,7 @@ class Utterance:
         source: id of the message.
         at: Unix seconds of the message, if they are known.
         sort: own words, a pasted text, or code.
-        context: what it answers, or the head of the list that it stands in; "" for none.
+        context: the head of the list that it stands in; "" for none.
     """
 
     step: int
@@ -78,16 +77,15 @@ class Passage:
     utterances: tuple[Utterance, ...]
 
 
-def passages(step: Step, number: int, asked: str = "", language: str = "en") -> list[Passage]:
+def passages(step: Step, number: int, language: str = "en") -> list[Passage]:
     """A step's parts in order, its sentences numbered.
 
     Args:
         step: of a user or an assistant.
         number: of the step in the chat, from 1.
-        asked: the question that stood before it, which a short answer is told with.
         language: ISO 639-1 code; decides about abbreviations.
     """
-    reader = _StepReader(step, number, asked, language)
+    reader = _StepReader(step, number, language)
     found: list[Passage] = []
     for block in _blocks(step):
         found += reader.own(block) if block.sort is Sort.OWN else reader.foreign(block)
@@ -101,20 +99,12 @@ def _blocks(step: Step) -> Sequence[Block]:
     return blocks(step.text, by_user=step.role == Speaker.USER)
 
 
-def question(said: Sequence[Utterance]) -> str:
-    """What the last speaker asked at last, if that was the assistant; "" for none."""
-    last = said[-1].step if said else 0
-    asked = [one.text for one in said if one.step == last and one.speaker is Speaker.ASSISTANT]
-    return sentences.last_question(asked)
-
-
 class _StepReader:
     """Numbers what it reads of one step."""
 
-    def __init__(self, step: Step, number: int, asked: str, language: str) -> None:
+    def __init__(self, step: Step, number: int, language: str) -> None:
         self._step = step
         self._number = number
-        self._asked = asked if step.role == Speaker.USER else ""
         self._language = language
         self._place = 0
         self._head = ""  # the last sentence that is no item
@@ -146,7 +136,6 @@ class _StepReader:
 
     def _utterance(self, text: str, sort: Sort, head: str) -> Utterance:
         self._place += 1
-        context = head or self._question(text, sort)
         return Utterance(
             step=self._number,
             place=self._place,
@@ -155,15 +144,8 @@ class _StepReader:
             source=self._step.message_id,
             at=self._step.at,
             sort=sort,
-            context=context if context != text else "",
+            context=head if head != text else "",
         )
-
-    def _question(self, text: str, sort: Sort) -> str:
-        """The question that a short first sentence answers; "" where it answers none."""
-        if self._place > 1 or sort is not Sort.OWN:
-            return ""
-        short = len(text) <= _SHORT_ANSWER and not sentences.asks(text)
-        return self._asked if short else ""
 
 
 def _written(text: str) -> list[str]:

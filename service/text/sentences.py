@@ -5,7 +5,7 @@ of its sentences is decided here: lines stay apart, and none is longer than a bo
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from sentencex import segment  # type: ignore[import-untyped]
 
@@ -116,8 +116,3 @@ def shortened(sentence: str, most: int) -> str:
         return sentence
     begin, blank, _ = sentence[:most].rpartition(" ")
     return f"{begin} …" if blank else sentence[:most] + "…"
-
-
-def last_question(sentences: Sequence[str]) -> str:
-    """The last of them that asks; "" for none."""
-    return next((one for one in reversed(sentences) if asks(one)), "")

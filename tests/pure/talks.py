@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from service.summarising.utterances import Utterance, passages, question
+from service.summarising.utterances import Utterance, passages
 from service.transcript import Call, Step
 from service.transcript.items import ToolCall, ToolResult
 
@@ -22,7 +22,6 @@ def heard(steps: Sequence[Step]) -> list[Utterance]:
     """The utterances of steps, numbered from 1."""
     found: list[Utterance] = []
     for number, step in enumerate(steps, 1):
-        asked = question(found)
-        for passage in passages(step, number, asked):
+        for passage in passages(step, number):
             found += passage.utterances
     return found

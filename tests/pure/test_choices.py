@@ -28,11 +28,6 @@ def test_an_assistants_or_a_pasted_sentence_is_never_a_rule() -> None:
     assert [pin.kind for pin in made.pins] == [Kind.QUOTATION, Kind.QUOTATION]
 
 
-def test_a_short_answer_is_kept_with_its_question() -> None:
-    (pin,) = merged((), SAID, Answer(quotations=("3.1",))).pins
-    assert pin.text == "(asked: Shall I go on?) Yes."
-
-
 def test_a_range_names_all_between_its_ends_and_a_step_of_one_sentence_needs_no_place() -> None:
     made = merged((), SAID, Answer(quotations=("1.2-2.1", "3")))
     assert [pin.utterance for pin in made.pins] == ["1.2", "2.1", "3.1"]

@@ -62,11 +62,11 @@ def test_without_a_state_the_talk_fills_the_room() -> None:
     assert len(parts.talk) == 3
 
 
-def test_rules_stand_whatever_their_age_and_what_the_state_tells_goes_first() -> None:
+def test_rules_stand_whatever_their_age_and_the_longest_go_first() -> None:
     rules = [pin(number, f"Rule {number} says that pump {number} stays below {number} bar.") for number in range(1, 40)]
-    told = pin(40, "The invoices of ACME move to the archive." * 4)
-    parts = room.fitted(Memory(state=STATE, pins=(*rules, told)), 400)
-    assert told.text not in parts.rules
+    longest = pin(0, "The invoices of ACME move to the archive." * 4)
+    parts = room.fitted(Memory(state=STATE, pins=(longest, *rules)), 400)
+    assert longest.text not in parts.rules
     assert parts.state
     assert parts.left_out == 40 - len(parts.rules)
 

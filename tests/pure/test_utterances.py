@@ -29,19 +29,9 @@ def test_an_item_of_a_list_is_told_with_its_head() -> None:
     assert [one.context for one in found] == ["", "Departure:", "Departure:", ""]
 
 
-def test_a_short_answer_is_told_with_the_question() -> None:
-    found = talk("Buy one.", "I can. Which colour do you want?", "the green one", "Fine.", "thanks")
-    assert [(one.text, one.context) for one in found if one.context] == [("the green one", "Which colour do you want?")]
-
-
 def test_code_that_is_shorter_than_what_tells_of_it_stands_whole() -> None:
     found = heard([said("Why?\n```\nraise Never\n```")])
     assert found[1].text == "[code: “raise Never”]"
-
-
-def test_a_question_in_return_is_no_answer() -> None:
-    found = heard([said("Shall I?", role="assistant"), said("Why would you?")])
-    assert found[-1].context == ""
 
 
 def test_pasted_text_and_code_are_told_by_size_and_their_ends() -> None:
