@@ -76,7 +76,6 @@ def create_worker_app(settings: Settings) -> FastAPI:
         openapi_url=None,
         telemetry=WITHOUT_TELEMETRY,
     )
-    app.state.refusals = health.Refusals()
     problems.install(app)
 
     @app.get("/metrics")
