@@ -32,7 +32,7 @@ from service.api import (
 )
 from service.api.callers import caller, runtime_of
 from service.api.deps import WITHOUT_TELEMETRY, InFlight, known_parameters
-from service.api.health import Kept, Refusals
+from service.api.health import Kept
 from service.api.key_ring import KeyRing
 from service.api.limits import Limiter
 from service.api.problems import ProblemBody
@@ -268,7 +268,6 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
     app.state.keys = KeyRing()
     app.state.turns = turns.Turns(settings.max_body_bytes)
     app.state.figures = Kept()
-    app.state.refusals = Refusals()
     app.state.readiness = Kept()
     problems.install(app)
     operators = (chats, jobs, stats, keys, audit, people)

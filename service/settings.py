@@ -230,8 +230,7 @@ class Settings(BaseSettings):
     )
     metrics_token: SecretStr = Field(
         SecretStr(""),
-        description="Bearer token with which other machines may read `/metrics`. Unset: only this"
-        " machine may, which needs no token.",
+        description="Bearer token with which `/metrics` may be read. Unset: nobody may.",
     )
     log_format: Literal["console", "json"] = Field(
         "console", description="Log lines for people (`console`) or for machines (`json`)."

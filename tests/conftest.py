@@ -45,6 +45,7 @@ TEMPLATE = "precis_template"
 # So that digests of one database are found in another, into which its rows were copied (`tests/service/grown.py`).
 SAME_SECRET = text("update tenant_secrets set secret = decode(repeat('00', 33), 'hex') where not exists (table chats)")
 FLEET = "tests/faults/"
+METRICS_TOKEN = "t" * 32
 TEXTS = Texts(2, seconds=60, memory=2**30)
 """The text processes of all tests; they start with the first test that needs them."""
 
@@ -208,7 +209,7 @@ async def fresh_database(servers: Urls) -> AsyncIterator[Urls]:
 
 def small_window(urls: Urls) -> Settings:
     """Settings for a small window, so that short conversations need a summary."""
-    return load(database_url=urls.database, redis_url=urls.redis, window=8192)
+    return load(database_url=urls.database, redis_url=urls.redis, window=8192, metrics_token=METRICS_TOKEN)
 
 
 @pytest_asyncio.fixture(loop_scope="function")

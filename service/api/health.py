@@ -1,7 +1,6 @@
 """Whether the service is alive and ready, and its version. These routes need no key."""
 
 import asyncio
-import shutil
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast
@@ -10,22 +9,18 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from service import __version__
 from service.api.deps import RuntimeDep
 from service.errors import SchemaError, SchemaNewer
 from service.runtime import Runtime
-from service.storage import outage, sealing
-from service.storage.database import check_schema, is_read_only, try_write
+from service.storage import sealing
+from service.storage.database import check_schema, is_read_only
 
 T = TypeVar("T")
 
 router = APIRouter(tags=["health"])
 
-_FULL = 16 * 2**20  # bytes free on the disk, below which it counts as full
-# Seconds until the next try after the database refused to store something.
-_TRY_AGAIN = 10
 _KEPT = 1.0  # seconds that an answer of `/readyz` is given again
 
 
@@ -48,40 +43,6 @@ class Kept:
             return value
 
 
-class Refusals:
-    """Why the database stores nothing, since it refused a request's write and until one goes well.
-
-    A probe that wrote each time would wear the disk, and a reason that was forgotten by the clock
-    would send requests to a disk that is still full. So a try is made only after a refusal.
-    """
-
-    def __init__(self) -> None:
-        self._why: str | None = None
-        self._tried = 0.0
-
-    def note(self, why: str) -> None:
-        """A request's write was refused just now."""
-        self._why, self._tried = why, time.monotonic()
-
-    async def current(self, engine: AsyncEngine) -> str | None:
-        """Why nothing can be stored; None when nothing is known against it."""
-        if self._why is None or time.monotonic() - self._tried < _TRY_AGAIN:
-            return self._why
-        # Noted before the try, so that probes that come meanwhile make none.
-        self._tried = time.monotonic()
-        self._why = await _refused(engine)
-        return self._why
-
-
-async def _refused(engine: AsyncEngine) -> str | None:
-    try:
-        await try_write(engine)
-    except (SQLAlchemyError, OSError) as error:
-        # Another error, such as a right that is missing, says nothing about requests' writes.
-        return outage.refusal(error)
-    return None
-
-
 @router.get("/livez")
 async def livez() -> dict[str, str]:
     """The process answers."""
@@ -94,11 +55,8 @@ async def livez() -> dict[str, str]:
 async def readyz(request: Request, runtime: RuntimeDep) -> JSONResponse:
     """Whether requests are answered; 503 with the reason when they are not.
 
-    It is found out at most once a second.
-
-    A database that is read-only or whose disk is full is such a reason. That a disk is full shows
-    when a request's write is refused; from then on it is tried every ten seconds, and counts until
-    a write goes well.
+    It is found out at most once a second. A database that is read-only is such a reason. One whose
+    disk is full is none: what is stored is served, and an upload is answered 503.
 
     The service stays ready while Redis is down (`queue` says so; its work is found later), after a
     newer version has migrated the database (`schema` says so), and when others write with an
@@ -106,15 +64,15 @@ async def readyz(request: Request, runtime: RuntimeDep) -> JSONResponse:
     `warnings` counts what is amiss with the settings or the summariser; `precis status` says it.
     """
     kept = cast(Kept, request.app.state.readiness)
-    ready, body = await kept.of(lambda: _readiness(request, runtime), _KEPT)
+    ready, body = await kept.of(lambda: _readiness(runtime), _KEPT)
     return JSONResponse(body, 200 if ready else 503)
 
 
-async def _readiness(request: Request, runtime: Runtime) -> tuple[bool, dict[str, object]]:
+async def _readiness(runtime: Runtime) -> tuple[bool, dict[str, object]]:
     ready, state = await _database(runtime)
     if missing := await _missing(runtime) if ready else None:
         state["encryption"] = missing
-    if ready and (refusal := await _refusal(request, runtime)):
+    if ready and (refusal := await _refusal(runtime)):
         ready, state["database"] = False, refusal
     state["queue"] = await _queue(runtime)
     body: dict[str, object] = {"status": "ok" if ready else "not ready", **state}
@@ -147,14 +105,8 @@ async def _missing(runtime: Runtime) -> str | None:
         return None
 
 
-async def _refusal(request: Request, runtime: Runtime) -> str | None:
+async def _refusal(runtime: Runtime) -> str | None:
     """Why nothing can be stored; None when nothing is known against it."""
-    settings = runtime.settings
-    if not settings.database_url and shutil.disk_usage(settings.data_dir).free < _FULL:
-        return "the disk of the database is full"
-    refusals = cast(Refusals, request.app.state.refusals)
-    if why := await refusals.current(runtime.database.engine):
-        return why
     try:
         read_only = await is_read_only(runtime.database.engine)
     except (SQLAlchemyError, OSError) as error:

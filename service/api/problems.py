@@ -92,9 +92,6 @@ async def _http_error(_: Request, error: Exception) -> JSONResponse:
 
 async def any_other(request: Request, error: Exception) -> JSONResponse:
     """The response to what is no error of FastAPI's."""
-    if refusal := outage.refusal(error):
-        # `/readyz` tells it: a full disk shows only when something is written.
-        request.app.state.refusals.note(refusal)
     return answer(of(error, request.url.path))
 
 

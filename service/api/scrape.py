@@ -7,7 +7,6 @@ request anything. A worker's port shows what the worker counted alone.
 import asyncio
 from collections.abc import Awaitable, Callable
 from hmac import compare_digest
-from ipaddress import IPv6Address, ip_address
 from typing import Final, TypeVar, cast
 
 from fastapi import APIRouter, FastAPI, Request
@@ -27,7 +26,6 @@ from service.storage import figures, outage
 
 _KEPT: Final = 5.0  # seconds that figures of the fleet are shown again
 _PATIENCE: Final = 3.0  # seconds for a database; Prometheus gives up after ten
-_FORWARDED: Final = ("forwarded", "via", "x-forwarded-for", "x-real-ip")
 
 T = TypeVar("T")
 
@@ -62,7 +60,7 @@ async def _unless_away(read: Callable[[], Awaitable[T]]) -> T | None:
 async def get_metrics(request: Request, runtime: RuntimeDep) -> Response:
     """Metrics in the text format of Prometheus.
 
-    Other machines send the token of `PRECIS_METRICS_TOKEN` as `Authorization: Bearer <token>`.
+    Send the token of `PRECIS_METRICS_TOKEN` as `Authorization: Bearer <token>`.
     """
     check_reader(request, runtime.settings.metrics_token)
     kept = cast(Kept, request.app.state.figures)
@@ -78,7 +76,6 @@ def create_worker_app(settings: Settings) -> FastAPI:
         openapi_url=None,
         telemetry=WITHOUT_TELEMETRY,
     )
-    app.state.refusals = health.Refusals()
     problems.install(app)
 
     @app.get("/metrics")
@@ -91,53 +88,18 @@ def create_worker_app(settings: Settings) -> FastAPI:
 
 
 def check_reader(request: Request, secret: SecretStr) -> None:
-    """Lets this machine read metrics, and others with the token.
+    """Lets those read metrics who send the token.
 
     Raises:
         Unauthorised: the token is wrong, or missing, or there is none.
     """
-    if _is_local(request):
-        return
     token = secret.get_secret_value()
-    if not token:
-        raise Unauthorised(
-            "metrics are for this machine only; set PRECIS_METRICS_TOKEN to let others read them"
-        )
     kind, _, sent_token = request.headers.get("authorization", "").partition(" ")
-    if kind.lower() != "bearer" or not compare_digest(sent_token.strip().encode(), token.encode()):
-        raise Unauthorised("send PRECIS_METRICS_TOKEN as `Authorization: Bearer <token>`")
-
-
-def _is_local(request: Request) -> bool:
-    """Whether the request comes from this machine, and from nobody behind a proxy on it."""
-    if request.client is None or any(name in request.headers for name in _FORWARDED):
-        return False
-    return _is_own_name(request.headers.get("host", "")) and _is_loopback(request.client.host)
-
-
-def _is_own_name(host: str) -> bool:
-    """Whether a `Host` is an address or `localhost`.
-
-    A page elsewhere may tell a browser on this machine that the page's own name is this machine;
-    the browser still says that name.
-    """
-    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-    try:
-        ip_address(name)
-    except ValueError:
-        return name.lower() == "localhost"
-    return True
-
-
-def _is_loopback(client: str) -> bool:
-    try:
-        address = ip_address(client)
-    except ValueError:
-        return False
-    # As a socket for both families shows IPv4; Python 3.11 calls no such address loopback.
-    if isinstance(address, IPv6Address) and address.ipv4_mapped:
-        return address.ipv4_mapped.is_loopback
-    return address.is_loopback
+    is_right = compare_digest(sent_token.strip().encode(), token.encode())
+    if not (token and is_right and kind.lower() == "bearer"):
+        raise Unauthorised(
+            "set PRECIS_METRICS_TOKEN, and send it as `Authorization: Bearer <token>`"
+        )
 
 
 def _text(content: bytes) -> Response:

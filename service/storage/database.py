@@ -188,16 +188,6 @@ async def is_read_only(engine: AsyncEngine) -> bool:
         return bool(setting.scalar_one() == "on")
 
 
-async def try_write(engine: AsyncEngine) -> None:
-    """Writes some 300 kB that are gone at once; raises what the database has against it."""
-    # A full disk refuses what makes a file longer; a small change of a row may well fit.
-    wide = "select md5(number::text) as word from generate_series(1, 5000) as number"
-    async with engine.begin() as connection:
-        await connection.execute(
-            text(f"create temporary table precis_probe on commit drop as {wide}")
-        )
-
-
 def alembic_config(url: str) -> Config:
     """Alembic's configuration without an ini file."""
     config = Config()

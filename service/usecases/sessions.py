@@ -1,6 +1,5 @@
 """Signing in to the pages with an operator key, and out again."""
 
-import hmac
 import secrets
 from dataclasses import dataclass
 from typing import Final
@@ -21,13 +20,11 @@ SECONDS: Final = 12 * 3600
 class SignedIn:
     """A session: who acts, and in which tenant.
 
-    Who signed in with a key that may only look `may_change` nothing. `form_token` has to be in each
-    form: a page elsewhere cannot know it.
+    Who signed in with a key that may only look `may_change` nothing.
     """
 
     by: Operator
     tenant_name: str
-    form_token: str
     may_change: bool
 
 
@@ -67,17 +64,7 @@ async def signed_in(engine: AsyncEngine, cookie: str) -> SignedIn | None:
         key = await sessions.find(connection, keys.hash_of(cookie))
     if key is None:
         return None
-    return SignedIn(
-        key.by,
-        key.tenant_name,
-        form_token(cookie),
-        "operator" in keys.OPENS[key.scope],
-    )
-
-
-def form_token(cookie: str) -> str:
-    """What a session's forms carry; it follows from the cookie, which other sites cannot read."""
-    return hmac.digest(cookie.encode(), b"form", "sha256").hex()
+    return SignedIn(key.by, key.tenant_name, "operator" in keys.OPENS[key.scope])
 
 
 async def sign_out(engine: AsyncEngine, by: SignedIn, cookie: str) -> None:

@@ -47,7 +47,7 @@ class _Static(StaticFiles):
 
 def install(app: FastAPI) -> None:
     """Adds the pages to `app`."""
-    # Only these are compressed: in a compressed page, the length would tell a form's token beside
+    # Only these are compressed: in a compressed page, the length would tell of what is in it beside
     # words of the request (BREACH).
     app.mount("/static", GZipMiddleware(_Static(directory=FOLDER / "static")))
     for module in _MODULES:

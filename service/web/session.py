@@ -1,6 +1,5 @@
 """Who is signed in, and whether a form was sent by one of our own pages."""
 
-import hmac
 from typing import Annotated, Final
 from urllib.parse import parse_qsl
 
@@ -15,7 +14,6 @@ from service.web.page import SignInNeeded
 
 _FORM: Final = "application/x-www-form-urlencoded"
 _MOST_FIELDS: Final = 5000
-TOKEN: Final = "form_token"  # noqa: S105 - a field's name
 
 
 def cookie_name(url: URL) -> str:
@@ -56,7 +54,7 @@ SignedInDep = Annotated[SignedIn, Depends(_signed_in)]
 
 
 async def own_form(request: Request) -> FormData:
-    """The fields of a form that a page of this service sent.
+    """The fields of a form that a page of this service sent, whatever its sender's key may do.
 
     Raises:
         Problem: FORBIDDEN: it came from elsewhere.
@@ -90,22 +88,8 @@ def _check_origin(request: Request) -> None:
         )
 
 
-async def _own_form(request: Request, signed_in: SignedInDep) -> FormData:
+async def _form(request: Request, signed_in: SignedInDep) -> FormData:
     form = await own_form(request)
-    token = str(form.get(TOKEN, ""))
-    if not hmac.compare_digest(token.encode(), signed_in.form_token.encode()):
-        raise Problem(
-            "this form is of an earlier session; open the page again, and repeat it",
-            ProblemType.FORBIDDEN,
-        )
-    return form
-
-
-OwnFormDep = Annotated[FormData, Depends(_own_form)]
-"""A form of this session, whatever its key may do."""
-
-
-async def _form(form: OwnFormDep, signed_in: SignedInDep) -> FormData:
     if not signed_in.may_change:
         raise Problem(
             "your key may look and change nothing; sign in with one of scope `operator`",

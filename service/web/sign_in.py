@@ -9,14 +9,7 @@ from service.api.callers import address_of, limiter_of, note_refusal
 from service.api.deps import RuntimeDep
 from service.usecases import sessions
 from service.web.page import SIGN_IN, PageRoute, go_to, render
-from service.web.session import (
-    OwnFormDep,
-    SignedInDep,
-    cookie_name,
-    drop,
-    keep,
-    own_form,
-)
+from service.web.session import SignedInDep, cookie_name, drop, keep, own_form
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -49,10 +42,9 @@ async def sign_in(request: Request, runtime: RuntimeDep) -> Response:
 
 
 @router.post("/sign-out")
-async def sign_out(
-    request: Request, runtime: RuntimeDep, signed_in: SignedInDep, _: OwnFormDep
-) -> Response:
+async def sign_out(request: Request, runtime: RuntimeDep, signed_in: SignedInDep) -> Response:
     """Ends this session."""
+    await own_form(request)
     cookie = request.cookies[cookie_name(request.url)]
     await sessions.sign_out(runtime.database.engine, signed_in, cookie)
     response = go_to(SIGN_IN)

@@ -61,19 +61,15 @@ def full_log(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 async def test_no_route_answers_in_plain_text_while_nothing_can_be_stored(service: Service, state: str) -> None:
     talk = three_turns(service)
     await talk.ingest(LEAF)
-    async with visiting(service, service.operator_key) as visitor:
-        token = dict((await visitor.get("/chats/chat-1")).form("/sign-out").fields)["form_token"]
-        async with refusing(service, state):
-            for method, path in every_route(service):
-                where = re.sub(
-                    r"\{\w+(:\w+)?\}", "1", path.replace("{chat_id}", "chat-1").replace("{user_id}", "user-1")
-                )
-                key = service.filter_key if path.endswith(("/context", "/transcript")) else service.operator_key
-                is_api = path.startswith("/v1/")
-                headers = {"Authorization": f"Bearer {key}"} if is_api else FORM
-                body = "{}" if is_api else urlencode({"form_token": token, "key": service.operator_key})
-                answer = await visitor.client.request(method, where, headers=headers, content=body)
-                check(method, where, answer)
+    async with visiting(service, service.operator_key) as visitor, refusing(service, state):
+        for method, path in every_route(service):
+            where = re.sub(r"\{\w+(:\w+)?\}", "1", path.replace("{chat_id}", "chat-1").replace("{user_id}", "user-1"))
+            key = service.filter_key if path.endswith(("/context", "/transcript")) else service.operator_key
+            is_api = path.startswith("/v1/")
+            headers = {"Authorization": f"Bearer {key}"} if is_api else FORM
+            body = "{}" if is_api else urlencode({"key": service.operator_key})
+            answer = await visitor.client.request(method, where, headers=headers, content=body)
+            check(method, where, answer)
 
 
 def check(method: str, where: str, answer: httpx.Response) -> None:

@@ -21,7 +21,7 @@ from tests.web.visitor import visiting
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-OPEN = {"/livez", "/readyz", "/version", "/metrics", "/docs", "/openapi.json", "/sign-in"}
+OPEN = {"/livez", "/readyz", "/version", "/docs", "/openapi.json", "/sign-in"}
 OF_CHATS = ("context", "transcript", "recall", "view", "left-alone")
 FILTERS = {"/v1/filter", *(f"/v1/chats/{{chat_id}}/{name}" for name in OF_CHATS)}
 # Behind the door: done, nothing there, not in this state, no such body, or not now.
@@ -75,7 +75,7 @@ def _wanted(method: str, path: str, who: Identity) -> set[int]:
         # A form that no page of ours sent; or one that did, without a key in it.
         return {401} if who.session else {403}
     if not path.startswith("/v1/"):
-        return _wanted_of_page(method, who)
+        return {401} if path == "/metrics" else _wanted_of_page(method, path, who)
     if who.scope is None:
         return {401}
     return IN if _scope(method, path) in keys.OPENS[who.scope] else {403}
@@ -91,13 +91,10 @@ def _scope(method: str, path: str) -> keys.KeyScope:
     return "operator:read" if method == "GET" else "operator"
 
 
-def _wanted_of_page(method: str, who: Identity) -> set[int]:
-    if who.session is None:
+def _wanted_of_page(method: str, path: str, who: Identity) -> set[int]:
+    if who.session is None or path == "/sign-out":
         return {303}
-    if method == "POST":
-        # All of these come without the token of a form.
-        return {403}
-    return PAGE_IN
+    return PAGE_IN if method == "GET" or who.session == "operator" else {403}
 
 
 @pytest_asyncio.fixture(loop_scope="module")

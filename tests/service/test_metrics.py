@@ -12,16 +12,18 @@ from service.api.scrape import create_worker_app
 from service.settings import load
 from service.storage import figures
 from service.web import pages
-from tests.conftest import Service, serving
+from tests.conftest import METRICS_TOKEN, Service
 from tests.fakes.scripted_llm import Fail, Say
 from tests.service.harness import Harness
 from tests.service.journey import Tenant
+from tests.service.problems import is_problem
 from tests.service.talk import Talk, long_chat, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 Sample = tuple[str, frozenset[tuple[str, str]]]
 CONTEXT = "/v1/chats/{chat_id}/context"
+METRICS_KEY = {"Authorization": f"Bearer {METRICS_TOKEN}"}
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +38,7 @@ def parsed(text: str) -> dict[Sample, float]:
 
 
 async def scraped(service: Service) -> dict[Sample, float]:
-    async with httpx.AsyncClient(base_url=service.url) as client:
+    async with httpx.AsyncClient(base_url=service.url, headers=METRICS_KEY) as client:
         answer = await client.get("/metrics")
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
@@ -140,51 +142,28 @@ async def test_without_its_databases_a_service_shows_that_and_no_old_figure(
     assert "process_resident_memory_bytes" in names
 
 
-TOKEN = "t" * 32
-
-
-async def refusal(client: httpx.AsyncClient, authorization: str, **more: str) -> httpx.Response:
-    """The answer to somebody behind a proxy of this machine."""
-    headers = {"X-Forwarded-For": "192.0.2.7", "Authorization": authorization} | more
-    return await client.get("/metrics", headers=[(name.encode(), told.encode()) for name, told in headers.items()])
-
-
-async def test_metrics_are_for_this_machine_unless_a_token_is_set(service: Service) -> None:
+async def test_metrics_are_read_with_their_token_and_nothing_else_is(service: Service) -> None:
+    wrong = ("", f"Basic {METRICS_TOKEN}", "Bearer", f"Bearer {METRICS_TOKEN}x", METRICS_TOKEN, "Bearer \u00e9")
     async with httpx.AsyncClient(base_url=service.url) as client:
-        for header in ("X-Forwarded-For", "Via"):
-            for told in ("192.0.2.7", "127.0.0.1"):
-                answer = await client.get("/metrics", headers={header: told})
-                assert answer.status_code == 401
-                assert "PRECIS_METRICS_TOKEN" in answer.json()["detail"]
-        for key in (service.operator_key, service.filter_key, ""):
-            assert (await refusal(client, f"Bearer {key}".strip())).status_code == 401
+        for told in (*wrong, f"Bearer {service.operator_key}"):
+            is_problem(await client.get("/metrics", headers={b"Authorization": told.encode()}), 401)
+        is_problem(await client.get("/v1/chats", headers=METRICS_KEY), 401)
 
 
-async def test_others_read_metrics_with_the_token(service: Service) -> None:
-    token = load(metrics_token=TOKEN).metrics_token
-    settings = service.runtime.settings.model_copy(update={"metrics_token": token})
-    async with serving(settings) as guarded, httpx.AsyncClient(base_url=guarded.url) as client:
-        for right in (f"Bearer {TOKEN}", f"bearer  {TOKEN}"):
-            assert (await refusal(client, right)).status_code == 200
-        for wrong in (f"Basic {TOKEN}", "Bearer", f"Bearer {TOKEN}x", f"Bearer {TOKEN[1:]}", TOKEN, "Bearer \u00e9"):
-            assert (await refusal(client, wrong)).status_code == 401
-        assert (await client.get("/metrics")).status_code == 200, "this machine needs none"
-        assert (await client.get("/v1/chats", headers={"Authorization": f"Bearer {TOKEN}"})).status_code == 401
+@pytest.mark.parametrize("told", ["", "Bearer", "Bearer "])
+async def test_without_a_token_nobody_reads_metrics(told: str) -> None:
+    transport = httpx.ASGITransport(create_worker_app(load()))
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        is_problem(await client.get("/metrics", headers={"Authorization": told}), 401)
 
 
-@pytest.mark.parametrize(
-    ("address", "status"),
-    [("127.9.9.9", 200), ("::ffff:127.0.0.1", 200), ("::ffff:192.0.2.7", 401), ("", 401)],
-)
-async def test_a_workers_metrics_are_for_this_machine_too(address: str, status: int) -> None:
-    app = create_worker_app(load())
-    transport = httpx.ASGITransport(app, client=(address, 1))
+async def test_a_worker_shows_what_it_counted_itself() -> None:
+    transport = httpx.ASGITransport(create_worker_app(load(metrics_token=METRICS_TOKEN)))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         assert (await client.get("/livez")).json() == {"status": "ok"}
-        answer = await client.get("/metrics")
-        assert answer.status_code == status
-        assert ("precis_run_duration_seconds" in answer.text) == (status == 200)
-        assert "precis_queue" not in answer.text, "the API shows the figures of the fleet"
+        shown = (await client.get("/metrics", headers=METRICS_KEY)).text
+        assert "precis_run_duration_seconds" in shown
+        assert "precis_queue" not in shown, "the API shows the figures of the fleet"
         assert (await client.get("/v1/chats")).status_code == 404
 
 
@@ -208,7 +187,7 @@ async def check_labels(service: Service, a: Tenant) -> None:
     for method, path in (("GET", f"/{a.talk.user}"), ("BREW", "/v1/chats"), ("GET", f"/v1/chats/{a.talk.user}/x")):
         await a.filter.request(method, path, headers={"Precis-Filter": a.talk.user})
 
-    async with httpx.AsyncClient(base_url=service.url) as client:
+    async with httpx.AsyncClient(base_url=service.url, headers=METRICS_KEY) as client:
         text = (await client.get("/metrics")).text
         routes = set((await client.get("/openapi.json")).json()["paths"])
     # What another test of this process may have asked for; the description leaves it out.

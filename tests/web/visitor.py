@@ -90,9 +90,9 @@ class Visitor:
         sent = await self.client.post(path, content=urlencode(fields), headers=kind | (given or SAME_ORIGIN))
         return Page(sent)
 
-    async def send(self, form: Form, *more: tuple[str, str], without: str = "") -> Page:
-        """A form as it stands, with more fields, or `without` one."""
-        fields = [one for one in form.fields if one[0] != without and one[0] not in dict(more)]
+    async def send(self, form: Form, *more: tuple[str, str]) -> Page:
+        """A form as it stands, with more fields."""
+        fields = [one for one in form.fields if one[0] not in dict(more)]
         return await self.post(form.action, [*fields, *more])
 
     async def sign_in(self, key: str, back: str = "/jobs") -> Page:

@@ -26,7 +26,7 @@ from service.runtime import Urls
 from service.summarising.reading import Finish, Reading, Reply
 from service.usecases.compress import WorkerContext
 from tests import constants
-from tests.conftest import Service
+from tests.conftest import METRICS_TOKEN, Service
 from tests.fakes.scripted_llm import Behaviour, Fail, Hang, Say, ScriptedLLM, scripted_llm
 from tests.service.talk import Talk, long_chat, row, rows, run_sql
 from tests.waiting import until
@@ -288,6 +288,7 @@ async def test_a_worker_serves_its_life_and_its_metrics_on_a_port_of_its_own(ser
         port = free.getsockname()[1]
     urls = service.runtime.urls
     ours = {"PRECIS_DATABASE_URL": urls.database, "PRECIS_REDIS_URL": urls.redis, "PRECIS_WORKER_PORT": str(port)}
+    ours |= {"PRECIS_METRICS_TOKEN": METRICS_TOKEN}
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", "from service.cli import app; app()", "worker"),
         env={name: value for name, value in os.environ.items() if not name.startswith("PRECIS_")}
@@ -309,10 +310,9 @@ async def test_a_worker_serves_its_life_and_its_metrics_on_a_port_of_its_own(ser
             await until(lives, every=0.1)
             asked = await asyncio.to_thread(CliRunner().invoke, app, ["healthcheck", "--worker"], env=ours)
             assert asked.exit_code == 0
-            shown = (await client.get("/metrics")).text
+            shown = (await client.get("/metrics", headers={"Authorization": f"Bearer {METRICS_TOKEN}"})).text
             assert "precis_run_duration_seconds_bucket" in shown
             assert "precis_build_info" in shown
-            assert (await client.get("/metrics", headers={"X-Forwarded-For": "192.0.2.7"})).status_code == 401
     finally:
         process.terminate()
         said, _ = await process.communicate()
