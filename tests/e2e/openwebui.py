@@ -124,10 +124,6 @@ class OpenWebUI:
                 os.killpg(self._workers, signal.SIGKILL)
         self._workers = 0
 
-    async def restart(self) -> None:
-        await self.stop()
-        await self.start()
-
     async def sign_up(self, name: str) -> User:
         """The first user; becomes the admin. Signs in when there is one of this name."""
         form = {"name": name, "email": f"{name}@example.org", "password": PASSWORD}

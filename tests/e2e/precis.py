@@ -106,15 +106,6 @@ class Precis:
             async with asyncio.timeout(60):
                 await self._process.wait()
 
-    @contextlib.asynccontextmanager
-    async def away(self) -> AsyncIterator[None]:
-        """It is killed, and started again on the way out."""
-        await self.kill()
-        try:
-            yield
-        finally:
-            await self.start()
-
     async def run(self, *arguments: str) -> str:
         """Runs another command of Precis on the same data; returns what it said."""
         command = await asyncio.create_subprocess_exec(

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.builders import Json
-from tests.e2e.model import MODELS, Reply
+from tests.e2e.model import Reply
 from tests.e2e.precis import fact
 from tests.e2e.rig import WINDOW, Rig, question
 from tests.e2e.tab import Tab
@@ -98,28 +98,6 @@ async def test_an_answer_edited_in_place_below_the_boundary_is_sent_as_edited(ri
 
     seen = await rig.compressed()
     assert seen.tail[-2]["content"] == "Edited by hand."
-
-
-async def test_the_first_request_of_a_long_imported_chat_has_no_missing_turn(rig: Rig, tab: Tab) -> None:
-    await rig.open_story(tab, 40)
-
-    await tab.send(question())
-
-    await rig.compressed()
-    assert facts(rig.model.received[-1].messages) == facts(await rig.path(tab))
-
-
-async def test_several_models_at_once_get_the_same_summary(rig: Rig, tab: Tab) -> None:
-    await rig.long_chat(tab)
-
-    tab.models = list(MODELS)
-    await tab.send(question())
-
-    both = rig.model.received[-2:]
-    assert {one.model for one in both} == set(MODELS)
-    first, second = [await rig.seen(one) for one in both]
-    assert first.summary
-    assert (first.head, first.tail) == (second.head, second.tail)
 
 
 async def test_after_answers_that_broke_off_or_were_stopped_the_chat_goes_on(rig: Rig, tab: Tab) -> None:

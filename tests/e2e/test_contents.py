@@ -5,7 +5,7 @@ import base64
 import pytest
 
 from tests.e2e.model import MODELS, Call, Reply, plain
-from tests.e2e.rig import Rig, filler, path_of, question, story
+from tests.e2e.rig import Rig, question
 from tests.e2e.tab import Tab
 from tests.e2e.tab import tab as open_tab
 
@@ -50,17 +50,6 @@ async def test_a_workspace_model_keeps_its_system_prompt_beside_the_summary(rig:
     assert "KEEPER." in seen.head
 
 
-async def test_a_folder_keeps_its_system_prompt_beside_the_summary(rig: Rig, tab: Tab) -> None:
-    folder = await rig.admin.post("/api/v1/folders/", {"name": "Harbour", "data": {"system_prompt": "HARBOUR."}})
-    await rig.long_chat(tab)
-    await rig.admin.post(f"/api/v1/chats/{tab.chat_id}/folder", {"folder_id": folder["id"]})
-
-    await tab.send(question())
-
-    seen = await rig.compressed()
-    assert "HARBOUR." in seen.head
-
-
 async def test_legacy_tools_leave_the_summary_in_place(rig: Rig, tab: Tab) -> None:
     await rig.long_chat(tab)
     tab.choices.tool_ids = ["look_up"]
@@ -93,37 +82,11 @@ async def test_a_tool_that_waited_for_approval_goes_on_with_the_summary(rig: Rig
     await rig.admin.post("/api/v1/chats/config", config)
 
 
-@pytest.mark.since("0.10.0", "automations came with it")
-async def test_a_chat_that_an_automation_began_goes_on_with_a_summary(rig: Rig, tab: Tab) -> None:
-    rig.model.answer = lambda received: Reply(filler(received.question[:60], 2500))
-    data = {"prompt": question(), "model_id": MODELS[0], "rrule": "FREQ=YEARLY"}
-    made = await rig.admin.post("/api/v1/automations/create", {"name": "Yearly", "data": data})
-    await rig.admin.post(f"/api/v1/automations/{made['id']}/run")
-    async with rig.model.arrived:
-        await rig.model.arrived.wait_for(lambda: bool(rig.model.received))
-    begun = rig.model.received[-1].built
-    assert begun
-    await rig.precis.settled(begun.metadata["chat_id"])
-
-    await tab.open(begun.metadata["chat_id"])
-    for _ in range(4):
-        await tab.send(question())
-        await rig.settled(tab)
-
-    await rig.compressed()
-
-
-@pytest.mark.since("0.11.0", "chats about notes came with it")
-async def test_a_chat_about_a_note_gets_its_summary(rig: Rig, tab: Tab) -> None:
-    note = await rig.admin.post("/api/v1/notes/create", {"title": "A note", "data": {"content": {"md": "Wind."}}})
-    chat = await rig.admin.post(f"/api/v1/notes/{note['id']}/chat")
-    told = {**chat["chat"], **story(22, MODELS[0])}
-    await rig.admin.post(f"/api/v1/chats/{chat['id']}", {"chat": told})
-    await tab.open(chat["id"])
-    await tab.send(question())
-    await rig.settled(tab)
+async def test_the_window_of_a_chats_own_parameters_goes_before_the_providers(rig: Rig, tab: Tab) -> None:
+    tab.choices.params = {"num_ctx": 131_072}
+    await rig.open_story(tab, 40)
 
     await tab.send(question())
 
-    await rig.compressed()
-    assert path_of(await rig.saved(chat["id"]), tab.current)
+    seen = await rig.seen()
+    assert (seen.hidden, seen.summary) == ([], "")

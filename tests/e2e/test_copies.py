@@ -7,7 +7,6 @@ import pytest
 from tests.builders import Json
 from tests.e2e.rig import Rig, question
 from tests.e2e.tab import Tab
-from tests.e2e.tab import tab as open_tab
 from tests.e2e.view import view
 
 
@@ -41,17 +40,3 @@ async def test_a_copy_gets_the_summary_of_its_source(
     assert len(rig.summariser.requests) == asked, "the same messages were summarised twice"
     await tab.send(question())
     await rig.compressed()
-
-
-async def test_another_users_copy_does_not_get_the_summary(rig: Rig, tab: Tab) -> None:
-    await rig.long_chat(tab)
-    lent = [one.summary for one in await rig.checkpoints(str(tab.chat_id))]
-    exported = await rig.admin.get(f"/api/v1/chats/{tab.chat_id}")
-    other = await rig.server.add_user(rig.admin, "other")
-    async with open_tab(other) as theirs:
-        (imported,) = await other.post("/api/v1/chats/import", {"chats": [{"chat": exported["chat"]}]})
-        await theirs.open(imported["id"])
-
-        await theirs.send(question())
-
-    assert view(rig.model.received[-1]).summary not in lent

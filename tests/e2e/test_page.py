@@ -60,17 +60,3 @@ async def test_a_look_up_is_shown_as_a_call_of_a_tool(rig: Rig, tab: Tab, page: 
     await page.mouse.move(640, 5)  # away from buttons, which say what they do
     await expect(page.get_by_role("tooltip")).to_have_count(0)
     await page.screenshot(path=pictures / "recall.png", animations="disabled")
-
-
-async def test_an_admin_sees_the_filter_its_text_and_its_valves(rig: Rig, page: Page) -> None:
-    await rig.admin.post("/api/v1/functions/id/precis/valves/update", rig.installed)
-    await page.goto(f"{rig.server.url}/admin/functions")
-    await page.get_by_placeholder("Search Functions").fill("Precis")
-    await expect(page.get_by_text("Keeps long chats inside the model's context window.")).to_be_visible()
-
-    await page.locator("button[aria-label='Valves']").first.click()
-    await expect(page.get_by_text("Seconds that a request may wait for Precis", exact=False)).to_be_visible()
-    await expect(page.get_by_text(rig.precis.keys["filter"])).to_have_count(0)
-
-    await page.goto(f"{rig.server.url}/admin/functions/edit?id=precis")
-    await expect(page.get_by_text("title: Precis")).to_be_visible()
