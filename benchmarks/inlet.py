@@ -7,8 +7,7 @@ calls whose valves were read before. Seen from outside, over HTTP, the rest of a
 what is to be measured.
 
 Chats have 20, 200 and 1,000 messages: short ones, below the skip limit of 24,000 characters, and long ones of some 200
-tokens each, which are served from a summary. Away: nobody listens at the service's address. A service that accepts and
-never answers costs the valve `timeout` until the breaker opens, which tests/filter shows.
+tokens each, which are served from a summary.
 
     python -m benchmarks.inlet          # needs Open WebUI: python -m tests.e2e
 """
@@ -54,24 +53,20 @@ class Filter:
 """
 # Arguments of `meter.variant`, by name.
 _BELOW = {
-    "no-op": ("nothing", ""),
-    "below": ("precis", ""),
-    "no-op alone": ("nothing", "", True),
-    "below alone": ("precis", "", True),
+    "no-op": ("nothing",),
+    "below": ("precis",),
+    "no-op alone": ("nothing", True),
+    "below alone": ("precis", True),
 }
 _LONG = {
-    "no-op": ("nothing", ""),
-    "known": ("precis", ""),
-    "known, quiet": ("precis_quiet", ""),
-    "away": ("precis_away", "first", False, 2),  # so that all fits
-    "breaker": ("precis_away", "open", False, 2),
+    "no-op": ("nothing",),
+    "known": ("precis",),
+    "known, quiet": ("precis_quiet",),
 }
 _SHOWN = (
     ("below", "short", "below the skip limit"),
     ("known", "long", "with a summary and its status line"),
     ("known, quiet", "long", "with a summary, without the status line"),
-    ("away", "long", "service away, first request"),
-    ("breaker", "long", "service away, breaker open"),
 )
 _FILTER = stage.ROOT / "filter_stub" / "precis_filter.py"
 _METER = stage.ROOT / "benchmarks" / "meter.py"
@@ -137,9 +132,9 @@ class _Rig:
     rounds: int
 
     async def install(self) -> None:
-        """The meter, the filter under three names, and one that does nothing. The filter's outlet runs for each."""
+        """The meter, the filter under two names, and one that does nothing. The filter's outlet runs for each."""
         sources = {"meter": _METER.read_text(), "nothing": _NOTHING}
-        for name in ("meter", "nothing", "precis", "precis_quiet", "precis_away"):
+        for name in ("meter", "nothing", "precis", "precis_quiet"):
             content = sources.get(name) or _FILTER.read_text()
             form = {"id": name, "name": name, "content": content}
             await self.admin.post("/api/v1/functions/create", {**form, "meta": {"description": name}})
@@ -153,7 +148,6 @@ class _Rig:
         self.page.choices.params = {"num_ctx": window}
         await self.valves("precis", self.service)
         await self.valves("precis_quiet", {**self.service, "show_status": False})
-        await self.valves("precis_away", {"service_url": "http://127.0.0.1:1"})
         chat = story(length // 2, MODELS[0])
         rng = random.Random(length)
         for message in chat["history"]["messages"].values():

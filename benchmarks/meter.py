@@ -17,11 +17,6 @@ from typing import Any
 from pydantic import BaseModel
 
 Json = dict[str, Any]
-STATES: dict[str, Callable[[Any], None]] = {
-    "": lambda _: None,
-    "first": lambda loaded: vars(loaded).update(_failures=0),
-    "open": lambda loaded: vars(loaded).update(_failures=1000, _again_at=float("inf")),
-}
 
 
 class Filter:
@@ -76,26 +71,21 @@ async def variant(
     metadata: Json,
     given: Json,
     identity: str,
-    state: str,
     alone: bool = False,
-    windows: int = 1,
 ) -> Callable[[], Awaitable[Json]]:
-    """One call of a filter's `inlet` and `request`, as Open WebUI makes them, in a state of the filter.
+    """One call of a filter's `inlet` and `request`, as Open WebUI makes them.
 
-    `alone`: its valves were read before, so that only its own work is done. `windows`: the window, in those of a turn.
+    `alone`: its valves were read before, so that only its own work is done.
     """
     from open_webui.models.functions import Functions
     from open_webui.utils.filter import FilterContext, process_filter_functions
-    from open_webui.utils.plugin import get_function_module_from_cache
 
     function = await Functions.get_function_by_id(identity)
-    loaded, _, _ = await get_function_module_from_cache(request, identity, function=function)
     context = FilterContext()
 
     async def call() -> Json:
-        STATES[state](loaded)
         fresh = dict(metadata)
-        sent = {**body, "messages": list(body["messages"]), "metadata": fresh, "num_ctx": windows * body["num_ctx"]}
+        sent = {**body, "messages": list(body["messages"]), "metadata": fresh}
         extra = {**given, "__request__": request, "__metadata__": fresh}
         this = context if alone else FilterContext()
         for hook in ("inlet", "request"):
