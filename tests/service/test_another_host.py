@@ -113,27 +113,3 @@ async def test_a_long_chat_stays_in_the_window_and_nothing_is_missing_that_no_su
     assert request.messages[-4:-1] == [call, result, {"role": "assistant", "content": "It is KESTREL-7319."}]
     stored = (await service.as_operator.get("/v1/chats/chat-1")).json()["chat"]
     assert stored["messages"] == len(talking.chat.path)
-
-
-async def test_while_precis_is_away_the_oldest_turns_are_left_out_and_later_all_is_handed_over(
-    service: Service, talking: Talking
-) -> None:
-    precis = talking.chat.precis
-    with httpx.Client(base_url="http://127.0.0.1:9") as talking.chat.precis:
-        for turn in range(20):
-            request = await talking.say(prose(150, f"question {turn}"))
-
-            covered, words = shown(request.messages)
-            assert size(request) <= WINDOW
-            assert (covered, words) == (0, talking.words[-1 - len(words) : -1])
-            assert len(words) % 2 == 1  # whole turns, and the question
-    assert 1 < len(words) < len(talking.words) - 1
-
-    talking.chat.precis = precis
-    await talking.say("Are you there?")
-    await drain(service.runtime)
-
-    request = await talking.say("And now?")
-    covered, words = shown(request.messages)
-    assert covered
-    assert words == talking.words[covered:-1]

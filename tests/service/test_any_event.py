@@ -40,14 +40,6 @@ async def test_what_means_nothing_here_is_accepted_and_changes_nothing(
     assert await tables(service.runtime) == before
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"type": 5}', b'{"type": ""}', b'{"type": "a\\u0000"}'])
-async def test_what_is_no_event_is_a_problem(service: Service, body: bytes) -> None:
-    response = await service.as_events.post("/v1/events", content=body)
-
-    assert response.status_code in (400, 422)
-    assert response.headers["content-type"] == "application/problem+json"
-
-
 async def test_after_any_order_of_events_and_turns_every_row_is_right(service: Service, talk: Talk) -> None:
     random_ = random.Random(11)
     leaf = talk.turns(3)

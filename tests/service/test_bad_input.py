@@ -173,27 +173,6 @@ async def test_however_long_the_new_messages_are_said_to_be_there_is_an_answer(t
         assert answer["tokens"]["before"] >= 2**40 // 4
 
 
-@pytest.mark.parametrize("number", [2**31, 2**63])
-async def test_a_checkpoint_that_no_column_can_hold_is_a_problem(talk: Talk, service: Service, number: int) -> None:
-    await talk.ingest(LEAF)
-    client = service.as_operator
-
-    is_problem(await client.post("/v1/chats/chat-1/reset", json={"keep": number}), 404, 422)
-    for method in ("GET", "PATCH"):
-        answer = await client.request(method, f"/v1/chats/chat-1/checkpoints/{number}", json={"state": "Well."})
-        is_problem(answer, 404, 422)
-
-
-async def test_half_a_surrogate_pair_in_a_text_is_a_problem(talk: Talk, service: Service) -> None:
-    """The filter sends them as `?`; JSON can say them, but they are no text."""
-    body = json.dumps(talk.transcript(LEAF)).replace("Reading", "\\ud83d", 1)
-
-    response = await service.as_filter.put(TRANSCRIPT, content=body.encode())
-
-    is_problem(response, 400)
-    assert (await tables(service.runtime))["messages"] == []
-
-
 async def test_a_nul_in_texts_is_stored_and_summarised_without_it(service: Service) -> None:
     """Databases that know NUL have it; PostgreSQL has not, neither in texts nor in JSON."""
     talk = Talk(service.as_filter)

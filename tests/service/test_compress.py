@@ -6,7 +6,7 @@ import pytest
 
 from tests.fakes.scripted_llm import Hang, Request, Say
 from tests.service.harness import Harness, new_in, running, story, told
-from tests.service.talk import Talk, check_tree, prose
+from tests.service.talk import Talk, check_tree
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -76,30 +76,3 @@ async def test_a_crash_in_the_third_call_loses_that_call_only(harness: Harness) 
     covered = path[: path.index((await harness.made())[-1].covered_until) + 1]
     without_lost = [request for request in harness.llm.requests if request is not lost_call]
     assert [value for request in without_lost for value in read_in(request)] == written_in(harness.talk, covered)
-
-
-async def test_a_long_turn_is_read_in_pieces_and_a_crash_inside_it_begins_it_again(harness: Harness) -> None:
-    talk = harness.talk
-    leaf = talk.add("q", talk.turns(1))
-    leaf = talk.add("long", leaf, "assistant", prose(9000, "long"))
-    leaf = await harness.long_chat(6, leaf=leaf)
-    harness.llm.script(Say("One."), Say("Two."), Hang())
-
-    async with running(harness.compress()):
-        await harness.llm.received(3)
-    before = await harness.made()
-    assert "Two." in harness.llm.requests[2].text
-    assert all(made.covered_until != "long" for made in before)  # nothing claims what was not read to its end
-    begun_again = len(harness.llm.requests)
-
-    await harness.drain()
-
-    made = await harness.made()
-    assert any(one.covered_until == "long" for one in made)
-    finished = harness.llm.requests[begun_again:]
-    path = [message["id"] for message in talk.path(leaf)]
-    covered = path[: path.index(made[-1].covered_until) + 1]
-    # A cut may go through the middle of a line, so the lines are put together again.
-    whole = "".join(re.sub(r"\s", "", new_in(request)) for request in finished)
-    for value in written_in(talk, covered):
-        assert whole.count(f"Reading{value}:pump") + whole.count(f"{value}:") >= 1

@@ -106,13 +106,6 @@ async def test_trailing_fields_without_end_are_refused(service: Service) -> None
         await sender.refusal(400)
 
 
-async def test_what_is_no_http_is_refused(service: Service) -> None:
-    async with line(service) as sender:
-        await sender.send(b"\x16\x03\x01 hello\r\n\r\n")
-
-        await sender.refusal(400)
-
-
 async def test_a_body_that_drips_has_a_time_for_all_of_it_and_nothing_is_stored(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,15 +119,6 @@ async def test_a_body_that_drips_has_a_time_for_all_of_it_and_nothing_is_stored(
 
         assert (await refused).body["type"] == "urn:precis:problem:request-timeout"
     assert await rows(service.runtime, "select 1 from chats") == []
-
-
-async def test_requests_in_one_piece_are_answered_in_order_and_the_connection_stays(service: Service) -> None:
-    async with line(service) as sender:
-        await sender.send(WHOLE * 5)
-        assert [(await sender.answer()).status for _ in range(5)] == [200] * 5
-
-        await sender.send(WHOLE)
-        assert (await sender.answer()).status == 200
 
 
 async def test_a_connection_on_which_nothing_is_asked_is_closed(

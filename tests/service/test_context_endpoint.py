@@ -22,25 +22,6 @@ async def test_a_small_chat_needs_nothing(talk: Talk) -> None:
     assert answer == {"status": "not_needed", "known": leaf, "window": 8192, "tokens": sizes, "excess": excess}
 
 
-async def test_a_large_chat_is_pending_until_its_summary_is_there_and_ready_then(talk: Talk, service: Service) -> None:
-    leaf = talk.turns(20)
-    assert await talk.ingest(leaf) is True
-    assert (await talk.ask(leaf))["status"] == "pending"
-
-    await drain(service.runtime)
-    answer = await talk.ask(leaf)
-
-    path = [identity for identity, _ in map(talk.pair, (one["id"] for one in talk.path(leaf)))]
-    covered = path.index(answer["covered_until"]) + 1
-    assert answer["status"] == "ready"
-    assert answer["covered_messages"] == covered
-    assert (answer["covered_until"], answer["covered_digest"]) == talk.pair(path[covered - 1])
-    assert answer["summary"].startswith(f"[Previous conversation summary: {covered} messages, checkpoint ")
-    assert answer["tokens"]["after"] < answer["tokens"]["before"]
-    assert answer["tokens"]["after"] <= 6250  # apply_at of the window
-    assert talk.rows[path[covered]]["role"] == "user"  # the tail begins with a turn
-
-
 async def test_one_pair_is_enough_and_the_digest_of_the_boundary_is_told_where_the_pairs_reach_it(
     talk: Talk, service: Service
 ) -> None:

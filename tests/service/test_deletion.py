@@ -62,20 +62,3 @@ async def test_what_a_worker_does_with_a_chat_that_is_deleted_meanwhile_leaves_n
     assert not any((await own_rows(harness, chat)).values())
     assert await rows(harness.runtime, "select 1 from chats") == []
     assert again in (None, 0)
-
-
-async def test_audit_rows_outlive_the_chat_and_hold_nothing_of_what_was_said(harness: Harness) -> None:
-    await full_chat(harness)
-    made = (await harness.made())[0]
-    for body in ({"keep": made.id}, None):
-        assert (await harness.service.as_operator.post("/v1/chats/chat-1/reset", json=body)).is_success
-    assert (await harness.service.as_operator.post("/v1/jobs/chat-1/retry")).is_success
-    await delete(harness.service.as_operator)
-
-    audited = await rows(harness.runtime, "select * from audit order by id")
-
-    assert [one.action for one in audited][-1] == "chat.delete"
-    assert len(audited) == 4
-    for one in audited:
-        said = {value for value in one.details.values() if not isinstance(value, int | None)}
-        assert said <= {"an operator wished it"}, one.details

@@ -12,11 +12,10 @@ import httpx
 import pytest
 import structlog
 
-from service.api import callers, problems
 from service.cli.logs import set_up_logs
 from service.settings import load
 from tests.conftest import Service
-from tests.service.problems import LEAF, is_problem, three_turns
+from tests.service.problems import LEAF, three_turns
 from tests.service.talk import run_sql
 from tests.service.test_matrix import every_route
 from tests.web.visitor import SAME_ORIGIN, visiting
@@ -79,18 +78,3 @@ def check(method: str, where: str, answer: httpx.Response) -> None:
     if answer.is_error and where != "/readyz":
         is_page = not where.startswith(("/v1/", "/metrics", "/openapi"))
         assert kind == ("text/html" if is_page else "application/problem+json"), told
-
-
-@pytest.mark.parametrize("where", ["/v1/chats/chat-1/context", "/v1/chats"])
-async def test_what_fails_where_errors_are_answered_is_a_problem_too(
-    service: Service, monkeypatch: pytest.MonkeyPatch, where: str
-) -> None:
-    def fail(*_: object) -> None:
-        raise RuntimeError("of a chat")
-
-    monkeypatch.setattr(problems, "of", fail)
-    monkeypatch.setattr(callers, "_sent_key", fail)
-    answer = await service.as_filter.request("POST" if where.endswith("context") else "GET", where)
-
-    is_problem(answer, 500)
-    assert "of a chat" not in answer.text

@@ -101,17 +101,6 @@ async def test_a_huge_chat_goes_back_to_the_end_of_the_queue_between_two_calls_w
     assert published.calls == published.published == len(harness.llm.requests)
 
 
-async def test_a_huge_chat_is_worked_on_to_its_end_when_nobody_waits(harness: Harness) -> None:
-    await long_chats(harness, 1, turns=40, prefix="huge", pressing=True)
-    await long_chats(harness, 1, turns=8, prefix="small", pressing=True)
-    later = "update chats set due_at = now() + interval '1 minute' where external_id = 'small-0'"
-    await run_sql(harness.runtime, later)
-
-    assert await harness.compress(harness.worker_context(summariser_window=8192)) is None
-
-    assert (await calls(harness))["huge-0"] > 3
-
-
 # The bound of an endpoint
 
 

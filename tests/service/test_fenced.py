@@ -64,21 +64,6 @@ async def test_the_run_of_a_worker_that_was_killed_is_lost_once_its_lease_has_en
     assert answer.json()["runs"][-1]["outcome"] == "lost"
 
 
-async def test_a_boundary_that_is_published_again_from_the_same_parent_is_another_version(harness: Harness) -> None:
-    leaf = await by_the_model(harness)
-    (first, *_) = await harness.made()
-    await run_sql(harness.runtime, "update messages set checkpoint_id = null")
-    await run_sql(harness.runtime, "update chats set due_at = now()")
-
-    await harness.drain()
-
-    versions = [one for one in await harness.made() if one.covered_digest == first.covered_digest]
-    assert [one.parent_id for one in versions] == [0, 0]
-    assert versions[0] == first
-    assert (await harness.talk.ask(leaf))["checkpoint_id"] > versions[1].id
-    await check_tree(harness.runtime)
-
-
 async def test_a_result_for_a_chat_that_was_reset_meanwhile_is_refused(harness: Harness) -> None:
     await harness.long_chat()
 

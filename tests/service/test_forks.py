@@ -12,7 +12,7 @@ from service.usecases.compress import compress
 from tests.conftest import Service, serving
 from tests.service.grown import by_the_model
 from tests.service.harness import Harness
-from tests.service.talk import UNKNOWN, Json, Talk, check_tree, opened, run_sql, tables
+from tests.service.talk import UNKNOWN, Json, Talk, check_tree, opened, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -56,19 +56,6 @@ def but_known(answer: Json) -> Json:
 
 
 # Before it is stored
-
-
-async def test_a_fork_is_served_the_summary_of_its_source_before_it_is_stored(harness: Harness) -> None:
-    leaf = await by_the_model(harness, 30)
-    source = await harness.talk.ask(leaf)
-    fork = fork_of(harness.talk)
-    before = await tables(harness.runtime)
-
-    answer = await ask(fork, leaf)
-
-    assert but_known(answer) == but_known(source)
-    assert answer["status"] == "ready"
-    assert await tables(harness.runtime) == before
 
 
 async def test_the_summary_is_chosen_as_for_the_source_itself(harness: Harness) -> None:

@@ -37,28 +37,6 @@ def pinned(row: Any) -> list[str]:
     return [pin["text"] for pin in row.pins]
 
 
-async def test_a_chat_that_goes_on_while_the_summariser_thinks_is_served_again(harness: Harness) -> None:
-    leaf = await harness.long_chat()
-    served: list[Json] = []
-
-    async def go_on() -> None:
-        first = await harness.talk.ask(leaf)
-        grown = harness.talk.turns(9, leaf=leaf)
-        await harness.talk.ingest(grown)
-
-        async def is_deeper() -> bool:
-            served[:] = [await harness.talk.ask(grown)]
-            return bool(served[0]["covered_messages"] > first["covered_messages"])
-
-        await until(is_deeper)
-
-    await harness.compress(thinking(harness, go_on, **WIDE))
-
-    assert [one["status"] for one in served] == ["ready"]
-    assert served[0]["tokens"]["after"] <= 6250, "the request is not too large with it"
-    await check_tree(harness.runtime)
-
-
 async def test_it_retires_when_the_summariser_has_read_the_same(harness: Harness) -> None:
     await harness.long_chat()
 

@@ -6,7 +6,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.conftest import Service
-from tests.service.problems import CONTEXT, TRANSCRIPT, is_problem, three_turns
+from tests.service.problems import is_problem, three_turns
 from tests.service.talk import Talk
 from tests.service.test_matrix import every_route
 
@@ -16,14 +16,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 @pytest.fixture
 def talk(service: Service) -> Talk:
     return three_turns(service)
-
-
-@pytest.mark.parametrize(("method", "where"), [("GET", CONTEXT), ("POST", TRANSCRIPT), ("PATCH", "/v1/chats")])
-async def test_a_wrong_method_is_a_problem_that_names_the_right_one(service: Service, method: str, where: str) -> None:
-    response = await service.as_filter.request(method, where)
-
-    is_problem(response, 405)
-    assert response.headers["allow"]
 
 
 @pytest.mark.parametrize("identity", ["a/b", "/", "a%2Fb", "%", "x/find", "\u202ea\u2066"])

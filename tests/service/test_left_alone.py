@@ -60,20 +60,6 @@ async def test_a_user_sees_the_summary_that_the_model_is_sent(harness: Harness) 
     assert not seen["left_alone"]
 
 
-@pytest.mark.parametrize("route", ["view", "left-alone"])
-async def test_the_chat_of_another_user_is_as_if_it_were_not_there(harness: Harness, route: str) -> None:
-    await summarised(harness)
-    bodies: dict[str, Json] = {"view": {"path": [("m", "d")], "depth": 1}, "left-alone": {"left_alone": True}}
-    body = bodies[route]
-
-    theirs = await post(harness, route, user_id="somebody else", **body)
-    missing = await harness.talk.client.post(f"/v1/chats/none/{route}", json={"user_id": "user-1"} | body)
-
-    assert theirs.status_code == missing.status_code == 404
-    assert theirs.json()["detail"].replace("chat-1", "none") == missing.json()["detail"]
-    assert (await harness.chat()).left_alone_at is None
-
-
 # Left alone
 
 

@@ -118,30 +118,6 @@ async def test_a_chat_shows_its_branches_checkpoints_and_runs(service: Service, 
     assert (last["tokens_read"], last["tokens_written"]) == (0, 0), "no model was asked"
 
 
-async def test_a_summary_says_up_to_which_message_it_covers(service: Service, talk: Talk) -> None:
-    leaf = await summarised(service, talk)
-    ready = await talk.ask(leaf)
-
-    shown = await get(service, f"/chat-1/checkpoints/{ready['checkpoint_id']}")
-
-    path = [message["id"] for message in talk.path(leaf)]
-    assert shown["summary"] == ready["summary"]
-    assert shown["checkpoint"]["covered_messages"] == ready["covered_messages"]
-    assert shown["checkpoint"]["covered_until"] == path[ready["covered_messages"] - 1]
-
-
-async def test_a_summary_of_a_path_that_was_edited_since_says_so(service: Service, talk: Talk) -> None:
-    leaf = await summarised(service, talk)
-    made = (await talk.ask(leaf))["checkpoint_id"]
-    talk.edit(talk.path(leaf)[0]["id"], "edited")
-    await talk.ingest(leaf)
-
-    shown = await get(service, f"/chat-1/checkpoints/{made}")
-
-    assert not shown["checkpoint"]["serving"]
-    assert shown["summary"]
-
-
 # Changing
 
 
@@ -173,31 +149,6 @@ async def test_reset_makes_new_ones_at_once_whatever_failed_before(service: Serv
     await drain(service.runtime)
 
     assert (await talk.ask(leaf))["status"] == "ready"
-
-
-@pytest.mark.parametrize(
-    ("method", "where"),
-    [
-        ("GET", ""),
-        ("DELETE", ""),
-        ("GET", "/checkpoints/1"),
-        ("PATCH", "/checkpoints/1"),
-        ("POST", "/reset"),
-    ],
-)
-async def test_what_does_not_exist_is_not_found_and_nothing_changes(
-    service: Service, talk: Talk, method: str, where: str
-) -> None:
-    await summarised(service, talk)
-    before = await tables(service.runtime)
-
-    body = {"state": "Corrected."} if method == "PATCH" else None
-    response = await service.as_operator.request(method, f"/v1/chats/nowhere{where}", json=body)
-
-    assert response.status_code == 404
-    assert response.json()["type"] == "urn:precis:problem:not-found"
-    assert "nowhere" in response.json()["detail"]
-    assert await tables(service.runtime) == before
 
 
 async def test_a_checkpoint_that_does_not_exist_is_not_found(service: Service, talk: Talk) -> None:

@@ -66,17 +66,6 @@ async def test_who_goes_on_from_what_is_stored_writes_in_the_chat_too(
     assert {name for name, author in (await by(service)).items() if author == "guest"} == {"guest-u6", "guest-a6"}
 
 
-async def test_two_writers_in_turns_stay_the_authors_of_their_own(service: Service, talk: Talk) -> None:
-    leaf = talk.turns(1)
-    await talk.ingest(leaf)
-    for number in range(4):
-        writer = [other(talk, "guest"), talk][number % 2]
-        writer.rows = talk.rows
-        below, leaf = leaf, writer.turns(1, leaf=leaf, prefix=f"{writer.user}-")
-        await writer.ingest(leaf, after=below)
-    assert all(name.startswith("guest-") == (author == "guest") for name, author in (await by(service)).items())
-
-
 async def test_what_another_edits_above_moves_messages_and_keeps_whose_they_are(service: Service, talk: Talk) -> None:
     leaf = talk.turns(4)
     await talk.ingest(leaf)

@@ -7,7 +7,6 @@ from service.storage.tables import metadata
 from tests.conftest import Service
 from tests.service.grown import by_the_model
 from tests.service.harness import Harness
-from tests.service.problems import is_problem
 from tests.service.talk import Json, Talk, check_tree, row, rows, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -64,26 +63,6 @@ async def shared(harness: Harness) -> tuple[Talk, Talk, str, str]:
     return guest, clone, mixed, grown
 
 
-async def test_users_are_listed_and_shown_with_how_much_is_theirs(harness: Harness) -> None:
-    await shared(harness)
-
-    listed = (await get(harness.service))["users"]
-    assert [(one["user_id"], one["chats"], one["beside"]) for one in listed] == [(ANN, 1, 1), (BEN, 1, 1)]
-    first = await get(harness.service, "?limit=1")
-    assert (await get(harness.service, f"?limit=1&cursor={first['next']}"))["users"] == listed[1:]
-
-    assert (await get(harness.service, "?begins=ben"))["users"] == listed[1:]
-    assert (await get(harness.service, "?begins=%25"))["users"] == []
-
-    shown = await get(harness.service, f"/{ANN}")
-    assert (shown["chats"], shown["beside"]) == (["chat-1"], ["clone"])
-    stored = shown["stored"]
-    assert (stored["messages"], stored["written_beside"]) == (64, 60)
-    assert min(stored["checkpoints"], stored["figures"]) > 0
-    for told in await rows(harness.runtime, "select details::text as it from audit where action = 'user.show'"):
-        assert ANN not in told.it
-
-
 async def test_an_erasure_leaves_what_others_said_and_they_go_on(harness: Harness) -> None:
     _, clone, _, grown = await shared(harness)
     await run_sql(
@@ -134,9 +113,3 @@ async def test_the_guest_of_a_chat_is_erased_and_its_owner_keeps_it(harness: Har
     assert (await harness.talk.ask(list(harness.talk.rows)[-1]))["status"] == "ready"
     refused = await guest.put(guest.transcript(mixed))
     assert refused.status_code == 410
-
-
-async def test_nobody_is_found_of_whom_nothing_is_stored(service: Service) -> None:
-    for method in ("GET", "DELETE"):
-        is_problem(await service.as_operator.request(method, "/v1/users/nobody"), 404)
-    assert await rows(service.runtime, "select 1 from audit") == []

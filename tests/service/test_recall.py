@@ -76,20 +76,6 @@ async def test_words_lead_to_a_covered_message_and_to_what_stands_beside_it(chat
     assert "beside it M2 assistant: Done." in answer["text"]
 
 
-async def test_three_places_are_told_at_once_and_more_on_demand(chat: Chat) -> None:
-    found: list[str] = []
-    line: int | None = 1
-    while line:
-        answer = await chat.recall(query="valve", line=line)
-        assert len(answer["references"]) <= 3
-        assert (f"line={answer['line']}." in answer["text"]) == bool(answer["line"])
-        found += answer["references"]
-        line = answer["line"]
-
-    assert len(found) >= 3
-    assert (await chat.recall(query="valve", line=99))["status"] == "nothing"
-
-
 async def test_what_was_cut_of_a_chat_without_a_summary_is_found(harness: Harness) -> None:
     chat = Chat(harness)
     assert await chat.talk.ingest(chat.leaf)
@@ -122,22 +108,6 @@ async def test_what_a_reference_leads_to_is_read_byte_for_byte(chat: Chat) -> No
     assert '[T1: look_up({"topic": "valves"})]' in answer["text"]
 
 
-async def test_a_reference_that_does_not_exist_is_answered_and_no_error(chat: Chat) -> None:
-    near = {"T7": "T1", "M0": "M1, M2, M3", "M999": "", "marker:none": "", "call-none": "", "what?": ""}
-    for ref, offered in near.items():
-        answer = await chat.recall(ref=ref)
-        assert answer["status"] == "nothing"
-        assert repr(ref) in answer["text"]
-        assert offered in answer["text"]
-
-
-async def test_a_fork_that_is_not_stored_yet_finds_what_its_user_has(chat: Chat) -> None:
-    chat.talk.chat = "fork"
-
-    assert (await chat.recall(ref="M1"))["content"] == ORDER
-    assert (await chat.recall(ref="M1", user_id="somebody else"))["status"] == "not_covered"
-
-
 async def test_a_text_that_is_not_kept_comes_again_with_the_whole_path(chat: Chat) -> None:
     await run_sql(chat.harness.service.runtime, "update messages set body = null")
 
@@ -168,23 +138,6 @@ async def test_words_of_a_long_chat_are_stored_when_it_is_ingested_and_when_its_
     said = chat.talk.path(chat.leaf)[-1]["content"].split()[1]
     found = await harness.service.as_operator.get("/v1/chats/chat-1/find", params={"query": said})
     assert found.json()["references"][0] == "M26"
-
-
-@pytest.mark.parametrize(
-    ("body", "says"),
-    [
-        ({}, "give either"),
-        ({"query": " "}, "give either"),
-        ({"query": "a", "max_tokens": 9000}, "8000"),
-        ({"ref": ["T1"]}, "ref"),
-        ({"query": "a", "path": []}, "path"),
-    ],
-)
-async def test_a_wrong_question_is_refused_with_a_reason(harness: Harness, body: Json, says: str) -> None:
-    refused = await Chat(harness).post(**body)
-
-    assert refused.status_code == 422
-    assert says in refused.text
 
 
 async def test_what_takes_too_long_is_refused_in_time(chat: Chat, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,8 @@
 """What a look-up may see: the covered part of the branch that is asked about, for who may see it, and nothing else."""
 
-import httpx
 import pytest
 
-from service.storage import keys
-from tests.conftest import Service, sending
+from tests.conftest import Service
 from tests.service.grown import summarised
 from tests.service.talk import Json, Talk, prose, run_sql
 
@@ -84,20 +82,6 @@ async def test_what_was_edited_and_what_stood_below_it_is_not_seen(service: Serv
     assert await seen(before, leaf) == await seen(talk, leaf) == texts(before, leaf, shallow)
 
 
-async def test_another_user_sees_a_chat_on_the_branch_that_they_wrote_on_alone(service: Service, talk: Talk) -> None:
-    leaf = await summarised(service, talk)
-    ((_, count),) = await covered(service)
-    guest = Talk(talk.client, rows=dict(talk.rows), user="guest")
-    assert await seen(guest, leaf) == await seen(guest, leaf, whole=True) == []
-
-    theirs = guest.turns(1, leaf=leaf, prefix="guest-")
-    await guest.ingest(theirs, after=leaf)
-
-    assert await seen(guest, theirs) == texts(talk, leaf, count)
-    assert await seen(guest, leaf) == []
-    assert await seen(Talk(talk.client, rows=guest.rows, user="somebody else"), theirs) == []
-
-
 async def test_a_fork_that_is_not_stored_sees_what_its_users_chats_have_and_nobody_elses(
     service: Service, talk: Talk
 ) -> None:
@@ -112,13 +96,3 @@ async def test_a_fork_that_is_not_stored_sees_what_its_users_chats_have_and_nobo
     assert await seen(fork, leaf) == []
     await run_sql(service.runtime, "update chats set expires_at = now()")
     assert await seen(talk, leaf) == []
-
-
-async def test_another_tenant_sees_nothing_of_the_same_chat(service: Service, talk: Talk) -> None:
-    leaf = await summarised(service, talk)
-    async with service.runtime.database.engine.begin() as connection:
-        key = await keys.create(connection, "other", "filter", "test")
-    async with httpx.AsyncClient(base_url=service.url, headers=sending(key)) as client:
-        theirs = Talk(client, rows=dict(talk.rows))
-
-        assert await seen(theirs, leaf) == await seen(theirs, leaf, whole=True) == []

@@ -8,7 +8,6 @@ from tests.constants import NEVER
 from tests.fakes.scripted_llm import (
     Behaviour,
     Disconnect,
-    Empty,
     Fail,
     Hang,
     Say,
@@ -23,10 +22,6 @@ FAILING: dict[str, tuple[Behaviour, str]] = {
     "500": (Fail(500), "HTTP 500"),
     "a lost connection": (Disconnect(), "Is the server up?"),
     "no end of thinking": (Hang(), "time limit"),
-}
-UNUSABLE: dict[str, tuple[Behaviour, str]] = {
-    "an empty answer": (Empty(), "empty answer"),
-    "reasoning in the answer": (Say("Fine. <think>Let me think."), "contains reasoning"),
 }
 
 
@@ -59,16 +54,6 @@ async def test_a_call_that_fails_is_recorded_and_tried_again(
     assert chat.attempts == 1
     assert 0 < chat.wait.total_seconds() <= 2
     assert len(await harness.made()) == 1
-
-
-@pytest.mark.parametrize(("behaviour", "reason"), UNUSABLE.values(), ids=UNUSABLE.keys())
-async def test_what_no_reply_made_code_makes_and_says_why(harness: Harness, behaviour: Behaviour, reason: str) -> None:
-    after = await grown_by(harness, behaviour)
-
-    made = (await harness.made())[-1]
-    assert (made.kind, made.verdict["reasons"]) == ("degraded", [reason])
-    assert after["checkpoint_id"] == made.id
-    assert ((await harness.runs())[-1].outcome, (await harness.chat()).attempts) == ("done", 0)
 
 
 async def test_failures_back_off_further_and_further_up_to_a_bound(harness: Harness) -> None:

@@ -227,18 +227,3 @@ async def test_texts_that_came_while_the_work_missed_them_are_looked_for_again(h
     assert (await harness.chat()).wants_bodies is False
     await harness.compress()
     assert (await harness.chat()).wants_bodies is True
-
-
-async def test_the_reset_of_a_chat_without_its_texts_waits_for_its_next_turn(harness: Harness) -> None:
-    leaf = await in_one_call(harness)
-    await removed(harness, keep_bodies="until_covered")
-
-    response = await harness.service.as_operator.post("/v1/chats/chat-1/reset")
-
-    assert response.json() == {"dropped": 2, "waits": True}
-    assert (await harness.chat()).due_at is None
-    grown = harness.talk.turns(1, leaf=leaf)
-    assert (await harness.talk.put(harness.talk.transcript(grown, after=leaf))).status_code == 409
-    assert await harness.talk.ingest(grown) is True
-    await harness.drain()
-    assert (await harness.talk.ask(grown))["status"] == "ready"

@@ -1,6 +1,5 @@
 """Bodies that are too large, too long for their length, or cut off: refused, and nothing is stored."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 
@@ -45,40 +44,3 @@ async def test_a_message_of_20_mb_is_too_large(talk: Talk, service: Service, chu
     problem = is_problem(response, 413)
     assert problem["limit"] == 8 * 2**20
     assert (await tables(service.runtime))["chats"] == []
-
-
-async def raw(service: Service, head: str, body: bytes, *, close: bool = False) -> bytes:
-    """Sends bytes as they are; returns what came back before the connection ended."""
-    host, port = service.url.removeprefix("http://").split(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    writer.write(
-        f"PUT {TRANSCRIPT} HTTP/1.1\r\nHost: precis\r\nAuthorization: Bearer {service.filter_key}\r\n"
-        f"Content-Type: application/json\r\nConnection: close\r\n{head}\r\n\r\n".encode()
-        + body
-    )
-    await writer.drain()
-    if close:
-        writer.write_eof()
-    answer = await reader.read()
-    writer.close()
-    await writer.wait_closed()
-    return answer
-
-
-@pytest.mark.parametrize("length", ["abc", "-5", "1_0", "٣", "9" * 40, "0x10", "5, 6"])
-async def test_an_invalid_content_length_is_refused(talk: Talk, service: Service, length: str) -> None:
-    body = json.dumps(talk.transcript(LEAF)).encode()
-
-    answer = await raw(service, f"Content-Length: {length}", body, close=True)
-
-    assert answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 413"))
-    assert (await tables(service.runtime))["chats"] == []
-
-
-async def test_a_client_that_goes_away_within_its_body_leaves_nothing(talk: Talk, service: Service) -> None:
-    body = json.dumps(talk.transcript(LEAF)).encode()
-
-    assert b" 202 " not in await raw(service, f"Content-Length: {len(body) + 5}", body, close=True)
-
-    assert (await tables(service.runtime))["chats"] == []
-    assert await talk.ingest(LEAF) is False  # and the service goes on

@@ -18,20 +18,6 @@ async def stored_ids(service: Service) -> set[str]:
     return {one.message_id for one in await rows(service.runtime, "select message_id from messages")}
 
 
-async def test_every_message_is_stored_with_its_running_totals(talk: Talk, service: Service) -> None:
-    leaf = talk.turns(3)
-
-    await talk.ingest(leaf)
-
-    stored = await rows(service.runtime, "select * from messages order by depth")
-    counts = [native_tokens(message) for message in talk.path(leaf)]
-    assert [one.message_id for one in stored] == [message["id"] for message in talk.path(leaf)]
-    assert [one.tokens for one in stored] == counts
-    assert [one.path_tokens for one in stored] == [sum(counts[: place + 1]) for place in range(len(counts))]
-    assert [one.depth for one in stored] == [1, 2, 3, 4, 5, 6]
-    await check_tree(service.runtime)
-
-
 async def test_an_after_with_another_digest_is_a_conflict(talk: Talk, service: Service) -> None:
     known = talk.turns(3)
     await talk.ingest(known)
@@ -133,17 +119,6 @@ async def overhead(service: Service) -> int:
 
 def answered(talk: Talk, question: str, prompt_tokens: object, **more: object) -> str:
     return talk.add("answered", question, "assistant", "Done.", usage={"prompt_tokens": prompt_tokens}, **more)
-
-
-async def test_what_the_provider_counts_beyond_our_estimate_is_the_overhead(talk: Talk, service: Service) -> None:
-    question = talk.add("question", talk.turns(4))
-    estimated = sum(native_tokens(message) for message in talk.path(question))
-
-    await talk.ingest(answered(talk, question, estimated + 700), served=0)
-
-    assert await overhead(service) == 700
-    size = sum(native_tokens(message) for message in talk.path("answered"))
-    assert (await talk.ask("answered"))["tokens"]["before"] == size + 700
 
 
 @pytest.mark.parametrize("usage", [{}, {"prompt_tokens": 0}, {"prompt_tokens": "many"}, {"prompt_tokens": None}])

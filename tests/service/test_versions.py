@@ -83,20 +83,6 @@ async def test_a_correction_is_a_version_that_serves_and_the_old_one_is_kept(ser
     await check_tree(service.runtime)
 
 
-async def test_what_was_deeper_than_a_correction_is_made_anew_from_it(service: Service, talk: Talk) -> None:
-    leaf, made = await grown(service, talk)
-
-    corrected = (await correct(service, made[0]["id"], state="Corrected."))["checkpoint"]["id"]
-    assert serving(await listed(service)) == [corrected]
-    await drain(service.runtime)
-
-    newest = (await listed(service))[len(made) + 1 :]
-    assert newest[0]["parent_id"] == corrected
-    assert serving(await listed(service)) == [corrected, *(one["id"] for one in newest)]
-    assert (await talk.ask(leaf, windows=[SMALL]))["checkpoint_id"] == newest[-1]["id"]
-    await check_tree(service.runtime)
-
-
 async def test_a_branch_that_goes_off_above_what_is_corrected_is_untouched(service: Service, talk: Talk) -> None:
     leaf, made = await grown(service, talk)
     fork = talk.path(leaf)[made[1]["covered_messages"] - 3]["id"]
@@ -153,47 +139,6 @@ async def test_one_that_does_not_serve_is_neither_corrected_nor_kept(
 
     assert response.status_code == 409
     assert f"checkpoint {old} does not serve" in response.json()["detail"]
-    assert await tables(service.runtime) == before
-
-
-async def test_the_next_summary_grows_from_the_correction(harness: Harness) -> None:
-    leaf, made = await grown(harness.service, harness.talk, 1)
-    await correct(
-        harness.service,
-        made[0]["id"],
-        state="The pumps are green.",
-        pins=[{"kind": "rule", "text": "Keep P-7."}],
-    )
-
-    await harness.talk.ingest(harness.talk.turns(12, leaf=leaf))
-    await harness.drain()
-
-    assert "The pumps are green." in harness.llm.requests[0].text
-    assert any("Keep P-7." in str(one.pins) for one in (await harness.made())[-1:])
-
-
-@pytest.mark.parametrize(
-    ("body", "told"),
-    [
-        ({}, "a state, pins, or sentences to forget"),
-        ({"forget": ["999.1"]}, "'999.1' is no sentence"),
-        ({"state": "\n".join(f"line {n} " + "word " * 90 for n in range(60))}, "lines of the state have no room"),
-        ({"pins": [{"kind": "rumour", "text": "x"}]}, "/pins/0/kind"),
-        ({"pins": [{"kind": "rule", "text": "x", "source": "u0"}]}, "/pins/0/source"),
-        ({"ledger": []}, "/ledger"),
-    ],
-)
-async def test_a_correction_that_makes_no_sense_is_a_422_that_says_why(
-    service: Service, talk: Talk, body: Json, told: str
-) -> None:
-    _, made = await grown(service, talk, 1)
-    before = await tables(service.runtime)
-
-    response = await service.as_operator.patch(f"/v1/chats/chat-1/checkpoints/{made[0]['id']}", json=body)
-
-    problem = response.json()
-    assert (response.status_code, problem["type"]) == (422, "urn:precis:problem:unprocessable")
-    assert told in problem["detail"] + str(problem.get("pointer"))
     assert await tables(service.runtime) == before
 
 
