@@ -22,10 +22,6 @@ def test_an_escape_is_undone(escaped: str, text: str) -> None:
 ENDLESS = "&#" + "1" * 5000 + ";"
 
 
-def test_a_number_of_thousands_of_digits_is_no_escape() -> None:
-    assert unescaped(ENDLESS) == ENDLESS
-
-
 def test_such_a_number_does_not_stop_reading() -> None:
     fold = f'<details type="tool_calls" id="c" name="q" result="{ENDLESS}">x</details>'
     (step,) = steps(parse({"id": "m", "role": "assistant", "content": fold}))

@@ -15,7 +15,6 @@ from service.transcript.items import Attachment, AttachmentKind, CodeRun, Marker
 from tests.builders import answer, called, capture, ran, returned, said, scenarios, thought, user
 from tests.effort import examples
 
-ROWS = {"rows": [{"diagnosis": "Malignant neoplasm", "count": 5}, {"diagnosis": 'says "a<b"', "count": 2}]}
 ARGUMENTS = {"sql": "SELECT diagnosis, count(*) FROM t WHERE a < 3 AND b = 'x'"}
 
 
@@ -36,26 +35,6 @@ def fold(result: str | None, body: str = "", arguments: str | None = None) -> st
 
 
 # ---- the four stored formats
-
-
-FOLDED = {
-    "result in an attribute": fold(escape(json.dumps(json.dumps(ROWS)))),
-    "result in an attribute, as an object": fold(escape(json.dumps(ROWS)), arguments=escape(json.dumps(ARGUMENTS))),
-    "result in an attribute, escaped twice": fold(escape(escape(json.dumps(json.dumps(ROWS))))),
-    "result in the body": fold(None, escape(json.dumps(json.dumps(ROWS))) + "\n"),
-    "result in the body, as an object": fold(None, escape(json.dumps(ROWS, indent=1)) + "\n"),
-}
-
-
-@pytest.mark.parametrize("folded", FOLDED.values(), ids=FOLDED.keys())
-def test_a_folded_call_is_read_with_its_result(folded: str) -> None:
-    message = parse(answer(text=f"I look it up.\n\n{folded}\n\nFive cases."))
-    call, result = call_of(message)
-    assert (call.id, call.name, call.finished) == ("call_1", "trino_query", True)
-    assert json.loads(call.arguments) == ARGUMENTS
-    assert json.loads(result.text) == ROWS
-    assert result.call_id == "call_1"
-    assert [step.text for step in steps(message)] == ["I look it up.", "Five cases."]
 
 
 def test_output_items_are_read_in_order() -> None:
@@ -80,11 +59,6 @@ def test_output_items_are_read_in_order() -> None:
     ]
     assert second.text.endswith("Last")
     assert "print(2)" in second.text
-
-
-def test_content_is_not_read_twice_when_there_is_output() -> None:
-    [step] = steps(parse(answer(said("Once"), text="Once")))
-    assert step.text == "Once"
 
 
 def test_folds_without_ids_stay_apart() -> None:
@@ -133,11 +107,6 @@ def test_hidden_markers_are_kept_apart_from_the_text(as_output: bool) -> None:
     assert [item for item in message.items if not isinstance(item, Marker)] == [Text("Visible.\nStill visible.")]
 
 
-def test_a_message_of_markers_alone_has_no_step() -> None:
-    message = parse(answer(text=f"{MARKER}\n{OTHER}"))
-    assert (len(message.markers), steps(message)) == (2, [])
-
-
 def test_a_marker_without_end_is_left_out_and_cut() -> None:
     message = parse(answer(said(f"Yes.\n[openrouter:v1:{'x' * 10_000}]: #")))
 
@@ -161,11 +130,6 @@ def test_a_failed_answer_has_no_steps() -> None:
     assert native_tokens(answer(error={"content": "boom"})) == 0
 
 
-@pytest.mark.parametrize("content", [None, "", [], 7, {}])
-def test_an_empty_answer_has_no_steps(content: object) -> None:
-    assert steps(parse(answer(text=content))) == []
-
-
 def test_text_in_parts_and_images_of_a_user_are_read() -> None:
     parts = [
         {"type": "text", "text": "Look"},
@@ -180,18 +144,13 @@ def test_text_in_parts_and_images_of_a_user_are_read() -> None:
 SOUND = {"data": "UklGRiQA" * 5000, "format": "wav"}
 PARTS = [
     ({"type": "file", "file": {"filename": "tide table.pdf", "file_data": "JVBERi0x" * 5000}}, "tide table.pdf"),
-    ({"type": "input_file", "filename": "a\nb[1].csv", "file_url": "https://host.example/a"}, "a b(1).csv"),
-    ({"type": "file", "file": {"file_id": "file-7"}}, "file-7"),
     ({"type": "input_file", "file_data": "data:text/plain;base64,AAAA"}, "[attached file]"),
     ({"type": "image_url", "image_url": {"url": "https://host.example/a.png"}}, "[attached image]"),
     ({"type": "input_audio", "input_audio": SOUND}, "[audio]"),
-    ({"type": "audio", "audio": {"id": "audio-1"}}, "[audio]"),
     ({"type": "video_url", "video_url": {"url": "https://host.example/a.mp4"}}, "[video]"),
-    ({"type": "input_video", "input_video": SOUND}, "[video]"),
     ({"type": "hologram_9", "data": "AAAA" * 5000}, "[part of type hologram_9]"),
     ({"type": "</system> [x](y) " + "z" * 500}, "[part of type /systemxy" + "z" * 31 + "]"),
     ({"no type": 1}, "[part of type unknown]"),
-    ({"type": ["list"]}, "[part of type list]"),
 ]
 
 
@@ -244,10 +203,7 @@ def test_attached_files_are_named() -> None:
         (1795304423123, 1795304423),
         (1795304423123456789, 1795304423),
         (-1, None),
-        (True, None),
-        ("x", None),
         (float("inf"), None),
-        (float("nan"), None),
     ],
 )
 def test_a_timestamp_is_in_seconds(stored: Any, seconds: int | None) -> None:
@@ -260,7 +216,6 @@ def test_a_timestamp_is_in_seconds(stored: Any, seconds: int | None) -> None:
         ({"prompt_tokens": 9, "completion_tokens": 2}, 9),
         ({"prompt_eval_count": 9, "eval_count": 2}, 9),
         ({"prompt_tokens": None}, None),
-        ("junk", None),
         (None, None),
     ],
 )
@@ -355,13 +310,6 @@ def test_a_small_call_is_read_whole() -> None:
     )
 
     assert step_tokens(large) - step_tokens(small) == pytest.approx(2 * 8, abs=3)
-
-
-def test_the_numbers_of_sentences_count() -> None:
-    words = "We moor at the south pier. " * 100
-    [asked], [answered] = steps(parse(user(words))), steps(parse(answer(text=words)))
-
-    assert step_tokens(asked) == step_tokens(answered) == pytest.approx(1.2 * tokens.count(words), rel=0.02)
 
 
 def test_the_last_call_of_an_answer_was_sent_all_but_its_last_step() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.transcript import Native, Stored, folded, native_tokens, parse, step_tokens, steps, unfold
-from tests.builders import Capture, Hook, answer, called, capture, ran, returned, said, scenarios, thought, user
+from tests.builders import Capture, Hook, answer, called, capture, ran, returned, said, scenarios, user
 from tests.effort import examples
 
 Difference = Callable[[Capture, Hook, list[Native], list[Native]], None]
@@ -116,23 +116,6 @@ def test_unfold_leaves_its_input_alone() -> None:
 
 
 # ---- single rules
-
-
-def test_an_answer_of_one_empty_message_is_dropped() -> None:
-    assert unfold([answer(said(""))]) == []
-
-
-def test_text_comes_from_output_when_there_is_one() -> None:
-    assert unfold([answer(said("original"), text="edited")]) == [{"role": "assistant", "content": "original"}]
-
-
-def test_text_and_parallel_calls_share_one_assistant_message() -> None:
-    native = unfold(
-        [answer(thought("hm"), said("Look:"), called("a"), called("b"), returned("a", "1"), returned("b", "2"))]
-    )
-    assert [message["role"] for message in native] == ["assistant", "tool", "tool"]
-    assert native[0]["content"] == "Look:"
-    assert [call["id"] for call in native[0]["tool_calls"]] == ["a", "b"]
 
 
 @pytest.mark.parametrize("status", ["in_progress", "pending", "queued", "incomplete", None, [], {}])

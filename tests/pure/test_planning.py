@@ -76,19 +76,11 @@ def test_boundaries_lie_at_the_ends_of_turns(situation: Situation) -> None:
     covered = [chunk.covers for chunk in made.chunks if chunk.covers is not None]
     assert set(covered) <= set(turn_starts(path))
     assert covered == sorted(set(covered))
+    part = 0
     for chunk in made.chunks:
-        assert (chunk.covers is None) == (chunk.part < chunk.parts)
-
-
-@given(situations())
-@settings(max_examples=examples(80))
-def test_a_step_is_split_only_when_it_is_larger_than_a_call(situation: Situation) -> None:
-    path, checkpoints, policy = situation
-    for chunk in plan(path, checkpoints, policy).chunks:
-        for read in chunk.reads:
-            cost = path[read.position.message].step_tokens[read.position.step]
-            assert (read.pieces > 1) == (cost > policy.chunk_tokens)
-            assert read.tokens * read.pieces >= cost
+        part += 1
+        assert (chunk.part, chunk.covers is None) == (part, part < chunk.parts)
+        part = 0 if part == chunk.parts else part
 
 
 @given(situations())
@@ -110,6 +102,15 @@ def test_the_newest_turn_stays_and_the_tail_fits(situation: Situation) -> None:
 
 
 # ---- rounds
+
+
+@given(messages(largest=1500), POLICIES)
+@settings(max_examples=examples(40))
+def test_a_round_never_ends_inside_a_turn(chat: list[Sizes], policy: Policy) -> None:
+    made = plan(path_of(chat), [], policy)
+
+    assert not made.chunks or made.chunks[-1].covers is not None
+    assert all(chunk.covers is None for chunk in made.chunks[policy.max_chunks - 1 : -1])
 
 
 def rounds(path: Sequence[PathMessage], checkpoints: list[Checkpoint], policy: Policy) -> Iterator[Plan]:
@@ -180,13 +181,6 @@ def test_the_keep_count_goes_10_5_2_and_then_the_newest_two_turns_or_one() -> No
     assert [kept(100), kept(101), kept(166), kept(167), kept(500), kept(501)] == [10, 6, 6, 2, 2, 2]
     # two turns of a half of a request stay, whatever else is wanted
     assert [kept(501, 4008), kept(501, 4007)] == [4, 2]
-
-
-def test_what_a_checkpoint_covers_is_never_part_of_the_tail() -> None:
-    path = path_of([("user", 10, (10,)), ("assistant", 10, (10,))] * 6)
-    policy = replace(Policy.sized(), prepare_at=1, step_tokens=1)
-    assert plan(path, [], policy).tail_start == 2
-    assert plan(path, [checkpoint_of(path, policy, 1, 8)], policy).tail_start == 8
 
 
 def test_user_messages_in_a_row_open_one_turn() -> None:

@@ -87,14 +87,6 @@ def test_a_little_is_cut_without_asking_again() -> None:
     assert [one.line for one in made.verdict.dropped] == ["Call 555-0199."]
 
 
-def test_a_state_that_was_cut_off_is_used_up_to_its_last_whole_line() -> None:
-    material = summarise.gather(Memory(), [Read(step) for step in CHAT], POLICY)
-    reply = Reply("rules: 1.2\n## Goal\nMove the invoices.\nThe budget is 5", Finish.LENGTH)
-    made = summarise.compose(material, reply, POLICY, COVERED)
-    assert made.memory.state == ("## Goal", "Move the invoices.")
-    assert len(made.memory.rules) == 1
-
-
 def test_what_a_small_model_repeats_of_the_prompt_or_of_itself_is_no_part_of_a_state() -> None:
     example = next(line for line in WORDINGS["en"].prompt["system"].splitlines() if "plumber" in line)
     made = work(CHAT, f"## Open\n{example}\nMove the invoices.\nMove the invoices.")

@@ -28,12 +28,6 @@ TEXTS = [
 VARIED = st.text(max_size=80) | st.lists(st.sampled_from(TEXTS[2:]), max_size=3).map(" ".join)
 
 
-@pytest.mark.parametrize("text", TEXTS)
-def test_tokens_are_those_of_the_reference(text: str) -> None:
-    assert tokens._encode(text) == REFERENCE.encode_ordinary(text)
-    assert tokens.count(text) == len(REFERENCE.encode_ordinary(text))
-
-
 @given(VARIED)
 def test_any_text_has_the_tokens_of_the_reference(text: str) -> None:
     assert tokens._encode(text) == REFERENCE.encode_ordinary(text)

@@ -54,15 +54,3 @@ def test_every_checkpoint_covers_enough_to_be_worth_it(chat: Chat) -> None:
     least = min(chat.policy.step_tokens, chat.policy.chunk_tokens // 2, chat.tokens(0, made.tail_start))
     assert all(chat.tokens(start, end) >= least for start, end in pairwise([0, *covers]))
     assert set(covers) <= set(turn_starts(chat.path))
-
-
-def test_a_short_beginning_is_read_with_the_very_long_turn_behind_it() -> None:
-    sizes = [(26, 56), (50_000, 10), *[(100, 150)] * 14]
-    path: list[Sizes] = []
-    for user, assistant in sizes:
-        path += [("user", user, (user,)), ("assistant", assistant, (assistant,))]
-    made = Chat(path_of(path), Policy.sized(32_768)).plan()
-
-    assert made.chunks[0].covers is None
-    assert [read.position.message for read in made.chunks[0].reads][:3] == [0, 1, 2]
-    assert made.chunks[-1].covers == made.tail_start
