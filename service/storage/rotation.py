@@ -1,54 +1,47 @@
-"""Stored rows on their way to another key: batch by batch, of all tenants.
+"""Stored rows on their way to another key: chat by chat, batch by batch, of all tenants.
 
-A batch is one short transaction that locks its chats first, as an ingest and a publishing worker
-do, so these wait for one batch at most. A row that has arrived is not touched again: whoever begins
+A batch is one short transaction that locks its chat first, as an ingest and a publishing worker do,
+so these wait for one batch at most. A row that has arrived is not touched again: whoever begins
 anew goes on where the one before was killed. The way leads from any keys, or none, to what the
 settings write now: another key, or plain rows.
-
-Several chats of a tenant share a batch: with one chat in each, sealing took as many round trips as
-rows.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from typing import Any
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import (
-    ColumnElement,
-    Select,
-    Table,
-    Update,
-    bindparam,
-    delete,
-    func,
-    select,
-    update,
-)
+from sqlalchemy import ColumnElement, Select, Table, bindparam, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import checkpoints as of_checkpoints
-from service.storage import messages, runs, sealing
-from service.storage.sealing import SEALED, Seal
-from service.storage.tables import chats, checkpoints, sealing_keys, tenant_secrets
-from service.storage.tables import messages as message_rows
-from service.storage.tables import runs as run_rows
-from service.storage.tenancy import ChatKey
-from service.storage.terms import among, not_among
+from service.storage import sealing
+from service.storage.sealing import SEALED, Seal, Where
+from service.storage.tables import chats, checkpoints, messages, runs, sealing_keys, tenant_secrets
+from service.storage.tenancy import ChatKey, of
+from service.storage.terms import not_among
 
 BATCH = 200
 """Rows that one transaction may change."""
 MOST_BYTES = 8 * 2**20
-"""Of the texts of messages that one transaction reads; one message may have more."""
+"""Of texts that one transaction reads; one row may have more."""
 _CHATS = 500  # that are asked for at once
-_TOGETHER = 20  # chats that share a transaction
 
-# Every value that may be sealed.
-_VALUES = (
-    message_rows.c.body,
-    *(checkpoints.c[name] for name in of_checkpoints.PACKED),
-    run_rows.c.reason,
-    tenant_secrets.c.secret,
+
+class _Sealed(NamedTuple):
+    """Rows of chats, what they are found by, and their sealed values, written together.
+
+    The first value tells where a row stands: it is null in none that has others.
+    """
+
+    table: Table
+    key: str
+    values: Sequence[str]
+
+
+_ROWS: Final = (
+    _Sealed(messages, "message_id", ("body",)),
+    _Sealed(checkpoints, "id", of_checkpoints.PACKED),
+    _Sealed(runs, "id", ("reason",)),
 )
 
 
@@ -67,43 +60,60 @@ async def chats_after(connection: AsyncConnection, after: int) -> list[ChatKey]:
     return [ChatKey(*row) for row in rows]
 
 
-def together(page: Sequence[ChatKey]) -> Iterator[list[ChatKey]]:
-    """The chats of a page in groups that may share a batch: of one tenant, and not many."""
-    for _, of_tenant in groupby(page, key=lambda chat: chat.tenant):
-        its_chats = list(of_tenant)
-        for first in range(0, len(its_chats), _TOGETHER):
-            yield its_chats[first : first + _TOGETHER]
+async def reseal(connection: AsyncConnection, chat: ChatKey) -> int:
+    """Brings a batch of rows of a chat to what is written now.
 
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """What one transaction did: how many rows it changed, and which chats it left out.
-
-    With no row changed, all rows of the other chats have arrived.
+    Returns:
+        How many rows; none when all of them have arrived.
     """
-
-    rows: int
-    busy: Sequence[ChatKey]
-
-
-async def reseal(connection: AsyncConnection, tenant: int, group: Sequence[ChatKey]) -> Batch:
-    """Brings a batch of rows of these chats of a tenant to what is written now.
-
-    Of several chats, those that somebody works on are left out. For one by itself it waits: whoever
-    waits while it holds others could be waited for.
-    """
-    ids = [chat.id for chat in group]
-    lock = select(chats.c.id).where(chats.c.tenant_id == tenant, among(chats.c.id, ids))
-    lock = lock.with_for_update(skip_locked=len(group) > 1)
-    held_ids = list((await connection.execute(lock)).scalars())
-    busy = [chat for chat in group if chat.id not in held_ids] if len(group) > 1 else []
-    seal = await sealing.of(connection, tenant)
-    batch = _Locked(tenant, held_ids)
-    for work in (_messages, _checkpoints, _runs):
-        changed = await work(connection, batch, seal)
+    await connection.execute(select(chats.c.id).where(*of(chat, chats)).with_for_update())
+    seal = await sealing.of(connection, chat.tenant)
+    for sealed in _ROWS:
+        changed = await _reseal_rows(connection, chat, sealed, seal)
         if changed:
-            return Batch(changed, busy)
-    return Batch(0, busy)
+            return changed
+    return 0
+
+
+async def _reseal_rows(
+    connection: AsyncConnection, chat: ChatKey, sealed: _Sealed, seal: Seal
+) -> int:
+    table = sealed.table
+    rows = (await connection.execute(_batch(chat, sealed, seal))).mappings().all()
+    if not rows:
+        return 0
+    changed: list[dict[str, Any]] = []
+    for row in rows:
+        new = {"this": row[sealed.key]}
+        for name in sealed.values:
+            where = Where(table.name, name, chat, row[sealed.key])
+            new[f"new_{name}"] = seal.seal(where, seal.open(where, row[name]))
+        changed.append(new)
+    each = update(table).where(*of(chat, table), table.c[sealed.key] == bindparam("this"))
+    values: dict[str, Any] = {name: bindparam(f"new_{name}") for name in sealed.values}
+    await connection.execute(each.values(values), changed)
+    return len(changed)
+
+
+def _batch(chat: ChatKey, sealed: _Sealed, seal: Seal) -> Select[Any]:
+    """The first rows that are not as they would be written now, up to `MOST_BYTES`, or one."""
+    table, first = sealed.table, sealed.table.c[sealed.values[0]]
+    # In no order: the chat is locked, and for an ORDER BY id with a LIMIT the planner walks through
+    # the checkpoints of all chats.
+    rows = select(table).where(*of(chat, table), _differs(first, seal))
+    some = rows.limit(BATCH).with_for_update().subquery("some")
+    # Not read for this: the length is beside what leads to a large value.
+    size = func.octet_length(some.c[first.name])
+    above = (func.sum(size).over(rows=(None, 0)) - size).label("above")
+    summed = select(some, above).subquery("summed")
+    return select(summed).where(summed.c.above < MOST_BYTES)
+
+
+def _differs(sealed: ColumnElement[Any], seal: Seal) -> ColumnElement[bool]:
+    """Whether a value is not as it would be written now; null where there is none."""
+    if seal.writes is None:
+        return func.substring(sealed, 1, 1) == bytes((SEALED,))
+    return func.substring(sealed, 1, 2) != bytes((SEALED, seal.writes))
 
 
 async def reseal_secrets(connection: AsyncConnection) -> None:
@@ -121,8 +131,9 @@ async def reseal_secrets(connection: AsyncConnection) -> None:
 
 async def held(connection: AsyncConnection) -> list[Held]:
     """How many values each key seals, and how many are plain. Reads every row."""
+    columns = [sealed.table.c[name] for sealed in _ROWS for name in sealed.values]
     values_by_key: dict[int | None, int] = {}
-    for value in _VALUES:
+    for value in (*columns, tenant_secrets.c.secret):
         is_sealed = func.get_byte(value, 0) == SEALED
         key = func.get_byte(value, 1)
         query = select(is_sealed, key, func.count()).where(value.is_not(None))
@@ -136,105 +147,3 @@ async def held(connection: AsyncConnection) -> list[Held]:
 async def forget_unused(connection: AsyncConnection, in_use: Sequence[int]) -> None:
     """Notes that no value is sealed with any other key than these: a start needs no other."""
     await connection.execute(delete(sealing_keys).where(not_among(sealing_keys.c.id, in_use)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Locked:
-    """Chats of a tenant that this transaction holds."""
-
-    tenant: int
-    chats: list[int]
-
-    def owner(self, row: Mapping[Any, Any]) -> ChatKey:
-        return ChatKey(self.tenant, row["chat_id"])
-
-
-async def _messages(connection: AsyncConnection, locked: _Locked, seal: Seal) -> int:
-    columns = message_rows.c
-    off = _differs(columns.body, seal)
-    rows = await _rows(connection, _some_bytes(_batch(message_rows, locked, off)))
-    changed = [_message(row, locked.owner(row), seal) for row in rows]
-    query = _update_each(message_rows, locked, columns.message_id)
-    return await _change(connection, query, changed)
-
-
-def _message(row: Mapping[Any, Any], chat: ChatKey, seal: Seal) -> dict[str, Any]:
-    where = messages.place_of(chat, row["message_id"])
-    return _new(chat, row["message_id"], {"body": seal.seal(where, seal.open(where, row["body"]))})
-
-
-async def _checkpoints(connection: AsyncConnection, locked: _Locked, seal: Seal) -> int:
-    columns = checkpoints.c
-    # Every row has a summary, and all of its values are written together.
-    off = _differs(columns.summary, seal)
-    rows = await _rows(connection, _batch(checkpoints, locked, off))
-    changed = [_checkpoint(row, locked.owner(row), seal) for row in rows]
-    return await _change(connection, _update_each(checkpoints, locked, columns.id), changed)
-
-
-def _checkpoint(row: Mapping[Any, Any], chat: ChatKey, seal: Seal) -> dict[str, Any]:
-    plain = of_checkpoints.opened(row, seal, chat)
-    return _new(chat, row["id"], of_checkpoints.stored(plain, seal, chat, row["id"]))
-
-
-async def _runs(connection: AsyncConnection, locked: _Locked, seal: Seal) -> int:
-    columns = run_rows.c
-    off = _differs(columns.reason, seal)
-    rows = await _rows(connection, _batch(run_rows, locked, off))
-    changed = [_run(row, locked.owner(row), seal) for row in rows]
-    return await _change(connection, _update_each(run_rows, locked, columns.id), changed)
-
-
-def _run(row: Mapping[Any, Any], chat: ChatKey, seal: Seal) -> dict[str, Any]:
-    where = runs.place_of(chat, row["id"])
-    return _new(chat, row["id"], {"reason": seal.seal(where, seal.open(where, row["reason"]))})
-
-
-def _batch(table: Table, locked: _Locked, off: ColumnElement[bool]) -> Select[Any]:
-    # In no order: the chats are locked, and for an ORDER BY id with a LIMIT the planner walks
-    # through the checkpoints of all chats.
-    of_these = (table.c.tenant_id == locked.tenant, among(table.c.chat_id, locked.chats))
-    return select(table).where(*of_these, off).limit(BATCH).with_for_update()
-
-
-def _some_bytes(batch: Select[Any]) -> Select[Any]:
-    """The first messages of a batch up to `MOST_BYTES`, and at least one."""
-    some = batch.subquery("some")
-    # Not read for this: the length is beside what leads to a large value.
-    size = func.octet_length(some.c.body)
-    above = (func.sum(size).over(rows=(None, 0)) - size).label("above")
-    summed = select(some, above).subquery("summed")
-    return select(summed).where(summed.c.above < MOST_BYTES)
-
-
-async def _rows(connection: AsyncConnection, query: Select[Any]) -> Sequence[Mapping[Any, Any]]:
-    rows: Sequence[Mapping[Any, Any]] = (await connection.execute(query)).mappings().all()
-    return rows
-
-
-def _new(chat: ChatKey, this: int | str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """What `_update_each` takes for one row."""
-    return {"chat": chat.id, "this": this} | {f"new_{name}": at for name, at in values.items()}
-
-
-def _update_each(table: Table, locked: _Locked, key: ColumnElement[Any]) -> Update:
-    """An update of one row at a time, all of them in one round trip."""
-    chat = table.c.chat_id == bindparam("chat")
-    return update(table).where(table.c.tenant_id == locked.tenant, chat, key == bindparam("this"))
-
-
-async def _change(
-    connection: AsyncConnection, query: Update, changed: Sequence[Mapping[str, Any]]
-) -> int:
-    if changed:
-        names = [name.removeprefix("new_") for name in changed[0] if name.startswith("new_")]
-        fresh: dict[str, Any] = {name: bindparam(f"new_{name}") for name in names}
-        await connection.execute(query.values(fresh), changed)
-    return len(changed)
-
-
-def _differs(sealed: ColumnElement[Any], seal: Seal) -> ColumnElement[bool]:
-    """Whether a value is not as it would be written now; null where there is none."""
-    if seal.writes is None:
-        return func.substring(sealed, 1, 1) == bytes((SEALED,))
-    return func.substring(sealed, 1, 2) != bytes((SEALED, seal.writes))

@@ -4,7 +4,7 @@ Also from plain rows to sealed ones, and back. Killed at any moment, it leaves r
 which the service reads alike; the next call does what is left.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 from service.storage import rotation
@@ -34,30 +34,25 @@ async def rotate(database: Database, report: Callable[[Progress], None]) -> list
             page = await rotation.chats_after(connection, after)
         if not page:
             break
-        for group in rotation.together(page):
-            async for rows in _through(database, group):
+        for chat in page:
+            async for rows in _through(database, chat):
                 changed += rows
                 report(Progress(chats, changed))
-            chats += len(group)
+            chats += 1
         after = page[-1].id
         report(Progress(chats, changed))
     return await _finish(database)
 
 
-async def _through(database: Database, group: Sequence[ChatKey]) -> AsyncIterator[int]:
-    """Brings all rows of these chats of a tenant; tells after each batch how many it had."""
-    busy = set[ChatKey]()
+async def _through(database: Database, chat: ChatKey) -> AsyncIterator[int]:
+    """Brings all rows of a chat; tells after each batch how many it had."""
     while True:
-        # One transaction for each batch, so that the chats' own requests come in between.
+        # One transaction for each batch, so that the chat's own requests come in between.
         async with database.engine.begin() as connection:
-            batch = await rotation.reseal(connection, group[0].tenant, group)
-        busy |= set(batch.busy)
-        if not batch.rows:
-            break
-        yield batch.rows
-    for chat in busy:
-        async for rows in _through(database, [chat]):
-            yield rows
+            rows = await rotation.reseal(connection, chat)
+        if not rows:
+            return
+        yield rows
 
 
 async def _finish(database: Database) -> list[Held]:
