@@ -1,9 +1,7 @@
 """`precis chats`: what operators look at and change of chats and their summaries."""
 
 import json
-import sys
-from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 import click
 
@@ -40,6 +38,7 @@ _WAITS: Final = (
 )
 _CHAT = click.argument("chat", metavar="CHAT_ID")
 _CHECKPOINT = click.argument("checkpoint", type=int)
+_TEXT = click.File(encoding="utf-8")
 
 
 @click.group()
@@ -143,34 +142,26 @@ def find(chat: str, words: str, tokens: int, as_json: bool, **question: object) 
 @chats.command()
 @_CHAT
 @_CHECKPOINT
-@click.option(
-    "--state",
-    type=click.Path(path_type=Path),
-    help="A file with the new state; - reads stdin.",
-)
-@click.option(
-    "--pins",
-    type=click.Path(path_type=Path),
-    help="A JSON file with the new list of pins; - reads stdin.",
-)
+@click.option("--state", type=_TEXT, help="A file with the new state; - reads stdin.")
+@click.option("--pins", type=_TEXT, help="A JSON file with the new list of pins; - reads stdin.")
 @click.option(
     "--forget",
     multiple=True,
     help="Number of a sentence under `what was said` to leave out; may be repeated.",
 )
 def correct(
-    chat: str, checkpoint: int, state: Path | None, pins: Path | None, forget: tuple[str, ...]
+    chat: str, checkpoint: int, state: TextIO | None, pins: TextIO | None, forget: tuple[str, ...]
 ) -> None:
     """Store a corrected version of a checkpoint, which serves in its place."""
-    text, listed = _read(state), _read(pins)
+    try:
+        text = state.read() if state else None
+        listed = json.load(pins) if pins else None
+    except ValueError as error:  # neither UTF-8 nor JSON
+        raise click.BadParameter(str(error)) from None
     # An empty file is a slip of a pipe or an editor; it would be served at once.
     if text is not None and not text.strip():
-        raise click.BadParameter(f"{state}: the new state is empty; nothing was changed")
-    try:
-        given = None if listed is None else json.loads(listed)
-    except ValueError as error:
-        raise click.BadParameter(f"{pins}: {error}") from None
-    body = {"state": text, "pins": given, "forget": forget}
+        raise click.BadParameter("the new state is empty; nothing was changed")
+    body = {"state": text, "pins": listed, "forget": forget}
     answer = ask("PATCH", "chats", chat, "checkpoints", checkpoint, body=body)
     follows = _WAITS if answer["waits"] else "Deeper ones, if there are any, are written again."
     say(f"Checkpoint {answer['checkpoint']['id']} serves. {follows}")
@@ -206,14 +197,3 @@ def delete(chat: str, yes: bool, for_good: bool) -> None:
     confirm(f"Delete everything that Precis stores for chat {chat}?", yes)
     ask("DELETE", "chats", chat, query={"for_good": for_good or None})
     say("Deleted.")
-
-
-def _read(path: Path | None) -> str | None:
-    if path is None:
-        return None
-    try:
-        if str(path) == "-":
-            return sys.stdin.buffer.read().decode()
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise click.BadParameter(f"{path}: {error}") from None

@@ -17,16 +17,14 @@ from service.embedded.urls import KEY_FILE, announcement, reached_at
 from service.errors import ConfigurationError, PrecisError
 
 if TYPE_CHECKING:
-    from http.client import HTTPConnection, HTTPResponse
-    from urllib.parse import SplitResult
+    from http.client import HTTPResponse
 
 _REMEDY: Final = (
     "Set PRECIS_KEY or PRECIS_KEY_FILE to an operator key; `precis keys create --first`, where the"
     " database is, makes one"
 )
-_CONNECTS: Final = 10  # seconds
 _ANSWERS: Final = 300  # seconds: a large erasure
-_REDIRECTS: Final = range(300, 400)
+_NOTHING: Final = 204
 _UNAUTHORISED: Final = 401
 
 
@@ -102,20 +100,37 @@ def ask(
     query: Mapping[str, object] | None = None,
     body: object = None,
 ) -> Any:  # noqa: ANN401 - JSON
-    """What the REST API answers: of JSON its value, None for nothing, else the text.
+    """What the REST API answers; None for nothing.
 
     `parts` are of the path behind `/v1`; a parameter of `query` that is None is left out.
 
     Raises:
         PrecisError: no service is found, nobody answers, or the request is refused.
     """
-    with _answer(method, parts, query or {}, body) as answer:
-        content = answer.read()
-        if not content:
-            return None
-        if "json" in (answer.getheader("Content-Type") or ""):
-            return json.loads(content)
-        return content.decode(errors="replace")
+    service = find_service()
+    headers = {"Authorization": f"Bearer {service.key}"}
+    content = None
+    if body is not None:
+        headers["Content-Type"] = "application/json"
+        content = json.dumps(body).encode()
+    url = _url(service.url, parts, query or {})
+    with _exchange(url, method, headers, content, seconds=_ANSWERS) as answer:
+        said = answer.read()
+        kind = answer.getheader("Content-Type") or ""
+    if answer.status == _NOTHING:
+        return None
+    if answer.status == _UNAUTHORISED:
+        raise PrecisError(
+            f"{service.url} rejects the key: it is unknown, revoked or expired. {service.remedy}"
+        )
+    if kind.startswith("application/problem+json"):
+        raise PrecisError(json.loads(said)["detail"])
+    if not (kind.startswith("application/json") and 200 <= answer.status < 300):
+        raise PrecisError(
+            f"{service.url} answers {answer.status} {answer.reason}, and not as Precis does: is"
+            " PRECIS_URL its address?"
+        )
+    return json.loads(said)
 
 
 def check_well(*, worker: bool) -> None:
@@ -125,29 +140,6 @@ def check_well(*, worker: bool) -> None:
         text = answer.read(1000).decode(errors="replace")
         if answer.status != 200:
             raise PrecisError(f"{url} answers {answer.status}: {text}")
-
-
-@contextmanager
-def _answer(
-    method: str, parts: tuple[object, ...], query: Mapping[str, object], body: object
-) -> Iterator[HTTPResponse]:
-    """A good answer to a request with the key."""
-    service = find_service()
-    url = _url(service.url, parts, query)
-    if not (service.key.isascii() and service.key.isprintable()):
-        raise ConfigurationError(f"the key has characters that no API key has. {service.remedy}")
-    headers = {"Authorization": f"Bearer {service.key}"}
-    content = None
-    if body is not None:
-        headers["Content-Type"] = "application/json"
-        content = json.dumps(body).encode()
-    with _exchange(url, method, headers, content, seconds=_ANSWERS) as answer:
-        if not 200 <= answer.status < 300:
-            raise _refusal(service, answer)
-        kind = answer.getheader("Content-Type") or ""
-        if kind.startswith("text/html"):
-            raise _stranger(service, answer)
-        yield answer
 
 
 def _url(base: str, parts: tuple[object, ...], query: Mapping[str, object]) -> str:
@@ -175,13 +167,20 @@ def _exchange(
     Raises:
         PrecisError: the URL is none, nobody answers, or the answer ends before its end.
     """
-    from http.client import HTTPException
+    from http.client import HTTPConnection, HTTPException, HTTPSConnection
+    from urllib.parse import urlsplit
 
-    connection, target = _connection(url)
     place = url.partition("/v1/")[0]
     try:
-        connection.connect()
-        connection.sock.settimeout(seconds)
+        parsed = urlsplit(url)
+        kind = {"http": HTTPConnection, "https": HTTPSConnection}[parsed.scheme]
+        connection = kind(parsed.hostname or "", parsed.port, timeout=seconds)
+    except (KeyError, ValueError):
+        raise ConfigurationError(
+            f"{place!r} is no address: PRECIS_URL is one such as http://127.0.0.1:8377"
+        ) from None
+    target = f"{parsed.path}?{parsed.query}" if parsed.query else parsed.path
+    try:
         connection.request(method, target, content, dict(headers))
         yield connection.getresponse()
     except (OSError, HTTPException, ValueError) as error:
@@ -192,44 +191,3 @@ def _exchange(
         ) from error
     finally:
         connection.close()
-
-
-def _connection(url: str) -> tuple[HTTPConnection, str]:
-    """A connection that is not open yet, and what to ask it for."""
-    from http.client import HTTPConnection, HTTPSConnection
-    from urllib.parse import urlsplit
-
-    try:
-        parsed: SplitResult = urlsplit(url)
-        host, port = parsed.hostname, parsed.port
-    except ValueError:
-        host = port = None
-    if not host or parsed.scheme not in ("http", "https"):
-        raise ConfigurationError(
-            f"{url.partition('/v1/')[0]!r} is no address: PRECIS_URL is one such as"
-            " http://127.0.0.1:8377"
-        )
-    kind = HTTPSConnection if parsed.scheme == "https" else HTTPConnection
-    target = f"{parsed.path}?{parsed.query}" if parsed.query else parsed.path
-    return kind(host, port, timeout=_CONNECTS), target
-
-
-def _refusal(service: ServiceAddress, answer: HTTPResponse) -> PrecisError:
-    """Why the service does not do what was asked, and what to do."""
-    if answer.status in _REDIRECTS:
-        where = answer.getheader("Location")
-        return PrecisError(f"{service.url} leads to {where}: set PRECIS_URL to that address")
-    if "problem+json" not in (answer.getheader("Content-Type") or ""):
-        return _stranger(service, answer)
-    if answer.status == _UNAUTHORISED:
-        return PrecisError(
-            f"{service.url} rejects the key: it is unknown, revoked or expired. {service.remedy}"
-        )
-    return PrecisError(json.loads(answer.read())["detail"])
-
-
-def _stranger(service: ServiceAddress, answer: HTTPResponse) -> PrecisError:
-    return PrecisError(
-        f"{service.url} answers {answer.status} {answer.reason}, and not as Precis does: is"
-        " PRECIS_URL its address?"
-    )

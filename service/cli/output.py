@@ -33,14 +33,8 @@ def paged(command: Command) -> Command:
 
 def confirm(question: str, yes: bool = False) -> None:
     """Goes on only if somebody says yes, with the option or when asked."""
-    if yes:
-        return
-    try:
-        says_yes = click.confirm(question, err=True)
-    except click.Abort:
-        raise click.UsageError("nobody answered; --yes goes on without asking") from None
-    if not says_yes:
-        raise click.Abort
+    if not yes:
+        click.confirm(question, abort=True, err=True)
 
 
 def say(line: str, *, err: bool = False) -> None:

@@ -8,6 +8,7 @@ them are started for the demonstration and deleted afterwards.
 import asyncio
 import gzip
 import json
+import os
 import shutil
 import tempfile
 import time
@@ -19,15 +20,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from service.api.server import bind, listening
 from service.app import Beside, create_app
 from service.demo.host import Host, Rows, enter, inlet_body, load_filter, outlet_body, path
 from service.names import FIRST_TENANT
 from service.runtime import Runtime
 from service.settings import load
-from service.storage import keys, work
+from service.storage import jobs, keys, work
 from service.transcript import Native, asked_tokens, native_tokens, sent_tokens, text_of
 
 TOOL_SPECIFICATIONS = 6_000
@@ -108,7 +107,6 @@ class Stage:
 
     told: Recording
     runtime: Runtime
-    operator: httpx.AsyncClient
     host: Host
     filter: Any
 
@@ -129,7 +127,10 @@ class Stage:
                 yield await self._turn(number, user_message, answer)
 
     async def _turn(self, number: int, user_message: str, answer: str) -> Turn:
-        body = self._request(user_message)
+        told = self.told
+        body = inlet_body(
+            self._shown, user_message, chat=told.chat, model=told.model, system=told.system
+        )
         metadata, full = body["metadata"], body["messages"]
         self.host.statuses.clear()
         began = time.perf_counter()
@@ -146,15 +147,6 @@ class Stage:
             hold * 1000,
             "".join(self.host.statuses[-1:]),
             _summary(sent),
-        )
-
-    def _request(self, user_message: str) -> dict[str, Any]:
-        return inlet_body(
-            self._shown,
-            user_message,
-            chat=self.told.chat,
-            model=self.told.model,
-            system=self.told.system,
         )
 
     async def _answer(self, answer: str, metadata: dict[str, Any], sent: int) -> float:
@@ -178,11 +170,8 @@ class Stage:
                 await asyncio.sleep(0.02)
 
     async def _has_work(self) -> bool:
-        response = await self.operator.get(f"/v1/chats/{self.told.chat}")
-        if response.status_code == httpx.codes.NOT_FOUND:  # not stored yet
-            return False
-        chat = response.raise_for_status().json()["chat"]
-        return bool(chat["due_at"] or chat["working"])
+        chats = await jobs.counts(self.runtime.database.reads, None)
+        return bool(chats.due or chats.working or chats.waiting)
 
 
 @asynccontextmanager
@@ -194,7 +183,8 @@ async def stage(worker: Beside) -> AsyncIterator[Stage]:
     told = recording()
     # The play waits for the work of each turn, as a person who reads gives it the time.
     work.DEBOUNCE = 0.02
-    folder = _folder()
+    folder = Path(tempfile.mkdtemp(prefix="precis-demo-"))
+    os.chmod(folder, 0o711)  # as root, the servers run as another user, who has to enter it
     host = Host({told.chat: {}})
     try:
         async with AsyncExitStack() as stack:
@@ -203,27 +193,16 @@ async def stage(worker: Beside) -> AsyncIterator[Stage]:
             url = f"http://127.0.0.1:{listener.getsockname()[1]}"
             serving = listening(create_app(settings, worker), listener)
             runtime = await stack.enter_async_context(serving)
-            made = await _keys(runtime)
-            headers = {"Authorization": f"Bearer {made['operator']}"}
-            operator = await stack.enter_async_context(
-                httpx.AsyncClient(base_url=url, headers=headers)
-            )
+            async with runtime.database.engine.begin() as connection:
+                key = await keys.create(connection, FIRST_TENANT, "filter", "demo")
             # All of it runs on one machine, which may be busy: what is shown is what is sent.
-            loaded = load_filter(url, made["filter"], timeout=30.0)
+            loaded = load_filter(url, key, timeout=30.0)
             with host.importable():
-                yield Stage(told, runtime, operator, host, loaded)
+                yield Stage(told, runtime, host, loaded)
             if loaded._http:  # Open WebUI never closes a filter
                 await loaded._http.aclose()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-async def _keys(runtime: Runtime) -> dict[keys.KeyScope, str]:
-    async with runtime.database.engine.begin() as connection:
-        return {
-            "filter": await keys.create(connection, FIRST_TENANT, "filter", "demo"),
-            "operator": await keys.create(connection, FIRST_TENANT, "operator", "demo"),
-        }
 
 
 def _size(messages: Iterable[Native]) -> int:
@@ -234,12 +213,6 @@ def _size(messages: Iterable[Native]) -> int:
 @cache  # from turn to turn, only the newest messages differ
 def _tokens(message: str) -> int:
     return sent_tokens([json.loads(message)])
-
-
-def _folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="precis-demo-"))
-    folder.chmod(0o711)  # as root, the servers run as another user, who has to enter it
-    return folder
 
 
 def _summary(sent: list[Native]) -> str:
