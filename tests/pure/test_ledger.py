@@ -1,4 +1,4 @@
-"""The ledger: one line for each tool call, its figures as they stand, the oldest shorter first."""
+"""The ledger: one line for each tool call, its figures as they stand; calls without room share a line."""
 
 import json
 from typing import Any

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import overload
 
 import pytest
 from hypothesis import given, settings
@@ -26,13 +25,6 @@ from tests.pure.paths import (
 )
 
 # ---- what holds for every plan
-
-
-@given(situations())
-@settings(max_examples=examples(50))
-def test_the_same_input_gives_the_same_plan(situation: Situation) -> None:
-    path, checkpoints, policy = situation
-    assert plan(path, checkpoints, policy) == plan(tuple(path), checkpoints[::-1], policy)
 
 
 @given(situations())
@@ -263,42 +255,3 @@ def test_a_measured_overhead_is_bounded_and_has_room_for_what_went_beside(
 def test_a_window_is_crowded_when_tools_take_half_of_what_a_request_may_have() -> None:
     assert not is_crowded(8192, 3125)
     assert is_crowded(8192, 3126)
-
-
-# ---- cost
-
-
-class Counted(Sequence[PathMessage]):
-    """A path that counts how often a message of it is looked at."""
-
-    def __init__(self, path: Sequence[PathMessage]) -> None:
-        self.path, self.looks = path, 0
-
-    def __len__(self) -> int:
-        return len(self.path)
-
-    @overload
-    def __getitem__(self, index: int) -> PathMessage: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[PathMessage]: ...
-    def __getitem__(self, index: int | slice) -> PathMessage | Sequence[PathMessage]:
-        self.looks += len(self.path[index]) if isinstance(index, slice) else 1
-        return self.path[index]
-
-    def __iter__(self) -> Iterator[PathMessage]:
-        for message in self.path:
-            self.looks += 1
-            yield message
-
-
-def test_work_grows_linearly_with_the_path() -> None:
-    def looks(length: int) -> int:
-        path = path_of([("user", 300, (300,)), ("assistant", 900, (500, 400))] * (length // 2))
-        some = [checkpoint_of(path, Policy.sized(), n, 2 * n) for n in range(1, 20)]
-        counted = Counted(path)
-        assert plan(counted, some, replace(Policy.sized(8192), max_chunks=1000)).chunks
-        return counted.looks
-
-    short, long = looks(200), looks(2000)
-    assert short <= 8 * 200
-    assert long <= 10.5 * short

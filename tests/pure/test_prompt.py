@@ -58,11 +58,6 @@ def test_no_text_can_close_the_fence(
     assert fence in built.system
 
 
-def test_the_same_reading_gives_the_same_bytes() -> None:
-    assert prompt.build(reading("a", "b", previous="c")) == prompt.build(reading("a", "b", previous="c"))
-    assert prompt.build(reading("a")) != prompt.build(reading("b"))
-
-
 # ---- the wording
 
 

@@ -294,10 +294,3 @@ def test_role_marks_template_tokens_and_our_own_marks_are_defused(line: str, exp
 )
 def test_code_keeps_its_bytes(line: str) -> None:
     assert quoted(line) == line
-
-
-@given(st.text(alphabet="abc<>[]()|/`=# \t＜｜＞systemINST", max_size=60))
-def test_a_quotation_has_no_role_mark_whatever_it_is_made_of(line: str) -> None:
-    assert not re.search(
-        r"<\|[^\s<>]{0,60}\|>|\[/?(?:INST|system|user)\]|</?(?:system|user)>", quoted(line), re.IGNORECASE
-    )

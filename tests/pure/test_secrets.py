@@ -166,15 +166,6 @@ def test_ordinary_text_stays_as_it_is(text: str) -> None:
     assert (masked.text, masked.count) == (text, 0)
 
 
-def test_every_secret_of_a_text_is_masked_and_counted() -> None:
-    text = "\n--\n".join(before + secret + behind for before, secret, behind, _ in SECRETS.values())
-
-    masked = mask(text)
-
-    assert masked.count == len(SECRETS)
-    assert [name for name, (_, secret, _, _) in SECRETS.items() if secret in masked.text] == []
-
-
 PIECES = st.sampled_from(
     [
         *(before + secret + behind for before, secret, behind, _ in SECRETS.values()),
@@ -207,9 +198,3 @@ def test_json_in_json_stays_json(text: str) -> None:
     inner = json.loads(mask(json.dumps(json.dumps({"value": text}, ensure_ascii=False), ensure_ascii=False)).text)
 
     json.loads(inner)
-
-
-@pytest.mark.parametrize("unit", ["eyJ", "xoxb-1-", "://a:", "@", "key=", "-----BEGIN PRIVATE KEY-----", "\\n"])
-def test_a_text_of_beginnings_costs_no_more_than_its_length(unit: str) -> None:
-    """Fails by hanging: what is quadratic takes minutes."""
-    mask(unit * (300_000 // len(unit)))

@@ -20,12 +20,7 @@ from service.transcript.items import Call
 _ARGUMENTS = 240  # characters
 _ENTRIES = 160  # are stored
 _TELLING = 4  # characters of a value
-_LEVELS = tuple(
-    (outcome, min(20 + outcome * 3 // 10, _ARGUMENTS))
-    for outcome in (800, 560, 400, 280, 200, 140, 100, 70)
-)
-"""Characters of what came back and of arguments that a line has, from level to level."""
-_SHORTEST = len(_LEVELS) - 1
+_OUTCOME = 400  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +83,14 @@ def called(call: Call) -> str:
     return f"{tool}({_arguments(call.call.arguments)})"
 
 
-def line(entry: Entry, level: int = 0) -> str:
-    """An entry on one line; from level to level shorter."""
-    outcome, arguments = _LEVELS[level]
-    name = f"{entry.tool}({values.shorten(entry.arguments, arguments)})"
+def line(entry: Entry) -> str:
+    """An entry on one line."""
+    name = f"{entry.tool}({entry.arguments})"
     reference = f"T{entry.first}"
     if entry.count > 1:
         reference += f"–T{entry.last}"
         name += f" × {entry.count}"
-    return f"- {reference} {name} → {values.shorten(' | '.join(entry.parts), outcome)}"
+    return f"- {reference} {name} → {values.shorten(' | '.join(entry.parts), _OUTCOME)}"
 
 
 def lines(entries: Sequence[Entry], limit: int, *, taken_up: bool = False) -> tuple[str, ...]:
@@ -120,16 +114,15 @@ def lines(entries: Sequence[Entry], limit: int, *, taken_up: bool = False) -> tu
 def _alone(entries: Sequence[Entry], limit: int, taken_up: bool) -> dict[int, str]:
     """The lines of those that stand alone, the best first, by their place."""
     alone: dict[int, str] = {}
-    shared = {entry.tool: _cost(line(entry, _SHORTEST)) for entry in _by_tool(entries)}
+    shared = {entry.tool: _cost(line(entry)) for entry in _by_tool(entries)}
     others = Counter(entry.tool for entry in entries)
     left = limit - sum(shared.values())
     for place in _ranked(entries, taken_up):
         tool = entries[place].tool
         # The last of a tool's calls needs no line that it shares.
         room = left + (shared[tool] if others[tool] == 1 else 0)
-        shortened = (line(entries[place], level) for level in range(len(_LEVELS)))
-        shown = next((one for one in shortened if _cost(one) <= room), "")
-        if shown:
+        shown = line(entries[place])
+        if _cost(shown) <= room:
             left = room - _cost(shown)
             others[tool] -= 1
             alone[place] = shown
@@ -140,7 +133,7 @@ def _beside(entries: Sequence[Entry], alone: Mapping[int, str]) -> list[str]:
     """The lines of those that stand alone, and of the others by tool, in order."""
     others = _by_tool([entry for place, entry in enumerate(entries) if place not in alone])
     shown = [(entries[place].first, text) for place, text in alone.items()]
-    shown += [(entry.first, line(entry, _SHORTEST)) for entry in others]
+    shown += [(entry.first, line(entry)) for entry in others]
     return [text for _, text in sorted(shown)]
 
 
