@@ -1,16 +1,16 @@
-"""The two summarisers that ask a model over HTTP: `Reading` → one POST, retried → `Reply`.
+"""The two summarisers that ask a model over HTTP: `Reading` → one POST → `Reply`.
 
 `OpenAISummariser` speaks `/chat/completions` (OpenAI, llama.cpp, vLLM, ...), `OllamaSummariser`
 Ollama's own `/api/chat`. They differ in how a request is written and an answer is read;
-`_post_json` does the rest. Every failure is a `SummariserError` that names the model, the address,
-what happened and how to fix it; only its `detail` quotes what was answered, because servers repeat
-what they were asked. Nothing here judges a text: an empty or cut-off answer is a `Reply` like any
-other, and `gate` rejects it.
+`_post_json` does the rest. Nothing is tried again here: the chat backs off, and the breaker stops
+all calls (`usecases.compress`). Every failure is a `SummariserError` that names the model, the
+address, what happened and how to fix it; only its `detail` quotes what was answered, because
+servers repeat what they were asked. Nothing here judges a text: an empty or cut-off answer is a
+`Reply` like any other, and `gate` rejects it.
 """
 
 import asyncio
 import json
-import random
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +19,6 @@ from time import perf_counter
 from typing import Any, Final
 
 import httpx
-import structlog
 
 from service import metrics, request_ids
 from service.errors import ConfigurationError, SummariserAway, SummariserError
@@ -27,24 +26,16 @@ from service.planning.policy import output_tokens
 from service.summarising.prompt import build
 from service.summarising.reading import Finish, Reading, Reply
 
-log = structlog.get_logger(__name__)
-
 # Summaries have kilobytes; an endless answer must not fill memory.
 MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
 
-_RETRIED_STATUSES: Final = frozenset({429, 500, 502, 503, 504})
 _ABOUT_THE_REQUEST: Final = frozenset({400, 413, 422})  # another chat's request may well be taken
-_RETRIED_ERRORS: Final = (httpx.NetworkError, httpx.ConnectTimeout, httpx.RemoteProtocolError)
 _FINISH: Final[Mapping[str, Finish]] = {"stop": Finish.STOP, "length": Finish.LENGTH}
 # No user, password or query: URLs are logged.
 _BASE_URL: Final = re.compile(r"https?://[^/?#@\s]+(/[^?#\s]*)?")
 _WINDOW_EXCEEDED: Final = re.compile("context.?(size|length|window)", re.IGNORECASE)
 _TEMPERATURE: Final = 0.3
 _EXCERPT: Final = 300  # characters of an answer in an error
-_ATTEMPTS: Final = 3
-_WAIT: Final = 1.0  # seconds; doubled each time, with jitter of the same size
-_LONGEST_WAIT: Final = 20.0  # seconds; when Retry-After asks for more, the call fails at once
-_SECONDS: Final = re.compile(r"[0-9]{1,6}")
 _SLOW: Final = "Raise the summariser's time limit, or take a faster model."
 _HINTS: Final[Mapping[int, str]] = {
     **dict.fromkeys((301, 302, 307, 308), "The base URL redirects: set the address behind it."),
@@ -61,8 +52,8 @@ _Reader = Callable[[_Json], Reply]
 class Endpoint:
     """Where a model answers. `api_key` is sent as a bearer token and shown nowhere.
 
-    `limit` is how long one call may take, with all attempts and waits. Nothing is streamed: nothing
-    arrives before the last token is written.
+    `limit` is how long one call may take. Nothing is streamed: nothing arrives before the last
+    token is written.
     """
 
     http: httpx.AsyncClient
@@ -82,26 +73,23 @@ class Endpoint:
             )
 
     def failure(
-        self, what: str, hint: str = "", *, quoted: str = "", retry: bool | float = False
-    ) -> "_AttemptError":
+        self, what: str, hint: str = "", *, quoted: str = "", away: bool = True
+    ) -> SummariserError:
         """The error in words for people, without the key, which some servers repeat to the caller.
 
         `what` and `hint` are words of ours; `quoted` is what somebody else said, for the error's
-        detail.
+        detail. `away`: every request would fail like this one.
         """
         model = f"Model {self.model!r} at {self.base_url}"
         whole = f"{what}: {self._redacted(quoted)}" if quoted else what
-        error = _AttemptError(
-            f"{model}: {what}. {hint}".strip(), f"{model}: {whole}. {hint}".strip()
-        )
-        error.retry = retry
-        return error
+        kind = SummariserAway if away else SummariserError
+        return kind(f"{model}: {what}. {hint}".strip(), f"{model}: {whole}. {hint}".strip())
 
     def excerpt(self, content: bytearray) -> str:
         """The start of an answer, on one line."""
         # Redacted before it is cut, so that no half of a key stays.
         text = self._redacted(content.decode(errors="replace"))
-        return " ".join(text.split())[:_EXCERPT] or "(empty)"
+        return " ".join(text.replace("\0", "").split())[:_EXCERPT] or "(empty)"
 
     def _redacted(self, text: str) -> str:
         return text.replace(self.api_key, "[API key]") if self.api_key else text
@@ -185,17 +173,16 @@ def _count(value: object) -> int | None:
     return value if type(value) is int else None
 
 
-class _AttemptError(SummariserError):
-    retry: bool | float = False  # no, yes, or yes after so many seconds
-    away: bool = True  # every request would fail like this one; False when it is about this request
-
-
 async def _post_json(endpoint: Endpoint, path: str, request: _Payload, read: _Reader) -> Reply:
     began, outcome = perf_counter(), "failed"
     try:
-        reply = await _retried(endpoint, path, request, read)
+        async with asyncio.timeout(endpoint.limit.total_seconds()):
+            reply = await _answered(endpoint, path, request, read)
         outcome = "answered"
         return reply
+    except TimeoutError:
+        outcome = "away"
+        raise endpoint.failure(f"no whole answer in {endpoint.limit}", _SLOW) from None
     except SummariserAway:
         outcome = "away"
         raise
@@ -203,53 +190,7 @@ async def _post_json(endpoint: Endpoint, path: str, request: _Payload, read: _Re
         metrics.SUMMARISER_CALLS.labels(outcome).observe(perf_counter() - began)
 
 
-async def _retried(endpoint: Endpoint, path: str, request: _Payload, read: _Reader) -> Reply:
-    failures: list[_AttemptError] = []
-    try:
-        async with asyncio.timeout(endpoint.limit.total_seconds()):
-            return await _answered(endpoint, path, request, read, failures)
-    except TimeoutError:
-        late = endpoint.failure(f"no whole answer in {endpoint.limit}", _SLOW)
-        last = failures[-1] if failures else None
-        raise SummariserAway(
-            f"{late} (before that: {last})" if last else str(late),
-            f"{late.detail} (before that: {last.detail})" if last else late.detail,
-        ) from None
-    except _AttemptError as error:
-        kind = SummariserAway if error.away else SummariserError
-        attempts = f"(attempts: {len(failures)})"
-        raise kind(f"{error} {attempts}", f"{error.detail} {attempts}") from error
-
-
-async def _answered(
-    endpoint: Endpoint,
-    path: str,
-    request: _Payload,
-    read: _Reader,
-    failures: list[_AttemptError],
-) -> Reply:
-    """The reply of the first attempt that succeeds; `failures` gets those before it."""
-    while True:
-        try:
-            return await _attempt(endpoint, path, request, read)
-        except _AttemptError as error:
-            failures.append(error)
-            if error.retry is False or len(failures) == _ATTEMPTS:
-                raise
-            pause = _pause(error.retry, len(failures))
-            log.warning("summariser.retried", error=str(error), seconds=round(pause, 1))
-        await asyncio.sleep(pause)
-
-
-def _pause(retry: bool | float, failed: int) -> float:
-    """Seconds until the next attempt: those that the server asked for, or the back-off."""
-    if retry is not True:
-        return float(retry)
-    backed_off = _WAIT * 2.0 ** (failed - 1) + random.uniform(0, _WAIT)  # noqa: S311 - no secret
-    return min(backed_off, _LONGEST_WAIT)
-
-
-async def _attempt(endpoint: Endpoint, path: str, request: _Payload, read: _Reader) -> Reply:
+async def _answered(endpoint: Endpoint, path: str, request: _Payload, read: _Reader) -> Reply:
     response, content = await exchange(endpoint, path, request)
     if response.status_code != httpx.codes.OK:
         raise _refusal(endpoint, response, content)
@@ -267,7 +208,7 @@ async def exchange(
     """One answer of an endpoint, bounded; without a request by `GET`.
 
     Raises:
-        SummariserError: there is none, or it is packed or too long.
+        SummariserError: there is none, or it is too long.
     """
     # Chats may have halves of surrogate pairs, which JSON can say and UTF-8 cannot: each becomes a
     # question mark.
@@ -288,14 +229,8 @@ async def exchange(
             timeout=timeout,
             follow_redirects=False,
         ) as response:
-            packed = response.headers.get("Content-Encoding", "identity").strip().lower()
-            if packed not in ("", "identity"):
-                # We asked for none; unpacked, a small answer may fill memory before it is counted.
-                raise endpoint.failure(
-                    f"HTTP {response.status_code} with Content-Encoding {packed[:20]!r}",
-                    "Let the server, or the proxy before it, answer uncompressed.",
-                )
-            async for chunk in response.aiter_bytes():
+            # Never unpacked: a small answer could fill memory before it is counted.
+            async for chunk in response.aiter_raw():
                 content += chunk
                 if len(content) > MAX_ANSWER_BYTES:
                     raise endpoint.failure(
@@ -304,22 +239,13 @@ async def exchange(
         return response, content
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         what, quoted = type(error).__name__, str(error).rstrip(".")
-        retry = isinstance(error, _RETRIED_ERRORS)
-        raise endpoint.failure(what, "Is the server up?", quoted=quoted, retry=retry) from error
+        raise endpoint.failure(what, "Is the server up?", quoted=quoted) from error
 
 
-def _refusal(endpoint: Endpoint, response: httpx.Response, content: bytearray) -> _AttemptError:
+def _refusal(endpoint: Endpoint, response: httpx.Response, content: bytearray) -> SummariserError:
     status = response.status_code
     hint = _HINTS.get(status, "")
     if not hint and _WINDOW_EXCEEDED.search(content.decode(errors="replace")):
         hint = "The configured window is larger than the server's: lower it, or raise the server's."
-    retry: bool | float = status in _RETRIED_STATUSES
-    wait = response.headers.get("Retry-After", "")
-    # As a date, it is not understood: the usual back-off does.
-    if retry and _SECONDS.fullmatch(wait):
-        hint = f"The server asks to wait {wait} s. {hint}".strip()
-        retry = float(wait) if float(wait) <= _LONGEST_WAIT else False
-    quoted = endpoint.excerpt(content)
-    error = endpoint.failure(f"HTTP {status}", hint, quoted=quoted, retry=retry)
-    error.away = status not in _ABOUT_THE_REQUEST
-    return error
+    is_away = status not in _ABOUT_THE_REQUEST
+    return endpoint.failure(f"HTTP {status}", hint, quoted=endpoint.excerpt(content), away=is_away)

@@ -38,10 +38,10 @@ LEASE = 20.0
 
 It is renewed every third of it, so a machine may stand still for 13 s without losing it.
 """
-FALLBACK_AFTER = 3
+FALLBACK_AFTER = 5
 """Failed attempts on a chat after which the built-in summariser writes its summary.
 
-With the pauses between them, that is a quarter of a minute.
+With the pauses between them, that is half a minute.
 """
 
 

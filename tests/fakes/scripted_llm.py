@@ -62,13 +62,6 @@ class Fail:
 
 
 @dataclass(frozen=True, slots=True)
-class RateLimit:
-    """429, with a `Retry-After` header in seconds unless it is None."""
-
-    retry_after: int | None = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Garbage:
     """200 with a body that is not JSON."""
 
@@ -105,9 +98,7 @@ class Endless:
     """200 and bytes without end, until the client goes away."""
 
 
-Behaviour = (
-    Say | Empty | ReasoningOnly | CutOff | Fail | RateLimit | Garbage | OtherShape | Hang | Disconnect | Slow | Endless
-)
+Behaviour = Say | Empty | ReasoningOnly | CutOff | Fail | Garbage | OtherShape | Hang | Disconnect | Slow | Endless
 Default = Behaviour | Callable[[list[Message]], str]
 
 
@@ -221,9 +212,6 @@ def _reply(request: Request, behaviour: Behaviour) -> tuple[int, object, Mapping
             return 200, _chat(request, text, tokens=len(text) // 4, finish="length"), {}
         case Fail(status, body, headers):
             return status, body, headers
-        case RateLimit(retry_after):
-            headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
-            return 429, {"error": {"message": "slow down", "type": "rate_limit_exceeded"}}, headers
         case Garbage(body) | OtherShape(body):
             return 200, body, {}
     raise AssertionError(f"not an answer: {behaviour}")

@@ -5,7 +5,7 @@ import asyncio
 import httpx
 import pytest
 
-from tests.fakes.scripted_llm import RateLimit
+from tests.fakes.scripted_llm import Fail
 from tests.faults.conftest import at_rest, checkpoints, is_served, thinking
 from tests.faults.fleet import Fleet
 from tests.faults.traffic import narrate
@@ -26,7 +26,7 @@ async def test_the_fleet_leaves_a_model_alone_that_is_away_and_catches_up_after_
     async def all_served() -> bool:
         return all([await is_served(*talk) for talk in talks])
 
-    made.llm.default = RateLimit(3600)  # so long that the client does not wait for it
+    made.llm.default = Fail(429)
     talks = await asyncio.gather(*(long_chat(client, f"without-model-{number}") for number in range(6)))
     await until(all_served, 60)  # by code, until the model has read
     await until(lambda: breaker("open", working=0), 60)

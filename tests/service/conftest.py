@@ -9,17 +9,10 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from service.clients import llm
 from tests.conftest import Service
 from tests.fakes.scripted_llm import scripted_llm
 from tests.service.harness import Harness, Numbered, emptied
 from tests.service.talk import Talk
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A call that failed is tried again without a pause."""
-    monkeypatch.setattr(llm, "_pause", lambda *_: 0.0)
 
 
 @pytest_asyncio.fixture(loop_scope="module")

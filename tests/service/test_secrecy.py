@@ -27,7 +27,6 @@ from tests.fakes.scripted_llm import (
     CutOff,
     Fail,
     Garbage,
-    Hang,
     OtherShape,
     ReasoningOnly,
     Say,
@@ -168,16 +167,6 @@ async def test_an_answer_that_is_not_taken_tells_nobody_of_the_chat(
     await harness.compress(harness.worker_context(fallback_after=NEVER, summariser_timeout=timeout))
 
     await check_kept_in(harness, log, told=False)
-
-
-async def test_of_an_answer_that_is_late_after_a_failure_the_failures_kind_is_told(harness: Harness, log: Log) -> None:
-    await marked_chat(harness)
-    harness.llm.script(Fail(503, MARK), Hang())
-
-    await harness.compress(harness.worker_context(fallback_after=NEVER, summariser_timeout=2))
-
-    await check_kept_in(harness, log, told=True)
-    assert "before that: Model 'scripted'" in (await harness.chat()).last_error
 
 
 async def test_what_the_gate_drops_is_told_in_the_verdict_of_its_checkpoint_alone(harness: Harness, log: Log) -> None:

@@ -21,7 +21,7 @@ from service.usecases.compress.lease import TRIES, Claim, Release, end, give_bac
 from service.usecases.compress.plan import Done, work_round
 
 # Failed attempts after which work is dead, and waits for `precis jobs retry`: 24 minutes after the
-# first, when the built-in summariser has failed eight times too.
+# first, when the built-in summariser has failed six times too.
 MOST_ATTEMPTS = 12
 _LONGEST_DELAY = 300  # seconds
 _LACK_PAUSE = 10  # seconds, when this process has no text process, or not the key of a text
