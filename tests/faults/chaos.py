@@ -3,8 +3,7 @@
 Whom it hits, and after how many turns, follows from the seed. At the end the traffic stops, the work that is due is
 waited for, and everything that was promised is looked for in the database.
 
-With `--encrypted` every process has encryption keys from the start. From the middle on, processes come back with a
-second key that writes, and rotations to it are killed as well. At the end no text may stand openly in any file.
+All texts are encrypted, and at the end none may stand openly in any file.
 """
 
 import asyncio
@@ -13,8 +12,6 @@ import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
@@ -28,18 +25,16 @@ from service.storage import codec, messages
 from service.storage.database import connect
 from service.storage.sealing import Seal
 from service.storage.tenancy import ChatKey
-from service.usecases.rotate import rotate
 from tests.fakes.scripted_llm import Request, ScriptedLLM, scripted_llm
-from tests.faults.fleet import ROOT, Fleet, Kind, Member, fleet, reachable_folder
+from tests.faults.fleet import Fleet, Kind, Member, fleet, reachable_folder
 from tests.faults.traffic import Traffic, narrate, story_in
-from tests.service.encrypted import FIRST, SECOND, columns
+from tests.service.encrypted import columns
 from tests.service.talk import check_tree
 from tests.waiting import until
 
 CHATS = 50
-BEFORE, AFTER = f"{FIRST},{SECOND}", f"{SECOND},{FIRST}"  # encryption keys; the first of them writes
 _TEXT = "[[chaos-"  # with what every message begins
-_ROTATING = Path(__file__).with_name("rotating.py")
+_MOMENT = 0.15  # seconds that the model takes
 _SHOWN = 20  # faults that are printed; the file has all of them
 PATIENCE = 300.0  # seconds that anything may take here; what takes longer has not converged
 # Twenty kills in this proportion: a database server is back in a tenth of the time that a Python process takes.
@@ -61,11 +56,8 @@ class Figures:
     chats: int
     turns: int
     served: int
-    retries: int
     seconds_to_converge: float
     kills_by_kind: dict[str, int]
-    encrypted: bool
-    rotations_killed: int
     seed: int
     faults: list[str]
 
@@ -78,43 +70,38 @@ class Figures:
 class Model:
     """A scripted model that takes a moment, and counts."""
 
-    def __init__(self, llm: ScriptedLLM, traffic: Traffic, moment: float = 0.15) -> None:
+    def __init__(self, llm: ScriptedLLM) -> None:
+        self.calls = self.busy = 0
         self._llm = llm
-        self._traffic = traffic
-        self._moment = moment
-        self.busy = 0
-        llm.default = narrate
         llm.thinking = self._think
 
     async def _think(self, _: Request) -> None:
-        self._traffic.record("call")
+        self.calls += 1
         self._llm.requests.clear()  # thousands of them would fill the memory
         self.busy += 1
         try:
             # Not to wait for anything: a kill has to find calls that are under way.
-            await asyncio.sleep(self._moment)
+            await asyncio.sleep(_MOMENT)
         finally:
             self.busy -= 1
 
 
 async def play(made: Fleet, traffic: Traffic, kills: int, seed: int) -> Figures:
     """Kills so often, then lets everything come to rest."""
-    model = Model(made.llm, traffic)
+    model = Model(made.llm)
+    killed: Counter[Kind] = Counter()
     async with asyncio.TaskGroup() as group:
         group.create_task(traffic.run())
-        while traffic.counts["kill"] < kills:
-            if made.encryption and traffic.counts["kill"] >= kills // 2:
-                made.encryption = AFTER
-                async with _killed_rotation(made, traffic):
-                    await _kill(made, traffic, model, seed)
-            else:
-                await _kill(made, traffic, model, seed)
-        await traffic.stop()
-    return await _settle(made, traffic, seed)
+        for number in range(kills):
+            killed[await _kill(made, traffic, model, number, seed)] += 1
+        traffic.stop()
+    seconds = await _settled(made, traffic)
+    await traffic.look()
+    return await _figures(made, traffic, model, killed, seconds, seed)
 
 
-async def _kill(made: Fleet, traffic: Traffic, model: Model, seed: int) -> None:
-    number = traffic.counts["kill"]
+async def _kill(made: Fleet, traffic: Traffic, model: Model, number: int, seed: int) -> Kind:
+    """Kills one after some turns, and says of what kind it was."""
     rng = Random(f"{seed}:{number}")
     kind = Random(f"{seed}:{number // len(DECK)}").sample(DECK, len(DECK))[number % len(DECK)]
     turns = rng.randint(6, 12)
@@ -125,26 +112,10 @@ async def _kill(made: Fleet, traffic: Traffic, model: Model, seed: int) -> None:
     if kind == "worker":  # while one of them waits for the model, if one does at all
         await until(lambda: bool(model.busy) or traffic.counts["turn"] >= before + turns - 1, PATIENCE)
     victim = await _one_of(made.of(kind), rng)
+    if kind == "redis":
+        await made.flush()  # it may lose everything
     await victim.kill()
-    traffic.record("kill", kind)
-
-
-@asynccontextmanager
-async def _killed_rotation(made: Fleet, traffic: Traffic) -> AsyncIterator[None]:
-    """While the context is open, stored rows are brought to the key that writes; then that is killed."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, str(_ROTATING), made.urls.database, made.encryption),
-        env={"PYTHONPATH": str(ROOT)},
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,  # the database is killed under it
-    )
-    try:
-        yield
-    finally:
-        if process.returncode is None:
-            process.kill()
-            traffic.record("rotation killed")
-        await process.wait()
+    return kind
 
 
 async def _one_of(members: list[Member], rng: Random) -> Member:
@@ -152,32 +123,19 @@ async def _one_of(members: list[Member], rng: Random) -> Member:
     return rng.choice([member for member in members if member.up.is_set()])
 
 
-async def _settle(made: Fleet, traffic: Traffic, seed: int) -> Figures:
+async def _settled(made: Fleet, traffic: Traffic) -> float:
+    """How many seconds it took until nothing was due."""
     started = time.monotonic()
     try:
         await until(lambda: made.converged("chaos-%"), PATIENCE, every=0.25)  # each look is a new connection
     except TimeoutError:
-        traffic.record("fault", f"not converged after {PATIENCE:.0f} s")
-    seconds = time.monotonic() - started
-    if made.encryption:
-        await _rotate(made, traffic)
-    await traffic.look()
-    return await _figures(made, traffic, seed, seconds)
+        traffic.faults.append(f"not converged after {PATIENCE:.0f} s")
+    return time.monotonic() - started
 
 
-async def _rotate(made: Fleet, traffic: Traffic) -> None:
-    """Brings everything to the second key. It is the last rotation: nobody is left who writes with the first."""
-    made.encryption = AFTER
-    for member in [*made.of("api"), *made.of("worker")]:
-        await member.kill()
-        await member.up.wait()
-    async with connect(made.urls.database, keys=made.settings.sealing_keys) as database:
-        held = await rotate(database, lambda _: None)
-    if [one.key for one in held] != [2]:
-        traffic.record("fault", f"after a rotation to key 2 there is {held}")
-
-
-async def _figures(made: Fleet, traffic: Traffic, seed: int, seconds: float) -> Figures:
+async def _figures(
+    made: Fleet, traffic: Traffic, model: Model, killed: Counter[Kind], seconds: float, seed: int
+) -> Figures:
     counts, faults = traffic.counts, list(traffic.faults)
     async with connect(made.urls.database, keys=made.settings.sealing_keys) as database:
         (tenant,) = await made.rows("select distinct tenant_id from chats where external_id like 'chaos-%'")
@@ -191,25 +149,21 @@ async def _figures(made: Fleet, traffic: Traffic, seed: int, seconds: float) -> 
         "select external_id, attempts, last_error from chats where external_id like 'chaos-%'"
         " and (due_at is not null or done_seq <> handed_seq)"
     )
-    faults += lost + wrong + [str(dict(one)) for one in unconverged] + await _odd_rows(made)
-    if made.encryption:
-        faults += await _open_texts(made)
+    faults += lost + wrong + [str(dict(one)) for one in unconverged]
+    faults += await _odd_rows(made) + await _open_texts(made)
     return Figures(
-        kills=counts["kill"],
+        kills=killed.total(),
         lost=len(lost),
         doubled=sum(count > 1 for count in doubled.values()),
         mismatched=counts["mismatch"] + len(wrong),
         unconverged=len(unconverged),
-        llm_calls=counts["call"],
-        llm_calls_wasted=counts["call"] - len(whole),
+        llm_calls=model.calls,
+        llm_calls_wasted=model.calls - len(whole),
         chats=len(traffic.chats),
         turns=counts["turn"],
         served=counts["ready"],
-        retries=counts["retries"],
         seconds_to_converge=round(seconds, 2),
-        kills_by_kind={kind: counts[f"kill {kind}"] for kind in SHARES},
-        encrypted=bool(made.encryption),
-        rotations_killed=counts["rotation killed"],
+        kills_by_kind={kind: killed[kind] for kind in SHARES},
         seed=seed,
         faults=faults,
     )
@@ -288,11 +242,11 @@ def _files_with(folder: Path, words: bytes) -> list[Path]:
     return [file for file in sorted(folder.rglob("*")) if file.is_file() and words in file.read_bytes()]
 
 
-async def run(place: Path, kills: int, seed: int, encryption: str) -> Figures:
+async def run(place: Path, kills: int, seed: int) -> Figures:
     """A whole run on servers of its own."""
     async with (
-        scripted_llm() as llm,
-        fleet(place / "data", llm, encryption=encryption) as made,
+        scripted_llm(narrate) as llm,
+        fleet(place / "data", llm) as made,
         made.client() as client,
     ):
         return await play(made, Traffic(client, CHATS, seed), kills, seed)
@@ -304,11 +258,10 @@ async def run(place: Path, kills: int, seed: int, encryption: str) -> Figures:
 @click.option(
     "--json", "json_path", type=click.Path(path_type=Path), default="chaos.json", help="Where the figures go."
 )
-@click.option("--encrypted", is_flag=True, help="With encryption keys, rotated while the kills go on.")
-def main(kills: int, seed: int, json_path: Path, encrypted: bool) -> None:
+def main(kills: int, seed: int, json_path: Path) -> None:
     """Kills -9 while fifty chats go on, and tells what came of it."""
     place = reachable_folder("precis-chaos-")
-    figures = asyncio.run(run(place, kills, seed, BEFORE if encrypted else ""))
+    figures = asyncio.run(run(place, kills, seed))
     json_path.write_text(json.dumps(asdict(figures), indent=2) + "\n")
     click.echo(json.dumps(asdict(figures) | {"faults": figures.faults[:_SHOWN]}, indent=2))
     if not figures.good:

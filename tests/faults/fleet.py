@@ -1,6 +1,6 @@
 """A fleet of real processes on loopback: PostgreSQL, Valkey, API processes, workers.
 
-In: a folder and the number of each. Out: a `Fleet`, whose members can be killed, paused and held down. A member that
+In: a folder and the number of each. Out: a `Fleet`, whose members can be killed and held down. A member that
 ends is started again on the same port and data, as a process supervisor does it. The servers wait for the disk, unlike
 those of other tests: what they have acknowledged has to outlive kill -9.
 
@@ -29,37 +29,38 @@ from service.embedded import postgres, valkey
 from service.embedded.folder import claimed
 from service.embedded.process import HOST, Program, Server, free_port, running
 from service.errors import EmbeddedServerError
-from service.names import FIRST_TENANT, KeyScope
+from service.names import FIRST_TENANT
 from service.runtime import Urls
 from service.settings import Settings, load
 from service.storage.database import connect, migrate
 from service.storage.keys import create
 from tests.constants import NEVER, precis
 from tests.fakes.scripted_llm import ScriptedLLM
+from tests.service.encrypted import FIRST
 
 ROOT = Path(__file__).parents[2]
-_ENCRYPTION = "PRECIS_ENCRYPTION_KEYS"
+_APIS, _WORKERS = 2, 3
 Kind = Literal["worker", "api", "redis", "postgres"]
 Run = Callable[[], AbstractAsyncContextManager[Server]]
 
 # The program under test, in a shell-free way to give it an environment; with kill -9 as its way to end, since that is
 # what these tests are about.
 _ENV = Program("precis", Path(shutil.which("env") or "/usr/bin/env"), None, signal.SIGKILL)
-CONSTANTS = {
-    "debounce": 0.1,
-    "sweep_every": 1,
-    "lease": 4,  # of a busy machine with two cores, where a process may have to wait for seconds to get on
-    "breaker_after": 3,
-    "breaker_pause": 1,
-    "fallback_after": NEVER,  # every summary comes from the scripted model, so that it can be checked
-}
-PRECIS = precis(**CONSTANTS)
+PRECIS = precis(
+    debounce=0.1,
+    sweep_every=1,
+    lease=4,  # of a busy machine with two cores, where a process may have to wait for seconds to get on
+    breaker_after=3,
+    breaker_pause=1,
+    fallback_after=NEVER,  # every summary comes from the scripted model, so that it can be checked
+)
 
 SETTINGS = {
     "WINDOW": "8192",  # so that short chats need summaries
     "SUMMARISER": "openai",
     "SUMMARISER_MODEL": "scripted",
     "SUMMARISER_TIMEOUT": "60",
+    "ENCRYPTION_KEYS": FIRST,
     "LOG_FORMAT": "json",
 }
 
@@ -101,25 +102,12 @@ class Member:
                 self.up.clear()
                 self.down.set()
 
-    async def signal(self, number: signal.Signals) -> None:
-        """Sends it a signal, as soon as it is up."""
+    async def kill(self) -> None:
+        """Kill -9, as soon as it is up; returns when it has ended."""
         await self.up.wait()
         assert self._server
-        os.kill(self._server.pid, number)
-
-    async def kill(self) -> None:
-        """Kill -9; returns when it has ended."""
-        await self.signal(signal.SIGKILL)
+        os.kill(self._server.pid, signal.SIGKILL)
         await self.down.wait()
-
-    @asynccontextmanager
-    async def frozen(self) -> AsyncIterator[None]:
-        """It does not get on for as long as the context is open, as on a machine that is overloaded or asleep."""
-        await self.signal(signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            await self.signal(signal.SIGCONT)
 
     @asynccontextmanager
     async def away(self) -> AsyncIterator[None]:
@@ -143,51 +131,43 @@ class Fleet:
     folder: Path
     urls: Urls
     llm: ScriptedLLM
-    environment: dict[str, str]
     members: list[Member] = field(default_factory=list)
-    keys: dict[KeyScope, str] = field(default_factory=dict)
     ports: list[int] = field(default_factory=list)
-
-    @property
-    def encryption(self) -> str:
-        """The encryption keys that a process starts with from now on."""
-        return self.environment.get(_ENCRYPTION, "")
-
-    @encryption.setter
-    def encryption(self, keys: str) -> None:
-        self.environment[_ENCRYPTION] = keys
+    key: str = ""
 
     @property
     def settings(self) -> Settings:
         """Settings of a process of the harness that looks at the fleet's data."""
-        return load(database_url=self.urls.database, redis_url=self.urls.redis, encryption_keys=self.encryption)
+        return load(database_url=self.urls.database, redis_url=self.urls.redis, encryption_keys=FIRST)
 
     def of(self, kind: Kind) -> list[Member]:
         """All members of a kind."""
         return [member for member in self.members if member.kind == kind]
 
-    @property
-    def postgres(self) -> Member:
-        return self.of("postgres")[0]
-
-    @property
-    def redis(self) -> Member:
-        return self.of("redis")[0]
+    def away(self, kind: Kind) -> AbstractAsyncContextManager[None]:
+        """The only one of a kind is away while the context is open."""
+        return self.of(kind)[0].away()
 
     @asynccontextmanager
-    async def client(self, scope: KeyScope = "filter") -> AsyncIterator[httpx.AsyncClient]:
-        """A client of all API processes in turn, as behind a load balancer."""
+    async def client(self) -> AsyncIterator[httpx.AsyncClient]:
+        """A client, with the filter's key, of all API processes in turn."""
+        ports = itertools.cycle(self.ports)
+
+        async def balance(request: httpx.Request) -> None:
+            request.url = request.url.copy_with(port=next(ports))
+
         async with httpx.AsyncClient(
-            transport=_Balanced(self.ports),
             base_url=f"http://{HOST}",
-            headers={"Authorization": f"Bearer {self.keys[scope]}"},
+            headers={"Authorization": f"Bearer {self.key}"},
+            event_hooks={"request": [balance]},
             timeout=120,
+            trust_env=False,
         ) as client:
             yield client
 
     async def rows(self, query: str, *values: object) -> list[Any]:
         """What the database says, asked over a connection of its own."""
-        await self.postgres.up.wait()
+        await self.of("postgres")[0].up.wait()
         url = make_url(self.urls.database).set(drivername="postgresql").render_as_string(hide_password=False)
         connection = await asyncpg.connect(url)
         try:
@@ -205,15 +185,6 @@ class Fleet:
         query = "select 1 from chats where external_id like $1 and (due_at is not null or done_seq <> handed_seq)"
         return not await self.rows(query, chats)
 
-    def worker(self, name: str, *command: str) -> Member:
-        """Another worker, not started yet; `command` replaces the usual one."""
-        return Member(name, "worker", lambda: self._precis(name, [*(command or PRECIS), "worker"], _greets))
-
-    def api(self, name: str, port: int) -> Member:
-        """An API process, not started yet."""
-        command = [*PRECIS, "serve", "--no-worker", "--host", HOST, "--port", str(port)]
-        return Member(name, "api", lambda: self._precis(name, command, lambda _: _answers(port)))
-
     @asynccontextmanager
     async def kept(self, *members: Member) -> AsyncIterator[None]:
         """These members run, and are the fleet's, while the context is open."""
@@ -227,40 +198,43 @@ class Fleet:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            self.members = [member for member in self.members if member not in members]
+
+    def api(self, name: str, port: int) -> Member:
+        """An API process, not started yet."""
+        command = ["serve", "--no-worker", "--host", HOST, "--port", str(port)]
+        return Member(name, "api", lambda: self._precis(name, command, lambda _: _answers(port)))
+
+    def worker(self, name: str) -> Member:
+        """A worker, not started yet."""
+        return Member(name, "worker", lambda: self._precis(name, ["worker"], _greets))
 
     @asynccontextmanager
     async def _precis(self, name: str, command: Sequence[str], probe: Callable[[Path], Any]) -> AsyncIterator[Server]:
         starts = sum(1 for _ in self.folder.glob(f"{name}.*.log"))
         log = self.folder / f"{name}.{starts + 1}.log"  # all are kept: they tell what a killed one did
-        variables = [f"{key}={value}" for key, value in self.environment.items()]
-        async with running(_ENV, [*variables, *command], log, lambda: probe(log)) as server:
+        arguments = [*_environment(self.urls, self.llm), *PRECIS, *command]
+        async with running(_ENV, arguments, log, lambda: probe(log)) as server:
             yield server
 
 
 @asynccontextmanager
-async def fleet(
-    folder: Path, llm: ScriptedLLM, *, apis: int = 2, workers: int = 3, encryption: str = ""
-) -> AsyncIterator[Fleet]:
-    """A running fleet on the data in this folder, which is made when it is missing; see `reachable_folder`.
-
-    `encryption` are the keys of all processes.
-    """
+async def fleet(folder: Path, llm: ScriptedLLM) -> AsyncIterator[Fleet]:
+    """A running fleet on the data in this folder, which is made when it is missing; see `reachable_folder`."""
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(claimed(folder))
         ports = [free_port(), free_port()]
-        made = Fleet(folder, Urls("", ""), llm, {})
+        made = Fleet(folder, Urls("", ""), llm)
         urls: dict[str, str] = {}
         database = Member("postgres", "postgres", lambda: _database(folder, ports[0], urls))
         queue = Member("redis", "redis", lambda: _queue(folder, ports[1], urls))
         await stack.enter_async_context(made.kept(database, queue))
         made.urls = Urls(urls["database"], urls["redis"])
-        made.ports = [free_port() for _ in range(apis)]
-        made.environment = _environment(made.urls, llm)
-        made.encryption = encryption
-        await _prepare(made)
+        made.ports = [free_port() for _ in range(_APIS)]
+        await migrate(made.urls.database)
+        async with connect(made.urls.database) as opened, opened.engine.begin() as connection:
+            made.key = await create(connection, FIRST_TENANT, "filter", "faults")
         processes = [made.api(f"api-{number}", port) for number, port in enumerate(made.ports, 1)]
-        processes += [made.worker(f"worker-{number}") for number in range(1, workers + 1)]
+        processes += [made.worker(f"worker-{number}") for number in range(1, _WORKERS + 1)]
         await stack.enter_async_context(made.kept(*processes))
         yield made
 
@@ -281,16 +255,10 @@ def reachable_folder(prefix: str) -> Path:
     return folder
 
 
-def _environment(urls: Urls, llm: ScriptedLLM) -> dict[str, str]:
+def _environment(urls: Urls, llm: ScriptedLLM) -> list[str]:
+    """As `env` takes it."""
     ours = SETTINGS | {"DATABASE_URL": urls.database, "REDIS_URL": urls.redis, "SUMMARISER_URL": llm.openai_url}
-    return {f"PRECIS_{name}": value for name, value in ours.items()} | {"PYTHONPATH": str(ROOT), "COLUMNS": "200"}
-
-
-async def _prepare(made: Fleet) -> None:
-    await migrate(made.urls.database)
-    scopes: tuple[KeyScope, ...] = ("filter", "operator")
-    async with connect(made.urls.database) as database, database.engine.begin() as connection:
-        made.keys = {scope: await create(connection, FIRST_TENANT, scope, "faults") for scope in scopes}
+    return [*(f"PRECIS_{name}={value}" for name, value in ours.items()), f"PYTHONPATH={ROOT}", "COLUMNS=200"]
 
 
 @asynccontextmanager
@@ -317,25 +285,3 @@ async def _answers(port: int) -> bool:
             writer.write(b"GET /livez HTTP/1.1\r\nHost: fleet\r\nConnection: close\r\n\r\n")
             return (await reader.read()).startswith(b"HTTP/1.1 200 ")
     return False
-
-
-class _Balanced(httpx.AsyncBaseTransport):
-    """Sends each request to the next process, and to another one when that does not listen."""
-
-    def __init__(self, ports: Sequence[int]) -> None:
-        self._ports = itertools.cycle(ports)
-        self._attempts = len(ports)
-        self._inner = httpx.AsyncHTTPTransport()
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        for attempt in range(self._attempts):
-            request.url = request.url.copy_with(port=next(self._ports))
-            try:
-                return await self._inner.handle_async_request(request)
-            except httpx.ConnectError:
-                if attempt == self._attempts - 1:
-                    raise
-        raise AssertionError("unreachable")
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()

@@ -1,12 +1,10 @@
 """Twenty kills of real processes under the traffic of fifty chats. `./scripts/chaos` does it two hundred times."""
 
-import shutil
-
 import httpx
 import pytest
 
-from tests.faults.chaos import BEFORE, CHATS, play, run
-from tests.faults.fleet import Fleet, reachable_folder
+from tests.faults.chaos import CHATS, play
+from tests.faults.fleet import Fleet
 from tests.faults.traffic import Traffic
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
@@ -22,17 +20,3 @@ async def test_kill_9_of_anything_loses_nothing_doubles_nothing_and_all_chats_co
     assert figures.kills == 20
     assert figures.served
     assert figures.llm_calls_wasted < figures.llm_calls
-
-
-async def test_with_encryption_the_same_holds_while_keys_are_rotated_and_no_file_has_a_text() -> None:
-    folder = reachable_folder("precis-sealed-")
-    try:
-        figures = await run(folder, 20, 2, BEFORE)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-    assert figures.faults == []
-    assert figures.good
-    assert figures.kills == 20
-    assert figures.rotations_killed
-    assert figures.served

@@ -13,10 +13,9 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from itertools import accumulate
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import httpx
 
@@ -36,11 +35,6 @@ def story(above: str, texts: Iterable[str]) -> str:
     for mark in _MARK.findall("\n".join(texts)):
         above = hashlib.sha256(f"{above}{mark}".encode()).hexdigest()[:16].translate(_LETTERS)
     return above
-
-
-def marks_in(texts: Iterable[str]) -> set[str]:
-    """The marks of messages in these texts."""
-    return set(_MARK.findall("\n".join(texts)))
 
 
 def story_in(text: str) -> str:
@@ -64,39 +58,97 @@ class Place(NamedTuple):
     story: str
 
 
-@dataclass
 class Chat:
-    """One chat, with what was handed over and acknowledged of it."""
+    """One chat, whoever writes it, and what was handed over and acknowledged of it."""
 
-    talk: Talk
-    leaf: str = ""
-    acknowledged: dict[str, str] = field(default_factory=dict)  # message → digest
-    places: dict[str, Place] = field(default_factory=dict)  # digest → place, of all paths ever
-
-    def compose(self, leaf: str) -> None:
-        """The path to `leaf` is about to be shown to the service."""
-        above = ""
-        for depth, ((identity, _, computed), row) in enumerate(
-            zip(self.talk.chain(leaf), self.talk.path(leaf), strict=True), 1
-        ):
-            above = story(above, [row["content"]])
-            self.places[computed] = Place(identity, depth, above)
+    def __init__(self, traffic: "Traffic", client: httpx.AsyncClient, name: str, rng: Random) -> None:
+        self.talk = Talk(client, name, user=f"user of {name}")
+        self.leaf = ""
+        self.acknowledged: dict[str, str] = {}  # message → digest
+        self.places: dict[str, Place] = {}  # digest → place, of all paths ever
+        self._traffic = traffic
+        self._rng = rng
+        self._said = 0
 
     def expected(self) -> dict[str, str]:
         """Message → digest of what has to be stored: what was acknowledged and not edited since, nor anything above."""
-        now = {identity: computed for leaf in self.leaves() for identity, _, computed in self.talk.chain(leaf)}
+        now = {identity: computed for leaf in self._leaves() for identity, _, computed in self.talk.chain(leaf)}
         return {identity: was for identity, was in self.acknowledged.items() if now[identity] == was}
 
-    def leaves(self) -> list[str]:
+    async def begin(self) -> None:
+        """Some turns, handed over at once: Precis has just been installed."""
+        leaf: str | None = None
+        for _ in range(6):
+            leaf = self._say(self._say(leaf, "user"), "assistant")
+        assert leaf
+        await self._hand_over(leaf, None)
+
+    async def turn(self) -> None:
+        """One turn of any kind."""
+        (what,) = self._rng.choices(list(ACTIONS), list(ACTIONS.values()))
+        path = self.talk.path(self.leaf)
+        if what == "regenerate":
+            await self._answer(path[-2]["id"])
+            return
+        leaf = self.leaf
+        if what == "branch off":
+            leaf = self._rng.choice([row["id"] for row in path if row["role"] == "assistant"])
+        elif what == "go back":
+            leaf = self._rng.choice([one for one in self._leaves() if self.talk.rows[one]["role"] != "user"])
+        elif what == "edit":
+            edited = self._rng.choice(path)["id"]
+            self.talk.edit(edited, self._text(edited, TURN // 4))
+        await self._answer(self._say(leaf, "user"))
+
+    async def ask(self) -> None:
+        """Asks for the context of one more question, until it is answered; nothing is handed over."""
+        question = self._say(self.leaf, "user")
+
+        async def answered() -> bool:
+            unanswered = self._traffic.counts["unanswered"]
+            await self._context(question)
+            return self._traffic.counts["unanswered"] == unanswered
+
+        await until(answered, every=0.5)
+
+    def _leaves(self) -> list[str]:
         """Every message that nothing follows."""
         parents = {row["parentId"] for row in self.talk.rows.values()}
         return [identity for identity in self.talk.rows if identity not in parents]
 
-    def answers(self) -> list[str]:
-        """Every answer that nothing follows."""
-        return [identity for identity in self.leaves() if self.talk.rows[identity]["role"] == "assistant"]
+    def _say(self, parent: str | None, role: str) -> str:
+        identity = f"{role[0]}{self._said}"
+        tokens = TURN // 10 if role == "user" else TURN
+        return self.talk.add(identity, parent, role, self._text(identity, tokens))
 
-    def fault(self, leaf: str, answer: Json) -> str:
+    def _text(self, identity: str, tokens: int) -> str:
+        """A text with a mark that tells it from every other, also from what an edit replaces."""
+        self._said += 1
+        mark = f"[[{self.talk.chat} {identity} {self._said}]]"
+        return f"{mark}\n{prose(tokens, mark)}"
+
+    async def _answer(self, question: str) -> None:
+        """Asks for the context of a question, checks it, and hands the answer over."""
+        known = await self._context(question)
+        await self._hand_over(self._say(question, "assistant"), known)
+
+    async def _context(self, leaf: str) -> str | None:
+        """The newest message that the service knows. A request goes on without an answer, so there is no second try."""
+        answer = await self._send("POST", "context", self.talk.question(leaf, pairs=1000))
+        if answer is None or answer.status_code == 503:
+            self._traffic.counts["unanswered"] += 1
+            return None
+        if answer.status_code != 200:
+            self._traffic.faults.append(f"context: {answer.status_code} {answer.text}")
+            return None
+        body: Json = with_texts(answer.json())
+        self._traffic.counts[body["status"]] += 1
+        if body["status"] == "ready" and (fault := self._fault(leaf, body)):
+            self._traffic.counts["mismatch"] += 1
+            self._traffic.faults.append(fault)
+        return body.get("known")
+
+    def _fault(self, leaf: str, answer: Json) -> str:
         """What is wrong with a `ready` answer for the path to `leaf`; empty when it fits."""
         chain, depth = self.talk.chain(leaf), answer["covered_messages"]
         boundary = (answer["covered_until"], answer["covered_digest"])
@@ -105,158 +157,21 @@ class Chat:
         covered = [str(row["content"]) for row in self.talk.path(leaf)[:depth]]
         # An interim summary goes on with the story as a model told it some turns above.
         stories = list(accumulate(covered, lambda above, text: story(above, [text]), initial=""))
-        if story_in(answer["summary"]) not in stories or not marks_in([answer["summary"]]) <= marks_in(covered):
+        marks = set(_MARK.findall(answer["summary"]))
+        if story_in(answer["summary"]) not in stories or not marks <= set(_MARK.findall("\n".join(covered))):
             return f"{self.talk.chat}: the summary up to {boundary[0]} tells another story than the path to {leaf}"
         return ""
 
-
-class Traffic:
-    """All chats. What happens is passed through `record`; `faults` are broken promises in words."""
-
-    def __init__(self, client: httpx.AsyncClient, chats: int, seed: int) -> None:
-        self.chats = [Chat(Talk(client, f"chaos-{number}", user=f"user-{number}")) for number in range(chats)]
-        self.counts: Counter[str] = Counter()
-        self.faults: list[str] = []
-        self._allowed = asyncio.Semaphore(0)
-        self._stopped = False
-        self._users = [_User(self, chat, Random(f"{seed}:{chat}")) for chat in range(chats)]
-
-    def record(self, what: str, *about: Any) -> None:
-        """Something happens, and is counted."""
-        self.counts[what] += 1
-        match what, about:
-            case "say", [chat, identity, parent, role, text]:
-                mark = f"[[{self.chats[chat].talk.chat} {identity} 0]]"
-                self.chats[chat].talk.add(identity, parent, role, f"{mark}\n{prose(text, mark)}")
-            case "edit", [chat, identity, version]:
-                mark = f"[[{self.chats[chat].talk.chat} {identity} {version}]]"
-                self.chats[chat].talk.edit(identity, f"{mark}\n{prose(TURN // 4, mark)}")
-            case "hand", [chat, leaf]:
-                self.chats[chat].leaf = leaf
-                self.chats[chat].compose(leaf)
-            case "acknowledged", [chat]:
-                one = self.chats[chat]
-                one.acknowledged |= {identity: computed for identity, _, computed in one.talk.chain(one.leaf)}
-            case "fault", [text]:
-                self.faults.append(text)
-            case "kill", [kind]:
-                self.counts[f"kill {kind}"] += 1
-
-    def allow(self, turns: int) -> None:
-        """Lets so many turns happen, of whichever chats come first."""
-        for _ in range(turns):
-            self._allowed.release()
-
-    async def stop(self) -> None:
-        """No new turns; those that have begun are brought to their end."""
-        self._stopped = True
-        self.allow(len(self.chats))
-
-    async def run(self) -> None:
-        """Every chat goes on, turn by turn, until `stop`."""
-        async with asyncio.TaskGroup() as group:
-            for user in self._users:
-                group.create_task(self._go_on(user))
-
-    async def look(self) -> None:
-        """Every chat asks one more question, until it is answered: what stands at the end is checked as well."""
-        for user in self._users:
-            await user.ask()
-
-    async def _go_on(self, user: "_User") -> None:
-        await user.begin()
-        while True:
-            await self._allowed.acquire()
-            if self._stopped:
-                return
-            await user.turn()
-            self.record("turn")
-
-
-class _User:
-    """Who writes one chat."""
-
-    def __init__(self, traffic: Traffic, number: int, rng: Random) -> None:
-        self._traffic = traffic
-        self._number = number
-        self._rng = rng
-        self._said = 0
-
-    @property
-    def _chat(self) -> Chat:
-        return self._traffic.chats[self._number]
-
-    async def begin(self) -> None:
-        """A chat of some turns, handed over at once: Precis has just been installed."""
-        leaf: str | None = None
-        for _ in range(6):
-            leaf = self._say(self._say(leaf, "user"), "assistant")
-        assert leaf
-        await self._ingest(leaf, None)
-
-    async def turn(self) -> None:
-        """One turn of any kind."""
-        (what,) = self._rng.choices(list(ACTIONS), list(ACTIONS.values()))
-        path = self._chat.talk.path(self._chat.leaf)
-        match what:
-            case "regenerate":
-                await self._answer(path[-2]["id"])
-                return
-            case "branch off":
-                leaf = self._rng.choice([row["id"] for row in path if row["role"] == "assistant"])
-            case "go back":
-                leaf = self._rng.choice(
-                    [one for one in self._chat.leaves() if self._chat.talk.rows[one]["role"] != "user"]
-                )
-            case _:
-                leaf = self._chat.leaf
-        if what == "edit":
-            self._traffic.record("edit", self._number, self._rng.choice(path)["id"], str(self._said))
-        await self._answer(self._say(leaf, "user"))
-
-    async def ask(self) -> None:
-        """Asks for the context of one more question, until it is answered; nothing is handed over."""
-        question = self._say(self._chat.leaf, "user")
-        await until(lambda: self._answered(question), every=0.5)
-
-    async def _answered(self, question: str) -> bool:
-        unanswered = self._traffic.counts["unanswered"]
-        await self._context(question)
-        return self._traffic.counts["unanswered"] == unanswered
-
-    def _say(self, parent: str | None, role: str) -> str:
-        self._said += 1
-        identity = f"{role[0]}{self._said}"
-        self._traffic.record("say", self._number, identity, parent, role, TURN // 10 if role == "user" else TURN)
-        return identity
-
-    async def _answer(self, question: str) -> None:
-        """Asks for the context of a question, checks it, and hands the answer over."""
-        known = await self._context(question)
-        await self._ingest(self._say(question, "assistant"), known)
-
-    async def _context(self, leaf: str) -> str | None:
-        """The newest message that the service knows. A request goes on without an answer, so there is no second try."""
-        answer = await self._send("POST", "context", self._chat.talk.question(leaf, pairs=1000))
-        if answer is None or answer.status_code == 503:
-            self._traffic.counts["unanswered"] += 1
-            return None
-        if answer.status_code != 200:
-            self._traffic.record("fault", f"context: {answer.status_code} {answer.text}")
-            return None
-        body: Json = with_texts(answer.json())
-        self._traffic.record(body["status"])
-        if body["status"] == "ready" and (fault := self._chat.fault(leaf, body)):
-            self._traffic.record("mismatch")
-            self._traffic.record("fault", fault)
-        return body.get("known")
-
-    async def _ingest(self, leaf: str, known: str | None) -> None:
+    async def _hand_over(self, leaf: str, known: str | None) -> None:
         """Hands over what follows `known` until it is acknowledged."""
-        self._traffic.record("hand", self._number, leaf)
-        talk, after = self._chat.talk, known
+        self.leaf = leaf
+        chain, above = self.talk.chain(leaf), ""
+        for depth, ((identity, _, computed), row) in enumerate(zip(chain, self.talk.path(leaf), strict=True), 1):
+            above = story(above, [row["content"]])
+            self.places[computed] = Place(identity, depth, above)
+        after = known
         while True:
-            answer = await self._send("PUT", "transcript", talk.transcript(leaf, after))
+            answer = await self._send("PUT", "transcript", self.talk.transcript(leaf, after))
             if answer is not None and answer.status_code == 202:
                 break
             if answer is not None and answer.status_code == 409:
@@ -264,16 +179,55 @@ class _User:
                 continue
             if answer is not None and answer.status_code != 503:
                 assert answer.status_code >= 500, answer.text
-                self._traffic.record("fault", f"transcript: {answer.status_code} {answer.text}")
-            self._traffic.counts["retries"] += 1
+                self._traffic.faults.append(f"transcript: {answer.status_code} {answer.text}")
             # A client's own back-off, as the filter has one; the traffic goes on until it is stopped.
             await asyncio.sleep(self._rng.uniform(0.2, 0.6))
-        self._traffic.record("acknowledged", self._number)
+        self.acknowledged |= {identity: computed for identity, _, computed in chain}
 
     async def _send(self, method: str, what: str, body: Json) -> httpx.Response | None:
         """The answer; None when there is none."""
-        talk = self._chat.talk
         try:
-            return await talk.client.request(method, f"/v1/chats/{talk.chat}/{what}", json=body)
+            return await self.talk.client.request(method, f"/v1/chats/{self.talk.chat}/{what}", json=body)
         except httpx.TransportError:
             return None
+
+
+class Traffic:
+    """All chats. `faults` are broken promises in words."""
+
+    def __init__(self, client: httpx.AsyncClient, chats: int, seed: int) -> None:
+        self.chats = [Chat(self, client, f"chaos-{chat}", Random(f"{seed}:{chat}")) for chat in range(chats)]
+        self.counts: Counter[str] = Counter()
+        self.faults: list[str] = []
+        self._allowed = asyncio.Semaphore(0)
+        self._stopped = False
+
+    def allow(self, turns: int) -> None:
+        """Lets so many turns happen, of whichever chats come first."""
+        for _ in range(turns):
+            self._allowed.release()
+
+    def stop(self) -> None:
+        """No new turns; those that have begun are brought to their end."""
+        self._stopped = True
+        self.allow(len(self.chats))
+
+    async def run(self) -> None:
+        """Every chat goes on, turn by turn, until `stop`."""
+        async with asyncio.TaskGroup() as group:
+            for chat in self.chats:
+                group.create_task(self._go_on(chat))
+
+    async def look(self) -> None:
+        """Every chat asks one more question: what stands at the end is checked as well."""
+        for chat in self.chats:
+            await chat.ask()
+
+    async def _go_on(self, chat: Chat) -> None:
+        await chat.begin()
+        while True:
+            await self._allowed.acquire()
+            if self._stopped:
+                return
+            await chat.turn()
+            self.counts["turn"] += 1
