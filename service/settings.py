@@ -10,13 +10,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
+    Json,
     SecretStr,
     ValidationError,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
     model_validator,
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -31,24 +29,10 @@ OF_COMMANDS = ("url", "key")  # no settings: by them commands find a service (`c
 _MOST_DAYS = 36_500  # a hundred years: what is longer is a mistake, or means `forever`
 
 
-def _days(value: Any, check: ValidatorFunctionWrapHandler) -> Any:  # noqa: ANN401 - any setting
-    """A number of days, or a word; one error for both.
-
-    Raises:
-        ValueError: neither of them.
-    """
-    try:
-        return check(value)
-    except ValidationError:
-        raise ValueError(
-            f"{value!r} is neither `forever` nor a number of days from 1 to {_MOST_DAYS}"
-        ) from None
-
-
 # A word, because half of the readers would take 0 days for "never" and half for "at once".
 _Number = Annotated[int, Field(ge=1, le=_MOST_DAYS)]
-Days = Annotated[_Number | Literal["forever"], WrapValidator(_days)]
-BodyDays = Annotated[_Number | Literal["forever", "until_covered"], WrapValidator(_days)]
+Days = _Number | Literal["forever"]
+BodyDays = _Number | Literal["forever", "until_covered"]
 
 ApplyAt = Annotated[float, Field(ge=0.3, le=0.95)]
 KeepMessages = Annotated[int, Field(ge=2, le=200)]
@@ -70,26 +54,10 @@ class ModelSettings(BaseModel):
 
 _ANY_MODEL = ModelSettings()
 
-
-def _from_json(value: Any) -> Any:  # noqa: ANN401 - from the environment
-    """A JSON object, decoded if it is still text.
-
-    Raises:
-        ValueError: it is no JSON.
-    """
-    # pydantic-settings would decode it too (hence `NoDecode`), but with an error of its own that
-    # is no ValidationError and names the variable in lower case.
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value or "{}")
-    except ValueError as error:
-        raise ValueError(f"not valid JSON: {error}") from None
-
-
-Models = Annotated[dict[str, ModelSettings], NoDecode, BeforeValidator(_from_json)]
+# `NoDecode`: pydantic-settings would decode it with an error that names the variable in lower case.
+Models = Annotated[Json[dict[str, ModelSettings]], NoDecode]
 _PerMillion = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Prices = Annotated[dict[str, _PerMillion], NoDecode, BeforeValidator(_from_json)]
+Prices = Annotated[Json[dict[str, _PerMillion]], NoDecode]
 
 
 class Settings(BaseSettings):
@@ -97,7 +65,10 @@ class Settings(BaseSettings):
 
     # No `.env` from the current folder: nobody would know where a value came from.
     # `extra="ignore"`: `unknown` reports misspelt variables, which need not stop the service.
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
+    # Defaults are not validated: those of objects are no JSON.
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, frozen=True, extra="ignore", validate_default=False
+    )
 
     # What you must set: where it runs, and what writes summaries.
     host: str = Field("127.0.0.1", description="Address that the service listens on.")

@@ -9,8 +9,6 @@ import os
 import shutil
 import tempfile
 from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -52,26 +50,15 @@ async def dump(
     if only is not None:
         options.append("--data-only")
     tables = _TABLES if only is None else [only.name]
-    with _private(file):
-        await _run(
-            _programs(url) / "pg_dump",
-            url,
-            *options,
-            *(f"--table=public.{name}" for name in tables),
-        )
-
-
-@contextmanager
-def _private(file: Path) -> Iterator[None]:
-    """A new file that this user alone can read, and none when what writes it fails."""
+    options += [f"--table=public.{name}" for name in tables]
     try:
         os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     except OSError as error:
         raise ConfigurationError(f"{file} cannot be written: {error.strerror}") from error
     try:
-        yield
+        await _run(_programs(url) / "pg_dump", url, *options)
     except BaseException:
-        file.unlink(missing_ok=True)
+        await asyncio.to_thread(file.unlink, missing_ok=True)
         raise
 
 

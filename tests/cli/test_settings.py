@@ -54,7 +54,7 @@ def test_models_are_shown_as_they_are_set(monkeypatch: pytest.MonkeyPatch) -> No
         ("MODELS", '{"a": {"apply_at": 2}}', "PRECIS_MODELS: a → apply_at: "),
         ("MODELS", '{"a": 5}', "PRECIS_MODELS: a: "),
         ("MODELS", "[]", "PRECIS_MODELS: "),
-        ("MODELS", '{"a"', "not valid JSON"),
+        ("MODELS", '{"a"', "PRECIS_MODELS: Invalid JSON"),
         ("APPLY_AT", "0.29", "PRECIS_APPLY_AT: "),
         ("APPLY_AT", "0.96", "PRECIS_APPLY_AT: "),
         ("KEEP_MESSAGES", "1", "PRECIS_KEEP_MESSAGES: "),

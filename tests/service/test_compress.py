@@ -1,5 +1,6 @@
 """The work on one chat, with a language model that does what a script says: nothing lost, doubled, hidden or luck."""
 
+import json
 import re
 
 import pytest
@@ -48,7 +49,7 @@ async def test_a_model_may_have_a_summariser_of_its_own(harness: Harness) -> Non
     await harness.long_chat()
     own = {harness.talk.model: {"summariser_model": "another"}, "model-2": {"summariser_model": "third"}}
 
-    await harness.compress(harness.worker_context(summariser_window=32_768, models=own))
+    await harness.compress(harness.worker_context(summariser_window=32_768, models=json.dumps(own)))
 
     assert {request.body["model"] for request in harness.llm.requests} == {"another"}
     assert {made.summariser for made in await harness.made()} == {"openai:another"}
