@@ -16,10 +16,8 @@ from structlog.testing import capture_logs
 
 from service.cli import app
 from service.names import FIRST_TENANT
-from service.storage import codec, keys, memories
+from service.storage import keys
 from service.storage.sums import Share
-from service.summarising.memory import Kind, Memory, Pin
-from service.summarising.utterances import Speaker, Utterance
 from tests.cli.conftest import Cli, run, says
 from tests.conftest import Service, drain
 from tests.fakes.http import Raw, head
@@ -226,53 +224,6 @@ async def test_a_user_is_listed_shown_and_erased(precis: Cli, service: Service) 
     assert await rows(service.runtime, "select 1 from chats") == []
 
 
-# What others wrote
-
-HOSTILE = "\x1b[2J\x1b]0;owned\x07\x9b31m\r\u202e[red]"
-WRITTEN = ("\x1b", "\x07", "\x9b", "\r", "\u202e")
-SHOWING = [
-    ["chats", "list"],
-    ["chats", "show", "chat-1"],
-    ["chats", "show", "chat-1", "--checkpoint", "1"],
-    ["chats", "show", "chat-1", "--checkpoint", "1", "--only", "state"],
-    ["chats", "show", "chat-1", "--checkpoint", "1", "--only", "pins"],
-    ["chats", "show", "chat-1", "--checkpoint", "1", "--json"],
-    ["jobs", "list"],
-    ["status"],
-    ["keys", "list"],
-]
-
-
-async def test_commands_write_control_characters_out(precis: Cli, service: Service) -> None:
-    await summarised(service, Talk(service.as_filter))
-    for statement in (
-        "update chats set model = :it, last_error = :it, leased_by = :it, dead_at = now()",
-        "update chats set lease_until = now() + interval '1 hour' where :it <> ''",
-        "update messages set message_id = :it || message_id",
-        "update chats set leaf_id = :it || leaf_id",
-        "update api_keys set name = :it",
-        "update checkpoints set summariser = :it, covered_until = :it",
-        "insert into endpoints (name, failures, last_error) values (:it, 1, :it)",
-    ):
-        await run_sql(service.runtime, statement.replace("', :it", "', cast(:it as text)"), it=HOSTILE)
-    sentence = Utterance(1, 1, Speaker.USER, HOSTILE, HOSTILE)
-    pin = Pin(1, Kind.RULE, HOSTILE, HOSTILE)
-    packed = {
-        "memory": memories.packed(Memory((HOSTILE,), (pin,), (sentence,))),
-        "summary": codec.pack_text(HOSTILE),
-    }
-    await run_sql(service.runtime, "update checkpoints set memory = :memory, summary = :summary", **packed)
-    await run_sql(service.runtime, "update runs set reason = :summary", summary=packed["summary"])
-
-    for command in SHOWING:
-        result = await precis(*command)
-        said = result.stdout + result.stderr
-        assert not [character for character in WRITTEN if character in said], command
-        assert "owned" in said, command
-    says(await precis("chats", "show", "a\udcffb"), "not valid UTF-8")
-    await run_sql(service.runtime, "update api_keys set name = 'test'")
-
-
 # What is not there
 
 
@@ -299,6 +250,7 @@ async def test_a_key_that_opens_nothing_is_said_with_what_to_do(precis: Cli, ser
         refused = await precis("chats", "list", PRECIS_KEY="precis_op_x")
     says(refused, f"{url} rejects the key", "keys create --first")
     says(await precis("chats", "list", PRECIS_KEY_FILE=str(tmp_path / "no")), "PRECIS_KEY_FILE", "cannot be read")
+    says(await precis("chats", "show", "a\udcffb"), "not valid UTF-8")
     says(await precis("chats", "list", PRECIS_URL="nonsense"), "'nonsense' is no address", "PRECIS_URL")
     async with service.runtime.database.engine.begin() as connection:
         looks = await keys.create(connection, FIRST_TENANT, "operator:read", "monitor")

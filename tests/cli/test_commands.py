@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from service.cli import app
+from service.cli.output import print_answer, print_page, say
 from service.runtime import Urls
 from service.storage import keys
 from service.text.characters import with_escapes
@@ -60,6 +61,21 @@ def test_control_characters_are_written_out_and_nothing_else() -> None:
     told = "Grüße 😀 👩‍👩‍👧\tו\nnext \x1b[0m \x85 \x7f \u2028 \u2066"
 
     assert with_escapes(told) == "Grüße 😀 👩‍👩‍👧\tו\nnext \\x1b[0m \\x85 \\x7f \\u2028 \\u2066"
+
+
+HOSTILE = "\x1b[2J\x1b]0;owned\x07\x9b31m\r\u202e[red]"
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_no_control_character_of_others_reaches_a_terminal(capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
+    one = {"id": HOSTILE, "states": [HOSTILE], "parts": {"text": HOSTILE}}
+    print_page({"chats": [one], "next": HOSTILE}, "chats", "id states parts", as_json)
+    print_answer({"text": HOSTILE, "branches": [one], "deep": {"more": {"text": HOSTILE}}}, as_json)
+    say(HOSTILE, err=True)
+
+    said = "".join(capsys.readouterr())
+    assert said.count("owned") >= 8
+    assert not set(HOSTILE) & {*"\x1b\x07\x9b\r\u202e"} & set(said)
 
 
 # Where there is no database
