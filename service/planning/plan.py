@@ -271,12 +271,11 @@ def _worth_it(
     half a call takes the next turn along, however long that one is, and what is left at the end
     goes to the group before it.
     """
-    target = _target(groups, policy)
     least = min(policy.step_tokens, policy.chunk_tokens // 2)
     joined: list[_Group] = []
     pending, begin = _Group(covered, [], 0), covered
     for group in groups:
-        full = pending.tokens >= target or pending.tokens + group.tokens > policy.chunk_tokens
+        full = pending.tokens + group.tokens > policy.chunk_tokens
         if pending.reads and full and sums[pending.end] - sums[begin] >= least:
             joined.append(pending)
             pending, begin = _Group(pending.end, [], 0), pending.end
@@ -286,13 +285,6 @@ def _worth_it(
     if joined and sums[pending.end] - sums[begin] < least:
         pending = joined.pop().with_next(pending)
     return [*joined, pending]
-
-
-def _target(groups: Sequence[_Group], policy: Policy) -> int:
-    """Tokens of a call, when all are about equally long: a short last one would be a waste."""
-    total = sum(group.tokens for group in groups)
-    calls = max(_ceil_div(total, policy.chunk_tokens), 1)
-    return _ceil_div(total, calls)
 
 
 def _chunks(group: _Group, policy: Policy) -> Iterator[Chunk]:

@@ -12,17 +12,26 @@ decides what follows on a rejected reply.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import groupby
 
 from service.planning.policy import Policy
-from service.summarising import choices, gate, ledger, message, prompt, reply, room, shown
-from service.summarising import utterances as reading_of
+from service.summarising import (
+    choices,
+    gate,
+    ledger,
+    message,
+    prompt,
+    reply,
+    room,
+    shown,
+    utterances,
+)
 from service.summarising.gate import Grounds, Verdict
 from service.summarising.memory import Memory
 from service.summarising.message import Parts
 from service.summarising.reading import Excerpt, Reading, Reply, Summariser, TextRunner
 from service.summarising.reply import Answer
-from service.summarising.utterances import Passage, Speaker, Utterance
+from service.summarising.utterances import Speaker, Utterance
 from service.text import languages, tokens
 from service.text.blocks import Sort
 from service.transcript import Step
@@ -137,24 +146,31 @@ def gather(
 
     No hidden character of these steps gets any further than here, nor, with `mask`, a secret.
     """
-    # Several pieces of one step are read in one call, and the step is cleaned and parsed once.
-    readable = {id(read.step): shown.cleaned(read.step, mask) for read in reads}
-    steps = [step for step, _ in readable.values()]
+    # Several pieces of one step may be read in one call: it is cleaned and parsed once.
+    grouped = [list(pieces) for _, pieces in groupby(reads, key=lambda read: id(read.step))]
+    steps: list[Step] = []
+    masked = 0
+    for pieces in grouped:
+        step, found = shown.cleaned(pieces[0].step, mask)
+        steps.append(step)
+        masked += found
     detected = _language(steps)
     language = detected or "en"
-    passages = list(_parsed(memory, steps, language))
-    parsed = dict(zip(readable, passages, strict=True))
-    done = [id(read.step) for read in reads if read.completes]
-    first_calls = dict(zip(readable, _first_calls(memory, steps), strict=True))
     excerpts: list[Excerpt] = []
-    for read in reads:
-        key = id(read.step)
-        step, place = readable[key][0], (read.piece, read.pieces)
-        excerpts += shown.excerpts(step, parsed[key], first_calls[key], *place)
-    masked = sum(found for _, found in readable.values())
-    said = tuple(_said(passages))
-    completed = tuple(readable[key][0] for key in done)
-    heard = tuple(_said(parsed[key] for key in done))
+    said: list[Utterance] = []
+    completed: list[Step] = []
+    heard: list[Utterance] = []
+    first_call = ledger.last_number(memory.ledger) + 1
+    for number, (step, pieces) in enumerate(zip(steps, grouped, strict=True), memory.heard + 1):
+        passages = utterances.passages(step, number, language)
+        spoken = [one for passage in passages for one in passage.utterances]
+        for read in pieces:
+            excerpts += shown.excerpts(step, passages, first_call, read.piece, read.pieces)
+        said += spoken
+        if pieces[-1].completes:
+            completed.append(step)
+            heard += spoken
+        first_call += len(step.calls)
     held = (*memory.rules, *memory.quotations)
     reading = Reading(
         previous=memory.state,
@@ -168,9 +184,9 @@ def gather(
     return Material(
         memory=memory,
         reading=reading,
-        said=said,
-        completed=completed,
-        heard=heard,
+        said=tuple(said),
+        completed=tuple(completed),
+        heard=tuple(heard),
         sources=tuple(_sources(steps)),
         language=detected,
         masked=masked,
@@ -364,25 +380,6 @@ def _with_unread(memory: Memory, unread: Unread) -> Memory:
         ledger=ledger.unread_calls(memory.ledger, sum(unread.calls)),
         heard=memory.heard + len(unread.calls),
     )
-
-
-def _parsed(memory: Memory, steps: Sequence[Step], language: str) -> Iterator[list[Passage]]:
-    """The passages of each step, numbered on from what was heard before."""
-    for number, step in enumerate(steps, memory.heard + 1):
-        yield reading_of.passages(step, number, language)
-
-
-def _first_calls(memory: Memory, steps: Sequence[Step]) -> Iterator[int]:
-    """The number that the first call of each step will have in the ledger."""
-    number = ledger.last_number(memory.ledger) + 1
-    for step in steps:
-        yield number
-        number += len(step.calls)
-
-
-def _said(parsed: Iterable[Sequence[Passage]]) -> Iterator[Utterance]:
-    for passage in chain.from_iterable(parsed):
-        yield from passage.utterances
 
 
 def _sources(steps: Sequence[Step]) -> Iterator[str]:

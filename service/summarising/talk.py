@@ -1,9 +1,8 @@
 """The talk: which sentences stand in a summary that nobody chose, and how they are shown. Pure.
 
 An utterance is worth the terms that nothing chosen before it has told yet, for each token that it
-costs: exact values above all. Users' own words count most, above all those that lay something down,
-which do not age; less do how answers begin, questions, what answers say further on and what was
-pasted.
+costs: exact values above all. Users' own words count most, above all those that lay something down;
+less do how answers begin, questions, what answers say further on and what was pasted.
 
 The measure is maximal coverage within a budget, chosen greedily (Lin and Bilmes, 2010,
 "Multi-document summarization via budgeted maximization of submodular functions").
@@ -28,7 +27,6 @@ _VALUE = 4.0  # worth of an exact value beside that of a rare word
 _LONG = 6  # letters beyond the first of a word that says most
 _COMMONEST = 50  # utterances; a word that one of so many has is worth one, as all in a shorter talk
 _TOLD = 80  # percent of a term's worth that it loses once it was told
-_OLDEST = 0.7  # of the oldest utterance beside the newest: how things stand was said last
 _OBLIGES = 2.0  # of a user's utterance that lays something down
 _ASKS = 0.6  # of a user's question: what it is about stands in the answer too
 _OPENS = 0.8  # of the sentences with which an answer begins: yes or no, and what was decided;
@@ -164,8 +162,7 @@ class _Scale:
             term: round(_UNIT * _weight(term, len(places) / most))
             for term, places in tellers.items()
         }
-        ages = _ages(talk)
-        per_token = [_bearing(one, ages[one.step]) / (cost(one) + _STEP) for one in talk]
+        per_token = [_bearing(one) / (cost(one) + _STEP) for one in talk]
         return cls(found, tellers, weights, per_token)
 
 
@@ -178,23 +175,14 @@ def _tellers(found: Sequence[frozenset[str]]) -> dict[str, list[int]]:
     return tellers
 
 
-def _bearing(one: Utterance, age: float) -> float:
+def _bearing(one: Utterance) -> float:
     """What an utterance's worth is multiplied with, because more or less follows from it."""
     if one.by_user:
         asking = _ASKS if asks(one.text) else 1.0
-        # What lays something down holds as long as the chat.
-        obliges = OBLIGING.search(one.text)
-        return asking * (_OBLIGES if obliges else age)
+        return asking * (_OBLIGES if OBLIGING.search(one.text) else 1.0)
     if one.own and one.place <= _OPENING:
-        return age * _OPENS
-    return age * _REST * _FURTHER ** max(one.place - _OPENING, 0)
-
-
-def _ages(talk: Sequence[Utterance]) -> dict[int, float]:
-    """What each step's worth is multiplied with: 1 for the newest, `_OLDEST` for the oldest."""
-    numbers = sorted({one.step for one in talk})
-    last = max(len(numbers) - 1, 1)
-    return {step: _OLDEST + (1 - _OLDEST) * place / last for place, step in enumerate(numbers)}
+        return _OPENS
+    return _REST * _FURTHER ** max(one.place - _OPENING, 0)
 
 
 def _weight(term: str, share: float) -> float:

@@ -10,13 +10,12 @@ from collections.abc import Iterable, Iterator
 from sentencex import segment  # type: ignore[import-untyped]
 
 LONGEST = 320
-"""Characters of a sentence; a longer one is split at its clauses, so that its end is not lost."""
+"""Characters of a sentence; a longer one is split between words, so that its end is not lost."""
 
 _BULLET = re.compile(r"\s{0,40}(?:(?:[*•+\-–—]|\d{1,3}[.)]|#{1,6}|\[[ xX]\])\s{1,20}){1,3}")
 _IN_NAMES = "_$"
 _SOLID_ENDS = "。！？…」』"  # no blank follows
 _PIECE = 2000  # characters that are split at once: sentencex is quadratic in open brackets
-_CLAUSE = re.compile(r"(?<=[;:；：])\s{0,4}|(?<=,)\s{1,4}|(?<=[，、])|\s{1,4}[-–—]\s{1,4}")
 # Not `2 ** 10` or `**kwargs`.
 _EMPHASIS = re.compile(r"(?<![\w*])\*\*(?=\S)([^*\n]{1,400})(?<=\S)\*\*(?![\w*])")
 
@@ -29,7 +28,7 @@ def lines(text: str) -> Iterator[str]:
 def of_line(line: str, language: str = "en") -> Iterator[str]:
     """The sentences of one line."""
     for sentence in _whole(_segments(line, language)):
-        for part in _bounded(" ".join(sentence.split())):
+        for part in _by_size(" ".join(sentence.split()), LONGEST):
             if part.strip():
                 yield part.strip()
 
@@ -87,22 +86,6 @@ def _by_size(text: str, most: int) -> Iterator[str]:
         yield text[begin:end]
         begin = end
     yield text[begin:]
-
-
-def _bounded(sentence: str) -> Iterator[str]:
-    """A long sentence split at its clauses, and a long clause between words."""
-    if len(sentence) <= LONGEST:
-        yield sentence
-        return
-    # A part takes as many clauses as it has room for; the end of the sentence ends its last clause.
-    ends = [*(clause.end() for clause in _CLAUSE.finditer(sentence)), len(sentence)]
-    begin, last = 0, 0
-    for end in ends:
-        if end - begin > LONGEST and last > begin:
-            yield from _by_size(sentence[begin:last].strip(), LONGEST)
-            begin = last
-        last = end
-    yield from _by_size(sentence[begin:].strip(), LONGEST)
 
 
 def asks(sentence: str) -> bool:

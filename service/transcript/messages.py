@@ -5,7 +5,7 @@ inline images.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from math import inf
 from typing import Any
 
@@ -74,28 +74,12 @@ def _unmarked(items: list[Item]) -> Iterator[Item]:
 
 
 def _of_marked(text: str) -> Iterator[Item]:
-    """The markers at the top of a text, the text without any, and the markers in or below it."""
-    markers = list(_MARKER.finditer(text))
-    above = _markers_above(text, markers)
-    yield from map(_marker, markers[:above])
+    """The text without its markers, and the markers."""
     unmarked = _MARKER.sub("", text)
     if unmarked:
         yield Text(unmarked)
-    yield from map(_marker, markers[above:])
-
-
-def _markers_above(text: str, markers: Sequence[re.Match[str]]) -> int:
-    """How many of the markers stand above all words of the text."""
-    position = 0
-    for number, marker in enumerate(markers):
-        if text[position : marker.start()].strip():
-            return number
-        position = marker.end()
-    return len(markers)
-
-
-def _marker(line: re.Match[str]) -> Marker:
-    return Marker(line[1][:_LONGEST_ID])
+    for line in _MARKER.finditer(text):
+        yield Marker(line[1][:_LONGEST_ID])
 
 
 def _attachment(file: dict[str, Any]) -> Attachment:

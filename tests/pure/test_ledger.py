@@ -45,8 +45,6 @@ ROWS = [{"id": 1, "name": "Ann", "note": ""}, {"id": 2, "name": "Bob Stone", "no
         ({"columns": ["a", "b"], "rows": [[1, 2], [3, 4]]}, "columns: [a, b], rows: [[1, 2], [3, 4]]"),
         ("id,total\n1,17.50\n2,99.00", '"id,total 1,17.50 2,99.00"'),
         ({"error": "no such table"}, 'error: "no such table"'),
-        ({"status": "failed", "message": "quota exceeded"}, 'error: "quota exceeded"'),
-        ({"exit_code": 2, "stderr": "a\nboom"}, 'error: exit code 2 "boom"'),
         ("Traceback (most recent call last):\n  File x\nKeyError: 'a'", "error: \"KeyError: 'a'\""),
         ({"content": [{"type": "text", "text": "[1, 2, 3]"}]}, "3 items | [1, 2, 3]"),
         ('"[{\\"a\\": 1}, {\\"a\\": 2}]"', "2 rows | columns: a | first: {a: 1}"),
@@ -54,6 +52,25 @@ ROWS = [{"id": 1, "name": "Ann", "note": ""}, {"id": 2, "name": "Bob Stone", "no
 )
 def test_a_result_is_told_by_its_size_columns_and_ends(result: object, expected: str) -> None:
     assert outcome(result) == expected
+
+
+@pytest.mark.parametrize(
+    ("reported", "failed"),
+    [
+        ({"error": "no such table"}, True),
+        ({"error": {"code": 7}}, True),
+        ({"errors": 0, "rows": 3}, False),
+        ({"error": "none"}, False),
+        ({"status": "failed", "message": "quota exceeded"}, True),
+        ({"success": False}, True),
+        ({"ok": False}, True),
+        ({"isError": True, "content": []}, True),
+        ({"exit_code": 2, "stderr": "boom"}, True),
+        ({"exit_code": 0}, False),
+    ],
+)
+def test_an_object_that_reports_a_failure_counts_as_an_error(reported: object, failed: bool) -> None:
+    assert results.read(json.dumps(reported)).failed is failed
 
 
 def test_plain_fields_of_an_object_come_before_nested_ones() -> None:

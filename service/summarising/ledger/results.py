@@ -37,7 +37,6 @@ _FAILURES = ("error", "errors", "exception", "fault")
 _NO_FAILURE = ("none", "false", "no", "0")
 _FAILED = ("error", "failed", "failure", "fail")
 _EXIT_CODES = ("exit_code", "returncode", "exitCode")
-_MESSAGES = ("message", "detail", "reason", "error_message", "stderr", "content")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +54,7 @@ def read(text: str) -> Outcome:
     if text in _EMPTY or value in _EMPTY:
         return Outcome(("empty result",))
     if isinstance(value, dict):
-        failure = _failure(value)
-        if failure:
-            return Outcome((f"error: {failure}",), failed=True)
-        return Outcome((_of_object(value),))
+        return Outcome((_of_object(value),), _failed(value))
     if isinstance(value, list):
         return Outcome(tuple(_of_list(value)))
     return _of_text(value if isinstance(value, str) else text)
@@ -99,15 +95,14 @@ def _of_object(value: Mapping[str, Any]) -> str:
     return listed(fields, _FIELDS, len(fields))
 
 
-def _failure(value: Mapping[str, Any]) -> str:
-    """What an object reports as failure, or ""; tools have many ways to report one."""
-    reported = next((value[key] for key in _FAILURES if _is_failure(value.get(key))), None)
-    if reported and reported is not True:  # `true` points to the message
-        return _words(reported)
-    if reported or _is_refused(value):
-        return _message(value) or "not successful"
-    # FastAPI answers like this; beside other fields, `detail` may be anything.
-    return _words(value["detail"]) if set(value) == {"detail"} else _exit_code(value)
+def _failed(value: Mapping[str, Any]) -> bool:
+    """Whether an object reports a failure; tools have many ways to report one."""
+    if any(_is_failure(value.get(key)) for key in _FAILURES) or value.get("isError") is True:
+        return True
+    if value.get("success") is False or value.get("ok") is False:
+        return True
+    code = next((value[key] for key in _EXIT_CODES if key in value), "0")
+    return str(value.get("status")).lower() in _FAILED or (isinstance(code, Number) and code != "0")
 
 
 def _is_failure(reported: Any) -> bool:  # noqa: ANN401 - a tool's JSON
@@ -115,29 +110,6 @@ def _is_failure(reported: Any) -> bool:  # noqa: ANN401 - a tool's JSON
     if not reported or isinstance(reported, Number):
         return False
     return str(reported).lower() not in _NO_FAILURE
-
-
-def _is_refused(value: Mapping[str, Any]) -> bool:
-    refused = value.get("success") is False or value.get("ok") is False
-    return refused or value.get("isError") is True or str(value.get("status")).lower() in _FAILED
-
-
-def _exit_code(value: Mapping[str, Any]) -> str:
-    code = next((value[key] for key in _EXIT_CODES if key in value), "0")
-    if not isinstance(code, Number) or code == "0":
-        return ""
-    return f"exit code {code} {_message(value)}".rstrip()
-
-
-def _message(value: Mapping[str, Any]) -> str:
-    return next((_words(value[key]) for key in _MESSAGES if value.get(key)), "")
-
-
-def _words(one: Any) -> str:  # noqa: ANN401 - a tool's JSON
-    if isinstance(one, str):
-        written = one.strip().splitlines()
-        return quoted(written[-1], _PART) if written else ""
-    return values.value(one, _PART)
 
 
 def _of_list(items: Sequence[Any]) -> Iterator[str]:
