@@ -1,20 +1,6 @@
 """Every error that Precis raises on purpose.
 
-    PrecisError
-    ├── ConfigurationError      a setting is missing or wrong
-    ├── EmbeddedServerError     the embedded PostgreSQL or Valkey cannot run
-    ├── SchemaError             the database is not at the migration that this version needs
-    │   └── SchemaNewer         a newer version has migrated it
-    ├── OpenWebUIError          Open WebUI refused or failed what the installer asked
-    ├── SummariserError         the summariser gave no usable answer
-    │   └── SummariserAway      its server is down, overloaded, or refuses everybody
-    ├── CannotOpen              a stored text cannot be read
-    ├── TextTooHard             a text needs more time or memory than is allowed
-    ├── TextWorkFailed          work on a text raised an error
-    ├── TextProcessAway         no text process could be started
-    └── Problem                 answered to an HTTP client as application/problem+json (RFC 9457)
-        ├── BadRequest    Unauthorised  NotFound  Conflict     TooLarge
-        └── Unprocessable TooMany       Unavailable            KeyMissing
+A `Problem` is answered to an HTTP client as application/problem+json (RFC 9457).
 
 A message says what is wrong, where, and how to fix it, and never quotes a chat. Messages of
 libraries may quote one, so of their errors only the `trace` is logged.

@@ -2,15 +2,15 @@
 
 from typing import Annotated
 
+import msgspec
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import Field
+from msgspec import Meta
 
 from service.api.deps import ChatId, OperatorDep, RuntimeDep, documented, read_body, wake
-from service.api.wire import Id, Strict
+from service.api.wire import Id
 from service.names import ChatState, Has
 from service.storage.chats import Filters
 from service.summarising.correction import GivenPin
-from service.summarising.memory import Kind
 from service.usecases import delete, inspect, operate
 from service.usecases.inspect import CURSOR, ChatPage, Detail, SummaryDetail
 from service.usecases.operate import DroppedCheckpoints, ServedCheckpoint
@@ -19,49 +19,41 @@ router = APIRouter(prefix="/v1/chats", tags=["operators"])
 
 LAST_ID = 2**62
 CheckpointId = Annotated[int, Path(ge=1, le=LAST_ID)]
+CheckpointNumber = Annotated[int, Meta(ge=1, le=LAST_ID)]
+"""The same in a body."""
 
 
-class PinRequest(Strict):
-    """A sentence of the conversation that summaries carry word for word."""
-
-    number: Annotated[int, Field(ge=1, le=2**31)] | None = Field(
-        None,
-        description="Number of the pin that this replaces, which keeps its source;"
-        " null for a new pin.",
-    )
-    kind: Kind
-    text: str = Field(description="One sentence; line breaks become spaces.")
-
-    def given(self) -> GivenPin:
-        """The pin as the use case takes it."""
-        return GivenPin(self.kind, self.text, self.number)
-
-
-class CorrectRequest(Strict):
+class CorrectRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The parts to replace; null leaves a part as it is."""
 
-    state: str | None = Field(None, description="Markdown with `## ` headings.")
-    pins: list[PinRequest] | None = Field(
-        None,
-        description="The complete list: a pin that is left out is deleted. Pins that were replaced"
-        " already need not be listed.",
-    )
-    forget: list[Annotated[str, Field(max_length=40)]] = Field(
-        [],
-        max_length=1000,
-        description="Numbers, such as `12.3`, of sentences to delete from this summary and from"
-        " those that grow from it.",
-    )
+    state: Annotated[str | None, Meta(description="Markdown with `## ` headings.")] = None
+    pins: Annotated[
+        list[GivenPin] | None,
+        Meta(
+            description="The complete list: a pin that is left out is deleted. Pins that were"
+            " replaced already need not be listed."
+        ),
+    ] = None
+    forget: Annotated[
+        list[Annotated[str, Meta(max_length=40)]],
+        Meta(
+            max_length=1000,
+            description="Numbers, such as `12.3`, of sentences to delete from this summary and from"
+            " those that grow from it.",
+        ),
+    ] = []
 
 
-class ResetRequest(Strict):
+class ResetRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which checkpoint to keep."""
 
-    keep: Annotated[int, Field(ge=1, le=LAST_ID)] | None = Field(
-        None,
-        description="Id of a checkpoint that serves, to keep with those it grew from;"
-        " null drops all.",
-    )
+    keep: Annotated[
+        CheckpointNumber | None,
+        Meta(
+            description="Id of a checkpoint that serves, to keep with those it grew from;"
+            " null drops all."
+        ),
+    ] = None
 
 
 @router.get("")
@@ -137,7 +129,6 @@ async def correct(
     the summary does not serve; 422 when a part is too long.
     """
     body = await read_body(request, CorrectRequest)
-    pins = None if body.pins is None else [one.given() for one in body.pins]
     served, wake_up = await operate.correct(
         runtime.database.engine,
         runtime.settings,
@@ -145,7 +136,7 @@ async def correct(
         chat_id,
         checkpoint_id,
         body.state,
-        pins,
+        body.pins,
         body.forget,
     )
     await wake(runtime, wake_up)

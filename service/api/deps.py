@@ -9,7 +9,7 @@ import msgspec
 from fastapi import Depends, Path, Request, Security
 from fastapi.security import HTTPBearer
 from fastapi.telemetry import TelemetryConfig
-from pydantic import BaseModel, BeforeValidator, ValidationError
+from pydantic import BeforeValidator
 from starlette.requests import ClientDisconnect
 from starlette.types import Scope
 
@@ -39,8 +39,7 @@ _HELD = "precis.held"
 # starts the service under OpenTelemetry's agent would send them.
 WITHOUT_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False}
 
-Model = TypeVar("Model", bound=BaseModel)
-Body = TypeVar("Body")
+Body = TypeVar("Body", bound=msgspec.Struct)
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
@@ -116,9 +115,7 @@ async def known_parameters(request: Request) -> None:
         )
 
 
-def documented(
-    model: type[BaseModel] | type[msgspec.Struct], *, required: bool = True
-) -> dict[str, Any]:
+def documented(model: type[msgspec.Struct], *, required: bool = True) -> dict[str, Any]:
     """The request body for the OpenAPI page.
 
     Routes read it themselves, so that its size is limited and a large one is parsed in a thread.
@@ -251,21 +248,8 @@ def _too_large(limit: int) -> TooLarge:
     )
 
 
-def decoded(decoder: "msgspec.json.Decoder[Body]", body: bytearray) -> Body:
-    """A body that msgspec decodes.
-
-    Raises:
-        BadRequest: not JSON.
-        Unprocessable: JSON of another shape.
-    """
-    try:
-        return decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise problems.from_msgspec(error) from None
-
-
-async def read_body(request: Request, model: type[Model], *, empty: Model | None = None) -> Model:
-    """The validated body; `empty`, if given, is the answer for a request without one.
+async def read_body(request: Request, model: type[Body], *, empty: Body | None = None) -> Body:
+    """The decoded body; `empty`, if given, is the answer for a request without one.
 
     Raises:
         Problem: those of `read_bytes`.
@@ -276,6 +260,6 @@ async def read_body(request: Request, model: type[Model], *, empty: Model | None
     if not body and empty is not None:
         return empty
     try:
-        return await worked(body, model.model_validate_json, body)
-    except ValidationError as error:
-        raise problems.from_pydantic(error) from None
+        return await worked(body, msgspec.json.decode, body, type=model)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise problems.from_msgspec(error) from None

@@ -2,45 +2,48 @@
 
 from typing import Annotated
 
+import msgspec
 from fastapi import APIRouter, Request
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from msgspec import Meta
 
 from service.api.deps import EventsKey, RuntimeDep, documented, read_body
-from service.api.wire import Hash, Id
+from service.processes.intake import Hash, Id
 from service.transcript.digests import identity
 from service.usecases.events import Event, hear
 
 router = APIRouter(prefix="/v1", tags=["filter"])
-_MessageId = Annotated[str, AfterValidator(identity)]  # as Open WebUI has it
 
 
-class EventRequest(BaseModel):
+class EventRequest(msgspec.Struct, frozen=True):
     """An event of Open WebUI. Other types and fields than those of this page are ignored."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    type: Annotated[
-        Id, Field(description="Open WebUI's name of the event, such as `chat.deleted`.")
-    ]
+    type: Annotated[Id, Meta(description="Open WebUI's name of the event, such as `chat.deleted`.")]
     chat_id: Id | None = None
-    message_id: _MessageId | None = None
-    user_id: Id | None = Field(None, description="User whose chat or chats were deleted.")
-    fingerprints: dict[_MessageId, Hash] | None = Field(
-        None,
-        description="Fingerprints of all messages of an edited chat, by message id; a stored"
-        " message with another fingerprint is deleted.",
-    )
-    left: list[Id] | None = Field(
-        None,
-        description="Ids of all chats that the user still has after a chat or folder was deleted.",
-    )
+    message_id: str | None = None
+    user_id: Annotated[Id | None, Meta(description="User whose chat or chats were deleted.")] = None
+    fingerprints: Annotated[
+        dict[str, Hash] | None,
+        Meta(
+            description="Fingerprints of all messages of an edited chat, by message id; a stored"
+            " message with another fingerprint is deleted."
+        ),
+    ] = None
+    left: Annotated[
+        list[Id] | None,
+        Meta(
+            description="Ids of all chats that the user still has after a chat or folder was"
+            " deleted."
+        ),
+    ] = None
 
 
 @router.post("/events", status_code=202, openapi_extra=documented(EventRequest))
 async def post_event(request: Request, key: EventsKey, runtime: RuntimeDep) -> None:
     """Deletes what was deleted or edited in Open WebUI, and every summary that has read it."""
     body = await read_body(request, EventRequest)
-    event = Event(
-        body.type, body.chat_id, body.message_id, body.user_id, body.fingerprints, body.left
-    )
+    # As the filter uploads them: ids here are as Open WebUI has them.
+    message = body.message_id and identity(body.message_id)
+    given = body.fingerprints
+    fingerprints = given and {identity(name): one for name, one in given.items()}
+    event = Event(body.type, body.chat_id, message, body.user_id, fingerprints, body.left)
     await hear(runtime.database.engine, key.by, event)

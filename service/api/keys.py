@@ -2,11 +2,12 @@
 
 from typing import Annotated
 
+import msgspec
 from fastapi import APIRouter, Path, Request
-from pydantic import BaseModel, Field, StringConstraints
+from msgspec import Meta
+from pydantic import BaseModel
 
 from service.api.deps import KeeperKey, RuntimeDep, documented, read_body
-from service.api.wire import Strict
 from service.names import MOST_DAYS, KeyScope
 from service.processes.intake import CONTROL
 from service.storage.keys import Key
@@ -16,20 +17,30 @@ from service.usecases.keys import MadeKey
 router = APIRouter(prefix="/v1/keys", tags=["operators"])
 
 KeyId = Annotated[int, Path(ge=1, le=2**62, description="From the list of keys.")]
-KeyName = Annotated[str, StringConstraints(max_length=200, pattern=rf"^[^{CONTROL}]*$")]
 
 
-class CreateKeyRequest(Strict):
+class CreateKeyRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A key to make, in the tenant of the key that asks."""
 
-    scope: KeyScope = Field(
-        description="`filter`: for the filter and the tool in Open WebUI; `events`: for the events"
-        " function; `operator:read`: to look; `operator`: for all of the REST API."
-    )
-    name: KeyName = Field("", description="A name by which lists and the audit log tell it.")
-    expires_days: int | None = Field(
-        None, ge=1, le=MOST_DAYS, description="Days until it expires; null: never."
-    )
+    scope: Annotated[
+        KeyScope,
+        Meta(
+            description="`filter`: for the filter and the tool in Open WebUI; `events`: for the"
+            " events function; `operator:read`: to look; `operator`: for all of the REST API."
+        ),
+    ]
+    name: Annotated[
+        str,
+        Meta(
+            max_length=200,
+            pattern=rf"^[^{CONTROL}]*$(?!\n)",
+            description="A name by which lists and the audit log tell it.",
+        ),
+    ] = ""
+    expires_days: Annotated[
+        Annotated[int, Meta(ge=1, le=MOST_DAYS)] | None,
+        Meta(description="Days until it expires; null: never."),
+    ] = None
 
 
 class KeyList(BaseModel):

@@ -1,6 +1,5 @@
 """What a user sees of a chat's summary, and whether the chat is left alone."""
 
-import msgspec
 from fastapi import APIRouter, Request
 
 from service.api import dialog
@@ -9,17 +8,13 @@ from service.api.deps import (
     FilterKey,
     OperatorDep,
     RuntimeDep,
-    decoded,
     documented,
-    read_bytes,
+    read_body,
 )
 from service.api.wire import LeftAloneAnswer, LeftAloneRequest, ViewAnswer, ViewRequest
 from service.runtime import Runtime
 from service.usecases import left_alone
 from service.usecases.left_alone import Asker
-
-_VIEW = msgspec.json.Decoder(ViewRequest)
-_LEFT_ALONE = msgspec.json.Decoder(LeftAloneRequest)
 
 router = APIRouter(prefix="/v1/chats")
 
@@ -33,7 +28,7 @@ async def post_view(
     With `wait`, a newer summary is written first, unless the chat is left alone. 404 when the chat
     is not stored, or is not this user's.
     """
-    body = decoded(_VIEW, await read_bytes(request))
+    body = await read_body(request, ViewRequest)
     asker = left_alone.of_user(key.tenant, body.user_id)
     depth = max(body.depth, len(body.path))
     asked = runtime.database, runtime.settings, asker, chat_id, body.path, depth
@@ -54,7 +49,7 @@ async def post_left_alone(
 
     404 when the chat is not stored, or is not this user's.
     """
-    body = decoded(_LEFT_ALONE, await read_bytes(request))
+    body = await read_body(request, LeftAloneRequest)
     asker = left_alone.of_user(key.tenant, body.user_id)
     if not body.left_alone:
         return await _resumed(runtime, asker, chat_id)

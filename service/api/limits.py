@@ -18,50 +18,43 @@ _MOST_COUNTED: Final = 20_000  # addresses
 _HELD_BACK: Final = 1.0  # seconds until a client without a key is told that it asks too much
 
 
-class _Counters:
-    """How often each address did something, in windows of so many seconds."""
+class _Counter:
+    """How often each address did something in the current window of so many seconds."""
 
     def __init__(self, seconds: int) -> None:
         self._seconds = seconds
-        # The count and the end of each window, those that end first in front.
-        self._windows: dict[str, tuple[int, float]] = {}
+        self._ends = 0.0
+        self._counts: dict[str, int] = {}
 
     def add(self, address: str) -> int:
-        """Counts once more, in a new window if there is none. Returns the count with it."""
-        count, ends = self._windows.get(address, (0, 0.0))
-        now = monotonic()
-        if ends <= now:
-            self._windows.pop(address, None)
-            self._make_room()
-            count, ends = 0, now + self._seconds
-        self._windows[address] = count + 1, ends
-        return count + 1
+        """Counts once more. Returns the count with it."""
+        count = self.of(address) + 1
+        # Somebody has more addresses than are counted.
+        if len(self._counts) >= _MOST_COUNTED:
+            self._counts.clear()
+        self._counts[address] = count
+        return count
 
     def of(self, address: str) -> int:
         """The count of an address."""
-        count, ends = self._windows.get(address, (0, 0.0))
-        return count if ends > monotonic() else 0
-
-    def seconds_left(self, address: str) -> int:
-        """Seconds until the window of an address ends."""
         now = monotonic()
-        ends = self._windows.get(address, (0, now))[1]
-        return max(1, ceil(ends - now))
+        if self._ends <= now:
+            self._counts.clear()
+            self._ends = now + self._seconds
+        return self._counts.get(address, 0)
 
-    def _make_room(self) -> None:
-        """Forgets the older half when somebody has more addresses than are counted."""
-        if len(self._windows) >= _MOST_COUNTED:
-            for address in list(self._windows)[: _MOST_COUNTED // 2]:
-                del self._windows[address]
+    def seconds_left(self) -> int:
+        """Seconds until the window ends."""
+        return max(1, ceil(self._ends - monotonic()))
 
 
 class Limiter:
     """The limits of one process."""
 
     def __init__(self) -> None:
-        self._wrong_keys = _Counters(60)
-        self._looks = _Counters(1)
-        self._refusals = _Counters(60)
+        self._wrong_keys = _Counter(60)
+        self._looks = _Counter(1)
+        self._refusals = _Counter(60)
 
     async def check_wrong_keys(self, address: str) -> None:
         """Before a key that nobody knows is looked up.
@@ -79,7 +72,7 @@ class Limiter:
         raise TooMany(
             "too many API keys from this address were wrong; try again in a minute, with a key"
             " that `precis keys list` shows",
-            self._wrong_keys.seconds_left(network),
+            self._wrong_keys.seconds_left(),
         )
 
     def wrong_key(self, address: str) -> None:

@@ -14,7 +14,7 @@ import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
@@ -129,24 +129,14 @@ def headers_of(problem: Problem) -> dict[str, str]:
 
 
 def from_validation(errors: Any) -> Problem:  # noqa: ANN401 - pydantic's own error list
-    """A 400 for what is not JSON, a 422 for JSON of another shape, with a pointer to each place."""
-    # Ten are enough to see what is wrong; a large body could have as many errors as values.
-    found = [{"pointer": _pointer(one["loc"]), "message": one["msg"]} for one in errors[:10]]
+    """A 422 for an address of another shape, with a pointer to each place."""
+    found = [{"pointer": _pointer(one["loc"]), "message": one["msg"]} for one in errors]
     detail = "; ".join(f"{one['pointer']}: {one['message']}" for one in found)[:1000]
-    if any(str(one["type"]).startswith("json_") for one in errors):
-        return BadRequest(f"the body is not valid JSON: {detail}")
     return Unprocessable(f"the request does not have the expected shape: {detail}", errors=found)
 
 
-def from_pydantic(error: ValidationError) -> Problem:
-    """The same for a model that a route validated itself."""
-    return from_validation(
-        error.errors(include_input=False, include_url=False, include_context=False)
-    )
-
-
 def from_msgspec(error: msgspec.DecodeError | UnicodeDecodeError, above: str = "") -> Problem:
-    """The same for a body that msgspec refused.
+    """A 400 for a body that is not JSON, a 422 for JSON of another shape.
 
     msgspec names the first wrong place only, as `$.path[0][1]`. `above` is a pointer to the part
     that was decoded, if it was not the whole body.
@@ -160,14 +150,12 @@ def from_msgspec(error: msgspec.DecodeError | UnicodeDecodeError, above: str = "
     # The name of an unknown field, which the client chose, is part of the message.
     what = what[:1000]
     errors = [{"pointer": pointer, "message": what}]
-    return Unprocessable(
-        f"the request does not have the expected shape: {pointer}: {what}", errors=errors
-    )
+    told = f"{pointer}: {what}" if pointer else what
+    return Unprocessable(f"the request does not have the expected shape: {told}", errors=errors)
 
 
 def _pointer(place: Sequence[object]) -> str:
-    parts = [str(part) for part in place if part != "body"]
-    return ("/" + "/".join(parts))[:_POINTER]
+    return ("/" + "/".join(map(str, place)))[:_POINTER]
 
 
 def _json(

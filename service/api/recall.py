@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-import msgspec
 from fastapi import APIRouter, Query, Request
 
 from service.api.deps import (
@@ -10,9 +9,8 @@ from service.api.deps import (
     FilterKey,
     OperatorDep,
     RuntimeDep,
-    decoded,
     documented,
-    read_bytes,
+    read_body,
 )
 from service.api.wire import RecallRequest
 from service.errors import Unprocessable
@@ -23,7 +21,6 @@ from service.usecases.recall import RecallQuestion
 
 _LONGEST = 300  # characters of what a model gives
 _LAST_LINE = 2**31
-_QUESTION = msgspec.json.Decoder(RecallRequest)
 
 router = APIRouter(prefix="/v1/chats")
 
@@ -42,7 +39,7 @@ async def post_recall(
     Nothing else of the chat is seen: no other branch, no other user's chat, and nothing that the
     model has in its request anyway.
     """
-    body = decoded(_QUESTION, await read_bytes(request))
+    body = await read_body(request, RecallRequest)
     asked = _words(body.query), _words(body.ref), _line(body.line), _words(body.grep)
     question = RecallQuestion(*asked, body.max_tokens)
     check_question(question.query, question.ref)

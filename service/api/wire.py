@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, Field, StringConstraints
 
 from service.names import RequestOutcome
 from service.processes import intake
@@ -17,22 +17,18 @@ from service.storage.chats import ServedModel
 
 # Open WebUI's ids are UUIDs, or `temporary:<socket id>`.
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=rf"^[^{CONTROL}]+$")]
-Hash = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[\x21-\x7e]+$")]
 _Name = Annotated[str, Meta(min_length=1, max_length=200)]
 
 # Seconds of ten years.
 _LONGEST = 10 * 366 * 24 * 3600
 
 
-def schema_of(model: type[BaseModel] | type[msgspec.Struct]) -> dict[str, Any]:
+def schema_of(model: type[msgspec.Struct]) -> dict[str, Any]:
     """A body's JSON schema without references.
 
     A route puts it into the OpenAPI page by itself, where `#/$defs/…` would lead nowhere.
     """
-    if issubclass(model, BaseModel):
-        schema = model.model_json_schema()
-    else:
-        schema = msgspec.json.schema(model)
+    schema = msgspec.json.schema(model)
     definitions = schema.pop("$defs", {})
     inlined: dict[str, Any] = _inline(schema, definitions)
     return inlined
@@ -48,12 +44,6 @@ def _inline(node: Any, definitions: dict[str, Any]) -> Any:  # noqa: ANN401 - JS
         name = str(node["$ref"]).rpartition("/")[2]
         return _inline(definitions[name], definitions)
     return {key: _inline(value, definitions) for key, value in node.items()}
-
-
-class Strict(BaseModel):
-    """A body in which an unknown field is an error."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 _Windows = Annotated[

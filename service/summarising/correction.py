@@ -1,8 +1,10 @@
 """Corrects a summary manually: its memory and what an operator wants there → the new one. Pure."""
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
+
+import msgspec
 
 from service.errors import Unprocessable
 from service.summarising.choices import OPERATOR
@@ -16,8 +18,7 @@ _LONGEST_PIN = 2000
 _MOST_PINS = 500
 
 
-@dataclass(frozen=True, slots=True)
-class GivenPin:
+class GivenPin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A pin as an operator wants it. One with the `number` of a known pin replaces it."""
 
     kind: Kind

@@ -3,11 +3,11 @@
 from typing import Annotated, Final, Literal, get_args
 from urllib.parse import urlencode
 
+import msgspec
 from fastapi import APIRouter, Query, Response
-from pydantic import ValidationError
 
 from service.api import problems
-from service.api.chats import ResetRequest
+from service.api.chats import CheckpointNumber
 from service.api.deps import ChatId, RuntimeDep, wake
 from service.api.wire import Id
 from service.names import FIRST_TENANT, ChatState, Has
@@ -115,13 +115,15 @@ async def reset(
     chat_id: ChatId, signed_in: SignedInDep, runtime: RuntimeDep, form: FormDep
 ) -> Response:
     """Drops the checkpoints, or those after one to `keep`, and makes new ones."""
-    try:
+    keep = None
+    if "keep" in form:
         # Whatever else a form has there: to keep nothing would delete what was to be kept.
-        body = ResetRequest.model_validate({"keep": form.get("keep")})
-    except ValidationError as error:
-        raise problems.from_pydantic(error) from None
+        try:
+            keep = msgspec.convert(form["keep"], CheckpointNumber, strict=False)
+        except msgspec.ValidationError as error:
+            raise problems.from_msgspec(error, above="/keep") from None
     engine = runtime.database.engine
-    dropped, wake_up = await operate.reset(engine, signed_in.by, chat_id, body.keep)
+    dropped, wake_up = await operate.reset(engine, signed_in.by, chat_id, keep)
     await wake(runtime, wake_up)
     return _to_chat(chat_id, "waits" if dropped.waits else "reset")
 

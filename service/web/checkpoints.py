@@ -1,13 +1,12 @@
 """One checkpoint: what it covers, its texts, and corrections."""
 
 import json
-from typing import Final
 
+import msgspec
 from fastapi import APIRouter, Response
-from pydantic import TypeAdapter, ValidationError
 
 from service.api import problems
-from service.api.chats import CheckpointId, PinRequest
+from service.api.chats import CheckpointId
 from service.api.deps import ChatId, RuntimeDep, wake
 from service.summarising.correction import GivenPin
 from service.usecases import inspect, operate
@@ -20,8 +19,6 @@ router = APIRouter(
     route_class=PageRoute,
     include_in_schema=False,
 )
-
-_PINS: Final = TypeAdapter(list[PinRequest])
 
 
 @router.get("")
@@ -82,6 +79,6 @@ async def correct(
 
 def _pins(pins: str) -> list[GivenPin]:
     try:
-        return [one.given() for one in _PINS.validate_json(pins)]
-    except ValidationError as error:
-        raise problems.from_pydantic(error) from None
+        return msgspec.json.decode(pins, type=list[GivenPin])
+    except msgspec.DecodeError as error:
+        raise problems.from_msgspec(error, above="/pins") from None

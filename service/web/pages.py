@@ -47,8 +47,8 @@ class _Static(StaticFiles):
 
 def install(app: FastAPI) -> None:
     """Adds the pages to `app`."""
-    # Only these are compressed: in a compressed page, the length would tell of what is in it beside
-    # words of the request (BREACH).
+    # Only these are compressed: the length of a compressed page tells what of it is in the request
+    # too (BREACH).
     app.mount("/static", GZipMiddleware(_Static(directory=FOLDER / "static")))
     for module in _MODULES:
         app.include_router(module.router)

@@ -133,19 +133,6 @@ async def test_a_body_that_is_no_usable_json_is_a_problem(
     assert await tables(service.runtime) == before
 
 
-@pytest.mark.parametrize("body", [b"[", b'{"keep": "x"}', b'{"kept": 1}', b"5"])
-async def test_a_bad_reset_is_a_problem_and_drops_nothing(talk: Talk, service: Service, body: bytes) -> None:
-    talk.turns(12, leaf=LEAF)
-    await talk.ingest(list(talk.rows)[-1])
-    await drain(service.runtime)
-    before = await tables(service.runtime)
-
-    response = await service.as_operator.post("/v1/chats/chat-1/reset", content=body)
-
-    is_problem(response, 400, 422)
-    assert await tables(service.runtime) == before
-
-
 @pytest.mark.parametrize("chat", ["%ff", "%ED%A0%80"])
 async def test_a_chat_id_of_bytes_that_are_no_text_is_refused(talk: Talk, service: Service, chat: str) -> None:
     """Read leniently, all of them are the same character, and all of these chats one."""

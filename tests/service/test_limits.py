@@ -93,7 +93,7 @@ def test_counts_are_bounded_however_many_addresses_there_are() -> None:
     limiter = limits.Limiter()
     for number in range(limits._MOST_COUNTED + 10):
         limiter.wrong_key(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
-    assert len(limiter._wrong_keys._windows) <= limits._MOST_COUNTED
+    assert len(limiter._wrong_keys._counts) <= limits._MOST_COUNTED
 
 
 async def test_refused_keys_are_in_their_tenants_audit_log_once_a_minute(settings: Settings, clock: Clock) -> None:

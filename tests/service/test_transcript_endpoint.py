@@ -9,7 +9,7 @@ from service.storage import ingests
 from service.transcript import native_tokens
 from tests.conftest import Service
 from tests.service.grown import summarised
-from tests.service.talk import Talk, as_sent, check_tree, prose, row, rows, tables
+from tests.service.talk import Talk, as_sent, check_tree, row, rows, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -162,27 +162,3 @@ async def test_usage_is_compared_with_the_summary_that_was_served(talk: Talk, se
     await talk.ingest(answered(talk, question, sent + 123), after=leaf, served=made.id)
 
     assert await overhead(service) == 123
-
-
-async def test_a_tool_loops_usage_is_that_of_its_last_call(talk: Talk, service: Service) -> None:
-    """The last call had read the calls and results before it, not its own answer."""
-    question = talk.add("question", talk.turns(2))
-    output = [
-        {"type": "function_call", "call_id": "c1", "name": "query", "arguments": "{}", "status": "completed"},
-        {
-            "type": "function_call_output",
-            "call_id": "c1",
-            "output": [{"type": "input_text", "text": prose(900, "rows")}],
-            "status": "completed",
-        },
-        {"type": "message", "content": [{"type": "output_text", "text": prose(300, "the answer")}]},
-    ]
-    leaf = talk.add("answered", question, "assistant", "", output=output, usage={"prompt_tokens": 1})
-    await talk.ingest(leaf)
-    before_the_last_call = talk.rows[leaf] | {"output": output[:2]}
-    asked = sum(native_tokens(message) for message in (*talk.path(question), before_the_last_call))
-    talk.rows[leaf]["usage"] = {"prompt_tokens": asked + 50}
-
-    await talk.ingest(leaf, served=0)
-
-    assert await overhead(service) == 50

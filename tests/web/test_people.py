@@ -146,16 +146,3 @@ async def test_somebody_with_an_odd_id_has_a_page_and_an_erasure(service: Servic
     assert "<img" not in page.html
     await visitor.send(page.form(f"{link}/erase"))
     assert not await rows(service.runtime, "select 1 from chats")
-
-
-async def test_of_whom_no_chat_is_left_the_exact_id_still_leads_to_figures(service: Service, visitor: Visitor) -> None:
-    await run_sql(
-        service.runtime,
-        "insert into audit (tenant_id, actor, action, details)"
-        " values (1, 'cli', 'chat.delete', jsonb_build_object('user', cast(:user as text)))",
-        user=ANN,
-    )
-    page = await visitor.get(f"/people?begins={ANN}")
-    assert listed(page) == []
-    shown = await visitor.get(next(one for one in page.links if one == f"/people/{ANN}"))
-    assert facts(shown)["Rows of the audit log"] == 1
