@@ -122,16 +122,16 @@ class Settings(BaseSettings):
     keep_messages: KeepMessages = Field(
         KEEP_MESSAGES,
         description="Newest messages, from 2 to 200, that are sent word for word beside a summary;"
-        " fewer when they do not fit into a quarter of the window. More of them cost their tokens"
-        " in each request and leave less to summarise.",
+        " fewer when they take more than an eighth of what a request may have. More of them cost"
+        " their tokens in each request and leave less to summarise.",
     )
     summary_share: SummaryShare = Field(
         SUMMARY_SHARE,
         description="Share of a window of 16,384 tokens, from 0.05 to 0.4, that a summary may take."
-        " For other windows the budget grows with the square root of the window: by default 2,317"
-        " tokens of 8,192, 3,276 of 16,384 and 9,268 of 131,072, and never more than five eighths"
-        " of what the newest messages leave. A quarter of it, 2,000 tokens at most, is for the"
-        " summariser's narrative; the rest is for users' words and tool calls, which code copies."
+        " For other windows it grows with the root of the window, to three eighths of what a"
+        " request may have: 2,344 tokens of 8,192, 4,688 of 16,384, 16,682 of 131,072; more where"
+        " it covers very much. Up to 60 % of it, 4,000 tokens at most, is the state that a"
+        " summariser writes; the rest is for users' words and tool calls, which code copies."
         " Higher: more is kept, each request costs more, and in a small window summaries are"
         " written more often.",
     )

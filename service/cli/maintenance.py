@@ -142,9 +142,9 @@ def tenants() -> None:
 @click.argument("name")
 @without_asking
 def erase(name: str, yes: bool) -> None:
-    """Delete the tenant NAME: its keys, chats, audit and salt.
+    """Delete the tenant NAME: its keys, chats, audit and secrets.
 
-    What is sealed for it in a backup without the salt can never be opened again.
+    What is sealed for it in a backup without these can never be opened again.
     """
     from service.storage import keys
 

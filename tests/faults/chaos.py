@@ -226,7 +226,7 @@ async def _odd_rows(made: Fleet) -> list[str]:
     async with running(made.settings, made.urls) as runtime:
         try:
             await check_tree(runtime)
-        except AssertionError as error:
+        except (AssertionError, KeyError) as error:  # a row, or the row above it
             return [f"rows contradict one another: {error}"]
     return []
 
