@@ -5,10 +5,8 @@ import re
 import pytest
 
 from service.storage import keys
-from service.text import characters
 from tests.conftest import Service
 from tests.service.talk import Talk, row, rows, run_sql
-from tests.web.test_pages import ODD
 from tests.web.visitor import Page, Visitor, visiting
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -124,28 +122,6 @@ async def test_who_may_only_look_sees_no_form_to_erase_and_sends_none(service: S
         assert refused.status == 403
         assert "your key may look and change nothing" in refused.text.lower()
     assert len(await rows(service.runtime, "select 1 from chats")) == 2
-
-
-@pytest.mark.parametrize("user", ODD)
-async def test_somebody_with_an_odd_id_has_a_page_and_an_erasure(service: Service, visitor: Visitor, user: str) -> None:
-    await run_sql(
-        service.runtime,
-        "insert into chats (tenant_id, external_id, user_id, model, window_tokens) values (1, 'c', :user, 'm', 8192)",
-        user=user,
-    )
-    await run_sql(
-        service.runtime, "insert into chat_authors (tenant_id, chat_id, user_id) select 1, id, user_id from chats"
-    )
-    (link,) = [one for one in (await visitor.get("/people")).links if one.startswith("/people/")]
-    assert (await visitor.get("/people", params={"begins": user})).links.count(link) == 1
-
-    page = await visitor.get(link)
-
-    assert " ".join(characters.with_escapes(user).split()) in page.text
-    assert "<script>alert" not in page.html
-    assert "<img" not in page.html
-    await visitor.send(page.form(f"{link}/erase"))
-    assert not await rows(service.runtime, "select 1 from chats")
 
 
 async def test_of_whom_no_chat_is_left_the_exact_id_still_leads_to_figures(service: Service, visitor: Visitor) -> None:
