@@ -220,11 +220,9 @@ async def test_a_user_is_listed_shown_and_erased(precis: Cli, service: Service) 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\x9b31m\r\u202e[red]"
 WRITTEN = ("\x1b", "\x07", "\x9b", "\r", "\u202e")
 SHOWING = [
-    ["chats", "list"],
     ["chats", "show", "chat-1"],
     ["chats", "show", "chat-1", "--checkpoint", "1"],
     ["chats", "show", "chat-1", "--checkpoint", "1", "--only", "state"],
-    ["chats", "show", "chat-1", "--checkpoint", "1", "--json"],
     ["jobs", "list"],
     ["status"],
     ["keys", "list"],

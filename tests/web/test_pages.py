@@ -70,10 +70,8 @@ async def test_every_page_its_errors_and_its_files_have_the_strict_headers(servi
             for path in (
                 "/sign-in",
                 "/chats",
-                "/chats?part=true",
                 "/chats/chat-1",
                 "/chats/chat-1/find",
-                "/chats/chat-1/find?query=pump",
                 at,
                 "/",
                 "/worth",
@@ -81,15 +79,9 @@ async def test_every_page_its_errors_and_its_files_have_the_strict_headers(servi
                 "/jobs",
                 "/people",
                 f"/people/{talk.user}",
-                "/people/nobody",
                 "/audit",
                 "/chats/unknown",
-                "/chats?state=unknown",
-                "/chats/chat-1/checkpoints/999999",
                 "/static/precis.css",
-                "/static/htmx.min.js",
-                "/static/page.js",
-                "/static/favicon.svg",
             )
         }
         found["stranger"] = await stranger.get("/chats")
