@@ -105,17 +105,6 @@ async def test_a_chat_is_looked_at_corrected_and_deleted(precis: Cli, service: S
     assert [one.actor for one in await rows(service.runtime, changed)] == [f"{service.operator_key[:14]}… test"]
 
 
-async def test_where_texts_are_not_kept_the_commands_say_that_the_work_waits(precis: Cli, service: Service) -> None:
-    talk = Talk(service.as_filter)
-    await summarised(service, talk)
-    await run_sql(service.runtime, "update messages set body = null")
-
-    reset = (await precis("chats", "reset", "chat-1", "--yes")).stdout
-    assert reset.startswith("1 checkpoints deleted. ")
-    assert reset.endswith("the work waits for the chat's next turn.\n")
-    assert "wants bodies" in (await precis("chats", "show", "chat-1")).stdout
-
-
 READING = {
     "chats list": "chats?limit=50",
     "chats show chat-1": "chats/chat-1",

@@ -127,12 +127,6 @@ async def test_config_shows_every_setting_and_no_secret(cli: Cli, urls: Urls, tm
     ("variables", "parts"),
     [
         ({"PRECIS_PORT": "70000"}, ["PRECIS_PORT", "65535"]),
-        ({"PRECIS_SUMMARISER": "magic"}, ["PRECIS_SUMMARISER", "ollama"]),
-        ({"PRECIS_SUMMARISER": "openai"}, ["PRECIS_SUMMARISER_URL", "PRECIS_SUMMARISER_MODEL"]),
-        (
-            {"PRECIS_DATABASE_URL_FILE": "nowhere/secret"},
-            ["PRECIS_DATABASE_URL_FILE", "nowhere/secret", "No such file"],
-        ),
         ({"PRECIS_PORT": "x", "PRECIS_WINDOW": "y"}, ["PRECIS_PORT", "PRECIS_WINDOW"]),
     ],
 )

@@ -275,34 +275,6 @@ async def test_every_request_shows_its_whole_branch_and_nothing_else(
     event(f"{len(set(tree.served))} summaries")
 
 
-ALL = [
-    ("send", "tools"),
-    ("work",),
-    ("edit_in_place", 3),
-    ("send", "plain"),
-    ("work",),
-    ("regenerate", "plain", ""),
-    ("regenerate", "photo", "told"),
-    ("regenerate", "tools", "untold"),
-    ("go_on",),
-    ("edit_and_resend", 9, "plain"),
-    ("switch", 0),
-    ("send", "failed"),
-    ("send", "stopped"),
-    ("send_to_two_models",),
-    ("work",),
-    ("delete", 5),
-    ("send", "image"),
-    ("work",),
-    ("send", "document"),
-]
-
-
-async def test_all_of_it_in_one_chat(echoing: Service) -> None:
-    tree = await play(echoing, ALL)
-    assert len(set(tree.served)) >= 3
-
-
 async def test_a_boundary_above_the_newest_messages_is_shown_when_the_answer_says_so_and_then_at_once(
     echoing: Service,
 ) -> None:

@@ -2,16 +2,14 @@
 
 import asyncio
 import contextlib
-import socket
-import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from filter_stub.precis_filter import PAUSE
-from tests.filter.chat import PATIENCE, Chat, Turn, filter_of, ingested
+from tests.filter.chat import PATIENCE, Chat, Turn, ingested
 from tests.filter.host import Host
 from tests.filter.staged import MADE, UNKNOWN, against, chat_of, good_answer, summarised
 from tests.filter.wire import Answer, Behaviour, HangUp, Silence, Trickle, Wire
@@ -30,27 +28,6 @@ async def test_a_service_that_never_ends_its_answer_does_not_hold_a_request(beha
         chat.answer("An answer")
         body = {"chat_id": chat.id, "model": "m", "messages": chat.path()}
         assert await chat.filter.outlet(body, __metadata__=turn.metadata) is body
-
-
-@pytest.fixture
-def stuck(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A resolver that does not come back before the test is over."""
-    over = threading.Event()
-
-    def resolve(*_: object, **__: object) -> Any:
-        over.wait(60)
-        raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
-
-    monkeypatch.setattr(socket, "getaddrinfo", resolve)
-    yield
-    over.set()
-
-
-@pytest.mark.usefixtures("stuck")
-async def test_the_resolver_hangs() -> None:
-    async with filter_of("http://precis.invalid:8377", timeout=SOON) as loaded:
-        turn = await chat_of(loaded).inlet()
-        assert turn.messages == turn.original
 
 
 def stopped(chat: Chat) -> list[float]:
@@ -215,13 +192,6 @@ async def test_the_check_is_for_admins_alone(user: Any) -> None:
         assert tap.seen == []
 
 
-async def test_the_check_says_why_the_service_cannot_be_asked() -> None:
-    async with against(HangUp()) as (chat, _):
-        body: dict[str, Any] = {"precis_check": True}
-        assert await chat.filter.outlet(body, __user__={"role": "admin"}) is body
-        assert list(body["precis_check"]) == ["error"]
-
-
 # The last answer of a chat
 
 
@@ -261,15 +231,6 @@ async def test_it_does_not_serve_a_branch_that_it_does_not_fit() -> None:
         turn = await chat.inlet()
         assert turn.messages == turn.original
         assert turn.served == 0
-
-
-async def test_it_serves_a_branch_that_leaves_below_the_boundary() -> None:
-    async with served() as (chat, _):
-        chat.leaf = "a4"
-        chat.ask("Another way")
-        turn = await chat.inlet()
-        assert turn.summary == MADE
-        assert turn.hidden == turn.original[1:3]
 
 
 async def test_it_serves_only_the_model_that_it_was_for() -> None:

@@ -250,17 +250,6 @@ def test_a_request_has_the_room_that_its_answer_and_what_nobody_counted_leave(
     assert edit.excess(8000, room, 8000, beside, estimated) == reserve
 
 
-def test_another_filter_may_add_a_question_in_front_put_words_around_a_kept_one_and_an_empty_answer() -> None:
-    """Failed answers stay in the request as empty ones in Open WebUI 0.9."""
-    talk = alternating([f"Text {number}" for number in range(7)], 2)
-    system, *stored = talk.native
-    stored[-3]["content"] = "[on Saturday] Text 4 [end]"
-    messages = [system, {"role": "user", "content": "Memory: tea."}, *stored]
-    messages.insert(-1, {"role": "assistant", "content": ""})
-    out = precis_filter.edited(messages, talk.path, proposed(talk, messages))
-    assert out == [SYSTEM, *RECORD, *messages[4:]]
-
-
 def test_a_user_who_writes_like_a_record_is_a_user_all_the_same() -> None:
     question: Native = {"role": "user", "content": "Never mind."}
     messages = [SYSTEM, RECORD[0], {"role": "assistant", "content": "What is that?"}, question]

@@ -109,11 +109,9 @@ async def test_a_deletion_is_told_with_the_ids_and_without_any_text(happened: Js
     "happened",
     [
         event("chat.created", "c", title="New Chat"),
-        event("message.created", "m", chat_id="c"),
         event("message.deleted", "m", channel_id="general"),
         event("message.updated", "m", channel_id="general"),
         event("folder.deleted", "f", folder_ids=["f"], delete_contents=False),
-        event("function.valves_updated", "precis"),
         event("something.of.tomorrow", "x"),
     ],
     ids=lambda happened: happened["event"],

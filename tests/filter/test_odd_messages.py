@@ -116,25 +116,7 @@ async def test_filter_and_service_have_the_same_id_for_a_message(identity: str) 
 
 
 VALUES: list[object] = [
-    *(
-        None,
-        True,
-        0,
-        -1,
-        10**30,
-        1.5,
-        float("nan"),
-        "",
-        "x",
-        "\x00",
-        "\ud800",
-        [],
-        {},
-        [None],
-        [[]],
-        {"": None},
-        {"a": [1]},
-    ),
+    *(None, True, -1, 10**30, 1.5, float("nan"), "", "x", "\x00", "\ud800", [], {}, [[]], {"": None}, {"a": [1]}),
     *([1] * 3000, json.loads("[" * 250 + "]" * 250), {str(number): number for number in range(3000)}),
 ]
 LARGE = ["word " * 100_000, BASE64[:400_000], "\x01" * 60_000, "\U0001f40d" * 90_000]

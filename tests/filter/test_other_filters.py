@@ -1,6 +1,5 @@
 """Filters before ours change the request: translations, masks, memories. A summary is put in all the same."""
 
-import re
 from collections.abc import Callable
 
 import pytest
@@ -36,16 +35,11 @@ def each_answer(change: Callable[[str], object]) -> Change:
 
 
 KINDS: dict[str, Change] = {
-    "strips blanks": each_question(str.strip),
     "translates": each_question(lambda text: text[::-1]),
-    "masks names": each_question(lambda text: re.sub("river", "[MASKED]", text)),
-    "dates": each_question(lambda text: f"[2026-11-25] {text}"),
-    "adds an instruction": each_question(lambda text: f"{text}\n\nAnswer briefly."),
     "makes parts": each_question(lambda text: [{"type": "text", "text": text}]),
     "loads a skill": newest(lambda text: f"<skill>Write well.</skill>\n{text}"),
     "takes a command away": newest(lambda _: "Do it."),
     "adds a memory": lambda messages: [messages[0], {"role": "user", "content": "I like tea."}, *messages[1:]],
-    "adds a rule": lambda messages: [{"role": "system", "content": "Be kind."}, *messages],
     "takes the prompt away": lambda messages: messages[1:],
     "takes citations away": each_answer(lambda text: text.replace("the hills", "hills")),
 }

@@ -8,8 +8,6 @@ import pytest_asyncio
 from sqlalchemy import text
 
 from filter_stub.precis_filter import STASH
-from service.transcript import folded
-from tests.builders import capture
 from tests.conftest import Service, drain
 from tests.filter.chat import Chat, Turn, filler, filter_of, ingested, pairs_are_whole
 from tests.filter.client import Client, Json, asks, conversation, says, step
@@ -85,20 +83,6 @@ async def test_without_a_user_nothing_is_sent(client: Client, tap: Wire) -> None
     client.user = None
     await client.send(conversation(2))
     assert tap.seen == []
-
-
-async def test_an_answer_with_its_tool_calls_is_one_message(client: Client, tap: Wire) -> None:
-    sent = capture("i_api_client").hook("014_inlet").messages
-    await client.send(sent)
-    assert uploaded(tap) == [["user", "assistant", "developer", "user"]]
-    answer, _, question = tap.bodies("PUT")[0]["messages"][1:]
-    output = folded(answer["native"])
-    assert [(item["type"], item["call_id"]) for item in output] == [
-        ("function_call", "c1"),
-        ("function_call_output", "c1"),
-    ]
-    assert output[1]["output"] == [{"type": "input_text", "text": "21"}]
-    assert question["content"] == "Thanks."  # sent as a list of parts
 
 
 async def test_an_agents_loop_uploads_no_growing_answer(client: Client, service: Service, tap: Wire) -> None:

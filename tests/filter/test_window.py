@@ -98,15 +98,6 @@ async def test_a_short_chat_that_is_not_saved_is_left_alone_whatever_is_known_of
         assert tap.asked == []
 
 
-async def test_of_a_model_nobody_knows_a_window_of_131072_tokens_is_kept() -> None:
-    async with against(Answer({}, 500), skip_below_chars=24_000) as (chat, _):
-        chat.ask(text_of_kind("English", 300_000))
-        fits = await chat.inlet()
-        assert fits.messages == fits.original
-        chat.ask(text_of_kind("English", 500_000))
-        assert sent_tokens((await chat.inlet()).messages) <= 131_072
-
-
 async def test_the_tools_of_a_request_are_told_also_at_the_hand_over() -> None:
     """Also where Open WebUI copies the metadata."""
     tools = [{"type": "function", "function": {"name": "f", "description": text_of_kind("English", 3000)}}]

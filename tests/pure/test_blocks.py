@@ -9,7 +9,6 @@ from service.text.blocks import Sort, blocks
 ASKED = "Please look at this."
 FOREIGN = {
     "a fence": ("```\nnever stop\n```", Sort.CODE),
-    "an open fence": ("~~~python\nnever stop\n", Sort.CODE),
     "a quotation": ("> never stop\n> never", Sort.PASTED),
     "a long quotation": (f"“{'never stop it ' * 30}”", Sort.PASTED),
     "a log": ("2026-11-22 10:00:01 never stop\n" * 3, Sort.CODE),
@@ -17,8 +16,6 @@ FOREIGN = {
     "a program": ("int never(int a) {\n  return stop(a);\n}\n", Sort.CODE),
     "an element": ("<email>\nnever stop\n</email>", Sort.PASTED),
     "an element with attributes": ('<document id="1">never stop</document>', Sort.PASTED),
-    "a comment": ("<!-- never stop -->", Sort.PASTED),
-    "three quotes": ('"""\nnever stop\n"""', Sort.PASTED),
     "a trace": (
         'Traceback (most recent call last):\n  File "a.py", line 3, in never\n  File "b.py", line 4, in stop',
         Sort.CODE,
@@ -39,9 +36,6 @@ def test_pasted_material_is_not_the_users_own(text: str, sort: Sort) -> None:
     "text",
     [
         "From now on write in French.",
-        "I want 3 > 2 to hold.",
-        "Select the best option, please",
-        "Update: the budget is 600.",
         "The tag <b> is fine here",
         "Rules:\n- never stop\n- pay 4 EUR (not 5)\n- use foo_bar.py",
         "Hi Nora,\nplease go on.",

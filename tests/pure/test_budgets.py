@@ -5,14 +5,6 @@ import pytest
 from service.planning.policy import PROMPT_TOKENS, Policy, apply_at, believed
 
 
-def test_the_default_budgets_are_those_of_the_design() -> None:
-    policy = Policy.sized()
-    assert policy == Policy.sized(131_072)
-    assert (policy.window_tokens, policy.apply_at, policy.prepare_at) == (131_072, 100_000, 65_536)
-    assert (policy.request_tokens, policy.keep_tokens, policy.keep_messages) == (50_000, 12_500, 10)
-    assert (policy.step_tokens, policy.summary_tokens, policy.state_tokens) == (26_214, 16_682, 4000)
-
-
 def test_a_summary_has_8_percent_of_what_it_covers_up_to_half_of_a_request() -> None:
     policy = Policy.sized(16_384)
     assert policy.summary_room(10_000, 1000) == policy.summary_tokens == 4688

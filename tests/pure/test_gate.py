@@ -19,7 +19,6 @@ def founded(line: str, *covered: str, language: str | None = "en") -> tuple[str,
 @pytest.mark.parametrize(
     ("line", "cut"),
     [
-        ("The budget is 900 EUR.", "The budget is 900 EUR."),
         ("Ship it by 2027-01-02; the tests pass.", "Ship it by 2027-01-02;"),
         ("还有50美元，已退款15美元。", "还有50美元，"),
         ("The file is /srv/other.csv, and all is well.", "The file is /srv/other.csv,"),
@@ -39,8 +38,6 @@ def test_a_clause_with_what_nobody_said_is_cut_and_not_its_line(line: str, cut: 
     "line",
     [
         "3,800 € and 1,500 € make 5,300 €.",
-        "Spent 700 €, 1,300 € and 650 €: 2,650 €.",
-        "Of 5,300 € 2,650 € are spent, 2,650 € are left.",
         "210 portions at 4.5 € are 945 €.",
         "Of 3,800 € and 700 € spent, 3,100 € are left.",
     ],

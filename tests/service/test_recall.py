@@ -140,6 +140,20 @@ async def test_words_of_a_long_chat_are_stored_when_it_is_ingested_and_when_its_
     assert found.json()["references"][0] == "M26"
 
 
+@pytest.mark.parametrize(
+    "question",
+    [
+        {"query": "Trondheim", "ref": None, "line": None, "grep": None},
+        {"query": "Trondheim " * 1000},
+        {"query": "the order", "ref": "M1", "line": "1"},
+        {"ref": "M1", "line": 0},
+        {"query": 2031},
+    ],
+)
+async def test_what_a_model_gives_too_much_or_of_another_type_does_no_harm(chat: Chat, question: Json) -> None:
+    assert "Trondheim" in (await chat.recall(**question))["text"]
+
+
 async def test_what_takes_too_long_is_refused_in_time(chat: Chat, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recall, "_SECONDS", 0.0)
 

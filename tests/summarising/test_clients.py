@@ -171,7 +171,6 @@ async def test_content_in_parts_is_joined(http: httpx.AsyncClient, llm: Scripted
     [
         (400, {"error": {"message": "odd"}}, "HTTP 400"),
         (401, {"error": {"message": "bad key"}}, "Check the API key"),
-        (403, "", "HTTP 403: (empty)"),
         (404, {"error": "model 'small' not found"}, "Check the name of the model and the base URL"),
         (308, "", "The base URL redirects"),
         (503, "the model is still loading", "HTTP 503: the model is still loading"),
@@ -201,11 +200,8 @@ async def test_an_error_is_not_retried_here_and_says_how_to_mend_it(
 @pytest.mark.parametrize(
     "body",
     [
-        {"hello": "world"},
         {"error": {"message": "no provider"}},  # OpenRouter says so with 200
         [],
-        "null",
-        {"choices": [], "message": None},
         {"choices": [{"message": "text"}], "message": "text"},
         {"choices": [{"message": {"content": 7}}], "message": {"content": 7}},
         {"choices": [{"message": {"content": [7]}}], "message": {"content": [7]}},
@@ -270,11 +266,6 @@ async def test_the_key_is_not_in_a_repr(http: httpx.AsyncClient) -> None:
 async def test_a_bad_address_is_refused(http: httpx.AsyncClient, url: str) -> None:
     with pytest.raises(ConfigurationError, match="base URL"):
         Endpoint(http, url, "small")
-
-
-@pytest.mark.parametrize("url", ["http://host:port/v1", "http://[::1/v1"])
-async def test_an_address_that_only_httpx_can_judge(http: httpx.AsyncClient, url: str) -> None:
-    assert "InvalidURL" in await failure(OpenAISummariser(Endpoint(http, url, "small", KEY)))
 
 
 @pytest.mark.parametrize("key", [f"{KEY}\n", "schlüssel"])

@@ -69,10 +69,8 @@ async def test_every_page_its_errors_and_its_files_have_the_strict_headers(servi
             for path in (
                 "/sign-in",
                 "/chats",
-                "/chats?part=true",
                 "/chats/chat-1",
                 "/chats/chat-1/find",
-                "/chats/chat-1/find?query=pump",
                 at,
                 "/",
                 "/worth",
@@ -80,15 +78,9 @@ async def test_every_page_its_errors_and_its_files_have_the_strict_headers(servi
                 "/jobs",
                 "/people",
                 f"/people/{talk.user}",
-                "/people/nobody",
                 "/audit",
                 "/chats/unknown",
-                "/chats?state=unknown",
-                "/chats/chat-1/checkpoints/999999",
                 "/static/precis.css",
-                "/static/htmx.min.js",
-                "/static/page.js",
-                "/static/favicon.svg",
             )
         }
         found["stranger"] = await stranger.get("/chats")
@@ -114,12 +106,8 @@ async def test_every_page_its_errors_and_its_files_have_the_strict_headers(servi
         ("/chats/unknown", 404, "There is no chat 'unknown'."),
         ("/chats/chat-1/checkpoints/999", 404, "has no checkpoint 999"),
         ("/chats/chat-1/checkpoints/99999999999999999999", 422, "expected shape"),
-        ("/chats?state=tired", 422, "expected shape"),
-        ("/chats?user=%00", 422, "expected shape"),
         ("/chats?cursor=nonsense", 422, "expected shape"),
-        ("/audit?cursor=99999999999999999999", 422, "expected shape"),
         ("/people/nobody", 404, "Nothing is stored of user 'nobody'"),
-        ("/people/%00", 422, "expected shape"),
         ("/chats/chat-1/find?ref=T1&line=0", 422, "expected shape"),
     ],
 )
@@ -291,7 +279,6 @@ async def test_a_correction_without_a_change_keeps_every_part(service: Service, 
     [
         ("pins", "not JSON", 400, "not valid JSON"),
         ("pins", '[{"kind": "rule", "text": "Peace.", "more": 1}]', 422, "/pins/0"),
-        ("state", "x" * 200_000, 422, "/state"),
         ("forget", "no number", 422, "no sentence"),
     ],
 )

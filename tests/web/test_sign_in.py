@@ -151,10 +151,8 @@ async def test_neither_a_key_is_a_cookie_nor_a_cookie_a_key(service: Service, vi
     "back",
     [
         "//evil.example",
-        "/\\evil.example",
         "https:evil.example",
         "/\t/evil.example",
-        " //evil.example",
         "",
     ],
 )
