@@ -18,6 +18,7 @@ from typing import Final
 from prometheus_client import (
     CollectorRegistry,
     Counter,
+    Gauge,
     Histogram,
     Info,
     ProcessCollector,
@@ -26,7 +27,6 @@ from prometheus_client import (
 )
 from prometheus_client.core import (
     CounterMetricFamily,
-    GaugeMetricFamily,
     HistogramMetricFamily,
 )
 from prometheus_client.metrics_core import Metric
@@ -233,52 +233,39 @@ def of_process() -> bytes:
 
 def of_fleet(fleet: Fleet) -> bytes:
     """The figures of a fleet, as text."""
-    return generate_latest(_FleetCollector(fleet))
+    registry = CollectorRegistry()
+    up = fleet.queue is not None
+    _gauge(registry, "precis_database_up", "Whether PostgreSQL answers.", up)
+    if fleet.queue:
+        _show_queue(registry, fleet.queue)
+    up = fleet.worker_alive is not None
+    _gauge(registry, "precis_redis_up", "Whether Redis answers.", up)
+    if fleet.worker_alive is not None:
+        meaning = "Whether any worker has taken or looked for work in 11 seconds."
+        _gauge(registry, "precis_worker_alive", meaning, fleet.worker_alive)
+    return generate_latest(registry)
 
 
-class _FleetCollector(Collector):
-    """The figures of a fleet as metrics."""
-
-    def __init__(self, fleet: Fleet) -> None:
-        self._fleet = fleet
-
-    def collect(self) -> Iterator[Metric]:
-        queue, worker_alive = self._fleet.queue, self._fleet.worker_alive
-        up = queue is not None
-        yield GaugeMetricFamily("precis_database_up", "Whether PostgreSQL answers.", value=up)
-        if queue:
-            yield from _of_queue(queue)
-        up = worker_alive is not None
-        yield GaugeMetricFamily("precis_redis_up", "Whether Redis answers.", value=up)
-        if worker_alive is not None:
-            yield GaugeMetricFamily(
-                "precis_worker_alive",
-                "Whether any worker has taken or looked for work in 11 seconds.",
-                value=worker_alive,
-            )
-
-
-def _of_queue(queue: QueueFigures) -> Iterator[Metric]:
+def _show_queue(registry: CollectorRegistry, queue: QueueFigures) -> None:
     meaning = "Chats by the state of their work."
-    yield _by_state("precis_queue_chats", meaning, queue.chats)
-    yield GaugeMetricFamily(
-        "precis_queue_oldest_due_seconds",
-        "How long the oldest due chat has waited for a worker.",
-        value=queue.oldest_due_seconds,
-    )
+    _by_state(registry, "precis_queue_chats", meaning, queue.chats)
+    meaning = "How long the oldest due chat has waited for a worker."
+    _gauge(registry, "precis_queue_oldest_due_seconds", meaning, queue.oldest_due_seconds)
     meaning = (
         "Circuit breakers of summarisers by state; one that failed last an hour ago is left out."
     )
-    yield _by_state("precis_breakers", meaning, queue.breakers)
-    yield GaugeMetricFamily(
-        "precis_schema_at_head",
-        "Whether the database is at this version's newest migration.",
-        value=queue.schema_at_head,
-    )
+    _by_state(registry, "precis_breakers", meaning, queue.breakers)
+    meaning = "Whether the database is at this version's newest migration."
+    _gauge(registry, "precis_schema_at_head", meaning, queue.schema_at_head)
 
 
-def _by_state(name: str, meaning: str, numbers: Mapping[str, int]) -> Metric:
-    family = GaugeMetricFamily(name, meaning, labels=["state"])
+def _gauge(registry: CollectorRegistry, name: str, meaning: str, value: float) -> None:
+    Gauge(name, meaning, registry=registry).set(value)
+
+
+def _by_state(
+    registry: CollectorRegistry, name: str, meaning: str, numbers: Mapping[str, int]
+) -> None:
+    gauge = Gauge(name, meaning, ["state"], registry=registry)
     for state, number in numbers.items():
-        family.add_metric([state], number)
-    return family
+        gauge.labels(state).set(number)

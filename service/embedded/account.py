@@ -28,22 +28,13 @@ def account_for(data: Path) -> Account | None:
 
     Files that are already there keep their owner: a folder first used by an ordinary user stays
     with that user when root starts Precis on it.
-
-    Raises:
-        EmbeddedServerError: the machine has no unprivileged account.
     """
     if os.geteuid() != 0:
         return None
     if data.exists() and data.stat().st_uid != 0:
         owner = data.stat()
         return Account(owner.st_uid, owner.st_gid, f"uid {owner.st_uid}")
-    try:
-        entry = pwd.getpwnam(UNPRIVILEGED)
-    except KeyError:
-        raise EmbeddedServerError(
-            f"As root, the embedded servers run as the user {UNPRIVILEGED}, which this machine "
-            "lacks. Start Precis as an ordinary user."
-        ) from None
+    entry = pwd.getpwnam(UNPRIVILEGED)
     return Account(entry.pw_uid, entry.pw_gid, UNPRIVILEGED)
 
 

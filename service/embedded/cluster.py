@@ -66,7 +66,7 @@ def check(data: Path) -> bool:
 async def ensure(data: Path, postgres: Program, *, fast: bool) -> str:
     """Make the cluster unless it is there; return the password of its role."""
     is_made = await asyncio.to_thread(check, data)
-    file = password_file(data)
+    file = data.with_name("postgres.password")  # not in a cluster that another user may own
     if is_made and not await asyncio.to_thread(file.is_file):
         raise EmbeddedServerError(
             f"{file}, the password of the database in {data}, is missing. Put it back."
@@ -89,11 +89,6 @@ def remove_stale_pid(data: Path) -> None:
     with contextlib.suppress(FileNotFoundError, ValueError, IndexError):
         if psutil.pid_exists(int(file.read_text().splitlines()[0])):
             file.unlink()
-
-
-def password_file(data: Path) -> Path:
-    """Return where the role's password is: outside of a cluster that another user may own."""
-    return data.with_name("postgres.password")
 
 
 async def _make(data: Path, postgres: Program, secret: str, *, fast: bool) -> None:

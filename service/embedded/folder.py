@@ -58,12 +58,11 @@ def _lock(folder: Path) -> IO[str]:
         folder.parent.mkdir(parents=True, exist_ok=True)
         # Root's servers run as another user, who has to enter the folders inside, not list them.
         make_private(folder, 0o711 if os.geteuid() == 0 else 0o700)
-    file = (folder / "lock").open("a+")
+    file = open(os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600), "r+")  # noqa: SIM115
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         with file:
-            file.seek(0)
             raise _in_use(folder, f"pid {file.read() or 'unknown'}, another Precis") from None
     file.truncate(0)
     file.write(str(os.getpid()))

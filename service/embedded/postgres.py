@@ -56,7 +56,7 @@ async def serving(
     for name, value in settings.items():
         arguments += ["-c", f"{name}={value}"]
     log = folder / "postgres.log"
-    async with process.running(program, arguments, log, lambda: _answers(url)) as server:
+    async with process.running(program, arguments, log, lambda: _answers(url, data)) as server:
         yield server, url
 
 
@@ -71,8 +71,11 @@ def _program(data: Path) -> process.Program:
     return process.Program("PostgreSQL", program, account, STOP)
 
 
-async def _answers(url: str) -> bool:
-    """Whether the server takes connections."""
+async def _answers(url: str, data: Path) -> bool:
+    """Whether the server takes connections; it is asked when its pid file says so."""
+    # Before, as while it recovers from a kill, each question would be a line of its log.
+    if not await asyncio.to_thread(_says_ready, data):
+        return False
     try:
         connection = await asyncpg.connect(url, ssl=False, timeout=5)
     except (OSError, asyncpg.CannotConnectNowError):
@@ -83,3 +86,10 @@ async def _answers(url: str) -> bool:
         ) from error
     await connection.close()
     return True
+
+
+def _says_ready(data: Path) -> bool:
+    try:
+        return (data / "postmaster.pid").read_text().rstrip().endswith("ready")
+    except FileNotFoundError:
+        return False
