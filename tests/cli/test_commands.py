@@ -78,6 +78,21 @@ def test_no_control_character_of_others_reaches_a_terminal(capsys: pytest.Captur
     assert not set(HOSTILE) & {*"\x1b\x07\x9b\r\u202e"} & set(said)
 
 
+# Retention and reconciliation
+
+
+async def test_retention_counts_what_it_removed(cli: Cli) -> None:
+    assert "bodies       0\n" in (await cli("retention")).stdout
+
+
+async def test_reconciling_needs_an_address_a_key_and_a_tenant(cli: Cli) -> None:
+    refused = await cli("reconcile")
+    assert refused.exit_code == 2
+    assert "PRECIS_OPENWEBUI_URL" in refused.stderr
+    there = {"PRECIS_OPENWEBUI_URL": "http://127.0.0.1:1", "PRECIS_OPENWEBUI_KEY": "sk-x"}
+    says(await cli("reconcile", "--tenant", "nobody", **there), "there is no tenant 'nobody'")
+
+
 # Where there is no database
 
 

