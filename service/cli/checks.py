@@ -3,21 +3,15 @@
 import click
 
 from service.cli import client, shell
-from service.cli.output import print_json
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def config(as_json: bool) -> None:
+def config() -> None:
     """Print the settings in force, secrets hidden."""
-    from service.settings import PREFIX, redacted
+    from service.settings import redacted, variable
 
-    values = {f"{PREFIX}{name.upper()}": one for name, one in redacted(shell.settings()).items()}
-    if as_json:
-        print_json(values)
-        return
-    for name, value in values.items():
-        click.echo(f"{name}={value}")
+    for name, value in redacted(shell.settings()).items():
+        click.echo(f"{variable(name)}={value}")
 
 
 @click.command()
