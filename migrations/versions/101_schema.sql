@@ -10,7 +10,6 @@ create table endpoints (
 create table sealing_keys (
     id smallint not null,
     proof bytea not null,
-    created_at timestamptz default now() not null,
     constraint pk_sealing_keys primary key (id)
 );
 
@@ -71,7 +70,6 @@ create table chats (
     leaf_savings bigint[],
     epoch integer default '0' not null,
     handed_seq bigint default '0' not null,
-    done_seq bigint default '0' not null,
     due_at timestamptz,
     pressing boolean default 'false' not null,
     lease_token uuid,
@@ -225,7 +223,6 @@ create table sessions (
     hash bytea not null,
     key_id bigint not null,
     expires_at timestamptz not null,
-    created_at timestamptz default now() not null,
     constraint pk_sessions primary key (hash),
     constraint fk_sessions_key_id foreign key (key_id) references api_keys (id) on delete cascade
 );

@@ -5,27 +5,18 @@ contents alone. So an equal digest says that the same was said up to there, and 
 right in both.
 """
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Row, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import messages, sealing
 from service.storage.checkpoints import CONTENT, opened, place_of
 from service.storage.publishing import Lineage, add, next_id
-from service.storage.tables import checkpoints
+from service.storage.tables import INTERIM, checkpoints
 from service.storage.tenancy import ChatKey, of
 from service.storage.terms import among
-
-
-class _Version(NamedTuple):
-    """What a chat has at a boundary; `is_copy`: of the original, made as a fork came bit by bit."""
-
-    id: int
-    savings: list[int]
-    is_copy: bool
-    is_retired: bool
 
 
 async def adopt(
@@ -34,8 +25,8 @@ async def adopt(
     """Copies a line of another chat, and makes the messages of this one point to it.
 
     Nothing when a part of it was deleted meanwhile, or was put out of service here, or when another
-    version of it serves here. The copies stay when the other chat is deleted. `connection` is in a
-    transaction that has this chat locked and ends with a note of its leaf.
+    summary of one of its boundaries serves here. The copies stay when the other chat is deleted.
+    `connection` is in a transaction that has this chat locked and ends with a note of its leaf.
 
     Returns:
         The copies by the ids of the originals, shallowest first.
@@ -50,17 +41,17 @@ async def adopt(
     # Only this chat is locked: the lender's may have been deleted since they were found.
     if len(originals) < len(ids):
         return {}
+    # Before anything is added: a part of a line would serve nobody.
+    copies = await _copies(connection, chat, originals)
+    if copies is None:
+        return {}
     line = Lineage([], [])
     for original in originals:
-        here = await _here(connection, chat, line, original)
-        copy = next((one for one in here if one.is_copy), None)
-        # Of two versions of one boundary, each would serve the messages below it.
-        if any(one.is_retired == one.is_copy for one in here):
-            return {}
-        if copy:
-            line = Lineage([*line.ids, copy.id], copy.savings)
-        else:
+        copy = copies.get(original["covered_digest"])
+        if copy is None:
             line = await add(connection, chat, line, await next_id(connection), original)
+        else:
+            line = Lineage([*line.ids, copy.id], copy.savings)
     # The deepest first: each message is then pointed to its own at once.
     for place in range(len(ids) - 1, -1, -1):
         until = originals[place]["covered_until"]
@@ -68,26 +59,29 @@ async def adopt(
     return dict(zip(ids, line.ids, strict=True))
 
 
-async def _here(
-    connection: AsyncConnection, chat: ChatKey, line: Lineage, content: dict[str, Any]
-) -> list[_Version]:
-    """What this chat has at the boundary of an original whose line above it is copied."""
+async def _copies(
+    connection: AsyncConnection, chat: ChatKey, originals: Sequence[Mapping[str, Any]]
+) -> Mapping[str, Row[Any, Any, Any, Any, Any, Any]] | None:
+    """The copies that were made before, as a fork is ingested bit by bit, by their digests.
+
+    None when the line fits no more: a copy was put out of service, or another summary of the same
+    boundary serves. An interim one does for the time being only.
+    """
+    by_digest = {original["covered_digest"]: original for original in originals}
     seal = await sealing.of(connection, chat.tenant)
-    columns = (
-        checkpoints.c.id,
-        checkpoints.c.parent_id,
-        checkpoints.c.savings,
-        checkpoints.c.retired_at,
-        checkpoints.c.summary,
+    names = ("id", "covered_digest", "kind", "savings", "retired_at", "summary")
+    query = select(*(checkpoints.c[name] for name in names)).where(
+        *of(chat, checkpoints), among(checkpoints.c.covered_digest, by_digest)
     )
-    query = select(*columns).where(
-        *of(chat, checkpoints), checkpoints.c.covered_digest == content["covered_digest"]
-    )
-    above = line.ids[-1] if line.ids else 0
-    here = []
+    copies = {}
     for row in await connection.execute(query):
+        original = by_digest[row.covered_digest]
         # Sealed texts differ even where they say the same, so they are compared here, not in SQL.
-        packed = seal.open(place_of(chat, row.id, "summary"), row.summary)
-        is_copy = row.parent_id == above and packed == content["summary"]
-        here.append(_Version(row.id, row.savings, is_copy, row.retired_at is not None))
-    return here
+        # No two say the same by chance: each names the checkpoint that it was written for.
+        is_copy = seal.open(place_of(chat, row.id, "summary"), row.summary) == original["summary"]
+        serves = row.retired_at is None
+        if is_copy and serves:
+            copies[row.covered_digest] = row
+        elif is_copy or (serves and row.kind != INTERIM):
+            return None
+    return copies

@@ -7,14 +7,13 @@ from typing import Any
 from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage import authors, chats, sealing, statements
+from service.storage import authors, chats, messages, sealing, statements
+from service.storage.messages import MessageRow
 from service.storage.tenancy import ChatKey
 
 _SQL = statements.load("recalls")
 _LENDERS = text(_SQL["lenders"])
 _COVERED = text(_SQL["covered"])
-_PATH = text(_SQL["path"])
-_LEAF = text(_SQL["leaf"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,24 +42,12 @@ class RecallScope:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchedMessage:
-    """A message of a path. `digest` is as it is stored, `step_calls` its calls of tools by step."""
-
-    message_id: str
-    digest: str
-    depth: int
-    step_calls: Sequence[int]
-    kept: bool
-    """Whether its text is kept."""
-
-
-@dataclass(frozen=True, slots=True)
 class VisiblePath:
     """What may be seen: a path from its root on. `checkpoint` is the one that covers it, if any."""
 
     chat: ChatKey
     checkpoint: int | None
-    messages: Sequence[SearchedMessage]
+    messages: Sequence[MessageRow]
 
 
 async def covered(connection: AsyncConnection, branch: RecallScope) -> VisiblePath | None:
@@ -86,7 +73,7 @@ async def covered(connection: AsyncConnection, branch: RecallScope) -> VisiblePa
     if row is None:
         return None
     key = ChatKey(branch.tenant, row.id)
-    path = await _path(connection, key, row.until)
+    path = await messages.path(connection, key, row.until)
     # Rows below an edit are gone, or have other digests: then nothing of it is covered any more.
     if not path or path[-1].digest != row.digest:
         return None
@@ -111,21 +98,8 @@ async def _is_theirs(connection: AsyncConnection, branch: RecallScope, row: Row[
 
 async def newest(connection: AsyncConnection, tenant: int, chat: str) -> VisiblePath | None:
     """The whole path that was ingested last; None when this tenant has no such chat."""
-    row = (await connection.execute(_LEAF, {"tenant": tenant, "chat": chat})).one_or_none()
-    if row is None:
+    found = await chats.look(connection, tenant, chat)
+    if found is None:
         return None
-    key = ChatKey(tenant, row.id)
-    return VisiblePath(key, None, await _path(connection, key, row.leaf_id) if row.leaf_id else [])
-
-
-async def _path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[SearchedMessage]:
-    """The path from its root to `leaf`; empty when a part of it is not stored."""
-    rows = await connection.execute(_PATH, {"tenant": chat.tenant, "chat": chat.id})
-    by_id = {row.message_id: row for row in rows.all()}
-    path: list[SearchedMessage] = []
-    above: str | None = leaf
-    while above in by_id:
-        *place, above = by_id[above]
-        path.append(SearchedMessage(*place))
-    path.reverse()
-    return path if path and path[0].depth == 1 else []
+    path = await messages.path(connection, found.key, found.leaf) if found.leaf else []
+    return VisiblePath(found.key, None, path)

@@ -13,7 +13,6 @@ from sqlalchemy import (
     Date,
     FromClause,
     Select,
-    Subquery,
     Table,
     and_,
     any_,
@@ -51,9 +50,14 @@ _TIME = {audit: audit.c.at, chats: chats.c.updated_at, runs: runs.c.started_at}
 BodyPlace = tuple[datetime, int, str]
 """The last body of a page: its age, chat and message."""
 
-Page = tuple[set[ChatKey], int | None]
-"""Chats that have something to remove, and where the next page begins; None at the end."""
-
+_CHATS_OF_MADE = select(checkpoints.c.tenant_id, checkpoints.c.chat_id)
+# The message that a checkpoint covers last, unless it was edited since.
+_BOUNDARY = and_(
+    messages.c.tenant_id == checkpoints.c.tenant_id,
+    messages.c.chat_id == checkpoints.c.chat_id,
+    messages.c.message_id == checkpoints.c.covered_until,
+    messages.c.digest == checkpoints.c.covered_digest,
+)
 _DROP_COVERED = text(statements.load("retention")["drop_covered"])
 
 
@@ -135,15 +139,10 @@ async def old_bodies(
     return page
 
 
-async def covered_chats(connection: AsyncConnection, after: int) -> Page:
-    """The chats of the next page of checkpoints whose boundary message still has its body."""
-    page = _page(after)
-    query = (
-        select(page.c.tenant_id, page.c.chat_id)
-        .join(messages, _boundary(page))
-        .where(messages.c.body.is_not(None))
-    )
-    return await _read(connection, page, query)
+async def covered_chats(connection: AsyncConnection) -> set[ChatKey]:
+    """The chats with a checkpoint whose boundary message still has its body."""
+    query = _CHATS_OF_MADE.join(messages, _BOUNDARY).where(messages.c.body.is_not(None))
+    return {ChatKey(*row) for row in await connection.execute(query.distinct())}
 
 
 async def covered_bodies(connection: AsyncConnection, chat: ChatKey) -> int:
@@ -154,16 +153,12 @@ async def covered_bodies(connection: AsyncConnection, chat: ChatKey) -> int:
     return int((await connection.execute(_DROP_COVERED, parameters)).scalar_one())
 
 
-async def lost_chats(connection: AsyncConnection, after: int, days: int) -> Page:
-    """The chats of the next page of old checkpoints that their boundary message left."""
-    page = _page(after, _old(checkpoints, days))
-    led_to = and_(_boundary(page), messages.c.checkpoint_id == page.c.id)
-    query = (
-        select(page.c.tenant_id, page.c.chat_id)
-        .outerjoin(messages, led_to)
-        .where(messages.c.message_id.is_(None))
-    )
-    return await _read(connection, page, query)
+async def lost_chats(connection: AsyncConnection, days: int) -> set[ChatKey]:
+    """The chats with an old checkpoint that its boundary message left."""
+    led_to = and_(_BOUNDARY, messages.c.checkpoint_id == checkpoints.c.id)
+    query = _CHATS_OF_MADE.outerjoin(messages, led_to)
+    query = query.where(_old(checkpoints, days), messages.c.message_id.is_(None))
+    return {ChatKey(*row) for row in await connection.execute(query.distinct())}
 
 
 async def lost_checkpoints(connection: AsyncConnection, chat: ChatKey, days: int) -> int:
@@ -227,30 +222,3 @@ def _locked(query: Select[Any], table: Table) -> Select[Any]:
 async def _lock(connection: AsyncConnection, chat: ChatKey) -> bool:
     query = select(chats.c.id).where(*of(chat, chats)).with_for_update(skip_locked=True)
     return (await connection.execute(query)).one_or_none() is not None
-
-
-def _page(after: int, *more: ColumnElement[bool]) -> Subquery:
-    """Checkpoints in the order of their ids."""
-    # All are looked at in each round, which costs one index probe each.
-    return (
-        select(checkpoints)
-        .where(checkpoints.c.id > after, *more)
-        .order_by(checkpoints.c.id)
-        .limit(PAGE)
-        .subquery()
-    )
-
-
-def _boundary(page: Subquery) -> ColumnElement[bool]:
-    """The message that a checkpoint covers last, unless it was edited since."""
-    return and_(
-        messages.c.tenant_id == page.c.tenant_id,
-        messages.c.chat_id == page.c.chat_id,
-        messages.c.message_id == page.c.covered_until,
-        messages.c.digest == page.c.covered_digest,
-    )
-
-
-async def _read(connection: AsyncConnection, page: Subquery, query: Select[Any]) -> Page:
-    last = (await connection.execute(select(func.max(page.c.id)))).scalar_one()
-    return {ChatKey(*row) for row in await connection.execute(query.distinct())}, last

@@ -57,7 +57,7 @@ _RUN = [runs.c[name] for name in Run.__dataclass_fields__]
 
 
 async def latest(connection: AsyncConnection, chat: ChatKey, limit: int = 20) -> list[Run]:
-    """The newest rounds of work, newest first; all of them for None."""
+    """The newest rounds of work, newest first."""
     query = select(*_RUN).where(*of(chat, runs)).order_by(runs.c.id.desc()).limit(limit)
     seal = await sealing.of(connection, chat.tenant)
     latest_runs: list[Run] = []

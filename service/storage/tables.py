@@ -58,7 +58,6 @@ sealing_keys = Table(
     metadata,
     Column("id", SmallInteger),
     Column("proof", LargeBinary),  # tells another key of the same id
-    Column("created_at", _TIME),
 )
 
 api_keys = Table(
@@ -84,7 +83,6 @@ sessions = Table(
     Column("hash", LargeBinary),  # SHA-256 of the cookie's value
     Column("key_id", BigInteger),
     Column("expires_at", _TIME),
-    Column("created_at", _TIME),
 )
 
 chats = Table(
@@ -111,7 +109,6 @@ chats = Table(
     Column("epoch", Integer),
     # Due work. The row is the truth; Redis only wakes workers.
     Column("handed_seq", BigInteger),
-    Column("done_seq", BigInteger),
     Column("due_at", _TIME),
     # Its requests are over apply_at now.
     Column("pressing", Boolean),

@@ -206,7 +206,6 @@ async def finish(connection: AsyncConnection, lease: Lease, *, again: bool) -> f
     more = or_(literal(again), chats.c.handed_seq > lease.seq, chats.c.epoch != lease.epoch)
     delay = 0 if again else DEBOUNCE
     values = {
-        "done_seq": lease.seq,
         "due_at": case((more, in_seconds(delay)), else_=null()),
         "attempts": 0,
         "last_error": None,

@@ -5,7 +5,9 @@ no LLM, no tokenizer.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, Literal
 
 import msgspec
@@ -112,10 +114,15 @@ async def answer(
 
 async def written(database: Database, lookup: Lookup, seconds: float) -> None:
     """Waits until a summary lets the request fit, or none is being written, so long at most."""
+    await wait_while(partial(_is_missing, database, lookup), seconds)
+
+
+async def wait_while(is_awaited: Callable[[], Awaitable[bool]], seconds: float) -> None:
+    """Waits for a summary as long as `is_awaited` says so, and for `seconds` at most."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             # No event tells of it: another process or machine writes the summary.
-            while await _is_missing(database, lookup):  # noqa: ASYNC110
+            while await is_awaited():  # noqa: ASYNC110
                 await asyncio.sleep(_LOOK_EVERY)
 
 

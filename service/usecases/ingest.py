@@ -8,43 +8,28 @@ stored (`after`), so what is uploaded and counted is what is new. A chat whose w
 that are not kept any more takes only a whole path; a text that comes again is stored again.
 """
 
-import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
-import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service import request_ids
-from service.errors import (
-    Conflict,
-    Problem,
-    ProblemType,
-    TextProcessAway,
-    TextTooHard,
-    Unavailable,
-    Unprocessable,
-)
+from service.errors import Conflict, Problem, ProblemType, Unprocessable
 from service.planning import policy
-from service.processes import Texts, intake
+from service.processes import Texts
 from service.processes.intake import RawMessage, Taken, Weighed
 from service.recall.parts import STORED_FROM
 from service.storage import authors, chats, checkpoints, forks, ingests, messages, work
 from service.storage.database import Database
-from service.storage.ingests import Known, KnownChat, Lender, NewMessage, Noted, Saving
+from service.storage.ingests import Known, Lender, NewMessage, Noted, Saving
 from service.storage.messages import MessageRow
 from service.storage.sealing import Seal
 from service.storage.tenancy import ChatKey
 from service.transcript import ROOT, digest
+from service.usecases.taking import take
 
-_TINY = 2**12  # bytes; a thread would take as long as reading so few
-_SMALL = 2**14  # bytes; reading so few takes milliseconds, whatever they are
-_SLICE = 2**16  # bytes that are read in one go
 _A_TURN = 2  # messages; only more at once may be those of another chat, of which this is a fork
-_MOST_HARD = 2  # deadlines that one ingest may cost
-
-log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +139,7 @@ async def ingest(database: Database, texts: Texts, handed: Transcript) -> Accept
         if taken is None or not _is_enough(taken, wanted):
             taken = [
                 replace(one, content_hash=seal.keyed(one.content_hash))
-                for one in await _take(texts, wanted, handed.mask_secrets)
+                for one in await take(texts, wanted, handed.mask_secrets)
             ]
         _check_contents(handed, known.found, taken)
         # Ends without a commit if it does not come to one.
@@ -252,7 +237,7 @@ def _noted(handed: Transcript, path: _Path, newest: _Newest) -> Noted:
     chat, leaf = path.known.chat, newest.leaf
     saving = path.known.savings.get(leaf.checkpoint_id or 0, Saving(0, is_interim=False))
     beside = chat.beside if handed.beside is None else handed.beside
-    overhead = _overhead(_measured(handed, path.known, newest), beside, chat)
+    overhead = _overhead(handed, path.known, newest, beside)
     # A first look without the path, whatever its length; the worker's plan has the last word.
     size = leaf.path_tokens + overhead - saving.tokens
     left_alone = chat.left_alone and path.owner == chat.begun_by
@@ -429,57 +414,6 @@ def _rows(
     return rows, new
 
 
-async def _take(texts: Texts, wanted: Sequence[RawMessage], mask_secrets: bool) -> list[Taken]:
-    """Reads the messages; of one that is too hard to read, a note of its size is stored."""
-    taken: list[Taken] = []
-    hard = 0
-    for some in _slices(wanted):
-        read: list[Taken] | None = None
-        # Each that was too hard took a whole deadline, for which its user's other uploads wait.
-        if hard < _MOST_HARD or _bytes(some) <= _SMALL:
-            read = await _read(texts, some, mask_secrets, len(taken))
-        if read is None:
-            hard += 1
-            read = await asyncio.to_thread(intake.unread, some, len(taken))
-        taken += read
-    return taken
-
-
-async def _read(
-    texts: Texts, some: Sequence[RawMessage], mask_secrets: bool, before: int
-) -> list[Taken] | None:
-    """What is in some messages, after so many others; None when they are too hard to read."""
-    if _bytes(some) <= _TINY:
-        return intake.take(some, mask_secrets, before)
-    if _bytes(some) <= _SMALL:
-        return await asyncio.to_thread(intake.take, some, mask_secrets, before)
-    try:
-        return await texts.run(intake.take, some, mask_secrets, before)
-    except TextTooHard as error:
-        log.warning("handover.too_hard", kind=error.kind, messages=len(some))
-        return None
-    except TextProcessAway as error:
-        raise Unavailable(str(error)) from error
-
-
-def _bytes(some: Sequence[RawMessage]) -> int:
-    return sum(len(one.text) for one in some)
-
-
-def _slices(wanted: Sequence[RawMessage]) -> Iterator[list[RawMessage]]:
-    """The messages in slices of about `_SLICE` bytes, a larger one alone."""
-    some: list[RawMessage] = []
-    size = 0
-    for one in wanted:
-        if some and size + len(one.text) > _SLICE:
-            yield some
-            some, size = [], 0
-        some.append(one)
-        size += len(one.text)
-    if some:
-        yield some
-
-
 def _row(
     message: Handed,
     content_hash: str,
@@ -531,29 +465,23 @@ async def _adopted(
     return replace(path, known=known), replace(newest, leaf=leaf)
 
 
-def _overhead(measured: int | None, beside: int, known: KnownChat) -> int:
-    """The tokens of the chat's requests that are no messages.
+def _overhead(handed: Transcript, known: Known, newest: _Newest, beside: int) -> int:
+    """The tokens that the provider counted for the newest answer's request beyond our estimate.
 
-    Where nothing was measured, they change by as much as the estimate of what is `beside` does.
+    Where that is not known, as before, changed by as much as what is `beside` the messages.
     """
-    return max(known.overhead + beside - known.beside, 0) if measured is None else measured
-
-
-def _measured(handed: Transcript, known: Known, newest: _Newest) -> int | None:
-    """What the provider counted for the newest answer's request beyond our estimate.
-
-    None when that is not known.
-    """
-    if handed.served is None or not newest.taken.prompt_tokens:
-        return None
+    unmeasured = max(known.chat.overhead + beside - known.chat.beside, 0)
+    none = Saving(0, is_interim=False)
+    saving = known.savings.get(handed.served) if handed.served else none
+    if handed.served is None or saving is None or not newest.taken.prompt_tokens:
+        return unmeasured
     # A tool loop's usage is that of its last call, which had read all of the answer but its last
     # step.
     estimated = (newest.above.path_tokens if newest.above else 0) + newest.taken.asked_tokens
-    if handed.served:
-        saving = known.savings.get(handed.served)
-        if saving is None:
-            return None
-        estimated -= saving.tokens
-    return policy.measured_overhead(
-        newest.taken.prompt_tokens, estimated, handed.policy.window_tokens, handed.beside or 0
+    measured = policy.measured_overhead(
+        newest.taken.prompt_tokens,
+        estimated - saving.tokens,
+        handed.policy.window_tokens,
+        handed.beside or 0,
     )
+    return unmeasured if measured is None else measured

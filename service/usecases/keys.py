@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.errors import ConfigurationError, NotFound
 from service.names import FIRST_TENANT, KeyScope
@@ -46,19 +46,8 @@ async def create(
     seconds = None if days is None else days * _DAY
     async with engine.begin() as connection:
         key = await keys.create(connection, tenant, scope, name, seconds=seconds)
-        row = await keys.find(connection, key)
-        assert row
         more = {"expires_days": days} if days else {}
-        await audit.record(
-            connection,
-            Operator(row.tenant, actor),
-            "key.create",
-            None,
-            key=row.id,
-            scope=scope,
-            name=name,
-            **more,
-        )
+        row = await _note_made(connection, actor, key, **more)
     return MadeKey(**asdict(row), key=key)
 
 
@@ -85,11 +74,16 @@ async def store_first(engine: AsyncEngine, actor: str, key: str) -> bool:
             raise ConfigurationError(
                 "the key of PRECIS_KEY was revoked: put another one there"
             ) from None
-        row = await keys.find(connection, key)
-        assert row
-        details = {"key": row.id, "scope": row.scope, "name": row.name}
-        await audit.record(connection, Operator(row.tenant, actor), "key.create", None, **details)
+        await _note_made(connection, actor, key)
     return True
+
+
+async def _note_made(connection: AsyncConnection, actor: str, key: str, **more: int) -> Key:
+    row = await keys.find(connection, key)
+    assert row
+    details = {"key": row.id, "scope": row.scope, "name": row.name, **more}
+    await audit.record(connection, Operator(row.tenant, actor), "key.create", None, **details)
+    return row
 
 
 async def revoke(engine: AsyncEngine, by: Operator, identity: int) -> None:

@@ -7,7 +7,6 @@ A chat that is not stored, or that is not theirs to see or change, raises NotFou
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
@@ -21,8 +20,6 @@ from service.storage.database import Database
 from service.storage.tenancy import ChatKey
 from service.usecases import context, inspect
 from service.usecases.context import ContextStatus, Tokens
-
-_LOOK_EVERY = 0.3  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,15 +131,13 @@ async def resume(engine: AsyncEngine, asker: Asker, chat: str) -> str:
 
 async def worked(engine: AsyncEngine, asker: Asker, chat: str, seconds: float) -> None:
     """Waits until no summary of a chat is due or being written, so long at most."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            # No event tells of it: another process or machine writes the summary.
-            while True:
-                async with engine.connect() as connection:
-                    stored_chat = await chats.look(connection, asker.by.tenant, chat)
-                if stored_chat is None or not stored_chat.working:
-                    return
-                await asyncio.sleep(_LOOK_EVERY)
+
+    async def works() -> bool:
+        async with engine.connect() as connection:
+            own_chat = await chats.look(connection, asker.by.tenant, chat)
+        return own_chat is not None and own_chat.working
+
+    await context.wait_while(works, seconds)
 
 
 async def _said_in(engine: AsyncEngine, chat: ChatKey, message: str | None) -> str:

@@ -154,13 +154,7 @@ class _Search:
     async def _bodies(self, places: Iterable[int]) -> dict[int, bytes]:
         """The packed bodies at some places of the path, as far as they are kept."""
         path = self._path.messages
-        ids = {
-            path[place].message_id: place
-            for place in places
-            if 0 <= place < len(path) and path[place].kept
-        }
-        if not ids:
-            return {}
+        ids = {path[place].message_id: place for place in places if 0 <= place < len(path)}
         async with self._engine.connect() as connection:
             bodies_by_id = await messages.bodies(connection, self._path.chat, ids)
         return {ids[identity]: packed for identity, packed in bodies_by_id.items()}

@@ -109,18 +109,14 @@ async def _pages(
 
 async def _by_chat(
     engine: AsyncEngine,
-    look: Callable[[AsyncConnection, int], Awaitable[retention.Page]],
+    look: Callable[[AsyncConnection], Awaitable[set[ChatKey]]],
     drop: Callable[[AsyncConnection, ChatKey], Awaitable[int]],
 ) -> int:
-    """One transaction for each chat that `look` finds; the chat of two pages is counted once."""
-    count, after, seen = 0, 0, set[ChatKey]()
-    while True:
-        async with engine.connect() as connection:
-            found, last = await look(connection, after)
-        for chat in found - seen:
-            async with engine.begin() as connection:
-                count += await drop(connection, chat)
-        seen |= found
-        if last is None:
-            return count
-        after = last
+    """One transaction for each chat that `look` finds."""
+    async with engine.connect() as connection:
+        found = await look(connection)
+    count = 0
+    for chat in found:
+        async with engine.begin() as connection:
+            count += await drop(connection, chat)
+    return count

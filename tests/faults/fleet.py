@@ -182,7 +182,7 @@ class Fleet:
 
     async def converged(self, chats: str = "%") -> bool:
         """Whether nothing is due for the chats of this pattern and all that was handed over is done."""
-        query = "select 1 from chats where external_id like $1 and (due_at is not null or done_seq <> handed_seq)"
+        query = "select 1 from chats where external_id like $1 and due_at is not null"
         return not await self.rows(query, chats)
 
     @asynccontextmanager

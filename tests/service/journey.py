@@ -248,7 +248,7 @@ async def _grow_old(a: Tenant) -> None:
     await execute(a.service.runtime.urls.database, f"update chats set due_at = null {whose}", *made_old)
     settings, engine = a.service.runtime.settings, a.service.runtime.database.engine
     async with engine.begin() as connection:
-        found, _ = await retention.covered_chats(connection, 0)
+        found = await retention.covered_chats(connection)
         tenant = await a.identity()
         own = next(chat for chat in found if chat.tenant == tenant)
         assert await retention.covered_bodies(connection, own)

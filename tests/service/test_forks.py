@@ -1,15 +1,13 @@
 """Forks, clones and imports: the same messages, a new chat id. Nothing is computed twice, none is shown to others."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
-import httpx
 import pytest
-import pytest_asyncio
 
-from service.storage import keys
 from service.usecases.compress import compress
-from tests.conftest import Service, serving
+from tests.conftest import serving
+from tests.constants import NEVER
+from tests.fakes.scripted_llm import Fail
 from tests.service.grown import by_the_model
 from tests.service.harness import Harness
 from tests.service.talk import UNKNOWN, Json, Talk, check_tree, opened, run_sql
@@ -58,28 +56,7 @@ def but_known(answer: Json) -> Json:
 # Before it is stored
 
 
-async def test_the_summary_is_chosen_as_for_the_source_itself(harness: Harness) -> None:
-    leaf = await by_the_model(harness, 30)
-    fork, chosen = fork_of(harness.talk), set()
-
-    for window in range(2048, 40_000, 997):
-        source = await harness.talk.ask(leaf, windows=[window])
-        answer = await ask(fork, leaf, windows=[window])
-        assert but_known(answer) == but_known(source)
-        chosen.add(answer.get("checkpoint_id"))
-
-    assert chosen > {None, (await made(harness))[-1].id}, "others, too, and at last none"
-
-
 # Who may
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def another_tenant(service: Service) -> AsyncIterator[httpx.AsyncClient]:
-    async with service.runtime.database.engine.begin() as connection:
-        key = await keys.create(connection, "another", "filter", "test")
-    async with httpx.AsyncClient(base_url=service.url, headers={"Authorization": f"Bearer {key}"}) as client:
-        yield client
 
 
 async def test_another_user_is_never_served_nor_lent_a_summary_by_its_digest(harness: Harness) -> None:
@@ -100,23 +77,6 @@ async def test_who_does_not_say_who_asks_is_served_nothing_of_other_chats(harnes
     assert await fork.ask(leaf) == UNKNOWN
     assert await ask(fork, leaf, user_id="") == UNKNOWN
     assert await ask(fork, leaf, user_id=None) == UNKNOWN
-
-
-async def test_another_tenant_is_never_served_nor_lent_a_summary(
-    harness: Harness, another_tenant: httpx.AsyncClient
-) -> None:
-    leaf = await by_the_model(harness, 30)
-    settings = harness.runtime.settings.model_copy(update={"share_forks": "tenant"})
-    async with serving(settings) as other, httpx.AsyncClient(base_url=other.url) as client:
-        client.headers = another_tenant.headers
-        theirs = fork_of(harness.talk, client=client)
-        assert theirs.user == harness.talk.user, "the same name means nobody in another tenant"
-
-        assert await ask(theirs, leaf) == UNKNOWN
-        await theirs.ingest(leaf)
-
-        assert await made(harness, "fork") == []
-        assert (await ask(theirs, leaf))["status"] == "pending"
 
 
 async def test_a_tenant_that_shares_serves_and_lends_whoever_asks(harness: Harness) -> None:
@@ -184,21 +144,45 @@ async def test_a_fork_that_was_stored_before_its_source_was_summarised_adopts_wi
     await check_tree(harness.runtime)
 
 
-async def test_a_fork_with_a_summary_of_its_own_adopts_nothing_that_grew_from_another(harness: Harness) -> None:
-    leaf = await by_the_model(harness, 30)
+async def test_of_a_line_of_which_a_fork_has_another_end_nothing_is_adopted(harness: Harness) -> None:
+    leaf = harness.talk.turns(20)
     fork = fork_of(harness.talk)
-    await fork.ingest(leaf)
-    lent, own = (await made(harness))[-1].id, (await made(harness, "fork"))[-1].id
-    where = f"/v1/chats/chat-1/checkpoints/{lent}"
-    await harness.service.as_operator.patch(where, json={"state": "Corrected."})
-    deeper = harness.talk.turns(20, leaf=leaf)
+    for chat in (fork, harness.talk):
+        await chat.ingest(leaf)
+    for window in (32_768, 12_288):
+        await harness.compress(harness.worker_context(summariser_window=window))
+    (own,), lent = await made(harness, "fork"), await made(harness)
+    assert own.covered_digest == lent[-1].covered_digest
+    assert len(lent) > 1
+
+    deeper = harness.talk.turns(12, leaf=leaf)
     await harness.talk.ingest(deeper, after=leaf)
     await work_off(harness)
-    assert len(await made(harness)) > len(await made(harness, "fork"))
+    await fork_of(harness.talk).ingest(deeper, after=leaf)
+
+    assert [one.id for one in await made(harness, "fork")] == [own.id]
+    await check_tree(harness.runtime)
+
+
+async def test_a_fork_that_code_serves_at_once_adopts_what_its_source_has_by_now(harness: Harness) -> None:
+    leaf = harness.talk.turns(20)
+    fork = fork_of(harness.talk)
+    for chat in (fork, harness.talk):
+        await chat.ingest(leaf)
+    harness.llm.script(Fail(400))
+    one_call = harness.worker_context(fallback_after=NEVER, summariser_window=32_768)
+    for _ in range(2):
+        await harness.compress(one_call)
+    (interim,), (lent,) = await harness.interim(), await made(harness)
+    assert interim.covered_digest == lent.covered_digest
+    await run_sql(harness.runtime, "update chats set due_at = null")
+    deeper = harness.talk.turns(12, leaf=leaf)
+    await harness.talk.ingest(deeper, after=leaf)
+    await work_off(harness)
 
     await fork_of(harness.talk).ingest(deeper, after=leaf)
 
-    assert (await made(harness, "fork"))[-1].id == own
+    assert texts(await made(harness, "fork")) == texts(await made(harness)) != texts([lent])
     await check_tree(harness.runtime)
 
 

@@ -34,15 +34,3 @@ where chat.tenant_id = :tenant and chat.id = any(cast(:chats as bigint[]))
     and (made.id is not null or :whole)
     and coalesce(chat.expires_at > now(), true)
 order by newest.place, chat.id desc limit 1
-
--- path --
--- All branches, because a walk from row to row in SQL takes quadratic time when the planner has no
--- statistics yet; the texts are not among the columns.
-select messages.message_id, messages.digest, messages.depth, messages.step_calls,
-    messages.body is not null as kept, messages.parent_id
-from messages
-where messages.tenant_id = :tenant and messages.chat_id = :chat
-
--- leaf --
-select chats.id, chats.leaf_id from chats
-where chats.tenant_id = :tenant and chats.external_id = :chat

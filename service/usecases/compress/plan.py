@@ -86,19 +86,18 @@ async def _carry_out(this: Round, plan: Plan) -> _Carried:
     """Makes the plan's calls in order, until another chat waits at the end of a turn."""
     parent = plan.reuse.id if plan.reuse else 0
     memory = await chunks.memory_of(this, plan.reuse)
-    no_gain, all_stored = "", False
+    no_gain = ""
     for number, chunk in enumerate(plan.chunks):
-        if all_stored and await _gives_way(this):
-            return _Carried(complete=False)
         publication = await _write(this, chunk, memory, first=number == 0)
         memory = publication.candidate.memory
         no_gain = publication.candidate.no_gain if chunk.covers else ""
-        all_stored = False
-        if chunk.covers and not no_gain:
-            parent = await chunks.publish(this, chunk.covers, parent, publication)
-            all_stored = True
-        else:  # the next chunk's summary stands for this one as well
+        if not chunk.covers or no_gain:
+            # The next chunk's summary stands for this one as well.
             await chunks.count_unpublished(this, publication)
+            continue
+        parent = await chunks.publish(this, chunk.covers, parent, publication)
+        if chunk is not plan.chunks[-1] and await _gives_way(this):
+            return _Carried(complete=False)
     # Without a gain, another round would end in the same way: new messages make work due.
     return _Carried(plan.complete or bool(no_gain), no_gain)
 

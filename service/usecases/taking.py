@@ -1,0 +1,72 @@
+"""The texts of an ingest are read: a few bytes in a thread, all others in a text process.
+
+One that is too hard to read is told by its size.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+
+import structlog
+
+from service.errors import TextProcessAway, TextTooHard, Unavailable
+from service.processes import Texts, intake
+from service.processes.intake import RawMessage, Taken
+
+_SMALL = 2**14  # bytes; reading so few takes milliseconds, whatever they are
+_SLICE = 2**16  # bytes that are read in one go
+_MOST_HARD = 2  # deadlines that one ingest may cost
+
+log = structlog.get_logger(__name__)
+
+
+async def take(texts: Texts, wanted: Sequence[RawMessage], mask_secrets: bool) -> list[Taken]:
+    """Reads the messages.
+
+    Raises:
+        Unavailable: no text process starts.
+    """
+    taken: list[Taken] = []
+    hard = 0
+    for some in _slices(wanted):
+        read: list[Taken] | None = None
+        # Each that was too hard took a whole deadline, for which its user's other uploads wait.
+        if hard < _MOST_HARD or _bytes(some) <= _SMALL:
+            read = await _read(texts, some, mask_secrets, len(taken))
+        if read is None:
+            hard += 1
+            read = await asyncio.to_thread(intake.unread, some, len(taken))
+        taken += read
+    return taken
+
+
+async def _read(
+    texts: Texts, some: Sequence[RawMessage], mask_secrets: bool, before: int
+) -> list[Taken] | None:
+    """What is in some messages, after so many others; None when they are too hard to read."""
+    if _bytes(some) <= _SMALL:
+        return await asyncio.to_thread(intake.take, some, mask_secrets, before)
+    try:
+        return await texts.run(intake.take, some, mask_secrets, before)
+    except TextTooHard as error:
+        log.warning("handover.too_hard", kind=error.kind, messages=len(some))
+        return None
+    except TextProcessAway as error:
+        raise Unavailable(str(error)) from error
+
+
+def _bytes(some: Sequence[RawMessage]) -> int:
+    return sum(len(one.text) for one in some)
+
+
+def _slices(wanted: Sequence[RawMessage]) -> Iterator[list[RawMessage]]:
+    """The messages in slices of about `_SLICE` bytes, a larger one alone."""
+    some: list[RawMessage] = []
+    size = 0
+    for one in wanted:
+        if some and size + len(one.text) > _SLICE:
+            yield some
+            some, size = [], 0
+        some.append(one)
+        size += len(one.text)
+    if some:
+        yield some
