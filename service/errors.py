@@ -199,13 +199,9 @@ class Unprocessable(Problem):
 
 
 class TooMany(Problem):
-    """Too many attempts; `retry_after` says in how many seconds to try again."""
+    """Too many attempts; `retry_after`, in seconds, says when to try again."""
 
     usual = ProblemType.TOO_MANY
-
-    def __init__(self, detail: str, retry_after: int) -> None:
-        super().__init__(detail, retry_after=retry_after)
-        self.retry_after = retry_after
 
 
 class Unavailable(Problem):

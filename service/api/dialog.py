@@ -2,14 +2,13 @@
 
 from service.usecases.left_alone import View
 
-_CELLS = 20  # of the bar
 _BEGINNING = 80  # characters of the last message that is covered
 # The dialog itself would not scroll.
 _SCROLLS = (
     '<div tabindex="0" style="margin-top:1em;max-height:50vh;overflow:auto;white-space:pre-wrap">'
     "{}</div>"
 )
-_FILLED = "{bar} {share:.0%} of the model's window: about {used:,} of {window:,} tokens are sent."
+_FILLED = "{share:.0%} of the model's window: about {used:,} of {window:,} tokens are sent."
 _READY = (
     "This summary stands for the first {covered} of {all} messages{until}:"
     " about {before:,} → {after:,} tokens."
@@ -32,9 +31,7 @@ def text_of(view: View) -> str:
     used = view.after if view.status == "ready" else view.before
     if used:
         share = used / view.window
-        filled = min(round(share * _CELLS), _CELLS)
-        bar = "█" * filled + "░" * (_CELLS - filled)
-        parts.insert(0, _FILLED.format(bar=bar, share=share, used=used, window=view.window))
+        parts.insert(0, _FILLED.format(share=share, used=used, window=view.window))
     if view.working:
         parts.append(_WORKING)
     if summary := view.summary.strip():

@@ -15,7 +15,7 @@ from service.api.deps import RuntimeDep
 from service.errors import SchemaError, SchemaNewer
 from service.runtime import Runtime
 from service.storage import sealing
-from service.storage.database import check_schema, is_read_only
+from service.storage.database import check_schema
 
 T = TypeVar("T")
 
@@ -55,8 +55,9 @@ async def livez() -> dict[str, str]:
 async def readyz(request: Request, runtime: RuntimeDep) -> JSONResponse:
     """Whether requests are answered; 503 with the reason when they are not.
 
-    It is found out at most once a second. A database that is read-only is such a reason. One whose
-    disk is full is none: what is stored is served, and an upload is answered 503.
+    It is found out at most once a second. A database that takes nothing in, because its disk is
+    full or it is read-only, is no such reason: what is stored is served, and an upload is answered
+    503.
 
     The service stays ready while Redis is down (`queue` says so; its work is found later), after a
     newer version has migrated the database (`schema` says so), and when others write with an
@@ -72,8 +73,6 @@ async def _readiness(runtime: Runtime) -> tuple[bool, dict[str, object]]:
     ready, state = await _database(runtime)
     if missing := await _missing(runtime) if ready else None:
         state["encryption"] = missing
-    if ready and (refusal := await _refusal(runtime)):
-        ready, state["database"] = False, refusal
     state["queue"] = await _queue(runtime)
     body: dict[str, object] = {"status": "ok" if ready else "not ready", **state}
     if runtime.worker_context.warnings:
@@ -103,15 +102,6 @@ async def _missing(runtime: Runtime) -> str | None:
             return await sealing.lacked(connection)
     except (SQLAlchemyError, OSError):  # the next look says so
         return None
-
-
-async def _refusal(runtime: Runtime) -> str | None:
-    """Why nothing can be stored; None when nothing is known against it."""
-    try:
-        read_only = await is_read_only(runtime.database.engine)
-    except (SQLAlchemyError, OSError) as error:
-        return _no_answer(error)
-    return "the database is read-only" if read_only else None
 
 
 async def _queue(runtime: Runtime) -> str:

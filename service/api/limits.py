@@ -72,7 +72,7 @@ class Limiter:
         raise TooMany(
             "too many API keys from this address were wrong; try again in a minute, with a key"
             " that `precis keys list` shows",
-            self._wrong_keys.seconds_left(),
+            retry_after=self._wrong_keys.seconds_left(),
         )
 
     def wrong_key(self, address: str) -> None:

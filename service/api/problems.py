@@ -23,7 +23,6 @@ from service.errors import (
     BadRequest,
     Problem,
     ProblemType,
-    TooMany,
     Unavailable,
     Unprocessable,
     trace,
@@ -123,8 +122,8 @@ def answer(problem: Problem) -> JSONResponse:
 
 def headers_of(problem: Problem) -> dict[str, str]:
     """What a client is told in the head of the response to a problem."""
-    if isinstance(problem, TooMany):
-        return {"Retry-After": str(problem.retry_after)}
+    if wait := problem.extensions.get("retry_after"):
+        return {"Retry-After": str(wait)}
     return _HEADERS.get(problem.status, {})
 
 

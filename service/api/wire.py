@@ -191,6 +191,15 @@ class TranscriptAnswer(msgspec.Struct, frozen=True):
     ]
 
 
+_Owner = Annotated[intake.Id, Meta(description="The user who asks; it has to be their chat.")]
+_Branch = Annotated[
+    list[tuple[intake.Id, intake.Hash]],
+    Meta(
+        min_length=1,
+        max_length=10_000,
+        description="`[message id, digest]` of the branch, leaf first, as for `context`.",
+    ),
+]
 # A model may give null, and numbers as texts and texts as numbers.
 _Given = str | int | float | bool | None
 
@@ -198,15 +207,8 @@ _Given = str | int | float | bool | None
 class RecallRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a model looks up in the earlier part of its own chat: `query` or `ref`."""
 
-    user_id: Annotated[intake.Id, Meta(description="The user who asks; it has to be their chat.")]
-    path: Annotated[
-        list[tuple[intake.Id, intake.Hash]],
-        Meta(
-            min_length=1,
-            max_length=10_000,
-            description="`[message id, digest]` of the branch, leaf first, as for `context`.",
-        ),
-    ]
+    user_id: _Owner
+    path: _Branch
     checkpoint_id: Annotated[
         Annotated[int, Meta(ge=0, le=2**62)] | None,
         Meta(description="The checkpoint in the request; what it covers can be looked up."),
@@ -246,15 +248,8 @@ class RecallRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ViewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A user looks at what stands for the earlier part of a branch of their chat."""
 
-    user_id: Annotated[intake.Id, Meta(description="The user who asks; it has to be their chat.")]
-    path: Annotated[
-        list[tuple[intake.Id, intake.Hash]],
-        Meta(
-            min_length=1,
-            max_length=10_000,
-            description="`[message id, digest]` of the branch, leaf first, as for `context`.",
-        ),
-    ]
+    user_id: _Owner
+    path: _Branch
     depth: Annotated[
         int, Meta(ge=1, le=1_000_000, description="Number of messages on the whole branch.")
     ]
@@ -288,7 +283,7 @@ class LeftAloneAnswer(BaseModel):
 class LeftAloneRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a user wants of their chat."""
 
-    user_id: Annotated[intake.Id, Meta(description="The user who asks; it has to be their chat.")]
+    user_id: _Owner
     left_alone: Annotated[
         bool, Meta(description="True: leave it alone; false: summarise it again.")
     ]

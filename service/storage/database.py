@@ -19,7 +19,7 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
-from sqlalchemy import Connection, event, text
+from sqlalchemy import Connection, event
 from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
@@ -179,13 +179,6 @@ async def check_schema(engine: AsyncEngine) -> None:
             f"the database is at migration {current or 'none'}, this version needs {head}:"
             " run `precis migrate`"
         )
-
-
-async def is_read_only(engine: AsyncEngine) -> bool:
-    """Whether the database takes no changes: a standby, or set so."""
-    async with engine.connect() as connection:
-        setting = await connection.execute(text("select current_setting('transaction_read_only')"))
-        return bool(setting.scalar_one() == "on")
 
 
 def alembic_config(url: str) -> Config:

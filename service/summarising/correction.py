@@ -15,7 +15,6 @@ from service.summarising.utterances import Utterance
 
 _LONGEST_STATE = 100_000  # characters; what fits is counted in tokens as well
 _LONGEST_PIN = 2000
-_MOST_PINS = 500
 
 
 class GivenPin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -83,9 +82,6 @@ def _without(talk: Sequence[Utterance], forget: Sequence[str]) -> tuple[Utteranc
 
 def _pinned(old: Sequence[Pin], given: Sequence[GivenPin]) -> tuple[Pin, ...]:
     """The given pins in the order of their numbers, among those that were replaced before."""
-    if len(given) > _MOST_PINS:
-        why = f"there are {len(given)} pins, and {_MOST_PINS} are the most"
-        raise Unprocessable(why, pointer="/pins")
     known = {pin.number: pin for pin in old}
     numbers = count(max(known, default=0) + 1)
     # A replaced pin is not shown to the operator, so it is missing in `given` without being meant.

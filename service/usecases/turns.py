@@ -112,4 +112,5 @@ class Turns:
 
 
 def _too_many(what: str) -> TooMany:
-    return TooMany(f"other uploads of this user {what}; send this one again later", _AGAIN)
+    told = f"other uploads of this user {what}; send this one again later"
+    return TooMany(told, retry_after=_AGAIN)

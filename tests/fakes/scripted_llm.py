@@ -27,15 +27,11 @@ Message = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """A good answer. `parts`: the content is a list of parts (OpenAI only)."""
+    """An answer. `parts`: the content is a list of parts (OpenAI only); `finish` "length": it met the limit."""
 
     text: str
     parts: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Empty:
-    """A finished answer without text."""
+    finish: str = "stop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +39,6 @@ class ReasoningOnly:
     """The model thought until the end and wrote no answer."""
 
     reasoning: str
-
-
-@dataclass(frozen=True, slots=True)
-class CutOff:
-    """The answer met the output limit."""
-
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +51,8 @@ class Fail:
 
 
 @dataclass(frozen=True, slots=True)
-class Garbage:
-    """200 with a body that is not JSON."""
-
-    body: str = "<html>It works!</html>"
-
-
-@dataclass(frozen=True, slots=True)
 class OtherShape:
-    """200 with JSON that is not a chat answer."""
+    """200 with something that is not a chat answer; `body` is sent as it is when it is text."""
 
     body: object = field(default_factory=lambda: {"hello": "world"})
 
@@ -98,7 +80,7 @@ class Endless:
     """200 and bytes without end, until the client goes away."""
 
 
-Behaviour = Say | Empty | ReasoningOnly | CutOff | Fail | Garbage | OtherShape | Hang | Disconnect | Slow | Endless
+Behaviour = Say | ReasoningOnly | Fail | OtherShape | Hang | Disconnect | Slow | Endless
 Default = Behaviour | Callable[[list[Message]], str]
 
 
@@ -201,18 +183,14 @@ async def _answer(llm: ScriptedLLM, raw: http.Raw, reader: asyncio.StreamReader,
 def _reply(request: Request, behaviour: Behaviour) -> tuple[int, object, Mapping[str, str]]:
     """Status, body and headers of a behaviour that answers normally."""
     match behaviour:
-        case Say(text, parts):
+        case Say(text, parts, finish):
             content = [{"type": "text", "text": character} for character in text] if parts else text
-            return 200, _chat(request, content, tokens=len(text) // 4), {}
-        case Empty():
-            return 200, _chat(request, ""), {}
+            return 200, _chat(request, content, tokens=len(text) // 4, finish=finish), {}
         case ReasoningOnly(reasoning):
             return 200, _chat(request, "", reasoning=reasoning, tokens=len(reasoning) // 4), {}
-        case CutOff(text):
-            return 200, _chat(request, text, tokens=len(text) // 4, finish="length"), {}
         case Fail(status, body, headers):
             return status, body, headers
-        case Garbage(body) | OtherShape(body):
+        case OtherShape(body):
             return 200, body, {}
     raise AssertionError(f"not an answer: {behaviour}")
 

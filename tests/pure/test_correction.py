@@ -98,7 +98,6 @@ def test_a_sentence_that_is_not_there_is_refused_with_its_place() -> None:
         ("", None, "/state"),
         ("## State\n", None, "/state"),
         ("x" * 100_001, None, "/state"),
-        (None, [GivenPin(Kind.RULE, "x")] * 501, "/pins"),
         (None, [GivenPin(Kind.RULE, "x", 2), GivenPin(Kind.RULE, "y", 2)], "/pins/1/number"),
         (None, [GivenPin(Kind.RULE, "x", 3)], "/pins/0/number"),
         (None, [GivenPin(Kind.RULE, " \n ")], "/pins/0/text"),

@@ -11,10 +11,10 @@ from tests.constants import NEVER
 from tests.fakes.scripted_llm import (
     Behaviour,
     Disconnect,
-    Empty,
     Fail,
     Hang,
     Request,
+    Say,
 )
 from tests.service.harness import Harness, long_chats
 from tests.service.talk import row, rows, run_sql
@@ -76,7 +76,7 @@ async def test_it_opens_after_so_many_calls_in_a_row_that_found_nobody_at_home(
 
 ABOUT_THE_CHAT: dict[str, Behaviour] = {
     "400": Fail(400),
-    "empty": Empty(),
+    "empty": Say(""),
 }
 
 
@@ -95,7 +95,7 @@ async def test_an_answer_about_one_chats_request_does_not_open_it(harness: Harne
     assert len(harness.llm.requests) == 2  # an unusable answer is repaired once; then code has written
 
 
-@pytest.mark.parametrize(("between", "opened"), [(Empty(), None), (Fail(400), True)], ids=["rejected", "400"])
+@pytest.mark.parametrize(("between", "opened"), [(Say(""), None), (Fail(400), True)], ids=["rejected", "400"])
 async def test_any_answer_of_the_model_ends_the_row_of_failures(
     harness: Harness, between: Behaviour, opened: bool | None
 ) -> None:

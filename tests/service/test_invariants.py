@@ -14,7 +14,7 @@ from service.demo.host import enter, inlet_body, load_filter, outlet_body
 from tests.builders import called, returned, said
 from tests.conftest import Service, drain, execute
 from tests.effort import ALL
-from tests.fakes.scripted_llm import Behaviour, CutOff, Empty, Fail, Hang, ReasoningOnly, Say
+from tests.fakes.scripted_llm import Behaviour, Fail, Hang, ReasoningOnly, Say
 from tests.filter.chat import never_cuts
 from tests.filter.host import Host
 from tests.service.grown import summarised
@@ -178,8 +178,8 @@ async def test_invariant_6_branches_are_right_by_construction(talk: Talk, servic
 async def test_invariant_7_a_summary_is_never_a_function_of_luck(harness: Harness) -> None:
     worker_context = harness.worker_context(summariser_window=32_768)
     unusable: list[Behaviour] = [
-        Empty(),
-        CutOff("## Goal"),
+        Say(""),
+        Say("## Goal", finish="length"),
         ReasoningOnly("hm"),
         Say("<tool_call>{}</tool_call>"),
     ]

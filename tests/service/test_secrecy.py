@@ -24,9 +24,7 @@ from tests.conftest import Service
 from tests.constants import NEVER
 from tests.fakes.scripted_llm import (
     Behaviour,
-    CutOff,
     Fail,
-    Garbage,
     OtherShape,
     ReasoningOnly,
     Say,
@@ -42,14 +40,14 @@ MARK = "zyxomark"  # in every message of the chat, and in whatever repeats a par
 TOLD: dict[str, tuple[Behaviour, str]] = {
     **{f"HTTP {one}": (Fail(one, {"error": f"bad prompt: {MARK}"}), f"HTTP {one}") for one in (302, 400, 401)},
     "HTTP 400 in plain text": (Fail(400, f"context length exceeded by {MARK}"), "HTTP 400"),
-    "no JSON": (Garbage(f"<html>{MARK}</html>"), "not a chat answer"),
+    "no JSON": (OtherShape(f"<html>{MARK}</html>"), "not a chat answer"),
     "JSON of another shape": (OtherShape({"choices": [{"message": MARK}]}), "not a chat answer"),
 }
 """What a failing summariser repeats, and what is said of it."""
 SILENT: dict[str, Behaviour] = {
     "an answer that trickles": Slow(MARK, pause=0.05),
     "reasoning only": ReasoningOnly(f"The user says {MARK}."),
-    "a cut-off answer": CutOff(f"## State\n- {MARK} was"),
+    "a cut-off answer": Say(f"## State\n- {MARK} was", finish="length"),
     "a value of nobody's": Say(f"## Goal\n- {MARK} needs 31,337 pumps."),
 }
 """What no answer of ours quotes, nor a reason of the gate's."""

@@ -21,11 +21,8 @@ from service.settings import Settings
 from service.summarising.reading import Excerpt, Finish, Reading, Summariser
 from tests.fakes.scripted_llm import (
     Behaviour,
-    CutOff,
-    Empty,
     Endless,
     Fail,
-    Garbage,
     OtherShape,
     ReasoningOnly,
     Say,
@@ -140,9 +137,9 @@ async def test_calls_share_a_connection(make: Make, llm: ScriptedLLM) -> None:
 @pytest.mark.parametrize(
     ("behaviour", "text", "finish"),
     [
-        (Empty(), "", Finish.STOP),
+        (Say(""), "", Finish.STOP),
         (ReasoningOnly("First I consider the invoice."), "", Finish.STOP),
-        (CutOff("The order went to"), "The order went to", Finish.LENGTH),
+        (Say("The order went to", finish="length"), "The order went to", Finish.LENGTH),
         (Slow("In small pieces."), "In small pieces.", Finish.STOP),
         (Say("NUL \0 and half a pair \ud83d"), "NUL  and half a pair ?", Finish.STOP),
     ],
@@ -215,7 +212,7 @@ async def test_an_answer_of_another_shape_is_quoted(make: Make, llm: ScriptedLLM
 
 @pytest.mark.parametrize("body", ["<html>It works!</html>", "", "[" * 100_000, '{"message":'])
 async def test_an_answer_that_is_not_json_is_quoted(make: Make, llm: ScriptedLLM, body: str) -> None:
-    llm.script(Garbage(body))
+    llm.script(OtherShape(body))
     message = await failure(make())
     assert "not a chat answer" in message
     assert (body[:300] or "(empty)") in message
@@ -228,7 +225,7 @@ async def test_the_total_time_bounds_an_answer_that_trickles(make: Make, llm: Sc
     assert len(llm.requests) == 1
 
 
-@pytest.mark.parametrize("behaviour", [Endless(), Garbage(" " * MAX_ANSWER_BYTES + "{}")], ids=["endless", "long"])
+@pytest.mark.parametrize("behaviour", [Endless(), OtherShape(" " * MAX_ANSWER_BYTES + "{}")], ids=["endless", "long"])
 async def test_an_endless_answer_is_cut(make: Make, llm: ScriptedLLM, behaviour: Behaviour) -> None:
     llm.default = behaviour
     assert f"over {MAX_ANSWER_BYTES} bytes" in await failure(make())
@@ -249,7 +246,7 @@ async def test_the_key_is_in_no_error_and_no_log(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     echo = "x" * (300 - len(KEY) // 2) + KEY  # some servers repeat the key; here the quotation ends within it
-    llm.script(Fail(500, f"Incorrect key: {KEY}"), Fail(500, echo), Garbage(echo))
+    llm.script(Fail(500, f"Incorrect key: {KEY}"), Fail(500, echo), OtherShape(echo))
     for _ in range(3):
         assert KEY[:8] not in await failure(make())
     assert KEY not in caplog.text
