@@ -26,7 +26,7 @@ from service.storage.database import connect
 from service.storage.sealing import Seal
 from service.storage.tenancy import ChatKey
 from tests.fakes.scripted_llm import Request, ScriptedLLM, scripted_llm
-from tests.faults.fleet import Fleet, Kind, Member, fleet, reachable_folder
+from tests.faults.fleet import Fleet, Kind, fleet, reachable_folder
 from tests.faults.traffic import Traffic, narrate, story_in
 from tests.service.encrypted import columns
 from tests.service.talk import check_tree
@@ -53,12 +53,10 @@ class Figures:
     unconverged: int
     llm_calls: int
     llm_calls_wasted: int
-    chats: int
     turns: int
     served: int
     seconds_to_converge: float
     kills_by_kind: dict[str, int]
-    seed: int
     faults: list[str]
 
     @property
@@ -97,7 +95,7 @@ async def play(made: Fleet, traffic: Traffic, kills: int, seed: int) -> Figures:
         traffic.stop()
     seconds = await _settled(made, traffic)
     await traffic.look()
-    return await _figures(made, traffic, model, killed, seconds, seed)
+    return await _figures(made, traffic, model, killed, seconds)
 
 
 async def _kill(made: Fleet, traffic: Traffic, model: Model, number: int, seed: int) -> Kind:
@@ -111,16 +109,13 @@ async def _kill(made: Fleet, traffic: Traffic, model: Model, number: int, seed: 
     await until(lambda: traffic.counts["turn"] >= awaited, PATIENCE)
     if kind == "worker":  # while one of them waits for the model, if one does at all
         await until(lambda: bool(model.busy) or traffic.counts["turn"] >= before + turns - 1, PATIENCE)
-    victim = await _one_of(made.of(kind), rng)
+    members = made.of(kind)
+    await until(lambda: any(member.up.is_set() for member in members), PATIENCE)
+    victim = rng.choice([member for member in members if member.up.is_set()])
     if kind == "redis":
         await made.flush()  # it may lose everything
     await victim.kill()
     return kind
-
-
-async def _one_of(members: list[Member], rng: Random) -> Member:
-    await until(lambda: any(member.up.is_set() for member in members), PATIENCE)
-    return rng.choice([member for member in members if member.up.is_set()])
 
 
 async def _settled(made: Fleet, traffic: Traffic) -> float:
@@ -133,9 +128,7 @@ async def _settled(made: Fleet, traffic: Traffic) -> float:
     return time.monotonic() - started
 
 
-async def _figures(
-    made: Fleet, traffic: Traffic, model: Model, killed: Counter[Kind], seconds: float, seed: int
-) -> Figures:
+async def _figures(made: Fleet, traffic: Traffic, model: Model, killed: Counter[Kind], seconds: float) -> Figures:
     counts, faults = traffic.counts, list(traffic.faults)
     async with connect(made.urls.database, keys=made.settings.sealing_keys) as database:
         (tenant,) = await made.rows("select distinct tenant_id from chats where external_id like 'chaos-%'")
@@ -158,12 +151,10 @@ async def _figures(
         unconverged=len(unconverged),
         llm_calls=model.calls,
         llm_calls_wasted=model.calls - len(whole),
-        chats=len(traffic.chats),
         turns=counts["turn"],
         served=counts["ready"],
         seconds_to_converge=round(seconds, 2),
         kills_by_kind={kind: killed[kind] for kind in SHARES},
-        seed=seed,
         faults=faults,
     )
 
@@ -192,14 +183,12 @@ async def _lost(made: Fleet, traffic: Traffic, seal: Seal) -> list[str]:
             row = stored.get((chat.talk.chat, identity))
             if row is None or row["digest"] != seal.keyed(digest):
                 found.append(f"{chat.talk.chat}: {identity} is {'other' if row else 'not'} stored")
-            elif _content(row, seal) != chat.talk.rows[identity]["content"]:
+                continue
+            where = messages.place_of(ChatKey(row["tenant_id"], row["chat_id"]), identity)
+            body = codec.unpack(seal.open(where, row["body"]))
+            if body["content"] != chat.talk.rows[identity]["content"]:
                 found.append(f"{chat.talk.chat}: {identity} has another text")
     return found
-
-
-def _content(row: Any, seal: Seal) -> Any:
-    where = messages.place_of(ChatKey(row["tenant_id"], row["chat_id"]), row["message_id"])
-    return codec.unpack(seal.open(where, row["body"]))["content"]
 
 
 def _wrong(traffic: Traffic, checkpoints: list[Any], seal: Seal) -> list[str]:
@@ -232,13 +221,10 @@ async def _odd_rows(made: Fleet) -> list[str]:
 
 async def _open_texts(made: Fleet) -> list[str]:
     """Columns, and files of the servers and processes, in which words of messages can be read."""
-    found = sorted(await columns(made.urls, _TEXT))
-    found += map(str, await asyncio.to_thread(_files_with, made.folder, _TEXT.encode()))
+    found = [*await columns(made.urls, _TEXT)]
+    files = await asyncio.to_thread(lambda: [path for path in made.folder.rglob("*") if path.is_file()])
+    found += [str(path) for path in files if _TEXT.encode() in await asyncio.to_thread(path.read_bytes)]
     return [f"a text can be read in {place}" for place in found]
-
-
-def _files_with(folder: Path, words: bytes) -> list[Path]:
-    return [file for file in sorted(folder.rglob("*")) if file.is_file() and words in file.read_bytes()]
 
 
 async def run(place: Path, kills: int, seed: int) -> Figures:

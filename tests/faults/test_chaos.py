@@ -1,4 +1,4 @@
-"""Twenty kills of real processes under the traffic of fifty chats. `./scripts/chaos` does it two hundred times."""
+"""Twenty kills of real processes under the traffic of fifty chats. `./scripts/chaos` does it as often as it is told."""
 
 import httpx
 import pytest

@@ -17,19 +17,18 @@ MAJORS = (14, 15, 16, 17, 18)
 
 
 async def main(argv: list[str]) -> int:
-    """Plays each major and prints a line for each; the exit code is 1 when one failed."""
-    asked, options = play.arguments(argv)
-    lines, failed = [], False
+    """Plays each of the majors before `--`, with pytest's options behind it; 1 when one failed."""
+    end = argv.index("--") if "--" in argv else len(argv)
+    asked, options = argv[:end], argv[end + 1 :]
+    lines = []
     for major in map(int, asked or MAJORS):
         async with _servers(major) as (database, redis):
             version = await _version(database, major)
-            outcome = await play.pytest(database, redis, options)
-        lines.append(f"PostgreSQL {version}: {outcome.closing}")
-        failed = failed or outcome.code != 0
+            failed = await play.pytest(database, redis, options)
+        lines.append(f"PostgreSQL {version}: {'failed' if failed else 'passed'}")
         print(lines[-1], flush=True)  # noqa: T201 - a command
-    if len(lines) > 1:
-        print("", *lines, sep="\n")  # noqa: T201 - a command
-    return int(failed)
+    print("", *lines, sep="\n")  # noqa: T201 - a command
+    return int(any(line.endswith("failed") for line in lines))
 
 
 @contextlib.asynccontextmanager
@@ -63,4 +62,4 @@ async def _version(url: str, major: int) -> str:
 
 
 if __name__ == "__main__":
-    play.run(main(sys.argv[1:]))
+    sys.exit(asyncio.run(main(sys.argv[1:])))
