@@ -6,17 +6,20 @@ import re
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from typing import Any
 from urllib.parse import urlencode
 
+import asyncpg
 import httpx
 import pytest
 import structlog
 
 from service.cli.logs import set_up_logs
-from service.settings import load
-from tests.conftest import Service
+from service.settings import Settings, load
+from service.storage import ingests
+from tests.conftest import Service, execute, serving
 from tests.service.problems import LEAF, three_turns
-from tests.service.talk import run_sql
+from tests.service.talk import Talk, run_sql
 from tests.service.test_matrix import every_route
 from tests.web.visitor import SAME_ORIGIN, visiting
 
@@ -78,3 +81,46 @@ def check(method: str, where: str, answer: httpx.Response) -> None:
     if answer.is_error and where != "/readyz":
         is_page = not where.startswith(("/v1/", "/metrics", "/openapi"))
         assert kind == ("text/html" if is_page else "application/problem+json"), told
+
+
+# Readiness
+
+
+async def refuse(*_: Any, **__: Any) -> None:
+    raise asyncpg.DiskFullError("could not extend file")
+
+
+async def test_on_a_full_disk_an_upload_says_so_and_the_service_stays_ready(
+    shared_service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = Talk(shared_service.as_filter)
+    monkeypatch.setattr(ingests, "look_up", refuse)
+
+    refused = await talk.put(talk.transcript(talk.turns(3)))
+
+    assert refused.status_code == 503
+    assert "the disk of the database is full" in refused.json()["detail"]
+    assert (await shared_service.as_filter.get("/readyz")).status_code == 200
+
+
+@pytest.mark.asyncio(loop_scope="function")
+async def test_a_database_that_is_read_only_is_not_ready(settings: Settings) -> None:
+    assert settings.database_url
+    url = settings.database_url.get_secret_value()
+    name = url.rpartition("/")[2]
+    async with serving(settings) as service:
+        talk = Talk(service.as_filter)
+        leaf = talk.turns(3)
+        assert (await talk.put(talk.transcript(leaf))).status_code == 202
+        await execute(url, f"alter database {name} set default_transaction_read_only = on")
+        await service.runtime.database.engine.dispose()
+
+        ready = await service.as_filter.get("/readyz")
+        assert ready.status_code == 503
+        assert ready.json()["database"] == "the database is read-only"
+        refused = await talk.put(talk.transcript(talk.turns(2, leaf=leaf)))
+        assert refused.status_code == 503
+        assert "the database is read-only" in refused.json()["detail"]
+
+        await execute(url, "set default_transaction_read_only = off", f"alter database {name} reset all")
+        await service.runtime.database.engine.dispose()
