@@ -1,11 +1,11 @@
 """Whatever is sent: a clear 4xx problem, or a bounded and sensible answer; and nothing is stored half."""
 
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
+import httpx
 import pytest
 
-from service.storage import codec
 from service.transcript import digest
 from tests.conftest import Service, drain
 from tests.service.problems import CONTEXT, LEAF, TRANSCRIPT, is_problem, three_turns
@@ -59,11 +59,6 @@ TRANSCRIPTS: dict[str, Spoil] = BOTH | {
     "after with a NUL": change(after=("a\0", "b")),
     "a huge served": change(served=2**80),
 }
-ODD: dict[str, object] = {
-    "content": 5,
-    "output": {"type": "message"},
-    "files": "report.csv",
-}
 
 
 @pytest.mark.parametrize("spoil", CONTEXTS.values(), ids=CONTEXTS.keys())
@@ -91,31 +86,10 @@ async def test_a_bad_hand_over_is_a_problem_and_nothing_is_stored(talk: Talk, se
     assert await tables(service.runtime) == before
 
 
-async def stored(service: Service, identity: str) -> Json:
-    found = await rows(service.runtime, "select body from messages where message_id = :id", id=identity)
-    return codec.unpack(found[0].body)
-
-
-@pytest.mark.parametrize("name", ODD)
-async def test_a_field_of_another_type_is_dropped_and_the_message_is_taken(
-    talk: Talk, service: Service, name: str
-) -> None:
-    body = talk.transcript(LEAF)
-    body["messages"][-1] |= {"content": "Said.", name: ODD[name]}
-
-    response = await talk.put(body)
-
-    assert response.status_code == 202, response.text
-    kept = {"id": LEAF, "role": "assistant", "content": "Said."}
-    assert await stored(service, LEAF) == {key: value for key, value in kept.items() if key != name}
-
-
 BODIES = {
-    "nothing": b"",
     "bytes that are no UTF-8": b'{"model": "\xff\xfe"}',
     "half of a surrogate pair": b'{"model": "\\ud800"}',
     "100,000 open brackets": b"[" * 100_000,
-    "a number of 100,000 digits": b'{"depth": ' + b"9" * 100_000 + b"}",
     "the same field twice": b'{"model": "m", "model": "n"}',
 }
 
@@ -224,3 +198,70 @@ async def test_a_cycle_through_stored_messages_is_a_problem(talk: Talk, service:
 
     assert "cycle" in problem["detail"]
     assert await tables(service.runtime) == before
+
+
+# Too large
+
+
+async def test_a_path_of_40000_messages_is_too_large(service: Service) -> None:
+    path = [(f"id-{number}", "d" * 32) for number in range(40_000)]
+    question = three_turns(service).question(LEAF)
+    question |= {"depth": 40_000, "path": path, "sizes": [1] * 40_000}
+    messages = [{"id": i, "fingerprint": "f", "digest": d, "role": "user", "content": ""} for i, d in path]
+
+    problem = is_problem(await service.as_filter.post(CONTEXT, json=question), 413)
+    assert "40000" in problem["detail"]
+    is_problem(await service.as_filter.put(TRANSCRIPT, json={"model": "m", "user_id": "u", "messages": messages}), 413)
+    assert (await tables(service.runtime))["chats"] == []
+
+
+async def in_pieces(content: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(content), 2**18):
+        yield content[start : start + 2**18]
+
+
+@pytest.mark.parametrize("chunked", [False, True], ids=["with its length", "chunked"])
+async def test_a_message_of_20_mb_is_too_large(talk: Talk, service: Service, chunked: bool) -> None:
+    talk.rows[LEAF]["content"] = "x" * 20 * 2**20
+    body = json.dumps(talk.transcript(LEAF)).encode()
+
+    response = await service.as_filter.put(TRANSCRIPT, content=in_pieces(body) if chunked else body)
+
+    problem = is_problem(response, 413)
+    assert problem["limit"] == 8 * 2**20
+    assert (await tables(service.runtime))["chats"] == []
+
+
+@pytest.mark.parametrize("query", ["cursor=%C3%A9", "cursor=OTk5OS0xMi0zMVQyMzo1OTo1OS0yMzowMCAx", "limit=201"])
+async def test_a_bad_cursor_or_limit_is_a_problem(service: Service, query: str) -> None:
+    """The second cursor says 9999-12-31T23:59:59-23:00 1."""
+    is_problem(await service.as_operator.get(f"/v1/chats?{query}"), 400, 422)
+
+
+# What pages of others and proxies send
+
+
+@pytest.mark.parametrize("where", ["/v1/chats", "/v1/nothing"])
+async def test_no_browser_guesses_a_kind_and_no_cache_keeps_a_text(service: Service, where: str) -> None:
+    answer = await service.as_operator.get(where)
+    assert answer.headers.get_list("x-content-type-options") == ["nosniff"]
+    assert answer.headers.get_list("cache-control") == ["no-store"]
+
+
+@pytest.mark.parametrize(("kind", "status"), [("text/plain", 415), ("APPLICATION/JSON; charset=utf-8", 202)])
+async def test_a_body_is_taken_as_json_alone(service: Service, kind: str, status: int) -> None:
+    body = json.dumps(three_turns(service).transcript(LEAF)).encode()
+
+    answer = await service.as_filter.put(TRANSCRIPT, content=body, headers={"Content-Type": kind})
+
+    assert answer.status_code == status
+    for where, client in ((CONTEXT, service.as_filter), ("/v1/events", service.as_events)):
+        answer = await client.post(where, content=b"{}", headers={"Content-Type": kind})
+        assert (answer.status_code == 415) == (status == 415), where
+
+
+async def test_a_body_without_a_kind_is_refused_and_no_body_needs_none(service: Service) -> None:
+    headers = {"Authorization": f"Bearer {service.operator_key}"}
+    async with httpx.AsyncClient(base_url=service.url, headers=headers) as http:
+        is_problem(await http.post("/v1/keys", content=b"{}"), 415)
+        assert (await http.post("/v1/jobs/retry")).status_code == 202

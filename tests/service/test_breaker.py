@@ -12,7 +12,6 @@ from tests.fakes.scripted_llm import (
     Behaviour,
     Disconnect,
     Fail,
-    Hang,
     Request,
     Say,
 )
@@ -42,21 +41,13 @@ async def pause_is_over(harness: Harness) -> None:
 # Opening
 
 
-AWAY: dict[str, Behaviour] = {
-    "a lost connection": Disconnect(),
-    "no end of thinking": Hang(),
-    "401": Fail(401),
-}
-
-
-@pytest.mark.parametrize("behaviour", AWAY.values(), ids=AWAY.keys())
+@pytest.mark.parametrize("behaviour", [Disconnect(), Fail(401)], ids=["a lost connection", "401"])
 async def test_it_opens_after_so_many_calls_in_a_row_that_found_nobody_at_home(
     harness: Harness, behaviour: Behaviour
 ) -> None:
     await long_chats(harness, 3)
     harness.llm.default = behaviour
-    timeout = 0.1 if behaviour == Hang() else 120
-    worker_context = harness.worker_context(**ONE_CALL, breaker_after=2, breaker_pause=40, summariser_timeout=timeout)
+    worker_context = harness.worker_context(**ONE_CALL, breaker_after=2, breaker_pause=40)
 
     await harness.compress(worker_context)
     first = await breaker(harness)
@@ -74,16 +65,9 @@ async def test_it_opens_after_so_many_calls_in_a_row_that_found_nobody_at_home(
     assert len(await harness.runs()) == 2
 
 
-ABOUT_THE_CHAT: dict[str, Behaviour] = {
-    "400": Fail(400),
-    "empty": Say(""),
-}
-
-
-@pytest.mark.parametrize("behaviour", ABOUT_THE_CHAT.values(), ids=ABOUT_THE_CHAT.keys())
-async def test_an_answer_about_one_chats_request_does_not_open_it(harness: Harness, behaviour: Behaviour) -> None:
+async def test_an_answer_about_one_chats_request_does_not_open_it(harness: Harness) -> None:
     await harness.long_chat()
-    harness.llm.default = behaviour
+    harness.llm.default = Fail(400)
     worker_context = harness.worker_context(**ONE_CALL, breaker_after=1)
 
     for _ in range(2):
@@ -92,7 +76,7 @@ async def test_an_answer_about_one_chats_request_does_not_open_it(harness: Harne
 
     assert (await breaker(harness)).failures == 0
     assert (await breaker(harness)).open_until is None
-    assert len(harness.llm.requests) == 2  # an unusable answer is repaired once; then code has written
+    assert len(harness.llm.requests) == 2
 
 
 @pytest.mark.parametrize(("between", "opened"), [(Say(""), None), (Fail(400), True)], ids=["rejected", "400"])

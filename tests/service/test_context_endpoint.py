@@ -68,7 +68,7 @@ async def test_a_summary_beside_which_the_question_has_no_room_is_not_served(tal
     assert (await talk.ask(leaf, beside=8192 - summary))["status"] == "pending"
 
 
-@pytest.mark.parametrize("unknown", [1, 2, 9])
+@pytest.mark.parametrize("unknown", [1, 9])
 async def test_the_newest_known_message_is_found_however_many_are_newer(
     talk: Talk, service: Service, unknown: int
 ) -> None:

@@ -1,4 +1,4 @@
-"""What the deletion of a chat takes with it, and what it leaves."""
+"""What the deletion of a chat takes with it, and that a chat for a limited time is never served after it."""
 
 from collections.abc import Awaitable, Callable
 
@@ -6,9 +6,10 @@ import httpx
 import pytest
 
 from service.storage.tables import metadata
-from tests.service.grown import in_one_call
+from service.usecases.compress import compress
+from tests.service.grown import by_the_model, in_one_call
 from tests.service.harness import Harness, thinking
-from tests.service.talk import Talk, rows, run_sql
+from tests.service.talk import UNKNOWN, Talk, rows, run_sql
 from workers.jobs import sweep
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -34,9 +35,14 @@ async def delete(client: httpx.AsyncClient) -> None:
     assert (await client.delete("/v1/chats/chat-1")).status_code == 204
 
 
+async def over(harness: Harness) -> None:
+    """The time of the chat is over."""
+    await run_sql(harness.runtime, "update chats set expires_at = now() where external_id = 'chat-1'")
+
+
 async def expire(harness: Harness) -> None:
     """Its time is over, and a worker looks for work."""
-    await run_sql(harness.runtime, "update chats set expires_at = now() where external_id = 'chat-1'")
+    await over(harness)
     await sweep({"context": harness.worker_context(), "queue": harness.runtime.queue})
 
 
@@ -62,3 +68,49 @@ async def test_what_a_worker_does_with_a_chat_that_is_deleted_meanwhile_leaves_n
     assert not any((await own_rows(harness, chat)).values())
     assert await rows(harness.runtime, "select 1 from chats") == []
     assert again in (None, 0)
+
+
+# A chat for a limited time
+
+
+async def summarised(harness: Harness) -> str:
+    """A chat with summaries that goes in an hour; returns its leaf."""
+    leaf = await by_the_model(harness)
+    await harness.talk.ingest(leaf, expires_in=3600)
+    return leaf
+
+
+async def test_an_expired_chat_is_unknown_before_any_sweep_comes_by(harness: Harness) -> None:
+    leaf = await summarised(harness)
+    branch = harness.talk.path(leaf)[24]["id"]
+    assert (await harness.talk.ask(branch))["known"] == branch
+
+    await over(harness)
+
+    assert await harness.talk.ask(leaf, user_id=harness.talk.user) == UNKNOWN
+    assert await harness.talk.ask(branch, user_id=harness.talk.user) == UNKNOWN
+
+
+async def test_a_chat_that_is_handed_over_after_it_expired_begins_anew(harness: Harness) -> None:
+    leaf = await summarised(harness)
+    old = await harness.chat()
+    await over(harness)
+    grown = harness.talk.turns(1, leaf=leaf)
+
+    refused = await harness.talk.put(harness.talk.transcript(grown, after=leaf, expires_in=3600))
+    assert refused.status_code == 409, "nothing of it is stored any more, as far as anybody can see"
+    await harness.talk.ingest(grown, expires_in=3600)
+
+    assert (await harness.chat()).id != old.id
+    assert await harness.made() == []
+    assert await harness.runs() == []
+    assert (await harness.talk.ask(grown))["status"] == "pending"
+
+
+async def test_no_model_reads_a_chat_that_has_expired(harness: Harness) -> None:
+    await harness.talk.ingest(harness.talk.turns(20), expires_in=3600)
+    await over(harness)
+
+    assert await compress(harness.worker_context()) is None
+    assert harness.llm.requests == []
+    assert await harness.runs() == []

@@ -13,10 +13,10 @@ import pytest
 import structlog
 
 from service.cli.logs import set_up_logs
-from service.settings import load
-from tests.conftest import Service
+from service.settings import Settings, load
+from tests.conftest import Service, execute, serving
 from tests.service.problems import LEAF, three_turns
-from tests.service.talk import run_sql
+from tests.service.talk import Talk, run_sql
 from tests.service.test_matrix import every_route
 from tests.web.visitor import SAME_ORIGIN, visiting
 
@@ -78,3 +78,26 @@ def check(method: str, where: str, answer: httpx.Response) -> None:
     if answer.is_error and where != "/readyz":
         is_page = not where.startswith(("/v1/", "/metrics", "/openapi"))
         assert kind == ("text/html" if is_page else "application/problem+json"), told
+
+
+# Readiness
+
+
+@pytest.mark.asyncio(loop_scope="function")
+async def test_a_database_that_is_read_only_still_answers_questions(settings: Settings) -> None:
+    assert settings.database_url
+    url = settings.database_url.get_secret_value()
+    name = url.rpartition("/")[2]
+    async with serving(settings) as service:
+        talk = Talk(service.as_filter)
+        leaf = talk.turns(3)
+        await talk.ingest(leaf)
+        await execute(url, f"alter database {name} set default_transaction_read_only = on")
+        await service.runtime.database.engine.dispose()
+
+        refused = await talk.put(talk.transcript(talk.turns(2, leaf=leaf)))
+
+        assert refused.status_code == 503
+        assert "the database is read-only" in refused.json()["detail"]
+        assert (await talk.ask(leaf))["known"] == leaf
+        assert (await service.as_filter.get("/readyz")).status_code == 200

@@ -9,14 +9,17 @@ from service.storage import checkpoints, work
 from service.summarising.memory import Memory
 from service.usecases.compress import WorkerContext
 from service.usecases.compress.lease import claim
-from tests.fakes.scripted_llm import Hang
-from tests.service.grown import by_the_model
+from tests.fakes.scripted_llm import Hang, Say
+from tests.service.events import tell
+from tests.service.grown import by_the_model, in_one_call
 from tests.service.harness import Harness, running
 from tests.service.harness import thinking as thinking_with
 from tests.service.talk import check_tree, run_sql
 from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SECRET = "The secret word is mandragora."
 
 
 def thinking(harness: Harness, change: Callable[[], Coroutine[Any, Any, object]]) -> WorkerContext:
@@ -30,22 +33,48 @@ async def meanwhile(harness: Harness, change: Callable[[], Coroutine[Any, Any, o
     return (await harness.runs())[-1]
 
 
-async def test_a_result_for_a_chat_that_was_edited_meanwhile_is_refused(harness: Harness) -> None:
-    leaf = await harness.long_chat()
+def fresh(harness: Harness, leaf: str) -> str:
+    """A message that the first summary does not cover, and the next one will."""
+    return str(harness.talk.path(leaf)[44]["id"])
 
-    async def edit() -> None:
-        harness.talk.edit("u2", "edited in place")
-        await harness.talk.ingest(leaf)
 
-    run = await meanwhile(harness, edit)
+async def edit(harness: Harness, leaf: str) -> None:
+    harness.talk.edit(fresh(harness, leaf), SECRET)
+    await harness.talk.ingest(leaf)
 
+
+async def delete(harness: Harness, leaf: str) -> None:
+    await tell(harness.service, "message.deleted", chat_id="chat-1", message_id=fresh(harness, leaf))
+
+
+async def reset(harness: Harness, _: str) -> None:
+    assert (await harness.service.as_operator.post("/v1/chats/chat-1/reset")).is_success
+
+
+async def correct(harness: Harness, _: str) -> None:
+    (made,) = await harness.made()
+    where = f"/v1/chats/chat-1/checkpoints/{made.id}"
+    assert (await harness.service.as_operator.patch(where, json={"state": "Corrected."})).is_success
+
+
+@pytest.mark.parametrize("change", [edit, delete, reset, correct])
+async def test_a_result_for_a_chat_that_was_changed_meanwhile_is_refused(
+    harness: Harness, change: Callable[[Harness, str], Coroutine[Any, Any, None]]
+) -> None:
+    leaf = harness.talk.turns(18, leaf=await in_one_call(harness))
+    await harness.talk.ingest(leaf)
+    (before,) = await harness.made()
+    harness.llm.default = Say(f"## State\n- {SECRET}")
+
+    run = await meanwhile(harness, lambda: change(harness, leaf))
+
+    assert harness.llm.requests, "the model has read the chat"
     assert (run.outcome, run.published) == ("refused", 0)
-    assert await harness.made() == []
-    assert (await harness.chat()).due_at is not None
-    assert (await harness.chat()).attempts == 0, "an edit is no failure of the summariser"
+    assert (await harness.chat()).attempts == 0, "no failure of the summariser"
+    assert {one.kind for one in await harness.made() if one.id != before.id} <= {"corrected"}
+    assert SECRET not in str([one.summary for one in [*await harness.made(), *await harness.interim()]])
     await harness.due_now()
     await harness.drain()
-    assert "edited in place" in harness.llm.requests[1].text
     await check_tree(harness.runtime)
 
 
@@ -62,21 +91,6 @@ async def test_the_run_of_a_worker_that_was_killed_is_lost_once_its_lease_has_en
     assert {run.outcome for run in others} <= {"done", "nothing to do"}
     answer = await harness.service.as_operator.get("/v1/chats/chat-1")
     assert answer.json()["runs"][-1]["outcome"] == "lost"
-
-
-async def test_a_result_for_a_chat_that_was_reset_meanwhile_is_refused(harness: Harness) -> None:
-    await harness.long_chat()
-
-    async def reset() -> None:
-        assert (await harness.service.as_operator.post("/v1/chats/chat-1/reset")).is_success
-
-    run = await meanwhile(harness, reset)
-
-    assert (run.outcome, run.published) == ("refused", 0)
-    assert await harness.made() == []
-    await harness.due_now()
-    await harness.drain()
-    assert await harness.made()
 
 
 async def test_a_reset_before_the_old_summary_is_read_is_no_failure(

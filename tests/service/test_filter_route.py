@@ -3,18 +3,11 @@
 import httpx
 import pytest
 
-from service import LEAST_FILTER, __version__
+from service import LEAST_FILTER
 from tests.conftest import Service
 from tests.service.talk import Talk
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-async def test_the_filter_is_told_who_answers_it(shared_service: Service) -> None:
-    answer = await shared_service.as_filter.get("/v1/filter", headers={"Precis-Filter": __version__})
-
-    assert answer.status_code == 200
-    assert answer.json() == {"version": __version__, "tenant": "default", "crowded": [], "assumed": []}
 
 
 async def test_it_is_told_of_models_whose_window_nobody_told(service: Service) -> None:

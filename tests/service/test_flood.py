@@ -12,23 +12,14 @@ import pytest_asyncio
 from sqlalchemy.pool import QueuePool
 
 from service.processes import Texts
-from service.runtime import Urls
 from service.storage import keys
-from tests.conftest import TEXTS, Service, fresh_database, sending, serving, small_window
+from tests.conftest import TEXTS, Service, sending
 from tests.service.talk import Talk, check_tree, prose, rows, run_sql
-from tests.texts import strange
 from tests.waiting import until
 
 P = ParamSpec("P")
 T = TypeVar("T")
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared_service(servers: Urls) -> AsyncIterator[Service]:
-    """In the place of the service that other tests share: one with text processes of its own."""
-    async with fresh_database(servers) as urls, serving(small_window(urls), None) as started:
-        yield started
 
 
 LARGE = prose(8000, "large")  # above 16 KiB, so that it is read in a text process
@@ -126,16 +117,3 @@ async def test_what_changes_while_texts_are_read_is_read_again(service: Service,
         assert [tuple(one) for one in stored] == [(one["id"], True) for one in talk.path(leaf)]
         await check_tree(service.runtime)
         leaf = talk.add("longer", leaf, content=LARGE)
-
-
-async def test_ingests_and_rounds_do_not_wait_for_each_others_texts(service: Service) -> None:
-    rounds = service.runtime.worker_context.texts
-    endless = [asyncio.create_task(rounds.run(strange.never_ends)) for _ in range(4)]
-
-    response = await one_upload(service, "chat-1", "user-1")
-
-    assert response.status_code == 202
-    assert not any(one.done() for one in endless)
-    for one in endless:
-        one.cancel()
-    await asyncio.gather(*endless, return_exceptions=True)

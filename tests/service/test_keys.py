@@ -11,7 +11,7 @@ import pytest
 from service.storage import keys
 from tests.conftest import Service
 from tests.service.problems import is_problem
-from tests.service.talk import row, run_sql
+from tests.service.talk import row, rows, run_sql
 from tests.web.visitor import visiting
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -85,3 +85,26 @@ async def test_a_key_is_believed_for_ten_seconds_and_then_read_again(
     assert (await ask(service, key, "GET", "/v1/filter")).status_code == 200
     with later(monkeypatch, 11):
         is_problem(await ask(service, key, "GET", "/v1/filter"), 401)
+
+
+async def test_a_key_is_told_once_opens_what_it_is_for_and_is_revoked(service: Service) -> None:
+    made = await service.as_operator.post("/v1/keys", json={"scope": "filter", "name": "my webui"})
+    assert made.status_code == 201
+    assert made.headers["Cache-Control"] == "no-store"
+    told = made.json()
+    assert told["key"].startswith(f"{told['prefix']}")
+    headers = {"Authorization": f"Bearer {told['key']}"}
+    async with httpx.AsyncClient(base_url=service.url, headers=headers) as http:
+        assert (await http.get("/v1/filter")).json()["tenant"] == "default"
+
+    listed = await service.as_operator.get("/v1/keys")
+    assert told["key"] not in listed.text
+    (found,) = [one for one in listed.json()["keys"] if one["id"] == told["id"]]
+    assert (found["name"], found["scope"], found["revoked_at"]) == ("my webui", "filter", None)
+
+    assert (await service.as_operator.delete(f"/v1/keys/{told['id']}")).status_code == 204
+    is_problem(await service.as_operator.delete(f"/v1/keys/{told['id']}"), 404)
+    async with service.runtime.database.engine.connect() as connection:
+        assert await keys.find(connection, told["key"]) is None
+    audited = await rows(service.runtime, "select action, details->>'key' as key from audit order by id")
+    assert [tuple(one) for one in audited] == [(f"key.{done}", str(told["id"])) for done in ("create", "revoke")]

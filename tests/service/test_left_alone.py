@@ -1,4 +1,4 @@
-"""A user looks at what stands for the earlier part of their chat, and leaves it alone."""
+"""A user looks at what stands for the earlier part of their chat; and chats that are left alone, or compacted."""
 
 import httpx
 import pytest
@@ -50,12 +50,9 @@ async def test_a_user_sees_the_summary_that_the_model_is_sent(harness: Harness) 
 
     seen = await view(harness, leaf)
 
-    covered, before, after = sent["covered_messages"], sent["tokens"]["before"], sent["tokens"]["after"]
-    until = " ".join(harness.talk.rows[sent["covered_until"]]["content"].split())[:80]
     bar, stands, summary = shown(seen["text"]).split("\n\n", 2)
-    assert f"about {after:,} of 8,192 tokens" in bar
-    assert f"first {covered} of {len(harness.talk.path(leaf))} messages, up to “{until}…”" in stands
-    assert f"{before:,} → {after:,} tokens" in stands
+    assert f"about {sent['tokens']['after']:,} of 8,192 tokens" in bar
+    assert f"first {sent['covered_messages']} of {len(harness.talk.path(leaf))} messages" in stands
     assert summary == sent["summary"].strip()
     assert not seen["left_alone"]
 
@@ -121,3 +118,29 @@ async def test_operators_see_that_a_chat_is_left_alone_and_undo_it(harness: Harn
     assert by_user == ("user user-1", "chat.leave", {})
     assert not by_operator[0].startswith("user ")
     assert by_operator[1:] == ("chat.resume", {})
+
+
+# Compacted by Open WebUI itself
+
+
+async def test_a_chat_that_open_webui_compacts_is_stored_and_no_work_becomes_due(harness: Harness) -> None:
+    leaf = harness.talk.turns(20)
+
+    assert await harness.talk.ingest(leaf, compactor="open-webui") is False
+
+    assert (await harness.chat()).due_at is None
+    assert (await harness.talk.ask(leaf))["known"] == leaf
+    assert await harness.compress() is None
+    assert harness.llm.requests == []
+
+
+async def test_work_that_was_due_before_ends_without_a_call(harness: Harness) -> None:
+    leaf = await harness.long_chat()
+
+    await harness.talk.ingest(leaf, compactor="open-webui")
+    await harness.drain()
+
+    assert harness.llm.requests == []
+    assert await harness.made() == []
+    (run,) = await harness.runs()
+    assert (run.outcome, run.reason) == ("nothing to do", "Open WebUI compacts this chat itself")

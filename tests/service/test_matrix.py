@@ -7,6 +7,7 @@ most: the matrix is about doors, not about what is behind them.
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -154,3 +155,17 @@ async def test_every_route_answers_every_identity_as_the_rules_say(
     assert asked == len(routes) * len(identities) > 500
     after = {name: rows for name, rows in (await tables(service.runtime)).items() if name in before}
     assert after == before
+
+
+@pytest.mark.parametrize("identity", ["a/b", "a%2Fb", "x/find", "\u202ea\u2066"])
+async def test_each_route_takes_an_id_whatever_characters_it_has(service: Service, identity: str) -> None:
+    quoted = quote(identity, safe="")
+    found = [one for one in every_route(service) if "{chat_id}" in one[1] or "{user_id}" in one[1]]
+    assert len(found) > 20
+
+    for method, path in found:
+        where = re.sub(r"\{(chat_id|user_id)\}", quoted, path)
+        answer = await service.as_operator.request(method, re.sub(r"\{\w+\}", "1", where))
+        told = method, path, answer.text
+        assert answer.status_code != 405, told
+        assert '"Not Found"' not in answer.text, told

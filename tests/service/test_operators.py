@@ -62,9 +62,8 @@ async def test_chats_are_listed_by_how_their_id_begins_and_what_they_have(servic
     assert await listed(has="degraded") == ["b-1"]
 
 
-@pytest.mark.parametrize("where", ["chats?usr=ann", "status?x"])
-async def test_a_parameter_that_a_route_does_not_have_is_refused(service: Service, where: str) -> None:
-    refused = await service.as_operator.get(f"/v1/{where}")
+async def test_a_parameter_that_a_route_does_not_have_is_refused(service: Service) -> None:
+    refused = await service.as_operator.get("/v1/chats?usr=ann")
 
     assert refused.status_code == 422
     assert "unknown query parameters: " in refused.json()["detail"]
@@ -99,23 +98,14 @@ async def test_a_chat_shows_its_branches_checkpoints_and_runs(service: Service, 
     shown = await get(service, "/chat-1")
 
     (made,) = shown["checkpoints"]
-    assert shown["chat"]["chat_id"] == "chat-1"
-    assert shown["chat"]["leaf_id"] == sibling
-    assert shown["chat"]["messages"] == 40
-    assert shown["chat"]["checkpoints"] == 1
-    assert shown["chat"]["due_at"] is None
-    assert shown["chat"]["working"] is False
+    assert (shown["chat"]["leaf_id"], shown["chat"]["messages"], shown["chat"]["working"]) == (sibling, 40, False)
     assert {one["leaf_id"]: one["checkpoint_id"] for one in shown["branches"]} == {
         leaf: made["id"],
         sibling: made["id"],
     }
-    assert made["parent_id"] is None
-    assert made["kind"] == "extractive"
-    assert made["tokens"] < made["covered_tokens"]
-    assert [run["outcome"] for run in shown["runs"]][-1] == "done"
+    assert (made["parent_id"], made["kind"]) == (None, "extractive")
     last = shown["runs"][-1]
-    assert (last["calls"], last["published"]) == (0, 1)
-    assert (last["tokens_read"], last["tokens_written"]) == (0, 0), "no model was asked"
+    assert (last["outcome"], last["calls"], last["published"]) == ("done", 0, 1)
 
 
 # Changing

@@ -86,16 +86,6 @@ async def test_what_was_cut_of_a_chat_without_a_summary_is_found(harness: Harnes
     assert (await chat.recall(ref="T1", whole=True, user_id="somebody else"))["status"] == "not_covered"
 
 
-async def test_a_row_of_a_result_is_found_and_read_with_the_lines_around_it(chat: Chat) -> None:
-    found = await chat.recall(query="valve V-077")
-
-    assert found["references"][0] == "T1"
-    assert "V-077 has 21 bar" in found["text"]
-    read = await chat.recall(ref="T1", grep="v-077")
-    assert [line.partition("|")[0] for line in read["text"].splitlines()[1:]] == ["76", "77", "78", "79", "80"]
-    assert "78| row 77: valve V-077 has 21 bar" in read["text"]
-
-
 async def test_what_a_reference_leads_to_is_read_byte_for_byte(chat: Chat) -> None:
     for ref in ("T1", "t1", "call-abc", " T1 "):
         answer = await chat.recall(ref=ref, max_tokens=8000)

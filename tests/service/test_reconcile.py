@@ -69,7 +69,7 @@ async def test_more_than_a_fifth_is_not_deleted_unless_the_operator_says_so(serv
         assert "3 of 10 chats were deleted" in await reconciled(service, webui, "--most", "30")
 
 
-@pytest.mark.parametrize("status", [401, 403, 404, 500, 503])
+@pytest.mark.parametrize("status", [404, 503])
 async def test_after_an_error_nothing_is_deleted(service: Service, status: int) -> None:
     owners = await stored(service)
     async with openwebui_api() as webui:

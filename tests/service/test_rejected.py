@@ -1,52 +1,50 @@
-"""What a model answers that may not be published, and calls that fail: what is kept, and when it is tried again."""
+"""Calls of a model that fail: what is kept, when it is tried again, when it is given up, and what brings it back."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from service.errors import SummariserError
+from service.summarising.reading import Reading, Reply
+from service.usecases.compress import compress
 from tests.constants import NEVER
 from tests.fakes.scripted_llm import (
     Behaviour,
-    Disconnect,
     Fail,
     Hang,
     Say,
 )
 from tests.service.grown import in_one_call
 from tests.service.harness import Harness, told
-from tests.service.talk import Json, check_tree
+from tests.service.talk import check_tree
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 FAILING: dict[str, tuple[Behaviour, str]] = {
     "500": (Fail(500), "HTTP 500"),
-    "a lost connection": (Disconnect(), "Is the server up?"),
     "no end of thinking": (Hang(), "time limit"),
 }
-
-
-async def grown_by(harness: Harness, behaviour: Behaviour, **more: Any) -> Json:
-    """What serves a chat with one summary after a round in which the model behaves like this."""
-    leaf = await in_one_call(harness)
-    before = await harness.talk.ask(leaf)
-    leaf = harness.talk.turns(18, leaf=leaf)
-    assert await harness.talk.ingest(leaf)
-    harness.llm.default = behaviour
-
-    await harness.compress(harness.worker_context(summariser_window=32_768, fallback_after=NEVER, **more))
-
-    after = await harness.talk.ask(leaf)
-    assert after["covered_messages"] > before["covered_messages"], "what code made at once"
-    assert "Story b." in after["summary"], "on top of what the model wrote before"
-    return after
 
 
 @pytest.mark.parametrize(("behaviour", "reason"), FAILING.values(), ids=FAILING.keys())
 async def test_a_call_that_fails_is_recorded_and_tried_again(
     harness: Harness, behaviour: Behaviour, reason: str
 ) -> None:
-    await grown_by(harness, behaviour, summariser_timeout=0.3 if behaviour == Hang() else 120)
+    leaf = await in_one_call(harness)
+    before = await harness.talk.ask(leaf)
+    leaf = harness.talk.turns(18, leaf=leaf)
+    assert await harness.talk.ingest(leaf)
+    harness.llm.default = behaviour
+    timeout = 0.3 if behaviour == Hang() else 120
 
+    await harness.compress(
+        harness.worker_context(summariser_window=32_768, fallback_after=NEVER, summariser_timeout=timeout)
+    )
+
+    after = await harness.talk.ask(leaf)
+    assert after["covered_messages"] > before["covered_messages"], "what code made at once"
+    assert "Story b." in after["summary"], "on top of what the model wrote before"
     run, chat = (await harness.runs())[-1], await harness.chat()
     assert (run.outcome, run.published) == ("failed", 0)
     assert reason in run.reason
@@ -114,3 +112,96 @@ async def test_after_enough_failures_a_degraded_checkpoint_is_published(harness:
     assert (first.parent_id, told(newest)) == (made.id, "From the model.")
     assert (await harness.talk.ask(leaf))["checkpoint_id"] == newest.id
     await check_tree(harness.runtime)
+
+
+# Work that is given up
+
+
+ALONE: dict[str, Any] = {
+    "summariser_window": 32_768,
+    "fallback_after": NEVER,
+    "breaker_after": 100,
+}  # one call a chat, nobody stands in
+
+
+async def until_dead(harness: Harness, attempts: int, **more: Any) -> str:
+    """A chat that failed so often, and is given up; returns its leaf."""
+    leaf = await harness.long_chat()
+    harness.llm.default = Fail(400)
+    worker_context = harness.worker_context(**ALONE, max_attempts=attempts, **more)
+    for left in reversed(range(attempts)):
+        assert (await harness.compress(worker_context) is None) is (left == 0)
+        await harness.due_now()
+    return leaf
+
+
+async def test_work_that_failed_too_often_is_dead_with_its_reason_and_not_tried_again(harness: Harness) -> None:
+    await until_dead(harness, 3)
+
+    chat = await harness.chat()
+    assert chat.dead_at
+    assert (chat.due_at, chat.lease_token, chat.attempts) == (None, None, 3)
+    assert "HTTP 400" in chat.last_error
+    assert await compress(harness.worker_context(**ALONE)) is None
+    assert len(harness.llm.requests) == 3
+    assert [run.outcome for run in await harness.runs()] == ["failed"] * 3
+
+
+async def test_a_new_hand_over_gives_dead_work_exactly_one_more_try(harness: Harness) -> None:
+    leaf = await until_dead(harness, 2)
+
+    await harness.talk.ingest(harness.talk.turns(1, leaf=leaf))
+    assert (await harness.chat()).dead_at is None
+    assert await harness.compress(harness.worker_context(**ALONE, max_attempts=2)) is None
+
+    assert (await harness.chat()).dead_at
+    assert (await harness.chat()).due_at is None
+    assert len(harness.llm.requests) == 3
+
+
+class During:
+    """A summariser that fails for good, after something has happened."""
+
+    name = "failing"
+
+    def __init__(self, change: Any) -> None:
+        self.change = change
+
+    async def summarise(self, _: Reading) -> Reply:
+        await self.change()
+        raise SummariserError("out of order")
+
+
+@pytest.mark.parametrize("who", ["a hand-over", "an operator"])
+async def test_what_asks_for_work_during_the_last_try_is_not_lost_with_it(harness: Harness, who: str) -> None:
+    leaf = await harness.long_chat()
+
+    async def change() -> None:
+        if who == "a hand-over":
+            await harness.talk.ingest(harness.talk.turns(1, leaf=leaf))
+        else:
+            assert (await harness.service.as_operator.post("/v1/jobs/chat-1/retry")).status_code == 204
+
+    usual = harness.worker_context(**ALONE, max_attempts=1)
+    again = await harness.compress(replace(usual, summariser=During(change)))
+
+    chat = await harness.chat()
+    assert chat.dead_at is None
+    assert chat.due_at
+    assert again is not None, "somebody has to ring for it"
+    assert "out of order" in chat.last_error
+    await harness.due_now()
+    await harness.drain(usual)
+    assert await harness.made()
+
+
+async def test_a_summariser_that_is_away_makes_no_chat_dead(harness: Harness) -> None:
+    await harness.long_chat()
+    harness.llm.default = Fail(401)
+    worker_context = harness.worker_context(**ALONE, max_attempts=2)
+
+    for _ in range(5):
+        assert await harness.compress(worker_context)
+        await harness.due_now()
+
+    assert ((await harness.chat()).dead_at, (await harness.chat()).attempts) == (None, 5)

@@ -43,15 +43,6 @@ async def test_a_chat_that_open_webui_deleted_is_gone_for_a_day(service: Service
     assert (await put(talk, leaf)).status_code == 202
 
 
-async def test_a_user_who_left_open_webui_stores_nothing_for_a_day(service: Service, talk: Talk) -> None:
-    leaf = talk.turns(2)
-    await talk.ingest(leaf)
-    await tell(service, "user.deleted", user_id=talk.user)
-    new = Talk(service.as_filter, "new")
-    assert (await put(new, new.turns(1))).status_code == 410
-    assert await stored(service) == []
-
-
 async def test_all_chats_of_a_user_who_stays_are_gone_and_new_ones_are_stored(service: Service, talk: Talk) -> None:
     leaf = talk.turns(2)
     await talk.ingest(leaf)

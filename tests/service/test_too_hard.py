@@ -175,3 +175,9 @@ async def test_a_text_process_starts_with_the_service_and_not_with_the_first_lar
     with closing(Texts(1, seconds=60, memory=2**30)) as texts:
         async with serving(settings, texts):
             await until(lambda: bool(texts._children))
+
+
+@pytest.mark.asyncio(loop_scope="function")
+async def test_ingests_and_rounds_have_text_processes_of_their_own(settings: Settings) -> None:
+    async with serving(settings, None) as service:
+        assert service.runtime.texts is not service.runtime.worker_context.texts

@@ -5,9 +5,7 @@ import pytest
 from service.storage import messages, publishing, work
 from service.storage.publishing import Fresh
 from service.storage.work import Lease
-from service.summarising.memory import Kind, Memory, Pin
-from service.summarising.utterances import Speaker, Utterance
-from service.text.blocks import Sort
+from service.summarising.memory import Memory
 from service.usecases.retain import remove_old
 from tests.conftest import Service, drain
 from tests.service.grown import summarised
@@ -105,25 +103,13 @@ async def test_a_branch_that_goes_off_above_what_is_corrected_is_untouched(servi
     await check_tree(service.runtime)
 
 
-async def test_work_that_is_under_way_is_refused(harness: Harness) -> None:
-    leaf, made = await grown(harness.service, harness.talk, 2)
-    leaf = harness.talk.turns(8, leaf=leaf)
-    await harness.talk.ingest(leaf)
-    lease = await claimed(harness)
-
-    await correct(harness.service, made[0]["id"], state="Corrected.")
-
-    assert await published(harness, lease, made[-1]["id"], leaf, "late") is None
-    assert (await harness.chat()).due_at is not None
-
-
 @pytest.mark.parametrize("how", ["correct", "keep"])
-@pytest.mark.parametrize("why", ["stale", "corrected", "grown from a corrected one"])
+@pytest.mark.parametrize("why", ["stale", "grown from a corrected one"])
 async def test_one_that_does_not_serve_is_neither_corrected_nor_kept(
     service: Service, talk: Talk, how: str, why: str
 ) -> None:
     leaf, made = await grown(service, talk, 2)
-    old = made[1 if why == "grown from a corrected one" else 0]["id"]
+    old = made[1]["id"]
     if why == "stale":
         talk.edit(talk.path(leaf)[0]["id"], "edited")
         await talk.ingest(leaf)
@@ -154,24 +140,11 @@ async def claimed(harness: Harness) -> Lease:
     return lease
 
 
-MEMORY = Memory(
-    state=("## Goal", "One."),
-    pins=(Pin(3, Kind.RULE, "One.", "u0", utterance="1.1", at=5),),
-    talk=(
-        Utterance(1, 1, Speaker.USER, "One.", "u0", 5),
-        Utterance(2, 4, Speaker.ASSISTANT, "40 lines of code", "a0", None, Sort.CODE, "Here:"),
-    ),
-    ledger=(),
-    heard=2,
-    told=1,
-)
-
-
 async def published(harness: Harness, lease: Lease, parent: int, until: str, kind: str, *replaces: int) -> int | None:
     """Publishes a checkpoint of that kind up to a message; any other kind is written by the LLM."""
     known = kind if kind == "interim" else "llm"
     engine = harness.runtime.database.engine
-    texts = await publishing.pack(engine, lease.chat, parent, MEMORY, kind)
+    texts = await publishing.pack(engine, lease.chat, parent, Memory(), kind)
     async with engine.begin() as connection:
         found = (await messages.find(connection, lease.chat, [until]))[until]
         fresh = Fresh(parent, found, known, texts, 10, "by", "1", {"outcome": kind}, replaces)

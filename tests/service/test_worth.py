@@ -192,7 +192,7 @@ async def test_no_race_between_counting_and_the_deletion_of_a_user_leaves_the_id
     assert not_sent(await stats(service, "user")) == {"": 20}
 
 
-@pytest.mark.parametrize("outcome", get_args(RequestOutcome))
+@pytest.mark.parametrize("outcome", ["truncated", "compressed"])
 async def test_what_became_of_a_turn_is_counted_as_its_filter_says(
     service: Service, talk: Talk, outcome: RequestOutcome
 ) -> None:
