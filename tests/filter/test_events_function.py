@@ -85,10 +85,6 @@ def host(talk: Talk) -> Host:
         (event("chat.deleted_all", "u", "user"), {"type": "chat.deleted_all", "user_id": "u"}),
         (event("user.deleted", "u"), {"type": "user.deleted", "user_id": "u"}),
         (
-            event("message.deleted", "m", chat_id="c"),
-            {"type": "message.deleted", "chat_id": "c", "message_id": "m"},
-        ),
-        (
             event("message.updated", "m", chat_id="c", content_preview="One, edited."),
             {"type": "message.updated", "chat_id": "c", "message_id": "m"},
         ),

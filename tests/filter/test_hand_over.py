@@ -111,17 +111,6 @@ async def test_nothing_is_lost_while_the_service_is_away(
     assert await stored(service, chat) == await expected(service, chat)
 
 
-async def test_a_reply_whose_inlet_got_no_answer_is_uploaded_alone(chat: Chat, service: Service, tap: Wire) -> None:
-    await chat.say("One", "1")
-    chat.ask("Two")
-    real, tap.behaviour = tap.behaviour, HangUp()
-    turn = await chat.inlet()
-    tap.behaviour = real
-    await chat.reply(turn, "2")
-    assert sent(tap)[-1] == ["u3", "a4"]
-    assert await stored(service, chat) == await expected(service, chat)
-
-
 async def test_the_names_of_files_travel_and_their_addresses_do_not(chat: Chat, service: Service, tap: Wire) -> None:
     files = [
         {"type": "file", "id": "f1", "url": "f1", "name": "plan.pdf", "content_type": "application/pdf", "size": 7},
