@@ -111,6 +111,17 @@ async def test_nothing_is_lost_while_the_service_is_away(
     assert await stored(service, chat) == await expected(service, chat)
 
 
+async def test_a_reply_whose_inlet_got_no_answer_is_uploaded_alone(chat: Chat, service: Service, tap: Wire) -> None:
+    await chat.say("One", "1")
+    chat.ask("Two")
+    real, tap.behaviour = tap.behaviour, HangUp()
+    turn = await chat.inlet()
+    tap.behaviour = real
+    await chat.reply(turn, "2")
+    assert sent(tap)[-1] == ["u3", "a4"]
+    assert await stored(service, chat) == await expected(service, chat)
+
+
 async def test_the_names_of_files_travel_and_their_addresses_do_not(chat: Chat, service: Service, tap: Wire) -> None:
     files = [
         {"type": "file", "id": "f1", "url": "f1", "name": "plan.pdf", "content_type": "application/pdf", "size": 7},
@@ -137,6 +148,15 @@ async def test_an_empty_answer_is_the_same_message_with_and_without_a_text(chat:
     chat.rows[failed]["content"] = ""
     chat.rows["u1"]["content"] = "One, edited"  # so that the answer is handed over again
     await chat.say("Two", "2")
+    assert await stored(service, chat) == await expected(service, chat)
+
+
+async def test_an_edit_in_place_is_uploaded_from_there_on(chat: Chat, service: Service, tap: Wire) -> None:
+    for number in range(4):
+        await chat.say(f"Question {number}", f"Answer {number}")
+    chat.rows["u5"]["content"] = "Another question"
+    await chat.say("Next", "Yes")
+    assert sent(tap)[-1] == ["u5", "a6", "u7", "a8", "u9", "a10"]
     assert await stored(service, chat) == await expected(service, chat)
 
 
