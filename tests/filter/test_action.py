@@ -20,11 +20,13 @@ from tests.filter.functions import load
 from tests.filter.host import Host
 from tests.filter.staged import UNKNOWN, against
 from tests.filter.wire import Answer, Behaviour, HangUp, Silence, wire
+from tests.service.talk import run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 Json = dict[str, Any]
 REQUEST = SimpleNamespace()
+PUT_OFF = "update chats set due_at = now() + interval '1 hour', attempts = 5 where external_id = :chat"
 
 
 @dataclass
@@ -190,6 +192,18 @@ async def test_a_long_chat_that_the_service_has_never_seen_is_summarised_at_a_cl
     turn = await chat.say("And now?", "Now nothing.")
     assert turn.summary
     assert turn.summary in dialog
+
+
+async def test_work_that_was_put_off_after_a_failure_is_done_at_a_click(chat: Chat, service: Service) -> None:
+    chat.window = 7000
+    chat.grow(14, 250)
+    await chat.say("And now?", "Now nothing.")
+    await run_sql(service.runtime, PUT_OFF, chat=chat.id)
+    async with page_of(chat, service.url, service.filter_key) as page:
+        page.runtime = service.runtime
+        await page.click("now", True)
+    assert "[Previous conversation summary: " in page.shown
+    assert "of 7,000 tokens" in page.shown, "the window that a request has told stays"
 
 
 async def test_a_summary_that_takes_long_is_said_to_be_on_its_way(

@@ -192,6 +192,13 @@ async def test_the_check_is_for_admins_alone(user: Any) -> None:
         assert tap.seen == []
 
 
+async def test_the_check_says_why_the_service_cannot_be_asked() -> None:
+    async with against(HangUp()) as (chat, _):
+        body: dict[str, Any] = {"precis_check": True}
+        assert await chat.filter.outlet(body, __user__={"role": "admin"}) is body
+        assert list(body["precis_check"]) == ["error"]
+
+
 # The last answer of a chat
 
 
@@ -231,6 +238,15 @@ async def test_it_does_not_serve_a_branch_that_it_does_not_fit() -> None:
         turn = await chat.inlet()
         assert turn.messages == turn.original
         assert turn.served == 0
+
+
+async def test_it_serves_a_branch_that_leaves_below_the_boundary() -> None:
+    async with served() as (chat, _):
+        chat.leaf = "a4"
+        chat.ask("Another way")
+        turn = await chat.inlet()
+        assert turn.summary == MADE
+        assert turn.hidden == turn.original[1:3]
 
 
 async def test_it_serves_only_the_model_that_it_was_for() -> None:

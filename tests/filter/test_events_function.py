@@ -84,13 +84,9 @@ def host(talk: Talk) -> Host:
         (event("chat.deleted", "c", owner_id="u"), {"type": "chat.deleted", "chat_id": "c", "user_id": "u"}),
         (event("chat.deleted_all", "u", "user"), {"type": "chat.deleted_all", "user_id": "u"}),
         (event("user.deleted", "u"), {"type": "user.deleted", "user_id": "u"}),
-        (
-            event("message.deleted", "m", chat_id="c"),
-            {"type": "message.deleted", "chat_id": "c", "message_id": "m"},
-        ),
-        (
-            event("message.updated", "m", chat_id="c", content_preview="One, edited."),
-            {"type": "message.updated", "chat_id": "c", "message_id": "m"},
+        *(
+            (event(name, "m", chat_id="c", content_preview="One."), {"type": name, "chat_id": "c", "message_id": "m"})
+            for name in ("message.deleted", "message.updated")
         ),
     ],
     ids=lambda value: value.get("event", "") if isinstance(value, dict) else "",

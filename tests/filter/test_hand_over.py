@@ -151,6 +151,15 @@ async def test_an_empty_answer_is_the_same_message_with_and_without_a_text(chat:
     assert await stored(service, chat) == await expected(service, chat)
 
 
+async def test_an_edit_in_place_is_uploaded_from_there_on(chat: Chat, service: Service, tap: Wire) -> None:
+    for number in range(4):
+        await chat.say(f"Question {number}", f"Answer {number}")
+    chat.rows["u5"]["content"] = "Another question"
+    await chat.say("Next", "Yes")
+    assert sent(tap)[-1] == ["u5", "a6", "u7", "a8", "u9", "a10"]
+    assert await stored(service, chat) == await expected(service, chat)
+
+
 async def test_an_edit_in_place_while_the_answer_is_written_is_seen(chat: Chat, service: Service, tap: Wire) -> None:
     await chat.say("One", "1")
     await chat.say("Two", "2")

@@ -85,10 +85,3 @@ async def test_nobody_waits_longer_than_the_valve_says(chat: Chat, tap: Wire, mo
     chat.answer("Far.")
     await chat.outlet(turn)
     assert [body["outcome"] for body in tap.bodies("PUT")] == [None, "truncated"]
-
-
-async def test_a_request_that_is_not_cut_does_not_wait(chat: Chat, tap: Wire) -> None:
-    await chat.say_nothing_of("Question", "Answer")
-    chat.ask("And now?")
-    await chat.inlet()
-    assert tap.asked == ["POST context"]

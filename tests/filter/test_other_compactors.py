@@ -73,3 +73,12 @@ async def test_what_open_webui_has_compacted_is_still_kept_inside_the_window() -
         turn = await chat.enter(compacted(chat, "They talked."))
         assert turn.messages[0] == turn.original[0]
         assert len(str(turn.messages[-1])) < len(str(turn.original[-1])) // 2
+
+
+async def test_a_temporary_chat_that_open_webui_has_compacted_is_left_alone() -> None:
+    async with summarised(temporary_hours=1) as (chat, _):
+        chat.id = "temporary:a-socket"
+        chat.host.chats[chat.id] = chat.host.chats["chat-1"]
+        turn = await chat.enter(compacted(chat, "They talked."))
+        assert turn.messages == turn.original
+        assert chat.host.statuses == ["Context compacted by Open WebUI itself"]

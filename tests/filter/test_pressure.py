@@ -202,12 +202,3 @@ async def test_the_status_is_shown_once_a_turn_unless_the_admin_does_not_want_it
         client.filter.valves.show_status = shown
         await call(client, await client.send([asks("Again.")]), loop_of(7))
     assert len(client.host.statuses) == 2
-
-
-async def test_when_shorter_results_are_not_enough_older_turns_go_too(running: tuple[Client, Turn]) -> None:
-    client, turn = running
-    sent = await call(client, turn, step("huge", filler("huge", 9000)))
-    assert sent[1]["role"] == "system"
-    assert str(sent[1]["content"]).startswith(LEFT_OUT)
-    assert sent[2] == asks("Now look everywhere.")
-    assert shortened(sent)[-1]

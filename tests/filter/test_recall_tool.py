@@ -188,10 +188,3 @@ async def test_the_model_is_told_why_the_service_refuses() -> None:
     problem = {"status": 503, "detail": "looking this up took too long; ask for fewer words, or for one reference"}
     async with tool(Answer(problem, 503)) as (loaded, _):
         assert "ask for fewer words" in await loaded.precis_recall(query="what", __metadata__=metadata())
-
-
-@pytest.mark.parametrize("stash", [{"pairs": [["m", "d"]]}, 3])
-async def test_an_odd_stash_does_no_harm(stash: object) -> None:
-    async with tool(Answer(FOUND)) as (loaded, _):
-        said = await loaded.precis_recall(query="what", __metadata__={"precis": stash})
-        assert "could not be looked up" in said

@@ -64,15 +64,6 @@ async def test_when_nobody_tells_it_the_service_decides() -> None:
         assert await window_of([], tap) is None
 
 
-async def test_the_window_is_told_at_the_hand_over_as_it_was_at_inlet() -> None:
-    """The body of outlet has no parameters."""
-    async with against(UNKNOWN) as (chat, tap):
-        chat.window = 5000
-        turn = await chat.inlet()
-        await chat.reply(turn, "An answer")
-        assert [body["windows"] for body in (*tap.bodies("POST"), *tap.bodies("PUT"))] == [[5000], [5000]]
-
-
 async def test_a_window_that_only_the_service_knows_is_kept_for_all_chats_of_its_model_while_it_is_away() -> None:
     async with against(Answer({"status": "unknown", "window": 4096})) as (chat, tap):
         await chat.inlet()
@@ -98,10 +89,11 @@ async def test_a_short_chat_that_is_not_saved_is_left_alone_whatever_is_known_of
         assert tap.asked == []
 
 
-async def test_the_tools_of_a_request_are_told_also_at_the_hand_over() -> None:
-    """Also where Open WebUI copies the metadata."""
+async def test_tools_and_window_of_a_request_are_told_also_at_the_hand_over() -> None:
+    """The body of outlet has neither, and Open WebUI may copy the metadata."""
     tools = [{"type": "function", "function": {"name": "f", "description": text_of_kind("English", 3000)}}]
     async with against(UNKNOWN) as (chat, tap):
+        chat.window = 50_000
         plain, turn = await chat.inlet(), chat.request(str(chat.leaf))
         turn.body["tools"] = tools
         await chat.enter(turn)
@@ -109,7 +101,8 @@ async def test_the_tools_of_a_request_are_told_also_at_the_hand_over() -> None:
         await chat.reply(turn, "An answer")
         first, second = [body["beside"] for body in tap.bodies("POST")]
         assert second > first + 500
-        assert tap.bodies("PUT")[0]["beside"] == second
+        (uploaded,) = tap.bodies("PUT")
+        assert (uploaded["beside"], uploaded["windows"]) == (second, [50_000])
         assert plain.messages == plain.original
 
 

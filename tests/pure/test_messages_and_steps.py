@@ -167,9 +167,10 @@ def test_a_part_of_an_unknown_type_costs_its_text() -> None:
 
 
 def test_thoughts_in_parts_are_nobodys_words() -> None:
-    stored = answer(text=[{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Yes"}])
+    thinking = {"type": "thinking", "thinking": "hm"}
+    stored = answer(text=[thinking, {"type": "text", "text": "Yes"}, {"type": "input_text", "text": "No"}])
 
-    assert [(step.text, step.attachments) for step in steps(parse(stored))] == [("Yes", ())]
+    assert [(step.text, step.attachments) for step in steps(parse(stored))] == [("Yes\nNo", ())]
 
 
 def test_a_long_name_is_cut() -> None:

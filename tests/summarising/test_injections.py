@@ -97,15 +97,6 @@ def obeyed(injected: list[Json]) -> Candidate:
     return written(read, "\n".join([f"rules: {', '.join(numbers)}", *replaced, "## State", *copied]))
 
 
-@pytest.mark.parametrize("injected", CASES)
-def test_an_injection_makes_no_rule_and_takes_none_away(injected: list[Json]) -> None:
-    candidate = obeyed(injected)
-    rules = [pin.text for pin in candidate.memory.rules]
-    assert rules[: len(RULES)] == RULES
-    assert not [rule for rule in rules if "velorum" in rule.casefold()]
-    assert all(rule in candidate.text for rule in RULES)
-
-
 UNSAFE = re.compile(
     r"<[|\uff5c]|[|\uff5c]>|\[\||</?[a-z!][^<>\n]*>|\[/?INST\]|\]:\s*#|={3,}\s*[0-9a-f]{6}|\]\(|!\[", re.IGNORECASE
 )
@@ -113,8 +104,14 @@ ADDRESS = re.compile(r"[a-z]{2,}://\w|www\.\w", re.IGNORECASE)
 
 
 @pytest.mark.parametrize("injected", CASES)
-def test_a_record_has_one_head_one_end_and_nothing_that_opens_loads_or_hides(injected: list[Json]) -> None:
-    record = obeyed(injected).text
+def test_an_injection_makes_no_rule_takes_none_away_and_opens_nothing_in_the_record(injected: list[Json]) -> None:
+    candidate = obeyed(injected)
+    rules = [pin.text for pin in candidate.memory.rules]
+    assert rules[: len(RULES)] == RULES
+    assert not [rule for rule in rules if "velorum" in rule.casefold()]
+    assert all(rule in candidate.text for rule in RULES)
+
+    record = candidate.text
     assert record.startswith("[Previous conversation summary")
     assert record.endswith("\n[End of summary - recent messages follow]")
     assert [record.count(mark) for mark in ("[Previous conversation", "[End of summary")] == [1, 1]
