@@ -67,21 +67,3 @@ async def test_a_chat_is_compressed_with_a_filter_before_ours(chat: Chat, servic
     tail = turn.messages[systems + 2 :]
     assert tail == turn.original[-len(tail) :]
     assert tail[0]["role"] == "user"
-
-
-async def test_the_line_says_so_where_questions_and_answers_are_others(chat: Chat, service: Service) -> None:
-    await chat.say_nothing_of("Hello.", "Hello.")
-    for number in range(9):
-        await chat.say_nothing_of(filler(f"question{number}", 350), filler(f"answer{number}", 350))
-    await chat.say(filler("now", 350), "Yes.")
-    await drain(service.runtime)
-    chat.window = 4096
-    del chat.filter._excess  # which `never_cuts` has set
-    chat.ask(filler("and now", 350))
-    turn = chat.request(str(chat.leaf))
-    both = each_question(lambda text: text[::-1]), each_answer(lambda text: text[::-1])
-    turn.body["messages"] = both[1](both[0](turn.messages))
-    await chat.enter(turn)
-    assert not turn.served
-    (line,) = chat.host.statuses
-    assert line.endswith(" older messages: another filter has changed what was said")

@@ -9,20 +9,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from filter_stub import precis_filter, precis_recall
-from tests.builders import called, returned, said
-from tests.conftest import Service, drain
 from tests.filter.chat import PATIENCE, filter_of
 from tests.filter.functions import load
 from tests.filter.wire import Answer, Behaviour, HangUp, Silence, Wire, wire
-from tests.service.talk import Talk
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 Json = dict[str, Any]
-TABLE = "\n".join(f"row {number}: valve V-{number:03d} has {number * 37 % 101} bar" for number in range(40))
 FOUND = {"status": "found", "text": "It is 42.", "content": "", "references": ["M1"], "line": None, "not_kept": 0}
 
 
@@ -56,44 +51,6 @@ def metadata(**changed: object) -> Json:
 
 
 # With the real service
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def covered(shared_service: Service) -> Json:
-    """The metadata of a request of a chat with a table in its covered part."""
-    talk = Talk(shared_service.as_filter, "covered", user="somebody")
-    talk.add("first", None, content="Order INV-2031 of Müller GmbH goes to Trondheim on Tuesday.")
-    output = [called("call-1", "look_up", "{}"), returned("call-1", TABLE), said("Done.")]
-    talk.add("looked", "first", "assistant", "Done.", output=output)
-    leaf = talk.turns(14, leaf="looked")
-    await talk.ingest(leaf)
-    await drain(shared_service.runtime)
-    served = (await talk.ask(leaf))["checkpoint_id"]
-    pairs = [[identity, computed] for identity, _, computed in talk.chain(leaf)][::-1]
-    return metadata(chat="covered", user="somebody", served=served, pairs=pairs)
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def recall(shared_service: Service, covered: Json) -> AsyncIterator[Any]:
-    """Asks the service through the tool, as a model does in a new turn."""
-    stash = covered["precis"]
-    async with tool(shared_service.url, shared_service.filter_key) as (loaded, _):
-
-        async def ask(**question: object) -> str:
-            told = {"precis": {**stash, "recalls": 0}}
-            return await loaded.precis_recall(**question, __metadata__=told)
-
-        yield ask
-
-
-async def test_what_a_model_gives_too_much_or_of_another_type_does_no_harm(recall: Any) -> None:
-    assert "Trondheim" in await recall(query="Trondheim", ref=None, line=None, grep=None)
-    assert "Trondheim" in await recall(query="Trondheim " * 1000)
-    assert "V-000" in await recall(query="the table", ref="T1", line="1")
-    assert "V-000" in await recall(ref="T1", line=0)
-    assert "M1" in await recall(query=2031)
-    assert "T9" in await recall(ref="T9")
-    assert "query" in await recall()
 
 
 # What it sends
@@ -179,19 +136,6 @@ async def test_it_asks_again_if_the_filter_could_send_them_and_gives_what_it_has
         assert said == answer["text"]
         assert len(tap.seen) == asked
     assert "words of somebody" not in caplog.text
-
-
-async def test_an_answer_is_not_lost_when_the_second_one_fails() -> None:
-    async with tool(Answer(SOME_NOT_KEPT)) as (loaded, tap):
-
-        async def goes_away(_: Json) -> bool:
-            tap.behaviour = HangUp()
-            return True
-
-        loaded.filter.ingest_again = goes_away
-        said = await loaded.precis_recall(query="what", __metadata__=metadata())
-
-        assert said == "Something."
 
 
 @pytest.mark.parametrize("request_", [None, SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(FUNCTIONS={})))])

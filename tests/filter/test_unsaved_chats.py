@@ -81,12 +81,6 @@ async def test_a_chat_is_known_by_its_user_and_its_first_question(client: Client
     assert "Hello" not in repr(keys.values())
 
 
-async def test_without_a_user_nothing_is_sent(client: Client, tap: Wire) -> None:
-    client.user = None
-    await client.send(conversation(2))
-    assert tap.seen == []
-
-
 async def test_an_answer_with_its_tool_calls_is_one_message(client: Client, tap: Wire) -> None:
     sent = capture("i_api_client").hook("014_inlet").messages
     await client.send(sent)
@@ -127,20 +121,6 @@ async def test_a_summary_is_served_in_the_middle_of_an_agents_loop(client: Clien
         assert is_cut(turn)
         assert turn.tail[-1] == sent[-1]
         sent += step(f"c{number}", filler(f"r{number}", 50))
-
-
-async def test_instructions_of_a_developer_in_every_turn_do_not_keep_a_summary_away(
-    client: Client, service: Service
-) -> None:
-    sent = []
-    for number in range(9):
-        sent += [{"role": "developer", "content": f"Rule {number}."}, asks(filler(f"dev{number}", 450))]
-        sent += [says(filler(f"answer{number}", 450))]
-    sent += [{"role": "developer", "content": "Rule 9."}, asks("How far are we?")]
-    await client.send(sent)
-    await drain(service.runtime)
-    turn = await client.send([*sent, says("Far."), asks("Go on.")])
-    assert turn.served
 
 
 async def test_chats_of_api_clients_go_after_the_days_of_the_valve(client: Client, tap: Wire) -> None:

@@ -51,19 +51,6 @@ async def test_the_more_trusted_one_counts(place: int) -> None:
         assert await window_of(TOLD[place:], tap) == TOLD[place][2]
 
 
-@pytest.mark.parametrize("odd", [None, 0, -1, 2047, True, "8192", 8192.5, [8192], {"n": 8192}])
-@pytest.mark.parametrize("place", [0, 2, 4])
-async def test_a_value_that_is_no_window_is_passed_over(odd: object, place: int) -> None:
-    who, keys, _ = TOLD[place]
-    async with wire(UNKNOWN) as tap:
-        assert await window_of([(who, keys, odd), *TOLD[place + 1 :]], tap) == TOLD[place + 1][2]
-
-
-async def test_when_nobody_tells_it_the_service_decides() -> None:
-    async with wire(UNKNOWN) as tap:
-        assert await window_of([], tap) is None
-
-
 async def test_the_window_is_told_at_the_hand_over_as_it_was_at_inlet() -> None:
     """The body of outlet has no parameters."""
     async with against(UNKNOWN) as (chat, tap):
@@ -88,23 +75,6 @@ async def test_a_short_chat_asks_once_for_the_window_that_only_the_service_knows
         for _ in range(2):
             await chat.say(text_of_kind("English", 3000), "Yes.")
         assert tap.asked == ["POST context", "PUT transcript"]
-
-
-async def test_a_short_chat_that_is_not_saved_is_left_alone_whatever_is_known_of_its_window() -> None:
-    async with against(UNKNOWN, skip_below_chars=24_000, temporary_hours=1) as (chat, tap):
-        other = Chat(chat.host, chat.filter, "temporary:socket")
-        other.ask(text_of_kind("English", 3000))
-        await other.inlet()
-        assert tap.asked == []
-
-
-async def test_of_a_model_nobody_knows_a_window_of_131072_tokens_is_kept() -> None:
-    async with against(Answer({}, 500), skip_below_chars=24_000) as (chat, _):
-        chat.ask(text_of_kind("English", 300_000))
-        fits = await chat.inlet()
-        assert fits.messages == fits.original
-        chat.ask(text_of_kind("English", 500_000))
-        assert sent_tokens((await chat.inlet()).messages) <= 131_072
 
 
 async def test_the_tools_of_a_request_are_told_also_at_the_hand_over() -> None:
