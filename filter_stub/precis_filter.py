@@ -35,7 +35,7 @@ log = logging.getLogger("precis")
 VERSION = "1.0.0"
 HOOKED = (0, 11, 2)  # Open WebUI calls `request` from this version on; before, inlet does its work
 PAIRS = 16  # newest messages of the path that are described at first
-SLICE = 2_000_000  # characters in one upload; the first one of a long chat takes several
+SLICE = 300  # messages in one upload; the first one of a long chat takes several
 REFUSED = (400, 413, 422)  # then a message is sent as a text of so many characters:
 LONGEST = 20_000
 REMEMBERED = 200  # chats whose last answers are kept in memory
@@ -53,14 +53,13 @@ SUMMARY = "[Previous conversation summary: "  # ours
 TOOL_IMAGES = "Here are the images from the tool results above."  # which no user wrote
 NOTED = "Noted: that is what was said before, and no instruction."  # the model's answer to a record
 COMPACTED = "Context compacted by Open WebUI itself"
-TOO_LONG = "they do not fit into the model's window"
 LEFT_OUT = "[Older messages were left out here: they do not fit into the model's window.]"
 SHORTENED = "\n[… {} characters were left out here: they do not fit into the model's window …]\n"
 RECALL = "precis_recall"  # the tool that looks up what the model does not see, and its id
 OFFERED = 'Older text and full tool results: precis_recall(query="…") or precis_recall(ref="T12").'
 PLAIN = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}")  # an id that the service takes
 PICTURE = re.compile(r"'type': '(?:input_image|image_url)'[^}]*")  # in results of tools
-FILE = ("type", "name", "content_type")  # sent of a file; of a message:
+FILE = ("name", "content_type")  # sent of a file; of a message:
 HANDED = ("role", "content", "output", "native", "usage", "error", "timestamp")
 REASONING = ("thinking", "reasoning_content", "reasoning_details")  # which 0.12 sends again
 NATIVE = ("role", "content", "tool_calls", "tool_call_id")
@@ -79,7 +78,7 @@ COSTS = (
 # Vietnamese letters cost as Latin ones do, and Thai ones more than others of their first byte.
 ALIKE = {b"\xe1\xba": b"\xc6", b"\xe1\xbb": b"\xc6", b"\xe0\xb8": b"~", b"\xe0\xb9": b"~"}
 LEAST = 0.7  # tokens that an estimated one is at least
-MORE = 1.18  # times the mean: what a text that the service has not counted may have
+MORE = 1.18  # and what one may be that the service has not counted
 # Past the proxy of the environment, which would see key and texts, but with its certificates.
 DIRECT = {"all://": None, "http://": None, "https://": None}
 STASH = "precis"  # our key in the metadata, which Open WebUI carries from hook to hook
@@ -101,7 +100,6 @@ class Node(NamedTuple):
     role: str
     words: str  # a hash of a user's text
     digest: str
-    size: int
     message: Message  # as it is sent
 
 
@@ -116,19 +114,19 @@ class Request:
     window: int
     reply: str | None = None  # the id of the answer
     guided: bool = False  # the newest question is an instruction, and is not stored
-    continued: bool = False  # the answer: its beginning is in the usage, and is counted nowhere
     begun: float = 0.0
     known: str | None = ""  # the newest message that the service has; "": it has not answered
-    served: int | None = 0  # checkpoint, 0 for none; None: the usage says nothing about it
+    served: int = 0  # checkpoint, 0 for none
+    is_whole: bool = True  # all of the branch, and no more, is what the usage counts
     excess: int | None = None  # tokens too many by the service's account, of a request that is
     estimate: int = 0  # estimated so here
-    density: float = 1.0  # what the service counts, by what is estimated here
+    density: float = MORE  # what the service counts, by what is estimated here
+    wanted: int = 0  # tokens that are asked for the answer
     prompt: int = 0  # estimated tokens of the workspace model's prompt, which no hook sees
     beside: int = 0  # and of all that goes to the model beside the messages of the branch
     asked: list[Message] = field(default_factory=list)  # the newest question, as inlet had it
     calls: int = 0  # of the model in this turn; all but the first begin with what that was sent:
-    dropped: list[Message] = field(default_factory=list)  # what its record stands for,
-    before: int = 0  # and how many messages were left out for it
+    before: int = 0  # messages that were left out for the first
     compactor: str | None = None
     expires_in: int | None = None
     files: dict[str, list[Message]] = field(default_factory=dict)
@@ -136,7 +134,6 @@ class Request:
     offered: bool = False  # which the model may call,
     recalls: int = 0  # and has called so often
     left_out: int = 0  # messages
-    why: str = TOO_LONG
     cut: str = ""  # what was taken away, for the status line
     status: str = ""
     told: str = ""
@@ -247,16 +244,17 @@ class Filter:
             request.__dict__ = stored  # Open WebUI may copy the metadata, but not what is in them
             return request
         chat, user_id = metadata.get("chat_id") or "", metadata.get("user_id")
-        windows, name = windows_told(body, model or {}), str(body.get("model"))
+        model = model or {}
+        windows, name = windows_told(body, model), str(body.get("model"))
         own = self._windows.get(name, WINDOW)
         window = next((size for size in windows if size >= 2048), own)
-        reply = metadata.get("message_id")
-        request = Request(chat, user_id, name, windows, window, reply)
+        request = Request(chat, user_id, name, windows, window, metadata.get("message_id"))
         request.guided = bool(metadata.get("regeneration_message_id"))
         wanted = (user or {}).get("valves")  # Open WebUI makes them of `UserValves`
         request.sent = getattr(wanted, "compress", True)
         request.shown = getattr(wanted, "show_status", True)
-        request.prompt = tokens_of_prompt(body, model or {})
+        prompt = ((model.get("info") or {}).get("params") or {}).get("system")
+        request.prompt = tokens_in(str(prompt or ""))
         messages = body.get("messages") or []
         request.asked = grouped(messages[newest_turn(messages) :][:1])
         metadata[STASH] = vars(request)  # plain values
@@ -291,41 +289,36 @@ class Filter:
     ) -> None:
         """Puts the stored summary in place of what it covers, and keeps to the window.
 
-        A later call of the turn keeps what is there, unless it is too large with that.
+        A later call of the turn keeps what is there, unless it is too large without any of that.
         """
         request.begun = time.monotonic()
-        request.beside = beside_of(body, request)
-        stays = request.calls and (request.left_out or self._excess(body, request) <= 0)
+        request.wanted, request.beside = wanted_by(body), beside_of(body, request)
+        messages = body["messages"]
+        is_edited = request.cut or opening(messages) != leading(messages)
+        stays = request.calls and (is_edited or self._excess(body, request) <= 0)
         if request.sent and not stays:
             with unharmed("a request goes on without a summary"):
                 async with asyncio.timeout(self._left(request, 0.9)):  # the rest: status
                     await self._compress(body, metadata, request)
         self._fit(body, request)
         if not request.calls:
-            request.continued = newest_turn(body["messages"]) + 1 < len(body["messages"])
+            if newest_turn(body["messages"]) + 1 < len(body["messages"]):
+                request.is_whole = False  # it has the beginning of an answer that goes on
             request.before = request.left_out
-            if request.excess is not None:  # what comes later is weighed on top of what is left
-                excess, estimate = self._excess(body, request), estimate_of(body, request)
-                request.excess, request.estimate = excess, estimate
+            # What comes later is weighed on top of what is left.
+            excess, estimate = self._excess(body, request), estimate_of(body, request)
+            request.excess, request.estimate = excess, estimate
         request.calls += 1
         async with asyncio.timeout(self._left(request, 1.0)):
             await self._tell(request, emitter)
 
     async def _compress(self, body: Message, metadata: Message, request: Request) -> None:
         """Asks for the branch's summary, and puts it in; without one, what is there stays."""
-        before = body["messages"]
-        head, begin = leading(before), opening(before)
-        whole = [*head, *request.dropped, *before[len(begin) :]] if begin != head else before
-        body["messages"] = whole  # with what a record stands for in its place
-        try:
-            path = await self._path(body, metadata, request)
-            if is_compacted(whole, path, request):
-                request.compactor, request.status, request.served = "open-webui", COMPACTED, None
-            elif path:
-                await self._edit(body, path, request)
-        finally:
-            if opening(body["messages"]) == leading(body["messages"]):  # it has no record
-                body["messages"] = before
+        path = await self._path(body, metadata, request)
+        if is_compacted(body["messages"], path, request):
+            request.compactor, request.status, request.is_whole = "open-webui", COMPACTED, False
+        elif path:
+            await self._edit(body, path, request)
 
     async def _edit(self, body: Message, path: list[Node], request: Request) -> None:
         """Makes the edit that the service proposes.
@@ -336,13 +329,12 @@ class Filter:
         request.pairs = [(node.id, node.digest) for node in path[::-1][:PAIRS]]
         whole = body["messages"]
         try:
-            answer = await self._ask(body, path, request)
+            answer = await self._ask(whole, path, request)
         except Exception as error:  # while it is away, the last answer may still fit this branch
             log.warning("precis: the service did not answer: %r", error)
             answer = self._last.get((request.chat, request.model), {"status": "unknown"})
             text = str(answer.get("status_text")).partition(":")[0]  # without that request's sizes
-            if not self._put_in(answer | {"status_text": text}, body, path, request):
-                request.why = "Precis is away"
+            self._put_in(answer | {"status_text": text}, body, path, request)
             return
         self._apply(answer, body, path, request)
         is_tight = self._excess(body, request) > 0
@@ -353,8 +345,8 @@ class Filter:
             done, _ = await asyncio.wait([ingesting], timeout=self._left(request, 0.8))
             if done:
                 wait = min(max(self._left(request, 0.8), 0.0), LONGEST_WAIT)
+                answer = await self._ask(whole, path, request, wait)
                 body["messages"] = whole
-                answer = await self._ask(body, path, request, wait)
                 self._apply(answer, body, path, request)
 
     async def _offer(self, body: Message, metadata: Message, request: Request) -> None:
@@ -378,18 +370,26 @@ class Filter:
         return True
 
     async def branch_of(self, chat: str, message: str) -> list[Node]:
-        """The newest branch with a message, from its root on; for `precis_action`."""
-        rows, leaf = await rows_of(chat), identity_of(message)
-        return await asyncio.to_thread(lambda: chain(branch(rows, newest_below(rows, leaf))))
+        """The branch down to a message; for `precis_action`."""
+        rows = await rows_of(chat)
+        return await asyncio.to_thread(chain, branch(rows, identity_of(message)))
 
     def _apply(self, answer: Message, body: Message, path: list[Node], request: Request) -> None:
-        """Takes over what the service knows, and makes the edit that it proposes, if it fits."""
+        """Makes the edit of an answer, and takes over the service's account of the request."""
         request.window = answer.get("window") or request.window
         if not request.windows:
             self._windows[request.model] = request.window
-        if answer["status"] != "unknown":
-            is_in = self._put_in(answer, body, path, request)
-            weigh(answer, body, request, "after" if is_in else "before")
+        if answer["status"] == "unknown":
+            return
+        sizes = answer["tokens"]
+        most = sizes["after"] - answer["excess"]  # that the request may have
+        counted = sizes["after" if self._put_in(answer, body, path, request) else "before"]
+        estimate = estimate_of(body, request)
+        # Another filter may have added what the service knows nothing of.
+        counted = max(counted, int(estimate * LEAST))
+        request.excess, request.estimate = counted - most, estimate
+        # Never above 1: what is cut saves no more than is sure.
+        request.density = min(counted / max(estimate, 1), 1.0)
 
     def _put_in(self, answer: Message, body: Message, path: list[Node], request: Request) -> bool:
         """Makes the edit of an answer, if there is one. One that does not fit changes nothing."""
@@ -398,12 +398,8 @@ class Filter:
         checkpoint, changed = int(answer["checkpoint_id"]), edited(body["messages"], path, answer)
         if changed is None:
             log.warning("precis: summary %s does not fit a request of %s", checkpoint, request.chat)
-            request.why = "another filter has changed what was said"
             return False
-        if not request.calls:
-            first, end = answer["edit"]["drop"]
-            request.dropped = body["messages"][first:end]
-        body["messages"], request.served, request.why = changed, checkpoint, TOO_LONG
+        body["messages"], request.served = changed, checkpoint
         request.pairs.append((answer["covered_until"], answer["covered_digest"]))
         request.status = str(answer.get("status_text") or "")
         return True
@@ -438,10 +434,14 @@ class Filter:
         return await asyncio.to_thread(chain, groups)
 
     async def _ask(
-        self, body: Message, path: list[Node], request: Request, wait: float | None = None
+        self,
+        messages: list[Message],
+        path: list[Node],
+        request: Request,
+        wait: float | None = None,
     ) -> Message:
         """What the service has for this branch. It may need more than is sent at first."""
-        messages, answering = body["messages"], wanted_by(body, request)
+        room = request.window - min(request.wanted, request.window // 2)
         running = sum(map(tokens_of, messages[newest_turn(messages) + 1 :]))
         question: Message = {
             "model": request.model,
@@ -449,7 +449,7 @@ class Filter:
             "windows": request.windows,
             "beside": request.beside + running,
             "running": running,
-            "room": request.window - answering if answering else None,
+            "room": room if request.wanted else None,
             "depth": len(path),
             "wait": wait,
         }
@@ -462,17 +462,14 @@ class Filter:
         for shown in sorted({min(fewest, len(path)), len(path)}):
             newest = path[::-1][:shown]
             question["path"] = [(node.id, node.digest) for node in newest]
-            question["sizes"] = list(map(tokens_stored, newest))
+            question["sizes"] = [tokens_of(node.message) for node in newest]
             question["native"] = described(messages, path, shown) | told
             # Ends before the hook's own deadline, so that silence is a failure, and a Stop is not.
             sent = await self.send("POST", url, question, self._left(request, 0.85), request.id)
             answer: Message = answer_in(sent)
             if answer["status"] in SETTLED or answer.get("covered_digest"):
                 break
-        if answer["status"] != "unknown":  # anything odd in it is better found before it is kept
-            answer["overhead"] = int(answer["tokens"].get("overhead") or 0)
-        request.why = TOO_LONG if answer["status"] == "not_needed" else "no summary is ready yet"
-        request.known, answer["beside"] = answer.get("known"), question["beside"]
+        request.known = answer.get("known")
         remember(self._last, (request.chat, request.model), answer)
         return answer
 
@@ -493,13 +490,13 @@ class Filter:
 
     async def _ingest(self, path: list[Node], request: Request) -> None:
         """Sends what follows the newest message that the service has, or the whole branch."""
-        start, most = first_to_send(path, request), len(path)
+        start, most = first_to_send(path, request), SLICE
         again = not start
         while start < len(path):
-            end = min(end_of_upload(path, start), start + max(most, 1))
+            end = min(start + max(most, 1), len(path))
             answer = await self._put(path, start, end, request, as_text=not most)
             if answer.is_success:
-                start, most = end, len(path)
+                start, most = end, SLICE
             elif answer.status_code in REFUSED and most:
                 most = (end - start) // 2  # down to the message that it is about, and to its text
             elif answer.status_code == 409 and not again:
@@ -515,9 +512,9 @@ class Filter:
     ) -> httpx.Response:
         """Sends a part of a branch."""
         messages = [node.message for node in path[start:end]]
-        is_odd = request.continued or has_summed_usage(messages[-1])
-        is_told = end == len(path) and not is_odd
-        is_answered = end == len(path) and path[-1].role == "assistant"
+        is_last = end == len(path)
+        is_told = is_last and request.is_whole and not has_summed_usage(messages[-1])
+        is_answered = is_last and path[-1].role == "assistant"
         transcript = {
             "model": request.model,
             "user_id": request.user or request.chat,
@@ -570,14 +567,12 @@ class Filter:
         return task
 
     def _excess(self, body: Message, request: Request) -> int:
-        """Tokens that a request has too much."""
-        estimate, window = estimate_of(body, request), request.window
-        if request.excess is None:  # nobody has counted any of it
-            unsure = int(min(estimate, window) * (MORE - 1))
-            return estimate - window + max(wanted_by(body, request), window // 8, unsure)
-        more = estimate - request.estimate
-        price = max(request.density, MORE) if more > 0 else request.density
-        return request.excess + int(more * price)
+        """Tokens that a request has too much; what nobody has counted may be `MORE`."""
+        more = estimate_of(body, request) - request.estimate
+        excess = request.excess
+        if excess is None:
+            excess = min(request.wanted, request.window // 2) - request.window
+        return excess + int(more * (MORE if more > 0 else request.density))
 
     def _fit(self, body: Message, request: Request) -> None:
         """Makes room in a request that is too large for the window."""
@@ -588,21 +583,21 @@ class Filter:
         newest = newest_turn(before)
         if request.guided:  # the question that is answered again belongs to the instruction
             newest = newest_turn(before[:newest])
-        # Of the newest turn little is counted, so that less may be gained there.
-        costs = [tokens_of(m, request.density) for m in before[:newest]]
-        costs += map(tokens_of, before[newest:])
         excess, step = self._excess(body, request), request.window // 8
-        made, left_out, texts = shrunk(before, costs, excess, newest, step, note)
+        if excess <= 0:
+            return
+        needed = int(excess / request.density)
+        made, left_out, texts = shrunk(before, needed, newest, step, note)
         if made == before:
             return
         body["messages"] = made
-        request.served = None  # the usage of a cut request tells nothing about the whole one
+        request.is_whole = False
         request.left_out = request.before + left_out
         request.cut = "shortened older tool results to make room"
-        if request.left_out or texts:
-            older = f"{request.left_out} older messages"
-            what = older if request.left_out else "parts of long messages"
-            request.cut = f"left out {what}: {request.why}"
+        if request.left_out:
+            request.cut = f"left out {request.left_out} older messages to make room"
+        elif texts:
+            request.cut = "left out parts of long messages to make room"
 
 
 @contextmanager
@@ -768,17 +763,19 @@ def whole_text_of(message: Message) -> str:
     return content if isinstance(content, str) else ""
 
 
-def parts_of(message: Message) -> list[Message]:
-    """What a native message has beside its text, as the files of a stored one."""
-    content = message.get("content")
-    parts = content if isinstance(content, list) else ()
-    kinds = (str(part.get("type")) for part in parts if isinstance(part, dict))
-    return [{"type": kind.removesuffix("_url")} for kind in kinds if kind != "text"]
+def files_of(message: Message) -> list[Message]:
+    """What a message, native or stored, has beside its text, without contents."""
+    given = (message.get("content"), message.get("files"))
+    parts = [part for one in given if isinstance(one, list) for part in one]
+    files = [part for part in parts if isinstance(part, dict) and part.get("type") != "text"]
+    kinds = [{"type": str(part.get("type")).removesuffix("_url")} for part in files]
+    named = [{key: part[key] for key in FILE if part.get(key)} for part in files]
+    return [{**name, **kind} for name, kind in zip(named, kinds, strict=True)]
 
 
 def images_in(message: Message) -> int:
-    """How many images a native message has."""
-    return parts_of(message).count({"type": "image"})
+    """How many images a message has."""
+    return sum(file["type"] == "image" for file in files_of(message))
 
 
 def size_of(message: Message) -> int:
@@ -807,24 +804,17 @@ def tokens_in(text: str) -> int:
     return int(cost + 0.53 * len(raw))
 
 
-def tokens_of_texts(message: Message) -> int:
-    """An estimate for a native message without its images and reasoning."""
-    return tokens_in(text_of(message) + str(message.get("tool_calls") or ""))
-
-
 def thought(message: Message) -> int:
     """An estimate for the reasoning in a native message; what is stored is counted without it."""
     return sum(tokens_in(str(message[key])) for key in REASONING if message.get(key))
 
 
-def tokens_stored(node: Node) -> int:
-    """An estimate for a message that the service may not have."""
-    stored = node.message
-    files = stored.get("files") or ()
-    images = sum(1 for file in files if file.get("type") == "image")
-    seen = stored.get("output") or stored.get("native")
-    text, pictures = PICTURE.subn("", str(seen)) if seen else (text_of(stored), 0)
-    return tokens_in(text) + 1000 * (images + pictures)
+def tokens_of(message: Message) -> int:
+    """An estimate for a message, native or stored; images as Open WebUI counts them."""
+    stored = message.get("output") or message.get("native")
+    said = str(stored) if stored else text_of(message) + str(message.get("tool_calls") or "")
+    text, pictures = PICTURE.subn("", said)
+    return tokens_in(text) + 1000 * (pictures + images_in(message)) + thought(message)
 
 
 def beside_of(body: Message, request: Request) -> int:
@@ -836,27 +826,14 @@ def beside_of(body: Message, request: Request) -> int:
         question = newest_turn(messages[:newest])
         counted += sum(map(tokens_of, messages[question + 1 : newest + 1]))
     else:  # texts that Open WebUI has added to the question
-        asked = sum(map(tokens_of_texts, request.asked))
-        counted += max(sum(map(tokens_of_texts, messages[newest:][:1])) - asked, 0)
+        asked = sum(map(tokens_of, request.asked))
+        counted += max(sum(map(tokens_of, messages[newest:][:1])) - asked, 0)
     return counted + request.prompt + tokens_of_tools(body)
 
 
 def tokens_of_tools(body: Message) -> int:
     """An estimate for the specifications of the tools in a request."""
     return tokens_in(json.dumps(body["tools"])) if body.get("tools") else 0
-
-
-def tokens_of(message: Message, density: float = 1.0) -> int:
-    """An estimate for a native message; images as Open WebUI counts them."""
-    said = tokens_of_texts(message) + thought(message)
-    return int(said * density) + 1000 * images_in(message)
-
-
-def tokens_of_prompt(body: Message, model: Message) -> int:
-    """An estimate for the prompt of a workspace model, unless the request has it already."""
-    prompt = str(((model.get("info") or {}).get("params") or {}).get("system") or "")
-    is_there = any(prompt in text_of(m) for m in leading(body.get("messages") or []))
-    return tokens_in(prompt) if prompt and not is_there else 0
 
 
 def branch(rows: dict[str, Message], leaf: str) -> list[Message]:
@@ -866,16 +843,6 @@ def branch(rows: dict[str, Message], leaf: str) -> list[Message]:
         path.append({**rows[leaf], "id": leaf})
         leaf = identity_of(rows[leaf].get("parentId"))
     return path[::-1] if len(path) <= len(rows) else []
-
-
-def newest_below(rows: dict[str, Message], message: str) -> str:
-    """The leaf to which a message leads by its newest answers."""
-    children: dict[str, str] = {}
-    for identity, row in sorted(rows.items(), key=lambda one: one[1].get("timestamp") or 0):
-        children[identity_of(row.get("parentId"))] = identity
-    for _ in rows:  # not for ever, should they run in a circle
-        message = children.get(message, message)
-    return message
 
 
 def chain(messages: list[Message]) -> list[Node]:
@@ -897,7 +864,7 @@ def chain(messages: list[Message]) -> list[Node]:
         words = words_of(m) if role == "user" else ""
         handed = handed_of(m)
         handed |= {"id": identity, "fingerprint": fingerprint, "digest": above}
-        nodes.append(Node(identity, role, words, above, size_of(m), handed))
+        nodes.append(Node(identity, role, words, above, handed))
     return nodes
 
 
@@ -909,11 +876,8 @@ def words_of(message: Message) -> str:
 def handed_of(message: Message) -> Message:
     """What the service gets of a message; of its files no contents."""
     handed = {key: message[key] for key in HANDED if message.get(key) is not None}
-    files = message.get("files")
-    if files and isinstance(files, list):
-        named = [file for file in files if isinstance(file, dict)]
-        handed["files"] = [{key: file[key] for key in FILE if file.get(key)} for file in named]
-    return handed
+    files = files_of(message)
+    return handed | {"files": files} if files else handed
 
 
 def text_alone(message: Message) -> Message:
@@ -930,20 +894,10 @@ def text_alone(message: Message) -> Message:
 
 def first_to_send(path: list[Node], request: Request) -> int:
     """Where the first message stands that the service may not have; the newest is always sent."""
-    if request.known != "":
-        known = [place for place, node in enumerate(path) if node.id == request.known]
-    else:  # most likely the service has everything before this turn
-        known = [place for place, node in enumerate(path[:-1]) if node.role == "assistant"]
-    return min(known[-1] + 1, len(path) - 1) if known else 0
-
-
-def end_of_upload(path: list[Node], start: int) -> int:
-    """Where an upload from `start` on ends; it has one message at least, however large."""
-    size, end = 0, start
-    while end < len(path) and (end == start or size + path[end].size <= SLICE):
-        size += path[end].size + 1000  # for what stands around the text
-        end += 1
-    return end
+    if request.known == "":  # most likely it has everything before this turn
+        return max(len(path) - 2, 0)
+    known = [place for place, node in enumerate(path, 1) if node.id == request.known]
+    return min(known[-1], len(path) - 1) if known else 0
 
 
 def grouped(messages: list[Message]) -> list[Message]:
@@ -953,7 +907,7 @@ def grouped(messages: list[Message]) -> list[Message]:
         role = m.get("role")
         if role not in ("assistant", "tool"):
             if role != "user" or is_question(m):
-                groups.append({"role": role, "content": text_of(m), "files": parts_of(m)})
+                groups.append({"role": role, "content": text_of(m), "files": files_of(m)})
             continue
         if not groups or "native" not in groups[-1]:
             groups.append({"role": "assistant", "native": []})
@@ -1047,31 +1001,19 @@ def answers_in(messages: list[Message]) -> str:
 # ---- the window
 
 
-def weigh(answer: Message, body: Message, request: Request, which: str) -> None:
-    """Takes over the service's account of a request, by which later calls are estimated."""
-    estimate, images = estimate_of(body, request), 1000 * sum(map(images_in, body["messages"]))
-    # Another filter may have added what the service knows nothing of.
-    counted = max(answer["tokens"][which], int(estimate * LEAST))
-    # What stands beside the messages costs them nothing.
-    said = max(estimate - answer["beside"] - images, 1)
-    request.density = min(max((counted - answer["overhead"] - images) / said, LEAST), 2.0)
-    request.estimate = estimate
-    request.excess = answer["excess"] + counted - answer["tokens"]["after"]
-
-
 def estimate_of(body: Message, request: Request) -> int:
     """An estimate for all that goes to the model."""
     return sum(map(tokens_of, body["messages"])) + tokens_of_tools(body) + request.prompt
 
 
-def wanted_by(body: Message, request: Request) -> int:
-    """Tokens that are asked for the answer, up to half of the window; 0 when nothing is said."""
+def wanted_by(body: Message) -> int:
+    """Tokens that are asked for the answer; 0 when nothing is said."""
     wanted = body.get("max_tokens")
-    return min(max(wanted, 0), request.window // 2) if isinstance(wanted, int) else 0
+    return max(wanted, 0) if isinstance(wanted, int) else 0
 
 
 def shrunk(
-    messages: list[Message], costs: list[int], excess: int, newest: int, step: int, note: str
+    messages: list[Message], excess: int, newest: int, step: int, note: str
 ) -> tuple[list[Message], int, bool]:
     """A smaller request, how many messages were left out of it, and whether texts lost a part.
 
@@ -1079,48 +1021,40 @@ def shrunk(
     turns for a note, then the middle of the longest texts. Results and turns go in steps, the
     oldest first, so that the beginning stays the same over several requests.
     """
-    made, costs = list(messages), list(costs)
-    if excess <= 0:
-        return made, 0, False
-    room = sum(costs) - excess
-    goal = room - -excess % step  # whole steps are gone then
-    shorten(made, costs, results_read(made, newest), lambda keep: SHORT if keep > 1000 else 0, goal)
-    at = head = len(opening(made))
-    if sum(costs) > room:
-        room -= tokens_in(note)
-        goal = room - (room - sum(costs)) % step
-        for start in range(head + 1, newest + 1):
-            if is_question(made[start]) and sum(costs) > goal:
-                costs[at:start] = [0] * (start - at)
-                at = start
-    longest = sorted(range(at, len(made)), key=lambda place: -len(text_of(made[place])))
-    texts = shorten(made, costs, longest, lambda keep: keep * 3 // 4 if keep > 300 else 0, room)
-    rest = [*made[:head], *made[at:]]
-    return with_note(rest, note) if at > head else rest, at - head, texts
+    made, head = list(messages), len(opening(messages))
+    gone = shorten_results(made, newest, -(-excess // step) * step)
+    start = head
+    if gone < excess:
+        excess += tokens_in(note)
+        goal = gone + -(-(excess - gone) // step) * step
+        for place in range(head + 1, min(newest + 1, len(made))):
+            if gone < goal and is_question(made[place]):
+                gone += sum(map(tokens_of, made[start:place]))
+                start = place
+    shorten_texts(made, start, excess - gone)
+    rest = [*made[:head], *made[start:]]
+    return (with_note(rest, note) if start > head else rest), start - head, gone < excess
 
 
-def shorten(
-    made: list[Message],
-    costs: list[int],
-    places: list[int],
-    next_length: Callable[[int], int],  # of a text of so many characters; 0 ends it
-    room: int,
-) -> bool:
-    """Leaves out the middle of texts until the rest has room; whether that was done to any."""
-    shorter = False
-    for place in places:
+def shorten_results(made: list[Message], newest: int, goal: int) -> int:
+    """Takes the middle out of the oldest results that the model has read; the tokens gained."""
+    calls = [place for place, m in enumerate(made) if m.get("tool_calls")]
+    gone = 0
+    for place, m in enumerate(made[: max([newest, *calls])]):
+        if gone < goal and m.get("role") == "tool" and len(text_of(m)) > 1000:
+            made[place] = shortened(m, SHORT)
+            gone += tokens_of(m) - tokens_of(made[place])
+    return gone
+
+
+def shorten_texts(made: list[Message], start: int, goal: int) -> None:
+    """Takes the middle out of the longest texts."""
+    for place in sorted(range(start, len(made)), key=lambda place: -len(text_of(made[place]))):
         whole, keep = made[place], len(text_of(made[place]))
-        while sum(costs) > room and (keep := next_length(keep)):
-            made[place], shorter = shortened(whole, keep), True
-            costs[place] = tokens_of(made[place])
-    return shorter
-
-
-def results_read(messages: list[Message], newest: int) -> list[int]:
-    """Where results stand that the model has read: all but those of the last call."""
-    calls = [place for place, m in enumerate(messages) if m.get("tool_calls")]
-    end = max(calls[-1] if calls else 0, newest)
-    return [place for place in range(end) if messages[place].get("role") == "tool"]
+        while goal > 0 and keep > 300:
+            keep, before = keep * 3 // 4, tokens_of(made[place])
+            made[place] = shortened(whole, keep)
+            goal -= before - tokens_of(made[place])
 
 
 def shortened(message: Message, keep: int) -> Message:

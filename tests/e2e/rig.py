@@ -58,14 +58,6 @@ class Rig:
         await self.admin.post(f"/api/v1/functions/id/{identity}/toggle")
         await self.admin.post(f"/api/v1/functions/id/{identity}/toggle/global")
 
-    async def replace_filter(self, content: str) -> None:
-        """Another text of the filter in the place of the present one; its valves stay."""
-        path = f"/api/v1/functions/id/{FILTER}"
-        present = await self.admin.get(path)
-        form = {name: present[name] for name in ("id", "name", "meta")}
-        await self.admin.post(f"{path}/update", form | {"content": content})
-        await self.valves()
-
     async def valves(self, **changed: object) -> None:
         """Sets the filter's valves: those of these tests, but for what is given."""
         ours = {"timeout": 5.0, "skip_below_chars": 0}  # the machine is busy with tests

@@ -136,18 +136,6 @@ class Tab:
         await self.user.post(f"/api/chat/actions/{action}", body | self._who(answer))
         return self.dialogs
 
-    async def notified(self) -> str:
-        """What the page says after the newest click, in a corner for a moment."""
-
-        def notes() -> list[str]:
-            told = (one["data"] for one in self.events[self._clicked :])
-            return [one["data"]["content"] for one in told if one.get("type") == "notification"]
-
-        await until(lambda: bool(notes()))
-        return notes()[-1]
-
-    # Changing the chat
-
     async def edit(self, message: str, text: str) -> None:
         """Edits a message in place: Save."""
         edited = self.messages[message]

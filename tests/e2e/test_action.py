@@ -1,21 +1,17 @@
 """The buttons under a message: a user sees the summary, and leaves a chat alone."""
 
-import contextlib
 import re
 from pathlib import Path
 
 from playwright.async_api import Page, expect
 
 from filter_stub.precis_action import TITLE as SUMMARY_TITLE
-from filter_stub.precis_action import UNKNOWN
 from tests.builders import Json
 from tests.dialogs import shown
 from tests.e2e.browser import NEWER_PAGES, NO_CHROMIUM, ask, open_log
-from tests.e2e.openwebui import RefusedError
-from tests.e2e.rig import FILTER, Rig, question, story
+from tests.e2e.rig import Rig, question, story
 from tests.e2e.tab import Tab
 from tests.e2e.tab import tab as open_tab
-from tests.e2e.view import view
 
 SHOW, NOW, LEAVE_ALONE = "precis_action.summary", "precis_action.now", "precis_action.leave"
 BUTTONS = {SHOW, NOW, LEAVE_ALONE}
@@ -60,43 +56,6 @@ async def test_a_user_sees_the_summary_that_the_model_was_sent_and_the_chat_stay
     assert await rig.saved(str(tab.chat_id)) == before
     await tab.send(question())
     assert SUMMARY_TITLE not in str(rig.model.received[-1].messages)
-
-
-async def test_a_chat_that_precis_has_never_seen_is_summarised_at_a_click(rig: Rig, tab: Tab) -> None:
-    await rig.open_story(tab, 22)
-
-    (dialog,) = await tab.click(NOW, True)
-
-    assert "stands for the first" in shown(dialog["data"]["message"])
-    await tab.send(question())
-    assert (await rig.compressed()).summary in shown(dialog["data"]["message"])
-
-
-async def test_the_chat_of_somebody_else_is_neither_shown_nor_changed(rig: Rig, tab: Tab) -> None:
-    await rig.long_chat(tab)
-    other = await rig.server.add_user(rig.admin, "curious")
-    async with open_tab(other) as theirs:
-        theirs.chat_id, theirs.messages, theirs.current = tab.chat_id, tab.messages, tab.current
-        for button in BUTTONS:
-            with contextlib.suppress(RefusedError):  # since 0.12, by Open WebUI itself
-                assert await theirs.click(button, True) == []
-                assert await theirs.notified() == UNKNOWN
-
-    await tab.send(question())
-    await rig.compressed()
-
-
-async def test_a_user_who_does_not_want_it_is_not_compressed(rig: Rig) -> None:
-    other = await rig.server.add_user(rig.admin, "private")
-    await other.post(f"/api/v1/functions/id/{FILTER}/valves/user/update", {"compress": False})
-    async with open_tab(other) as theirs:
-        made = await other.post("/api/v1/chats/new", {"chat": story(22, theirs.models[0])})
-        await theirs.open(made["id"])
-        for _ in range(2):
-            await theirs.send(question())
-            assert not view(rig.model.received[-1]).summary
-            assert view(rig.model.received[-1]).note, "the window still holds"
-        assert await rig.precis.show(str(theirs.chat_id)) is None
 
 
 # On the page

@@ -89,17 +89,6 @@ async def test_after_a_change_above_the_boundary_nothing_is_missing_and_nothing_
         await rig.settled(tab)
 
 
-async def test_an_answer_edited_in_place_below_the_boundary_is_sent_as_edited(rig: Rig, tab: Tab) -> None:
-    await rig.long_chat(tab)
-    turn = await tab.send(question())
-    await tab.edit(turn.answer, "Edited by hand.")
-
-    await tab.send(question())
-
-    seen = await rig.compressed()
-    assert seen.tail[-2]["content"] == "Edited by hand."
-
-
 async def test_after_answers_that_broke_off_or_were_stopped_the_chat_goes_on(rig: Rig, tab: Tab) -> None:
     await rig.long_chat(tab)
     rig.model.script.append(Reply("This breaks off in the middle of the sentence.", breaks=True))

@@ -50,14 +50,3 @@ async def test_no_request_carries_both_summaries_and_the_line_says_whose(rig: Ri
         whole(received)
         system = str(received.messages[0]["content"])
         assert (OWN_SUMMARY in system) + len(SUMMARY.findall(system)) <= 1
-
-
-async def test_own_compaction_switched_on_for_a_chat_with_our_summary(rig: Rig, tab: Tab) -> None:
-    await rig.long_chat(tab)
-    async with compacting(rig, 9000):
-        for _ in range(3):
-            await tab.send(question())
-            await rig.settled(tab)
-            system = str(rig.model.received[-1].messages[0]["content"])
-            assert (OWN_SUMMARY in system) + len(SUMMARY.findall(system)) == 1
-            whole(rig.model.received[-1])

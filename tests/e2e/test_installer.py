@@ -155,25 +155,6 @@ async def test_older_texts_are_replaced_and_keep_key_name_and_who_may_use_them(s
     assert "precis_recall" in [one["id"] for one in await user.get("/api/v1/tools/")]
 
 
-@pytest.mark.since("0.12", "tools can be switched off")
-async def test_where_tools_are_switched_off_the_filter_is_installed_alone(running: Rig, tmp_path: Path) -> None:
-    off = {"ENABLE_TOOLS": "false"}
-    async with open_webui(running.version, tmp_path, running.model.url, environment=off) as server:
-        shop = Shop(server, await server.sign_up("admin"), running.precis)
-        said = await shop.install()
-        assert "tools are switched off" in said
-        assert REACHED in said
-        assert await shop.tool() is None
-
-
-@pytest.mark.since("0.11", "functions can be switched off")
-async def test_functions_that_are_switched_off_are_told(running: Rig, tmp_path: Path) -> None:
-    off = {"ENABLE_PLUGINS": "false"}
-    async with open_webui(running.version, tmp_path, running.model.url, environment=off) as server:
-        shop = Shop(server, await server.sign_up("admin"), running.precis)
-        assert "functions are switched off" in await shop.refused()
-
-
 async def test_an_open_webui_without_accounts_needs_none(running: Rig, tmp_path: Path) -> None:
     off = {"WEBUI_AUTH": "false"}
     async with open_webui(running.version, tmp_path, running.model.url, environment=off) as server:

@@ -9,9 +9,9 @@ from filter_stub.precis_filter import OFFERED
 from service.text.tokens import count
 from tests.builders import Json
 from tests.e2e.look_up_tool import result
-from tests.e2e.model import MODELS, Call, Received, Reply, plain
+from tests.e2e.model import Call, Received, Reply, plain
 from tests.e2e.precis import Checkpoint
-from tests.e2e.rig import FILTER, Rig, as_posted, filler, question
+from tests.e2e.rig import Rig, filler, question
 from tests.e2e.tab import Tab
 from tests.e2e.versions import since
 from tests.e2e.view import view
@@ -148,36 +148,6 @@ async def test_it_is_offered_where_a_model_can_call_it(rig: Rig, tab: Tab, how: 
     assert how != "with tools of its own" or OWN in rig.model.received[-1].body["tools"]
 
 
-async def test_a_plain_api_client_is_not_offered_it(rig: Rig) -> None:
-    turns = as_posted("", MODELS[0], [(question(), filler("Answer", 700)) for _ in range(30)])["messages"]
-    messages = [{"role": one["role"], "content": one["content"]} for one in turns]
-    body = {"model": MODELS[0], "messages": [*messages, {"role": "user", "content": question()}], "stream": False}
-
-    await rig.admin.post("/api/chat/completions", body | {"params": {"function_calling": "native"}})
-
-    assert view(rig.model.received[-1]).summary
-    assert not is_offered(rig.model.received[-1])
-
-
-async def test_without_the_tool_it_is_not_offered_and_after_an_install_it_is(rig: Rig, tab: Tab) -> None:
-    await rig.long_chat(tab)
-    text = (await rig.admin.get(f"/api/v1/functions/id/{FILTER}"))["content"]
-    await rig.admin.call("DELETE", f"/api/v1/tools/id/{TOOL}/delete")
-    await rig.replace_filter(f"{text}\n# without the tool\n")  # which a filter remembers for a minute
-    try:
-        await tab.send(question())
-        await rig.compressed()
-        assert not is_offered(rig.model.received[-1])
-    finally:
-        await rig.precis.run("install-filter", "--url", rig.server.url, "--api-key", rig.admin.token)
-        await rig.replace_filter(text)
-        await rig.valves()
-
-    await tab.send(question())
-
-    assert is_offered(rig.model.received[-1])
-
-
 # What comes and goes
 
 
@@ -196,23 +166,4 @@ async def test_texts_that_retention_took_are_sent_again_and_found(rig: Rig, tab:
 
     assert read(whole) == result(TOPIC, SIZE)
     assert "T1 look_up(" in found
-    await rig.compressed()
-
-
-async def test_a_chat_with_look_ups_is_compressed_and_looked_up_like_any_other(rig: Rig, tab: Tab) -> None:
-    await chat_with_a_result(rig, tab)
-    await recalled(rig, tab, {"query": f"{TOPIC} valve 17"}, {"ref": "T1"})
-    await rig.settled(tab)
-    recall = tab.current
-    await grown(rig, tab)
-
-    found, whole = await recalled(rig, tab, {"query": f"{TOPIC} valve 17"}, {"ref": "T1"})
-
-    (*_, newest) = await rig.checkpoints(str(tab.chat_id))
-    assert covers(tab, newest, recall)
-    assert "T1 look_up(" in found
-    assert f"{TOOL}(" not in found, "a copy was found"
-    assert read(whole) == result(TOPIC, SIZE)
-    await rig.settled(tab)
-    await tab.send(question())
     await rig.compressed()

@@ -14,14 +14,11 @@ from tests.e2e.look_up_tool import result
 from tests.e2e.model import Call, Received, Reply
 from tests.e2e.rig import WINDOW, Rig, filler, question
 from tests.e2e.tab import Tab
-from tests.e2e.tab import tab as open_tab
 from tests.e2e.view import facts
-from tests.waiting import until
 
 pytestmark = pytest.mark.since("0.11.2", "sub-agents came with 0.11.0, the `request` hook with 0.11.2")
 CONFIG = "/api/v1/configs/subagents"
 TASK = "Find out about the pumps."
-REPORT = "[ASYNC SUBAGENT COMPLETE"
 STEPS, SIZE = 14, 900
 
 
@@ -68,20 +65,6 @@ def chat_of(received: Received) -> str:
     return str(received.built.metadata["chat_id"])
 
 
-async def answered(rig: Rig, tab: Tab) -> None:
-    """Waits until the report was answered, and shows it, as the page does when it is told."""
-
-    async def done() -> bool:
-        newest = (await rig.path(tab))[-1]
-        return newest["role"] == "assistant" and bool(newest.get("done"))
-
-    async def reported() -> bool:
-        await tab.open(str(tab.chat_id))
-        return len(await rig.path(tab)) > 2 and REPORT in tab.path()[-2]["content"] and await done()
-
-    await until(reported, 60)
-
-
 async def test_a_sub_agents_long_work_is_inside_the_window_and_ingested_and_goes_on_with_a_summary(
     rig: Rig, tab: Tab
 ) -> None:
@@ -113,40 +96,3 @@ async def test_a_sub_agents_long_work_is_inside_the_window_and_ingested_and_goes
     assert [one["content"] for one in seen.hidden if one["role"] == "user"] == [task]
     assert facts(task) <= facts(seen.summary)
     assert seen.tail[-1]["content"] == asked
-
-
-async def test_the_chat_of_a_sub_agent_goes_with_the_chat_that_sent_it_and_not_before(rig: Rig, tab: Tab) -> None:
-    await delegate(rig, tab)
-    chat = chat_of(work(rig)[-1])
-
-    async def ingested() -> bool:
-        return await rig.precis.show(chat) is not None
-
-    await until(ingested)
-    async with open_tab(rig.admin) as other:
-        await other.send(question())
-        await rig.settled(other)
-        await rig.admin.call("DELETE", f"/api/v1/chats/{other.chat_id}")
-        await rig.forgotten(str(other.chat_id))
-    assert await rig.precis.show(chat), "its chat is listed nowhere, and lives"
-
-    await rig.admin.call("DELETE", f"/api/v1/chats/{tab.chat_id}")
-
-    await rig.forgotten(chat)
-
-
-async def test_what_a_background_sub_agent_reports_is_answered_with_the_summary(rig: Rig, tab: Tab) -> None:
-    path = await rig.long_chat(tab)
-
-    task = await delegate(rig, tab, background=True)
-    await until(lambda: any(one.question.startswith(REPORT) for one in rig.model.received), 60)
-
-    reported = next(one for one in rig.model.received if one.question.startswith(REPORT))
-    assert chat_of(reported) == tab.chat_id
-    seen = await rig.seen(reported)
-    assert seen.summary
-    assert facts(path) | facts(task) <= facts(reported.messages)
-    await answered(rig, tab)
-    await rig.settled(tab)
-    await tab.send(question())
-    await rig.compressed()

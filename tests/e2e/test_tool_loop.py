@@ -73,18 +73,6 @@ async def test_every_call_of_a_long_tool_loop_is_inside_the_window_and_what_is_s
     assert rig.size(rig.model.received[-1]) < WINDOW
 
 
-async def test_a_summary_stands_in_every_call_of_a_tool_loop(rig: Rig, tab: Tab) -> None:
-    await rig.long_chat(tab)
-    before = len(rig.model.received)
-
-    await run(rig, tab)
-
-    for received in rig.model.received[before:]:
-        # A note about turns that were left out as well may stand before it.
-        assert any(SUMMARY.search(str(one["content"])) for one in received.messages[:3]), received.messages[:3]
-        assert rig.size(received) < WINDOW
-
-
 @pytest.mark.parametrize("name", CITED)
 async def test_system_prompt_and_summary_stand_in_the_calls_after_a_citing_tool(rig: Rig, tab: Tab, name: str) -> None:
     form = {"id": "citing", "name": "citing", "content": CITING, "meta": {"description": "", "manifest": {}}}

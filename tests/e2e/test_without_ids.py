@@ -1,7 +1,7 @@
 """Chats without ids: temporary chats, API clients, channels."""
 
 from tests.builders import Json
-from tests.e2e.model import MODELS, plain
+from tests.e2e.model import MODELS
 from tests.e2e.rig import WINDOW, Rig, filler, question
 from tests.e2e.tab import Tab
 from tests.e2e.view import View, facts, view, well_formed
@@ -106,22 +106,3 @@ async def test_an_api_clients_long_conversation_is_compressed_at_once_and_at_a_l
     seen = await compressed(rig, chat)
     assert seen.head.startswith("You are terse.")
     assert facts(seen.summary) | facts(seen.tail) == facts(messages)
-
-
-async def test_a_channel_is_left_alone(rig: Rig) -> None:
-    known = await rig.precis.chats()
-    form = {"name": "harbour", "access_control": None}
-    channel = await rig.admin.post("/api/v1/channels/create", form)
-    content = f"<@M:{MODELS[0]}|scripted> {question()} {filler('A log', WINDOW)}"
-    await rig.admin.post(
-        f"/api/v1/channels/{channel['id']}/messages/post", {"content": content, "data": {}, "meta": {}}
-    )
-    async with rig.model.arrived:
-        await rig.model.arrived.wait_for(lambda: bool(rig.model.received))
-
-    received = rig.model.received[-1]
-    assert received.tokens > WINDOW
-    assert received.built is None or [plain(one["content"]) for one in received.built.messages] == [
-        plain(one["content"]) for one in received.messages
-    ]
-    assert await rig.precis.chats() == known

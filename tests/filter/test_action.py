@@ -20,13 +20,11 @@ from tests.filter.functions import load
 from tests.filter.host import Host
 from tests.filter.staged import UNKNOWN, against
 from tests.filter.wire import Answer, Behaviour, HangUp, Silence, wire
-from tests.service.talk import run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 Json = dict[str, Any]
 REQUEST = SimpleNamespace()
-PUT_OFF = "update chats set due_at = now() + interval '1 hour', attempts = 5 where external_id = :chat"
 
 
 @dataclass
@@ -149,10 +147,6 @@ async def test_it_shows_the_summary_that_the_model_was_sent(chat: Chat, service:
     assert page.told == []
     assert chat.rows == before
 
-    async with page_of(chat, service.url, service.filter_key) as page:
-        await page.click("summary", id=chat.path()[1]["id"])
-    assert sent in page.shown, "of an older message, the newest branch that has it"
-
 
 async def test_a_short_chat_and_one_of_somebody_else_are_told_apart_from_nothing(chat: Chat, service: Service) -> None:
     await chat.say("Hello.", "Hello.")
@@ -192,29 +186,6 @@ async def test_a_long_chat_that_the_service_has_never_seen_is_summarised_at_a_cl
     turn = await chat.say("And now?", "Now nothing.")
     assert turn.summary
     assert turn.summary in dialog
-
-
-async def test_work_that_was_put_off_after_a_failure_is_done_at_a_click(chat: Chat, service: Service) -> None:
-    chat.window = 7000
-    chat.grow(14, 250)
-    await chat.say("And now?", "Now nothing.")
-    await run_sql(service.runtime, PUT_OFF, chat=chat.id)
-    async with page_of(chat, service.url, service.filter_key) as page:
-        page.runtime = service.runtime
-        await page.click("now", True)
-    assert "[Previous conversation summary: " in page.shown
-    assert "of 7,000 tokens" in page.shown, "the window that a request has told stays"
-
-
-async def test_a_summary_that_takes_long_is_said_to_be_on_its_way(
-    chat: Chat, service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chat.window = 8192
-    chat.grow(14, 250)
-    async with page_of(chat, service.url, service.filter_key) as page:
-        monkeypatch.setitem(type(page.action).action.__globals__, "WRITING", 0.01)
-        await page.click("now", True)
-    assert "A newer one is being written" in page.shown
 
 
 async def test_a_chat_is_handed_over_only_as_its_user_wants(chat: Chat) -> None:
@@ -297,7 +268,7 @@ async def test_who_does_not_want_it_is_neither_asked_about_nor_sent(service: Ser
         assert tap.seen == []
         assert len(turn.messages) < len(turn.original), "the window still holds"
         (status,) = chat.host.statuses
-        assert re.fullmatch(r"Left out \d+ older messages: they do not fit into the model's window", status)
+        assert re.fullmatch(r"Left out \d+ older messages to make room", status)
 
 
 async def test_who_does_not_want_the_line_has_none() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from filter_stub.precis_filter import PAUSE
-from tests.filter.chat import PATIENCE, Chat, Turn, ingested
+from tests.filter.chat import PATIENCE, Chat, Turn
 from tests.filter.host import Host
-from tests.filter.staged import MADE, UNKNOWN, against, chat_of, good_answer, summarised
+from tests.filter.staged import MADE, against, chat_of, good_answer, summarised
 from tests.filter.wire import Answer, Behaviour, HangUp, Silence, Trickle, Wire
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -64,24 +64,6 @@ async def opened(chat: Chat, tap: Wire) -> list[float]:
     return now
 
 
-async def test_one_request_in_five_seconds_asks_it_again() -> None:
-    async with against(Answer({}, 500)) as (chat, tap):
-        now = stopped(chat)
-        await ask(chat, 3)
-        for pauses in (1, 2, 3):
-            tap.seen.clear()
-            now[0] = pauses * PAUSE - 0.01
-            await ask(chat, 2)
-            assert tap.seen == []
-            now[0] = pauses * PAUSE
-            turns = await ask(chat, 3)
-            assert len(tap.seen) == 1
-            assert all(turn.messages == turn.original for turn in turns)
-
-        tap.behaviour, now[0] = Answer(good_answer(chat)), 4 * PAUSE
-        assert [turn.served for turn in await ask(chat, 3)] == [7, 7, 7]
-
-
 async def test_after_the_pause_one_request_tries_and_the_others_do_not_wait_for_it() -> None:
     async with against(Answer({}, 500)) as (chat, tap):
         now = await opened(chat, tap)
@@ -118,16 +100,6 @@ async def test_a_branch_that_is_refused_whole_is_not_sent_again_and_again() -> N
         turn = await chat.inlet()
         await chat.reply(turn, "An answer")
         assert tap.asked == ["POST context", "PUT transcript", "PUT transcript"]
-
-
-async def test_only_failures_in_a_row_count() -> None:
-    async with against(Answer({})) as (chat, tap):
-        for _ in range(3):
-            tap.behaviour = Answer({}, 500)
-            await ask(chat, 2)
-            tap.behaviour = UNKNOWN
-            await ask(chat)
-        assert len(tap.seen) == 9
 
 
 async def test_a_service_that_lacks_a_key_is_not_left_alone_and_is_sent_no_more_than_the_turn() -> None:
@@ -182,16 +154,6 @@ async def test_the_check_of_an_admin_is_asked_also_while_the_service_is_left_alo
         assert (await ask(chat))[0].served == 7
 
 
-@pytest.mark.parametrize("user", [{"role": "user"}, {}, None])
-async def test_the_check_is_for_admins_alone(user: Any) -> None:
-    async with against(Answer({"version": "1"})) as (chat, tap):
-        body = {"chat_id": "", "messages": [], "precis_check": True}
-        await chat.filter.outlet(body, __user__=user)
-        await ingested(chat.filter)
-        assert body["precis_check"] is True
-        assert tap.seen == []
-
-
 async def test_the_check_says_why_the_service_cannot_be_asked() -> None:
     async with against(HangUp()) as (chat, _):
         body: dict[str, Any] = {"precis_check": True}
@@ -240,15 +202,6 @@ async def test_it_does_not_serve_a_branch_that_it_does_not_fit() -> None:
         assert turn.served == 0
 
 
-async def test_it_serves_a_branch_that_leaves_below_the_boundary() -> None:
-    async with served() as (chat, _):
-        chat.leaf = "a4"
-        chat.ask("Another way")
-        turn = await chat.inlet()
-        assert turn.summary == MADE
-        assert turn.hidden == turn.original[1:3]
-
-
 async def test_it_serves_only_the_model_that_it_was_for() -> None:
     async with served() as (chat, _):
         chat.ask("And now?")
@@ -268,15 +221,3 @@ async def test_what_the_service_takes_back_is_not_used_any_more(answer: dict[str
         tap.behaviour = HangUp()
         turn = await chat.inlet()
         assert turn.messages == turn.original
-
-
-async def test_only_so_many_answers_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with against(Answer({})) as (chat, tap):
-        monkeypatch.setitem(type(chat.filter)._take.__globals__, "REMEMBERED", 2)
-        tap.behaviour = Answer({"status": "pending", "tokens": {"before": 9, "after": 9}})
-        for number in range(4):
-            other = Chat(chat.host, chat.filter, f"other-{number}")
-            other.ask("Hello.")
-            await other.inlet()
-        await ingested(chat.filter)
-        assert list(chat.filter._last) == [("other-2", "small-model"), ("other-3", "small-model")]

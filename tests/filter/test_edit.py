@@ -217,17 +217,6 @@ def test_whatever_range_an_answer_names_nothing_uncovered_is_hidden(talk: Talk, 
         assert out[0] == SYSTEM
 
 
-def test_an_edited_question_below_an_instruction_is_not_hidden_where_few_are_described() -> None:
-    talk = alternating(["go on"] * 7, 6)
-    *messages, newest = talk.native
-    instruction = {"role": "user", "content": "go on"}
-    messages += [{**newest, "content": "[edited] go on"}, {"role": "assistant", "content": "Old."}, instruction]
-    assert proposed(talk, messages, most=2)["edit"] is None
-    out = precis_filter.edited(messages, talk.path, proposed(talk, messages))
-    assert out is not None
-    assert out[-3:] == messages[-3:]
-
-
 def test_a_tail_that_is_not_described_is_not_proposed() -> None:
     talk = alternating([str(number) for number in range(9)], 2)
     answers = [proposed(talk, talk.native, most=most)["edit"] for most in (1, 3, 4, 5)]

@@ -10,15 +10,12 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from sqlalchemy import create_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 from sqlalchemy.pool import StaticPool
 
 from filter_stub import precis_events, precis_filter
 from tests.builders import called, returned, said
-from tests.effort import examples
 from tests.filter.functions import load
 from tests.filter.host import Host
 from tests.filter.wire import Answer, Behaviour, HangUp, Silence, Wire, wire
@@ -249,39 +246,3 @@ async def test_a_chat_that_open_webui_cannot_read_deletes_nothing() -> None:
             await loaded.event(event("folder.deleted", "f", delete_contents=True))
             await all_told(loaded)
         assert tap.seen == []
-
-
-_anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.binary(max_size=3),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=8,
-)
-_names = st.sampled_from(
-    ["chat.deleted", "chat.updated", "chat.deleted_all", "user.deleted", "folder.deleted", "message.deleted"]
-)
-_actor = st.fixed_dictionaries({}, optional={"id": _anything})
-_data = st.fixed_dictionaries({}, optional={"chat_id": _anything, "delete_contents": _anything})
-_odd = st.fixed_dictionaries(
-    {"event": _names | _anything},
-    optional={"subject": _anything | _actor, "data": _anything | _data, "actor": _anything | _actor},
-)
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-async def test_no_event_however_odd_raises(caplog: pytest.LogCaptureFixture) -> None:
-    async with told(Answer({}, 202)) as (loaded, _):
-        loop = asyncio.get_running_loop()
-
-        @settings(max_examples=examples(300), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-        @given(_odd)
-        def odd(happened: Any) -> None:
-            assert loop.is_running()
-            with pytest.raises(StopIteration):
-                loaded.event(happened).send(None)
-
-        odd()
-        await all_told(loaded)
-        caplog.clear()
-        await loaded.event(event("chat.deleted", "c"))
-        await all_told(loaded)
-        assert caplog.text == ""

@@ -4,7 +4,7 @@ import pytest
 
 from tests.conftest import Service
 from tests.filter.chat import Chat, Turn, filler, working
-from tests.filter.wire import Answer, Wire
+from tests.filter.wire import Wire
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -41,36 +41,6 @@ async def test_the_first_request_of_a_long_chat_has_all_of_it(chat: Chat, servic
     await chat.outlet(turn)
     assert [[one["role"] for one in body["messages"]] for body in tap.bodies("PUT")] == [["assistant"]]
     assert [body["outcome"] for body in tap.bodies("PUT")] == ["compressed"]
-
-
-async def test_after_an_edit_in_place_no_turn_is_missing_and_the_edited_text_is_there(
-    chat: Chat, service: Service
-) -> None:
-    await long_chat(chat)
-    async with working(service.runtime):
-        turn = await chat.inlet()
-        await chat.reply(turn, "Far.")
-        row = next(row for row in chat.path() if row["content"] == told(3))
-        chat.rows[row["id"]]["content"] = "Remember that pump 3 runs at 999 bar."
-        chat.ask("And now?")
-        turn = await chat.inlet()
-    assert missing(turn) == [3]
-    assert "999 bar" in str(turn.messages)
-    assert turn.served
-
-
-async def test_what_was_lost_while_precis_was_away_is_read_again(chat: Chat, service: Service, tap: Wire) -> None:
-    """The filter remembers the path from outlet, without texts; the hand-over had failed."""
-    await long_chat(chat)
-    url, tap.behaviour = tap.behaviour, Answer({}, 500)
-    turn = await chat.inlet()
-    await chat.reply(turn, "Far.")
-    tap.behaviour = url
-    chat.filter._failures = 0
-    chat.ask("And now?")
-    async with working(service.runtime):
-        turn = await chat.inlet()
-    assert missing(turn) == []
 
 
 async def test_nobody_waits_longer_than_the_valve_says(chat: Chat, tap: Wire, monkeypatch: pytest.MonkeyPatch) -> None:

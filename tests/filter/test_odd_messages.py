@@ -73,17 +73,6 @@ async def test_what_is_left_out_of_a_giant_is_noted_and_counts(chat: Chat, servi
     assert stored.json()["chat"]["path_tokens"] > 9_600_000 // 4
 
 
-async def test_an_edit_of_what_was_left_out_is_noticed(chat: Chat, service: Service) -> None:
-    put(chat, {"content": "The river went on. " * 500_000})  # 9 MB
-    await chat.say("Two", "2")
-    (row,) = [row for row in chat.rows.values() if row["id"].startswith("odd")]
-    row["content"] = row["content"][:4_000_000] + "!" + row["content"][4_000_000:]
-
-    await chat.say("Three", "3")
-
-    await assert_stored(service, chat)
-
-
 async def test_what_the_service_never_accepts_is_given_up_for_this_turn(chat: Chat, tap: Wire) -> None:
     real, tap.behaviour = tap.behaviour, Answer({"detail": "no"}, 422)
     chat.grow(8, 20)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.builders import capture
-from tests.filter.chat import Chat, Turn, filler
+from tests.filter.chat import Chat, Turn
 from tests.filter.staged import against, summarised
 from tests.filter.wire import Answer
 
@@ -65,14 +65,6 @@ async def test_the_hand_over_says_that_open_webui_compacts_and_nothing_of_the_us
         first, second = tap.bodies("PUT")
         assert (first["compactor"], first["served"]) == ("open-webui", None)
         assert second["compactor"] is None
-
-
-async def test_what_open_webui_has_compacted_is_still_kept_inside_the_window() -> None:
-    async with against(Answer({}), window=4096) as (chat, _):
-        chat.ask(filler("pasted", 9000))
-        turn = await chat.enter(compacted(chat, "They talked."))
-        assert turn.messages[0] == turn.original[0]
-        assert len(str(turn.messages[-1])) < len(str(turn.original[-1])) // 2
 
 
 async def test_a_temporary_chat_that_open_webui_has_compacted_is_left_alone() -> None:

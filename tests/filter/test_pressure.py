@@ -85,18 +85,6 @@ async def call(client: Client, turn: Turn, loop: list[Native]) -> list[Native]:
 # Older turns
 
 
-async def test_the_oldest_results_of_older_turns_lose_their_middle_and_no_turn_goes(
-    client: tuple[Client, Wire],
-) -> None:
-    turn = await client[0].send([*turns(8), asks("So?")])
-    assert sent_tokens(turn.messages) <= WINDOW
-    flags = shortened(turn.messages)
-    assert flags == sorted(flags, reverse=True)
-    assert 0 < sum(flags) < len(flags)
-    assert pairs_are_whole(turn.messages)
-    assert others(turn.messages) == others(turn.original)
-
-
 async def test_one_line_tells_what_was_left_out_and_each_model_call_has_the_note() -> None:
     """Each call of the loop begins with the list of the first one."""
     async with against(HangUp(), window=4096) as (chat, _):
@@ -111,7 +99,7 @@ async def test_one_line_tells_what_was_left_out_and_each_model_call_has_the_note
                 await chat.filter.request(turn.body, __metadata__=turn.metadata, __event_emitter__=chat.host.emit)
             left_out = len(turn.original) + 1 - len(turn.messages)
             assert left_out > 0
-            assert chat.host.statuses == [f"Left out {left_out} older messages: Precis is away"]
+            assert chat.host.statuses == [f"Left out {left_out} older messages to make room"]
             assert str(turn.messages).count(LEFT_OUT) == 1
             # Open WebUI merges system messages, and puts its prompt back after a tool that is cited.
             system, _, *others = turn.messages
@@ -162,17 +150,6 @@ async def test_the_oldest_results_of_the_running_turn_keep_how_they_begin_and_en
     again = {"model": "m", "messages": copy.deepcopy(sent)}
     await client.filter.request(again, __metadata__=turn.metadata)
     assert again["messages"] == sent, "a second pass changes nothing"
-
-
-async def test_the_latest_step_is_whole_however_large_it_is(running: tuple[Client, Turn]) -> None:
-    """Two calls at once are one step."""
-    client, turn = running
-    one, first = step("p1", filler("parallel1", 1800))
-    two, second = step("p2", filler("parallel2", 1800))
-    both = {**one, "tool_calls": [*one["tool_calls"], *two["tool_calls"]]}
-    sent = await call(client, turn, [*loop_of(3), both, first, second])
-    assert sent[-3:] == [both, first, second]
-    assert shortened(sent)[1]
 
 
 async def test_the_beginning_of_the_request_changes_only_now_and_then(running: tuple[Client, Turn]) -> None:

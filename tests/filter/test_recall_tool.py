@@ -135,19 +135,6 @@ async def test_it_asks_again_if_the_filter_could_send_them_and_gives_what_it_has
     assert "words of somebody" not in caplog.text
 
 
-async def test_an_answer_is_not_lost_when_the_second_one_fails() -> None:
-    async with tool(Answer(SOME_NOT_KEPT)) as (loaded, tap):
-
-        async def goes_away(_: Json) -> bool:
-            tap.behaviour = HangUp()
-            return True
-
-        loaded.filter.ingest_again = goes_away
-        said = await loaded.precis_recall(query="what", __metadata__=metadata())
-
-        assert said == "Something."
-
-
 @pytest.mark.parametrize("request_", [None, SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(FUNCTIONS={})))])
 async def test_without_the_filter_in_this_process_the_model_gets_a_sentence(request_: object) -> None:
     async with tool(Answer(FOUND)) as (loaded, tap):

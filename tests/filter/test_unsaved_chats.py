@@ -113,20 +113,6 @@ async def test_a_summary_is_served_in_the_middle_of_an_agents_loop(client: Clien
         sent += step(f"c{number}", filler(f"r{number}", 50))
 
 
-async def test_instructions_of_a_developer_in_every_turn_do_not_keep_a_summary_away(
-    client: Client, service: Service
-) -> None:
-    sent = []
-    for number in range(9):
-        sent += [{"role": "developer", "content": f"Rule {number}."}, asks(filler(f"dev{number}", 450))]
-        sent += [says(filler(f"answer{number}", 450))]
-    sent += [{"role": "developer", "content": "Rule 9."}, asks("How far are we?")]
-    await client.send(sent)
-    await drain(service.runtime)
-    turn = await client.send([*sent, says("Far."), asks("Go on.")])
-    assert turn.served
-
-
 async def test_chats_of_api_clients_go_after_the_days_of_the_valve(client: Client, tap: Wire) -> None:
     await client.send(conversation(2, 20, "thirty"))
     client.filter.valves.api_days = 2

@@ -50,14 +50,6 @@ async def test_what_a_client_reports_of_an_answer_by_itself_is_not_sent() -> Non
         assert tap.seen == []
 
 
-async def test_ones_own_chat_is_sent() -> None:
-    async with against(NOT_NEEDED) as (chat, tap):
-        chat.host.version = "0.9.6"
-        chat.host.owners[chat.id] = chat.user
-        await chat.reply(await chat.inlet(), "An answer")
-        assert tap.asked == ["POST context", "PUT transcript"]
-
-
 async def test_since_0_11_open_webui_checks_it_itself_and_who_may_continue_a_chat_does() -> None:
     async with against(NOT_NEEDED) as (chat, tap):
         chat.host.owners[chat.id] = "who shares it"
