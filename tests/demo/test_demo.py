@@ -22,9 +22,7 @@ def test_the_recorded_rows_unfold_to_the_native_lists_that_open_webui_built() ->
 
 
 @pytest.mark.slow
-async def test_the_demonstration_stays_below_the_window(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+async def test_the_demonstration_stays_below_the_window(capsys: pytest.CaptureFixture[str]) -> None:
     turns = await demonstrate(embedded_worker)
     assert max(turn.would_send for turn in turns) > 131_072
     assert max(turn.sent for turn in turns) < 100_000

@@ -147,7 +147,7 @@ async def test_after_kill_9_of_the_service_both_servers_vanish_and_the_data_is_t
     await until(lambda: not servers_in(shared))
 
 
-async def test_a_killed_postgres_recovers_at_the_next_start(shared: Path) -> None:
+async def test_a_killed_server_is_told_and_postgres_recovers_at_the_next_start(shared: Path) -> None:
     async with embedded_servers(shared, fast=True) as servers:
         postmaster(shared).kill()
         assert servers.died
@@ -155,6 +155,9 @@ async def test_a_killed_postgres_recovers_at_the_next_start(shared: Path) -> Non
         assert "PostgreSQL stopped (exit code -9)" in str(error)
     async with embedded_servers(shared, fast=True) as servers:
         assert await remembered(servers) == ["from the first start"] * 2
+        next(process for process in servers_in(shared) if process.name() == "valkey-server").kill()
+        assert servers.died
+        assert "Valkey stopped (exit code -9)" in str(await asyncio.wait_for(servers.died, 120))
 
 
 async def test_a_stop_is_a_clean_one_and_no_death(shared: Path) -> None:

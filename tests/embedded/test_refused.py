@@ -51,11 +51,6 @@ def contents(folder: Path) -> dict[str, tuple[int, int, bytes]]:
     }
 
 
-async def starts(folder: Path) -> None:
-    async with embedded_servers(folder, fast=True) as servers:
-        assert await remembered(servers) == ["from the first start"] * 2
-
-
 async def test_another_major_is_refused_before_anything_is_touched(shared: Path) -> None:
     with containing(shared / "database" / "PG_VERSION", "17\n"):
         before = contents(shared)
@@ -92,7 +87,8 @@ async def test_a_foreign_server_in_the_folder_is_named_and_not_harmed(
     finally:
         foreign.terminate()
         await foreign.wait()
-    await starts(shared)
+    async with embedded_servers(shared, fast=True) as servers:
+        assert await remembered(servers) == ["from the first start"] * 2
 
 
 @pytest.mark.parametrize(
