@@ -217,10 +217,6 @@ def _tail_start(turns: Sequence[int], sums: Sequence[int], policy: Policy) -> in
     return turns[-1] if turns else 0
 
 
-def _pieces(tokens: int, policy: Policy) -> int:
-    return max(_ceil_div(tokens, policy.chunk_tokens), 1)
-
-
 def _ceil_div(number: int, by: int) -> int:
     """The quotient rounded up, in whole numbers: no float is exact at every size."""
     return -(-number // by)
@@ -256,7 +252,7 @@ def _reads(path: Sequence[PathMessage], messages: range, policy: Policy) -> Iter
     """All steps of these messages, in pieces of about equal size where one is too long."""
     for message in messages:
         for step, tokens in enumerate(path[message].step_tokens):
-            pieces = _pieces(tokens, policy)
+            pieces = max(_ceil_div(tokens, policy.chunk_tokens), 1)
             size = _ceil_div(tokens, pieces)
             for piece in range(pieces):
                 yield PlannedRead(Position(message, step, piece), pieces, size)

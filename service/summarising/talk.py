@@ -9,8 +9,7 @@ The measure is maximal coverage within a budget, chosen greedily (Lin and Bilmes
 """
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence, Set
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import groupby
@@ -89,7 +88,7 @@ def _chosen(
         chosen.append(one)
         begun.add(one.step)
         heads |= {head, (one.step, one.text)}
-        ranking.cover(ranking.terms(place))
+        ranking.cover(ranking.terms[place])
     return chosen
 
 
@@ -140,41 +139,6 @@ def _day(one: Utterance) -> str:
     return f"{datetime.fromtimestamp(one.at, UTC):%Y-%m-%d}" if one.at else ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Scale:
-    """What a talk's terms are worth, and which utterances have them, by their place in the talk.
-
-    Worth is counted in whole millionths: their sum has no order, and terms have another one in each
-    process.
-    """
-
-    terms: Sequence[frozenset[str]]
-    tellers: Mapping[str, Sequence[int]]
-    weights: Mapping[str, int]
-    per_token: Sequence[float]  # of an utterance's worth
-
-    @classmethod
-    def of(cls, talk: Sequence[Utterance]) -> "_Scale":
-        found = [_terms(told(one)) for one in talk]
-        tellers = _tellers(found)
-        most = max(len(talk), _COMMONEST)
-        weights = {
-            term: round(_UNIT * _weight(term, len(places) / most))
-            for term, places in tellers.items()
-        }
-        per_token = [_bearing(one) / (cost(one) + _STEP) for one in talk]
-        return cls(found, tellers, weights, per_token)
-
-
-def _tellers(found: Sequence[frozenset[str]]) -> dict[str, list[int]]:
-    """The places of the utterances that have each term, in order."""
-    tellers: dict[str, list[int]] = {}
-    for place, terms_of_one in enumerate(found):
-        for term in terms_of_one:
-            tellers.setdefault(term, []).append(place)
-    return tellers
-
-
 def _bearing(one: Utterance) -> float:
     """What an utterance's worth is multiplied with, because more or less follows from it."""
     if one.by_user:
@@ -194,24 +158,34 @@ def _weight(term: str, share: float) -> float:
 
 
 class _Ranking:
-    """What is told so far of a talk, and what each of its utterances is worth beside that."""
+    """What is told so far of a talk, and what each of its utterances is worth beside that.
+
+    Worth is counted in whole millionths: their sum has no order, and terms have another one in each
+    process.
+    """
 
     def __init__(self, talk: Sequence[Utterance]) -> None:
-        self._scale = scale = _Scale.of(talk)
-        self._worth = [sum(map(scale.weights.__getitem__, found)) for found in scale.terms]
+        self.terms = [_terms(told(one)) for one in talk]
+        self._tellers: dict[str, list[int]] = {}
+        for place, found in enumerate(self.terms):
+            for term in found:
+                self._tellers.setdefault(term, []).append(place)
+        most = max(len(talk), _COMMONEST)
+        self._weights = {
+            term: round(_UNIT * _weight(term, len(places) / most))
+            for term, places in self._tellers.items()
+        }
+        self._per_token = [_bearing(one) / (cost(one) + _STEP) for one in talk]
+        self._worth = [sum(map(self._weights.__getitem__, found)) for found in self.terms]
         self._covered: set[str] = set()
 
     def cover(self, told_now: Set[str]) -> None:
         """Lowers the worth of all utterances that have these terms, which are shown from now on."""
         for term in told_now - self._covered:
-            lost = self._scale.weights.get(term, 0) * _TOLD // 100
-            for place in self._scale.tellers.get(term, ()):
+            lost = self._weights.get(term, 0) * _TOLD // 100
+            for place in self._tellers.get(term, ()):
                 self._worth[place] -= lost
         self._covered |= told_now
-
-    def terms(self, place: int) -> frozenset[str]:
-        """What an utterance tells."""
-        return self._scale.terms[place]
 
     def best(self) -> Iterator[tuple[int, float]]:
         """All places, the best first, and the worth of each for a token in units of a rare word.
@@ -230,4 +204,4 @@ class _Ranking:
             yield place, -now / _UNIT
 
     def _for_each_token(self, place: int) -> float:
-        return self._worth[place] * self._scale.per_token[place]
+        return self._worth[place] * self._per_token[place]

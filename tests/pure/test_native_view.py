@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.transcript import Native, Stored, folded, native_tokens, parse, step_tokens, steps, unfold
-from tests.builders import Capture, Hook, answer, called, capture, ran, returned, said, scenarios, user
+from tests.builders import Capture, Hook, answer, called, capture, ran, returned, said, scenarios
 from tests.effort import examples
 
 Difference = Callable[[Capture, Hook, list[Native], list[Native]], None]
@@ -106,13 +106,6 @@ def test_saved_messages_unfold_to_what_the_inlet_saw(scenario: str, name: str) -
     else:
         assert path
         assert ours == hook.conversation
-
-
-def test_unfold_leaves_its_input_alone() -> None:
-    path = [user("Hi", files=[{"type": "image", "url": "data:x"}]), answer(called("c"), returned("c", "1"), said("x"))]
-    before = deepcopy(path)
-    unfold(path)
-    assert path == before
 
 
 # ---- single rules

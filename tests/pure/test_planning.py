@@ -160,6 +160,12 @@ def test_the_newest_of_equally_deep_checkpoints_is_reused() -> None:
     assert plan(path, [corrected, one], policy).reuse == corrected
 
 
+def test_each_call_that_ends_a_turn_covers_it() -> None:
+    path = path_of([("user", 50, (50,)), ("assistant", 50, (50,))] * 9)
+    policy = replace(Policy.sized(), prepare_at=1, step_tokens=1, keep_messages=2, chunk_tokens=250)
+    assert [chunk.covers for chunk in plan(path, [], policy).chunks] == [4, 8, 12, 16]
+
+
 # ---- the tail
 
 

@@ -51,12 +51,6 @@ def test_inline_data_counts_as_an_image(kind: str) -> None:
     assert tokens.without_data(text) == "before [inline data] after"
 
 
-def test_text_about_data_uris_is_text() -> None:
-    text = "A data:image/png;base64,short one"
-    assert tokens.count(text) == len(REFERENCE.encode_ordinary(text))
-    assert tokens.without_data(text) == text
-
-
 @given(VARIED, st.integers(1, 40))
 @settings(max_examples=examples(150))
 def test_cut_keeps_a_beginning_within_the_limit(text: str, limit: int) -> None:

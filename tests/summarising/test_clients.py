@@ -127,13 +127,6 @@ async def test_without_a_key_none_is_sent(http: httpx.AsyncClient, llm: Scripted
     assert "authorization" not in llm.requests[0].headers
 
 
-async def test_calls_share_a_connection(make: Make, llm: ScriptedLLM) -> None:
-    summariser = make()
-    await summariser.summarise(READING)
-    await summariser.summarise(READING)
-    assert (len(llm.requests), llm.connections) == (2, 1)
-
-
 @pytest.mark.parametrize(
     ("behaviour", "text", "finish"),
     [

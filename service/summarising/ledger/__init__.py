@@ -5,7 +5,6 @@ all later checkpoints, and lines of them within some room. What is stored is bou
 merge first.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -99,9 +98,8 @@ def lines(entries: Sequence[Entry], limit: int, *, taken_up: bool = False) -> tu
     First results with values on which later calls went on have lines of their own; then, unless
     only they are asked for, the newest. Others share one for each tool.
     """
-    alone = _alone(entries, limit, taken_up)
+    alone = {place: line(entries[place]) for place in _ranked(entries, taken_up)}
     kept = _beside(entries, alone)
-    # What is left of a tool's calls may take more by itself.
     while sum(map(_cost, kept)) > max(limit, 0):
         if alone:
             alone.popitem()
@@ -109,24 +107,6 @@ def lines(entries: Sequence[Entry], limit: int, *, taken_up: bool = False) -> tu
         else:
             kept = kept[1:]
     return tuple(kept)
-
-
-def _alone(entries: Sequence[Entry], limit: int, taken_up: bool) -> dict[int, str]:
-    """The lines of those that stand alone, the best first, by their place."""
-    alone: dict[int, str] = {}
-    shared = {entry.tool: _cost(line(entry)) for entry in _by_tool(entries)}
-    others = Counter(entry.tool for entry in entries)
-    left = limit - sum(shared.values())
-    for place in _ranked(entries, taken_up):
-        tool = entries[place].tool
-        # The last of a tool's calls needs no line that it shares.
-        room = left + (shared[tool] if others[tool] == 1 else 0)
-        shown = line(entries[place])
-        if _cost(shown) <= room:
-            left = room - _cost(shown)
-            others[tool] -= 1
-            alone[place] = shown
-    return alone
 
 
 def _beside(entries: Sequence[Entry], alone: Mapping[int, str]) -> list[str]:
