@@ -7,7 +7,6 @@ that say so (`messages.author_id`).
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import ColumnElement, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -25,8 +24,6 @@ from service.storage.tables import (
 )
 from service.storage.tenancy import ChatKey, of
 from service.storage.terms import not_among
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
