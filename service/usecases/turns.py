@@ -112,5 +112,4 @@ class Turns:
 
 
 def _too_many(what: str) -> TooMany:
-    told = f"other uploads of this user {what}; send this one again later"
-    return TooMany(told, retry_after=_AGAIN)
+    return TooMany(f"other uploads of this user {what}; send it again later", retry_after=_AGAIN)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from service.transcript.digests import identity
 from tests.conftest import Service, drain
 from tests.effort import ALL
 from tests.service.events import fingerprints, tell
@@ -165,6 +166,18 @@ async def test_a_chat_that_only_got_another_title_keeps_everything(service: Serv
     await tell(service, "chat.updated", chat_id="chat-1")
 
     assert await tables(service.runtime) == before
+
+
+async def test_an_odd_id_is_told_as_open_webui_has_it(service: Service, talk: Talk) -> None:
+    odd = "odd\nid"
+    leaf = talk.add(identity(odd), talk.turns(2))
+    await talk.ingest(leaf)
+    told = {odd if name == leaf else name: one for name, one in fingerprints(talk).items()}
+
+    await tell(service, "chat.updated", chat_id="chat-1", fingerprints=told)
+    assert leaf in await stored(service)
+    await tell(service, "message.deleted", chat_id="chat-1", message_id=odd)
+    assert leaf not in await stored(service)
 
 
 # Work under way

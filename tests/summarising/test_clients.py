@@ -1,5 +1,6 @@
 """The two clients against a scripted model, over real HTTP on loopback."""
 
+import gzip
 import logging
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
@@ -267,7 +268,7 @@ async def test_a_key_that_cannot_be_a_header_is_refused(http: httpx.AsyncClient,
 
 async def test_a_packed_answer_is_not_unpacked_and_its_quotation_can_be_stored() -> None:
     async def packed() -> AsyncIterator[bytes]:
-        yield b"\x1f\x8b\0"
+        yield gzip.compress(b'{"choices": [{"message": {"content": "Read."}}]}')
 
     def answer(request: httpx.Request) -> httpx.Response:
         assert request.headers["Accept-Encoding"] == "identity"

@@ -277,9 +277,6 @@ async def test_a_list_renews_itself_but_not_under_the_pointer_or_the_focus(site:
         assert await asked() == before, "with the focus in it"
 
 
-# Without scripts
-
-
 # Pictures
 
 
