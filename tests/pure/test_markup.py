@@ -148,8 +148,3 @@ def test_every_address_stands_in_code_marks(text: str) -> None:
     outside = shown.split("`")[::2]
     assert shown.count("`") % 2 == 0
     assert not any(re.search(r"[a-z]{2,}://[\w]", part) for part in outside)
-
-
-@given(st.text(alphabet="abcdefghij 0123456789,.-", max_size=80))
-def test_words_and_numbers_stand(text: str) -> None:
-    assert harmless(text) == " ".join(text.split())
