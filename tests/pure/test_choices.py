@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -101,7 +100,6 @@ def test_whatever_is_answered_words_are_the_chats_rules_the_users_and_nothing_go
             assert now == old or number in asked
 
 
-@pytest.mark.parametrize("count", [300])
-def test_replaced_pins_are_remembered_but_not_for_ever(count: int) -> None:
-    pins = tuple(replace(RULE, number=n, utterance=f"9.{n}", replaced_by=DROPPED) for n in range(1, count))
+def test_replaced_pins_are_remembered_but_not_for_ever() -> None:
+    pins = tuple(replace(RULE, number=n, utterance=f"9.{n}", replaced_by=DROPPED) for n in range(1, 300))
     assert len(merged(pins, SAID, Answer()).pins) == 64
