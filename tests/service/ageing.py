@@ -3,7 +3,7 @@
 from service.settings import load
 from service.usecases.retain import Removed, remove_old
 from tests.service.harness import Harness
-from tests.service.talk import run_sql
+from tests.service.talk import rows, run_sql
 
 FOREVER = {f"keep_{kind}": "forever" for kind in ("bodies", "chats", "checkpoints", "runs", "audit")}
 
@@ -20,3 +20,9 @@ async def age(harness: Harness, table: str, column: str, where: str = "true") ->
 async def removed(harness: Harness, **keep: int | str) -> Removed:
     """One round that keeps everything but what `keep` names."""
     return await remove_old(harness.runtime.database.engine, load(**(FOREVER | keep)))
+
+
+async def without_text(harness: Harness) -> set[str]:
+    """The messages of which the text is gone."""
+    found = await rows(harness.runtime, "select message_id from messages where body is null")
+    return {one.message_id for one in found}

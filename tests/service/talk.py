@@ -188,6 +188,11 @@ class Talk:
         return with_texts(response.json())
 
 
+def other(talk: Talk, user: str, chat: str = "") -> Talk:
+    """Another user with the same messages."""
+    return Talk(talk.client, chat or talk.chat, {name: dict(one) for name, one in talk.rows.items()}, user=user)
+
+
 def with_texts(answer: Json) -> Json:
     """An answer with the `summary` that its edit puts in: the record, which stands in a user's place."""
     inserted = answer.get("edit", {}).get("insert", ())

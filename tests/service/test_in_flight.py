@@ -102,12 +102,3 @@ async def test_a_body_of_many_small_values_is_refused(service: Service, values: 
         problem = is_problem(await service.as_filter.put(TRANSCRIPT, content=spoilt.encode()), 413)
         assert problem["limit"] == 5000
     assert await tables(service.runtime) == before
-
-
-async def test_a_message_may_be_nested_and_not_without_end(service: Service) -> None:
-    talk = three_turns(service)
-    for levels, expected in ((150, 202), (250, 400)):
-        body = json.dumps(talk.transcript(LEAF))
-        nested = "[" * levels + "]" * levels
-        body = body.replace('"role": "assistant"', f'"role": "assistant", "output": [{nested}]', 1)
-        assert await status(service, body.encode()) == expected

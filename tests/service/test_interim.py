@@ -12,20 +12,15 @@ from service.storage.work import Lease
 from service.usecases.compress import WorkerContext
 from tests.constants import NEVER
 from tests.fakes.scripted_llm import Fail
-from tests.service.ageing import removed
+from tests.service.ageing import removed, without_text
 from tests.service.grown import in_one_call
 from tests.service.harness import Harness, state, thinking, told
-from tests.service.talk import Json, check_tree, rows, run_sql
+from tests.service.talk import Json, check_tree, run_sql
 from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 WIDE: dict[str, Any] = {"summariser_window": 32_768}
-
-
-async def without_text(harness: Harness) -> set[str]:
-    found = await rows(harness.runtime, "select message_id from messages where body is null")
-    return {one.message_id for one in found}
 
 
 def leaf_of(harness: Harness) -> str:

@@ -101,25 +101,6 @@ async def test_a_chat_that_is_left_alone_on_any_path_and_as_a_fork_is_served_not
     assert (await harness.talk.ask(newest))["status"] == "not_needed"
 
 
-# Operators
-
-
-async def test_operators_see_that_a_chat_is_left_alone_and_undo_it(harness: Harness) -> None:
-    await summarised(harness)
-    await leave_alone(harness)
-    operator = harness.service.as_operator
-    assert (await operator.get("/v1/chats/chat-1")).json()["chat"]["left_alone_at"]
-
-    assert (await operator.post("/v1/chats/chat-1/resume")).json() == {"left_alone": False}
-
-    assert (await harness.chat()).left_alone_at is None
-    assert (await operator.post("/v1/chats/none/resume")).status_code == 404
-    by_user, by_operator = await audit(harness)
-    assert by_user == ("user user-1", "chat.leave", {})
-    assert not by_operator[0].startswith("user ")
-    assert by_operator[1:] == ("chat.resume", {})
-
-
 # Compacted by Open WebUI itself
 
 

@@ -1,13 +1,12 @@
 """How often an address may ask without a key in use, and what a refused key leaves behind."""
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
 
-from service.api import health, limits
+from service.api import limits
 from service.settings import Settings
 from service.storage import keys
 from tests.conftest import Service, serving
@@ -69,24 +68,6 @@ async def test_wrong_keys_of_an_address_are_refused_unseen_and_others_are_not(
         assert (await get(service, "/v1/filter", service.filter_key)).status_code == 200, "a new key gets through"
         clock(60)
         is_problem(await get(service, "/v1/chats", "wrong"), 401)
-
-
-async def test_readiness_is_found_out_once_a_second_however_many_ask(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looks = []
-    really = health._database
-
-    async def counted(runtime: Any) -> tuple[bool, dict[str, str]]:
-        looks.append(True)
-        return await really(runtime)
-
-    monkeypatch.setattr(health, "_KEPT", 60.0)
-    monkeypatch.setattr(health, "_database", counted)
-    async with serving(settings) as service:
-        answers = await asyncio.gather(*(get(service, "/readyz") for _ in range(20)))
-        assert {answer.status_code for answer in answers} == {200}
-        assert len(looks) == 1
 
 
 def test_counts_are_bounded_however_many_addresses_there_are() -> None:

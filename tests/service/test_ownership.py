@@ -7,7 +7,7 @@ from tests.conftest import Service
 from tests.service.grown import by_the_model
 from tests.service.harness import Harness
 from tests.service.problems import is_problem
-from tests.service.talk import Talk, row, rows, tables
+from tests.service.talk import Talk, other, row, rows, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -24,11 +24,6 @@ async def by(service: Service, chat: str = "chat-1") -> dict[str, str]:
         " join chats c on c.id = m.chat_id where external_id = :chat"
     )
     return {one.message_id: one.author for one in await rows(service.runtime, query, chat=chat)}
-
-
-def other(talk: Talk, user: str, chat: str = "") -> Talk:
-    """Another user with the same messages."""
-    return Talk(talk.client, chat or talk.chat, {name: dict(one) for name, one in talk.rows.items()}, user=user)
 
 
 async def test_a_chat_is_not_taken_over_by_messages_that_it_does_not_have(service: Service, talk: Talk) -> None:

@@ -12,16 +12,11 @@ from tests.service.events import tell
 from tests.service.grown import by_the_model
 from tests.service.harness import Harness
 from tests.service.problems import is_problem
-from tests.service.talk import Json, Talk, check_tree, row, rows, run_sql
+from tests.service.talk import Json, Talk, check_tree, other, row, rows, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 ANN, BEN = "ann-4711", "ben-0815"
-
-
-def other(talk: Talk, user: str, chat: str = "") -> Talk:
-    """Another user with the same messages."""
-    return Talk(talk.client, chat or talk.chat, {name: dict(one) for name, one in talk.rows.items()}, user=user)
 
 
 async def everything(service: Service) -> str:
@@ -52,7 +47,7 @@ def secret_words(talk: Talk, prefix: str = "") -> list[str]:
     return [row["content"].splitlines()[0] for name, row in talk.rows.items() if name.startswith(prefix)]
 
 
-async def shared(harness: Harness) -> tuple[Talk, Talk, str, str]:
+async def shared(harness: Harness) -> tuple[Talk, str]:
     """Ann's chat with summaries, in which Ben wrote too, and Ben's clone of it, grown and with summaries of his own."""
     harness.talk.user = ANN
     leaf = await by_the_model(harness, 30)
@@ -65,11 +60,11 @@ async def shared(harness: Harness) -> tuple[Talk, Talk, str, str]:
     await harness.work_off()
     await harness.talk.ask(leaf, user_id=ANN)
     await harness.runtime.counting.store()
-    return guest, clone, mixed, grown
+    return clone, grown
 
 
 async def test_an_erasure_leaves_what_others_said_and_they_go_on(harness: Harness) -> None:
-    _, clone, _, grown = await shared(harness)
+    clone, grown = await shared(harness)
     await run_sql(
         harness.runtime,
         "insert into audit (tenant_id, actor, action, chat, details)"
@@ -91,7 +86,7 @@ async def test_an_erasure_leaves_what_others_said_and_they_go_on(harness: Harnes
 
 
 async def test_erased_texts_do_not_come_back_when_the_others_chat_goes_on(harness: Harness) -> None:
-    _, clone, _, grown = await shared(harness)
+    clone, grown = await shared(harness)
     await erase(harness.service, ANN)
     words = secret_words(harness.talk, "u")
     await run_sql(harness.runtime, "update chats set wants_bodies = true")
@@ -103,21 +98,6 @@ async def test_erased_texts_do_not_come_back_when_the_others_chat_goes_on(harnes
     left = await everything(harness.service)
     assert [one for one in words if one in left] == []
     await check_tree(harness.runtime)
-
-
-async def test_the_guest_of_a_chat_is_erased_and_its_owner_keeps_it(harness: Harness) -> None:
-    guest, _, mixed, _ = await shared(harness)
-
-    await erase(harness.service, BEN)
-
-    left = await everything(harness.service)
-    assert BEN not in left
-    assert not any(one in left for one in secret_words(guest, "ben-"))
-    assert all(one in left for one in secret_words(harness.talk, "u"))
-    assert (await row(harness.runtime, "select user_id from chats")).user_id == ANN
-    assert (await harness.talk.ask(list(harness.talk.rows)[-1]))["status"] == "ready"
-    refused = await guest.put(guest.transcript(mixed))
-    assert refused.status_code == 410
 
 
 # Everything that a user can do

@@ -6,7 +6,7 @@ from service.errors import ConfigurationError
 from service.settings import load
 from service.storage import retention
 from service.usecases.retain import Removed
-from tests.service.ageing import age, removed, sql
+from tests.service.ageing import age, removed, sql, without_text
 from tests.service.grown import in_one_call
 from tests.service.harness import Harness, thinking
 from tests.service.talk import Talk, check_tree, row, rows
@@ -15,12 +15,6 @@ from workers.jobs import remove
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 NOTHING = Removed(bodies=0, checkpoints=0, runs=0, chats=0, audit=0, sums=0)
-
-
-async def without_text(harness: Harness) -> set[str]:
-    """The messages of which the text is gone."""
-    found = await rows(harness.runtime, "select message_id from messages where body is null")
-    return {one.message_id for one in found}
 
 
 async def covered(harness: Harness, leaf: str) -> list[str]:

@@ -223,23 +223,6 @@ async def test_a_fork_adopts_the_version_that_serves(service: Service, talk: Tal
     await check_tree(service.runtime)
 
 
-async def test_a_fork_does_not_adopt_what_grew_from_one_that_was_put_out_of_service_there(
-    service: Service, talk: Talk
-) -> None:
-    leaf, made = await grown(service, talk)
-    fork = Talk(service.as_filter, "fork", dict(talk.rows))
-    await fork.ingest(made[1]["covered_until"])
-    copies = await listed(service, "fork")
-    assert len(copies) == 2
-    corrected = (await correct(service, copies[0]["id"], "fork", state="Corrected."))["checkpoint"]["id"]
-
-    await fork.ingest(leaf)
-
-    assert [one["id"] for one in await listed(service, "fork")] == [*(one["id"] for one in copies), corrected]
-    assert (await fork.ask(leaf, windows=[SMALL]))["checkpoint_id"] == corrected
-    await check_tree(service.runtime)
-
-
 async def test_one_that_was_put_out_of_service_is_kept_from_then_on(service: Service, talk: Talk) -> None:
     leaf, made = await grown(service, talk, 2)
     await run_sql(service.runtime, "update checkpoints set created_at = now() - interval '1 year'")
