@@ -166,6 +166,12 @@ def test_ordinary_text_stays_as_it_is(text: str) -> None:
     assert (masked.text, masked.count) == (text, 0)
 
 
+def test_secrets_that_stand_against_each_other_are_both_masked() -> None:
+    text = SECRETS["aws key id"][1] + SECRETS["github"][1]
+
+    assert mask(text).text == "[masked: AWS Access Key][masked: GitHub Token]"
+
+
 PIECES = st.sampled_from(
     [
         *(before + secret + behind for before, secret, behind, _ in SECRETS.values()),
