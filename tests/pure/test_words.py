@@ -9,13 +9,10 @@ FOUND = [
     ("Order INV-2031 is late.", ["order", "inv-2031", "inv", "2031"]),
     ("set order_id here", ["order_id", "order", "id"]),
     ("getUserName()", ["getusername", "get", "user", "name"]),
-    ("v2.14.1 it is", ["v2.14.1", "14"]),
     ("1.200.000 Einheiten", ["1.200.000", "1200000"]),
-    ("1’200 Franken", ["1200"]),
     ("２，０３１円", ["2,031", "2031", "円"]),
     ("٢٠٣١ طلب", ["2031", "طلب"]),
     ("Straße", ["strasse"]),
-    ("Cafe\u0301", ["café"]),
     ("订单INV-2031已发货", ["订单", "inv-2031", "inv", "2031", "已发", "发货"]),
     ("ｵｰﾀﾞｰ", ["オー", "ーダ", "ダー"]),
     ("주문번호는", ["주문", "문번", "번호", "호는"]),
@@ -26,7 +23,6 @@ NOT_FOUND = [
     ("INV-2031", ["20", "31", "inv2031"]),
     ("1,20", ["120"]),
     ("_ -- … !", [""]),
-    ("订单INV-2031", ["订单inv-2031", "单i"]),
     ("a/" * 60 + "b", ["a/" * 60 + "b"]),
 ]
 # Words of a question and of a chat in its language, which are compared alike.
@@ -34,8 +30,6 @@ ALIKE = [
     ("de", "Rechnung", "Rechnungen"),
     ("de", "muller", "Müller"),
     ("ru", "заказ", "заказа"),
-    ("es", "facturas", "factura"),
-    ("fr", "echeance", "échéance"),
     (None, "Ｏｒｄｅｒ", "order"),
 ]
 DIFFERENT = [
