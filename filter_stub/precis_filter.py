@@ -129,7 +129,6 @@ class Request:
     before: int = 0  # messages that were left out for the first
     compactor: str | None = None
     expires_in: int | None = None
-    files: dict[str, list[Message]] = field(default_factory=dict)
     pairs: list[tuple[str, str]] = field(default_factory=list)  # of the branch; for `RECALL`,
     offered: bool = False  # which the model may call,
     recalls: int = 0  # and has called so often
@@ -226,7 +225,7 @@ class Filter:
             elif STASH in metadata:  # else a client reports messages of its own
                 request = self._request(body, metadata, __model__, user)
                 if request.sent and saved(request.chat) and request.chat == body.get("chat_id"):
-                    self._later(self._take, body.get("messages") or [], metadata, request)
+                    self._later(self._take, metadata, request)
         return body
 
     async def _check(self) -> object:
@@ -253,8 +252,7 @@ class Filter:
         wanted = (user or {}).get("valves")  # Open WebUI makes them of `UserValves`
         request.sent = getattr(wanted, "compress", True)
         request.shown = getattr(wanted, "show_status", True)
-        prompt = ((model.get("info") or {}).get("params") or {}).get("system")
-        request.prompt = tokens_in(str(prompt or ""))
+        request.prompt = tokens_in(str(params_of(model).get("system") or ""))
         messages = body.get("messages") or []
         request.asked = grouped(messages[newest_turn(messages) :][:1])
         metadata[STASH] = vars(request)  # plain values
@@ -414,7 +412,6 @@ class Filter:
         answer = rows.get(identity_of(metadata.get("message_id")), {})
         leaf = identity_of(metadata.get("user_message_id") or answer.get("parentId"))
         path = await asyncio.to_thread(chain, branch(rows, leaf))
-        request.files = {node.id: node.message.get("files") or [] for node in path}
         if path or leaf:
             return path
         return await self._path_without_ids(body, request)  # an API client that names no question
@@ -455,7 +452,8 @@ class Filter:
         }
         told = {"guided": request.guided, "recall": request.offered}
         url = f"chats/{quote(request.chat, safe='')}/context"
-        last = self._last.get((request.chat, request.model), {})
+        key = (request.chat, request.model)
+        last = self._last.get(key, {})
         # They have to reach where a summary ends: the service keeps no digest as it is.
         covered = last.get("covered_messages") or len(path)
         fewest = max(PAIRS, len(path) - covered + 1)
@@ -470,23 +468,22 @@ class Filter:
             if answer["status"] in SETTLED or answer.get("covered_digest"):
                 break
         request.known = answer.get("known")
-        remember(self._last, (request.chat, request.model), answer)
+        self._last.pop(key, None)  # so that it is the newest
+        self._last[key] = answer
+        if len(self._last) > REMEMBERED:
+            del self._last[next(iter(self._last))]
         return answer
 
-    async def _take(self, shown: list[Message], metadata: Message, request: Request) -> None:
-        """Sends what outlet was shown, if the chat is long and its user's."""
-        has_ids = all(m.get("id") is not None for m in shown)
-        is_long = self._concerned(shown, request)
-        if not (has_ids and is_long and await is_of(request.chat, request.user)):
+    async def _take(self, metadata: Message, request: Request) -> None:
+        """Sends the branch of a turn as it is stored, if it is long and its user's."""
+        if not await is_of(request.chat, request.user):
             return
-        messages = [{**m, "id": identity_of(m["id"])} for m in shown]
-        if not messages:  # by a client that keeps the chat itself: what is there of it
-            leaf = identity_of(metadata.get("user_message_id"))
-            messages = branch(await rows_of(request.chat), leaf)
-        messages = [{"files": request.files.get(m["id"]), **m} for m in messages]
-        path = await asyncio.to_thread(chain, messages)
-        if path:
-            await self._ingest(path, request)
+        rows = await rows_of(request.chat)
+        path = branch(rows, identity_of(metadata.get("message_id")))
+        if not path:  # by a client that keeps the chat itself: what is there of it
+            path = branch(rows, identity_of(metadata.get("user_message_id")))
+        if path and self._concerned(path, request):
+            await self._ingest(await asyncio.to_thread(chain, path), request)
 
     async def _ingest(self, path: list[Node], request: Request) -> None:
         """Sends what follows the newest message that the service has, or the whole branch."""
@@ -658,14 +655,6 @@ def running_version() -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", version)[:3]))
 
 
-def remember(store: dict[Any, Any], key: object, value: object) -> None:
-    """Keeps a value; the oldest ones are deleted."""
-    store.pop(key, None)
-    store[key] = value
-    if len(store) > REMEMBERED:
-        del store[next(iter(store))]
-
-
 def answer_in(response: httpx.Response) -> Any:  # noqa: ANN401 - JSON
     """What the service answers, unless it refuses."""
     if response.is_error:
@@ -689,13 +678,19 @@ def identity_of(given: object) -> str:
     return text if given is None or PLAIN.fullmatch(text) else hashed(text)
 
 
+def params_of(model: Message) -> Message:
+    """What an admin has set for a model."""
+    params: Message = (model.get("info") or {}).get("params") or {}
+    return params
+
+
 def windows_told(body: Message, model: Message) -> list[int]:
     """Sizes given for the model's window, the most trusted first; the service chooses."""
-    info, provider = model.get("info") or {}, model.get("openai") or {}
+    provider = model.get("openai") or {}
     told = (
         (body.get("options") or {}).get("num_ctx"),
         body.get("num_ctx"),
-        (info.get("params") or {}).get("num_ctx"),
+        params_of(model).get("num_ctx"),
         provider.get("max_model_len"),
         provider.get("context_length"),
         (provider.get("meta") or {}).get("n_ctx"),
@@ -765,12 +760,17 @@ def whole_text_of(message: Message) -> str:
 
 def files_of(message: Message) -> list[Message]:
     """What a message, native or stored, has beside its text, without contents."""
-    given = (message.get("content"), message.get("files"))
-    parts = [part for one in given if isinstance(one, list) for part in one]
-    files = [part for part in parts if isinstance(part, dict) and part.get("type") != "text"]
-    kinds = [{"type": str(part.get("type")).removesuffix("_url")} for part in files]
-    named = [{key: part[key] for key in FILE if part.get(key)} for part in files]
-    return [{**name, **kind} for name, kind in zip(named, kinds, strict=True)]
+    parts: list[Any] = []
+    for given in (message.get("content"), message.get("files")):
+        parts += given if isinstance(given, list) else []
+    others = [part for part in parts if isinstance(part, dict) and part.get("type") != "text"]
+    return list(map(named, others))
+
+
+def named(part: Message) -> Message:
+    """The kind and the name of a file."""
+    kind = {"type": str(part.get("type")).removesuffix("_url")}
+    return {key: part[key] for key in FILE if part.get(key)} | kind
 
 
 def images_in(message: Message) -> int:

@@ -56,7 +56,6 @@ class Tab:
         self.events: list[Json] = []
         self.dialogs: list[Json] = []
         self._says: list[object] = []  # to the dialogs to come
-        self._clicked = 0  # events before the newest click
         self.new_chat()
         self._socket = socketio.AsyncClient(reconnection=False)
         self._socket.on("events", self._hear)
@@ -129,7 +128,7 @@ class Tab:
 
     async def click(self, action: str, *says: object) -> list[Json]:
         """Clicks a button of an action under the current answer, and answers its dialogs; what they showed."""
-        self.dialogs, self._says, self._clicked = [], list(says), len(self.events)
+        self.dialogs, self._says = [], list(says)
         answer = self.messages[str(self.current)]
         messages = [{name: one[name] for name in ("id", "role", "content")} for one in self.path()]
         body = {"model": answer["model"], "messages": messages, "chat_id": self.chat_id, "id": answer["id"]}

@@ -19,7 +19,7 @@ from service.text import tokens
 from service.transcript import Native
 from service.transcript.steps import sent_tokens
 from tests.filter.chat import Chat, filter_of, no_log, pairs_are_whole
-from tests.filter.client import Client, asks, says, step
+from tests.filter.client import Client, says, step
 from tests.filter.staged import MADE, against, good_answer
 from tests.filter.texts import KINDS, text_of_kind
 from tests.filter.wire import Answer, HangUp, with_edit
@@ -237,16 +237,3 @@ async def test_a_summary_and_the_newest_turn_stay_when_the_tail_is_too_long_for_
         (line,) = chat.host.statuses
         assert line.startswith("Summarised 2 earlier messages; left out ")
         assert line.endswith(" older messages to make room")
-
-
-async def test_a_turn_that_cannot_be_made_small_enough_goes_on_as_small_as_it_gets() -> None:
-    """Its pictures and the arguments of its calls are above the window: nothing there is left to cut."""
-    async with against(PENDING, window=2048) as (chat, _):
-        question = {"role": "user", "content": [{"type": "text", "text": "word " * 300}, *[PICTURE] * 4]}
-        loop = step("c1", "A result")
-        loop[0]["tool_calls"][0]["function"]["arguments"] = json.dumps({"text": "x y " * 3000})
-        turn = await Client(chat.filter, window=chat.window).send([asks("Hi."), says("Hi."), question])
-        turn.body["messages"] += loop
-        await chat.filter.request(turn.body, __metadata__=turn.metadata)
-        assert is_note(turn.messages[0])
-        assert turn.messages[-2:] == loop

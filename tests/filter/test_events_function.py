@@ -4,15 +4,10 @@ import asyncio
 import contextlib
 import copy
 import logging
-import sys
-from collections.abc import AsyncIterator, Iterator
-from types import ModuleType
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from sqlalchemy import create_engine
-from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
-from sqlalchemy.pool import StaticPool
 
 from filter_stub import precis_events, precis_filter
 from tests.builders import called, returned, said
@@ -135,59 +130,6 @@ async def test_an_edit_on_the_page_is_told_by_the_fingerprints_of_the_filter() -
         "chat_id": "c",
         "fingerprints": {node.id: node.message["fingerprint"] for node in chain},
     }
-
-
-@contextlib.contextmanager
-def database(*stored: tuple[str, str]) -> Iterator[None]:
-    """Open WebUI's table of chats, with (id, user) of each, internal ones among them."""
-
-    class Base(DeclarativeBase):
-        pass
-
-    class Chat(Base):
-        __tablename__ = "chat"
-        id: Mapped[str] = mapped_column(primary_key=True)
-        user_id: Mapped[str]
-
-    engine = create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
-    Base.metadata.create_all(engine)
-
-    class Blocking:
-        async def scalars(self, query: Any) -> Any:
-            return session.scalars(query)
-
-    @contextlib.asynccontextmanager
-    async def get_async_db_context() -> AsyncIterator[Blocking]:
-        yield Blocking()
-
-    internal = ModuleType("open_webui.internal.db")
-    internal.__dict__["get_async_db_context"] = get_async_db_context
-    with Session(engine) as session, Host().importable(), pytest.MonkeyPatch.context() as patch:
-        session.add_all(Chat(id=chat, user_id=user) for chat, user in stored)
-        session.flush()
-        patch.setitem(sys.modules, "open_webui.internal", ModuleType("open_webui.internal"))
-        patch.setitem(sys.modules, "open_webui.internal.db", internal)
-        patch.setattr(sys.modules["open_webui.models.chats"], "Chat", Chat, raising=False)
-        yield
-    engine.dispose()
-
-
-@pytest.mark.parametrize(
-    ("happened", "said"),
-    [
-        (event("folder.deleted", "f", folder_ids=["f"], delete_contents=True), {"type": "folder.deleted"}),
-        (event("chat.deleted", "c", owner_id="user-1"), {"type": "chat.deleted", "chat_id": "c"}),
-    ],
-    ids=["a folder", "a chat"],
-)
-async def test_what_is_deleted_with_other_chats_is_told_by_what_its_user_still_has(happened: Json, said: Json) -> None:
-    async with told(Answer({}, 202)) as (loaded, tap):
-        with database(("mine-1", "user-1"), ("mine-2", "user-1"), ("theirs", "user-2")):
-            await loaded.event(happened)
-            await all_told(loaded)
-        (body,) = tap.bodies("POST")
-    assert sorted(body.pop("left")) == ["mine-1", "mine-2"]
-    assert body == said | {"user_id": "user-1"}
 
 
 # Whatever goes wrong

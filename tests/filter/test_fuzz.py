@@ -1,4 +1,4 @@
-"""1,000 random bodies, metadata, models, users and answers of the service through the three hooks: nothing raises.
+"""1,000 random bodies, metadata, models, users, rows and answers of the service through the hooks: nothing raises.
 
 What comes back is the same body. Only its messages may differ: by a summary in place of what it covers, or cut.
 """
@@ -85,6 +85,8 @@ BODIES = st.fixed_dictionaries(
         "precis_check": JSON,
     },
 )
+CIRCLE = {"u7": {"role": "user", "content": "a", "parentId": "a6"}, "a6": {"role": "assistant", "parentId": "u7"}}
+ROWS = st.none() | st.just(CIRCLE) | JSON | st.dictionaries(IDS.map(str), QUESTION, max_size=3)  # None: as they are
 ANSWERS = st.just("good") | JSON | st.fixed_dictionaries({"status": st.sampled_from(["pending", "x"]), "tokens": JSON})
 
 
@@ -113,14 +115,17 @@ async def staged() -> AsyncIterator[tuple[Chat, Service]]:
     model=MODELS | JSON,
     user=st.just({"role": "admin"}) | JSON,
     answer=ANSWERS,
+    rows=ROWS,
 )
 async def test_no_body_makes_a_hook_raise_or_give_back_another_one(
-    staged: tuple[Chat, Service], body: Json, metadata: Any, model: Any, user: Any, answer: object
+    staged: tuple[Chat, Service], body: Json, metadata: Any, model: Any, user: Any, answer: object, rows: Any
 ) -> None:
     chat, service = staged
+    stored = chat.rows
     service.answer = good_answer(chat) if answer == "good" else jsonable(answer)
     original = copy.deepcopy(body)
-    with no_log(), chat.host.importable():
+    with no_log(), chat.host.importable(), pytest.MonkeyPatch.context() as patch:
+        patch.setitem(chat.host.chats, chat.id, stored if rows is None else rows)
         assert await chat.filter.inlet(body, metadata, model, chat.host.emit) is body
         assert await chat.filter.request(body, metadata, model, chat.host.emit) is body
         assert same(body, original, but=("messages", "metadata"))

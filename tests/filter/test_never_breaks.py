@@ -20,7 +20,6 @@ Json = dict[str, Any]
 
 INSERTED = [asks(MADE), says(NOTED)]
 MISSING = object()
-NO_ADDRESSES = ["", "not a url", "http://", "ftp://127.0.0.1", "http://127.0.0.1:99999", "//", "\x00"]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -92,16 +91,6 @@ async def test_an_answer_with_one_wrong_or_missing_value_changes_nothing(ready: 
     assert chat.host.statuses == []
 
 
-@pytest.mark.parametrize("url", [*NO_ADDRESSES, "http://127.0.0.1:1"])
-async def test_an_address_at_which_nobody_listens(url: str) -> None:
-    async with filter_of(url) as loaded:
-        chat = chat_of(loaded)
-        turn = await chat.inlet()
-        assert turn.messages == turn.original
-        await chat.reply(turn, "An answer")
-        assert loaded._failures == 2
-
-
 @pytest.mark.parametrize("key", ["precis-secret\n", " precis-secret", "\u201cprecis-secret\u201d", "precis-\x00secret"])
 async def test_a_key_that_was_pasted_badly_works_and_stays_out_of_the_log(
     key: str, caplog: pytest.LogCaptureFixture
@@ -110,43 +99,6 @@ async def test_a_key_that_was_pasted_badly_works_and_stays_out_of_the_log(
         await chat_of(loaded).inlet()
         assert tap.seen[0].headers["authorization"] == "Bearer precis-secret"
     assert "secret" not in caplog.text
-
-
-CIRCLE = {"u7": {"role": "user", "content": "a", "parentId": "a6"}, "a6": {"role": "assistant", "parentId": "u7"}}
-ODD_ROWS: list[object] = [
-    {},
-    {"role": None, "content": None},
-    {"role": "user", "content": {"a": 1}, "parentId": "gone"},
-    {"role": "user", "content": "x", "parentId": 5, "files": "odd"},
-    {"role": "user", "content": [{"type": "text"}, 5, None]},
-    {"role": "user", "content": "\ud800"},
-]
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        *(None, {}, [], "rows", {"u7": None}, {"u7": "text"}, {"u7": []}, CIRCLE, {"u7": {"parentId": "u7"}}),
-        *(RuntimeError("database is locked"), KeyError("x"), RecursionError()),
-        *({"u7": row} for row in ODD_ROWS),
-    ],
-)
-async def test_rows_that_are_missing_odd_or_in_a_circle_change_nothing(
-    ready: tuple[Chat, Wire], rows: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What Open WebUI's database answers, or how it fails."""
-    chat, tap = ready
-
-    async def get_messages_map_by_chat_id(_: str) -> object:
-        if isinstance(rows, BaseException):
-            raise rows
-        return rows
-
-    monkeypatch.setattr(chat.host, "get_messages_map_by_chat_id", get_messages_map_by_chat_id)
-    turn = await chat.inlet()
-    assert turn.messages == turn.original
-    is_a_row = isinstance(rows, dict) and any(row in ODD_ROWS for row in rows.values())
-    assert tap.asked == [] or is_a_row
 
 
 async def test_open_webui_cannot_be_imported() -> None:

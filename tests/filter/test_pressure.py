@@ -179,3 +179,13 @@ async def test_the_status_is_shown_once_a_turn_unless_the_admin_does_not_want_it
         client.filter.valves.show_status = shown
         await call(client, await client.send([asks("Again.")]), loop_of(7))
     assert len(client.host.statuses) == 2
+
+
+async def test_a_call_after_one_whose_results_were_shortened_asks_for_no_summary(client: tuple[Client, Wire]) -> None:
+    """Else they would stay shortened under a summary with which all would fit."""
+    asked, tap = client
+    turn = await asked.send([*turns(9), asks("So?")])
+    assert any(shortened(turn.messages))
+    tap.seen.clear()
+    await call(asked, turn, loop_of(2))
+    assert tap.asked == []
