@@ -99,6 +99,15 @@ class Precis:
         """Kill -9; its servers end with it."""
         await self.end(signal.SIGKILL)
 
+    @contextlib.asynccontextmanager
+    async def away(self) -> AsyncIterator[None]:
+        """It is killed, and started again on the way out."""
+        await self.kill()
+        try:
+            yield
+        finally:
+            await self.start()
+
     async def end(self, number: signal.Signals = signal.SIGTERM) -> None:
         """Ends it, if it runs."""
         if self._process and self._process.returncode is None:

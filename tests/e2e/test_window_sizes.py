@@ -1,0 +1,81 @@
+"""A window of 8,192 tokens, of which the page's own tools take three quarters, whatever the provider counts."""
+
+import pytest
+
+from tests.builders import Json
+from tests.e2e.model import MODELS, Call, Received, Reply
+from tests.e2e.precis import fact
+from tests.e2e.rig import Rig, filler
+from tests.e2e.tab import Tab
+from tests.e2e.test_recall import TOOL
+from tests.e2e.view import facts, view
+
+WINDOW, TURNS = 8192, 20
+TOLD = 9  # facts, one in each of the first of these turns
+UNUSED = ("channels", "calendar", "automations", "subagents", "notes", "skills")  # with these, tools take 7,000 tokens
+ANSWER = 150  # tokens
+
+pytestmark = pytest.mark.since("0.12.0", "its page adds tools that take three quarters of a window of 8k")
+
+
+def counted(usage: str, received: Received) -> Json | None:
+    """What the provider tells; None: what was counted."""
+    match usage:
+        case "without tools":
+            return {"prompt_tokens": received.tokens, "completion_tokens": ANSWER}
+        case "absent":
+            return {}
+    return None
+
+
+@pytest.mark.parametrize("usage", ["honest", "without tools", "absent"])
+@pytest.mark.parametrize("unused", [(), UNUSED], ids=["all tools", "fewer tools"])
+async def test_no_fact_is_lost_and_a_line_says_what_is_summarised(
+    rig: Rig, tab: Tab, unused: tuple[str, ...], usage: str
+) -> None:
+    def answer(received: Received) -> Reply:
+        return Reply(filler(f"As for {received.question[:7]}", ANSWER), usage=counted(usage, received))
+
+    rig.model.answer = answer
+    model: Json = {"id": MODELS[0], "base_model_id": None, "name": MODELS[0], "params": {}}
+    meta = {"builtinTools": dict.fromkeys(unused, False)}
+    await rig.admin.post("/api/v1/models/create", model | {"meta": meta})
+    await rig.window(WINDOW)  # after which Open WebUI knows the model, too
+    told = [fact(f"{usage[:6]}{len(unused)}x{number}".replace(" ", "")) for number in range(TOLD)]
+    try:
+        await converse(rig, tab, told, unused)
+        found = facts(rig.model.received[-1].messages)
+        if not unused:
+            found |= await looked_up(rig, tab, [one for one in told if one not in found])
+    finally:
+        await rig.admin.post("/api/v1/models/model/delete", {"id": MODELS[0]})
+    assert found >= set(told)
+
+
+async def converse(rig: Rig, tab: Tab, told: list[str], unused: tuple[str, ...]) -> None:
+    """Plays all turns: no request is above the window, and each with a summary has a line that says so."""
+    summarised = 0
+    for number in range(TURNS):
+        news = f"Please note: {told[number]}" if number < len(told) else "And what do you make of that?"
+
+        turn = await tab.send(f"Turn {number}. {news}")
+
+        received = rig.model.received[-1]
+        assert rig.size(received) <= WINDOW
+        assert (received.tool_tokens < WINDOW // 2) == bool(unused)
+        if view(received).summary:
+            summarised += 1
+            said = await rig.lines(tab, turn.answer)
+            assert any(line.startswith("Summarised ") for line in said), f"no line in turn {number}: {said}"
+        await rig.settled(tab)
+    assert summarised > 1
+
+
+async def looked_up(rig: Rig, tab: Tab, missing: list[str]) -> set[str]:
+    """The facts that a model sees which looks up these, one after the other."""
+    for number, one in enumerate(missing):
+        gate = one.partition(" is ")[0]
+        rig.model.script.append(Reply("", (Call(f"recall-{number}", TOOL, {"query": gate}),)))
+    await tab.send("Which codes do you know?")
+    assert rig.size(rig.model.received[-1]) <= WINDOW
+    return facts(rig.model.received[-1].messages)
