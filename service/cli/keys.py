@@ -5,7 +5,6 @@ API keys are the service's; the first one of a tenant, and what is sealed, are t
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -17,10 +16,8 @@ from service.names import FIRST_TENANT
 
 if TYPE_CHECKING:
     from service.storage.rotation import Held
-    from service.usecases.rotate import Progress
 
 _KEYS: Final = "id prefix scope name last_used_at last_filter expires_at revoked_at created_at"
-_EVERY: Final = 2.0  # seconds between two lines of progress
 _ID = click.argument("identity", metavar="ID", type=int)
 
 
@@ -118,13 +115,8 @@ def rotate_encryption() -> None:
     """
     from service.usecases import rotate as rotation
 
-    shown_at = time.monotonic()
-
-    def show(progress: Progress) -> None:
-        nonlocal shown_at
-        if time.monotonic() - shown_at >= _EVERY:
-            shown_at = time.monotonic()
-            say(f"{progress.chats:,} chats done, {progress.rows:,} rows changed", err=True)
+    def show(done: int) -> None:
+        say(f"{done:,} chats done", err=True)
 
     async def work() -> list[Held]:
         async with shell.database(shell.settings()) as database:

@@ -15,7 +15,6 @@ from service.storage.sealing import SEALED
 from service.storage.tenancy import ChatKey
 from service.usecases import ingest as ingesting
 from service.usecases import rotate
-from service.usecases.rotate import Progress
 from tests.conftest import fresh_database
 from tests.service.encrypted import FIRST, MARK, SECOND, answers, columns, lived, service_with
 from tests.service.harness import Harness
@@ -218,28 +217,15 @@ async def test_a_key_may_be_removed_only_when_nothing_is_sealed_with_it(urls: Ur
 # Rotating
 
 
-_ARRIVED = "select distinct chat_id from messages where get_byte(body, 0) = 2 order by 1"
-
-
-async def stored_plain(urls: Urls, chats: int, content: str = "") -> None:
-    """Chats of four messages in a database without a key."""
-    async with service_with(urls, "") as harness:
-        for number in range(1, chats + 1):
-            talk = Talk(harness.service.as_filter, f"chat-{number}", user=f"user-{number}")
-            leaf = talk.add("marked", talk.turns(1), content=content or f"The {MARK} pump.")
-            await talk.ingest(talk.add("answer", leaf, "assistant"))
-
-
-async def arrived(harness: Harness) -> list[int]:
-    return [one.chat_id for one in await rows(harness.runtime, _ARRIVED)]
-
-
 async def test_a_batch_has_no_more_texts_than_fit_and_at_least_one(urls: Urls, monkeypatch: pytest.MonkeyPatch) -> None:
-    await stored_plain(urls, 2)
+    async with service_with(urls, "") as harness:
+        leaf = harness.talk.add("marked", harness.talk.turns(1))
+        await harness.talk.ingest(harness.talk.add("answer", leaf, "assistant"))
     monkeypatch.setattr(rotation, "MOST_BYTES", 1)
-    told: list[Progress] = []
+    batches: list[int] = []
     async with service_with(urls, FIRST) as harness:
-        await rotate.rotate(harness.runtime.database, told.append)
+        while not batches or batches[-1]:
+            async with harness.runtime.database.engine.begin() as connection:
+                batches.append(await rotation.reseal(connection, ChatKey(1, 1)))
 
-        assert await arrived(harness) == [1, 2]
-    assert [one.rows for one in told] == [*range(1, 9), 8]
+    assert batches == [1, 1, 1, 1, 0]
