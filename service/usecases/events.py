@@ -11,14 +11,7 @@ from dataclasses import dataclass
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from service.storage.audit import Operator
-from service.usecases.delete import (
-    ChatsOf,
-    GoneUser,
-    MessagesBelow,
-    What,
-    WholeChat,
-    delete,
-)
+from service.usecases.delete import ChatsOf, GoneUser, MessagesBelow, What, WholeChat, delete
 
 
 @dataclass(frozen=True, slots=True)
