@@ -65,8 +65,8 @@ _ENV_HEAD = """\
 #API_MEMORY=2g
 #WORKER_MEMORY=2g
 
-# docker-compose.yml sets four of the settings itself: PRECIS_HOST, PRECIS_PORT, PRECIS_DATABASE_URL
-# and PRECIS_REDIS_URL.
+# docker-compose.yml sets five of the settings itself: PRECIS_HOST, PRECIS_PORT, PRECIS_WORKER_PORT,
+# PRECIS_DATABASE_URL and PRECIS_REDIS_URL.
 """
 
 

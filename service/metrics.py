@@ -2,7 +2,7 @@
 
 What a process counts itself is in a registry of the process, which the API and each worker show.
 What only the database and Redis know of the whole fleet is read by the API when somebody asks
-(`service.api.metrics`), and comes in here as `Fleet`.
+(`service.api.scrape`), and comes in here as `Fleet`.
 
 Labels have few values that are known beforehand: the template of a route, a status, an outcome, a
 state, a version. Never an id, a name, a model, or a word of a chat. `docs/howto/monitor.md` lists

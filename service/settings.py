@@ -219,7 +219,7 @@ class Settings(BaseSettings):
     )
     # Long enough for a slow model: no user waits for a summary.
     summariser_timeout: float = Field(
-        300.0, gt=0, description="Seconds that one summariser call may take, retries included."
+        300.0, gt=0, description="Seconds that one summariser call may take."
     )
     summariser_calls: int = Field(
         4,

@@ -109,9 +109,9 @@ def new_encryption_key() -> None:
 def rotate_encryption() -> None:
     """Seal all that is stored with the first of PRECIS_ENCRYPTION_KEYS, while the service runs.
 
-    At the end it counts the stored values that each key seals.
     Also what was stored before there was a key. With `none` as the first, it is stored plain again.
-    May be stopped at any time: the next call does what is left. Works on the database itself.
+    May be stopped at any time: the next call does what is left. Works on the database itself, and
+    counts at the end what each key seals.
     """
     from service.usecases import rotate as rotation
 

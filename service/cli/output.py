@@ -20,7 +20,7 @@ _BETWEEN: Final = "  "  # columns
 Command = TypeVar("Command", bound=Callable[..., Any])
 JsonObject = Mapping[str, Any]
 
-as_json = click.option("--json", "as_json", is_flag=True, help="Print what the REST API answers.")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 without_asking = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 
 

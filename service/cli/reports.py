@@ -18,10 +18,10 @@ def stats(as_json: bool, **query: object) -> None:
 
 
 @click.command()
-@click.option("--chat", metavar="CHAT_ID", help="Only changes of this chat.")
-@click.option("--actor", help="Only changes by this actor, exactly as the list names it.")
+@click.option("--chat", metavar="CHAT_ID", help="Only what is about this chat.")
+@click.option("--actor", help="Only what this actor did, exactly as the list names it.")
 @paged
 def audit(as_json: bool, **query: object) -> None:
-    """List what operators changed, the newest first."""
+    """List who changed or read what, the newest first."""
     page = ask("GET", "audit", query=query)
     print_page(page, "changes", "at action actor chat details id", as_json)
