@@ -25,7 +25,7 @@ async def list_changes(
         int | None, Query(ge=1, lt=2**63, description="`next` of the previous page.")
     ] = None,
 ) -> ChangePage:
-    """Lists what operators changed, the newest first."""
+    """Lists who changed or read what, the newest first."""
     return await inspect.list_changes(
         runtime.database.engine, operator.tenant, limit, chat=chat, actor=actor, cursor=cursor
     )

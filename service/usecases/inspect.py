@@ -109,7 +109,7 @@ async def list_changes(
     actor: str | None,
     cursor: int | None,
 ) -> ChangePage:
-    """A page of what operators changed, the newest first."""
+    """A page of who changed or read what, the newest first."""
     async with engine.connect() as connection:
         rows = await audit.page(
             connection, tenant, chat=chat, actor=actor, before=cursor, limit=limit + 1
