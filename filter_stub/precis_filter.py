@@ -123,7 +123,7 @@ class Request:
     density: float = MORE  # what the service counts, by what is estimated here
     wanted: int = 0  # tokens that are asked for the answer
     prompt: int = 0  # estimated tokens of the workspace model's prompt, which no hook sees
-    beside: int = 0  # and of all that goes to the model beside the messages of the branch
+    beside: int | None = None  # and of all that goes beside the branch, once a request was seen
     asked: list[Message] = field(default_factory=list)  # the newest question, as inlet had it
     calls: int = 0  # of the model in this turn; all but the first begin with what that was sent:
     before: int = 0  # messages that were left out for the first
@@ -351,7 +351,9 @@ class Filter:
         """Lets the model look up what it does not see, where Open WebUI runs tools for it."""
         from open_webui.models.tools import Tools  # here, so that the file loads anywhere
 
-        wanted = self.valves.offer_recall and request.sent and request.reply
+        temporary = str(request.chat).startswith(TEMPORARY)
+        is_kept = request.sent and (self.valves.temporary_hours or not temporary)
+        wanted = self.valves.offer_recall and is_kept and request.reply
         is_possible = not body.get("tools") and calls_natively(metadata)
         if wanted and is_possible and await Tools.get_tool_by_id(RECALL):
             request.offered = True
@@ -363,7 +365,7 @@ class Filter:
         if not (saved(request.chat) and request.pairs):
             return False
         rows = branch(await rows_of(request.chat), request.pairs[0][0])
-        request.known = None
+        request.known, request.beside, request.is_whole = None, None, False  # this is no turn
         await self._ingest(await asyncio.to_thread(chain, rows), request)
         return True
 
@@ -444,7 +446,7 @@ class Filter:
             "model": request.model,
             "user_id": request.user,
             "windows": request.windows,
-            "beside": request.beside + running,
+            "beside": (request.beside or 0) + running,
             "running": running,
             "room": room if request.wanted else None,
             "depth": len(path),
@@ -511,7 +513,7 @@ class Filter:
         messages = [node.message for node in path[start:end]]
         is_last = end == len(path)
         is_told = is_last and request.is_whole and not has_summed_usage(messages[-1])
-        is_answered = is_last and path[-1].role == "assistant"
+        is_answered = is_last and path[-1].role == "assistant" and request.calls
         transcript = {
             "model": request.model,
             "user_id": request.user or request.chat,

@@ -8,7 +8,7 @@ _SCROLLS = (
     '<div tabindex="0" style="margin-top:1em;max-height:50vh;overflow:auto;white-space:pre-wrap">'
     "{}</div>"
 )
-_FILLED = "{share:.0%} of the model's window: about {used:,} of {window:,} tokens are sent."
+_FILLED = "{share:.0%} of the model's window: about {used:,} of {window:,} tokens."
 _READY = (
     "This summary stands for the first {covered} of {all} messages{until}:"
     " about {before:,} → {after:,} tokens."

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from service.storage import rotation
 from service.storage.database import Database
 from service.storage.rotation import Held
-from service.storage.tenancy import ChatKey
 
 
 async def rotate(database: Database, report: Callable[[int], None]) -> list[Held]:
@@ -26,16 +25,13 @@ async def rotate(database: Database, report: Callable[[int], None]) -> list[Held
         if not page:
             return await _finish(database)
         for chat in page:
-            while await _batch(database, chat):
-                pass
+            rows = None
+            while rows != 0:
+                # One transaction for each batch, so that the chat's own requests come in between.
+                async with database.engine.begin() as connection:
+                    rows = await rotation.reseal(connection, chat)
         after, done = page[-1].id, done + len(page)
         report(done)
-
-
-async def _batch(database: Database, chat: ChatKey) -> int:
-    # One transaction for each batch, so that the chat's own requests come in between.
-    async with database.engine.begin() as connection:
-        return await rotation.reseal(connection, chat)
 
 
 async def _finish(database: Database) -> list[Held]:

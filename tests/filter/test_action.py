@@ -20,6 +20,7 @@ from tests.filter.functions import load
 from tests.filter.host import Host
 from tests.filter.staged import UNKNOWN, against
 from tests.filter.wire import Answer, Behaviour, HangUp, Silence, wire
+from tests.service.talk import row, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -196,6 +197,17 @@ async def test_a_chat_is_handed_over_only_as_its_user_wants(chat: Chat) -> None:
         page.wanted = {"compress": False}
         await page.click("now")
     assert page.told == [("warning", precis_action.UNKNOWN), ("warning", precis_action.UNWANTED)]
+
+
+async def test_a_click_changes_nothing_that_is_known_of_requests(chat: Chat, service: Service) -> None:
+    await compressed(chat, service)
+    this = "where external_id = :chat"
+    change = f"update chats set overhead_tokens = 500, beside_tokens = 300 {this}"
+    await run_sql(service.runtime, change, chat=chat.id)
+    async with page_of(chat, service.url, service.filter_key) as page:
+        await page.click("now")
+    known = await row(service.runtime, f"select overhead_tokens, beside_tokens from chats {this}", chat=chat.id)
+    assert tuple(known) == (500, 300)
 
 
 # Left alone

@@ -57,7 +57,10 @@ async def install(webui: OpenWebUI, wish: Wish, databases: Databases, say: Say) 
         url = valves[FILTER]["service_url"]
         reached = await reach(webui, url) if changes else installed.reached
         if reached.problem:
-            raise OpenWebUIError(f"the filter is installed, but does not work: {reached.problem}")
+            raise OpenWebUIError(
+                f"the filter is installed, but does not work: {reached.problem}."
+                f" From here, Precis is at {wish.first_url}"
+            )
         # Only now that the new key has worked: until then the old one may be all there is.
         await of_installer.revoke_others(valves[FILTER]["api_key"], valves[EVENTS]["api_key"])
     say(f"the filter in Open WebUI reaches Precis {reached.version} as tenant {reached.tenant!r}.")

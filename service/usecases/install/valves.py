@@ -10,8 +10,10 @@ from service.clients.openwebui import Json
 from service.errors import OpenWebUIError
 from service.names import FIRST_TENANT, KeyScope
 from service.storage import keys
+from service.storage.audit import Operator
 from service.storage.database import Database
 from service.usecases.install.installed import EVENTS, FILTER, Installed, Say, Wish
+from service.usecases.keys import create, revoke
 
 _INSIDE = (".localhost", ".local", ".internal", ".svc", ".svc.cluster.local")  # names inside
 
@@ -48,25 +50,25 @@ class InstallerKeys:
 
     async def make(self, tenant: str, scope: KeyScope) -> str:
         """A new key."""
-        async with (await self._open()).engine.begin() as connection:
-            key = await keys.create(connection, tenant, scope, self.name)
+        made = await create((await self._open()).engine, tenant, self.name, scope, self.name)
         self._has_made = True
         self.say(f"{scope} key for tenant {tenant!r}: made")
-        return key
+        return made.key
 
     async def revoke_others(self, *still_used: str) -> None:
         """Revokes what earlier installs made, once a new key works; without `still_used`, all."""
         if still_used and not self._has_made:
             return
-        async with (await self._open()).engine.begin() as connection:
+        engine = (await self._open()).engine
+        async with engine.connect() as connection:
             mine = [await keys.find(connection, key) for key in still_used]
-            ids = {key.id for key in mine if key}
-            for key in await keys.everyone(connection):
-                # By name: keys that an operator made for this Open WebUI are not ours to revoke.
-                ours = key.name == self.name and key.id not in ids
-                if ours and key.revoked_at is None:
-                    await keys.revoke(connection, key.id)
-                    self.say(f"key {key.id} ({key.prefix}…): revoked")
+            everyone = await keys.everyone(connection)
+        ids = {key.id for key in mine if key}
+        for key in everyone:
+            # By name: keys that an operator made for this Open WebUI are not ours to revoke.
+            if key.name == self.name and key.id not in ids and key.in_use:
+                await revoke(engine, Operator(key.tenant, self.name), key.id)
+                self.say(f"key {key.id} ({key.prefix}…): revoked")
 
 
 async def valves_of(
