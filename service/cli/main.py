@@ -47,7 +47,7 @@ def app() -> None:
 
     Commands about chats, jobs, keys, users and figures ask the service: the one that runs on
     PRECIS_DATA_DIR, or that of PRECIS_URL and PRECIS_KEY. See docs/howto/operate.md; `precis
-    config` shows the settings of the service itself.
+    config` shows the settings that a service would have here.
     """
 
 
