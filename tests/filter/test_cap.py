@@ -14,13 +14,13 @@ import pytest_asyncio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from filter_stub.precis_filter import LEFT_OUT, MORE, NOTED, leading, tokens_in
+from filter_stub.precis_filter import LEAST, LEFT_OUT, MORE, NOTED, leading, tokens_in
 from service.text import tokens
 from service.transcript import Native
 from service.transcript.steps import sent_tokens
 from tests.filter.chat import Chat, filter_of, no_log, pairs_are_whole
 from tests.filter.client import Client, says, step
-from tests.filter.staged import MADE, against, good_answer
+from tests.filter.staged import MADE, NOT_NEEDED, against, good_answer
 from tests.filter.texts import KINDS, text_of_kind
 from tests.filter.wire import Answer, HangUp, with_edit
 
@@ -237,3 +237,20 @@ async def test_a_summary_and_the_newest_turn_stay_when_the_tail_is_too_long_for_
         (line,) = chat.host.statuses
         assert line.startswith("Summarised 2 earlier messages; left out ")
         assert line.endswith(" older messages to make room")
+
+
+async def test_while_nobody_answers_there_is_room_for_the_answer_that_is_asked_for() -> None:
+    async with against(HangUp(), window=4096) as (chat, _):
+        chat.grow(8, 200)
+        turn = chat.request(chat.ask("How far are we?"))
+        turn.body["max_tokens"] = 2000
+        await chat.enter(turn)
+        assert sent_tokens(turn.messages) <= 4096 - 2000
+
+
+async def test_what_another_filter_has_added_counts_although_the_service_knows_nothing_of_it() -> None:
+    async with against(NOT_NEEDED, window=4096) as (chat, _):
+        turn = chat.request(str(chat.leaf))
+        turn.body["messages"].insert(1, {"role": "user", "content": text_of_kind("English", 60_000)})
+        await chat.enter(turn)
+        assert sent_tokens(turn.messages) <= 4096 / LEAST

@@ -11,7 +11,7 @@ import pytest
 from filter_stub.precis_filter import PAUSE
 from tests.filter.chat import PATIENCE, Chat, Turn
 from tests.filter.host import Host
-from tests.filter.staged import MADE, against, chat_of, good_answer, summarised
+from tests.filter.staged import MADE, NOT_NEEDED, against, chat_of, good_answer, summarised
 from tests.filter.wire import Answer, Behaviour, HangUp, Silence, Trickle, Wire
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -221,3 +221,21 @@ async def test_what_the_service_takes_back_is_not_used_any_more(answer: dict[str
         tap.behaviour = HangUp()
         turn = await chat.inlet()
         assert turn.messages == turn.original
+
+
+async def test_only_failures_in_a_row_count() -> None:
+    async with against(Answer({})) as (chat, tap):
+        for _ in range(3):
+            tap.behaviour = Answer({}, 500)
+            await ask(chat, 2)
+            tap.behaviour = NOT_NEEDED
+            await ask(chat)
+        assert len(tap.seen) == 9
+
+
+async def test_the_check_is_for_admins_alone() -> None:
+    async with against(Answer({"version": "1"})) as (chat, tap):
+        body = {"precis_check": True}
+        await chat.filter.outlet(body, __user__={"role": "user"})
+        assert body["precis_check"] is True
+        assert tap.seen == []

@@ -217,6 +217,20 @@ def test_whatever_range_an_answer_names_nothing_uncovered_is_hidden(talk: Talk, 
         assert out[0] == SYSTEM
 
 
+@pytest.mark.parametrize("other", ["adds a question", "drops a turn"])
+def test_equal_answers_are_no_proof_where_another_filter_rewrites_all_questions_and(other: str) -> None:
+    talk = alternating(["Question", "OK."] * 3 + ["Question"], 2)
+    system, *stored = talk.native
+    for one in stored[::2]:
+        one["content"] = "Frage"
+    again: list[Native] = [{"role": "assistant", "content": "OK."}, {"role": "user", "content": "Noch einmal."}]
+    added = [system, {"role": "user", "content": "Memory: tea."}, *stored, *again]
+    messages, end = (added, 6) if other == "adds a question" else ([system, *stored[2:]], 3)
+    answer = proposed(talk, messages)
+    answer["edit"] = {"drop": [1, end], "insert": RECORD}  # a turn too many
+    assert precis_filter.edited(messages, talk.path, answer) is None
+
+
 def test_a_tail_that_is_not_described_is_not_proposed() -> None:
     talk = alternating([str(number) for number in range(9)], 2)
     answers = [proposed(talk, talk.native, most=most)["edit"] for most in (1, 3, 4, 5)]
@@ -251,3 +265,8 @@ def test_a_user_who_writes_like_a_record_is_a_user_all_the_same() -> None:
 def test_the_filter_knows_a_record_by_what_the_service_has_the_model_answer() -> None:
     _, noted = edit.inserted(MADE)
     assert noted.content == NOTED
+
+
+def test_rows_that_run_in_a_circle_are_no_branch() -> None:
+    rows: dict[str, Json] = {"u7": {"parentId": "a6"}, "a6": {"parentId": "u7"}}
+    assert precis_filter.branch(rows, "u7") == []

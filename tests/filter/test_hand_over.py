@@ -40,6 +40,17 @@ async def test_a_long_chat_is_uploaded_whole_once_and_then_each_turn_alone(
     assert await stored(service, chat) == await expected(service, chat)
 
 
+async def test_a_reply_whose_inlet_got_no_answer_is_uploaded_alone(chat: Chat, service: Service, tap: Wire) -> None:
+    await chat.say("One", "1")
+    chat.ask("Two")
+    real, tap.behaviour = tap.behaviour, HangUp()
+    turn = await chat.inlet()
+    tap.behaviour = real
+    await chat.reply(turn, "2")
+    assert sent(tap)[-1] == ["u3", "a4"]
+    assert await stored(service, chat) == await expected(service, chat)
+
+
 async def test_when_the_service_does_not_know_the_message_before_the_whole_path_follows(
     chat: Chat, service: Service, tap: Wire
 ) -> None:

@@ -106,15 +106,19 @@ async def test_one_line_tells_what_was_left_out_and_each_model_call_has_the_note
             turn.body["messages"] = [system, *others]
 
 
-async def test_a_question_that_is_answered_again_as_told_stays_with_its_answer_and_the_instruction() -> None:
-    async with against(HangUp(), window=4096) as (chat, _):
+@pytest.mark.parametrize("answer", ["It is tall.", filler("tall", 6000)], ids=["short", "larger than the window"])
+async def test_a_question_that_is_answered_again_as_told_stays_with_its_answer_and_the_instruction(answer: str) -> None:
+    async with against(HangUp(), window=4096) as (chat, tap):
         chat.leaf = None
         chat.grow(8, 400)
         question = chat.ask("What is the height of the tower?")
-        more = [says("It is tall."), asks("Say it in metres.")]
+        more = [says(answer), asks("Say it in metres.")]
         turn = await chat.inlet(question, *more, regeneration_message_id="a17")
+        assert tap.bodies("POST")[0]["native"]["guided"]
         assert LEFT_OUT in str(turn.messages)
-        assert turn.messages[-3:] == [asks("What is the height of the tower?"), *more]
+        again, tall, instruction = turn.messages[-3:]
+        assert (again, instruction) == (asks("What is the height of the tower?"), more[1])
+        assert str(tall["content"]).startswith(answer[:50])
 
 
 # A long tool loop
@@ -150,6 +154,17 @@ async def test_the_oldest_results_of_the_running_turn_keep_how_they_begin_and_en
     again = {"model": "m", "messages": copy.deepcopy(sent)}
     await client.filter.request(again, __metadata__=turn.metadata)
     assert again["messages"] == sent, "a second pass changes nothing"
+
+
+async def test_the_latest_step_is_whole_however_large_it_is(running: tuple[Client, Turn]) -> None:
+    """Two calls at once are one step."""
+    client, turn = running
+    one, first = step("p1", filler("parallel1", 3000))
+    two, second = step("p2", filler("parallel2", 3000))
+    both = {**one, "tool_calls": [*one["tool_calls"], *two["tool_calls"]]}
+    sent = await call(client, turn, [*loop_of(3), both, first, second])
+    assert sent[-3:] == [both, first, second]
+    assert shortened(sent)[1]
 
 
 async def test_the_beginning_of_the_request_changes_only_now_and_then(running: tuple[Client, Turn]) -> None:

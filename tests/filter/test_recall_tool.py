@@ -13,6 +13,7 @@ import pytest
 from filter_stub import precis_filter, precis_recall
 from tests.filter.chat import PATIENCE, filter_of
 from tests.filter.functions import load
+from tests.filter.staged import NOT_NEEDED, against
 from tests.filter.wire import Answer, Behaviour, HangUp, Silence, Wire, wire
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -175,3 +176,28 @@ async def test_the_model_is_told_why_the_service_refuses() -> None:
     problem = {"status": 503, "detail": "looking this up took too long; ask for fewer words, or for one reference"}
     async with tool(Answer(problem, 503)) as (loaded, _):
         assert "ask for fewer words" in await loaded.precis_recall(query="what", __metadata__=metadata())
+
+
+@pytest.mark.parametrize(
+    "reason",
+    ["", "not installed", "valve", "user", "short chat", "client's own tools", "calls in the prompt", "nobody calls"],
+)
+async def test_the_tool_is_offered_only_where_it_may_be_needed_and_can_be_called(
+    reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def get_tool_by_id(_: str) -> object:
+        return None if reason == "not installed" else object()
+
+    least = 24_000 if reason == "short chat" else 0
+    async with against(NOT_NEEDED, offer_recall=reason != "valve", skip_below_chars=least) as (chat, tap):
+        monkeypatch.setattr(chat.host, "get_tool_by_id", get_tool_by_id)
+        chat.wanted = chat.filter.UserValves(compress=reason != "user")
+        turn = chat.request(str(chat.leaf))
+        turn.metadata["params"] = {"function_calling": "legacy" if reason == "calls in the prompt" else "native"}
+        if reason == "client's own tools":
+            turn.body["tools"] = [{"type": "function", "function": {"name": "f"}}]
+        if reason == "nobody calls":  # an API client without an answer in Open WebUI
+            turn.metadata["message_id"] = None
+        await chat.enter(turn)
+        assert turn.body.get("tool_ids", []) == ([] if reason else [precis_filter.RECALL])
+        assert all(body["native"]["recall"] is not bool(reason) for body in tap.bodies("POST"))

@@ -58,6 +58,12 @@ def test_a_users_rule_yields_to_a_users_own_words_only() -> None:
     assert made.unfounded == ("replaced: P1 by 2.1",)
 
 
+def test_a_users_rule_yields_to_no_quotation() -> None:
+    quoted = Pin(2, Kind.QUOTATION, "The pump is P-7.", "m1", utterance="2.1")
+    made = merged((RULE, quoted), SAID, Answer(replaced=((1, "P2"),)))
+    assert made.pins == (RULE, quoted)
+
+
 def test_what_is_dropped_is_gone_and_its_number_is_never_given_again() -> None:
     first = merged((RULE,), SAID, Answer(drops=(1,))).pins
     assert first[0].replaced_by == DROPPED

@@ -89,6 +89,12 @@ def test_of_quotations_the_oldest_go_first() -> None:
     assert "Word 1 of the 1 wise." not in shown
 
 
+def test_no_number_of_quotations_pushes_a_rule_out() -> None:
+    rule, *quotations = (pin(0, "Never above 4 bar."), *(pin(n, f"Bar {n}.", Kind.QUOTATION) for n in range(1, 500)))
+    kept = room.stored(Memory(pins=(rule, *quotations)), 1000).pins
+    assert (len(kept), kept[0]) == (400, rule)
+
+
 def test_a_state_that_is_too_long_loses_lines_and_heads_without_one() -> None:
     state = ("## A", "a " * 30, "## B", "b " * 400, "## C", "c.")
     assert room.fitted(Memory(state=state), 120).state == ("### A", ("a " * 30).strip(), "### C", "c.")
