@@ -1,6 +1,6 @@
 """`python -m benchmarks [--quick] [--json PATH]`: all of them, one after the other; `inlet` where Open WebUI is."""
 
-from benchmarks import context_http, estimates, ingest, inlet, llm_tokens, lookup, memory
+from benchmarks import context_http, estimates, ingest, inlet, lookup, memory
 from benchmarks.report import command
 
 if __name__ == "__main__":
@@ -8,7 +8,6 @@ if __name__ == "__main__":
         lookup.measure,
         context_http.measure,
         ingest.measure,
-        llm_tokens.measure,
         memory.measure,
         estimates.measure,
     )
