@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from service.embedded import postgres
-from service.embedded.folder import servers_in
+from service.embedded.folder import claimed, servers_in
 from service.embedded.process import free_port
 from service.embedded.servers import embedded_servers
 from service.errors import EmbeddedServerError
@@ -65,6 +65,13 @@ async def test_a_folder_that_is_no_cluster_is_refused_and_left_alone(shared: Pat
         before = contents(shared / "database")
         assert "holds no PostgreSQL data" in await refusal(shared)
         assert contents(shared / "database") == before
+
+
+async def test_a_folder_that_another_service_uses_is_refused(tmp_path: Path) -> None:
+    async with claimed(tmp_path / "data"):
+        with pytest.raises(EmbeddedServerError, match="another Precis"):
+            async with claimed(tmp_path / "data"):
+                pass
 
 
 @pytest.mark.slow
