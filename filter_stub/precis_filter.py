@@ -351,9 +351,8 @@ class Filter:
         """Lets the model look up what it does not see, where Open WebUI runs tools for it."""
         from open_webui.models.tools import Tools  # here, so that the file loads anywhere
 
-        temporary = str(request.chat).startswith(TEMPORARY)
-        is_kept = request.sent and (self.valves.temporary_hours or not temporary)
-        wanted = self.valves.offer_recall and is_kept and request.reply
+        is_kept = self.valves.temporary_hours or not str(request.chat).startswith(TEMPORARY)
+        wanted = self.valves.offer_recall and request.sent and is_kept and request.reply
         is_possible = not body.get("tools") and calls_natively(metadata)
         if wanted and is_possible and await Tools.get_tool_by_id(RECALL):
             request.offered = True
@@ -513,7 +512,7 @@ class Filter:
         messages = [node.message for node in path[start:end]]
         is_last = end == len(path)
         is_told = is_last and request.is_whole and not has_summed_usage(messages[-1])
-        is_answered = is_last and path[-1].role == "assistant" and request.calls
+        is_answered = is_last and path[-1].role == "assistant"
         transcript = {
             "model": request.model,
             "user_id": request.user or request.chat,
@@ -613,11 +612,13 @@ def has_summed_usage(answer: Message) -> bool:
     return (0, 10) <= running_version() < (0, 11) and len(answer.get("output") or ()) > 1
 
 
-def outcome_of(request: Request) -> str:
-    """What became of the requests of this turn, in the service's words."""
+def outcome_of(request: Request) -> str | None:
+    """What became of the requests of this turn, in the service's words; None of no request."""
     if request.cut:
         return "truncated_with_summary" if request.status else "truncated"
-    return "compressed" if request.status else "unchanged"
+    if request.status:
+        return "compressed"
+    return "unchanged" if request.calls else None
 
 
 def saved(chat: object) -> bool:
