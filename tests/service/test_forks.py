@@ -39,6 +39,14 @@ async def ask(fork: Talk, leaf: str, pairs: int = 64, **more: object) -> Json:
     return await fork.ask(leaf, pairs, **({"user_id": fork.user} | more))
 
 
+async def stored_twice(harness: Harness) -> str:
+    """A chat and its fork, both without a summary; returns their leaf."""
+    leaf = harness.talk.turns(20)
+    for chat in (fork_of(harness.talk), harness.talk):
+        await chat.ingest(leaf)
+    return leaf
+
+
 MEMORY = ("state", "pins", "talk", "ledger", "heard", "told")
 
 
@@ -145,10 +153,7 @@ async def test_a_fork_that_was_stored_before_its_source_was_summarised_adopts_wi
 
 
 async def test_of_a_line_of_which_a_fork_has_another_end_nothing_is_adopted(harness: Harness) -> None:
-    leaf = harness.talk.turns(20)
-    fork = fork_of(harness.talk)
-    for chat in (fork, harness.talk):
-        await chat.ingest(leaf)
+    leaf = await stored_twice(harness)
     for window in (32_768, 12_288):
         await harness.compress(harness.worker_context(summariser_window=window))
     (own,), lent = await made(harness, "fork"), await made(harness)
@@ -165,10 +170,7 @@ async def test_of_a_line_of_which_a_fork_has_another_end_nothing_is_adopted(harn
 
 
 async def test_a_fork_that_code_serves_at_once_adopts_what_its_source_has_by_now(harness: Harness) -> None:
-    leaf = harness.talk.turns(20)
-    fork = fork_of(harness.talk)
-    for chat in (fork, harness.talk):
-        await chat.ingest(leaf)
+    leaf = await stored_twice(harness)
     harness.llm.script(Fail(400))
     one_call = harness.worker_context(fallback_after=NEVER, summariser_window=32_768)
     for _ in range(2):
