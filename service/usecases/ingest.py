@@ -22,7 +22,7 @@ from service.processes.intake import RawMessage, Taken, Weighed
 from service.recall.parts import STORED_FROM
 from service.storage import authors, chats, checkpoints, forks, ingests, messages, work
 from service.storage.database import Database
-from service.storage.ingests import Known, Lender, NewMessage, Noted, Saving
+from service.storage.ingests import Known, KnownChat, Lender, NewMessage, Noted, Saving
 from service.storage.messages import MessageRow
 from service.storage.sealing import Seal
 from service.storage.tenancy import ChatKey
@@ -470,7 +470,7 @@ def _overhead(handed: Transcript, known: Known, newest: _Newest, beside: int) ->
 
     Where that is not known, as before, changed by as much as what is `beside` the messages.
     """
-    unmeasured = max(known.chat.overhead + beside - known.chat.beside, 0)
+    unmeasured = _unmeasured_overhead(known.chat, beside)
     none = Saving(0, is_interim=False)
     saving = known.savings.get(handed.served) if handed.served else none
     if handed.served is None or saving is None or not newest.taken.prompt_tokens:
@@ -485,3 +485,11 @@ def _overhead(handed: Transcript, known: Known, newest: _Newest, beside: int) ->
         handed.beside or 0,
     )
     return unmeasured if measured is None else measured
+
+
+def _unmeasured_overhead(chat: KnownChat, beside: int) -> int:
+    """The stored overhead, moved by as much as the filter's estimate has changed."""
+    if chat.beside == 0:
+        # While nothing is estimated, all of the overhead is measured: an estimate is in it already.
+        return max(chat.overhead, beside)
+    return max(chat.overhead + beside - chat.beside, 0)

@@ -39,10 +39,11 @@ class Scene:
     system: float
     workspace: float
     retrieved: float  # in each question, from some turn on
-    tools: float  # in some turns
+    tools: float  # in some turns, or in all of them
     pictures: int
     reasoning: bool
     said: int  # tokens of a question or answer
+    always: bool = False  # tools are there from the first turn on
     cut: list[tuple[int, int]] = field(default_factory=list)  # sizes before, and what they might have had
 
     def share(self, part: float) -> int:
@@ -92,7 +93,7 @@ class Play:
                     question["content"].append({"type": "text", "text": text})
                 else:
                     question["content"] = f"{text}\n{question['content']}"
-            if scene.tools and number % 6 > 1:
+            if scene.tools and (scene.always or number % 6 > 1):
                 function = {"name": "f", "description": prose(scene.share(scene.tools), "tool")}
                 turn.body["tools"] = [{"type": "function", "function": function}]
             await chat.filter.request(turn.body, **told, __event_emitter__=chat.host.emit)
@@ -144,3 +145,20 @@ async def test_nothing_above_the_window_is_sent_and_nothing_that_fits_is_cut(ser
         await played(service, scene)
     # Without `usage` a sum rests on estimates, which are within a tenth.
     assert not [(before, most) for before, most in scene.cut if before <= 0.9 * most]
+
+
+@pytest.mark.parametrize("usage", ["honest", "without tools", "absent"])
+@pytest.mark.parametrize("least", [0, 24_000], ids=["every turn is looked at", "a short first turn is not"])
+async def test_beside_many_tools_every_long_chat_has_a_summary(service: Service, usage: str, least: int) -> None:
+    """The tools of Open WebUI's page take three quarters of a window of 8,192, and the first question is short."""
+    scene = Scene(usage, [8192], 0, 0, 0, tools=0.75, pictures=0, reasoning=False, said=150, always=True)
+    without = []
+    async with filter_of(service.url, service.filter_key, skip_below_chars=least) as loaded:
+        play = Play(scene, Chat(Host(), loaded, f"tools-{uuid.uuid4()}"))
+        async with working(service.runtime):
+            for number in range(20):
+                turn = await play.turn(number)
+                await drain(service.runtime)
+                if number >= 8 and not turn.served:
+                    without.append(number)
+    assert not without

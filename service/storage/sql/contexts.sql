@@ -7,7 +7,8 @@
 --   apply_parts  share of the window above which a request is served, in parts of `all_parts`
 --   room         tokens that the request may have at most, or null
 --   beside       what goes beside the messages now, as the filter estimates it; null where it does
---                not say so. The chat's overhead is for its last estimate, so the difference counts.
+--                not say so. The chat's overhead is for its last estimate, so the difference counts;
+--                while that estimate is 0, all of the overhead is measured and has this one in it.
 --
 -- `made` is the shallowest checkpoint that brings the request under apply_at and into its room,
 -- because the injected prefix then changes least often; when none does, the deepest. Savings never
@@ -24,7 +25,9 @@ select chat.id as chat, chat.window_tokens as window, beside.overhead,
 from chats chat
 cross join lateral (
     select greatest(
-        chat.overhead_tokens + coalesce(:beside::integer - chat.beside_tokens, 0), 0)
+        chat.overhead_tokens + coalesce(:beside::integer
+            - coalesce(nullif(chat.beside_tokens, 0),
+                least(chat.overhead_tokens, :beside::integer)), 0), 0)
 ) beside (overhead)
 cross join lateral (
     select chat.leaf_tokens + beside.overhead
@@ -53,7 +56,9 @@ select chat.id as chat, chat.window_tokens as window, beside.overhead,
 from chats chat
 cross join lateral (
     select greatest(
-        chat.overhead_tokens + coalesce(:beside::integer - chat.beside_tokens, 0), 0)
+        chat.overhead_tokens + coalesce(:beside::integer
+            - coalesce(nullif(chat.beside_tokens, 0),
+                least(chat.overhead_tokens, :beside::integer)), 0), 0)
 ) beside (overhead)
 cross join lateral (
     select stored.message_id, stored.path_tokens, stored.checkpoint_id, pair.place
