@@ -575,7 +575,7 @@ class Filter:
     def _fit(self, body: Message, request: Request) -> None:
         """Makes room in a request that is too large for the window."""
         note = f"{LEFT_OUT}\n{OFFERED}" if request.offered else LEFT_OUT
-        if request.left_out:  # after a tool that is cited, Open WebUI 0.12 takes the note away
+        if request.before:  # after a tool that is cited, Open WebUI 0.12 takes the note away
             body["messages"] = with_note(body["messages"], note)
         before = body["messages"]
         newest = newest_turn(before)
@@ -1075,8 +1075,18 @@ def shortened(message: Message, keep: int) -> Message:
 
 
 def with_note(messages: list[Message], note: str) -> list[Message]:
-    """A request with the note behind its system messages, unless it is there."""
+    """A request with the note at the end of its first system message, unless it is there.
+
+    The chat templates of some models refuse a second system message.
+    """
     systems = leading(messages)
     if any(LEFT_OUT in text_of(m) for m in systems):
         return messages
-    return [*systems, {"role": "system", "content": note}, *messages[len(systems) :]]
+    if not systems:
+        return [{"role": "system", "content": note}, *messages]
+    content = systems[0].get("content")
+    if isinstance(content, list):
+        content = [*content, {"type": "text", "text": f"\n\n{note}"}]
+    else:
+        content = f"{content or ''}\n\n{note}"
+    return [{**systems[0], "content": content}, *messages[1:]]

@@ -31,13 +31,17 @@ Json = dict[str, Any]
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
 
 
-def is_note(message: Native) -> bool:
-    """Whether it tells of turns that were left out."""
-    return message["role"] == "system" and str(message["content"]).startswith(LEFT_OUT)
+def has_note(messages: list[Native]) -> bool:
+    """Whether the first system message ends with what tells of turns that were left out."""
+    return messages[0]["role"] == "system" and str(messages[0]["content"]).endswith(LEFT_OUT)
 
 
-def notes(messages: list[Native]) -> int:
-    return sum(map(is_note, messages))
+def without_note(messages: list[Native]) -> list[Native]:
+    """The same without it."""
+    if not has_note(messages):
+        return messages
+    prompt = str(messages[0]["content"]).removesuffix(LEFT_OUT).removesuffix("\n\n")
+    return [*([{**messages[0], "content": prompt}] if prompt else []), *messages[1:]]
 
 
 # --- every list ---
@@ -148,19 +152,18 @@ DEAREST = max(1.0, max(map(dearness, KINDS)) / MORE)
 
 
 def check(sent: list[Native], given: list[Native], window: int) -> None:
-    head = leading([one for one in given if not is_note(one)])
+    whole = without_note(given)
+    head = leading(whole)
     assert sent_tokens(sent) <= window * DEAREST + len(sent)  # each estimate is rounded
-    assert sent[: len(head)] == head
-    rest = sent[len(head) :]
-    if notes(rest):
-        assert is_note(rest[0])
-        rest = rest[1:]
+    assert without_note(sent)[: len(head)] == head
+    rest = without_note(sent)[len(head) :]
+    if has_note(sent):
         assert rest[0]["role"] == "user"
     else:
         assert len(sent) == len(given)
-    assert not notes(rest)
+    assert str(sent).count(LEFT_OUT) == has_note(sent)
     assert pairs_are_whole(rest)
-    for one, other in zip(reversed(rest), reversed([one for one in given if not is_note(one)]), strict=False):
+    for one, other in zip(reversed(rest), reversed(whole), strict=False):
         assert {**one, "content": ""} == {**other, "content": ""}
         assert ("image_url" in str(one)) is ("image_url" in str(other))
     assert any(one["role"] == "user" for one in rest)
@@ -188,9 +191,9 @@ async def test_whole_turns_go_from_the_oldest_on_for_a_note_and_the_status_tells
 ) -> None:
     chat_of_turns.window = window
     turn = await chat_of_turns.inlet()
-    system, note, *rest = turn.messages
+    system, *rest = without_note(turn.messages)
     assert system == turn.original[0]
-    assert is_note(note)
+    assert has_note(turn.messages)
     assert rest == turn.original[-len(rest) :]
     assert rest[0]["role"] == "user"
     assert 1 < len(rest) < len(turn.original) - 4
@@ -229,9 +232,9 @@ async def test_a_summary_and_the_newest_turn_stay_when_the_tail_is_too_long_for_
         chat.ask("How far are we?")
         tap.behaviour = Answer(good_answer(chat) | {"tokens": {"before": 9000, "after": 6000}})
         turn = await chat.inlet()
-        assert turn.messages[0] == turn.original[0]
-        assert is_note(turn.messages[1])
-        assert turn.messages[2:4] == [{"role": "user", "content": MADE}, {"role": "assistant", "content": NOTED}]
+        assert has_note(turn.messages)
+        assert without_note(turn.messages)[0] == turn.original[0]
+        assert turn.messages[1:3] == [{"role": "user", "content": MADE}, {"role": "assistant", "content": NOTED}]
         assert turn.messages[-1] == turn.original[-1]
         assert sent_tokens(turn.messages) <= 4096
         (line,) = chat.host.statuses

@@ -97,13 +97,12 @@ async def test_one_line_tells_what_was_left_out_and_each_model_call_has_the_note
         for _ in range(3):
             with chat.host.importable():
                 await chat.filter.request(turn.body, __metadata__=turn.metadata, __event_emitter__=chat.host.emit)
-            left_out = len(turn.original) + 1 - len(turn.messages)
+            left_out = len(turn.original) - len(turn.messages)
             assert left_out > 0
             assert chat.host.statuses == [f"Left out {left_out} older messages to make room"]
             assert str(turn.messages).count(LEFT_OUT) == 1
-            # Open WebUI merges system messages, and puts its prompt back after a tool that is cited.
-            system, _, *others = turn.messages
-            turn.body["messages"] = [system, *others]
+            # Open WebUI puts its prompt back after a tool that is cited.
+            turn.body["messages"] = [turn.original[0], *turn.messages[1:]]
 
 
 @pytest.mark.parametrize("answer", ["It is tall.", filler("tall", 6000)], ids=["short", "larger than the window"])
@@ -165,6 +164,18 @@ async def test_the_latest_step_is_whole_however_large_it_is(running: tuple[Clien
     sent = await call(client, turn, [*loop_of(3), both, first, second])
     assert sent[-3:] == [both, first, second]
     assert shortened(sent)[1]
+
+
+async def test_the_note_is_gone_in_a_later_call_in_which_nothing_is_left_out(client: tuple[Client, Wire]) -> None:
+    """The newest result stays whole, and turns go for it; once the model has read it, a part of it is enough."""
+    older = [one for number in range(4) for one in (asks(f"Question {number}"), says(filler(f"a{number}", 600)))]
+    turn = await client[0].send([{"role": "system", "content": "Be brief."}, *older, asks("Look it up.")])
+    large = step("large", filler("large", 6000))
+    first = await call(client[0], turn, large)
+    second = await call(client[0], turn, [*large, *step("small", "42")])
+    assert LEFT_OUT in str(first[0])
+    assert LEFT_OUT not in str(second)
+    assert others(second)[:9] == turn.messages[:9]
 
 
 async def test_the_beginning_of_the_request_changes_only_now_and_then(running: tuple[Client, Turn]) -> None:
