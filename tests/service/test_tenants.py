@@ -163,7 +163,7 @@ async def heard(service: Service, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
 
     database = service.runtime.database
     async with AsyncExitStack() as stack:
-        for pool in (database.reads, database.hot):
+        for pool in (database.reads.pool, database.hot.pool):
             for _ in range(pool.get_max_size()):
                 connection = await stack.enter_async_context(pool.acquire())
                 connection.add_query_logger(by_a_read_pool)
