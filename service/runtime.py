@@ -96,7 +96,7 @@ async def running(
     async with AsyncExitStack() as stack:
         connecting = connect(urls.database, keys=settings.sealing_keys)
         database = await stack.enter_async_context(connecting)
-        await check_schema(database.engine)
+        await check_schema(database.reads)
         await database.seals.check()
         queue = await Queue.connect(urls.redis)
         stack.push_async_callback(queue.close)
@@ -108,7 +108,13 @@ async def running(
         summariser, others = configured(settings, http), for_models(settings, http)
         amiss = warnings(settings) + _without_tls(urls)
         worker_context = WorkerContext(
-            database.engine, settings, summariser, texts_of_rounds, others=others, warnings=amiss
+            database.engine,
+            database.slow,
+            settings,
+            summariser,
+            texts_of_rounds,
+            others=others,
+            warnings=amiss,
         )
         await stack.enter_async_context(_probing(worker_context, http))
         counts = await stack.enter_async_context(counting(database.engine))

@@ -42,14 +42,14 @@ async def sweep(ctx: dict[str, Any]) -> None:
         await ctx["queue"].wake()
     if waiting:
         log.info("sweep.woke", times=waiting)
-    if removed := await remove_expired(ctx["context"].engine):
+    if removed := await remove_expired(ctx["context"].slow):
         log.info("sweep.removed_expired", chats=removed)
 
 
 async def remove(ctx: dict[str, Any]) -> None:
     """Removes what is older than the settings allow."""
     context: WorkerContext = ctx["context"]
-    removed = asdict(await remove_old(context.engine, context.settings))
+    removed = asdict(await remove_old(context.slow, context.settings))
     if any(removed.values()):
         log.info("retention.removed", **removed)
 
@@ -67,7 +67,7 @@ async def compare(ctx: dict[str, Any]) -> None:
         return
     try:
         async with signed_in(settings.openwebui_url, key) as webui:
-            done = await reconcile(context.engine, webui, Operator(tenant, "worker"))
+            done = await reconcile(context.slow, webui, Operator(tenant, "worker"))
     except PrecisError as error:
         log.warning("reconcile.stopped", why=str(error))
         return

@@ -103,7 +103,7 @@ async def delete_chat(
 
     There the chat may go on, and is stored again then, unless it was deleted `for_good`.
     """
-    await delete.delete_chat(runtime.database.engine, operator, chat_id, for_good=for_good)
+    await delete.delete_chat(runtime.database.slow, operator, chat_id, for_good=for_good)
 
 
 @router.get("/{chat_id}/checkpoints/{checkpoint_id}")

@@ -46,4 +46,4 @@ async def post_event(request: Request, key: EventsKey, runtime: RuntimeDep) -> N
     given = body.fingerprints
     fingerprints = given and {identity(name): one for name, one in given.items()}
     event = Event(body.type, body.chat_id, message, body.user_id, fingerprints, body.left)
-    await hear(runtime.database.engine, key.by, event)
+    await hear(runtime.database.slow, key.by, event)

@@ -8,13 +8,12 @@ from typing import Any, TypeVar, cast
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from redis.exceptions import RedisError
-from sqlalchemy.exc import SQLAlchemyError
 
 from service import __version__
 from service.api.deps import RuntimeDep
 from service.errors import SchemaError, SchemaNewer
 from service.runtime import Runtime
-from service.storage import sealing
+from service.storage import outage
 from service.storage.database import check_schema
 
 T = TypeVar("T")
@@ -22,6 +21,7 @@ T = TypeVar("T")
 router = APIRouter(tags=["health"])
 
 _KEPT = 1.0  # seconds that an answer of `/readyz` is given again
+_PATIENCE = 2.0  # seconds that `/readyz` waits for the database
 
 
 class Kept:
@@ -70,11 +70,8 @@ async def readyz(request: Request, runtime: RuntimeDep) -> JSONResponse:
 
 
 async def _readiness(runtime: Runtime) -> tuple[bool, dict[str, object]]:
-    ready, state = await _database(runtime)
-    if missing := await _missing(runtime) if ready else None:
-        state["encryption"] = missing
-    state["queue"] = await _queue(runtime)
-    body: dict[str, object] = {"status": "ok" if ready else "not ready", **state}
+    (ready, state), queue = await asyncio.gather(_database(runtime), _queue(runtime))
+    body: dict[str, object] = {"status": "ok" if ready else "not ready", **state, "queue": queue}
     if runtime.worker_context.warnings:
         # How many only: they name addresses, and this page is open to anybody.
         body["warnings"] = f"{len(runtime.worker_context.warnings)}: see `precis status`"
@@ -84,24 +81,25 @@ async def _readiness(runtime: Runtime) -> tuple[bool, dict[str, object]]:
 async def _database(runtime: Runtime) -> tuple[bool, dict[str, str]]:
     """Whether requests can be answered from the database, and its state in words."""
     try:
-        await check_schema(runtime.database.engine)
+        async with asyncio.timeout(_PATIENCE):
+            ready, schema = await _schema(runtime)
+            missing = await runtime.database.seals.lacked() if ready else None
+    except outage.FAILURES as error:
+        return False, {"database": _no_answer(error), "schema": "unknown"}
+    state = {"database": "ok", "schema": schema}
+    return ready, state | ({"encryption": missing} if missing else {})
+
+
+async def _schema(runtime: Runtime) -> tuple[bool, str]:
+    """Whether this version works on the database's schema, and why it is not its own."""
+    try:
+        await check_schema(runtime.database.hot)
     except SchemaNewer as error:
         # Still ready: during an upgrade, a balancer must not take out all old replicas at once.
-        return True, {"database": "ok", "schema": str(error)}
+        return True, str(error)
     except SchemaError as error:
-        return False, {"database": "ok", "schema": str(error)}
-    except (SQLAlchemyError, OSError) as error:
-        return False, {"database": _no_answer(error), "schema": "unknown"}
-    return True, {"database": "ok", "schema": "ok"}
-
-
-async def _missing(runtime: Runtime) -> str | None:
-    """Which encryption keys this process lacks, in words; None when it has all."""
-    try:
-        async with runtime.database.engine.connect() as connection:
-            return await sealing.lacked(connection)
-    except (SQLAlchemyError, OSError):  # the next look says so
-        return None
+        return False, str(error)
+    return True, "ok"
 
 
 async def _queue(runtime: Runtime) -> str:

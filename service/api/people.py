@@ -43,4 +43,4 @@ async def erase_user(user_id: UserId, operator: OperatorDep, runtime: RuntimeDep
     In chats of others, the user's messages become notes without text, and summaries that have read
     one are made again. Nothing is deleted in Open WebUI. For a day, nothing of the user is stored.
     """
-    await people.erase(runtime.database.engine, operator, user_id)
+    await people.erase(runtime.database.slow, operator, user_id)

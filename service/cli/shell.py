@@ -59,13 +59,13 @@ async def migrated(current: Settings) -> AsyncIterator[Urls]:
 async def database(current: Settings) -> AsyncIterator[Database]:
     """The database, also of a service that runs on the same data folder; creates nothing."""
     from service.runtime import reachable
-    from service.storage.database import check_schema, connect
+    from service.storage.database import LONG, check_schema, connect
 
     keys = current.sealing_keys
     async with (
         reachable(current) as urls,
-        connect(urls.database, name="precis-cli", keys=keys) as connected,
+        connect(urls.database, name="precis-cli", keys=keys, statement_seconds=LONG) as connected,
     ):
-        await check_schema(connected.engine)
+        await check_schema(connected.reads)
         await connected.seals.check()
         yield connected

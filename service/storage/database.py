@@ -2,24 +2,26 @@
 
 The SQLAlchemy engine is for everything. Two small asyncpg pools are for reads in one statement: one
 for those that every request of a chat waits for, and one for all others.
+
+A PostgreSQL that hangs closes no connection, so every wait for it has a limit.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 from alembic import command
 from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
-from sqlalchemy import Connection, event
+from asyncpg.pool import PoolConnectionProxy
+from sqlalchemy import ExceptionContext, event
 from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
@@ -31,22 +33,84 @@ from service.storage.sealing import Seals
 MIGRATIONS = Path(__file__).parents[2] / "migrations"
 _NO_KEYS = EncryptionKeys()
 _CONNECTIONS = 15  # of the engine
+_SLOW_CONNECTIONS = 5  # of the engine for what may take minutes
 OLDEST = 14  # major of PostgreSQL; `scripts/test-postgres` tests from it on
 _NEVER_PLAIN: Final = ("require", "verify-ca", "verify-full")  # values of `sslmode`
 
+# Seconds. A request that finds PostgreSQL hanging ends within ten: it waits for a place in the pool
+# and then for a new connection, or for a statement and then for its cancellation (SQLAlchemy: 2).
+_HOT: Final = 2.0  # for a read of the hot pool, from the wait for a connection to the answer
+_READ: Final = 9.0  # the same for all other reads
+_PLACE: Final = 3.0  # for a connection of the engine to become free
+_OPEN: Final = 5.0  # for a new connection
+_CLOSE: Final = 0.2  # for the server to close a connection; the engine closes one after the other
+_STATEMENT: Final = 7.0  # for a statement of the engine
+LONG: Final = 3600.0
+"""Seconds for a statement of what may read or delete whole tables."""
 
-Reads: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
-"""The connections of the quick reads."""
+
+class _Connection(asyncpg.Connection):
+    """A connection that ends without the server when that hangs."""
+
+    async def close(self, *, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        """Closes it, and waits for the server so many seconds."""
+        with suppress(TimeoutError):  # asyncpg has closed it then
+            await super().close(timeout=timeout or _CLOSE)
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """A small pool for quick reads; one that takes more than `seconds` raises `TimeoutError`."""
+
+    pool: "asyncpg.Pool[asyncpg.Record]"
+    seconds: float
+    _ending: set[asyncio.Task[None]] = field(default_factory=set)
+
+    async def fetch(self, query: str, *values: object) -> "list[asyncpg.Record]":
+        """All rows."""
+        async with self._connection() as connection:
+            return await connection.fetch(query, *values)
+
+    async def fetchrow(self, query: str, *values: object) -> "asyncpg.Record | None":
+        """The first row."""
+        async with self._connection() as connection:
+            return await connection.fetchrow(query, *values)
+
+    async def fetchval(self, query: str, *values: object) -> Any:  # noqa: ANN401 - of any column
+        """The first value of the first row."""
+        async with self._connection() as connection:
+            return await connection.fetchval(query, *values)
+
+    @asynccontextmanager
+    async def _connection(self) -> "AsyncIterator[PoolConnectionProxy[asyncpg.Record]]":
+        async with asyncio.timeout(self.seconds):
+            connection = await self.pool.acquire()
+            try:
+                yield connection
+            except BaseException:
+                # Nobody waits until the server has cancelled the statement: it may hang.
+                ending = asyncio.create_task(self._give_back(connection))
+                self._ending.add(ending)
+                ending.add_done_callback(self._ending.discard)
+                raise
+            await self.pool.release(connection)
+
+    async def _give_back(self, connection: "PoolConnectionProxy[asyncpg.Record]") -> None:
+        with suppress(TimeoutError):  # asyncpg has closed the connection then
+            await self.pool.release(connection, timeout=self.seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class Database:
     """The ways to the same PostgreSQL.
 
-    `hot` is for what every request of a chat waits for: its context, and keys.
+    `hot` is for what every request of a chat waits for: its context, and keys. `slow` is for what
+    may take minutes, such as retention and erasure: it opens a connection for each use, which a
+    server that hangs does not give.
     """
 
     engine: AsyncEngine
+    slow: AsyncEngine
     reads: Reads
     hot: Reads
     seals: Seals
@@ -54,56 +118,100 @@ class Database:
 
 @asynccontextmanager
 async def connect(
-    url: str, *, name: str = "precis", keys: EncryptionKeys = _NO_KEYS
+    url: str,
+    *,
+    name: str = "precis",
+    keys: EncryptionKeys = _NO_KEYS,
+    statement_seconds: float = _STATEMENT,
 ) -> AsyncIterator[Database]:
     """Opens all pools; `name` is shown in `pg_stat_activity`.
 
     Texts are sealed with `keys`; `Seals.check` says whether these are the right ones. Without any,
-    texts are stored as they are.
+    texts are stored as they are. A statement of the engine may take `statement_seconds`.
     """
-    async with _reading(url, f"{name}-reads") as reads, _reading(url, f"{name}-hot") as hot:
+    async with AsyncExitStack() as stack:
+        reads = await stack.enter_async_context(_reading(url, f"{name}-reads", _READ))
+        hot = await stack.enter_async_context(_reading(url, f"{name}-hot", _HOT))
         seals = Seals(keys, reads)
+        options: dict[str, Any] = {
+            "hide_parameters": True,  # they hold what people wrote, and errors are logged
+            "execution_options": {sealing.OPTION: seals},
+        }
         engine = engine_for(
             url,
             name,
+            statement_seconds,
             pool_size=_CONNECTIONS,
             max_overflow=0,  # what goes over a pool's size is opened and closed for each use
-            hide_parameters=True,  # they hold what people wrote, and errors are logged
-            execution_options={sealing.OPTION: seals},
+            pool_timeout=_PLACE,
+            **options,
         )
+        stack.push_async_callback(engine.dispose)
         event.listen(engine.sync_engine, "checkout", _check_open)
-        try:
-            yield Database(engine, reads, hot, seals)
-        finally:
-            await engine.dispose()
+        slow = engine_for(
+            url,
+            f"{name}-slow",
+            LONG,
+            pool_size=1,
+            max_overflow=_SLOW_CONNECTIONS - 1,
+            pool_timeout=_PLACE,
+            pool_recycle=0,  # never used again
+            **options,
+        )
+        stack.push_async_callback(slow.dispose)
+        yield Database(engine, slow, reads, hot, seals)
 
 
 @asynccontextmanager
-async def _reading(url: str, name: str) -> AsyncIterator[Reads]:
+async def _reading(url: str, name: str, seconds: float) -> AsyncIterator[Reads]:
     with _first_contact(url):
         pool = await asyncpg.create_pool(
             url,
             min_size=1,
             max_size=4,
+            connection_class=_Connection,
             init=_made_ready,
             reset=_nothing_to_reset,
             server_settings={"application_name": name},
+            timeout=_OPEN,
+            command_timeout=seconds,  # for what makes a new connection ready
         )
     async with pool:
-        yield pool
+        yield Reads(pool, seconds)
 
 
-def engine_for(url: str, name: str, **options: Any) -> AsyncEngine:  # noqa: ANN401 - SQLAlchemy's
+def engine_for(
+    url: str,
+    name: str,
+    statement_seconds: float | None = None,
+    **options: Any,  # noqa: ANN401 - SQLAlchemy's
+) -> AsyncEngine:
     """An engine whose connections asyncpg opens by the URL, as it does those of the read pool.
 
-    SQLAlchemy's own reading of a URL knows no `sslmode`.
+    SQLAlchemy's own reading of a URL knows no `sslmode`. Without `statement_seconds`, a statement
+    may take for ever.
     """
 
     async def opened() -> "asyncpg.Connection[asyncpg.Record]":
         session = {"application_name": name, "timezone": "UTC"}
-        return await asyncpg.connect(url, server_settings=session)
+        return await asyncpg.connect(
+            url,
+            connection_class=_Connection,
+            server_settings=session,
+            timeout=_OPEN,
+            command_timeout=statement_seconds,
+        )
 
-    return create_async_engine("postgresql+asyncpg://", async_creator=opened, **options)
+    engine = create_async_engine("postgresql+asyncpg://", async_creator=opened, **options)
+    event.listen(engine.sync_engine, "handle_error", _give_up)
+    return engine
+
+
+def _give_up(context: ExceptionContext) -> None:
+    """Closes a connection whose statement took too long, instead of a rollback on it."""
+    if isinstance(context.original_exception, TimeoutError):
+        context.is_disconnect = True
+        context.invalidate_pool_on_disconnect = False
 
 
 def demands_tls(url: str) -> bool:
@@ -123,7 +231,7 @@ async def migrate(url: str) -> None:
     """
     # Tried before Alembic, whose errors name no setting.
     with _first_contact(url):
-        connection = await asyncpg.connect(url)
+        connection = await asyncpg.connect(url, timeout=_OPEN)
     try:
         await _check_version(connection)
         _refuse_unreleased(await _revision(connection))
@@ -157,7 +265,7 @@ async def pending(url: str) -> str | None:
     return current if is_older else None
 
 
-async def check_schema(engine: AsyncEngine) -> None:
+async def check_schema(reads: Reads) -> None:
     """Refuses a database that is not at the newest migration.
 
     Raises:
@@ -166,8 +274,7 @@ async def check_schema(engine: AsyncEngine) -> None:
             from before the first release.
     """
     scripts, head = ScriptDirectory(str(MIGRATIONS)), newest()
-    async with engine.connect() as connection:
-        current = await connection.run_sync(_current_revision)
+    current = await _revision(reads)
     _refuse_unreleased(current)
     if current and current not in {one.revision for one in scripts.walk_revisions()}:
         raise SchemaNewer(
@@ -195,9 +302,10 @@ def _first_contact(url: str) -> Iterator[None]:
     try:
         yield
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        why = f"no answer within {_OPEN:g} s" if isinstance(error, TimeoutError) else error
         # Only the host: behind a password with a slash in it, the rest is not what it seems.
         raise ConfigurationError(
-            f"PostgreSQL at {urlsplit(url).hostname or 'a socket'} cannot be used: {error}."
+            f"PostgreSQL at {urlsplit(url).hostname or 'a socket'} cannot be used: {why}."
             " Is it running, and is PRECIS_DATABASE_URL right?"
         ) from error
     except ValueError:  # its words may quote the password
@@ -235,10 +343,6 @@ async def _revision(reads: "Reads | asyncpg.Connection[asyncpg.Record]") -> str 
         return None
     revision: str | None = await reads.fetchval("select version_num from alembic_version")
     return revision
-
-
-def _current_revision(connection: Connection) -> str | None:
-    return MigrationContext.configure(connection).get_current_revision()
 
 
 def _check_open(dbapi_connection: Any, *_: object) -> None:  # noqa: ANN401 - SQLAlchemy's

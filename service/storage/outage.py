@@ -30,7 +30,12 @@ AWAY: tuple[type[Exception], ...] = (
     *_REFUSES,
 )
 
-FAILURES: tuple[type[Exception], ...] = (SQLAlchemyError, OSError, *AWAY)
+FAILURES: tuple[type[Exception], ...] = (
+    SQLAlchemyError,
+    OSError,
+    asyncpg.PostgresError,
+    *AWAY,
+)
 """What a statement raises that failed for whatever reason in the database or on the way there."""
 
 

@@ -17,21 +17,22 @@ import os
 from binascii import b2a_base64
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import asyncpg
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCMSIV
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from sqlalchemy import insert, select
+from sqlalchemy import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.encryption import EncryptionKey, EncryptionKeys
 from service.errors import CannotOpen, ConfigurationError, KeyMissing, Problem, ProblemType
-from service.storage.tables import sealing_keys, tenant_secrets
+from service.storage.tables import tenant_secrets
 from service.storage.tenancy import ChatKey
-from service.storage.terms import not_among
+
+if TYPE_CHECKING:
+    from service.storage.database import Reads
 
 SEALED = 2
 """The first byte of a sealed value; codec's own encodings have others."""
@@ -125,7 +126,7 @@ class Seals:
     `keys` are those of the settings, and `writes` is the id of the one that seals, or None.
     """
 
-    def __init__(self, keys: EncryptionKeys, reads: "asyncpg.Pool[asyncpg.Record]") -> None:
+    def __init__(self, keys: EncryptionKeys, reads: "Reads") -> None:
         self.keys, self.writes = keys
         self._reads = reads
         self._of: dict[int, Seal] = {}
@@ -173,6 +174,15 @@ class Seals:
         if self.writes is not None:
             await self._reads.fetch(_NOTE_KEY, self.writes, _proof(by_id[self.writes]))
 
+    async def lacked(self) -> str | None:
+        """Which keys this process lacks that texts may be sealed with, in words; None: it has all.
+
+        So at the start, or `check` would have refused it; later others may write with a new one.
+        """
+        ours = [key.id for key in self.keys]
+        missing = [row["id"] for row in await self._reads.fetch(_OTHER_KEYS, ours)]
+        return _without(missing) if missing else None
+
     async def without_secrets(self) -> list[str]:
         """The names of the tenants whose secrets are not in this database.
 
@@ -203,6 +213,7 @@ select name from tenants
 where not exists (select 1 from tenant_secrets where tenant_secrets.tenant_id = tenants.id)
 order by name
 """
+_OTHER_KEYS = "select id from sealing_keys where id <> all ($1) order by id"
 _NOTE_KEY = "insert into sealing_keys (id, proof) values ($1, $2) on conflict do nothing"
 
 
@@ -216,17 +227,6 @@ def seals(connection: AsyncConnection) -> Seals:
     assert connection.sync_connection is not None
     of_connection: Seals = connection.sync_connection.get_execution_options()[OPTION]
     return of_connection
-
-
-async def lacked(connection: AsyncConnection) -> str | None:
-    """Which keys this process lacks that texts may be sealed with, in words; None: it has all.
-
-    So at the start, or `Seals.check` would have refused it; later others may write with a new one.
-    """
-    ours = [key.id for key in seals(connection).keys]
-    query = select(sealing_keys.c.id).where(not_among(sealing_keys.c.id, ours))
-    missing = (await connection.execute(query.order_by(sealing_keys.c.id))).scalars().all()
-    return _without(missing) if missing else None
 
 
 def _without(ids: Sequence[int]) -> str:

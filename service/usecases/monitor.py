@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from service.names import State
 from service.settings import Settings
-from service.storage import jobs, sealing
+from service.storage import jobs
 from service.storage.database import Database, Reads
 from service.storage.jobs import LONG, Breaker, Job, QueueCounts
 from service.usecases import worth
@@ -43,8 +43,7 @@ async def status(
     reads = database.reads
     queue = await jobs.counts(reads, tenant)
     month = await worth.read(reads, settings, tenant)
-    async with database.engine.connect() as connection:
-        lacked = await sealing.lacked(connection)
+    lacked = await database.seals.lacked()
     own = _warnings(queue, month, lacked)
     return Status(queue, await jobs.breakers(reads), month, [*own, *warnings])
 

@@ -133,7 +133,7 @@ async def delete(
     chat_id: ChatId, signed_in: SignedInDep, runtime: RuntimeDep, _: FormDep
 ) -> Response:
     """Deletes everything stored for the chat."""
-    await delete_chat(runtime.database.engine, signed_in.by, chat_id)
+    await delete_chat(runtime.database.slow, signed_in.by, chat_id)
     return go_to("/chats")
 
 

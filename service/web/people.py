@@ -54,5 +54,5 @@ async def erase(
     user_id: UserId, signed_in: SignedInDep, runtime: RuntimeDep, _: FormDep
 ) -> Response:
     """Deletes what is stored of a user."""
-    await people.erase(runtime.database.engine, signed_in.by, user_id)
+    await people.erase(runtime.database.slow, signed_in.by, user_id)
     return go_to("/people")

@@ -44,7 +44,7 @@ async def fetch(url: str, query: str) -> list[str]:
 async def _serve(url: str) -> None:
     """Starts a service on a database and stops it."""
     async with connect(url) as database:
-        await check_schema(database.engine)
+        await check_schema(database.reads)
 
 
 async def names(url: str) -> set[str]:

@@ -49,7 +49,9 @@ class Harness:
         settings = Settings(**(asked | sizes | more))
         summariser = configured(settings, self.http)
         others = for_models(settings, self.http)
-        return WorkerContext(runtime.database.engine, settings, summariser, runtime.texts, others=others)
+        return WorkerContext(
+            runtime.database.engine, runtime.database.slow, settings, summariser, runtime.texts, others=others
+        )
 
     async def compress(self, worker_context: WorkerContext | None = None) -> float | None:
         """One round of work; returns the seconds until the chat is due again."""
@@ -111,7 +113,7 @@ _EMPTIED = "".join(
 async def emptied(service: Service) -> None:
     """No chat, no work, no sum and no ring is left."""
     await service.runtime.counting.store()
-    async with service.runtime.database.reads.acquire() as connection:
+    async with service.runtime.database.reads.pool.acquire() as connection:
         await connection.execute(f"begin; {_EMPTIED} commit")
     async with Redis.from_url(service.runtime.urls.redis) as redis:
         await redis.flushall()

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 from typing import NamedTuple
 
@@ -129,6 +130,63 @@ async def test_a_connection_on_which_nothing_is_asked_is_closed(
         assert await silent.reader.read() == b""
 
 
+HALF = {
+    "a head that drips": START,
+    "lines before a head": b"\r\n",
+    "a second head": WHOLE + START,
+    "the body of a request that is answered": START + b"Content-Length: 1000000\r\n\r\n{",
+}
+
+
+@pytest.mark.parametrize("sent", HALF.values(), ids=HALF)
+async def test_a_request_that_is_begun_has_a_time_for_the_rest_of_it(
+    service: Service, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    monkeypatch.setattr(connection, "_REST", 0.2)
+    async with line(service) as sender:
+        await sender.send(sent)
+        closed = asyncio.create_task(sender.reader.read())
+        while not closed.done():
+            with suppress(ConnectionError):
+                await sender.send(b"\n" if sent == b"\r\n" else b"X")
+            await asyncio.wait({closed}, timeout=0.02)
+
+
+async def test_a_body_that_is_read_and_an_answer_that_is_made_need_no_such_haste(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "_REST", 0.01)
+    monkeypatch.setattr(deps, "_WHOLE_BODY", 0.5)
+    async with line(service) as sender:
+        await sender.send(upload(service, 50_000))
+
+        await sender.refusal(408)
+
+
+UNREAD = b"GET /openapi.json HTTP/1.1\r\nHost: here\r\n\r\n" * 200
+WAITED_FOR = {"nothing asked": b"", "half heads": START, "answered": WHOLE, "answers that nobody reads": UNREAD}
+
+
+@pytest.mark.parametrize("sent", WAITED_FOR.values(), ids=WAITED_FOR)
+async def test_clients_that_are_waited_for_cannot_take_all_places(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    monkeypatch.setattr(connection, "MOST", 4)
+    async with serving(settings) as service, AsyncExitStack() as stack:
+        for _ in range(8):
+            one = await stack.enter_async_context(line(service))
+            one.writer.write(sent)
+
+        await until(partial(is_welcome, service))
+
+
+async def is_welcome(service: Service) -> bool:
+    """Whether a new connection is answered."""
+    async with line(service) as another:
+        await another.send(WHOLE)
+        return (await another.answer()).status == 200
+
+
 async def test_one_connection_too_many_is_told_so_and_a_place_that_is_free_again_is_given(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,18 +195,14 @@ async def test_one_connection_too_many_is_told_so_and_a_place_that_is_free_again
         async with AsyncExitStack() as stack:
             for _ in range(2):
                 one = await stack.enter_async_context(line(service))
-                await one.send(WHOLE)
-                assert (await one.answer()).status == 200
+                await one.send(upload(service, 50_000).removesuffix(b"\r\n") + b"Expect: 100-continue\r\n\r\n")
+                # The body is waited for: this request is worked on.
+                assert b" 100 " in await one.reader.readuntil(b"\r\n\r\n")
             another = await stack.enter_async_context(line(service))
 
             assert (await another.refusal(503)).fields["retry-after"] == "1"
 
-        async def welcome() -> bool:
-            async with line(service) as another:
-                await another.send(WHOLE)
-                return (await another.answer()).status == 200
-
-        await until(welcome)
+        await until(partial(is_welcome, service))
 
 
 async def test_as_many_files_may_be_open_as_the_system_allows() -> None:

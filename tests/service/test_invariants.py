@@ -83,7 +83,7 @@ async def test_invariant_2_no_llm_call_on_the_request_path_and_one_indexed_read(
     assert harness.llm.requests == []
 
     await execute(harness.runtime.urls.database, "vacuum analyze")
-    async with harness.runtime.database.reads.acquire() as reads:
+    async with harness.runtime.database.reads.pool.acquire() as reads:
         await reads.execute("set enable_seqscan = off")  # so few rows fit into one page: it must be able to use indexes
         try:
             explained = await plans(reads, leaf)

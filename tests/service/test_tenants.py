@@ -163,13 +163,15 @@ async def heard(service: Service, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
 
     database = service.runtime.database
     async with AsyncExitStack() as stack:
-        for pool in (database.reads, database.hot):
+        for pool in (database.reads.pool, database.hot.pool):
             for _ in range(pool.get_max_size()):
                 connection = await stack.enter_async_context(pool.acquire())
                 connection.add_query_logger(by_a_read_pool)
-    event.listen(database.engine.sync_engine, "before_cursor_execute", by_the_engine)
+    for engine in (database.engine, database.slow):
+        event.listen(engine.sync_engine, "before_cursor_execute", by_the_engine)
     yield found
-    event.remove(database.engine.sync_engine, "before_cursor_execute", by_the_engine)
+    for engine in (database.engine, database.slow):
+        event.remove(engine.sync_engine, "before_cursor_execute", by_the_engine)
 
 
 _NAMED = re.compile(rf"(?:\b(?:from|join|update)\s|,)\s*({'|'.join(TABLES)})\b(?!\.)(?:\s+as\b)?(?:\s+(\w+))?")

@@ -17,6 +17,8 @@ from service.summarising.reading import Summariser
 class WorkerContext:
     """What a worker works with. Without a `summariser`, code alone makes summaries.
 
+    `slow` is for what may take minutes, as in `Database`.
+
     `others` are the summarisers of models that have one of their own. They share the breaker and
     the bound of `summariser`, because they stand at the same address.
 
@@ -26,6 +28,7 @@ class WorkerContext:
     """
 
     engine: AsyncEngine
+    slow: AsyncEngine
     settings: Settings
     summariser: Summariser | None
     texts: Texts

@@ -88,7 +88,7 @@ async def claim(context: WorkerContext) -> Claim | None:
     """
     calls = context.settings.summariser_calls
     async with context.engine.begin() as connection:
-        if lacked := await sealing.lacked(connection):
+        if lacked := await sealing.seals(connection).lacked():
             log.warning("compress.key_missing", why=lacked)
             return None
         lease = await work.claim(connection, context.worker, context.endpoint, calls)
