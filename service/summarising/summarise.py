@@ -220,9 +220,7 @@ def compose(material: Material, written: Reply, policy: Policy, covered: Covered
     answer = reply.parse(written)
     own = (one for one in answer.state if not prompt.repeated(one, material.reading.language))
     answer = replace(answer, state=tuple(own))
-    rejection = gate.rejection(written)
-    if rejection is None and answer.is_empty:
-        rejection = gate.Rejection("says_nothing", "says nothing")
+    rejection = _rejection(written, answer, material)
     if rejection:
         return _candidate(material, material.memory, gate.rejected([rejection]), policy, covered)
 
@@ -240,6 +238,15 @@ def compose(material: Material, written: Reply, policy: Policy, covered: Covered
     return _candidate(
         material, memory, replace(verdict, unfounded=merged.unfounded), policy, covered
     )
+
+
+def _rejection(written: Reply, answer: Answer, material: Material) -> gate.Rejection | None:
+    """Why a reply is no answer to what was asked; None when it is one."""
+    if found := gate.rejection(written):
+        return found
+    if prompt.is_copied(written.text, material.reading):
+        return gate.Rejection("copy", "repeats its prompt")
+    return gate.Rejection("says_nothing", "says nothing") if answer.is_empty else None
 
 
 def by_rule(

@@ -89,10 +89,11 @@ def test_a_little_is_cut_without_asking_again() -> None:
 
 def test_what_a_small_model_repeats_of_the_prompt_or_of_itself_is_no_part_of_a_state() -> None:
     example = next(line for line in WORDINGS["en"].prompt["system"].splitlines() if "plumber" in line)
-    made = work(CHAT, f"## Open\n{example}\nMove the invoices.\nMove the invoices.")
-    assert made.memory.state == ("## Open", "Move the invoices.")
+    own = "The invoices move, and the budget is 600 EUR now, which is what the user wants."
+    made = work(CHAT, f"## Open\n{example}\n{own}\n{own}")
+    assert made.memory.state == ("## Open", own)
     nothing = work(CHAT, example)
-    assert nothing.verdict.reasons == ("says nothing",)
+    assert nothing.verdict.reasons == ("repeats its prompt",)
 
 
 def test_of_a_state_in_one_endless_line_as_many_whole_words_stand_as_it_may_have() -> None:
