@@ -52,7 +52,5 @@ def _pairs(letters: str) -> frozenset[tuple[str, str]]:
 _TRANSLATED = chain.from_iterable(one.heads for one in WORDINGS.values())
 _OURS: Final = {
     letters: _pairs(letters)
-    for letters in map(
-        _letters, (RULES, STATE, "State", QUOTATIONS, TALK, SINCE, LEDGER, *_TRANSLATED)
-    )
+    for letters in map(_letters, (RULES, STATE, QUOTATIONS, TALK, SINCE, LEDGER, *_TRANSLATED))
 }

@@ -18,7 +18,7 @@ PROSE = "The plan is what the user wants to be released in May, and the assistan
 RULE = "Never deploy the billing service on Fridays."
 POLICY = Policy.sized(32_768)
 
-ENGLISH = [heads.RULES, heads.STATE, "## State", heads.QUOTATIONS, heads.TALK, heads.SINCE, heads.LEDGER]
+ENGLISH = [heads.RULES, heads.STATE, heads.QUOTATIONS, heads.TALK, heads.SINCE, heads.LEDGER]
 OURS = [head.removeprefix("## ") for head in ENGLISH]
 OURS += [head for wording in WORDINGS.values() for head in wording.heads]
 
@@ -99,7 +99,8 @@ def test_a_record_says_that_a_model_wrote_the_state() -> None:
 
 
 HONEST = """
-Goal, Status, Open, Figures, Tools, Words, What was done, Rules of the game, Wishes of the neighbours, Calls with Nora,
+Goal, State, Status, Open, Figures, Tools, Words, What was done, Rules of the game, Wishes of the neighbours,
+Calls with Nora,
 Ziel, Was getan wurde, Regeln des Vereins, Werkzeuge, État, 目的, 用户
 """
 
