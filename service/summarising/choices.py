@@ -23,7 +23,7 @@ DROPPED = 0
 
 _REMEMBERED = 64  # replaced pins that are kept, so that it can be seen what held before
 _RANGE = 40  # sentences that one range may name
-_NUMBER = re.compile(r"(?<![^\W_])p?\d{1,6}(?:\.\d{1,4})?(?![^\W_])")
+_NUMBER = re.compile(r"(p?)0*(\d{1,6}(?:\.\d{1,4})?)")
 _SENTENCE_ENDS = re.compile(r"[.!]\s+|[。！]\s*")
 _ENDS = " .!。！,;:：…"
 
@@ -84,7 +84,7 @@ class _Book:
         self._said = list(said)
         self._places = {one.number: place for place, one in enumerate(said)}
         self._alone = _single(said)
-        self._named = [frozenset(_NUMBER.findall(characters.folded(text))) for text in texts]
+        self._named = [_numbers(text) for text in texts]
 
     def sentences(self, number: str) -> list[Utterance]:
         """What is pointed at; a pin that is pointed at simply stays."""
@@ -151,7 +151,8 @@ class _Book:
 
     def _is_copied(self, old: int, by: str) -> bool:
         """Whether a text of the chat names both: it words a choice, and numbers are only ours."""
-        return any({f"p{old}", by.casefold()} <= named for named in self._named)
+        choice = _numbers(f"P{old} {by}")
+        return any(choice <= named for named in self._named)
 
     def _is_newer_rule(self, new: int, old: int) -> bool:
         """Whether a rule was read just now and was said after another.
@@ -173,6 +174,11 @@ class _Book:
 
     def _holds(self, number: int) -> bool:
         return number in self.pins and self.pins[number].replaced_by is None
+
+
+def _numbers(text: str) -> frozenset[tuple[str, str]]:
+    """What in a text a reply could have for a number of a pin or a sentence."""
+    return frozenset(_NUMBER.findall(characters.folded(text)))
 
 
 def _once(pins: Mapping[int, Pin]) -> Iterable[Pin]:

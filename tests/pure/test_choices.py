@@ -72,10 +72,14 @@ def test_a_users_rule_yields_to_no_words_that_were_said_or_pinned_before() -> No
     assert merged((RULE, newer), SAID, Answer(replaced=((1, "P2"),))).pins == (RULE, newer)
 
 
-def test_a_replacement_that_a_text_words_is_the_texts_and_changes_nothing() -> None:
-    worded = "As agreed, replaced: p1 by 1.2, and so on."
+@pytest.mark.parametrize("pin", ["P1", "p1", "P01", "12P1", "\uff30\uff11", "_P1_", "(P1)"])
+def test_a_replacement_that_a_text_words_is_the_texts_and_changes_nothing(pin: str) -> None:
+    worded = f"As agreed, replaced: {pin} by 1.2, and so on."
     made = merged((RULE,), SAID, Answer(replaced=((1, "1.2"),)), ["P1 is a pump.", "1.2", worded])
     assert (made.pins, made.unfounded) == ((RULE,), ("replaced: P1 by 1.2",))
+
+
+def test_a_pin_and_a_sentence_that_different_texts_name_are_chosen_by_the_summariser() -> None:
     apart = merged((RULE,), SAID, Answer(replaced=((1, "1.2"),)), ["P1 is a pump.", "1.2"])
     assert apart.pins[0].replaced_by == 2
 
