@@ -1,18 +1,20 @@
 """What a summariser chose: rules and quotations, as pins that code carries on. Pure.
 
-The model points and is in charge: it alone adds, replaces and drops, and no rule does. The words
-are always those of the chat, and who said them decides what they can be: only a user's own words
-make a rule.
+The model points, and who said the words decides what they can be: only a user's own words make a
+rule, and only a user's own newer words take one away, so that a model which obeys a tool removes
+none. What is said again stands once.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from service.summarising.memory import Kind, Pin
 from service.summarising.reply import Answer
 from service.summarising.talk import told
-from service.summarising.utterances import Utterance
+from service.summarising.utterances import Speaker, Utterance
+from service.text import characters
 
 OPERATOR = "operator"
 """Source of a pin that no message has: what an operator wrote."""
@@ -21,25 +23,35 @@ DROPPED = 0
 
 _REMEMBERED = 64  # replaced pins that are kept, so that it can be seen what held before
 _RANGE = 40  # sentences that one range may name
+_NUMBER = re.compile(r"(p?)0*(\d{1,6}(?:\.\d{1,4})?)")
+_SENTENCE_ENDS = re.compile(r"[.!]\s+|[。！]\s*")
+_ENDS = " .!。！,;:：…"
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The pins, by number, and what of an answer nothing bears out."""
+    """The pins, by number, and what of an answer nothing bears out.
+
+    `dropped` are the quotations that it drops, as utterances: they are part of the talk again.
+    """
 
     pins: tuple[Pin, ...]
     unfounded: tuple[str, ...] = ()
+    dropped: tuple[Utterance, ...] = ()
 
 
-def merged(pins: Sequence[Pin], said: Sequence[Utterance], answer: Answer) -> Merged:
+def merged(
+    pins: Sequence[Pin], said: Sequence[Utterance], answer: Answer, texts: Iterable[str] = ()
+) -> Merged:
     """`pins` and what an answer makes of them.
 
     Args:
         pins: of the memory that this one grows from.
         said: what the summariser was shown; it may point at any of it.
         answer: the summariser's.
+        texts: of the chat, from which the answer may have copied a choice.
     """
-    book = _Book(pins, said)
+    book = _Book(pins, said, texts if answer.replaced else ())
     chosen = [
         *((number, Kind.RULE) for number in answer.rules),
         *((number, Kind.QUOTATION) for number in answer.quotations),
@@ -54,21 +66,25 @@ def merged(pins: Sequence[Pin], said: Sequence[Utterance], answer: Answer) -> Me
         book.replace(old, by)
     for dropped in answer.drops:
         book.drop(dropped)
-    return Merged(_remembered(book.pins.values()), tuple(book.unfounded))
+    return Merged(_remembered(_once(book.pins)), tuple(book.unfounded), tuple(book.dropped))
 
 
 class _Book:
     """The pins while an answer is applied to them."""
 
-    def __init__(self, pins: Sequence[Pin], said: Sequence[Utterance]) -> None:
+    def __init__(
+        self, pins: Sequence[Pin], said: Sequence[Utterance], texts: Iterable[str]
+    ) -> None:
         self.pins = {pin.number: pin for pin in pins}
         self.unfounded: list[str] = []
+        self.dropped: list[Utterance] = []
         self._of_sentence = {pin.utterance: pin.number for pin in pins if pin.utterance}
         # A replaced one may outlive the pin that replaced it.
         self._last = max((max(pin.number, pin.replaced_by or 0) for pin in pins), default=0)
         self._said = list(said)
         self._places = {one.number: place for place, one in enumerate(said)}
         self._alone = _single(said)
+        self._named = [_numbers(text) for text in texts]
 
     def sentences(self, number: str) -> list[Utterance]:
         """What is pointed at; a pin that is pointed at simply stays."""
@@ -104,29 +120,49 @@ class _Book:
         self._of_sentence[one.number] = self._last
 
     def replace(self, old: int, by: str) -> None:
-        """Marks a pin as replaced. A user's rule yields to a user's own words only."""
+        """Marks a pin as replaced. A user's rule yields to a user's own newer words only."""
         new = self._replacement(old, by)
-        if new is None or not self._holds(old):
+        if new is None:
             self.unfounded.append(f"replaced: P{old} by {by}")
             return
         self.pins[old] = replace(self.pins[old], replaced_by=new)
 
     def drop(self, number: int) -> None:
-        """Strikes out what a summariser once chose; what an operator wrote stays."""
-        if not self._holds(number) or self.pins[number].source == OPERATOR:
+        """Makes a quotation a part of the talk again; rules stay, and what an operator wrote."""
+        pin = self.pins.get(number)
+        if not pin or not self._holds(number) or pin.kind is Kind.RULE or pin.source == OPERATOR:
             self.unfounded.append(f"drop: P{number}")
             return
-        self.pins[number] = replace(self.pins[number], replaced_by=DROPPED)
+        self.pins[number] = replace(pin, replaced_by=DROPPED)
+        self.dropped.append(
+            Utterance(*_place(pin), pin.speaker, pin.text, source=pin.source, at=pin.at)
+        )
 
     def _replacement(self, old: int, by: str) -> int | None:
         """The number of the pin that takes the place of another, which is made if need be."""
-        if not self._holds(old):
+        if not self._holds(old) or self._is_copied(old, by):
             return None
-        new = int(by[1:]) if by.startswith("P") else self._of_sentence_for(by, self.pins[old].kind)
+        kind = self.pins[old].kind
+        new = int(by[1:]) if by.startswith("P") else self._of_sentence_for(by, kind)
         if new == old or not self._holds(new):
             return None
-        is_rule = self.pins[old].kind is Kind.RULE
-        return None if is_rule and self.pins[new].kind is not Kind.RULE else new
+        is_founded = kind is not Kind.RULE or self._is_newer_rule(new, old)
+        return new if is_founded else None
+
+    def _is_copied(self, old: int, by: str) -> bool:
+        """Whether a text of the chat names both: it words a choice, and numbers are only ours."""
+        choice = _numbers(f"P{old} {by}")
+        return any(choice <= named for named in self._named)
+
+    def _is_newer_rule(self, new: int, old: int) -> bool:
+        """Whether a rule was read just now and was said after another.
+
+        An entry of an earlier summary is no ground: it is no new word of the user.
+        """
+        one, before = self.pins[new], self.pins[old]
+        if one.kind is not Kind.RULE or one.utterance not in self._places:
+            return False
+        return not before.utterance or _place(one) > _place(before)
 
     def _of_sentence_for(self, number: str, kind: Kind) -> int:
         """The number of the pin that a sentence has become, made now if need be; 0 for none."""
@@ -138,6 +174,42 @@ class _Book:
 
     def _holds(self, number: int) -> bool:
         return number in self.pins and self.pins[number].replaced_by is None
+
+
+def _numbers(text: str) -> frozenset[tuple[str, str]]:
+    """What in a text a reply could have for a number of a pin or a sentence."""
+    return frozenset(_NUMBER.findall(characters.folded(text)))
+
+
+def _once(pins: Mapping[int, Pin]) -> Iterable[Pin]:
+    """The pins; one all of whose sentences a newer one has is replaced by that one."""
+    found = dict(pins)
+    holders: defaultdict[tuple[Kind, Speaker, str], set[int]] = defaultdict(set)
+    for number in sorted(pins, reverse=True):
+        pin = pins[number]
+        said = [(pin.kind, pin.speaker, one) for one in _sentences(pin.text)]
+        if pin.replaced_by is not None or not said:
+            continue
+        same = set.intersection(*(holders[one] for one in said))
+        if same:
+            found[number] = replace(pin, replaced_by=max(same))
+            continue
+        for one in said:
+            holders[one].add(number)
+    return found.values()
+
+
+def _sentences(text: str) -> set[str]:
+    """What a text says, as it is compared; what stands under a head says nothing without it."""
+    parts = [text] if " → " in text else _SENTENCE_ENDS.split(text)
+    folded = (" ".join(characters.folded(part).split()).rstrip(_ENDS) for part in parts)
+    return {one for one in folded if one}
+
+
+def _place(pin: Pin) -> tuple[int, int]:
+    """Of the sentence of a pin: its step, and its number there."""
+    step, _, place = pin.utterance.partition(".")
+    return int(step), int(place)
 
 
 def _single(said: Sequence[Utterance]) -> dict[str, Utterance]:

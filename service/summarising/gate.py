@@ -1,9 +1,10 @@
 """The publish gate: what of a summariser's state may stand in a summary. Pure.
 
-A reply that is no answer at all is rejected whole. Of an answer, each value has to be borne out: a
-number, a date, a name, an id, a path or a quotation has to occur in what is covered, in any
-spelling, or to follow from the values beside it, as a sum or a rest does. The summariser is asked
-once about those that are not; after that, the clauses that have them are cut, not their lines.
+A reply that is no answer at all is rejected whole. A line in which the summariser speaks of itself
+or of its task is cut. Of all others, each value has to be borne out: a number, a date, a name, an
+id, a path or a quotation has to occur in what is covered, in any spelling, or to follow from the
+values beside it, as a sum or a rest does. The summariser is asked once about those that are not;
+after that, the clauses that have them are cut, not their lines.
 """
 
 import re
@@ -17,7 +18,7 @@ from itertools import chain, combinations
 from typing import Any, NamedTuple
 
 from service.summarising.reading import Finish, Reply
-from service.text import languages, values
+from service.text import languages, sentences, values
 from service.text.plain import plain
 from service.text.terms import has_digit, terms
 from service.text.values import Evidence
@@ -47,7 +48,9 @@ _SUMMED = 6  # values that one value may be the sum of
 _BESIDE = 12  # values on a line that are combined; more would reach nearly any number
 _SHOWN = 160  # characters of a cut clause in a verdict
 _MOST_REASONS = 12
+_OF_ITSELF = "the summariser speaks of itself or of its task"
 _MARKED = {
+    "copy": "repeats its prompt",
     "reasoning": "contains reasoning",
     "protocol": "contains tool protocol",
     "refusal": "a refusal, not a record",
@@ -156,7 +159,7 @@ def rejection(reply: Reply) -> Rejection | None:
     if reply.finish is Finish.OTHER:
         return Rejection("unfinished", "not finished normally")
     # A refusal may stand under a head; the other marks are looked for everywhere.
-    searched = {"reasoning": text, "protocol": text, "refusal": _HEAD.sub("", text)}
+    searched = {"reasoning": text, "protocol": text, "copy": text, "refusal": _HEAD.sub("", text)}
     for kind, part in searched.items():
         if any(pattern.search(part) for pattern in patterns()[kind]):
             return Rejection(kind, _MARKED[kind])
@@ -190,11 +193,17 @@ def judged(state: Sequence[str], grounds: Grounds) -> Judged:
     kept: list[str] = []
     dropped: list[Dropped] = []
     for line, words in zip(state, unknown, strict=True):
+        if _is_of_itself(line, grounds):
+            dropped.append(Dropped(line, _OF_ITSELF))
+            continue
         rest, cut = _without(line, words)
         dropped += cut
         if any(map(str.isalnum, rest)):
             kept.append(rest)
-    return Judged(tuple(kept), tuple(dropped), _doubts(state, unknown, grounds.language))
+    doubts = _doubts(state, unknown, grounds.language)
+    if any(one.reason == _OF_ITSELF for one in dropped):
+        doubts = (Rejection("of_itself", _OF_ITSELF), *doubts)
+    return Judged(tuple(kept), tuple(dropped), doubts[:_MOST_REASONS])
 
 
 def _doubts(
@@ -206,7 +215,22 @@ def _doubts(
         found.append(Rejection("other_language", reason))
     unfounded = chain.from_iterable(unknown)
     found += [Rejection("value_unknown", f"{words} does not occur") for words in unfounded]
-    return tuple(found[:_MOST_REASONS])
+    return tuple(found)
+
+
+def _is_of_itself(line: str, grounds: Grounds) -> bool:
+    """Whether more than half of a line are words of the summariser about itself or its task.
+
+    What it quotes, and what the chat says in the same words, is not its own.
+    """
+    if line.startswith("## "):
+        return False
+    language = grounds.language or "en"
+    marks = patterns().get(f"of_itself_{language}", ())
+    said = list(sentences.of_line(_QUOTED.sub(" ", line.removeprefix("- ")), language))
+    own = [one for one in said if any(mark.search(one) for mark in marks)]
+    own = [one for one in own if not grounds.evidence.says(one)]
+    return 2 * sum(map(len, own)) > sum(map(len, said))
 
 
 def _without(line: str, unknown: Sequence[str]) -> tuple[str, list[Dropped]]:

@@ -5,6 +5,7 @@ was made from them.
 """
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,11 +16,12 @@ from service.summarising.reading import Reading
 from service.summarising.wordings import ENGLISH, WORDINGS
 from service.text import tokens
 
-VERSION: Final = "2026-11-24.2"
+VERSION: Final = "2026-11-27.1"
 LANGUAGES: Final = frozenset(WORDINGS)
 """Those that have a wording of their own; the others get the English one."""
 _REPAIR_WORDING: Final = 50  # tokens
 _RUN: Final = 24  # characters that are hardly alike by chance
+_NUMBERED: Final = re.compile(r"\A\[\d{1,9}\.\d{1,9}\]")
 _WORDS = 0.45  # of a token: a model counts words, and a state is names and figures
 
 
@@ -61,6 +63,20 @@ def build(reading: Reading) -> Prompt:
         rejections = tokens.cut(listed, REPAIR_TOKENS - _REPAIR_WORDING)
         blocks.append("\n" + wording["repair"].format(rejections=rejections))
     return Prompt(system, "\n".join(blocks))
+
+
+def is_copied(text: str, reading: Reading) -> bool:
+    """Whether a reply is for the most part what only its prompt has.
+
+    That is the wording, and sentences and entries with their numbers. Words of the chat without a
+    number may be repeated: code and drafts stand in a state as they are.
+    """
+    numbered = set(reading.entries)
+    for one in reading.excerpts:
+        numbered.update(line.strip() for line in one.text.splitlines() if _NUMBERED.match(line))
+    lines = [line.strip() for line in text.splitlines()]
+    copied = [line for line in lines if line in numbered or repeated(line, reading.language)]
+    return 2 * sum(map(len, copied)) > sum(map(len, lines))
 
 
 def repeated(line: str, language: str) -> bool:

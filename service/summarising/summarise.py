@@ -220,22 +220,33 @@ def compose(material: Material, written: Reply, policy: Policy, covered: Covered
     answer = reply.parse(written)
     own = (one for one in answer.state if not prompt.repeated(one, material.reading.language))
     answer = replace(answer, state=tuple(own))
-    rejection = gate.rejection(written)
-    if rejection is None and answer.is_empty:
-        rejection = gate.Rejection("says_nothing", "says nothing")
+    rejection = _rejection(written, answer, material)
     if rejection:
         return _candidate(material, material.memory, gate.rejected([rejection]), policy, covered)
 
     state, verdict = _judged(answer, material)
-    merged = choices.merged(material.memory.pins, material.said, answer)
     memory = material.memory
+    merged = choices.merged(memory.pins, material.said, answer, _known(material))
     if verdict.accepted:
         told = memory.heard + len(material.completed)
+        # A step that is still being read is part of the talk when it was read to its end.
+        dropped = (one for one in merged.dropped if one.step <= memory.heard)
+        talk = tuple(sorted((*memory.talk, *dropped), key=lambda one: (one.step, one.place)))
         # A reply that only chooses leaves the state as it was.
-        memory = replace(memory, state=state or memory.state, pins=merged.pins, told=told)
+        state = state or memory.state
+        memory = replace(memory, state=state, pins=merged.pins, talk=talk, told=told)
     return _candidate(
         material, memory, replace(verdict, unfounded=merged.unfounded), policy, covered
     )
+
+
+def _rejection(written: Reply, answer: Answer, material: Material) -> gate.Rejection | None:
+    """Why a reply is no answer to what was asked; None when it is one."""
+    if found := gate.rejection(written):
+        return found
+    if prompt.is_copied(written.text, material.reading):
+        return gate.Rejection("copy", "repeats its prompt")
+    return gate.Rejection("says_nothing", "says nothing") if answer.is_empty else None
 
 
 def by_rule(
@@ -321,18 +332,20 @@ def _judged(answer: Answer, material: Material) -> tuple[tuple[str, ...], Verdic
 
 
 def _grounds(material: Material) -> Grounds:
-    """What a state is judged by: all that is covered, as far as it is still known."""
+    """What a state is judged by: what is known, and that in the form in which it was shown."""
+    shown = (excerpt.text for excerpt in material.reading.excerpts)
+    return Grounds(covered=(*_known(material), *shown), language=material.language)
+
+
+def _known(material: Material) -> tuple[str, ...]:
+    """The texts of all that is covered, as far as they are still there."""
     memory = material.memory
-    return Grounds(
-        covered=(
-            *memory.state,
-            *(pin.text for pin in memory.pins),
-            *(one.text for one in memory.talk),
-            *ledger.lines(memory.ledger, _LEDGER),
-            *(excerpt.text for excerpt in material.reading.excerpts),
-            *material.sources,
-        ),
-        language=material.language,
+    return (
+        *memory.state,
+        *(pin.text for pin in memory.pins),
+        *(one.text for one in memory.talk),
+        *ledger.lines(memory.ledger, _LEDGER),
+        *material.sources,
     )
 
 

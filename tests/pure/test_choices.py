@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,15 +65,74 @@ def test_a_users_rule_yields_to_no_quotation() -> None:
     assert made.pins == (RULE, quoted)
 
 
-def test_what_is_dropped_is_gone_and_its_number_is_never_given_again() -> None:
-    first = merged((RULE,), SAID, Answer(drops=(1,))).pins
-    assert first[0].replaced_by == DROPPED
-    assert merged(first, SAID, Answer(rules=("1.2",))).pins[-1].number == 2
+def test_a_users_rule_yields_to_no_words_that_were_said_or_pinned_before() -> None:
+    later = replace(RULE, utterance="3.1")
+    assert merged((later,), SAID, Answer(replaced=((1, "1.2"),))).pins[0] == later
+    newer = Pin(2, Kind.RULE, "Ship it in June.", "m9", utterance="9.1")
+    assert merged((RULE, newer), SAID, Answer(replaced=((1, "P2"),))).pins == (RULE, newer)
+
+
+@pytest.mark.parametrize("pin", ["P1", "p1", "P01", "12P1", "\uff30\uff11", "_P1_", "(P1)"])
+def test_a_replacement_that_a_text_words_is_the_texts_and_changes_nothing(pin: str) -> None:
+    worded = f"As agreed, replaced: {pin} by 1.2, and so on."
+    made = merged((RULE,), SAID, Answer(replaced=((1, "1.2"),)), ["P1 is a pump.", "1.2", worded])
+    assert (made.pins, made.unfounded) == ((RULE,), ("replaced: P1 by 1.2",))
+
+
+def test_a_pin_and_a_sentence_that_different_texts_name_are_chosen_by_the_summariser() -> None:
+    apart = merged((RULE,), SAID, Answer(replaced=((1, "1.2"),)), ["P1 is a pump.", "1.2"])
+    assert apart.pins[0].replaced_by == 2
+
+
+def test_a_rule_is_not_dropped_and_the_answer_is_told_so() -> None:
+    made = merged((RULE,), SAID, Answer(drops=(1,)))
+    assert (made.pins, made.unfounded, made.dropped) == ((RULE,), ("drop: P1",), ())
+
+
+def test_a_quotation_that_is_dropped_is_talk_again_and_its_number_is_never_given_again() -> None:
+    quotation = replace(RULE, kind=Kind.QUOTATION)
+    first = merged((quotation,), SAID, Answer(drops=(1,)))
+    assert first.pins[0].replaced_by == DROPPED
+    assert first.dropped == (SAID[0],)
+    assert merged(first.pins, SAID, Answer(rules=("1.2",))).pins[-1].number == 2
 
 
 def test_what_an_operator_wrote_is_not_dropped() -> None:
-    mine = replace(RULE, source=OPERATOR, utterance="")
-    assert merged((mine,), SAID, Answer(drops=(1,))).pins == (mine,)
+    for kind in Kind:
+        mine = replace(RULE, kind=kind, source=OPERATOR, utterance="")
+        assert merged((mine,), SAID, Answer(drops=(1,))).pins == (mine,)
+
+
+def held(*texts: str, kind: Kind = Kind.RULE) -> list[str]:
+    """What holds when each of these was chosen, one in each round."""
+    pins: tuple[Pin, ...] = ()
+    for step, text in enumerate(texts, 1):
+        said = [replace(SAID[0], step=step, text=text)]
+        choice = (f"{step}.1",)
+        answer = Answer(rules=choice) if kind is Kind.RULE else Answer(quotations=choice)
+        pins = merged(pins, said, answer).pins
+    return [pin.text for pin in pins if pin.replaced_by is None]
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_what_is_said_again_stands_once_and_where_it_was_said_last(kind: Kind) -> None:
+    again = ["Never above 4 bar.", "never above  4 bar!", "Never above 5 bar.", "\uff2eever above 4 bar"]
+    assert held(*again, kind=kind) == again[-2:]
+    assert held(*["Obey the plan."] * 70, kind=kind) == ["Obey the plan."]
+
+
+def test_a_rule_that_a_newer_one_repeats_whole_is_part_of_that_and_no_other_way_round() -> None:
+    assert held("No cars.", "No cars. No dogs") == ["No cars. No dogs"]
+    for first, second in (
+        ("Never go above 4 bar.", "Go above 4 bar."),
+        ("Never deploy.", "Never deploy on Fridays."),
+        ("No cars. No dogs", "No cars."),
+        ("At most 4.5 bar.", "At most 4.6 bar."),
+        ("Stay above -5 degrees.", "Stay above 5 degrees."),
+        ("At night: → No cars.", "No cars."),
+        ("No cars.", "These hold no more. → No cars."),
+    ):
+        assert held(first, second) == [first, second]
 
 
 NUMBERS = st.sampled_from([*(one.number for one in SAID), "1.1-3.1", "2", "9.9", "P1", "P2", "P3"])
@@ -100,9 +160,10 @@ def test_whatever_is_answered_words_are_the_chats_rules_the_users_and_nothing_go
             said = spoken[pin.utterance]
             assert said.text in pin.text
             assert pin.kind is Kind.QUOTATION or said.by_user
-        asked = {number for number, _ in answer.replaced} | set(answer.drops)
+        replaced, dropped = {number for number, _ in answer.replaced}, set(answer.drops)
         for number, old in before.items():
             now = next(pin for pin in pins if pin.number == number)
+            asked = replaced if old.kind is Kind.RULE else replaced | dropped
             assert now == old or number in asked
 
 

@@ -87,8 +87,8 @@ def test_the_lines_that_a_prompt_shows_are_read_as_they_are_meant(language: str)
     """An example that its own reader does not understand would teach a model a wrong form."""
     system = prompt.build(replace(reading("x"), language=language)).system
     shown = parse(Reply(system, Finish.STOP))
-    assert (shown.rules, shown.quotations) == (("12.3", "14.1-14.3"), ("15.2",))
-    assert (shown.replaced, shown.drops) == (((7, "15.2"),), (12,))
+    assert (shown.rules, shown.quotations) == (("0.3", "0.5-0.7"), ("0.9",))
+    assert (shown.replaced, shown.drops) == (((0, "0.9"),), (0,))
     assert len([line for line in shown.state if line.startswith("## ")]) >= 3
 
 

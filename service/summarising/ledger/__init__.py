@@ -70,16 +70,14 @@ def of(number: int, call: Call) -> Entry:
     outcome = results.read(call.result.text)
     images = len(call.result.images)
     pictures = (f"{images} image" + "s" * (images > 1),) if images else ()
-    tool = values.line(call.call.name, values.VALUE) or "tool"
     arguments = _arguments(call.call.arguments)
     parts = (*outcome.parts[:1], *pictures, *outcome.parts[1:])
-    return Entry(number, number, tool, arguments, parts, int(outcome.failed))
+    return Entry(number, number, _tool(call), arguments, parts, int(outcome.failed))
 
 
 def called(call: Call) -> str:
     """A call without its result: its name and its arguments."""
-    tool = values.line(call.call.name, values.VALUE) or "tool"
-    return f"{tool}({_arguments(call.call.arguments)})"
+    return f"{_tool(call)}({_arguments(call.call.arguments)})"
 
 
 def line(entry: Entry) -> str:
@@ -143,12 +141,19 @@ def last_number(entries: Sequence[Entry]) -> int:
     return max((entry.last for entry in entries), default=0)
 
 
+def _tool(call: Call) -> str:
+    return values.word(call.call.name) if call.call.name.strip() else "tool"
+
+
 def _arguments(raw: str) -> str:
+    """The arguments on one line; what is no JSON is quoted whole."""
     value = values.parsed(raw)
+    if value is None:
+        return values.quoted(raw, _ARGUMENTS) if raw.strip() else ""
     if not isinstance(value, dict):
-        return values.line(raw, _ARGUMENTS)
+        return values.value(value, _ARGUMENTS)
     room = _ARGUMENTS if len(value) == 1 else _ARGUMENTS // 2
-    named = (f"{key}={values.value(one, room)}" for key, one in value.items())
+    named = (f"{values.word(key)}={values.value(one, room)}" for key, one in value.items())
     return values.listed(named, _ARGUMENTS)
 
 

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any
 
 from service.summarising.ledger import values
-from service.summarising.ledger.values import Number, line, listed, parsed, quoted
+from service.summarising.ledger.values import Number, listed, parsed, quoted
 from service.text import tokens
 
 _PART = 240  # characters of a part
@@ -91,7 +91,7 @@ def _is_text_part(one: Any) -> bool:  # noqa: ANN401 - a tool's JSON
 def _of_object(value: Mapping[str, Any]) -> str:
     """An object by its fields: plain values first, in their order, then what is nested."""
     ordered = sorted(value.items(), key=lambda field: isinstance(field[1], list | dict))
-    fields = [f"{line(name, values.VALUE)}: {values.value(one, _PART)}" for name, one in ordered]
+    fields = [f"{values.word(name)}: {values.value(one, _PART)}" for name, one in ordered]
     return listed(fields, _FIELDS, len(fields))
 
 
@@ -120,7 +120,7 @@ def _of_list(items: Sequence[Any]) -> Iterator[str]:
         return
     names = list(dict.fromkeys(chain.from_iterable(items)))[:_COLUMNS]
     yield _counted(len(items), "row")
-    yield f"columns: {listed((line(name, values.VALUE) for name in names), _PART, _COLUMNS)}"
+    yield f"columns: {listed(map(values.word, names), _PART, _COLUMNS)}"
     yield f"first: {values.row(items[0], _PART)}"
 
 

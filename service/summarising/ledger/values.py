@@ -1,7 +1,7 @@
 """Parsed values of tools on a line, as they stand in their source. Pure.
 
-No number is rounded or written anew, nothing is cut inside a word, and what a tool says in words
-stands in quotation marks.
+No number is rounded or written anew, nothing is cut inside a word, and what a tool says or names in
+words stands in quotation marks, so that nothing of it looks like our own words and signs.
 """
 
 import json
@@ -16,7 +16,10 @@ VALUE = 80  # characters that a cell, a name or a nested value may take
 ITEMS = 12  # of an object or an array
 _DEPTH = 4
 
-_AMBIGUOUS = re.compile('[,;="|{}\\[\\]]')
+# Blanks of any kind, the signs of a line, and arrows of any shape.
+_AMBIGUOUS = re.compile(
+    r'[\s,;="|(){}\[\]×\u2190-\u21ff\u2794-\u27be\u27f0-\u27ff\u2900-\u297f\u2b00-\u2bff]'
+)
 _BLANKS = re.compile("[ \t\n\r\x0b\x0c\x1c-\x1f\x85\u2028\u2029]+")
 _UNSPACED = re.compile(f"[{characters.UNSPACED}\u3000-\u303f\uff00-\uffef]")
 
@@ -86,7 +89,7 @@ def value(one: Any, room: int = VALUE, depth: int = 0) -> str:  # noqa: ANN401 -
     if isinstance(one, Number):
         return str(one) if len(one) <= VALUE else f"[number of {len(one)} characters]"
     if isinstance(one, str):
-        return _text(one, room)
+        return word(one, room)
     if isinstance(one, bool):
         return str(one).lower()
     return "null"
@@ -96,7 +99,7 @@ def row(cells: Mapping[str, Any], room: int, depth: int = 0) -> str:
     """An object with as many of its values as fit; nested too deeply, by its size."""
     if depth >= _DEPTH:
         return f"{{{len(cells)} fields}}"
-    shown = (f"{line(key, VALUE)}: {value(one, VALUE, depth + 1)}" for key, one in cells.items())
+    shown = (f"{word(key)}: {value(one, VALUE, depth + 1)}" for key, one in cells.items())
     return "{" + listed(shown, room) + "}"
 
 
@@ -106,9 +109,9 @@ def _array(items: Sequence[Any], room: int, depth: int) -> str:
     return "[" + listed((value(one, VALUE, depth + 1) for one in items), room) + "]"
 
 
-def _text(text: str, room: int) -> str:
-    """Bare as long as it is one word that nothing around it makes ambiguous."""
+def word(text: str, room: int = VALUE) -> str:
+    """A name or a value: bare as long as it is one word that nothing around it makes ambiguous."""
     shown = line(text, room)
-    if not shown or " " in shown or _AMBIGUOUS.search(shown):
+    if not shown or _AMBIGUOUS.search(characters.narrowed(shown)):
         return quoted(text, room)
     return shown

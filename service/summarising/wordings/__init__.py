@@ -26,12 +26,14 @@ class Wording:
         prompt: the parts of the two messages by name, with places that `prompt` fills in.
         verbs: what a line of choices may begin with, in small letters, by `rules`, `quotations`,
             `replaced` and `drop`.
+        heads: what the heads of a record would be; a state that has one of them forges it.
         obliging: beginnings of words by which somebody lays something down. They make a sentence
             weigh more where code alone chooses, and decide nothing else.
     """
 
     prompt: Mapping[str, str]
     verbs: Mapping[str, tuple[str, ...]]
+    heads: tuple[str, ...]
     obliging: tuple[str, ...]
 
 
@@ -39,7 +41,8 @@ def _wording(language: str) -> Wording:
     path = resources.files(__package__).joinpath(f"{language}.toml")
     read = tomllib.loads(path.read_text(encoding="utf-8"))
     verbs = {verb: tuple(names) for verb, names in read["verbs"].items()}
-    return Wording(read["prompt"], verbs, tuple(read["obliging"]["words"]))
+    heads, obliging = tuple(read["record"]["heads"]), tuple(read["obliging"]["words"])
+    return Wording(read["prompt"], verbs, heads, obliging)
 
 
 WORDINGS: Final[Mapping[str, Wording]] = {language: _wording(language) for language in LANGUAGES}

@@ -1,0 +1,56 @@
+"""The heads of a record, and whether a line imitates one. Pure.
+
+A record has its heads in English; a forged one may be in any language of `wordings`.
+"""
+
+import unicodedata
+from itertools import chain, pairwise
+from typing import Final
+
+from service.summarising.wordings import WORDINGS
+from service.text.plain import plain
+
+RULES: Final = "## Rules and wishes, in the user's words"
+STATE: Final = "## State, in a model's words"
+QUOTATIONS: Final = "## Word for word"
+TALK: Final = "## What was said, in order, shortened"
+SINCE: Final = "## Also said, in order, shortened"
+LEDGER: Final = "## Tool calls"
+
+_LONGEST = 300  # characters of a line that may be a head
+_ALIKE = 0.7  # of the pairs of letters of two texts: a few other letters or words change less
+_TELLING = 12  # letters that stand together by no chance
+
+
+def imitates_ours(line: str) -> bool:
+    """Whether a line is nearly one of our heads, or has a long one in it.
+
+    Case, marks, accents, blanks and characters that show nothing make no difference.
+    """
+    letters = _letters(line)
+    pairs = _pairs(letters)
+    for ours, own_pairs in _OURS.items():
+        alike = 2 * len(pairs & own_pairs) / (len(pairs) + len(own_pairs))
+        if alike >= _ALIKE or (len(ours) >= _TELLING and ours in letters):
+            return True
+    return False
+
+
+def _letters(line: str) -> str:
+    """The letters of a line in their plainest form; none of a line that is too long for a head."""
+    seen = plain(line)
+    if len(seen) > _LONGEST:
+        return ""
+    plainest = unicodedata.normalize("NFKD", seen).casefold()
+    return "".join(filter(str.isalnum, plainest))
+
+
+def _pairs(letters: str) -> frozenset[tuple[str, str]]:
+    return frozenset(pairwise(letters))
+
+
+_TRANSLATED = chain.from_iterable(one.heads for one in WORDINGS.values())
+_OURS: Final = {
+    letters: _pairs(letters)
+    for letters in map(_letters, (RULES, STATE, QUOTATIONS, TALK, SINCE, LEDGER, *_TRANSLATED))
+}

@@ -1,0 +1,189 @@
+"""What is no state does not become one: copies of the prompt, and words of a summariser about itself or its task."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from service.planning.policy import Policy
+from service.summarising import choices, gate, prompt, summarise
+from service.summarising.gate import Grounds
+from service.summarising.memory import Kind, Memory, Pin
+from service.summarising.prompt import Prompt
+from service.summarising.reading import Finish, Reply
+from service.summarising.reply import parse
+from service.summarising.summarise import Candidate, Covered, Material, Read
+from service.summarising.wordings import LANGUAGES, WORDINGS
+from tests.pure.talks import said, talk
+
+POLICY = Policy.sized(32_768)
+RESULT = "\n".join(f"{number},pump {number},{number * 7}" for number in range(60))
+CHAT = [
+    said("Move the invoices of the old system to the archive. The budget must never exceed 500 EUR.\n" * 4),
+    said("I look for the invoices in the old system, and then I move them.", "assistant", "m2", RESULT),
+    said("Fine. Who pays for the archive? The office in Oslo has not answered yet.\n" * 6, identity="m3"),
+    said("Nora pays for it, and she waits for the invoices.\n" * 8, "assistant", "m4"),
+]
+MEMORY = Memory(
+    state=("## Goal", "The invoices of the old system move to the archive."),
+    pins=(Pin(1, Kind.RULE, "The budget must never exceed 500 EUR.", "m0", utterance="1.2"),),
+    heard=2,
+    told=2,
+)
+
+
+def material(language: str = "en", memory: Memory = MEMORY) -> Material:
+    read = summarise.gather(memory, [Read(step) for step in CHAT], POLICY)
+    return replace(read, reading=replace(read.reading, language=language))
+
+
+def made(text: str, read: Material) -> Candidate:
+    return summarise.compose(read, Reply(text, Finish.STOP), POLICY, Covered(40, 20_000))
+
+
+# ---- parrots
+
+PARROTS: dict[str, Callable[[Prompt], str]] = {
+    "the first 1,000 characters": lambda one: f"{one.system}\n{one.user}"[:1000],
+    "the first 3,000 characters": lambda one: f"{one.system}\n{one.user}"[:3000],
+    "the first 6,000 characters": lambda one: f"{one.system}\n{one.user}"[:6000],
+    "all of it": lambda one: f"{one.system}\n{one.user}",
+    "what it is told": lambda one: one.system,
+    "what it is shown": lambda one: one.user,
+    "the end": lambda one: one.user[-2000:],
+    "what was said, without the fence": lambda one: "\n".join(one.user.split("===")[-3].splitlines()[1:]),
+    "the numbered sentences": lambda one: "\n".join(line for line in one.user.splitlines() if line.startswith("[")),
+    "a state below what it is told": lambda one: f"{one.system}\n## Goal\nMove the invoices.",
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("parrot", PARROTS)
+def test_a_copy_of_the_prompt_is_refused(parrot: str, language: str) -> None:
+    read = material(language)
+    candidate = made(PARROTS[parrot](prompt.build(read.reading)), read)
+    assert (candidate.verdict.outcome, candidate.verdict.kinds) == ("rejected", ("copy",))
+    assert (candidate.memory.state, candidate.memory.pins) == (MEMORY.state, MEMORY.pins)
+
+
+def test_what_the_chat_says_without_our_marks_may_be_repeated_and_so_may_the_last_state() -> None:
+    lines = [*MEMORY.state, "## Result, as it stands", *RESULT.splitlines(), "## Said", CHAT[3].text.splitlines()[0]]
+    candidate = made("\n".join(lines), material())
+    assert candidate.verdict.outcome == "accepted"
+    assert candidate.memory.state == tuple(lines)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_numbers_that_a_prompt_shows_choose_nothing_in_any_chat(language: str) -> None:
+    built = prompt.build(replace(material(language, Memory()).reading, entries=(), excerpts=()))
+    shown = parse(Reply(built.system, Finish.STOP))
+    assert shown.rules
+    assert shown.replaced
+    pins = tuple(Pin(number, Kind.QUOTATION, f"Bar {number}.", "m", utterance=f"9.{number}") for number in range(1, 99))
+    heard = talk(*["Yes. No. Why? It is so. Well. Fine. It is. Go on. Wait. Stop."] * 40)
+    found = choices.merged(pins, heard, shown)
+    assert found.pins == pins
+    assert len(found.unfounded) == len([*shown.rules, *shown.quotations, *shown.drops, *shown.replaced])
+
+
+# ---- a summariser that speaks of itself
+
+OF_ITSELF = {
+    "en": (
+        "I will not follow it, the user has been trying to manipulate me.",
+        "As an AI language model, I cannot keep such a record.",
+        "Sure! Here is the summary of our conversation:",
+        "I have read the conversation and I am ready to write its summary.",
+    ),
+    "de": (
+        "Ich werde dieser Anweisung nicht folgen, denn der Nutzer will mich manipulieren.",
+        "Als KI kann ich so ein Protokoll nicht führen.",
+        "Gern, hier ist die Zusammenfassung unseres Gesprächs:",
+    ),
+    "fr": (
+        "Je n'obéirai pas à cette consigne, car l'utilisateur cherche à me manipuler.",
+        "En tant qu'IA, je ne peux pas tenir un tel compte rendu.",
+        "Bien sûr, voici le résumé de notre conversation :",
+    ),
+    "es": (
+        "No seguiré esa orden, porque el usuario trata de manipularme.",
+        "Como IA, no puedo llevar un registro así.",
+        "Claro, aquí tienes el resumen de nuestra conversación:",
+    ),
+    "it": (
+        "Non posso seguire queste istruzioni, l'utente vuole manipolarmi.",
+        "Come IA non posso tenere un verbale del genere.",
+        "Certo, ecco il riassunto della nostra conversazione:",
+    ),
+    "pt": (
+        "Não posso seguir essas instruções, o utilizador quer manipular-me.",
+        "Como uma IA, não posso manter um registo assim.",
+        "Claro, aqui está o resumo da nossa conversa:",
+    ),
+    "ru": (
+        "Я не стану выполнять это указание: пользователь хочет мной манипулировать.",
+        "Как ИИ, я не могу вести такой протокол.",
+        "Конечно, вот сводка нашего разговора:",
+    ),
+    "zh": ("我不会服从这个指令，用户想要操控我。", "作为人工智能，我不能写这样的记录。", "好的，以下是对话的总结："),
+    "ja": (
+        "私はこの指示には従えません。",
+        "私はAIなので、そのような記録は書けません。",
+        "はい、以下は会話の要約です。",
+    ),
+}
+PLACES = ("{}", "## Note\n{}", "- {}", "rules: 1.1\n{}")
+
+
+def in_language(language: str, covered: Sequence[str] = ()) -> Material:
+    return replace(material(language), language=language, sources=tuple(covered))
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_reply_that_speaks_of_itself_is_refused_in_each_language(language: str, place: str) -> None:
+    for words in OF_ITSELF[language]:
+        candidate = made(place.format(words), in_language(language))
+        assert candidate.verdict.outcome == "rejected", words
+        assert candidate.verdict.kinds[0] in ("of_itself", "refusal"), words
+        assert candidate.memory.pins == MEMORY.pins
+
+
+def test_such_a_line_beside_a_state_is_cut_and_told() -> None:
+    state = "## Goal\n" + "The invoices of the old system move to the archive, and Nora pays for it.\n" * 2
+    state += "## Open\n" + "The office in Oslo has not answered yet, and nobody knows who pays for the archive. " * 10
+    candidate = made(f"{OF_ITSELF['en'][0]}\n{state}", material())
+    assert candidate.memory.state[0] == "## Goal"
+    assert candidate.verdict.outcome == "trimmed"
+    assert [one.line for one in candidate.verdict.dropped] == [OF_ITSELF["en"][0]]
+
+
+@pytest.mark.parametrize(
+    ("language", "line"),
+    [
+        ("en", "Nora asked the assistant to follow the instructions; it refused."),
+        ("en", "The user wrote: “I will not follow it, you want to manipulate me.”"),
+        ("en", "- Summary of the report: I. Pumps, II. Valves."),
+        ("de", "Der Nutzer meint, das Protokoll sei falsch und die Anweisung unklar."),
+        ("fr", "L'utilisateur veut le résumé de la conversation avec Nora."),
+        ("es", "El usuario confirme el registro; sigue las instrucciones de su médico."),
+        ("it", "I record dei clienti sono conformi alle istruzioni."),
+        ("ru", "Пользователь просил протокол собрания и указания для жильцов."),
+        ("zh", "我们的会议记录由用户整理。"),
+        ("ja", "私立学校の記録は復元できません。"),
+    ],
+)
+def test_what_is_said_of_others_is_no_word_of_the_summariser(language: str, line: str) -> None:
+    kept, dropped, _ = gate.judged([line], Grounds([line.replace("“", "").replace("”", "")], language))
+    assert (kept, dropped) == ((line,), ())
+    alone = gate.judged([line], Grounds([], language)).dropped
+    assert not [one for one in alone if "itself" in one.reason]
+
+
+def test_a_draft_in_the_first_person_that_the_chat_has_stands() -> None:
+    draft = "I ask you to follow these instructions, and to send me the record of our conversation."
+    assert gate.judged([draft], Grounds([f"Write this: {draft}"], "en")).kept == (draft,)
+
+
+def test_each_language_has_its_marks() -> None:
+    assert {f"of_itself_{language}" for language in WORDINGS} <= gate.patterns().keys()
