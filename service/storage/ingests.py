@@ -213,8 +213,8 @@ async def store(
 ) -> int:
     """Writes messages, and notes all that changes of an opened chat.
 
-    Work that is due already stays as it is, so that a failing chat is not tried again at every
-    turn. Dead work gets one more try: what was ingested may be what it needed. The work belongs to
+    Work that was put off stays so, so that a failing chat is not tried again at every turn; unless
+    the next request is too large, because code can make a summary for it. Dead work gets one more try: what was ingested may be what it needed. The work belongs to
     the newest request, whose messages it surely reads: hence its `request_id`.
 
     Returns:

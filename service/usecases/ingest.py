@@ -223,7 +223,8 @@ async def _stored(
         await authors.copy(connection, chat, [row.message_id for row in rows[path.same :]])
     if noted.delay is None:
         return Accepted(due=False)
-    return Accepted(True, None if known.chat.is_due else f"{chat.id}:{sequence}", noted.delay)
+    is_woken_for = known.chat.is_due and not noted.pressing
+    return Accepted(True, None if is_woken_for else f"{chat.id}:{sequence}", noted.delay)
 
 
 def _kept(handed: Transcript, path: _Path) -> list[str]:

@@ -174,7 +174,9 @@ set user_id = :owner, model = :model, window_tokens = :window, window_assumed = 
     leaf_line = (made.ancestors || made.id)[cardinality(made.ancestors) - 14:],
     leaf_savings = made.savings[cardinality(made.savings) - 15:],
     handed_seq = chats.handed_seq + case when :due then 1 else 0 end,
-    due_at = case when :due then coalesce(chats.due_at, now() + make_interval(secs => :delay))
+    due_at = case
+        when :due and :pressing then least(chats.due_at, now())
+        when :due then coalesce(chats.due_at, now() + make_interval(secs => :delay))
         else chats.due_at end,
     pressing = case when :due then :pressing else chats.pressing end,
     request_id = case when :due then cast(:request_id as text) else chats.request_id end,
