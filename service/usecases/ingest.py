@@ -74,6 +74,12 @@ class Transcript:
     anyone: bool = False
     mask_secrets: bool = True
 
+    @property
+    def ids(self) -> list[str]:
+        """The ids of the messages, and of the one that they follow."""
+        ids = [message.id for message in self.messages]
+        return [*ids, self.after[0]] if self.after else ids
+
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
@@ -163,13 +169,12 @@ def _keyed(handed: Transcript, seal: Seal) -> Transcript:
 
 async def _look_up(database: Database, handed: Transcript) -> Known:
     """What is stored of the path and its chat."""
-    ids = [message.id for message in handed.messages]
     return await ingests.look_up(
         database.reads,
         handed.tenant,
         handed.chat,
         handed.user,
-        ids=[*ids, handed.after[0]] if handed.after else ids,
+        ids=handed.ids,
         digests=[message.digest for message in handed.messages],
         served=handed.served or 0,
         lender=None if handed.anyone else handed.user,
@@ -263,6 +268,7 @@ def _noted(handed: Transcript, path: _Path, newest: _Newest) -> Noted:
         overhead=overhead,
         beside=beside,
         leaf=leaf,
+        path=handed.ids,
         delay=delay if is_work else None,
         pressing=pressing,
         request_id=request_ids.current(),

@@ -50,7 +50,7 @@ async def serve_at_once(this: Round) -> Round:
         return this
     parent = this.made.id if this.made else 0
     interim = await _publish(this, plan.chunks[-1], parent, publication, outdated)
-    return replace(this, instead_of=[*this.instead_of, interim])
+    return replace(this, instead_of=[*this.instead_of, interim], has_served=True)
 
 
 @asynccontextmanager
