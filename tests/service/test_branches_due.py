@@ -165,3 +165,45 @@ async def test_a_branch_without_texts_asks_for_them_once_and_not_at_every_turn(h
     await harness.talk.ingest(longer)
     await harness.drain(harness.worker_context(**WIDE))
     assert (await harness.chat()).wants_bodies is False
+
+
+# What a round leaves behind
+
+
+async def test_a_round_that_did_nothing_leaves_no_row(harness: Harness) -> None:
+    leaf = await harness.long_chat()
+    await harness.drain()
+    before = [run.id for run in await harness.runs()]
+    assert before
+
+    for _ in range(5):
+        await run_sql(harness.runtime, "update chats set due_at = now()")
+        await harness.drain()
+    worker_context = await _busy(harness)
+    await run_sql(harness.runtime, "update chats set due_at = now(), pressing = true where external_id = 'chat-1'")
+    await harness.compress(worker_context)
+
+    assert [run.id for run in await harness.runs()] == before
+    assert await unserved(harness, [leaf]) == []
+    shown = await harness.service.as_operator.get("/v1/chats/chat-1")
+    assert [run["id"] for run in shown.json()["runs"]] == before[::-1]
+
+
+async def test_a_round_in_which_only_code_wrote_leaves_a_row(harness: Harness) -> None:
+    await harness.long_chat()
+
+    await harness.compress(await _busy(harness))
+
+    assert [run.outcome for run in await harness.runs()] == ["waits"]
+    assert len(await harness.interim()) == 1
+
+
+async def test_the_end_of_a_series_of_failures_leaves_a_row(harness: Harness) -> None:
+    await harness.talk.ingest(harness.talk.turns(2))
+    failed = "insert into runs (tenant_id, chat_id, seq, outcome) select tenant_id, id, 1, 'too hard' from chats"
+    await run_sql(harness.runtime, failed)
+
+    await run_sql(harness.runtime, "update chats set due_at = now()")
+    await harness.drain()
+
+    assert [run.outcome for run in await harness.runs()] == ["too hard", "nothing to do"]
