@@ -3,7 +3,11 @@
 from typing import Any
 
 import pytest
+from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.storage import publishing
+from service.storage.publishing import Fresh
+from service.storage.work import Lease
 from service.usecases.compress import WorkerContext
 from tests.fakes.scripted_llm import Hang
 from tests.service.harness import Harness
@@ -150,6 +154,27 @@ async def test_a_branch_that_became_due_during_a_round_is_not_forgotten(harness:
 
     assert await unserved(harness, [leaf, late, later]) == []
     assert await harness.interim() == []
+
+
+async def test_the_branch_on_which_a_user_goes_on_is_next_however_many_are_due(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaves = await branches(harness, 3)
+    late = harness.talk.turns(20, leaf="root", prefix="late-")
+    publish = publishing.publish
+
+    async def published(connection: AsyncConnection, lease: Lease, fresh: Fresh) -> int | None:
+        if late not in (await harness.chat()).due_leaves:
+            await harness.talk.ingest(late)
+        return await publish(connection, lease, fresh)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(publishing, "publish", published)
+        await harness.compress(harness.runtime.worker_context)
+    assert await unserved(harness, leaves) == leaves[:2]
+    await harness.compress(harness.runtime.worker_context)
+
+    assert await unserved(harness, [*leaves, late]) == []
 
 
 async def test_a_branch_without_texts_asks_for_them_once_and_not_at_every_turn(harness: Harness) -> None:

@@ -62,12 +62,12 @@ async def work_round(claim: Claim) -> Done:
 
 
 async def _summarise(newest: Round, others: Sequence[Claim]) -> Done:
-    """Works on one branch after the other, until one is done and another chat waits."""
+    """Works on one branch after the other, until one is done and another chat or branch waits."""
     done = await _work_on(newest)
     for other in others:
         if not done.complete:
             break
-        if not done.nothing and await _gives_way(newest):
+        if not done.nothing and (await _has_grown(newest) or await _gives_way(newest)):
             return Done(complete=False)
         # Begun again, because it may share what was published for those before it.
         this = await _work_on(await _begun(other))
@@ -129,6 +129,12 @@ async def _write(this: Round, chunk: Chunk, memory: Memory, *, first: bool) -> P
     if first and this.claim.why_by_size:
         return await chunks.write_by_rule(this, chunk, memory, "degraded")
     return await chunks.write(this, chunk, memory)
+
+
+async def _has_grown(this: Round) -> bool:
+    """Whether a message came meanwhile whose branch is over the limit, and is to be next."""
+    async with this.engine.connect() as connection:
+        return await work.grown(connection, this.claim.lease) is not None
 
 
 async def _gives_way(this: Round) -> bool:
