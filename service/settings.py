@@ -227,7 +227,10 @@ class Settings(BaseSettings):
         description="Most chats that all workers together let the summariser work on at a time.",
     )
     worker_jobs: int = Field(
-        4, ge=1, description="Chats that one worker works on at the same time."
+        4,
+        ge=1,
+        description="Chats that one worker works on at the same time, beside those that wait for"
+        " the summariser.",
     )
     # Off, because several workers of one machine cannot share a port.
     worker_port: int = Field(

@@ -12,7 +12,6 @@ from redis.exceptions import RedisError
 
 from service import __version__
 from service.clients.queue import HEARTBEAT, JOB, Queue, client, dumps, loads
-from service.settings import Settings
 from service.text import tokens
 from service.usecases.compress import WorkerContext
 from workers.jobs import compare, remove, sweep, work_off
@@ -31,21 +30,21 @@ _GRACE = 10  # seconds that work may take to finish at shutdown before it is giv
 log = structlog.get_logger(__name__)
 
 
-def _of_arq(settings: Settings) -> dict[str, Any]:
+def _of_arq(context: WorkerContext) -> dict[str, Any]:
     """Arguments of `arq.worker.Worker`, but for the context of its jobs."""
+    settings = context.settings
+    cron_jobs = [
+        cron(sweep, second=set(range(0, 60, SWEEP_EVERY)), run_at_startup=True, keep_result=0),
+        cron(remove, minute=_MINUTE, keep_result=0, timeout=_LONGEST_JOB),
+        cron(compare, hour=_HOUR, minute=_MINUTE, keep_result=0, timeout=_NIGHT),
+    ]
+    # The fleet works on no more chats with the summariser than this. So calls that hang never take
+    # the slots of work that code does alone.
+    calls = settings.summariser_calls if context.summariser else 0
     return {
         "functions": [func(work_off, name=JOB, timeout=_LONGEST_JOB, max_tries=1, keep_result=0)],
-        "cron_jobs": [
-            cron(
-                sweep,
-                second=set(range(0, 60, SWEEP_EVERY)),
-                run_at_startup=True,
-                keep_result=0,
-            ),
-            cron(remove, minute=_MINUTE, keep_result=0, timeout=_LONGEST_JOB),
-            cron(compare, hour=_HOUR, minute=_MINUTE, keep_result=0, timeout=_NIGHT),
-        ],
-        "max_jobs": settings.worker_jobs,
+        "cron_jobs": cron_jobs,
+        "max_jobs": calls + settings.worker_jobs + len(cron_jobs),
         "keep_result": 0,  # a kept result would block the job's id
         "poll_delay": 0.1,
         "health_check_interval": HEARTBEAT,
@@ -78,7 +77,7 @@ async def running(context: WorkerContext, queue: Queue, redis_url: str) -> Async
     # Arq's own would be lost, and left open, when the worker ends while it connects.
     redis = client(redis_url)
     worker = Worker(
-        **_of_arq(context.settings),
+        **_of_arq(context),
         redis_pool=redis,
         ctx={"context": context, "queue": queue},
         handle_signals=False,

@@ -193,9 +193,9 @@ async def look(
 
 async def leave_alone(connection: AsyncConnection, chat: ChatKey) -> None:
     """From now on it is not served, and no work is due; one that is under way may end."""
-    nothing_due = {"due_at": None, "dead_at": None, "pressing": False}
-    values = {"left_alone_at": func.now()} | nothing_due
-    await connection.execute(update(chats).where(*of(chat, chats)).values(values))
+    nothing_due = update(chats).values(due_at=None, due_leaves=[], dead_at=None, pressing=False)
+    left_alone = nothing_due.where(*of(chat, chats)).values(left_alone_at=func.now())
+    await connection.execute(left_alone)
 
 
 async def resume(connection: AsyncConnection, chat: ChatKey) -> None:

@@ -111,6 +111,7 @@ class Noted:
         user: who ingests.
         owner: who began the chat; the user, where nothing of it was stored any more.
         leaf: the newest message, with the deepest checkpoint on the path to it.
+        path: the ids of the messages that were sent, and of the one that they follow.
         delay: seconds until work is due; None when this makes none due.
     """
 
@@ -126,6 +127,7 @@ class Noted:
     overhead: int
     beside: int
     leaf: MessageRow
+    path: Sequence[str]
     delay: float | None
     pressing: bool
     request_id: str | None
@@ -213,9 +215,10 @@ async def store(
 ) -> int:
     """Writes messages, and notes all that changes of an opened chat.
 
-    Work that is due already stays as it is, so that a failing chat is not tried again at every
-    turn. Dead work gets one more try: what was ingested may be what it needed. The work belongs to
-    the newest request, whose messages it surely reads: hence its `request_id`.
+    Work that was put off stays so, so that a failing chat is not tried again at every turn; unless
+    the next request is too large, because code can make a summary for it. Dead work gets one more
+    try: what was ingested may be what it needed. The work belongs to the newest request, whose
+    messages it surely reads: hence its `request_id`.
 
     Returns:
         The number of the newest work.

@@ -1,4 +1,4 @@
-"""Runs: one row for each round of work.
+"""Runs: one row for each round of work that did something, or failed.
 
 Operators see in it what was read, written, rejected, and why.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import codec, sealing
@@ -138,3 +138,9 @@ async def end(
     sealed = seal.seal(place_of(chat, run), codec.pack_text(reason)) if reason else None
     values = {"outcome": outcome, "reason": sealed, "ended_at": func.now()}
     await connection.execute(update(runs).where(*of(chat, runs), runs.c.id == run).values(values))
+
+
+async def drop_idle(connection: AsyncConnection, chat: ChatKey, run: int) -> None:
+    """Deletes the row of a round, unless it called a summariser or published something."""
+    is_idle = runs.c.calls == 0, runs.c.published == 0
+    await connection.execute(delete(runs).where(*of(chat, runs), runs.c.id == run, *is_idle))

@@ -110,6 +110,8 @@ chats = Table(
     # Due work. The row is the truth; Redis only wakes workers.
     Column("handed_seq", BigInteger),
     Column("due_at", _TIME),
+    # The leaves of the branches that are due, newest first; `ingests.sql` bounds their number.
+    Column("due_leaves", ARRAY(Text)),
     # Its requests are over apply_at now.
     Column("pressing", Boolean),
     Column("lease_token", Uuid),

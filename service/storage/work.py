@@ -5,12 +5,14 @@ do not choose: `claim` gives each the chat whose turn it is. All times are the d
 workers' clocks do not matter.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID, uuid4
 
 from sqlalchemy import (
     ColumnElement,
     Row,
+    Text,
     and_,
     case,
     func,
@@ -26,7 +28,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.storage import breakers, statements
 from service.storage.tables import chats, tenants
 from service.storage.tenancy import ChatKey, of
-from service.storage.terms import in_seconds
+from service.storage.terms import in_seconds, not_among
 
 DEBOUNCE = 0.5
 """Seconds between storing new messages and the work on them.
@@ -51,7 +53,8 @@ class Lease:
 
     `fallback` says that the built-in summariser writes, because the LLM has failed on this chat too
     often. `at_once` says that the LLM is away or has enough to do, but the chat's next request is
-    too large: code makes an interim summary, and the chat waits on. `chat_id` and `user_id` are
+    too large: code makes an interim summary, and the chat waits on. `leaf` is the newest one,
+    `other_leaves` those of other branches that are due, newest first. `chat_id` and `user_id` are
     Open WebUI's, for the log; `request_id` is that of the request that made the work due.
     `left_alone` says that the user wants no summary.
     """
@@ -67,6 +70,7 @@ class Lease:
     window: int
     overhead: int
     leaf: str | None
+    other_leaves: Sequence[str]
     compactor: str | None
     chat_id: str
     user_id: str
@@ -206,6 +210,7 @@ async def finish(connection: AsyncConnection, lease: Lease, *, again: bool) -> f
     more = or_(literal(again), chats.c.handed_seq > lease.seq, chats.c.epoch != lease.epoch)
     delay = 0 if again else DEBOUNCE
     values = {
+        "due_leaves": chats.c.due_leaves if again else _leaves_besides(lease),
         "due_at": case((more, in_seconds(delay)), else_=null()),
         "attempts": 0,
         "last_error": None,
@@ -213,6 +218,13 @@ async def finish(connection: AsyncConnection, lease: Lease, *, again: bool) -> f
     query = update(chats).where(*_mine(lease)).values(values | _RELEASED)
     due_at = (await connection.execute(query.returning(chats.c.due_at))).scalar_one_or_none()
     return None if due_at is None else delay
+
+
+def _leaves_besides(lease: Lease) -> ColumnElement[list[str]]:
+    """The leaves that became due while this work was done."""
+    leaf = func.unnest(chats.c.due_leaves, type_=Text).column_valued("leaf")
+    done = lease.leaf or "", *lease.other_leaves
+    return func.array(select(leaf).where(not_among(leaf, done)).scalar_subquery())
 
 
 async def give_back(
@@ -252,7 +264,7 @@ async def wait_on(connection: AsyncConnection, lease: Lease) -> None:
 
 
 async def wait_for_bodies(connection: AsyncConnection, lease: Lease, reason: str) -> float | None:
-    """Ends the work until the chat's whole path is ingested again.
+    """Ends the work until the chat's whole path is ingested again; other branches are due no more.
 
     Returns:
         Seconds until it is due again; None when it is not. It is at once when something was
@@ -261,6 +273,7 @@ async def wait_for_bodies(connection: AsyncConnection, lease: Lease, reason: str
     more = chats.c.handed_seq > lease.seq
     values = {
         "wants_bodies": ~more,
+        "due_leaves": [],
         "due_at": case((more, func.now()), else_=null()),
         "attempts": 0,
     }

@@ -74,6 +74,12 @@ class Transcript:
     anyone: bool = False
     mask_secrets: bool = True
 
+    @property
+    def ids(self) -> list[str]:
+        """The ids of the messages, and of the one that they follow."""
+        ids = [message.id for message in self.messages]
+        return [*ids, self.after[0]] if self.after else ids
+
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
@@ -163,13 +169,12 @@ def _keyed(handed: Transcript, seal: Seal) -> Transcript:
 
 async def _look_up(database: Database, handed: Transcript) -> Known:
     """What is stored of the path and its chat."""
-    ids = [message.id for message in handed.messages]
     return await ingests.look_up(
         database.reads,
         handed.tenant,
         handed.chat,
         handed.user,
-        ids=[*ids, handed.after[0]] if handed.after else ids,
+        ids=handed.ids,
         digests=[message.digest for message in handed.messages],
         served=handed.served or 0,
         lender=None if handed.anyone else handed.user,
@@ -223,7 +228,8 @@ async def _stored(
         await authors.copy(connection, chat, [row.message_id for row in rows[path.same :]])
     if noted.delay is None:
         return Accepted(due=False)
-    return Accepted(True, None if known.chat.is_due else f"{chat.id}:{sequence}", noted.delay)
+    is_woken_for = known.chat.is_due and not noted.pressing
+    return Accepted(True, None if is_woken_for else f"{chat.id}:{sequence}", noted.delay)
 
 
 def _kept(handed: Transcript, path: _Path) -> list[str]:
@@ -262,6 +268,7 @@ def _noted(handed: Transcript, path: _Path, newest: _Newest) -> Noted:
         overhead=overhead,
         beside=beside,
         leaf=leaf,
+        path=handed.ids,
         delay=delay if is_work else None,
         pressing=pressing,
         request_id=request_ids.current(),

@@ -166,7 +166,9 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     assert (await a.get("/v1/status")).json()["queue"]["dead"] == 1
     assert {one["chat"] for one in (await a.get("/v1/audit")).json()["changes"]} == {"chat-1", None}
     assert (await a.operator.post("/v1/jobs/retry")).json()["chats"] == 1
-    assert (await a.operator.post("/v1/jobs/chat-1/retry")).status_code == 204
+    for _ in range(2):  # the second round finds nothing to do
+        assert (await a.operator.post("/v1/jobs/chat-1/retry")).status_code == 204
+        await a.work(harness)
     await still()
     await _administer(a, b)
     await still()

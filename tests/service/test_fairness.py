@@ -135,7 +135,7 @@ async def test_a_huge_chat_goes_back_to_the_end_of_the_queue_between_two_calls_w
     harness: Harness,
 ) -> None:
     await long_chats(harness, 1, turns=40, prefix="huge", pressing=True)
-    await long_chats(harness, 2, turns=8, prefix="small", pressing=True)
+    await long_chats(harness, 2, turns=12, prefix="small", pressing=True)
     worker_context = harness.worker_context(summariser_window=8192)  # one call for a small chat
 
     seen = []

@@ -81,9 +81,25 @@ async def goes_on(harness: Harness, leaf: str, turns: int, served: list[Json]) -
 
     async def is_deeper() -> bool:
         served[:] = [await harness.talk.ask(longer)]
-        return bool(served[0]["covered_messages"] > before["covered_messages"])
+        return bool(served[0].get("covered_messages", 0) > before.get("covered_messages", 0))
 
     await until(is_deeper)
+
+
+async def test_a_branch_that_leaves_the_one_that_the_summariser_reads_is_served_meanwhile(harness: Harness) -> None:
+    """As when a user edits an old question while a call hangs."""
+    leaf = await harness.long_chat()
+    fork = harness.talk.path(leaf)[9]["id"]
+    served: list[Json] = []
+
+    await harness.compress(thinking(harness, lambda: goes_on(harness, fork, 18, served), **WIDE))
+
+    assert served[0]["status"] == "ready"
+    assert served[0]["covered_messages"] > 10
+    await check_tree(harness.runtime)
+    await harness.drain(harness.worker_context(**WIDE))
+    assert await harness.interim() == []
+    await check_tree(harness.runtime)
 
 
 async def by_code_alone(harness: Harness, **more: Any) -> None:

@@ -123,5 +123,4 @@ async def test_work_that_was_due_before_ends_without_a_call(harness: Harness) ->
 
     assert harness.llm.requests == []
     assert await harness.made() == []
-    (run,) = await harness.runs()
-    assert (run.outcome, run.reason) == ("nothing to do", "Open WebUI compacts this chat itself")
+    assert await harness.runs() == []

@@ -83,6 +83,24 @@ async def test_a_new_turn_does_not_end_the_back_off(harness: Harness) -> None:
     assert len(harness.llm.requests) == asked
 
 
+async def test_a_chat_that_grows_above_the_limit_gets_a_summary_by_code_during_the_back_off(harness: Harness) -> None:
+    leaf = await harness.long_chat()
+    harness.llm.default = Fail(400)
+    worker_context = harness.worker_context(summariser_window=32_768, fallback_after=NEVER)
+    await harness.compress(worker_context)
+    before = await harness.talk.ask(leaf)
+    assert (await harness.chat()).wait.total_seconds() > 0
+
+    leaf = harness.talk.turns(18, leaf=leaf)
+    await harness.talk.ingest(leaf)
+    await harness.compress(worker_context)
+
+    assert (await harness.talk.ask(leaf))["covered_messages"] > before["covered_messages"]
+    chat = await harness.chat()
+    assert chat.attempts == 2
+    assert chat.wait.total_seconds() > 2, "the next pause is longer"
+
+
 async def test_after_enough_failures_a_degraded_checkpoint_is_published(harness: Harness) -> None:
     leaf = await harness.long_chat()
     harness.llm.default = Fail(400)

@@ -160,7 +160,8 @@ async def test_a_round_that_is_not_worth_publishing_is_no_failure_and_waits_for_
 
     chat, calls = await harness.chat(), texts.composed
     assert (chat.due_at, chat.dead_at, chat.attempts, chat.last_error) == (None, None, 0, None)
-    assert [(run.outcome, run.reason) for run in await harness.runs()] == [("nothing to do", "not smaller")]
+    left = [("nothing to do", "not smaller")] if who == "a model" else []
+    assert [(run.outcome, run.reason) for run in await harness.runs()] == left, "a call is on record"
     assert await harness.interim() == []
     assert await harness.compress(worker_context) is None
     assert texts.composed == calls, "no call is made again"

@@ -7,7 +7,7 @@ import pickle
 import socket
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -137,6 +137,28 @@ async def test_failed_work_is_tried_again_by_itself(service: Service) -> None:
         "failed",
         "done",
     ]
+
+
+@pytest.mark.parametrize(("jobs", "calls", "workers"), [(4, 4, 1), (1, 4, 1), (1, 6, 2), (2, 1, 1)])
+async def test_a_model_that_never_answers_keeps_no_chat_from_a_summary_by_code(
+    service: Service, monkeypatch: pytest.MonkeyPatch, jobs: int, calls: int, workers: int
+) -> None:
+    constants.change(sweep_every=60)  # wake-ups alone have to do it
+    monkeypatch.setattr(worker_module, "_GRACE", 0.1)
+    async with AsyncExitStack() as stack:
+        asked = asking(service, worker_jobs=jobs, summariser_calls=calls)
+        llm, worker_context = await stack.enter_async_context(asked)
+        llm.default = Hang()
+        for number in range(workers):
+            worker = replace(worker_context, worker=f"worker-{number}")
+            await stack.enter_async_context(at_work(service, worker))
+        chats = [await long_chat(service.as_filter, f"chat-{number}") for number in range(calls + jobs + 2)]
+
+        for talk, leaf in chats:
+            await ready(talk, leaf)
+
+        await llm.received(calls)
+        assert len(llm.requests) == calls, "and no more calls than the setting allows"
 
 
 async def test_a_stop_lets_work_finish(service: Service) -> None:

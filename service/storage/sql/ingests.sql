@@ -174,12 +174,27 @@ set user_id = :owner, model = :model, window_tokens = :window, window_assumed = 
     leaf_line = (made.ancestors || made.id)[cardinality(made.ancestors) - 14:],
     leaf_savings = made.savings[cardinality(made.savings) - 15:],
     handed_seq = chats.handed_seq + case when :due then 1 else 0 end,
-    due_at = case when :due then coalesce(chats.due_at, now() + make_interval(secs => :delay))
+    due_at = case
+        when :due and :pressing then least(chats.due_at, now())
+        when :due then coalesce(chats.due_at, now() + make_interval(secs => :delay))
         else chats.due_at end,
-    pressing = case when :due then :pressing else chats.pressing end,
+    due_leaves = case when :due then array[cast(:leaf as text)] || other.leaves
+        else chats.due_leaves end,
+    -- One branch that is too large stays so when another one comes before a worker does.
+    pressing = case when :due then :pressing or chats.pressing and chats.due_at is not null
+        else chats.pressing end,
     request_id = case when :due then cast(:request_id as text) else chats.request_id end,
     dead_at = case when :due then null else chats.dead_at end
-from (select) as always
+from (
+    -- Of one chat 256 branches at most, so that its row stays small; those that the path goes on
+    -- from are due no more.
+    select array(
+        select due.leaf from chats cross join unnest(chats.due_leaves) with ordinality due (leaf, place)
+        where chats.tenant_id = :tenant and chats.id = :chat
+            and due.leaf <> all(cast(:path as text[]))
+        order by due.place limit 255
+    ) as leaves
+) other
 left join checkpoints made
     on made.tenant_id = :tenant and made.chat_id = :chat and made.id = cast(:made as bigint)
 where chats.tenant_id = :tenant and chats.id = :chat

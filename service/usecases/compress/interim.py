@@ -50,7 +50,7 @@ async def serve_at_once(this: Round) -> Round:
         return this
     parent = this.made.id if this.made else 0
     interim = await _publish(this, plan.chunks[-1], parent, publication, outdated)
-    return replace(this, instead_of=[*this.instead_of, interim])
+    return replace(this, instead_of=[*this.instead_of, interim], has_served=True)
 
 
 @asynccontextmanager
@@ -86,11 +86,7 @@ async def _serve_meanwhile(this: Round) -> None:
                 grown = await work.grown(connection, claim.lease)
             if grown is not None:
                 claim = replace(claim, lease=grown)
-                later = await round.begin(claim)
-                # On another branch it might end above what this round publishes, which would not
-                # replace it.
-                if this.rows[-1].digest in {row.digest for row in later.rows}:
-                    await serve_at_once(later)
+                await serve_at_once(await round.begin(claim))
         except (PrecisError, SQLAlchemyError, OSError) as error:
             kind = type(error).__name__
             log.warning("compress.not_served_meanwhile", chat=this.claim.lease.chat_id, error=kind)

@@ -124,9 +124,21 @@ async def _renew(claim: Claim) -> None:
             log.warning("compress.lease_not_renewed", chat=claim.lease.chat_id, error=kind)
 
 
-async def end(connection: AsyncConnection, claim: Claim, outcome: str, reason: str = "") -> None:
-    """Notes how the round ended, for operators and for their monitors."""
+async def end(
+    connection: AsyncConnection,
+    claim: Claim,
+    outcome: str,
+    reason: str = "",
+    *,
+    did_nothing: bool = False,
+) -> None:
+    """Notes how the round ended, for operators and for their monitors.
+
+    One that did nothing leaves no row, unless it ends a series of failures.
+    """
     await runs.end(connection, claim.chat, claim.run, outcome, reason)
+    if did_nothing and not claim.troubles:
+        await runs.drop_idle(connection, claim.chat, claim.run)
     metrics.RUNS.labels(outcome).observe(perf_counter() - claim.began)
 
 

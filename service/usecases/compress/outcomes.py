@@ -39,7 +39,7 @@ async def attempt(claim: Claim) -> float | None:
     """
     try:
         done = await work_round(claim)
-        return await (_wait_on(claim) if done is None else _end(claim, done))
+        return await (_wait_on(claim, done) if done.waits else _end(claim, done))
     except asyncio.CancelledError:
         stopped = _released(PrecisError("the worker was stopped"), delay=0)
         # Shielded, because the worker may be cancelled once more while it stops.
@@ -110,18 +110,19 @@ def _words(error: Exception) -> tuple[str, str]:
 
 async def _end(claim: Claim, done: Done) -> float | None:
     """Ends a round that went well."""
-    outcome = "nothing to do" if done.nothing else "done"
+    did_nothing = bool(done.nothing) and not done.has_served
+    outcome = "nothing to do" if did_nothing else "done"
     reason = done.nothing or claim.why_by_size
     async with claim.engine.begin() as connection:
-        await end(connection, claim, outcome, reason)
+        await end(connection, claim, outcome, reason, did_nothing=did_nothing)
         return await work.finish(connection, claim.lease, again=not done.complete)
 
 
-async def _wait_on(claim: Claim) -> None:
+async def _wait_on(claim: Claim, done: Done) -> None:
     """Ends a round in which the summariser could not be asked; the chat is due until it can be."""
     reason = "the summariser is away, or has enough to do"
     async with claim.engine.begin() as connection:
-        await end(connection, claim, "waits", reason)
+        await end(connection, claim, "waits", reason, did_nothing=not done.has_served)
         await work.wait_on(connection, claim.lease)
 
 

@@ -5,7 +5,8 @@ A chat with many chunks goes back to the end of the queue between two turns when
 """
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from service.planning.plan import Chunk, Plan, plan, plan_by_code
 from service.storage import chats, work
@@ -23,22 +24,18 @@ class Done:
     Attributes:
         nothing: why there was nothing to do, or nothing worth publishing; empty otherwise.
         complete: whether nothing is left to do.
+        has_served: whether code made an interim summary.
+        waits: whether the summariser could not be asked, so that the chat is still due.
     """
 
-    nothing: str
+    nothing: str = ""
     complete: bool = True
+    has_served: bool = False
+    waits: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Carried:
-    """How far a plan was carried out; `no_gain` says why its last chunk was not published."""
-
-    complete: bool
-    no_gain: str = ""
-
-
-async def work_round(claim: Claim) -> Done | None:
-    """One round of work; None when its summariser could not be asked, so the chat waits on.
+async def work_round(claim: Claim) -> Done:
+    """One round of work on each branch that is due, the newest first.
 
     Raises:
         Refused: the chat is not as it was planned on any more.
@@ -51,14 +48,39 @@ async def work_round(claim: Claim) -> Done | None:
     unwanted = _unwanted(claim)
     if unwanted:
         return Done(unwanted)
-    this = await _begun(claim)
-    if claim.lease.at_once:
-        return None
+    newest = await _begun(claim)
+    lease = claim.lease
+    others = [replace(claim, lease=replace(lease, leaf=leaf)) for leaf in lease.other_leaves]
+    # Code serves all of them before a call is made for one.
+    has_served = newest.has_served
+    for other in others:
+        has_served |= (await _begun(other)).has_served
+    if lease.at_once:
+        return Done(waits=True, has_served=has_served)
+    done = await _summarise(newest, others)
+    return replace(done, has_served=has_served)
+
+
+async def _summarise(newest: Round, others: Sequence[Claim]) -> Done:
+    """Works on one branch after the other, until one is done and another chat or branch waits."""
+    done = await _work_on(newest)
+    for other in others:
+        if not done.complete:
+            break
+        if not done.nothing and (await _has_grown(newest) or await _gives_way(newest)):
+            return Done(complete=False)
+        # Begun again, because it may share what was published for those before it.
+        this = await _work_on(await _begun(other))
+        done = Done(done.nothing and this.nothing, this.complete)
+    return done
+
+
+async def _work_on(this: Round) -> Done:
     plan = await _plan(this)
+    if not plan.chunks:
+        return Done(plan.reason)
     async with interim.served_meanwhile(this):
-        carried = await _carry_out(this, plan)
-    nothing = carried.no_gain if plan.chunks else plan.reason
-    return Done(nothing, carried.complete)
+        return await _carry_out(this, plan)
 
 
 async def _begun(claim: Claim) -> Round:
@@ -82,7 +104,7 @@ async def _plan(this: Round) -> Plan:
     return await asyncio.to_thread(plan_of, this.path, this.settled, this.policy)
 
 
-async def _carry_out(this: Round, plan: Plan) -> _Carried:
+async def _carry_out(this: Round, plan: Plan) -> Done:
     """Makes the plan's calls in order, until another chat waits at the end of a turn."""
     parent = plan.reuse.id if plan.reuse else 0
     memory = await chunks.memory_of(this, plan.reuse)
@@ -97,9 +119,9 @@ async def _carry_out(this: Round, plan: Plan) -> _Carried:
             continue
         parent = await chunks.publish(this, chunk.covers, parent, publication)
         if chunk is not plan.chunks[-1] and await _gives_way(this):
-            return _Carried(complete=False)
+            return Done(complete=False)
     # Without a gain, another round would end in the same way: new messages make work due.
-    return _Carried(plan.complete or bool(no_gain), no_gain)
+    return Done(no_gain, plan.complete or bool(no_gain))
 
 
 async def _write(this: Round, chunk: Chunk, memory: Memory, *, first: bool) -> Publication:
@@ -107,6 +129,12 @@ async def _write(this: Round, chunk: Chunk, memory: Memory, *, first: bool) -> P
     if first and this.claim.why_by_size:
         return await chunks.write_by_rule(this, chunk, memory, "degraded")
     return await chunks.write(this, chunk, memory)
+
+
+async def _has_grown(this: Round) -> bool:
+    """Whether a message came meanwhile whose branch is over the limit, and is to be next."""
+    async with this.engine.connect() as connection:
+        return await work.grown(connection, this.claim.lease) is not None
 
 
 async def _gives_way(this: Round) -> bool:

@@ -25,6 +25,7 @@ class Round:
         made: the deepest checkpoint that it goes on from.
         instead_of: interim checkpoints, whose place is taken by what is published as deep as they
             are.
+        has_served: whether code has made an interim summary in this round.
     """
 
     claim: Claim
@@ -32,6 +33,7 @@ class Round:
     rows: Sequence[MessageRow]
     made: Checkpoint | None = None
     instead_of: Sequence[Checkpoint] = ()
+    has_served: bool = False
 
     @property
     def path(self) -> list[PathMessage]:
