@@ -261,6 +261,22 @@ async def test_a_chat_with_an_odd_id_has_its_page_and_its_actions(
     assert not await rows(service.runtime, "select 1 from chats")
 
 
+async def test_a_chat_is_called_by_its_title_and_its_user_by_their_name(visitor: Visitor, talk: Talk) -> None:
+    hostile = "<script>alert(1)</script>\u202e"
+    await talk.ingest(talk.turns(2), title=f"Pumps {hostile}", user_name=f"Ann {hostile}")
+
+    pages = [await visitor.get(path) for path in ("/chats", "/chats/chat-1", "/people")]
+
+    for page in pages:
+        for name, identity in (("Pumps", "chat-1"), ("Ann", talk.user)):
+            is_shown = name == "Ann" or page is not pages[2]
+            assert (f"{name} <script>alert(1)</script>\\u202e" in page.text) is is_shown
+            assert (identity in page.text) is is_shown
+        assert "inline" not in page.scripts
+        assert "\u202e" not in page.html
+    assert pages[1].html.count("<h1>Pumps") == 1
+
+
 # Actions
 
 
