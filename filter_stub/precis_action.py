@@ -10,6 +10,7 @@ license: MIT
 # Buttons under a message. What they show stands in a dialog, and nothing of it in the chat: a copy
 # there would be sent to models again, and would outlive what was deleted. The service writes it.
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
@@ -22,9 +23,25 @@ FILTER = "precis"  # the filter's id in Open WebUI; it reaches the service
 PAIRS = 200  # newest messages of a branch that are described
 TIMEOUT = 5.0  # seconds that the service may take to answer
 WRITING = 30.0  # and to write a summary
+OPEN = 240.0  # seconds for a user to answer a dialog; Open WebUI's own limit is longer, or none
 
 # What a user reads.
 TITLE = "What stands for the earlier part of this chat"
+RENEWED = "Precis has read this chat: what stands for its earlier part now"
+CLOSES = "Both buttons only close this window."
+LEAVE = (
+    "Leave this chat alone?",
+    "Precis will make and use no summary of this chat. When the chat no longer fits into the"
+    " model's window, its oldest messages are left out.",
+    "Precis leaves this chat alone. The same button has it summarised again.",
+)
+RESUME = (
+    "Summarise this chat again?",
+    "Precis leaves this chat alone now. From here on, it makes summaries of the chat again, and the"
+    " model gets them in place of the earlier part.",
+    "Precis summarises this chat again. The same button leaves it alone.",
+)
+UNANSWERED = "Nothing was changed: Precis got no answer to its question."
 STARTED = "Precis reads this chat. What became of it is shown in a moment."
 UNKNOWN = "Precis does not know this chat: it is short, new, not saved or somebody else's."
 UNWANTED = "You have set that Precis gets none of your chats."
@@ -67,32 +84,63 @@ class Action:
         __event_emitter__: Send,
     ) -> None:
         """Called for a click on one of the buttons."""
-
-        async def tell(kind: str, text: str) -> None:
-            data = {"type": kind, "content": text}
-            await __event_emitter__({"type": "notification", "data": data})
-
         # The page also calls all actions when an answer is regenerated or rated.
         if body.get("event"):
             return
-        click = Click(body, __user__["id"])
+        click, page = Click(body, __user__["id"]), Page(__event_call__, __event_emitter__)
         try:
             await click.load(__request__)
-            if __id__ == "now":
+            if __id__ == "leave":
+                await leave_or_resume(click, page)
+            elif __id__ == "now":
                 await click.hand_over(__model__)
-                await tell("info", STARTED)
-            elif __id__ == "leave":
-                await click.leave()
-            text = (await click.look(WRITING if __id__ == "now" else 0))["text"]
-            # Whether it is confirmed makes no odds.
-            data = {"title": TITLE, "message": text}
-            await __event_call__({"type": "confirmation", "data": data})
+                await page.notify("info", STARTED)
+                await page.show(RENEWED, (await click.look(WRITING))["text"])
+            else:
+                await page.show(TITLE, (await click.look())["text"])
         except RefusedError as error:
-            await tell("warning", str(error))
+            await page.notify("warning", str(error))
         except Exception as error:
             # The error itself may quote the chat.
             log.warning("precis: a button did nothing: %s", type(error).__name__)
-            await tell("error", AWAY)
+            await page.notify("error", AWAY)
+
+
+async def leave_or_resume(click: "Click", page: "Page") -> None:
+    """Leaves a chat alone or has it summarised again, once its user has confirmed that."""
+    is_left_alone = (await click.look())["left_alone"]
+    title, question, done = RESUME if is_left_alone else LEAVE
+    answer = await page.ask(title, question)
+    if answer is True:
+        await click.leave_alone(not is_left_alone)
+        await page.notify("success", done)
+    elif answer is not False:
+        # Only a cancelled dialog is False: the tab is gone, or its user was too late.
+        await page.notify("warning", UNANSWERED)
+
+
+class Page:
+    """The page of the user who clicked."""
+
+    def __init__(self, call: Send, emit: Send) -> None:
+        self._call, self._emit = call, emit
+
+    async def notify(self, kind: str, text: str) -> None:
+        """Shows a line for a few seconds."""
+        data = {"type": kind, "content": text}
+        await self._emit({"type": "notification", "data": data})
+
+    async def show(self, title: str, text: str) -> None:
+        """Shows a text. Open WebUI has no dialog without the buttons of a question."""
+        await self.ask(title, f"{text}\n\n{CLOSES}")
+
+    async def ask(self, title: str, question: str) -> object:
+        """Asks in a dialog: True for Confirm, False for Cancel, anything else is no answer."""
+        data = {"title": title, "message": question}
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(OPEN):
+                return await self._call({"type": "confirmation", "data": data})
+        return None
 
 
 class Click:
@@ -132,10 +180,9 @@ class Click:
         question = {"path": pairs, "depth": len(self.path), "wait": wait}
         return await self.ask("view", question, TIMEOUT + wait)
 
-    async def leave(self) -> None:
+    async def leave_alone(self, wanted: bool) -> None:
         """Leaves the chat alone, or has it summarised again."""
-        alone = (await self.look())["left_alone"]
-        await self.ask("left-alone", {"left_alone": not alone})
+        await self.ask("left-alone", {"left_alone": wanted})
 
     async def hand_over(self, model: Json) -> None:
         """Sends the whole branch, which the service may never have seen, if its user allows it."""

@@ -139,6 +139,7 @@ class Request:
     id: str = field(default_factory=lambda: secrets.token_hex(16))  # in Precis' logs
     sent: bool = True  # what the user set: Precis may have the chat,
     shown: bool = True  # and the status line is shown
+    user_name: str | None = None  # for operators
 
 
 class Filter:
@@ -252,6 +253,7 @@ class Filter:
         wanted = (user or {}).get("valves")  # Open WebUI makes them of `UserValves`
         request.sent = getattr(wanted, "compress", True)
         request.shown = getattr(wanted, "show_status", True)
+        request.user_name = name_of(user)
         request.prompt = tokens_in(str(params_of(model).get("system") or ""))
         messages = body.get("messages") or []
         request.asked = grouped(messages[newest_turn(messages) :][:1])
@@ -516,6 +518,7 @@ class Filter:
         transcript = {
             "model": request.model,
             "user_id": request.user or request.chat,
+            "user_name": request.user_name,
             "windows": request.windows,
             "expires_in": request.expires_in,
             "compactor": request.compactor,
@@ -679,6 +682,11 @@ def identity_of(given: object) -> str:
     """The id that a message has in the service: its own if that is plain; "" for none."""
     text = "" if given is None else str(given)
     return text if given is None or PLAIN.fullmatch(text) else hashed(text)
+
+
+def name_of(user: Given) -> str | None:
+    """The name of a user, as long as the service takes it."""
+    return str((user or {}).get("name") or "")[:200] or None
 
 
 def params_of(model: Message) -> Message:

@@ -136,7 +136,7 @@ class ProblemType(Enum):
     SEALED = "sealed-for-good", 410, "The texts of this tenant cannot be opened any more."
     TOO_LARGE = "too-large", 413, "The request is larger than this service accepts."
     WRONG_MEDIA = "wrong-media", 415, "The body is of another kind than this endpoint takes."
-    UNPROCESSABLE = "unprocessable", 422, "The request's content contradicts itself."
+    UNPROCESSABLE = "unprocessable", 422, "The request has a value that is not accepted."
     FILTER_TOO_OLD = "filter-too-old", 426, "The filter is older than this service accepts."
     TOO_MANY = "too-many", 429, "Too many attempts; try again later."
     INTERNAL = "internal", 500, "The service failed on this request."
@@ -193,7 +193,7 @@ class TooLarge(Problem):
 
 
 class Unprocessable(Problem):
-    """The request is well-formed, but its content contradicts itself."""
+    """The request is well-formed, but has a value that is not accepted."""
 
     usual = ProblemType.UNPROCESSABLE
 

@@ -13,8 +13,8 @@ KeyScope = Literal["filter", "events", "operator:read", "operator"]
 State = Literal["working", "due", "waiting", "dead"]
 """What a chat's work is in.
 
-`due`: nobody works on it yet. `waiting`: put off after a failure, or debounced. `dead`: given up
-until a retry.
+`due`: nobody works on it yet. `waiting`: it is due later, after a failure or because it is new.
+`dead`: given up until a retry.
 """
 
 STATES: tuple[State, ...] = get_args(State)

@@ -117,7 +117,7 @@ class Settings(BaseSettings):
         " summary. Work on the summary begins at two thirds of that, at half the window at the"
         " latest. The default is 100,000 tokens of 131,072. Lower: requests are cheaper, and the"
         " model sees fewer messages word for word. Higher: less room for the answer, and the"
-        " filter may have to cut turns while a summary is still being written.",
+        " filter may have to truncate requests while a summary is still being written.",
     )
     keep_messages: KeepMessages = Field(
         KEEP_MESSAGES,

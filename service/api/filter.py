@@ -120,6 +120,8 @@ def _transcript(
         beside=body.beside,
         expires_in=body.expires_in,
         compactor=body.compactor,
+        title=body.title,
+        user_name=body.user_name,
         anyone=settings.share_forks == "tenant",
         mask_secrets=settings.mask_secrets,
     )

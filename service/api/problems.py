@@ -43,6 +43,11 @@ _HEADERS = {
 
 _TYPES = [kind.value for kind in ProblemType]
 
+_SENTENCES = {
+    HTTPStatus.NOT_FOUND.value: "there is nothing at this address; `/docs` lists the routes",
+    HTTPStatus.METHOD_NOT_ALLOWED.value: "this address takes another method; `/docs` names it",
+}
+
 FAILED = "the service failed on this request; look for this `request_id` in its log"
 
 # Characters; the name of an unknown field, which may be long, is part of a pointer.
@@ -67,7 +72,7 @@ class ProblemBody(BaseModel):
 def install(app: FastAPI) -> None:
     """Makes every error of `app` a problem."""
     app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(HTTPException, http_error)
     # Starlette raises an `Exception` again after its handler, for the server's log; the kinds
     # that are expected while the database is down have to be named to be answered only.
     for kind in (Problem, SQLAlchemyError, *outage.AWAY, Exception):
@@ -78,15 +83,20 @@ async def _invalid(_: Request, error: Exception) -> JSONResponse:
     return answer(from_validation(cast(RequestValidationError, error).errors()))
 
 
-async def _http_error(_: Request, error: Exception) -> JSONResponse:
+async def http_error(_: Request, error: Exception) -> JSONResponse:
     """Starlette's own refusals, such as 404 for an unknown path and 405 for a method."""
     refused = cast(HTTPException, error)
     title = HTTPStatus(refused.status_code).phrase
     kind = title.lower().replace(" ", "-")
-    response = _json(refused.status_code, kind, title, str(refused.detail), {})
+    response = _json(refused.status_code, kind, title, sentence_of(refused), {})
     # A 405 names the methods that are allowed in a header.
     response.headers.update(refused.headers or {})
     return response
+
+
+def sentence_of(refused: HTTPException) -> str:
+    """Why Starlette refuses a request; by itself it gives only the name of the status."""
+    return _SENTENCES.get(refused.status_code, str(refused.detail))
 
 
 async def any_other(request: Request, error: Exception) -> JSONResponse:

@@ -18,6 +18,7 @@ from service.storage.chats import ServedModel
 # Open WebUI's ids are UUIDs, or `temporary:<socket id>`.
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=rf"^[^{CONTROL}]+$")]
 _Name = Annotated[str, Meta(min_length=1, max_length=200)]
+_Label = Annotated[str, Meta(max_length=200)]
 
 # Seconds of ten years.
 _LONGEST = 10 * 366 * 24 * 3600
@@ -180,6 +181,13 @@ class TranscriptRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     compactor: Annotated[
         Literal["open-webui"] | None,
         Meta(description="Who else compresses this chat, which is then stored, not summarised."),
+    ] = None
+    title: Annotated[
+        _Label | None, Meta(description="Title of the chat, which operators are shown.")
+    ] = None
+    user_name: Annotated[
+        _Label | None,
+        Meta(description="Name of the user, which operators are shown beside chats of this user."),
     ] = None
 
 

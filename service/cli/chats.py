@@ -19,8 +19,8 @@ from service.cli.output import (
 )
 
 _CHATS: Final = (
-    "chat_id state path_tokens checkpoints model messages updated_at user_id last_error"
-    " wants_bodies left_alone_at compactor"
+    "chat_id state path_tokens checkpoints model messages updated_at user_id user_name title"
+    " last_error wants_bodies left_alone_at compactor"
 )
 _COLUMNS: Final = {
     "branches": "leaf_id messages path_tokens checkpoint_id",

@@ -27,7 +27,7 @@ def users() -> None:
 def list_users(as_json: bool, **query: object) -> None:
     """List the users who wrote in chats, by id."""
     page = ask("GET", "users", query=query)
-    print_page(page, "users", "user_id chats beside updated_at", as_json)
+    print_page(page, "users", "user_id user_name chats beside updated_at", as_json)
 
 
 @users.command()

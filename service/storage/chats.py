@@ -22,9 +22,11 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.errors import Problem
 from service.names import ChatState, Has
-from service.storage import statements
+from service.storage import codec, sealing, statements
 from service.storage.jobs import CHAT_STATE
+from service.storage.sealing import Seal, Where
 from service.storage.tables import chats, checkpoints, messages
 from service.storage.tenancy import ChatKey, of
 
@@ -36,7 +38,8 @@ class Overview:
     `wants_bodies` says that work waits for texts that are not kept any more; they come with the
     chat's next turn. `compactor` is who else compresses the chat, `open-webui`; no
     summary is made here then. `masked` counts the secrets that were masked in what is stored of it.
-    While there is a `left_alone_at`, its user wants no summaries of it.
+    While there is a `left_alone_at`, its user wants no summaries of it. `title` and `user_name` are
+    null while nobody has sent them.
     """
 
     id: int
@@ -60,6 +63,8 @@ class Overview:
     compactor: str | None
     masked: int
     left_alone_at: datetime | None
+    title: str | None
+    user_name: str | None
     created_at: datetime
     updated_at: datetime
 
@@ -132,6 +137,8 @@ COMPACTS_ITSELF = "open-webui"
 """The `compactor` beside which no summary is made: nothing is compressed twice."""
 _IS_LEASED = func.coalesce(chats.c.lease_until > func.now(), False)
 _NEWEST_CHATS = 200  # are looked through for the models that are in use
+LABELS = ("title", "user_name")
+"""Sealed columns: what operators recognise a chat by."""
 UNSAVED = "content:"
 """How the filter's own ids of chats begin, which Open WebUI does not store."""
 
@@ -220,7 +227,35 @@ async def overviews(
     if after is not None:
         query = query.where(tuple_(moment, identity) < tuple_(after.updated_at, after.id))
     query = query.where(*_conditions(tenant, which))
-    return [Overview(**row) for row in (await connection.execute(query)).mappings()]
+    found: list[Overview] = []
+    for row in (await connection.execute(query)).mappings().all():
+        key = ChatKey(tenant, row["id"])
+        labels = {name: await open_label(connection, key, name, row[name]) for name in LABELS}
+        found.append(Overview(**{**row, **labels}))
+    return found
+
+
+def seal_label(seal: Seal, chat: ChatKey, name: str, text: str | None) -> bytes | None:
+    """One of the `LABELS` of a chat, as it is stored."""
+    return seal.seal(_label_place(chat, name), codec.pack_text(text)) if text else None
+
+
+async def open_label(
+    connection: AsyncConnection, chat: ChatKey, name: str, stored: bytes | None
+) -> str | None:
+    """One of the `LABELS` of a chat as a text; None where none is stored, or its key is missing."""
+    if stored is None:
+        return None
+    try:
+        seal = await sealing.of(connection, chat.tenant)
+        opened = seal.open(_label_place(chat, name), stored)
+    except Problem:  # operators need the list of chats also when keys are missing or lost
+        return None
+    return codec.unpack_text(opened)
+
+
+def _label_place(chat: ChatKey, name: str) -> Where:
+    return Where(chats.name, name, chat, chat.id)
 
 
 def _conditions(tenant: int, which: Filters) -> Iterator[ColumnElement[bool]]:

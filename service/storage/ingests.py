@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.errors import Problem, ProblemType
 from service.storage import sealing, statements, tombstones
+from service.storage.chats import LABELS, seal_label
 from service.storage.database import Reads
 from service.storage.messages import MessageRow, place_of
 from service.storage.sealing import Seal
@@ -110,6 +111,7 @@ class Noted:
     Attributes:
         user: who ingests.
         owner: who began the chat; the user, where nothing of it was stored any more.
+        title, user_name: what operators recognise the chat by; None for what is stored.
         leaf: the newest message, with the deepest checkpoint on the path to it.
         path: the ids of the messages that were sent, and of the one that they follow.
         delay: seconds until work is due; None when this makes none due.
@@ -131,6 +133,8 @@ class Noted:
     delay: float | None
     pressing: bool
     request_id: str | None
+    title: str | None
+    user_name: str | None
 
 
 async def look_up(
@@ -227,6 +231,7 @@ async def store(
     values = {
         **_columns(chat, new, seal),
         **{name: getattr(noted, name) for name in Noted.__dataclass_fields__},
+        **{name: seal_label(seal, chat, name, getattr(noted, name)) for name in LABELS},
         "tenant": chat.tenant,
         "chat": chat.id,
         "author": None if noted.user == noted.owner else noted.user,

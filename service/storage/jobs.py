@@ -1,4 +1,4 @@
-"""Work as operators see it: what is due, worked on, put off or dead, why, and the breakers.
+"""Work as operators see it: what is due, working, waiting or dead, why, and the breakers.
 
 Nothing is changed here; that is in `work` and `breakers`.
 """

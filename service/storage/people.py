@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import statements
 from service.storage.audit import user_actor
-from service.storage.chats import is_saved
+from service.storage.chats import is_saved, open_label
 from service.storage.messages import subtree
 from service.storage.tables import (
     audit,
@@ -31,10 +31,11 @@ class User:
     """A user of Open WebUI who wrote in chats.
 
     `chats` are the user's own, `beside` those of others; `updated_at` is when one of them grew
-    last.
+    last. `user_name` is null while nobody has sent it.
     """
 
     user_id: str
+    user_name: str | None
     chats: int
     beside: int
     updated_at: datetime
@@ -85,8 +86,13 @@ async def users(
 ) -> list[User]:
     """A page of users by id, behind the user `after`; of those whose id begins so."""
     parameters = {"tenant": tenant, "after": after, "begins": begins, "limit": limit}
-    rows = await connection.execute(_USERS, parameters)
-    return [User(**row) for row in rows.mappings()]
+    found: list[User] = []
+    for row in (await connection.execute(_USERS, parameters)).mappings().all():
+        named_by = ChatKey(tenant, row["id"])
+        name = await open_label(connection, named_by, "user_name", row["user_name"])
+        user_id, own_chats, others = row["user_id"], row["chats"], row["beside"]
+        found.append(User(user_id, name, own_chats, others, row["updated_at"]))
+    return found
 
 
 async def own(

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import ColumnElement, Select, Table, bindparam, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.storage import chats as of_chats
 from service.storage import checkpoints as of_checkpoints
 from service.storage import sealing
 from service.storage.sealing import SEALED, Seal, Where
@@ -42,6 +43,7 @@ _ROWS: Final = (
     _Sealed(messages, "message_id", ("body",)),
     _Sealed(checkpoints, "id", of_checkpoints.PACKED),
     _Sealed(runs, "id", ("reason",)),
+    *(_Sealed(chats, "id", (name,)) for name in of_chats.LABELS),
 )
 
 

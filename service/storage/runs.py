@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import delete, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import codec, sealing
@@ -20,7 +20,9 @@ TOO_HARD = "too hard"
 """The outcome of a round that ended because work on a text took too long or too much memory."""
 OWN_ERROR = "internal error"
 """The outcome of a round that ended with an error of our own code."""
-_ENDS = ("done", "nothing to do", TOO_HARD, OWN_ERROR)
+NOTHING = "nothing to do"
+"""The outcome of a round that found nothing worth doing."""
+_ENDS = ("done", NOTHING, TOO_HARD, OWN_ERROR)
 _MOST_TROUBLES = 3
 
 
@@ -57,8 +59,10 @@ _RUN = [runs.c[name] for name in Run.__dataclass_fields__]
 
 
 async def latest(connection: AsyncConnection, chat: ChatKey, limit: int = 20) -> list[Run]:
-    """The newest rounds of work, newest first."""
-    query = select(*_RUN).where(*of(chat, runs)).order_by(runs.c.id.desc()).limit(limit)
+    """The newest rounds of work that did something, newest first."""
+    did_something = or_(runs.c.outcome != NOTHING, runs.c.calls > 0)
+    query = select(*_RUN).where(*of(chat, runs), did_something)
+    query = query.order_by(runs.c.id.desc()).limit(limit)
     seal = await sealing.of(connection, chat.tenant)
     latest_runs: list[Run] = []
     for row in (await connection.execute(query)).mappings():

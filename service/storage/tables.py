@@ -131,6 +131,9 @@ chats = Table(
     Column("masked", BigInteger),
     # Since when its user wants no summaries of it: none is made and none serves.
     Column("left_alone_at", _TIME),
+    # What operators recognise it by; sealed.
+    Column("title", LargeBinary),
+    Column("user_name", LargeBinary),  # of who began it
     Column("created_at", _TIME),
     Column("updated_at", _TIME),
 )

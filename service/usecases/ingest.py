@@ -55,6 +55,7 @@ class Transcript:
             where it does not say so.
         expires_in: seconds after which the chat is deleted, unless it is ingested again.
         compactor: who else compresses it: `open-webui` or None.
+        title, user_name: the chat's and the user's, for operators; None leaves what is stored.
         anyone: a fork adopts what any chat of the tenant lends, not only those of `user`.
         mask_secrets: whether secrets are masked in what is stored.
     """
@@ -71,6 +72,8 @@ class Transcript:
     beside: int | None = None
     expires_in: int | None = None
     compactor: str | None = None
+    title: str | None = None
+    user_name: str | None = None
     anyone: bool = False
     mask_secrets: bool = True
 
@@ -272,6 +275,8 @@ def _noted(handed: Transcript, path: _Path, newest: _Newest) -> Noted:
         delay=delay if is_work else None,
         pressing=pressing,
         request_id=request_ids.current(),
+        title=handed.title,
+        user_name=handed.user_name,
     )
 
 

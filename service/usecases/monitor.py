@@ -70,6 +70,6 @@ def _warnings(queue: QueueCounts, month: Worth, lacked: str | None) -> Iterator[
     today = [part.figures for part in month.parts if part.name == month.last_day.isoformat()]
     if today and today[0].truncated:
         yield (
-            f"{today[0].truncated:,} turns of today lost text without any summary of it:"
+            f"{today[0].truncated:,} turns of today were truncated without a summary of it:"
             " `precis stats --by chat` names the chats"
         )

@@ -1,4 +1,4 @@
-"""Work: what is due, worked on, put off or dead, why, and retries."""
+"""Work: what is due, working, waiting or dead, why, and retries."""
 
 from typing import Annotated, Final, Literal
 

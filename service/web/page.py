@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine
 from http import HTTPStatus
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import urlencode
 
 from fastapi import Request, Response
@@ -12,6 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.exceptions import HTTPException
 
 from service import __version__
 from service.api import problems
@@ -114,4 +115,17 @@ def _failed(request: Request, problem: Problem) -> Response:
     template = "failed_part.html" if is_part(request) else "failed.html"
     response = render(template, problem.status, title=title, problem=problem)
     response.headers.update(problems.headers_of(problem))
+    return response
+
+
+async def no_route(request: Request, error: Exception) -> Response:
+    """The answer where no route has the address or the method: for a browser, a page."""
+    wants_page = "text/html" in request.headers.get("accept", "")
+    if not wants_page or request.url.path.startswith("/v1/"):
+        return await problems.http_error(request, error)
+    refused = cast(HTTPException, error)
+    title = HTTPStatus(refused.status_code).phrase.capitalize()
+    detail = problems.sentence_of(refused)
+    response = render("failed.html", refused.status_code, title=title, problem={"detail": detail})
+    response.headers.update({**(refused.headers or {}), **HEADERS})
     return response

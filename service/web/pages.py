@@ -3,6 +3,7 @@
 from typing import Final
 
 from fastapi import FastAPI
+from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
@@ -20,7 +21,7 @@ from service.web import (
     sign_in,
     worth,
 )
-from service.web.page import FOLDER, HEADERS
+from service.web.page import FOLDER, HEADERS, no_route
 
 _MODULES: Final = (
     sign_in,
@@ -52,3 +53,4 @@ def install(app: FastAPI) -> None:
     app.mount("/static", GZipMiddleware(_Static(directory=FOLDER / "static")))
     for module in _MODULES:
         app.include_router(module.router)
+    app.add_exception_handler(HTTPException, no_route)

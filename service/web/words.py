@@ -1,6 +1,7 @@
 """How values are written on a page."""
 
 import json
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -11,6 +12,9 @@ from markupsafe import Markup, escape
 from service.text.characters import with_escapes
 from service.usecases.worth import money
 
+_CODE: Final = re.compile("`([^`]+)`")
+_ITEM: Final = re.compile(r"^(?:- | {4}(?=\w+:))", re.MULTILINE)
+"""Where an item of a list begins: after a dash, or with the name of an attribute."""
 _AGES: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
@@ -78,6 +82,25 @@ def visible(value: object) -> object:
     )
 
 
+def coded(text: str) -> Markup:
+    """A sentence, with what stands between back-ticks as code."""
+    safe = str(escape(with_escapes(text)))
+    return Markup(_CODE.sub(r"<code>\1</code>", safe))  # noqa: S704 - escaped above
+
+
+def prose(text: str) -> Markup:
+    """Markdown as our descriptions have it: paragraphs, lists, and code in back-ticks."""
+    parts: list[Markup] = []
+    for block in text.split("\n\n"):
+        beginning, *items = _ITEM.split(block)
+        if beginning.strip():
+            parts.append(Markup("<p>{}</p>").format(coded(beginning)))
+        if items:
+            listed = Markup("").join(Markup("<li>{}</li>").format(coded(item)) for item in items)
+            parts.append(Markup("<ul>{}</ul>").format(listed))
+    return Markup("\n").join(parts)
+
+
 def exact(value: object) -> Markup:
     """As it is, for fields: a form sends it back."""
     return escape(value)
@@ -92,5 +115,7 @@ FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "segment": segment,
     "compact": compact,
     "exact": exact,
+    "coded": coded,
+    "prose": prose,
     "kind": kind,
 }

@@ -196,14 +196,17 @@ async def test_a_taken_port_is_one_clear_line(tmp_path: Path, urls: ServerUrls) 
 
 
 @pytest.mark.slow
-async def test_an_end_of_postgres_ends_the_service_with_a_clear_line(folder: Path) -> None:
+@pytest.mark.parametrize("server", ["PostgreSQL", "Valkey"])
+async def test_an_end_of_an_embedded_server_ends_the_service_with_a_clear_line(folder: Path, server: str) -> None:
     async with serving(folder) as precis:
         postmaster = int((folder / "database" / "postmaster.pid").read_text().split()[0])
-        os.kill(postmaster, signal.SIGKILL)
+        valkeys = [one.pid for one in servers_in(folder) if "valkey" in one.name()]
+        os.kill(postmaster if server == "PostgreSQL" else valkeys[0], signal.SIGKILL)
         async with asyncio.timeout(120):
             rest, _ = await precis.process.communicate()
     assert precis.process.returncode == 1
-    assert "precis: " in rest.decode()
+    (line,) = [one for one in rest.decode().splitlines() if one.startswith("precis: ")]
+    assert server in line
     assert servers_in(folder) == []
 
 

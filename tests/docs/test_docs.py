@@ -7,8 +7,8 @@ from types import ModuleType
 from typing import Any
 
 import httpx
+import lxml.html
 import pytest
-from markupsafe import escape
 
 from filter_stub import precis_action, precis_events, precis_filter, precis_recall
 from filter_stub.precis_filter import Filter
@@ -113,10 +113,11 @@ async def test_the_page_of_the_api_shows_all_of_it_and_loads_nothing_from_elsewh
         description = (await client.get("/openapi.json")).json()
     assert "script-src 'self';" in answer.headers["content-security-policy"]
     assert not re.findall(r"""(?:src|href)=["'](?:https?:)?//|<script>|style=""", answer.text)
+    shown = " ".join(lxml.html.fromstring(answer.text).text_content().split())
     for path, methods in description["paths"].items():
         for method, operation in methods.items():
             assert f"{method.upper()} {path}" in answer.text
-            assert escape(operation["description"]) in answer.text
+            assert " ".join(operation["description"].replace("`", "").split()) in shown
             for one in operation.get("parameters", []):
                 assert f"<code>{one['name']}</code>" in answer.text
     for name, schema in description["components"]["schemas"].items():

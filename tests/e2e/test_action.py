@@ -5,6 +5,7 @@ from pathlib import Path
 
 from playwright.async_api import Page, expect
 
+from filter_stub.precis_action import RESUME
 from filter_stub.precis_action import TITLE as SUMMARY_TITLE
 from tests.builders import Json
 from tests.dialogs import shown
@@ -34,6 +35,10 @@ async def test_the_buttons_work_for_a_user_whom_the_model_is_shared_with(rig: Ri
             await rig.settled(theirs)
             for button in (SHOW, NOW, LEAVE_ALONE):
                 assert len(await theirs.click(button, True)) == 1
+            (dialog,) = await theirs.click(LEAVE_ALONE, False)
+            assert dialog["data"]["title"] == RESUME[0], "the click before was confirmed"
+            (dialog,) = await theirs.click(LEAVE_ALONE, True)
+            assert dialog["data"]["title"] == RESUME[0], "this one was cancelled"
     finally:
         await rig.admin.post("/api/v1/models/model/delete", {"id": model["id"]})
 

@@ -100,7 +100,7 @@ class Chat:
     @property
     def asker(self) -> Json:
         """The user, as Open WebUI tells filters of them."""
-        return {"id": self.user} | ({"valves": self.wanted} if self.wanted else {})
+        return {"id": self.user, "name": f"Name of {self.user}"} | ({"valves": self.wanted} if self.wanted else {})
 
     def path(self, leaf: str | None = None) -> list[Json]:
         """The saved messages from the root to `leaf`, or to the leaf."""

@@ -1,5 +1,6 @@
 """The buttons under a message: what a user sees of a summary, and leaves alone, against a real service."""
 
+import asyncio
 import contextlib
 import itertools
 import re
@@ -26,6 +27,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 Json = dict[str, Any]
 REQUEST = SimpleNamespace()
+NEVER = object()
+"""The answer to a dialog that nobody answers."""
 
 
 @dataclass
@@ -44,7 +47,8 @@ class Page:
 
     async def call(self, event: Json) -> object:
         self.dialogs.append(event)
-        return self.answers.pop(0) if self.answers else False
+        answer = self.answers.pop(0) if self.answers else False
+        return await asyncio.Future() if answer is NEVER else answer
 
     async def emit(self, event: Json) -> None:
         assert event["type"] == "notification", "all else is stored in the chat"
@@ -216,17 +220,65 @@ async def test_a_click_changes_nothing_that_is_known_of_requests(chat: Chat, ser
 async def test_a_chat_is_left_alone_and_its_next_request_carries_no_summary(chat: Chat, service: Service) -> None:
     await compressed(chat, service)
     async with page_of(chat, service.url, service.filter_key) as page:
-        await page.click("leave")
+        await page.click("leave", True)
+        assert page.told == [("success", precis_action.LEAVE[2])]
+        await page.click("summary")
         assert "left alone" in page.shown
         await page.click("now", True)
         assert "left alone" in page.shown
         turn = await chat.say("And now?", "No.")
         assert turn.messages == turn.original
 
-        await page.click("leave")
+        await page.click("leave", True)
+        assert page.told[-1] == ("success", precis_action.RESUME[2])
+        await page.click("summary")
         assert "This summary stands for" in page.shown
         await drain(service.runtime)
         assert (await chat.say("Again?", "Yes.")).summary
+
+
+async def left_alone(chat: Chat, service: Service) -> bool:
+    query = "select left_alone_at is not null as it from chats where external_id = :chat"
+    return bool((await row(service.runtime, query, chat=chat.id)).it)
+
+
+# Open WebUI answers so when a dialog is cancelled; when the tab is gone or its user too late; and, of old, nothing.
+NOT_CONFIRMED = (False, {"error": "Client session disconnected."}, None, "", NEVER)
+
+
+async def test_a_change_is_asked_for_first_and_nothing_changes_unless_it_is_confirmed(
+    chat: Chat, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await compressed(chat, service)
+    async with page_of(chat, service.url, service.filter_key) as page:
+        for is_left_alone, question in ((False, precis_action.LEAVE), (True, precis_action.RESUME)):
+            for answer in NOT_CONFIRMED:
+                with monkeypatch.context() as patch:
+                    if answer is NEVER:
+                        patch.setitem(type(page.action).action.__globals__, "OPEN", 0)
+                    page.dialogs, page.told = [], []
+                    await page.click("leave", answer)
+
+                assert await left_alone(chat, service) is is_left_alone, answer
+                (dialog,) = page.dialogs
+                assert (dialog["data"]["title"], dialog["data"]["message"]) == question[:2]
+                assert page.told == ([] if answer is False else [("warning", precis_action.UNANSWERED)])
+            await page.click("leave", True)
+            assert await left_alone(chat, service) is not is_left_alone
+
+
+async def test_a_dialog_that_only_shows_something_says_so_and_has_the_title_of_its_own_button(
+    chat: Chat, service: Service
+) -> None:
+    await compressed(chat, service)
+    titles = set()
+    async with page_of(chat, service.url, service.filter_key) as page:
+        for button in ("summary", "now", "leave"):
+            await page.click(button, False)
+            (dialog,) = page.dialogs[-1:]
+            titles.add(dialog["data"]["title"])
+            assert dialog["data"]["message"].endswith(precis_action.CLOSES) is (button != "leave")
+    assert len(titles) == 3
 
 
 # What it does not do

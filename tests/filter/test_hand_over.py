@@ -40,6 +40,14 @@ async def test_a_long_chat_is_uploaded_whole_once_and_then_each_turn_alone(
     assert await stored(service, chat) == await expected(service, chat)
 
 
+async def test_the_name_of_the_user_travels_with_the_chat(chat: Chat, service: Service, tap: Wire) -> None:
+    chat.user = "u" * 200  # which makes a name that is too long
+    await chat.say("One", "1")
+    (shown,) = (await service.as_operator.get("/v1/chats", params={"begins": chat.id})).json()["chats"]
+    assert shown["user_name"] == f"Name of {chat.user}"[:200]
+    assert "Name of" not in str(tap.bodies("POST")), "no request to a model needs it"
+
+
 async def test_a_reply_whose_inlet_got_no_answer_is_uploaded_alone(chat: Chat, service: Service, tap: Wire) -> None:
     await chat.say("One", "1")
     chat.ask("Two")

@@ -46,7 +46,7 @@ async def lived(harness: Harness) -> str:
     said = {"state": f"The {MARK} pump is watched.", "pins": [rule]}
     await harness.service.as_operator.patch(f"/v1/chats/chat-1/checkpoints/{deepest}", json=said)
     leaf = talk.turns(18, leaf=leaf)
-    await talk.ingest(leaf)
+    await talk.ingest(leaf, title=f"The {MARK} pump", user_name=f"Ann {MARK}")
     # A round whose failure quotes the chat.
     await harness.due_now()
     harness.llm.default = Fail(400, f"The {MARK} pump is no question.")

@@ -7,7 +7,7 @@ from tests.conftest import Service
 from tests.service.grown import by_the_model
 from tests.service.harness import Harness
 from tests.service.problems import is_problem
-from tests.service.talk import Talk, other, row, rows, tables
+from tests.service.talk import Talk, other, row, rows, run_sql, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -59,6 +59,36 @@ async def test_who_goes_on_from_what_is_stored_writes_in_the_chat_too(
     assert (await row(service.runtime, "select user_id from chats")).user_id == talk.user
     assert await authors(service) == ["guest", talk.user]
     assert {name for name, author in (await by(service)).items() if author == "guest"} == {"guest-u6", "guest-a6"}
+
+
+async def labels(service: Service) -> list[object]:
+    (chat,) = (await service.as_operator.get("/v1/chats")).json()["chats"]
+    return [chat["title"], chat["user_name"]]
+
+
+async def test_a_chat_keeps_its_newest_title_and_the_name_of_its_owner_alone(service: Service, talk: Talk) -> None:
+    leaf = talk.turns(3)
+    await talk.ingest(leaf)
+    assert await labels(service) == [None, None]
+    await talk.ingest(leaf, title="Pumps", user_name="Ann")
+    leaf = talk.turns(1, leaf=leaf)
+    await talk.ingest(leaf)
+    assert await labels(service) == ["Pumps", "Ann"], "an upload without them takes nothing away"
+    guest = other(talk, "guest")
+    leaf = guest.turns(1, leaf=leaf, prefix="guest-")
+    await guest.ingest(leaf, title="Pumps of hall 3", user_name="Ben")
+    assert await labels(service) == ["Pumps of hall 3", "Ann"]
+
+
+async def test_the_name_of_an_owner_who_is_none_any_more_does_not_stay(service: Service, talk: Talk) -> None:
+    await talk.ingest(talk.turns(1), user_name="Ann")
+    await run_sql(service.runtime, "delete from messages")
+    new = Talk(service.as_filter, talk.chat, user="ben")
+
+    await new.ingest(new.turns(1, prefix="new-"))
+
+    assert (await row(service.runtime, "select user_id from chats")).user_id == "ben"
+    assert (await labels(service))[1] is None
 
 
 async def test_what_another_edits_above_moves_messages_and_keeps_whose_they_are(service: Service, talk: Talk) -> None:

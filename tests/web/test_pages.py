@@ -122,6 +122,98 @@ async def test_what_is_not_there_or_makes_no_sense_is_a_page_with_the_reason(
     assert "Traceback" not in page.html
 
 
+BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+
+
+@pytest.mark.parametrize(("path", "status"), [("/nothing", 404), ("/static/nothing.css", 404), ("/sign-out", 405)])
+async def test_an_address_that_has_no_page_is_a_page_for_a_browser_and_a_problem_for_a_program(
+    visitor: Visitor, path: str, status: int
+) -> None:
+    page = await visitor.get(path, headers=BROWSER)
+    program = await visitor.get(path)
+
+    assert page.status == program.status == status
+    assert page.html.startswith("<!doctype html>")
+    assert dict(page.response.headers).items() >= {name.lower(): value for name, value in HEADERS.items()}.items()
+    assert "/" in page.links
+    said = program.response.json()
+    assert program.response.headers["content-type"] == "application/problem+json"
+    assert said["detail"].replace("`", "").lower() in page.text.lower()
+    assert page.response.headers.get("allow") == program.response.headers.get("allow")
+
+
+async def test_below_v1_an_unknown_address_is_a_problem_for_everybody(visitor: Visitor) -> None:
+    answer = (await visitor.get("/v1/nothing", headers=BROWSER)).response
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
+    assert "/docs" in answer.json()["detail"]
+
+
+async def every_page(visitor: Visitor, checkpoint: int) -> dict[str, Page]:
+    """All pages, and errors of the service's own words, by their addresses."""
+    chat = "/chats/chat-1"
+    fixed = ("/", "/worth", "/chats", "/jobs", "/people", "/people/user-1", "/audit", "/docs")
+    of_chat = (chat, f"{chat}/find", f"{chat}/checkpoints/{checkpoint}", f"{chat}/checkpoints/999")
+    pages = {path: await visitor.get(path, headers=BROWSER) for path in (*fixed, *of_chat, "/nothing")}
+    pages["/sign-in"] = await visitor.sign_in("precis_op_wrong")
+    return pages
+
+
+async def test_no_page_shows_markdown_and_each_label_stands_in_one_line(
+    service: Service, visitor: Visitor, talk: Talk
+) -> None:
+    _, made = await with_summaries(service, talk)
+    late = "due_at = now() - interval '1 hour', last_error = 'set `PRECIS_MODELS`'"
+    await run_sql(service.runtime, f"update chats set {late}")
+
+    pages = await every_page(visitor, made[-1])
+
+    for path, page in pages.items():
+        assert "`" not in page.text, path
+        assert all(len(elements) <= 1 for elements in page.labels), path
+    for path in ("/", "/chats", "/jobs", "/chats/chat-1", "/chats/chat-1/checkpoints/999", "/sign-in", "/docs"):
+        assert "<code>" in pages[path].html, path
+    docs = pages["/docs"].html
+    assert "<li>With a <code>filter</code> key: " in docs
+    assert not re.search(r"<p>\s*- ", docs)
+
+
+async def test_a_state_of_work_has_one_name_wherever_it_is_counted(service: Service, visitor: Visitor) -> None:
+    await fill(service, 10)
+    states = {
+        "due": "due_at = now()",
+        "waiting": "due_at = now() + interval '1 hour'",
+        "working": "due_at = now(), lease_until = now() + interval '1 hour'",
+        "dead": "dead_at = now()",
+    }
+    for number, (state, values) in enumerate(states.items(), 1):
+        which = f"id in (select id from chats where due_at is null and dead_at is null limit {number})"
+        await run_sql(service.runtime, f"update chats set {values} where {which}")
+
+        for path in ("/", "/jobs"):
+            assert re.search(rf"\b{number} {state}\b", (await visitor.get(path)).text), (path, state)
+        assert len(ids(await visitor.get(f"/jobs?state={state}"))) == number
+
+
+async def test_the_latest_work_of_a_chat_is_that_which_did_something(service: Service, visitor: Visitor) -> None:
+    await fill(service, 1)
+    rounds = "select tenant_id, id, 1, :outcome, :calls from chats, generate_series(1, :count)"
+    for outcome, calls, count in (("done", 3, 1), ("nothing to do", 2, 1), ("nothing to do", 0, 30)):
+        await run_sql(
+            service.runtime,
+            f"insert into runs (tenant_id, chat_id, seq, outcome, calls) {rounds}",
+            outcome=outcome,
+            calls=calls,
+            count=count,
+        )
+
+    page = await visitor.get("/chats/filled-1")
+
+    assert re.findall(r'<td><span class="state [^"]+">([^<]+)</span></td>\s*<td class="why">', page.html) == [
+        "nothing to do",
+        "done",
+    ]
+
+
 async def test_an_error_within_a_page_is_only_its_sentence(visitor: Visitor) -> None:
     page = await visitor.get("/chats?state=tired&part=true", headers={"HX-Request": "true"})
     assert page.html.startswith('<p class="wrong" role="alert">')
@@ -167,6 +259,22 @@ async def test_a_chat_with_an_odd_id_has_its_page_and_its_actions(
     deleted = await visitor.send(page.form(f"{link}/delete"))
     assert deleted.leads_to.startswith("/chats")
     assert not await rows(service.runtime, "select 1 from chats")
+
+
+async def test_a_chat_is_called_by_its_title_and_its_user_by_their_name(visitor: Visitor, talk: Talk) -> None:
+    hostile = "<script>alert(1)</script>\u202e"
+    await talk.ingest(talk.turns(2), title=f"Pumps {hostile}", user_name=f"Ann {hostile}")
+
+    pages = [await visitor.get(path) for path in ("/chats", "/chats/chat-1", "/people")]
+
+    for page in pages:
+        for name, identity in (("Pumps", "chat-1"), ("Ann", talk.user)):
+            is_shown = name == "Ann" or page is not pages[2]
+            assert (f"{name} <script>alert(1)</script>\\u202e" in page.text) is is_shown
+            assert (identity in page.text) is is_shown
+        assert "inline" not in page.scripts
+        assert "\u202e" not in page.html
+    assert pages[1].html.count("<h1>Pumps") == 1
 
 
 # Actions

@@ -93,7 +93,7 @@ async def test_what_is_stored_of_somebody_is_shown_without_texts_which_is_noted(
 async def test_an_erasure_asks_below_what_would_go_and_then_does_it(service: Service, visitor: Visitor) -> None:
     of_ann, of_ben = await two(service)
     page = await visitor.get(f"/people/{ANN}")
-    assert "All of this is deleted." in page.text
+    assert "Deletes all of this." in page.text
 
     done = await visitor.get((await visitor.send(page.form(f"/people/{ANN}/erase"))).leads_to)
 

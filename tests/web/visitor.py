@@ -53,6 +53,11 @@ class Page:
         return [one.get("src", "inline") for one in self._tree.iter("script")]
 
     @cached_property
+    def labels(self) -> list[list[str]]:
+        """The elements in each label: one beside the field would begin a new line."""
+        return [[part.tag for part in one] for one in self._tree.iter("label")]
+
+    @cached_property
     def text(self) -> str:
         """What is seen, with single spaces."""
         return " ".join(" ".join(self._tree.itertext(with_tail=True)).split())

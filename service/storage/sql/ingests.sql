@@ -169,6 +169,11 @@ set user_id = :owner, model = :model, window_tokens = :window, window_assumed = 
     overhead_tokens = :overhead, beside_tokens = :beside, compactor = cast(:compactor as text),
     expires_at = now() + make_interval(secs => cast(:expires_in as float8)),
     left_alone_at = case when :left_alone then chats.left_alone_at end,
+    title = coalesce(cast(:title as bytea), chats.title),
+    -- Only the owner's name is stored, and it goes when somebody else is the owner now.
+    user_name = coalesce(
+        case when cast(:user as text) = :owner then cast(:user_name as bytea) end,
+        case when chats.user_id = :owner then chats.user_name end),
     wants_bodies = false, masked = chats.masked + :masks, updated_at = now(),
     leaf_id = :leaf, leaf_digest = :leaf_digest, leaf_tokens = :leaf_tokens,
     leaf_line = (made.ancestors || made.id)[cardinality(made.ancestors) - 14:],
