@@ -139,7 +139,8 @@ class Request:
     id: str = field(default_factory=lambda: secrets.token_hex(16))  # in Precis' logs
     sent: bool = True  # what the user set: Precis may have the chat,
     shown: bool = True  # and the status line is shown
-    user_name: str | None = None  # for operators
+    user_name: str | None = None  # for operators, and the chat's
+    title: str | None = None
 
 
 class Filter:
@@ -485,6 +486,8 @@ class Filter:
         path = branch(rows, identity_of(metadata.get("message_id")))
         if not path:  # by a client that keeps the chat itself: what is there of it
             path = branch(rows, identity_of(metadata.get("user_message_id")))
+        with unharmed("a chat is sent without its title"):
+            request.title = await title_of(request.chat)
         if path and self._concerned(path, request):
             await self._ingest(await asyncio.to_thread(chain, path), request)
 
@@ -519,6 +522,7 @@ class Filter:
             "model": request.model,
             "user_id": request.user or request.chat,
             "user_name": request.user_name,
+            "title": request.title,
             "windows": request.windows,
             "expires_in": request.expires_in,
             "compactor": request.compactor,
@@ -682,6 +686,13 @@ def identity_of(given: object) -> str:
     """The id that a message has in the service: its own if that is plain; "" for none."""
     text = "" if given is None else str(given)
     return text if given is None or PLAIN.fullmatch(text) else hashed(text)
+
+
+async def title_of(chat: str) -> str | None:
+    """The title of a chat, as long as the service takes it."""
+    from open_webui.models.chats import Chats
+
+    return str(await Chats.get_chat_title_by_id(chat) or "")[:200] or None
 
 
 def name_of(user: Given) -> str | None:

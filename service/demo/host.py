@@ -27,11 +27,13 @@ class Host:
 
     Attributes:
         chats: by id, each a tree of rows by message id.
+        titles: of the chats, by id.
         statuses: the status lines that were emitted.
         version: of Open WebUI.
     """
 
     chats: dict[str, Rows] = field(default_factory=dict)
+    titles: dict[str, str] = field(default_factory=dict)
     statuses: list[str] = field(default_factory=list)
     version: str = "0.12.4"
 
@@ -43,6 +45,10 @@ class Host:
         """`Chats.get_messages_map_by_chat_id`: all rows of a chat, every branch."""
         # As from a database: what a filter does to its rows must not change ours.
         return copy.deepcopy(self.chats.get(chat_id))
+
+    async def get_chat_title_by_id(self, chat_id: str) -> str | None:
+        """`Chats.get_chat_title_by_id`."""
+        return self.titles.get(chat_id)
 
     async def get_tool_by_id(self, _name: str) -> None:
         """`Tools.get_tool_by_id`: none is installed."""

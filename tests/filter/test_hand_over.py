@@ -40,11 +40,13 @@ async def test_a_long_chat_is_uploaded_whole_once_and_then_each_turn_alone(
     assert await stored(service, chat) == await expected(service, chat)
 
 
-async def test_the_name_of_the_user_travels_with_the_chat(chat: Chat, service: Service, tap: Wire) -> None:
+async def test_its_title_and_the_name_of_the_user_travel_with_a_chat(chat: Chat, service: Service, tap: Wire) -> None:
     chat.user = "u" * 200  # which makes a name that is too long
+    chat.host.titles[chat.id] = "A garden 🌱 " + "t" * 300
     await chat.say("One", "1")
     (shown,) = (await service.as_operator.get("/v1/chats", params={"begins": chat.id})).json()["chats"]
     assert shown["user_name"] == f"Name of {chat.user}"[:200]
+    assert shown["title"] == chat.host.titles[chat.id][:200]
     assert "Name of" not in str(tap.bodies("POST")), "no request to a model needs it"
 
 
