@@ -56,6 +56,9 @@ async def test_eighty_turns_with_native_tools_twice_over_the_window(rig: Rig, ta
             assert all(map(whole, seen.added)), "a result of this turn was cut, though there was room"
         await rig.settled(tab)
 
+    shown = await rig.precis.show(str(tab.chat_id))
+    assert shown
+    assert shown["chat"]["title"] == "A scripted chat", "operators see the title that Open WebUI's own task has made"
     path = await rig.path(tab)
     built = rig.model.received[-1].built
     assert built
