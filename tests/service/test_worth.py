@@ -211,7 +211,7 @@ async def test_the_status_warns_of_requests_that_lost_text_today(service: Servic
         service.runtime.counting.turn_ended(share, "truncated")
     await service.runtime.counting.store()
 
-    assert "2 turns of today lost text" in str((await service.as_operator.get("/v1/status")).json()["warnings"])
+    assert "2 turns of today were truncated" in str((await service.as_operator.get("/v1/status")).json()["warnings"])
     await run_sql(service.runtime, "update sums set day = day - 1")
     assert (await service.as_operator.get("/v1/status")).json()["warnings"] == []
 
