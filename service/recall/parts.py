@@ -14,9 +14,9 @@ from service.recall.passages import passages
 from service.recall.words import words
 from service.transcript import Message, steps
 
-STORED_FROM = 200
-"""Depth from which on parts are stored beside the message. Those above are made when somebody asks,
-which takes 10 ms: few chats are so long, and shorter ones need no more room for it."""
+STORED_FROM = 50
+"""Depth from which on parts are stored beside the message, in some 125 bytes each of 130 tokens.
+Those above are made when somebody asks, which takes 10 ms, and tell the chat's language."""
 _LINES = 40  # of a block
 _SAID = 1000  # characters of a block of an answer, some 150 words
 _RESULT = 4000

@@ -8,12 +8,8 @@ from collections.abc import Iterator
 
 LONGEST = 600  # characters of a passage; a record or a sentence that is longer is several
 _ROW = 240  # characters of a line of a result that is one row, whatever signs are in it
-# Between two sentences, of which no abbreviation or ordinal is the end, or two records of a line.
-_ENDS = re.compile(
-    r"(?:(?<=\w{3}\.)|(?<=[)\]\"”»’'*]\.)|(?<=[!?…؟।]))\s+"
-    r"|(?<=[。！？])(?!\s)"
-    r"|(?<=\}),\s{0,8}(?=\{)|(?<=\]),\s{0,8}(?=\[)"
-)
+# A sign at the end of a sentence, or of a record with another behind it in the same line.
+_END = re.compile(r"[.!?…؟।]\s++|[。！？](?!\s)|[}\]],\s{0,8}(?=[{\[])")
 # A line such as `status: paid`, `- status: paid` or `"status": "paid",`.
 _FIELD = re.compile(
     r"[ \t-]{0,60}+[\"']?(?P<key>[^\W\d_][\w-]{0,40}+(?: [^\W\d_][\w-]{0,40}+){0,5})"
@@ -63,11 +59,19 @@ def _cut(text: str, line: slice, row: int) -> Iterator[slice]:
     """A line of at most `row` characters as it is, the sentences or records of a longer one."""
     start = line.start
     if line.stop - start > row:
-        for end in _ENDS.finditer(text, line.start, line.stop):
-            yield from _pieces(start, end.start())
-            start = end.end()
+        for end in _END.finditer(text, line.start, line.stop):
+            sign = end.start()
+            if text[sign] != "." or _ends_a_sentence(text, sign):
+                yield from _pieces(start, sign + 1)
+                start = end.end()
     if start < line.stop or start == line.start:
         yield from _pieces(start, line.stop)
+
+
+def _ends_a_sentence(text: str, point: int) -> bool:
+    """Whether no abbreviation or ordinal stands before a point, such as `St.` or `2.`."""
+    before = text[max(point - 3, 0) : point]
+    return (before.isalnum() and len(before) == 3) or not before[-1:].isalnum()
 
 
 def _pieces(start: int, stop: int) -> Iterator[slice]:
