@@ -60,10 +60,8 @@ def words(text: str) -> list[str]:
     """The words of a text. Their order means nothing: identifiers stand behind all others."""
     plain = text if text.isascii() else _plain(text)
     tokens = _TOKEN.findall(plain.casefold())
-    identifiers = [token for token in tokens if not token.isalnum()]
-    if not identifiers:
-        return [*_spaced(tokens), *_humps(plain)]
     found = [token for token in tokens if token.isalnum()]
+    identifiers = [token for token in tokens if not token.isalnum()]
     found += [part for one in identifiers for part in _WORD.findall(one)]
     whole = [one for one in identifiers if len(one) <= _LONGEST]
     return [*_spaced(found), *whole, *_ungrouped(whole), *_humps(plain)]
