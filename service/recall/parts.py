@@ -3,16 +3,20 @@
 In: a parsed message. Out: parts, which may be stored beside the message, as JSON arrays.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from service.recall.passages import passages
 from service.recall.words import words
-from service.transcript import Call, Message, steps
+from service.transcript import Message, steps
 
-STORED_FROM = 200
-"""Depth from which on parts are stored beside the message. Those above are made when somebody asks,
-which takes 10 ms: few chats are so long, and shorter ones need no more room for it."""
+STORED_FROM = 50
+"""Depth from which on parts are stored beside the message, in some 125 bytes each of 130 tokens.
+Those above are made when somebody asks, which takes 10 ms, and tell the chat's language."""
 _LINES = 40  # of a block
 _SAID = 1000  # characters of a block of an answer, some 150 words
 _RESULT = 4000
@@ -27,7 +31,8 @@ class SearchedPart(Struct, frozen=True, array_like=True):
         first: line of the result, or of what was `said`, from 1.
         last: line of the same.
         by_user: whether a user said it.
-        words: each once, with blanks between them; see `recall.words`.
+        words: a line for each passage (see `recall.passages`) that begins in it, each word of it
+            once; of a result, a line with the words of the call stands above.
     """
 
     call: int
@@ -36,23 +41,26 @@ class SearchedPart(Struct, frozen=True, array_like=True):
     by_user: bool
     words: str
 
+    @property
+    def passages(self) -> list[str]:
+        """The words of each passage; of a block that was stored before there were any, of all."""
+        found = self.words.split("\n")
+        return found[1:] if self.call and len(found) > 1 else found
+
 
 def parts(message: Message) -> list[SearchedPart]:
     """What is found of a message: what nobody said, such as a system message, has no part."""
-    found: list[SearchedPart] = []
     by_user = message.role == "user"  # what they say is one part: mostly short, about one thing
     text = said(message)
-    spans = lines(text)
-    for first, last in [(1, len(spans))] if by_user else _cut(spans, _SAID):
-        own = words(text[spans[first - 1].start : spans[last - 1].stop])
-        if own:
-            found.append(_part(0, first, last, by_user, own))
+    found = list(_blocks(text, 0, by_user, None if by_user else _SAID))
     calls = [call for step in steps(message) for call in step.calls]
     for number, call in enumerate(calls, 1):
         # What was looked up before is a copy of what stands elsewhere.
         if call.call.name != _OWN_TOOL:
-            found += _of_result(number, call)
-    return found
+            called = _joined(words(f"{call.call.name} {call.call.arguments}"))
+            blocks = _blocks(call.result.text, number, False, _RESULT)
+            found += [replace(part, words=f"{called}\n{part.words}") for part in blocks]
+    return [part for part in found if part.words.strip()]
 
 
 def said(message: Message) -> str:
@@ -63,23 +71,27 @@ def said(message: Message) -> str:
     return "\n".join(filter(None, found))
 
 
-def block(text: str, first: int, last: int) -> str:
-    """Some lines of a text, as far as it has them."""
-    spans = lines(text)[first - 1 : last]
-    return text[spans[0].start : spans[-1].stop] if spans else ""
+def _blocks(text: str, call: int, by_user: bool, characters: int | None) -> Iterator[SearchedPart]:
+    """A text in blocks of so many characters; None makes one block of it."""
+    spans = lines(text)
+    found = passages(text, said=not call)
+    for first, last in _cut(spans, characters) if characters else [(1, len(spans))]:
+        told = [_joined(words(text[one])) for one in begun(found, spans, first, last)]
+        yield SearchedPart(call, first, last, by_user, "\n".join(told))
 
 
-def _of_result(number: int, call: Call) -> Iterator[SearchedPart]:
-    """A result in blocks, each with the words of its call."""
-    called = words(f"{call.call.name} {call.call.arguments}")
-    text = call.result.text
-    for first, last in _cut(lines(text), _RESULT):
-        own = words(block(text, first, last))
-        yield _part(number, first, last, False, [*called, *own])
+def begun(found: Sequence[slice], spans: Sequence[slice], first: int, last: int) -> Sequence[slice]:
+    """The passages of a text that begin in some of its lines, which stand at `spans`."""
+    if first > len(spans):  # a text that was masked since may have fewer lines
+        return []
+    from_here = bisect_left(found, spans[first - 1].start, key=attrgetter("start"))
+    if last >= len(spans):
+        return found[from_here:]
+    return found[from_here : bisect_left(found, spans[last].start, key=attrgetter("start"))]
 
 
-def _part(call: int, first: int, last: int, by_user: bool, told: Sequence[str]) -> SearchedPart:
-    return SearchedPart(call, first, last, by_user, " ".join(dict.fromkeys(told)))
+def _joined(told: Sequence[str]) -> str:
+    return " ".join(dict.fromkeys(told))
 
 
 def _cut(spans: Sequence[slice], characters: int) -> Iterator[tuple[int, int]]:

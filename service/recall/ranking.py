@@ -1,15 +1,16 @@
-"""Which parts of a path answer a question best: Okapi BM25, in any script; see docs/adr/0013. Pure.
+"""Which passages of a path answer a question best, in any script; see docs/adr/0013. Pure.
 
-What users say is short and what answers say is long, so each is compared among its own; what users
-said counts more, and so does what stands beside others that answer. A block of a long answer or of
-a result is compared by itself. How often a part has a word means nothing. Of equals the newest
-comes first.
+Two orders take turns. In one, a passage is worth the words of the question that stand together in
+it, and a little of what its block is worth. In the other, blocks are compared by Okapi BM25: those
+of users among theirs, because they are short; what users said counts more, and so does what stands
+beside others that answer. How often a text has a word means nothing. Of equals the newest comes
+first.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice, zip_longest
 from math import log
 from operator import itemgetter
 
@@ -18,7 +19,9 @@ from service.recall.parts import SearchedPart
 
 _K1, _B = 2.0, 0.75
 _USER = 1.5  # weight of what users said: they are fewer, so a word is less rare among them
-_BESIDE = 0.2  # of what the messages before and behind are worth, which is added
+_BESIDE = 0.2  # of what the messages before and behind are worth, which is added to a block
+_BLOCK = 0.2  # of what its block is worth, which is added to a passage
+_CANDIDATES = 200  # blocks whose passages are weighed
 _LONGEST = 64  # words of a question that are looked for
 _VARIANTS = 40  # words of a hit by which its best place is found
 _Places = Sequence[tuple[int, SearchedPart]]
@@ -31,22 +34,43 @@ class Hit:
     Attributes:
         message: its place in the path, from 0.
         part: what was found of it.
+        passage: which of its passages, from 0.
         beside: the places of the messages that are shown with it, if something was said in it.
         words: words of the chat that the question asked for, as they stand there.
     """
 
     message: int
     part: SearchedPart
+    passage: int
     beside: tuple[int, ...]
     words: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _RankedText:
-    """Some text that is weighed: its terms are the words of the question, by their numbers."""
+    """A block that is weighed: its terms are the words of the question, by their numbers."""
 
-    terms: set[int]
+    having: Mapping[str, int]  # words of it, and the terms that they are
     length: int  # in words
+
+    @property
+    def terms(self) -> set[int]:
+        """Each term once."""
+        return set(self.having.values())
+
+    def score(self, rarity: Mapping[int, float], mean: float) -> float:
+        """BM25 beside texts of `mean` words."""
+        long = _K1 * (1 - _B + _B * self.length / mean)
+        return sum(rarity[term] for term in self.terms) * (_K1 + 1) / (1 + long)
+
+
+@dataclass(frozen=True, slots=True)
+class _RankedPassage:
+    """A passage that may answer: the place of its block, its number in it, and its words' worth."""
+
+    at: int
+    number: int
+    worth: float
 
 
 def ranked(
@@ -61,17 +85,45 @@ def ranked(
         most: number of hits.
     """
     places = [(message, part) for message, found in enumerate(path) for part in found]
-    told = [part.words.split() for _, part in places]
+    told = [set(part.words.split()) for _, part in places]
     term_of = _terms(set[str]().union(*told), question, language)
     looked_for = set(term_of)
-    texts: list[_RankedText] = []
-    for found in told:
-        having = looked_for.intersection(found)  # takes half of what a loop over the words takes
-        texts.append(_RankedText({term_of[word] for word in having}, len(found)))
-    worth = _worth(places, texts)
-    order = sorted(worth, key=lambda at: (-worth[at], -at))
+    texts = [
+        _RankedText({word: term_of[word] for word in looked_for & found}, len(found))
+        for found in told
+    ]
+    worth = _worth_of_blocks(places, texts)
+    best = sorted(worth, key=lambda at: (-worth[at], -at))[:_CANDIDATES]
+    rarity = _rarity(texts)
+    passages = [
+        one for at in best for one in _passages(at, places[at][1], texts[at].having, rarity)
+    ]
+    passages.sort(key=lambda one: (-one.worth - _BLOCK * worth[one.at], -one.at, one.number))
     shown_by = tuple(sorted(term_of, key=len, reverse=True)[:_VARIANTS])
-    return list(islice(_hits(order, places, shown_by), most))
+    return list(islice(_hits(_in_turns(passages, best), places, shown_by), most))
+
+
+def _in_turns(passages: Sequence[_RankedPassage], best: Sequence[int]) -> Iterator[_RankedPassage]:
+    """The best passage, the passages of the two best blocks, the second best, and so on, each once.
+
+    So words in one sentence come first, however many blocks have the same words here and there, and
+    what only a whole block answers is not lost behind other sentences.
+    """
+    best_of = {one.at: one for one in reversed(passages)}
+    blocks = [best_of[at] for at in best]
+    seen = set[tuple[int, int]]()
+    for one in chain.from_iterable(zip_longest(passages, blocks[::2], blocks[1::2])):
+        if one and (one.at, one.number) not in seen:
+            seen.add((one.at, one.number))
+            yield one
+
+
+def _rarity(texts: Collection[_RankedText]) -> dict[int, float]:
+    """What each term is worth, by how many of the texts have it."""
+    having = Counter(term for text in texts if text.having for term in text.terms)
+    return {
+        term: log(1 + (len(texts) - count + 0.5) / (count + 0.5)) for term, count in having.items()
+    }
 
 
 def _terms(vocabulary: set[str], question: str, language: str | None) -> dict[str, int]:
@@ -87,14 +139,20 @@ def _terms(vocabulary: set[str], question: str, language: str | None) -> dict[st
     return {word: number_of[key] for word, key in keys.items() if key in number_of}
 
 
-def _worth(places: _Places, texts: Sequence[_RankedText]) -> dict[int, float]:
-    """What each text that answers is worth among its kind, and by its neighbours."""
-    users = {at: text for at, text in enumerate(texts) if places[at][1].by_user}
-    others = {at: text for at, text in enumerate(texts) if at not in users}
-    alone = _scores(users, _USER) | _scores(others, 1.0)
-    # Of a message with several, the best comes last.
-    ascending = sorted(alone, key=alone.__getitem__)
-    of_message = {places[at][0]: alone[at] for at in ascending}
+def _worth_of_blocks(places: _Places, texts: Sequence[_RankedText]) -> dict[int, float]:
+    """What each block that answers is worth among its kind, and by its neighbours."""
+    alone = dict[int, float]()
+    for by_user in (True, False):
+        kind = {at: text for at, text in enumerate(texts) if places[at][1].by_user is by_user}
+        rarity = _rarity(kind.values())
+        mean = _mean_length(kind.values())
+        for at, text in kind.items():
+            if text.having:
+                alone[at] = (_USER if by_user else 1.0) * text.score(rarity, mean)
+    of_message = dict[int, float]()  # the worth of its best block
+    for at, score in alone.items():
+        message = places[at][0]
+        of_message[message] = max(of_message.get(message, 0.0), score)
     worth = dict[int, float]()
     for at, score in alone.items():
         before, behind = places[at][0] - 1, places[at][0] + 1
@@ -103,33 +161,38 @@ def _worth(places: _Places, texts: Sequence[_RankedText]) -> dict[int, float]:
     return worth
 
 
-def _scores(texts: Mapping[int, _RankedText], weight: float) -> dict[int, float]:
-    """BM25 of each text that has a term of the question."""
-    having = Counter(term for text in texts.values() for term in text.terms)
-    mean = sum(text.length for text in texts.values()) / max(len(texts), 1) or 1.0
-    worth = {
-        term: weight * log(1 + (len(texts) - count + 0.5) / (count + 0.5))
-        for term, count in having.items()
-    }
-    scores = dict[int, float]()
-    for at, text in texts.items():
-        if text.terms:
-            long = _K1 * (1 - _B + _B * text.length / mean)
-            scores[at] = sum(worth[term] for term in text.terms) * (_K1 + 1) / (1 + long)
-    return scores
+def _mean_length(texts: Collection[_RankedText]) -> float:
+    return sum(text.length for text in texts) / max(len(texts), 1) or 1.0
 
 
-def _hits(order: Iterable[int], places: _Places, asked: tuple[str, ...]) -> Iterator[Hit]:
-    """The parts in their order, but for what was said and is shown already beside another."""
+def _passages(
+    at: int, part: SearchedPart, having: Mapping[str, int], rarity: Mapping[int, float]
+) -> Iterator[_RankedPassage]:
+    """The passages of a block that have words of the question; else the first, for its call."""
+    is_found = False
+    for number, line in enumerate(part.passages):
+        padded = f" {line} "  # to look for a few words takes a third of what splitting takes
+        terms = {term for word, term in having.items() if f" {word} " in padded}
+        if terms:
+            is_found = True
+            yield _RankedPassage(at, number, sum(rarity[term] for term in terms))
+    if not is_found:
+        yield _RankedPassage(at, 0, 0.0)
+
+
+def _hits(
+    order: Iterable[_RankedPassage], places: _Places, asked: tuple[str, ...]
+) -> Iterator[Hit]:
+    """The passages in their order, but for what was said and is shown already beside another."""
     said = {message for message, part in places if not part.call}
     shown = set[int]()
-    for at in order:
-        message, part = places[at]
+    for one in order:
+        message, part = places[one.at]
         if part.call:
-            yield Hit(message, part, (), asked)
+            yield Hit(message, part, one.number, (), asked)
         elif message not in shown:
             # A question is shown with its answer and what was asked then, all else in the middle.
             first = message if part.by_user else message - 1
             seen = said.intersection(range(first, first + 3))
             shown |= seen
-            yield Hit(message, part, tuple(sorted(seen - {message})), asked)
+            yield Hit(message, part, one.number, tuple(sorted(seen - {message})), asked)

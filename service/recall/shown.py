@@ -5,12 +5,14 @@ All of it is a record: nothing in it may pass for a part of the prompt, whoever 
 """
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from service.recall.parts import block, lines, said
+from service.recall.parts import begun, lines, said
+from service.recall.passages import LONGEST, passages
 from service.recall.ranking import Hit
 from service.summarising import ledger
 from service.summarising.markup import harmless, quoted
@@ -18,7 +20,7 @@ from service.text import tokens
 from service.transcript import Call, Message, steps
 from service.transcript.items import Attachment, CodeRun, Text, ToolCall
 
-RESULTS = 3  # of a query that are told at once
+RESULTS = 5  # of a query that are told at once
 _SHOWN = 220  # characters around the best place of a hit, and of a message beside it
 _BESIDE = 140
 _AROUND = 2  # lines before and behind one that `grep` finds
@@ -122,16 +124,19 @@ class _Told:
         """Reference, speaker, day, and the words around the best place."""
         hit, message = self._hit, self._messages[self._hit.message]
         if not hit.part.call:
-            best = block(said(message), hit.part.first, hit.part.last)
-            words = around(best, hit.words, _SHOWN)
+            text = said(message)
+            words = around(text, _place(text, hit), hit.words, _SHOWN)
             return f"{self.reference} {message.role}{_day(message)}: {harmless(words)}"
         call = _calls(message)[hit.part.call - 1]
-        many = len(lines(call.result.text))
-        first, last = hit.part.first, min(hit.part.last, many)
-        where = f"lines {first}–{last} of {many}" if many > last or first > 1 else "all"
-        words = around(block(call.result.text, first, last), hit.words, _SHOWN)
+        text = call.result.text
+        place = _place(text, hit)
+        starts = [line.start for line in lines(text)]
+        first = bisect_right(starts, place.start)
+        last = max(bisect_left(starts, place.stop), first)
+        where = f"line {first}" if first == last else f"lines {first}–{last}"
+        words = harmless(clipped(text[place], hit.words, LONGEST))
         called = harmless(ledger.called(call))
-        return f"{self.reference} {called}{_day(message)}, {where}: {harmless(words)}"
+        return f"{self.reference} {called}{_day(message)}, {where} of {len(starts)}: {words}"
 
     @property
     def beside(self) -> Iterator[str]:
@@ -139,11 +144,37 @@ class _Told:
         for place in self._hit.beside:
             message = self._messages.get(place)
             if message and (words := said(message)):
-                shown = harmless(around(words, self._hit.words, _BESIDE))
+                shown = harmless(clipped(words, self._hit.words, _BESIDE))
                 yield f"  beside it M{place + 1} {message.role}: {shown}"
 
 
-def around(text: str, found: Sequence[str], most: int) -> str:
+def _place(text: str, hit: Hit) -> slice:
+    """Where the passage of a hit stands; its block, if its words were stored in another way."""
+    part, spans = hit.part, lines(text)
+    found = begun(passages(text, said=not part.call), spans, part.first, part.last)
+    if len(found) == len(part.passages):
+        return found[hit.passage]
+    block = spans[part.first - 1 : part.last]
+    return slice(block[0].start, block[-1].stop) if block else slice(0, 0)
+
+
+def around(text: str, place: slice, found: Sequence[str], most: int) -> str:
+    """A passage, and whole words beside it, in so many characters; of a longer one the best."""
+    beside = (most - (place.stop - place.start)) // 2
+    if beside <= 0:
+        return clipped(text[place], found, LONGEST)
+    before = text[max(place.start - beside, 0) : place.start]
+    if place.start > beside:
+        before = before.partition(" ")[2]
+    behind = text[place.stop : place.stop + beside]
+    if place.stop + beside < len(text):
+        behind = behind.rpartition(" ")[0]
+    begins = place.start == len(before)
+    ends = place.stop + len(behind) == len(text)
+    return f"{'' if begins else '…'}{before}{text[place]}{behind}{'' if ends else '…'}"
+
+
+def clipped(text: str, found: Sequence[str], most: int) -> str:
     """At most `most` characters of a text, on one line, around where most of some words stand."""
     flat = " ".join(text.split())
     if len(flat) <= most:

@@ -1,5 +1,6 @@
 """What is found, what a reference means, and what is shown of it."""
 
+import json
 import re
 from collections.abc import Sequence
 
@@ -11,7 +12,7 @@ from service.recall import parts, shown
 from service.recall.ranking import ranked
 from service.recall.references import IdReference, Missing, Target, meant
 from service.recall.shown import PageRequest, page
-from service.summarising.markup import quoted
+from service.summarising.markup import harmless, quoted
 from service.text import tokens
 from service.transcript import Message, parse
 from tests.builders import Json, answer, called, returned, said, user
@@ -69,8 +70,21 @@ LONG = " ".join(f"We talk about many other things, number {number}." for number 
 def test_a_long_answer_is_found_by_the_block_that_has_the_words() -> None:
     answered = "\n".join([LONG, "The kiln draws 4,711 watts.", LONG])
     (hit,) = ranked(spoken(["Tell me all.", answered]), "kiln watts", "en", 10)
-    block = parts.block(parts.said(parse(answer(text=answered))), hit.part.first, hit.part.last)
-    assert block.endswith("4,711 watts.")
+    assert hit.part.passages[hit.passage].split()[:3] == ["the", "kiln", "draws"]
+
+
+PLACES = ["kiln", "bay", "valve", "pressure"]
+SCATTERED = [f"Tell me about the {one}. " + LONG[:60] + "." for one in PLACES]
+
+
+@pytest.mark.parametrize("by_user", [True, False])
+def test_a_sentence_with_all_words_comes_before_messages_that_have_them_one_by_one(by_user: bool) -> None:
+    detail = LONG + " The valve of the kiln in the bay holds a pressure of 7 bar. " + LONG
+    chat = [" ".join(SCATTERED), "I see."] * 8
+    chat[8 if by_user else 9] = detail
+    hit = ranked(spoken(chat), " ".join(PLACES), "en", 1)[0]
+    assert hit.message == (8 if by_user else 9)
+    assert {"holds", "7"} <= set(hit.part.passages[hit.passage].split())
 
 
 def test_messages_beside_a_hit_are_no_hits_of_their_own() -> None:
@@ -107,6 +121,83 @@ def looked(*results: str, name: str = "query", arguments: str = "{}") -> Message
 
 
 TABLE = "\n".join(f"row {number}: valve V-{number:03d}" for number in range(100))
+
+
+RECORDS = [
+    {"no": f"R-{number:03d}", "customer": customer, "city": city, "total": total, "state": state}
+    for number, (customer, city, total, state) in enumerate(
+        (customer, city, f"{1 + len(customer) % 7},{250 + 7 * len(state)}.50", state)
+        for customer in ("Müller", "Okafor", "De Vries", "陈志远", "الحداد")
+        for city in ("Lyon", "Würzburg", "苏州")
+        for state in ("paid", "unpaid", "overdue")
+    )
+]
+FORMS = {
+    "csv": [",".join(f'"{cell}"' for cell in one.values()) for one in RECORDS],
+    "columns": ["".join(f"{cell:16}" for cell in one.values()).strip() for one in RECORDS],
+    "markdown": [f"| {' | '.join(one.values())} |" for one in RECORDS],
+    "yaml": ["- " + "\n  ".join(f"{head}: {cell}" for head, cell in one.items()) for one in RECORDS],
+    "json": [json.dumps(one, ensure_ascii=False) for one in RECORDS],
+    "arrays": [json.dumps([*one.values()], ensure_ascii=False) for one in RECORDS],
+    "pretty": [json.dumps(one, ensure_ascii=False, indent=1) for one in RECORDS],
+}
+ONE_LINE = ("json", "arrays")
+TALK = ["Is Müller in Lyon again? Somebody is unpaid.", "De Vries? Würzburg? Overdue, they said."] * 6
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("question", "wanted"),
+    [
+        ("customer Muller unpaid lyon", 1),
+        ("De Vries overdue Wurzburg", 23),
+        ("陈志远 苏州 paid", 33),
+        ("الحداد Lyon overdue", 38),
+    ],
+)
+def test_a_row_is_shown_by_words_of_it_in_any_form_of_table(form: str, question: str, wanted: int) -> None:
+    rows = FORMS[form]
+    result = f"[{', '.join(rows)}]" if form in ONE_LINE else "\n".join(rows)
+    chat = [*(parse(user(text, f"u{number}")) for number, text in enumerate(TALK)), looked(result)]
+    hits = ranked(path_of(*chat), question, "en", 6)
+    told = shown.index(hits, dict(enumerate(chat)), [0] * len(chat), 2000)
+    row = " ".join(rows[wanted].strip("{}[]").split())
+    assert harmless(row) in told.text
+    assert "T1 query()" in told.text
+
+
+def test_the_lines_of_a_row_are_told() -> None:
+    path = [looked(TABLE)]
+    told = shown.index(ranked(path_of(*path), "valve 057", "en", 5), dict(enumerate(path)), [0], 2000)
+    assert "T1 query(), line 58 of 100: row 57: valve V-057" in told.text.splitlines()
+
+
+def test_what_was_stored_before_there_were_passages_is_found_and_shown_as_a_block() -> None:
+    message = looked(TABLE)
+    stored = parts.SearchedPart(1, 41, 80, False, "query row valve v v-057 057 57")
+    hits = ranked([[stored]], "valve 057", "en", 5)
+    told = shown.index(hits, {0: message}, [0], 2000)
+    assert "lines 41–80 of 100" in told.text
+    assert "row 57: valve V-057" in told.text
+
+
+CODE = """def total_of(rows):
+    return sum(row.net_amount for row in rows)
+
+
+def unpaidInvoices(rows, limit=40):
+    return [row for row in rows if row.state != PAID][:limit]
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "line"),
+    [("net amount sum", 2), ("unpaidInvoices", 5), ("unpaid invoices limit", 5), ("state PAID", 6)],
+)
+def test_a_line_of_code_is_found_by_names_and_their_parts(question: str, line: int) -> None:
+    message = looked(CODE)
+    (first, *_) = ranked(path_of(message), question, "en", 5)
+    assert f", line {line} of 7: " in shown.index([first], {0: message}, [0], 2000).text
 
 
 @pytest.mark.parametrize(
@@ -243,7 +334,7 @@ def test_an_index_keeps_to_its_room_and_shows_a_neighbour_once(room: int) -> Non
     hits = ranked(path_of(*CHAT), "words", "en", 10)
     told = shown.index(hits, dict(enumerate(CHAT)), [0] * 30, room)
     assert tokens.count(told.text) <= room
-    assert told.line == len(told.references) + 1 <= 4
+    assert told.line == len(told.references) + 1 <= 6
     assert len(told.references) == len(re.findall(r"^M\d+ user", told.text, re.MULTILINE)) >= 1
     beside = re.findall(r"beside it (M\d+)", told.text)
     assert len(beside) == len(set(beside))
@@ -253,15 +344,24 @@ def test_an_index_keeps_to_its_room_and_shows_a_neighbour_once(room: int) -> Non
 def test_the_words_around_a_place_are_of_the_text_and_no_longer_than_asked(
     text: str, found: list[str], most: int
 ) -> None:
-    words = shown.around(text, found, most)
+    words = shown.clipped(text, found, most)
     assert len(words) <= most + 2
     assert words.strip("…").strip() in " ".join(text.split()) or not words.strip("…").strip()
+
+
+@given(st.lists(st.sampled_from(["kiln", "4,711", "watts."]), max_size=90), st.integers(0, 89), st.integers(1, 300))
+def test_no_word_beside_a_passage_is_cut(told: list[str], at: int, most: int) -> None:
+    text = " ".join(told)
+    start = len(" ".join(told[:at])) + 1 if 0 < at < len(told) else 0
+    shown_words = shown.around(text, slice(start, start), (), most)
+    assert set(shown_words.strip("…").split()) <= set(told)
+    assert len(shown_words) <= most + 2
 
 
 @pytest.mark.parametrize("place", [0, 300, 900, 2000])
 def test_the_best_place_is_shown_wherever_it_stands(place: int) -> None:
     text = "lorem ipsum " * (place // 12) + "the kiln in bay C12-345 draws 4,711 watts " + "dolor sit " * 200
-    assert "C12-345 draws 4,711 watts" in shown.around(text, ("c12-345", "kiln", "draws"), 220)
+    assert "C12-345 draws 4,711 watts" in shown.clipped(text, ("c12-345", "kiln", "draws"), 220)
 
 
 # ---- quotations
