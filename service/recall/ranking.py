@@ -21,6 +21,7 @@ _K1, _B = 2.0, 0.75
 _USER = 1.5  # weight of what users said: they are fewer, so a word is less rare among them
 _BESIDE = 0.2  # of what the messages before and behind are worth, which is added to a block
 _BLOCK = 0.2  # of what its block is worth, which is added to a passage
+_ANSWERS = 0.5  # of what the question's words are worth has a passage that answers it
 _CANDIDATES = 200  # blocks whose passages are weighed
 _LONGEST = 64  # words of a question that are looked for
 _VARIANTS = 40  # words of a hit by which its best place is found
@@ -99,20 +100,24 @@ def ranked(
         one for at in best for one in _passages(at, places[at][1], texts[at].having, rarity)
     ]
     passages.sort(key=lambda one: (-one.worth - _BLOCK * worth[one.at], -one.at, one.number))
-    shown_by = tuple(sorted(term_of, key=len, reverse=True)[:_VARIANTS])
-    return list(islice(_hits(_in_turns(passages, best), places, shown_by), most))
-
-
-def _in_turns(passages: Sequence[_RankedPassage], best: Sequence[int]) -> Iterator[_RankedPassage]:
-    """The best passage, the passages of the two best blocks, the second best, and so on, each once.
-
-    So words in one sentence come first, however many blocks have the same words here and there, and
-    what only a whole block answers is not lost behind other sentences.
-    """
+    least = _ANSWERS * sum(rarity.values())
+    answers = [one for one in passages if one.worth >= least]
     best_of = {one.at: one for one in reversed(passages)}
-    blocks = [best_of[at] for at in best]
+    order = _in_turns(answers, [best_of[at] for at in best])
+    shown_by = tuple(sorted(term_of, key=len, reverse=True)[:_VARIANTS])
+    return list(islice(_hits(order, places, shown_by), most))
+
+
+def _in_turns(
+    answers: Sequence[_RankedPassage], blocks: Sequence[_RankedPassage]
+) -> Iterator[_RankedPassage]:
+    """The best answer, the best passages of the two best blocks, the second answer, and so on.
+
+    So a sentence that has most of the question comes first, however many blocks have the same words
+    here and there, and what only a whole block answers is not lost behind other sentences.
+    """
     seen = set[tuple[int, int]]()
-    for one in chain.from_iterable(zip_longest(passages, blocks[::2], blocks[1::2])):
+    for one in chain.from_iterable(zip_longest(answers, blocks[::2], blocks[1::2])):
         if one and (one.at, one.number) not in seen:
             seen.add((one.at, one.number))
             yield one

@@ -87,6 +87,16 @@ def test_a_sentence_with_all_words_comes_before_messages_that_have_them_one_by_o
     assert {"holds", "7"} <= set(hit.part.passages[hit.passage].split())
 
 
+def test_a_message_with_all_words_comes_before_sentences_that_have_a_few_of_them() -> None:
+    """Each pair of words stands together in some sentence; all of them only in the sentences of one message."""
+    words = ["walnut", "copper", "meadow", "anchor", "velvet", "granite"]
+    pairs = [f"The {one} and the {other} came." for one in words for other in words if one < other]
+    texts = [text for pair in pairs for text in ("So?", pair)]
+    whole = " ".join(f"There was a {word} in the old house by the river." for word in words)
+    path = spoken([*texts[:20], "So?", whole, *texts[20:]])
+    assert ranked(path, " ".join(words), "en", 5)[0].message == 21
+
+
 def test_messages_beside_a_hit_are_no_hits_of_their_own() -> None:
     chat = spoken([*FILLER, "The pump is loud.", "Which pump?", "The red pump.", *FILLER])
     shown = set[int]()
