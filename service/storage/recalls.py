@@ -43,11 +43,17 @@ class RecallScope:
 
 @dataclass(frozen=True, slots=True)
 class VisiblePath:
-    """What may be seen: a path from its root on. `checkpoint` is the one that covers it, if any."""
+    """What may be seen: a path from its root on.
+
+    Attributes:
+        checkpoint: the one that covers it, if any.
+        left_tokens: what the model's window leaves for messages; None where no model asks.
+    """
 
     chat: ChatKey
     checkpoint: int | None
     messages: Sequence[MessageRow]
+    left_tokens: int | None = None
 
 
 async def covered(connection: AsyncConnection, branch: RecallScope) -> VisiblePath | None:
@@ -77,7 +83,7 @@ async def covered(connection: AsyncConnection, branch: RecallScope) -> VisiblePa
     # Rows below an edit are gone, or have other digests: then nothing of it is covered any more.
     if not path or path[-1].digest != row.digest:
         return None
-    return VisiblePath(key, row.made, path)
+    return VisiblePath(key, row.made, path, row.left_tokens)
 
 
 async def _covered(

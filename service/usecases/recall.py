@@ -24,6 +24,8 @@ from service.summarising import ledger
 
 _SECONDS = 2.0  # for which a model waits; an operator may wait longer
 _OPERATORS_SECONDS = 30.0
+_PARTS = 4  # of what the window leaves for messages, an answer has one
+_LEAST_ROOM = 200  # tokens: of a few places the best, or some lines
 
 _NOT_COVERED = "Nothing of this conversation is hidden: all of it is above."
 
@@ -67,9 +69,15 @@ async def of_branch(
             path = await paths.covered(connection, branch)
     if path is None:
         return Finding(_NOT_COVERED, status="not_covered")
+    question = replace(question, room=_room(question.room, path.left_tokens))
     finding = await _within_time(_Search(engine, texts, path, mask), question, _SECONDS)
     await _note(engine, by, branch.chat, question, finding)
     return finding
+
+
+def _room(most: int, left: int | None) -> int:
+    """Tokens of an answer that stays whole in the request, beside a summary and other answers."""
+    return most if left is None else min(most, max(left // _PARTS, _LEAST_ROOM))
 
 
 async def of_chat(

@@ -8,6 +8,7 @@ import pytest_asyncio
 
 from service.recall import parts
 from service.storage import codec
+from service.text import tokens
 from service.usecases import recall
 from tests.service.harness import Harness
 from tests.service.talk import Json, rows, run_sql
@@ -74,6 +75,21 @@ async def test_words_lead_to_a_covered_message_and_to_what_stands_beside_it(chat
     assert answer["references"][0] == "M1"
     assert f"M1 user: {ORDER}" in answer["text"]
     assert "beside it M2 assistant: Done." in answer["text"]
+
+
+@pytest.mark.parametrize("asked", [{"query": "valve bar row"}, {"ref": "T1"}], ids=["search", "read"])
+async def test_where_tools_leave_little_of_the_window_an_answer_is_small_and_goes_on_in_the_next(
+    chat: Chat, asked: Json
+) -> None:
+    """A larger one would lose its middle in the request."""
+    whole = await chat.recall(**asked)
+    await run_sql(chat.harness.runtime, "update chats set overhead_tokens = window_tokens - 900")
+
+    first = await chat.recall(**asked)
+    second = await chat.recall(**asked, line=first["line"])
+
+    assert tokens.count(first["text"]) <= 900 // 4 < tokens.count(whole["text"])
+    assert set(second["text"].splitlines()) - set(first["text"].splitlines())
 
 
 async def test_what_was_cut_of_a_chat_without_a_summary_is_found(harness: Harness) -> None:

@@ -15,7 +15,7 @@ where chat.tenant_id = :tenant and (:anyone or chat.user_id = :user)
 select chat.id, made.id as made,
     case when :whole then newest.message_id else made.covered_until end as until,
     case when :whole then newest.digest else made.covered_digest end as digest,
-    chat.user_id as owner
+    chat.user_id as owner, chat.window_tokens - chat.overhead_tokens as left_tokens
 from chats chat
 cross join lateral (
     select stored.message_id, stored.digest, stored.checkpoint_id, pair.place
