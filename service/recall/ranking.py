@@ -95,6 +95,18 @@ def ranked(
     ]
     worth = _worth_of_blocks(places, texts)
     best = sorted(worth, key=lambda at: (-worth[at], -at))[:_CANDIDATES]
+    order = _order_passages(places, texts, worth, best)
+    shown_by = tuple(sorted(term_of, key=len, reverse=True)[:_VARIANTS])
+    return list(islice(_hits(order, places, shown_by), most))
+
+
+def _order_passages(
+    places: _Places,
+    texts: Sequence[_RankedText],
+    worth: Mapping[int, float],
+    best: Sequence[int],
+) -> Iterator[_RankedPassage]:
+    """The passages of the best blocks, in the order in which they are shown."""
     rarity = _rarity(texts)
     passages = [
         one for at in best for one in _passages(at, places[at][1], texts[at].having, rarity)
@@ -103,9 +115,7 @@ def ranked(
     least = _ANSWERS * sum(rarity.values())
     answers = [one for one in passages if one.worth >= least]
     best_of = {one.at: one for one in reversed(passages)}
-    order = _in_turns(answers, [best_of[at] for at in best])
-    shown_by = tuple(sorted(term_of, key=len, reverse=True)[:_VARIANTS])
-    return list(islice(_hits(order, places, shown_by), most))
+    return _in_turns(answers, [best_of[at] for at in best])
 
 
 def _in_turns(
