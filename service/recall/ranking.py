@@ -86,13 +86,16 @@ def ranked(
         most: number of hits.
     """
     places = [(message, part) for message, found in enumerate(path) for part in found]
-    told = [set(part.words.split()) for _, part in places]
+    told = [part.words.split() for _, part in places]
     term_of = _terms(set[str]().union(*told), question, language)
     looked_for = set(term_of)
-    texts = [
-        _RankedText({word: term_of[word] for word in looked_for & found}, len(found))
-        for found in told
-    ]
+    texts = list[_RankedText]()
+    for found in told:
+        having = {word: term_of[word] for word in looked_for.intersection(found)}
+        # A word counts once, however many passages have it. Of a text without words of the question
+        # the length is needed for the mean alone, and a set of each would take a fifth of the time.
+        length = len(set(found)) if having else len(found)
+        texts.append(_RankedText(having, length))
     worth = _worth_of_blocks(places, texts)
     best = sorted(worth, key=lambda at: (-worth[at], -at))[:_CANDIDATES]
     order = _order_passages(places, texts, worth, best)
