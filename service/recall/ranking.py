@@ -21,7 +21,7 @@ _K1, _B = 2.0, 0.75
 _USER = 1.5  # weight of what users said: they are fewer, so a word is less rare among them
 _BESIDE = 0.2  # of what the messages before and behind are worth, which is added to a block
 _BLOCK = 0.2  # of what its block is worth, which is added to a passage
-_ANSWERS = 0.5  # of what the question's words are worth has a passage that answers it
+_ANSWERS = 0.5  # A passage is an answer if it has this share of what the question is worth.
 _CANDIDATES = 200  # blocks whose passages are weighed
 _LONGEST = 64  # words of a question that are looked for
 _VARIANTS = 40  # words of a hit by which its best place is found
@@ -92,8 +92,8 @@ def ranked(
     texts = list[_RankedText]()
     for found in told:
         having = {word: term_of[word] for word in looked_for.intersection(found)}
-        # A word counts once, however many passages have it. Of a text without words of the question
-        # the length is needed for the mean alone, and a set of each would take a fifth of the time.
+        # A word counts once, however many passages have it. A text without words of the question
+        # needs its length for the mean alone, and a set of each would take a fifth of the time.
         length = len(set(found)) if having else len(found)
         texts.append(_RankedText(having, length))
     worth = _worth_of_blocks(places, texts)

@@ -66,7 +66,8 @@ def merged(
         book.replace(old, by)
     for dropped in answer.drops:
         book.drop(dropped)
-    return Merged(_remembered(_once(book.pins)), tuple(book.unfounded), tuple(book.dropped))
+    pins_left = _remembered(_merge_repeated(book.pins))
+    return Merged(pins_left, tuple(book.unfounded), tuple(book.dropped))
 
 
 class _Book:
@@ -177,12 +178,12 @@ class _Book:
 
 
 def _numbers(text: str) -> frozenset[tuple[str, str]]:
-    """What in a text a reply could have for a number of a pin or a sentence."""
+    """The numbers in a text that a reply could take for those of pins or sentences."""
     return frozenset(_NUMBER.findall(characters.folded(text)))
 
 
-def _once(pins: Mapping[int, Pin]) -> Iterable[Pin]:
-    """The pins; one all of whose sentences a newer one has is replaced by that one."""
+def _merge_repeated(pins: Mapping[int, Pin]) -> Iterable[Pin]:
+    """The pins; a newer pin replaces an older one if it has all of its sentences."""
     found = dict(pins)
     holders: defaultdict[tuple[Kind, Speaker, str], set[int]] = defaultdict(set)
     for number in sorted(pins, reverse=True):
@@ -200,14 +201,14 @@ def _once(pins: Mapping[int, Pin]) -> Iterable[Pin]:
 
 
 def _sentences(text: str) -> set[str]:
-    """What a text says, as it is compared; what stands under a head says nothing without it."""
+    """The sentences of a text, folded to compare them; one under a head is not cut from it."""
     parts = [text] if " → " in text else _SENTENCE_ENDS.split(text)
     folded = (" ".join(characters.folded(part).split()).rstrip(_ENDS) for part in parts)
     return {one for one in folded if one}
 
 
 def _place(pin: Pin) -> tuple[int, int]:
-    """Of the sentence of a pin: its step, and its number there."""
+    """The step of the sentence that a pin is, and its number in that step."""
     step, _, place = pin.utterance.partition(".")
     return int(step), int(place)
 
