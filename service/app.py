@@ -1,6 +1,5 @@
 """The FastAPI application. Its lifespan opens all resources, and closes them in reverse order."""
 
-import re
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from time import perf_counter
@@ -17,9 +16,8 @@ from service import __version__, metrics, request_ids
 from service.api import (
     audit,
     chats,
-    context,
+    compress,
     events,
-    filter,
     health,
     jobs,
     keys,
@@ -29,19 +27,20 @@ from service.api import (
     recall,
     scrape,
     stats,
+    turns,
 )
-from service.api.callers import caller, runtime_of
+from service.api.callers import caller
 from service.api.deps import WITHOUT_TELEMETRY, InFlight, known_parameters
 from service.api.health import Kept
 from service.api.key_ring import KeyRing
 from service.api.limits import Limiter
 from service.api.problems import ProblemBody
+from service.api.serving import serving
 from service.errors import BadRequest, Problem
 from service.processes import Texts
-from service.processes.intake import CONTROL
 from service.runtime import Runtime, running, servers
 from service.settings import Settings
-from service.usecases import turns
+from service.usecases.turns import BODIES, Turns
 from service.web import pages
 
 log = structlog.get_logger(__name__)
@@ -52,8 +51,8 @@ Beside = Callable[[Runtime], AbstractAsyncContextManager[object]]
 _DESCRIPTION = """\
 Keeps long Open WebUI conversations inside the model's context window.
 
-- With a `filter` key: the filter asks for the `context` of a request before the model is called,
-  and sends the `transcript` of new messages after each reply.
+- With a `filter` key: hosts `compress` each request before the model is called, and may send
+  finished `turns` after each reply.
 - With an `events` key: the events function tells what was deleted or edited.
 - With an `operator:read` key: look at chats, summaries and the queue.
 - With an `operator` key: correct a summary too, reset or delete a chat, and make keys.
@@ -71,12 +70,10 @@ _REFUSED: dict[str, Any] = {
 Header = tuple[bytes, bytes]
 
 # Every turn of a chat takes these routes. FastAPI would need 400 µs for them, more than the hot
-# read (measured, 0.165); it has them for the OpenAPI page and for odd ids.
-_HOT_PATH = re.compile(rf"/v1/chats/([^/%{CONTROL}]{{1,200}})/(context|transcript)")
-_CHAT = "/v1/chats/{chat_id}"
+# read (measured, 0.165); it has them for the OpenAPI page.
 _HOT = {
-    ("POST", "context"): Route(f"{_CHAT}/context", context.post_context, methods=["POST"]),
-    ("PUT", "transcript"): Route(f"{_CHAT}/transcript", filter.put_transcript, methods=["PUT"]),
+    "/v1/compress": Route("/v1/compress", compress.post_compress, methods=["POST"]),
+    "/v1/turns": Route("/v1/turns", turns.post_turn, methods=["POST"]),
 }
 _NO_GUESS = (b"x-content-type-options", b"nosniff")
 _NO_STORE = (b"cache-control", b"no-store")
@@ -150,15 +147,14 @@ def _request_id(scope: Scope) -> str:
 
 async def _answered(scope: Scope, receive: Receive, send: Send) -> bool:
     """Answers a request for a hot route; False, and nothing done, for any other."""
-    path = _HOT_PATH.fullmatch(scope["path"])
-    route = path and _HOT.get((scope["method"], path[2]))
-    if not (path and route):
+    route = _HOT.get(scope["path"])
+    if route is None or scope["method"] != "POST":
         return False
     scope["route"] = route
     request = Request(scope, receive)
     try:
         key = await caller(request, "filter")
-        response = await route.endpoint(request, path[1], key, runtime_of(request))
+        response = await route.endpoint(request, key)
     except Exception as error:
         # Nothing of FastAPI's handling of errors is in the way of this request.
         response = await problems.any_other(request, error)
@@ -240,6 +236,8 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
             app.state.runtime = await stack.enter_async_context(running(settings, urls, texts))
             # Else the first large text of a chat would wait for it, longer than its filter does.
             app.state.runtime.texts.warm_up()
+            opened = serving(app.state.runtime, app.state.turns)
+            app.state.serving = await stack.enter_async_context(opened)
             for start in beside:
                 await stack.enter_async_context(start(app.state.runtime))
             log.info(
@@ -263,15 +261,15 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
         dependencies=[Depends(known_parameters)],
     )
     app.state.logs_requests = settings.log_level == "debug"
-    app.state.in_flight = InFlight(turns.BODIES * settings.max_body_bytes)
+    app.state.in_flight = InFlight(BODIES * settings.max_body_bytes)
     app.state.limiter = Limiter()
     app.state.keys = KeyRing()
-    app.state.turns = turns.Turns(settings.max_body_bytes)
+    app.state.turns = Turns(settings.max_body_bytes)
     app.state.figures = Kept()
     app.state.readiness = Kept()
     problems.install(app)
     operators = (chats, jobs, stats, keys, audit, people)
-    for module in (context, filter, events, recall, left_alone, *operators, health, scrape):
+    for module in (compress, turns, events, recall, left_alone, *operators, health, scrape):
         app.include_router(module.router)
     pages.install(app)
     return app

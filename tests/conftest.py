@@ -247,6 +247,11 @@ class Service:
     as_events: httpx.AsyncClient
     app: FastAPI
 
+    async def stored(self) -> None:
+        """Waits until what requests have shown is stored: that is done after their answers."""
+        while tasks := list(self.app.state.serving._later):
+            await asyncio.gather(*tasks)
+
 
 def sending(key: str) -> dict[str, str]:
     """The headers of a client with a key, whose bodies are JSON also where a test writes their bytes."""

@@ -1,6 +1,7 @@
 """What routes depend on: the runtime, who calls, the validated body."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, ParamSpec, TypeVar, cast
 from urllib.parse import unquote
@@ -246,6 +247,36 @@ def _too_large(limit: int) -> TooLarge:
         f"the body is larger than {limit} bytes; send less, or raise PRECIS_MAX_BODY_BYTES",
         limit=limit,
     )
+
+
+async def decoded(body: bytearray, model: type[Body]) -> Body:
+    """The body of a hot route.
+
+    Python writes NaN, Infinity and halves of characters, which are no JSON; hosts may have stored
+    some. They become null and `?`.
+
+    Raises:
+        BadRequest: not JSON.
+        Unprocessable: JSON of another shape.
+    """
+    try:
+        return await worked(body, _decoded, body, model)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise problems.from_msgspec(error) from None
+
+
+def _decoded(body: bytearray, model: type[Body]) -> Body:
+    try:
+        return msgspec.json.decode(body, type=model)
+    except msgspec.ValidationError:
+        raise
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        try:
+            value = json.loads(body, parse_constant=lambda _: None)
+        except ValueError:
+            raise error from None
+        repaired = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+        return msgspec.json.decode(repaired, type=model)
 
 
 async def read_body(request: Request, model: type[Body], *, empty: Body | None = None) -> Body:

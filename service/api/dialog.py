@@ -13,11 +13,8 @@ _READY = (
     "This summary stands for the first {covered} of {all} messages{until}:"
     " about {before:,} → {after:,} tokens."
 )
-_NOTHING = {
-    "not_needed": "Nothing: this chat still fits, so the model is sent all of it.",
-    "pending": "Nothing yet: this chat needs a summary, and none is ready.",
-    "unknown": "Nothing yet: Precis does not know this branch; it will after its next turn.",
-}
+_FITS = "Nothing: this chat still fits, so the model is sent all of it."
+_PENDING = "Nothing yet: this chat needs a summary, and none is ready."
 _WORKING = "A newer one is being written."
 _LEFT_ALONE = (
     "Nothing: this chat is left alone, as you wanted. The model is sent it as it is, without its"
@@ -28,23 +25,27 @@ _LEFT_ALONE = (
 def text_of(view: View) -> str:
     """The text of the dialog."""
     parts = [_what_stands(view)]
-    used = view.after if view.status == "ready" else view.before
-    if used:
-        share = used / view.window
-        parts.insert(0, _FILLED.format(share=share, used=used, window=view.window))
+    used = view.after if _is_served(view) else view.before
+    share = used / view.window
+    parts.insert(0, _FILLED.format(share=share, used=used, window=view.window))
     if view.working:
         parts.append(_WORKING)
-    if summary := view.summary.strip():
-        parts.append(_SCROLLS.format(_harmless(summary)))
+    if _is_served(view):
+        parts.append(_SCROLLS.format(_harmless(view.summary.strip())))
     return "\n\n".join(parts)
+
+
+def _is_served(view: View) -> bool:
+    """Whether a request of the branch would carry its summary."""
+    return view.is_needed and bool(view.summary) and not view.left_alone
 
 
 def _what_stands(view: View) -> str:
     """One sentence about the summary, or why there is none."""
     if view.left_alone:
         return _LEFT_ALONE
-    if view.status != "ready":
-        return _NOTHING[view.status]
+    if not _is_served(view):
+        return _PENDING if view.is_needed else _FITS
     beginning = " ".join(view.until.split())[:_BEGINNING]
     return _READY.format(
         covered=view.covered,

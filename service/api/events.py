@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from service.api.deps import EventsKey, RuntimeDep, documented, read_body
 from service.processes.intake import Hash, Id
-from service.transcript.digests import identity
+from service.transcript import identity
 from service.usecases.events import Event, hear
 
 router = APIRouter(prefix="/v1", tags=["filter"])

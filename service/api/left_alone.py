@@ -13,6 +13,7 @@ from service.api.deps import (
 )
 from service.api.wire import LeftAloneAnswer, LeftAloneRequest, ViewAnswer, ViewRequest
 from service.runtime import Runtime
+from service.transcript import identity
 from service.usecases import left_alone
 from service.usecases.left_alone import Asker
 
@@ -30,12 +31,12 @@ async def post_view(
     """
     body = await read_body(request, ViewRequest)
     asker = left_alone.of_user(key.tenant, body.user_id)
-    depth = max(body.depth, len(body.path))
-    asked = runtime.database, runtime.settings, asker, chat_id, body.path, depth
+    engine = runtime.database.engine
+    asked = engine, runtime.settings, asker, chat_id, identity(body.message_id)
     view = await left_alone.view(*asked)
     if body.wait and not view.left_alone:
         await _resumed(runtime, asker, chat_id)
-        await left_alone.worked(runtime.database.engine, asker, chat_id, body.wait)
+        await left_alone.worked(engine, asker, chat_id, body.wait)
         view = await left_alone.view(*asked)
     text = dialog.text_of(view)
     return ViewAnswer(left_alone=view.left_alone, window=view.window, text=text)

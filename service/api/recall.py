@@ -22,16 +22,11 @@ from service.usecases.recall import RecallQuestion
 _LONGEST = 300  # characters of what a model gives
 _LAST_LINE = 2**31
 
-router = APIRouter(prefix="/v1/chats")
+router = APIRouter(prefix="/v1")
 
 
-@router.post("/{chat_id}/recall", tags=["filter"], openapi_extra=documented(RecallRequest))
-async def post_recall(
-    request: Request,
-    chat_id: ChatId,
-    key: FilterKey,
-    runtime: RuntimeDep,
-) -> Finding:
+@router.post("/recall", tags=["filter"], openapi_extra=documented(RecallRequest))
+async def post_recall(request: Request, key: FilterKey, runtime: RuntimeDep) -> Finding:
     """Looks something up in what a request hides of this branch, for the model that answers.
 
     With `query`, three places that have these words, a line each. With `ref`, one message or result
@@ -43,20 +38,21 @@ async def post_recall(
     asked = _words(body.query), _words(body.ref), _line(body.line), _words(body.grep)
     question = RecallQuestion(*asked, body.max_tokens)
     check_question(question.query, question.ref)
+    state = body.state
     branch = RecallScope(
         tenant=key.tenant,
-        chat=chat_id,
-        user=body.user_id,
-        pairs=body.path,
-        checkpoint=body.checkpoint_id,
-        whole=body.whole,
+        chat=state.chat,
+        user=state.user,
+        node=state.above or "",
+        checkpoint=state.served,
+        whole=state.cut,
         anyone=runtime.settings.share_forks == "tenant",
     )
     engine, mask = runtime.database.engine, runtime.settings.mask_secrets
     return await recall.of_branch(engine, runtime.texts, branch, key.by, question, mask)
 
 
-@router.get("/{chat_id}/find", tags=["operators"])
+@router.get("/chats/{chat_id}/find", tags=["operators"])
 async def find(
     chat_id: ChatId,
     operator: OperatorDep,

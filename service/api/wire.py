@@ -9,11 +9,10 @@ import msgspec
 from msgspec import Meta
 from pydantic import BaseModel, Field, StringConstraints
 
-from service.names import RequestOutcome
 from service.processes import intake
 from service.processes.intake import CONTROL
-from service.request.edit import Count, RequestShape
 from service.storage.chats import ServedModel
+from service.usecases.weigh import State
 
 # Open WebUI's ids are UUIDs, or `temporary:<socket id>`.
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=rf"^[^{CONTROL}]+$")]
@@ -47,84 +46,186 @@ def _inline(node: Any, definitions: dict[str, Any]) -> Any:  # noqa: ANN401 - JS
     return {key: _inline(value, definitions) for key, value in node.items()}
 
 
+_Message = Annotated[
+    dict[str, Any],
+    Meta(
+        description="A message of a chat completion: `role`, `content`, `tool_calls`,"
+        " `tool_call_id`. Pictures may come without their data.",
+        examples=[{"role": "user", "content": "And what was the total?"}],
+    ),
+]
+_Identity = Annotated[str, Meta(max_length=200, pattern=rf"^[^{CONTROL}]*$(?!\n)")]
+_Size = Annotated[int, Meta(ge=0, le=2**40)]
 _Windows = Annotated[
-    list[int],
+    list[_Size],
     Meta(
         max_length=32,
-        description="Sizes that Open WebUI and its settings give for the model's context window,"
-        " the most trusted first. Of none that is plausible, the service takes the model's in"
-        " `PRECIS_MODELS`, else for a `context` the last ingest's, and for that `PRECIS_WINDOW`.",
+        description="Further sizes that somebody gives for the model's window. Of none that is"
+        " plausible, the service takes the model's in `PRECIS_MODELS`, else `PRECIS_WINDOW`.",
     ),
 ]
 
 
-_Beside = Annotated[
-    Annotated[int, Meta(ge=0, le=2**29)] | None,
-    Meta(
-        description="Tokens that go to the model beside the messages of the path, as you estimate"
-        " them: system prompts, tools, retrieved texts. What a provider counts is compared with it."
-    ),
-]
+class CompressRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A request that is going to a model."""
 
+    # The bodies of the hot routes are msgspec's: it decodes them in a quarter of pydantic's time.
 
-class ContextRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A request that is going to a model: its path, leaf first, and what stands in it."""
-
-    # The bodies of the hot route are msgspec's: it decodes 64 pairs in 10 µs, pydantic in 44.
-
-    model: Annotated[_Name, Meta(description="The model that is going to answer.")]
-    depth: Annotated[
-        int, Meta(ge=1, le=1_000_000, description="Number of messages on the whole path.")
+    model: Annotated[intake.Id, Meta(description="The model that is going to answer.")]
+    messages: Annotated[
+        list[_Message], Meta(description="All messages, as you would send them to the model.")
     ]
-    path: Annotated[
-        list[tuple[_Name, Annotated[str, Meta(min_length=1, max_length=128)]]],
+    chat: Annotated[
+        _Identity,
+        Meta(
+            description="Your id of the chat. Without one, a chat is found by its user and its"
+            " first question, and kept for `keep_hours`."
+        ),
+    ] = ""
+    user: Annotated[
+        _Identity | None,
+        Meta(description="Who asks. No summary is shared between users, unless you allow it."),
+    ] = None
+    ids: Annotated[
+        list[_Identity | None] | None,
+        Meta(
+            description="What you call each of `messages`, null where you do not know. Precis then"
+            " names `covered_until` so, and deletes what you have edited."
+        ),
+    ] = None
+    window: Annotated[_Size | None, Meta(description="The model's context window, in tokens.")] = (
+        None
+    )
+    windows: _Windows = []
+    max_tokens: Annotated[_Size | None, Meta(description="Most tokens of the answer.")] = None
+    tools: Annotated[
+        list[dict[str, Any]] | None,
+        Meta(description="Specifications of tools that go along; they are counted."),
+    ] = None
+    prompt: Annotated[
+        str, Meta(description="A system prompt that goes along and is no message; it is counted.")
+    ] = ""
+    guided: Annotated[
+        bool,
+        Meta(
+            description="Whether the newest question is an instruction to answer the one before it"
+            " once more."
+        ),
+    ] = False
+    recall: Annotated[
+        bool, Meta(description="Whether the model can call `precis_recall`: a summary says so.")
+    ] = False
+    state: Annotated[
+        State | None,
+        Meta(description="In later calls of a turn: the `state` that the last answer had."),
+    ] = None
+    seconds: Annotated[
+        Annotated[float, Meta(ge=0, le=30)],
+        Meta(description="How long you wait for a summary, where the request is too large."),
+    ] = 0.6
+    keep_hours: Annotated[
+        Annotated[int, Meta(ge=1, le=_LONGEST // 3600)] | None,
+        Meta(
+            description="Hours after which the chat is deleted, unless it goes on; null keeps it,"
+            " or for 720 hours where it has no id."
+        ),
+    ] = None
+
+
+class Tokens(msgspec.Struct, frozen=True):
+    """Sizes in tokens, as the model's provider counts them."""
+
+    before: Annotated[int, Meta(description="The request as it came.")]
+    after: Annotated[int, Meta(description="The request as it is to be sent.")]
+    window: Annotated[int, Meta(description="The model's window.")]
+
+
+class CompressAnswer(msgspec.Struct, frozen=True):
+    """What the request is to be sent as."""
+
+    messages: Annotated[
+        list[int | dict[str, Any]] | None,
+        Meta(
+            description="The list to send: a number is that message of yours, from 0; an object is"
+            " a new message. Null: send your list as it is."
+        ),
+    ]
+    status: Annotated[
+        Literal["ready", "not_needed", "pending"],
+        Meta(
+            description="`ready`: a summary is in the request; `not_needed`: it is small enough;"
+            " `pending`: it needs a summary, which is not written yet."
+        ),
+    ]
+    tokens: Tokens
+    state: Annotated[
+        State, Meta(description="A note of the service: give it back in the next call, unread.")
+    ]
+    status_text: Annotated[
+        str | None, Meta(description="For the user: what was done to the request, in one line.")
+    ] = None
+    summary: Annotated[
+        str | None,
+        Meta(description="The summary's text, as long as no turn ended with it: for the user."),
+    ] = None
+    checkpoint: Annotated[int | None, Meta(description="The summary's id.")] = None
+    covered_until: Annotated[
+        str | None, Meta(description="The last message that it covers, by your id if you told it.")
+    ] = None
+    covered_messages: Annotated[
+        int | None, Meta(description="How many messages of the request it stands for.")
+    ] = None
+    left_out: Annotated[
+        int, Meta(description="How many messages were left out that no summary covers.")
+    ] = 0
+    whole: Annotated[
+        bool,
+        Meta(
+            description="Whether to hand over the whole branch at the end of the turn, and not the"
+            " turn alone."
+        ),
+    ] = False
+
+
+class TurnRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A finished turn, or the whole branch, as you store it."""
+
+    messages: Annotated[
+        list[Annotated[dict[str, Any], Meta(extra_json_schema=schema_of(intake.HandedMessage))]],
         Meta(
             min_length=1,
-            description="`[message id, digest]`, leaf first, as they are stored (`PUT transcript`)."
-            " 16 are enough to be found, because a digest stands for everything above it; send more"
-            " after `unknown`, and down to the boundary of a summary, which is compared.",
+            description="Root to leaf, each with your `id`: from the turn's question on, or the"
+            " whole branch if the answer had `whole`.",
         ),
     ]
-    sizes: Annotated[
-        list[Count],
+    state: Annotated[
+        State | None,
         Meta(
-            description="Tokens of each message of `path`, as you estimate them; they count for"
-            " those that are not stored yet."
+            description="Of the turn's last request. Without one, give `chat`, `user`, `model`, and"
+            " the whole branch."
         ),
-    ]
+    ] = None
+    chat: Annotated[_Identity, Meta(description="Only without `state`.")] = ""
+    user: Annotated[_Identity | None, Meta(description="Only without `state`.")] = None
+    model: Annotated[_Identity, Meta(description="Only without `state`.")] = ""
+    window: Annotated[_Size | None, Meta(description="Only without `state`.")] = None
     windows: _Windows = []
-    native: Annotated[
-        RequestShape | None,
-        Meta(
-            description="What the answer needs to say what to `drop`. A host that knows where the"
-            " messages of `path` stand in its request sends none."
-        ),
+    whole: Annotated[bool, Meta(description="Whether this is the whole branch.")] = False
+    title: Annotated[
+        _Label | None, Meta(description="Title of the chat, which operators are shown.")
     ] = None
-    user_id: Annotated[
-        Annotated[str, Meta(max_length=200)] | None,
-        Meta(
-            description="The user who asks. A fork that is not stored yet is served summaries of"
-            " this user's other chats."
-        ),
+    user_name: Annotated[
+        _Label | None,
+        Meta(description="Name of the user, which operators are shown beside chats of this user."),
     ] = None
-    beside: _Beside = None
-    running: Annotated[
-        Count,
-        Meta(description="Of `beside`, what this answer has so far: calls of tools and results."),
-    ] = 0
-    wait: Annotated[
-        Annotated[float, Meta(ge=0, le=10)] | None,
-        Meta(
-            description="Seconds to wait while a summary is written that the request needs. To be"
-            " used after an upload that says `due`."
-        ),
-    ] = None
-    room: Annotated[
-        Annotated[int, Meta(ge=1, le=2**40)] | None,
-        Meta(
-            description="Most tokens that the request may have: the window less the answer's share."
-        ),
-    ] = None
+
+
+class TurnAnswer(msgspec.Struct, frozen=True):
+    """The turn is stored."""
+
+    due: Annotated[
+        bool, Meta(description="Whether a summary is going to be written in the background.")
+    ]
 
 
 class FilterAnswer(BaseModel):
@@ -140,74 +241,7 @@ class FilterAnswer(BaseModel):
     )
 
 
-class TranscriptRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The messages that follow `after`, root to leaf."""
-
-    # They stay bytes here: `service.processes.intake` decodes them one at a time.
-
-    model: intake.Id
-    user_id: intake.Id
-    messages: Annotated[
-        list[Annotated[msgspec.Raw, Meta(extra_json_schema=schema_of(intake.HandedMessage))]],
-        Meta(min_length=1),
-    ]
-    windows: _Windows = []
-    after: Annotated[
-        tuple[intake.Id, intake.Hash] | None,
-        Meta(
-            description="`[message id, digest]` of the last message that is stored already; null"
-            " when `messages` is the whole path."
-        ),
-    ] = None
-    served: Annotated[
-        Annotated[int, Meta(ge=0, le=2**62)] | None,
-        Meta(
-            description="Id of the checkpoint that was in the request of the newest answer, 0 for"
-            " none; needed to compare the provider's `usage` with our count."
-        ),
-    ] = None
-    outcome: Annotated[
-        RequestOutcome | None,
-        Meta(description="What became of the requests of the newest turn, for the statistics."),
-    ] = None
-    beside: _Beside = None
-    expires_in: Annotated[
-        Annotated[int, Meta(ge=60, le=_LONGEST)] | None,
-        Meta(
-            description="Seconds from now after which the chat is deleted with everything stored"
-            " for it, unless new messages come; null keeps it."
-        ),
-    ] = None
-    compactor: Annotated[
-        Literal["open-webui"] | None,
-        Meta(description="Who else compresses this chat, which is then stored, not summarised."),
-    ] = None
-    title: Annotated[
-        _Label | None, Meta(description="Title of the chat, which operators are shown.")
-    ] = None
-    user_name: Annotated[
-        _Label | None,
-        Meta(description="Name of the user, which operators are shown beside chats of this user."),
-    ] = None
-
-
-class TranscriptAnswer(msgspec.Struct, frozen=True):
-    """The messages are stored."""
-
-    due: Annotated[
-        bool, Meta(description="Whether a summary is going to be written in the background.")
-    ]
-
-
 _Owner = Annotated[intake.Id, Meta(description="The user who asks; it has to be their chat.")]
-_Branch = Annotated[
-    list[tuple[intake.Id, intake.Hash]],
-    Meta(
-        min_length=1,
-        max_length=10_000,
-        description="`[message id, digest]` of the branch, leaf first, as for `context`.",
-    ),
-]
 # A model may give null, and numbers as texts and texts as numbers.
 _Given = str | int | float | bool | None
 
@@ -215,19 +249,7 @@ _Given = str | int | float | bool | None
 class RecallRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a model looks up in the earlier part of its own chat: `query` or `ref`."""
 
-    user_id: _Owner
-    path: _Branch
-    checkpoint_id: Annotated[
-        Annotated[int, Meta(ge=0, le=2**62)] | None,
-        Meta(description="The checkpoint in the request; what it covers can be looked up."),
-    ] = None
-    whole: Annotated[
-        bool,
-        Meta(
-            description="Whether something that no checkpoint covers was left out of the request or"
-            " shortened: then all that is stored of the branch can be looked up."
-        ),
-    ] = False
+    state: Annotated[State, Meta(description="Of the request that the model answers.")]
     query: Annotated[
         _Given, Meta(description="Words to look for: three places in a line each.")
     ] = None
@@ -257,11 +279,9 @@ class ViewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A user looks at what stands for the earlier part of a branch of their chat."""
 
     user_id: _Owner
-    path: _Branch
-    depth: Annotated[
-        int, Meta(ge=1, le=1_000_000, description="Number of messages on the whole branch.")
-    ]
-
+    message_id: Annotated[
+        _Identity, Meta(description="Your id of a message of the branch; empty for the newest.")
+    ] = ""
     wait: Annotated[
         float,
         Meta(

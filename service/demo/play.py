@@ -27,10 +27,11 @@ from service.names import FIRST_TENANT
 from service.runtime import Runtime
 from service.settings import load
 from service.storage import jobs, keys, work
-from service.transcript import Native, asked_tokens, native_tokens, sent_tokens, text_of
+from service.transcript import Native, native_tokens, sent_tokens, text_of, unfold
 
-TOOL_SPECIFICATIONS = 6_000
-"""Tokens of the tool specifications that Open WebUI adds to each request after the filter."""
+_TOOL = {"name": "look_up", "description": "Looks something up. " * 25, "parameters": {}}
+TOOLS = [{"type": "function", "function": _TOOL | {"name": f"look_up_{n}"}} for n in range(50)]
+"""Specifications of tools, as many as Open WebUI adds to a request: some 6,000 tokens."""
 
 _SUMMARY = "[Previous conversation summary: "  # so begins a record
 _PATIENCE = 900.0  # seconds for the background work of one turn: a small local model takes minutes
@@ -131,6 +132,7 @@ class Stage:
         body = inlet_body(
             self._shown, user_message, chat=told.chat, model=told.model, system=told.system
         )
+        body["tools"] = TOOLS
         metadata, full = body["metadata"], body["messages"]
         self.host.statuses.clear()
         began = time.perf_counter()
@@ -156,7 +158,8 @@ class Stage:
         if row.get("error"):
             return 0.0  # Open WebUI calls no outlet for a failed answer
         # As a provider counts: what was sent, the tools, and of the answer what its calls reread.
-        row["usage"] = {"prompt_tokens": sent + TOOL_SPECIFICATIONS + asked_tokens(row)}
+        asked = unfold([row])[:-1]
+        row["usage"] = {"prompt_tokens": sent + _size(TOOLS) + sent_tokens(asked)}
         body = outlet_body(self._shown, answer, chat=self.told.chat, model=self.told.model)
         began = time.perf_counter()
         await self.filter.outlet(body, __metadata__=metadata, __user__={"id": self.told.user})

@@ -28,7 +28,6 @@ class PathMessage:
 
     id: str
     role: str
-    digest: str
     tokens: int
     step_tokens: tuple[int, ...] = ()
 
@@ -40,20 +39,20 @@ class Checkpoint:
     Attributes:
         id: rises along a line.
         until: id of the last covered message, the boundary.
-        digest: the digest at the boundary.
         messages: how many path messages it covers.
         covered_tokens: what those cost the model.
         tokens: what the summary message costs.
-        parent: the one that it grew from; 0 for none, and where only serving asks.
+        parent: the one before it in its line; 0 for none, and where only serving asks.
+        window: the window of the model that it was written for; 0 where only serving asks.
     """
 
     id: int
     until: str
-    digest: str
     messages: int
     covered_tokens: int
     tokens: int
     parent: int = 0
+    window: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,11 +169,18 @@ def deepest(path: Sequence[PathMessage], checkpoints: Sequence[Checkpoint]) -> C
     return max(on_path, key=lambda checkpoint: (checkpoint.messages, checkpoint.id), default=None)
 
 
+def is_poorer(checkpoint: Checkpoint, window: int) -> bool:
+    """Whether it was written for a much smaller window, and lacks what this one has room for.
+
+    `contexts.sql` chooses by the same rule.
+    """
+    return checkpoint.window * 2 < window
+
+
 def _is_on(path: Sequence[PathMessage], checkpoint: Checkpoint) -> bool:
     if not 0 < checkpoint.messages <= len(path):
         return False
-    boundary = path[checkpoint.messages - 1]
-    return boundary.id == checkpoint.until and boundary.digest == checkpoint.digest
+    return path[checkpoint.messages - 1].id == checkpoint.until
 
 
 def turn_starts(path: Sequence[PathMessage]) -> list[int]:

@@ -31,7 +31,6 @@ _NEEDED = 0.08  # of what it covers a summary may have even where that is more t
 _LEAST_ROOM = 512  # tokens: beside tools that leave less, no chat fits
 _LEFT = 0.75  # of what tools leave is as good as a window without tools
 _CODE_STEPS = 4  # while requests are too large, code covers this part of what they leave to grow
-_BESIDE = 0.8  # of the filter's estimate is what goes beside the messages at least
 _LEAST_CHUNK = 512  # tokens that a call may read, however small the summariser's window is
 _SHARE_WINDOW = 16_384  # tokens: the window in which the summary has its share
 
@@ -213,27 +212,34 @@ def crowding(window: int, overhead: int) -> str:
     )
 
 
-def measured_overhead(
-    prompt_tokens: int, estimated: int, window: int, beside: int = 0
-) -> int | None:
-    """What a provider counted beyond our estimate of a request; None when that is not known.
-
-    It is made of system prompts, tools, retrieved texts and the tokenizer's difference. A count
-    below ours comes from a tokenizer that counts less, or from a `usage` without cached tokens, and
-    one that leaves no room for what went beside the messages hides part of that, such as tools:
-    neither is a constant that could be taken off a request of another size. Bounded by half of the
-    window, or by what the filter has seen if that is more, so that one odd `usage` harms little.
+def request_room(window: int, wanted: int, beside: int) -> int:
+    """Tokens that a request may have, so that its answer has room in the window too.
 
     Args:
-        prompt_tokens: the provider's count for the last call of the turn.
-        estimated: our count of the messages in that call.
         window: the model's window.
-        beside: the filter's estimate for what went beside them.
+        wanted: what is asked for the answer; it has an eighth of the window in any case.
+        beside: what goes along and is no message. Where it leaves little, the chat gets most of it.
     """
-    counted = prompt_tokens - estimated
-    if counted < max(beside * _BESIDE, 0):
-        return None
-    return int(min(counted, max(window // 2, beside)))
+    left = max(window - beside, 0)
+    answer = max(min(wanted, left // 2), min(window // 8, left // 3))
+    return window - answer
+
+
+_LEAST_FACTOR, _MOST_FACTOR = 1.0, 3.0
+
+
+def usage_factor(prompt_tokens: int, counted: int) -> float | None:
+    """What a provider counts for one of our tokens; None where a count cannot be meant so.
+
+    A count below ours comes from a `usage` without cached tokens, or from a tokenizer that counts
+    less, with which requests fit anyway. One that is much above ours counts something else.
+
+    Args:
+        prompt_tokens: the provider's count for a request.
+        counted: our count of the very same request.
+    """
+    factor = prompt_tokens / max(counted, 1)
+    return max(factor, _LEAST_FACTOR) if factor <= _MOST_FACTOR else None
 
 
 LEAST_WINDOW, MOST_WINDOW = 2048, 100_000_000

@@ -4,8 +4,6 @@ A request is held as bytes, and one message of it at a time is decoded, hashed, 
 packed. So an ingest needs memory for its bytes and for its largest message alone.
 """
 
-import hashlib
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +19,6 @@ from service.storage import codec
 from service.text import tokens
 from service.transcript import (
     Stored,
-    asked_tokens,
     folded,
     masked,
     native_tokens,
@@ -31,11 +28,10 @@ from service.transcript import (
 )
 
 _LAST = 1e15  # Unix seconds; imported chats have milliseconds
-_OF_A_NOTE = ("id", "role", "timestamp")
+_OF_A_NOTE = ("role", "timestamp")
 _OF_A_FILE = ("type", "name", "content_type")  # not the content, which may be megabytes
 _BYTES_PER_TOKEN = 4  # of a text that cannot be read, and so not be counted
 _ROLES = ("user", "assistant", "system", "tool", "developer")
-_MOST_LEFT_OUT = 10**9  # characters
 _NUL = re.compile(rb"\\u0000")  # the only way to write it in JSON
 
 CONTROL = r"\x00-\x1f\x7f-\x9f"
@@ -57,25 +53,7 @@ def _described(*kinds: str, description: str = "") -> Meta:
     )
 
 
-class Head(msgspec.Struct, frozen=True):
-    """The fields of an ingested message that have to be right."""
-
-    id: Annotated[Id, Meta(description="Unique in its chat.")]
-    fingerprint: Annotated[
-        Hash,
-        Meta(description="Any text that changes with what the model sees of it: best, its hash."),
-    ]
-    digest: Annotated[
-        Hash,
-        Meta(
-            description="The first 32 hexadecimal digits of the SHA-256 of three texts, joined by"
-            " line ends (`\\n`): the digest of the message above, empty at the root, `id` and"
-            " `fingerprint`. Equal digests mean equal paths down to there, in other chats too."
-        ),
-    ]
-
-
-class HandedMessage(Head, frozen=True):
+class HandedMessage(msgspec.Struct, frozen=True):
     """A question or a whole answer, as Open WebUI has it or a chat completion (`native`).
 
     Fields that are not named here are dropped, and so is a field of another type than it says here:
@@ -115,15 +93,6 @@ class HandedMessage(Head, frozen=True):
         Any,
         _described("number", "null", description="Unix seconds; imported chats have milliseconds."),
     ] = None
-    left_out: Annotated[
-        Any,
-        _described(
-            "integer",
-            "null",
-            description="Characters of its texts that were left out because it is too large; the"
-            " model is sent them, so they count.",
-        ),
-    ] = None
 
 
 _DECODE = msgspec.json.Decoder(HandedMessage).decode
@@ -152,56 +121,31 @@ class Weighed:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """What was found in a message.
-
-    Attributes:
-        content_hash: of what the model sees of it.
-        prompt_tokens: the provider's count for the last call that wrote it.
-        asked_tokens: what of the message itself that call was sent; 0 unless the message is the
-            newest.
-        weighed: all else, unless only these were asked for.
-    """
-
-    content_hash: str
-    prompt_tokens: int | None
-    asked_tokens: int
-    weighed: Weighed | None
-
-
-@dataclass(frozen=True, slots=True)
 class RawMessage:
     """A message to be read.
 
     Attributes:
         text: the message as JSON.
-        whole: whether all of it is wanted, or its hash alone.
-        newest: whether it is the newest of its chat.
         searched: whether what recall searches it by is stored too.
     """
 
     text: bytes
-    whole: bool
-    newest: bool = False
     searched: bool = False
 
 
-def take(messages: Sequence[RawMessage], mask_secrets: bool, before: int = 0) -> list[Taken]:
+def take(messages: Sequence[RawMessage], mask_secrets: bool, before: int = 0) -> list[Weighed]:
     """Reads messages, one after the other. `before` is how many others the request has before them.
 
     Raises:
         BadRequest: one cannot be decoded as JSON; names its place in the request.
     """
-    results = []
-    for place, one in enumerate(messages, before):
-        stored, clean = _decoded(place, one.text)
-        weighed = _weighed(clean, mask_secrets, searched=one.searched) if one.whole else None
-        asked_size = asked_tokens(clean) if one.newest else 0
-        results.append(Taken(_content_hash(stored), _prompt_tokens(clean), asked_size, weighed))
-    return results
+    return [
+        _weighed(_decoded(place, one.text), mask_secrets, searched=one.searched)
+        for place, one in enumerate(messages, before)
+    ]
 
 
-def unread(messages: Sequence[RawMessage], before: int = 0) -> list[Taken]:
+def unread(messages: Sequence[RawMessage], before: int = 0) -> list[Weighed]:
     """The same for messages that are too hard to read: a note takes the place of each text.
 
     What the model is sent for it is estimated from its length. The text itself is not kept: it
@@ -209,14 +153,12 @@ def unread(messages: Sequence[RawMessage], before: int = 0) -> list[Taken]:
     """
     results = []
     for place, one in enumerate(messages, before):
-        stored, _ = _decoded(place, one.text)
-        weighed = None
-        if one.whole:
-            size = len(one.text)
-            head = {name: stored[name] for name in _OF_A_NOTE if name in stored}
-            weighed = noted(head, f"[A message of {size:,} bytes that could not be read in time]")
-            weighed = replace(weighed, tokens=max(size // _BYTES_PER_TOKEN, weighed.tokens))
-        results.append(Taken(_content_hash(stored), _prompt_tokens(stored), 0, weighed))
+        stored = _decoded(place, one.text)
+        size = len(one.text)
+        head = {name: stored[name] for name in _OF_A_NOTE if name in stored}
+        weighed = noted(head, f"[A message of {size:,} bytes that could not be read in time]")
+        tokens_of_it = max(size // _BYTES_PER_TOKEN, weighed.tokens)
+        results.append(replace(weighed, tokens=tokens_of_it))
     return results
 
 
@@ -225,19 +167,14 @@ def noted(head: Stored, note: str) -> Weighed:
     return _weighed(head | {"content": note}, mask_secrets=False)
 
 
-def _decoded(place: int, text: bytes) -> tuple[Stored, Stored]:
-    """A message as it was ingested, and without NUL characters."""
+def _decoded(place: int, text: bytes) -> Stored:
+    """A message as it was ingested, without NUL characters."""
     try:
         stored = _stored(_DECODE(text))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadRequest(f"messages[{place}] is not valid JSON: {error}") from None
     has_nul = _NUL.search(text)  # nearly never: then there is no need of a copy
-    return stored, _without_nul(stored) if has_nul else stored
-
-
-def _prompt_tokens(stored: Stored) -> int | None:
-    """The provider's count; read without the text, which may be hard to parse."""
-    return parse({"usage": stored.get("usage")}).prompt_tokens
+    return _without_nul(stored) if has_nul else stored
 
 
 def _weighed(stored: Stored, mask_secrets: bool, *, searched: bool = False) -> Weighed:
@@ -249,7 +186,7 @@ def _weighed(stored: Stored, mask_secrets: bool, *, searched: bool = False) -> W
         role=parsed.role,
         body=body,
         masks=masks,
-        tokens=native_tokens(stored, count) + stored.get("left_out", 0) // _BYTES_PER_TOKEN,
+        tokens=native_tokens(stored, count),
         step_tokens=[step_tokens(step, count) for step in cut],
         step_calls=[len(step.calls) for step in cut],
         sent_at=parsed.timestamp,
@@ -271,7 +208,6 @@ def _stored(message: HandedMessage) -> Stored:
     native = _only(message.native, list)
     output = folded(message.native) if native else _only(message.output, list)
     fields = {
-        "id": message.id,
         "role": message.role if message.role in _ROLES else "assistant",
         "content": _only(message.content, str, list),
         "output": output,
@@ -279,7 +215,6 @@ def _stored(message: HandedMessage) -> Stored:
         "usage": _only(message.usage, dict),
         "error": message.error,
         "timestamp": _time(message.timestamp),
-        "left_out": _left_out(message.left_out),
     }
     return {name: value for name, value in fields.items() if value is not None}
 
@@ -304,10 +239,6 @@ def _time(value: object) -> float | None:
     return float(value) if 0 <= value <= _LAST else None
 
 
-def _left_out(value: object) -> int | None:
-    return min(value, _MOST_LEFT_OUT) if type(value) is int and value > 0 else None
-
-
 def _without_nul(value: Any) -> Any:  # noqa: ANN401 - JSON
     """A JSON value without NUL characters.
 
@@ -322,9 +253,3 @@ def _without_nul(value: Any) -> Any:  # noqa: ANN401 - JSON
             return {_without_nul(key): _without_nul(one) for key, one in value.items()}
         case _:
             return value
-
-
-def _content_hash(stored: Stored) -> str:
-    """SHA-256 of what the model sees of a message: its role, and its output or else its text."""
-    visible = [stored.get("role"), stored.get("output") or stored.get("content") or ""]
-    return hashlib.sha256(json.dumps(visible, sort_keys=True).encode()).hexdigest()

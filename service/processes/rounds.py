@@ -31,7 +31,9 @@ def gathered(
         part_of: which part of how many of one long turn it is.
         mask: whether secrets are masked.
     """
-    messages = {identity: parse(codec.unpack(body)) for identity, body in packed.items()}
+    messages = {
+        identity: parse(codec.unpack(body) | {"id": identity}) for identity, body in packed.items()
+    }
     cut = {place: steps(messages[identity]) for place, identity in ids.items()}
     part, parts = part_of
     reads = _reads(planned, cut)

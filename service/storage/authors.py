@@ -1,16 +1,16 @@
 """Whose messages a chat has.
 
-Who sends messages first is taken for their author, questions and answers alike. Forks and clones
-keep the ids and digests of the chat that they were made from, so they take its authors over.
+Who sends messages first is taken for their author, questions and answers alike. The same messages
+have the same ids in forks and clones, which take over whose they are.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from sqlalchemy import text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage import sealing, statements
+from service.storage import statements
 from service.storage.tables import chat_authors
 from service.storage.tenancy import ChatKey
 
@@ -19,23 +19,18 @@ _COPY = text(_SQL["copy"])
 _WROTE_ON = text(_SQL["wrote_on"])
 
 
-async def wrote_on(
-    connection: AsyncConnection, chat: ChatKey, user: str, pairs: Sequence[tuple[str, str]]
-) -> bool:
+async def wrote_on(connection: AsyncConnection, chat: ChatKey, user: str, leaf: str) -> bool:
     """Whether a user, who did not begin the chat, wrote on a branch of it.
 
     Nobody did whose messages came with a fork: what somebody else goes on with is not theirs.
 
-    `pairs` are (id, digest) of its newest messages, leaf first; the newest one that is stored
-    counts, and what is above it.
+    The branch is the stored message `leaf`, and what is above it.
     """
-    seal = await sealing.of(connection, chat.tenant)
     parameters = {
         "tenant": chat.tenant,
         "chat": chat.id,
         "user": user,
-        "ids": [identity for identity, _ in pairs],
-        "digests": [seal.keyed(digest) for _, digest in pairs],
+        "leaf": leaf,
     }
     return bool((await connection.execute(_WROTE_ON, parameters)).scalar_one())
 

@@ -205,6 +205,11 @@ async def leave_alone(connection: AsyncConnection, chat: ChatKey) -> None:
     await connection.execute(left_alone)
 
 
+async def want_bodies(connection: AsyncConnection, chat: ChatKey) -> None:
+    """The next request of the chat is to bring the texts that are not kept any more."""
+    await connection.execute(update(chats).where(*of(chat, chats)).values(wants_bodies=True))
+
+
 async def resume(connection: AsyncConnection, chat: ChatKey) -> None:
     """From now on it is summarised as usual."""
     await connection.execute(update(chats).where(*of(chat, chats)).values(left_alone_at=None))

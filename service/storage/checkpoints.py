@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, func, select, text
+from sqlalchemy import ColumnElement, func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.errors import CannotOpen
@@ -23,8 +23,8 @@ from service.storage.terms import among
 from service.summarising.memory import Memory
 
 _OF_ITS_CHAT = (
-    *("id", "tenant_id", "chat_id", "parent_id", "ancestors", "savings"),
-    *("created_at", "retired_at"),
+    *("id", "tenant_id", "chat_id", "parent_id", "ancestors", "savings", "windows"),
+    *("created_at", "served_at", "retired_at"),
 )
 CONTENT = [column for column in checkpoints.c if column.name not in _OF_ITS_CHAT]
 """The columns that say the same in whatever chat, once they are opened."""
@@ -36,11 +36,11 @@ PACKED = (*_READ, "verdict")
 _PLANNED = (
     checkpoints.c.id,
     checkpoints.c.covered_until,
-    checkpoints.c.covered_digest,
     checkpoints.c.covered_messages,
     checkpoints.c.covered_tokens,
     checkpoints.c.tokens,
     checkpoints.c.parent_id,
+    checkpoints.c.windows[func.cardinality(checkpoints.c.windows)],
 )
 
 # A checkpoint and those that it grew from, down to the one that is stored whole: ids rise to the
@@ -63,13 +63,15 @@ class Made:
     """One checkpoint without its texts.
 
     Those of one parent and boundary are versions of each other; `serving` says that some message
-    leads to this one, or to one that grew from it. `verdict` is what the publish gate found, or
-    which operator corrected it.
+    leads to this one, or to one that grew from it. `boundary` is the last message that it covers,
+    and `covered_until` what the host calls that. `verdict` is what the publish gate found, or which
+    operator corrected it.
     """
 
     id: int
     parent_id: int | None
     serving: bool
+    boundary: str
     covered_until: str
     covered_messages: int
     covered_tokens: int
@@ -108,6 +110,8 @@ async def _made(
     seal = await sealing.of(connection, chat.tenant)
     others: dict[str, ColumnElement[Any]] = {
         "parent_id": func.nullif(checkpoints.c.parent_id, 0),
+        "boundary": checkpoints.c.covered_until,
+        "covered_until": _boundary(chat),
         "serving": _serving(chat),
     }
     columns = [
@@ -120,6 +124,21 @@ async def _made(
         packed = seal.open(place_of(chat, row["id"], "verdict"), row["verdict"])
         found.append(Made(**{**row, "verdict": codec.unpack(packed)}))
     return found
+
+
+def _boundary(chat: ChatKey) -> ColumnElement[str]:
+    """What the host calls the last message that a checkpoint covers, if it has told that."""
+    told = select(message_rows.c.host_id).where(
+        *of(chat, message_rows), message_rows.c.message_id == checkpoints.c.covered_until
+    )
+    return func.coalesce(told.scalar_subquery(), checkpoints.c.covered_until)
+
+
+async def note_served(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> None:
+    """Notes that a turn ended with a checkpoint in its request."""
+    first = (checkpoints.c.id == checkpoint, checkpoints.c.served_at.is_(None))
+    query = update(checkpoints).where(*of(chat, checkpoints), *first)
+    await connection.execute(query.values(served_at=func.now()))
 
 
 def _serving(chat: ChatKey) -> ColumnElement[bool]:

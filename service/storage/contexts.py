@@ -1,17 +1,15 @@
-"""The one read of the request path: all that an answer to `POST context` needs, in one statement.
+"""The one read of the request path: what is stored of a request's path, in one statement.
 
 Plain SQL on asyncpg: an ORM, a transaction around the read or a connection reset after it would
 each cost more than the read itself (`python -m benchmarks.lookup`).
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 import asyncpg
 
 from service.planning.plan import Checkpoint
-from service.planning.policy import APPLY_AT, APPLY_PARTS, parts_of
 from service.storage import codec, statements
 from service.storage.checkpoints import place_of
 from service.storage.database import Database
@@ -23,87 +21,108 @@ _SQL = statements.load("contexts")
 CONTINUED = statements.numbered(_SQL["continued"])
 BRANCHED = statements.numbered(_SQL["path"] + _SQL["branched"])
 _ELSEWHERE = statements.numbered(_SQL["path"] + _SQL["elsewhere"])
+_UNSHOWN = statements.numbered(_SQL["unshown"])
+_FEW = 64  # nodes that are looked for at first: a fork goes off near its leaf
 
 
 class Lookup(NamedTuple):
-    """A request that asks for a summary.
+    """A request whose path is looked up.
 
     Attributes:
         tenant: whose chat it is.
-        chat: Open WebUI's chat id.
-        depth: number of messages on the whole path.
-        pairs: (id, digest) of its newest messages, leaf first, the digests as they were sent.
-        sizes: estimated tokens of each pair's message, for those that are not stored yet.
-        window: the model's window; None takes the one of the last ingest.
+        chat: the host's chat id.
         user: who asks; None when nobody says so.
+        model: which model is asked.
+        total: tokens of the request as it came, by our own count.
+        limit: tokens above which it needs a summary, as the model's provider counts them.
+        window: the model's window in tokens.
         anyone: a fork is served what any chat of the tenant lends, not only those of `user`.
-        apply_at: the share of the window above which a request is served with a summary.
-        beside: tokens that go beside the messages now, as the asker estimates them.
-        running: of these the calls and results of the answer that is being written.
-        room: tokens that the request may have at most, if its answer needs more of the window than
-            answers usually do.
     """
 
     tenant: int
     chat: str
-    depth: int
-    pairs: Sequence[tuple[str, str]]
-    sizes: Sequence[int]
-    window: int | None = None
-    user: str | None = None
+    user: str | None
+    model: str
+    total: int
+    limit: int
+    window: int
     anyone: bool = False
-    apply_at: float = APPLY_AT
-    beside: int | None = None
-    running: int = 0
-    room: int | None = None
 
 
 class StoredContext(NamedTuple):
-    """What is stored for the path of a request.
+    """What is stored of a request's path.
 
-    `tokens` is the estimated size of the request without a summary, of which `overhead` is what the
-    provider counts beside the messages. `checkpoint` is the one to serve if that is over
-    `apply_at`; None when there is none. `known` is None when it is another chat's. `left_alone`:
-    its user wants no summaries of it. `sealed` is the summary as it is stored for `chat`.
+    Attributes:
+        chat: where it is stored: the chat, or another one of which this is a fork.
+        factor: what the model's provider counts for one of our tokens.
+        left_alone: whether the chat's user wants no summaries of it.
+        wants_bodies: whether work waits for texts that are not kept any more.
+        compactor: who else compresses the chat.
+        known: the id of the newest stored node of the path, keyed; None when none is stored.
+        depth: how many nodes of the path are stored; 0 for another chat's.
+        confirmed: whether the newest one was seen before, or told by the host.
+        is_told: whether the host has told its own id of the newest one.
+        checkpoint: the one to serve if the request needs any; None when there is none.
+        sealed: its summary, as it is stored for `chat`.
+        was_served: whether a turn ended with it before.
+        told_until: what the host calls the last message that it covers; None until it has told.
     """
 
     chat: ChatKey
-    window: int
-    overhead: int
+    factor: float
+    left_alone: bool
+    wants_bodies: bool
+    compactor: str | None
     known: str | None
-    tokens: int
+    depth: int
+    confirmed: bool
+    is_told: bool
     checkpoint: Checkpoint | None
     sealed: bytes
-    left_alone: bool
+    was_served: bool
+    told_until: str | None
 
 
-async def find(database: Database, lookup: Lookup) -> StoredContext | None:
-    """The newest stored message of the path and the checkpoint to serve.
+async def find(database: Database, lookup: Lookup, path: Sequence[str]) -> StoredContext | None:
+    """What is stored of a path; None when the chat is not stored.
 
-    None when none of the path is stored.
+    Args:
+        database: where to look.
+        lookup: the request.
+        path: the ids of its nodes, root first, as `request.native` makes them.
     """
     seal = await database.seals.of(lookup.tenant)
-    digests = [seal.keyed(digest) for _, digest in lookup.pairs[:2]]
-    goes_on = {"leaf": digests[0], "above": digests[-1], "question": lookup.sizes[0]}
-    row = await _read(database, CONTINUED, lookup, goes_on)
-    if row is None:
-        row = await _read(database, BRANCHED, lookup, _path(lookup, seal))
-    return _context(row, lookup.tenant) if row else None
-
-
-async def find_elsewhere(database: Database, lookup: Lookup) -> StoredContext | None:
-    """The same of another chat that has a checkpoint on the path: the user's, or anyone's.
-
-    The checkpoint's boundary has to be among the pairs.
-    """
-    seal = await database.seals.of(lookup.tenant)
-    lender = {"lender": None if lookup.anyone else lookup.user}
-    row = await _read(database, _ELSEWHERE, lookup, _path(lookup, seal) | lender)
+    leaf = seal.keyed(path[-1]) if path else ""
+    row = await _read(database, CONTINUED, lookup, {"leaf": leaf})
     if row is None:
         return None
-    # What another chat has stored is not stored for this one, so all of it is still to be ingested.
-    # Whether the other one is left alone, is a wish about that one.
-    return _context(row, lookup.tenant)._replace(known=None, left_alone=False)
+    found = _context(row, lookup.tenant)
+    for few in (path[-_FEW:], path[:-_FEW]):
+        if found.known or not few:
+            break
+        ids = [seal.keyed(one) for one in reversed(few)]
+        row = await _read(database, BRANCHED, lookup, {"ids": ids})
+        found = _context(row, lookup.tenant) if row else found
+    return found
+
+
+async def find_elsewhere(
+    database: Database, lookup: Lookup, path: Sequence[str]
+) -> StoredContext | None:
+    """The same of another chat in which the same was said: the user's, or anyone's."""
+    seal = await database.seals.of(lookup.tenant)
+    ids = [seal.keyed(one) for one in reversed(path)]
+    lender = None if lookup.anyone else lookup.user
+    row = await _read(database, _ELSEWHERE, lookup, {"ids": ids, "lender": lender})
+    if row is None:
+        return None
+    # Nothing is stored for this chat yet. The other one's user may want that one left alone.
+    return _context(row, lookup.tenant)._replace(known=None, depth=0, left_alone=False)
+
+
+async def is_unshown(database: Database, chat: ChatKey) -> bool:
+    """Whether the host has told messages of a chat that no request has shown."""
+    return bool(await database.hot.fetchval(_UNSHOWN.sql, chat.tenant, chat.id))
 
 
 def summary(stored: StoredContext, seal: Seal) -> str:
@@ -117,28 +136,10 @@ def summary(stored: StoredContext, seal: Seal) -> str:
     return codec.unpack_text(seal.open(place, stored.sealed))
 
 
-def _path(lookup: Lookup, seal: Seal) -> dict[str, Any]:
-    return {
-        "ids": [identity for identity, _ in lookup.pairs],
-        "digests": [seal.keyed(digest) for _, digest in lookup.pairs],
-        # By place: what those before it cost.
-        "new": list(accumulate(lookup.sizes[:-1], initial=0)),
-    }
-
-
 async def _read(
     database: Database, statement: Numbered, lookup: Lookup, more: Mapping[str, Any]
 ) -> "asyncpg.Record | None":
-    values = {
-        "tenant": lookup.tenant,
-        "chat": lookup.chat,
-        "window": lookup.window,
-        "apply_parts": parts_of(lookup.apply_at),
-        "all_parts": APPLY_PARTS,
-        "room": lookup.room,
-        "beside": lookup.beside,
-        **more,
-    }
+    values = {**lookup._asdict(), **more}
     return await database.hot.fetchrow(statement.sql, *statement.given(values))
 
 
@@ -148,18 +149,22 @@ def _context(row: "asyncpg.Record", tenant: int) -> StoredContext:
         checkpoint = Checkpoint(
             id=row["checkpoint"],
             until=row["covered_until"],
-            digest=row["covered_digest"],
             messages=row["covered_messages"],
             covered_tokens=row["covered_tokens"],
             tokens=row["summary_tokens"],
         )
     return StoredContext(
         chat=ChatKey(tenant, row["chat"]),
-        window=row["window"],
-        overhead=row["overhead"],
+        factor=row["factor"],
+        left_alone=row["left_alone"],
+        wants_bodies=row["wants_bodies"],
+        compactor=row["compactor"],
         known=row["known"],
-        tokens=row["tokens"],
+        depth=row["depth"] or 0,
+        confirmed=bool(row["confirmed"]),
+        is_told=bool(row["is_told"]),
         checkpoint=checkpoint,
         sealed=row["summary"],
-        left_alone=row["left_alone"],
+        was_served=bool(row["was_served"]),
+        told_until=row["told_until"],
     )

@@ -23,10 +23,10 @@ from service.storage.terms import among, not_among
 
 _NO_LEAF = {
     "leaf_id": None,
-    "leaf_digest": None,
     "leaf_tokens": None,
     "leaf_line": None,
     "leaf_savings": None,
+    "leaf_windows": None,
 }
 
 
@@ -59,11 +59,8 @@ async def below(
     # Read before anything is deleted, to know the new leaf.
     path = await messages.path(connection, chat.key, chat.leaf) if chat.leaf else []
     stays = list(takewhile(lambda message: message not in roots, [row.message_id for row in path]))
-    deleted = await messages.drop_below(connection, chat.key, roots, keep=())
-    # After the messages: a summary is lost when what it has read is not there any more.
-    lost = await _drop_lost(connection, chat.key)
-    # A worker may have read the deleted texts already; it must not publish them.
-    await chats.fence(connection, chat.key)
+    deleted = await messages.drop_below(connection, chat.key, roots)
+    lost = await what_read_them(connection, chat.key)
     if stays:
         await chats.note_leaf(connection, chat.key, stays[-1])
     else:
@@ -73,22 +70,33 @@ async def below(
     return deleted, lost
 
 
+async def what_read_them(connection: AsyncConnection, chat: ChatKey) -> int:
+    """Deletes the checkpoints of messages that were deleted before; how many.
+
+    Fences work that is under way: a worker may have read the texts already.
+    """
+    covered = select(message_rows).where(
+        *of(chat, message_rows), message_rows.c.message_id == checkpoints.c.covered_until
+    )
+    lost = delete(checkpoints).where(*of(chat, checkpoints), ~covered.exists())
+    count = (await connection.execute(lost)).rowcount
+    await chats.fence(connection, chat)
+    return count
+
+
 async def differing(
     connection: AsyncConnection, chat: ChatKey, known: Mapping[str, str]
 ) -> set[str]:
-    """The topmost stored messages that are not in `known`, or there with another fingerprint.
+    """The messages that the host has told and does not have any more, or has with other texts.
 
-    `known` are fingerprints as they were sent, by the ids of messages.
+    `known` are the hashes of all messages that it has, as they were sent, by its own ids.
     """
-    columns = message_rows.c.message_id, message_rows.c.parent_id, message_rows.c.fingerprint
-    query = select(*columns).where(*of(chat, message_rows))
+    columns = message_rows.c.message_id, message_rows.c.host_id, message_rows.c.host_hash
+    query = select(*columns).where(*of(chat, message_rows), message_rows.c.host_id.is_not(None))
     seal = await sealing.of(connection, chat.tenant)
+    keyed = {host_id: seal.keyed(one) for host_id, one in known.items()}
     rows = (await connection.execute(query)).all()
-    keyed = {identity: seal.keyed(fingerprint) for identity, fingerprint in known.items()}
-    differ = {row.message_id for row in rows if keyed.get(row.message_id) != row.fingerprint}
-    return {
-        row.message_id for row in rows if row.message_id in differ and row.parent_id not in differ
-    }
+    return {row.message_id for row in rows if keyed.get(row.host_id) != row.host_hash}
 
 
 async def words_of(
@@ -156,14 +164,3 @@ async def _put_notes(connection: AsyncConnection, chat: ChatKey, notes: Mapping[
     noted = noted.where(*of(chat, message_rows), message_rows.c.message_id == bindparam("which"))
     if rows:
         await connection.execute(noted, rows)
-
-
-async def _drop_lost(connection: AsyncConnection, chat: ChatKey) -> int:
-    """Deletes the checkpoints of messages that are not stored as they were read; how many."""
-    covered = select(message_rows).where(
-        *of(chat, message_rows),
-        message_rows.c.message_id == checkpoints.c.covered_until,
-        message_rows.c.digest == checkpoints.c.covered_digest,
-    )
-    lost = delete(checkpoints).where(*of(chat, checkpoints), ~covered.exists())
-    return (await connection.execute(lost)).rowcount

@@ -1,8 +1,7 @@
 """Forks, clones and imports: they get copies of another chat's checkpoints.
 
-Such a chat has the message ids of the one that it was made from, and a digest is made of ids and
-contents alone. So an equal digest says that the same was said up to there, and the summary of it is
-right in both.
+A message's id is the hash of all that was said down to it. So an equal id says that the same was
+said up to there, and the summary of it is right in both chats.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,13 +30,13 @@ async def adopt(
     Returns:
         The copies by the ids of the originals, shallowest first.
     """
-    query = select(checkpoints.c.id, *CONTENT).where(
+    query = select(checkpoints.c.id, checkpoints.c.windows, *CONTENT).where(
         *of(lender, checkpoints), among(checkpoints.c.id, ids)
     )
     seal = await sealing.of(connection, chat.tenant)
     # Ids rise from parent to child, so this is the order in which they grew.
     rows = (await connection.execute(query.order_by(checkpoints.c.id))).mappings()
-    originals = [opened(row, seal, lender) for row in rows]
+    originals = [opened(row, seal, lender) | {"window": row["windows"][-1]} for row in rows]
     # Only this chat is locked: the lender's may have been deleted since they were found.
     if len(originals) < len(ids):
         return {}
@@ -45,13 +44,13 @@ async def adopt(
     copies = await _copies(connection, chat, originals)
     if copies is None:
         return {}
-    line = Lineage([], [])
+    line = Lineage([], [], [])
     for original in originals:
-        copy = copies.get(original["covered_digest"])
+        copy = copies.get(original["covered_until"])
         if copy is None:
             line = await add(connection, chat, line, await next_id(connection), original)
         else:
-            line = Lineage([*line.ids, copy.id], copy.savings)
+            line = Lineage([*line.ids, copy.id], copy.savings, copy.windows)
     # The deepest first: each message is then pointed to its own at once.
     for place in range(len(ids) - 1, -1, -1):
         until = originals[place]["covered_until"]
@@ -61,27 +60,27 @@ async def adopt(
 
 async def _copies(
     connection: AsyncConnection, chat: ChatKey, originals: Sequence[Mapping[str, Any]]
-) -> Mapping[str, Row[Any, Any, Any, Any, Any, Any]] | None:
-    """The copies that were made before, as a fork is ingested bit by bit, by their digests.
+) -> Mapping[str, Row[Any, Any, Any, Any, Any, Any, Any]] | None:
+    """The copies that were made before, as a fork is ingested bit by bit, by their boundaries.
 
     None when the line fits no more: a copy was put out of service, or another summary of the same
     boundary serves. An interim one does for the time being only.
     """
-    by_digest = {original["covered_digest"]: original for original in originals}
+    by_boundary = {original["covered_until"]: original for original in originals}
     seal = await sealing.of(connection, chat.tenant)
-    names = ("id", "covered_digest", "kind", "savings", "retired_at", "summary")
+    names = ("id", "covered_until", "kind", "savings", "windows", "retired_at", "summary")
     query = select(*(checkpoints.c[name] for name in names)).where(
-        *of(chat, checkpoints), among(checkpoints.c.covered_digest, by_digest)
+        *of(chat, checkpoints), among(checkpoints.c.covered_until, by_boundary)
     )
     copies = {}
     for row in await connection.execute(query):
-        original = by_digest[row.covered_digest]
+        original = by_boundary[row.covered_until]
         # Sealed texts differ even where they say the same, so they are compared here, not in SQL.
         # No two say the same by chance: each names the checkpoint that it was written for.
         is_copy = seal.open(place_of(chat, row.id, "summary"), row.summary) == original["summary"]
         serves = row.retired_at is None
         if is_copy and serves:
-            copies[row.covered_digest] = row
+            copies[row.covered_until] = row
         elif is_copy or (serves and row.kind != INTERIM):
             return None
     return copies

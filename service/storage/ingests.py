@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import delete, func
+from sqlalchemy import delete, func, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.errors import Problem, ProblemType
@@ -29,14 +29,16 @@ _SQL = statements.load("ingests")
 _KNOWN = statements.numbered(_SQL["known"])
 _OPEN = statements.numbered(_SQL["open"])
 _STORE = statements.numbered(_SQL["store"])
+_TELL = text(_SQL["tell"])
 _PLACES = tuple(MessageRow.__dataclass_fields__)
 
 
 class Saving(NamedTuple):
-    """The tokens that a checkpoint saves a request, and whether it is an interim one."""
+    """What a checkpoint saves a request: tokens, whether for a time only, and for which window."""
 
     tokens: int
     is_interim: bool
+    window: int
 
 
 class Lender(NamedTuple):
@@ -57,7 +59,7 @@ class KnownChat:
 
     `begun_by` began it, `is_author` says that who ingests has sent messages to it before,
     `wants_bodies` that work waits for texts that are not kept any more, and `left_alone` that its
-    user wants no summaries of it. `overhead` is for what the filter estimated to go `beside`.
+    user wants no summaries of it. `overhead` are the tokens that went beside its last request.
     """
 
     id: int | None
@@ -67,7 +69,6 @@ class KnownChat:
     left_alone: bool
     is_due: bool
     overhead: int
-    beside: int
     is_author: bool
     has_messages: bool
 
@@ -79,7 +80,8 @@ class Known:
     Attributes:
         found: the rows of the messages, by id, wherever in the chat they are.
         without_text: those whose texts are not kept any more.
-        made: the checkpoint that knows most of those that end at each digest and are not retired.
+        replaced: nodes off the path that the host has under the same ids: what they say was edited.
+        made: the checkpoint that knows most of those that end at each node and are not retired.
         savings: of the checkpoints that the messages lead to or that end at them, by id.
         lender: which chat has the deepest checkpoint that ends at a new message; None for no chat.
     """
@@ -87,6 +89,7 @@ class Known:
     chat: KnownChat
     found: dict[str, MessageRow]
     without_text: set[str]
+    replaced: set[str]
     made: dict[str, int]
     savings: dict[int, Saving]
     lender: Lender | None
@@ -114,6 +117,7 @@ class Noted:
         title, user_name: what operators recognise the chat by; None for what is stored.
         leaf: the newest message, with the deepest checkpoint on the path to it.
         path: the ids of the messages that were sent, and of the one that they follow.
+        usage_factor: what the provider counts for one of our tokens; None for what is stored.
         delay: seconds until work is due; None when this makes none due.
     """
 
@@ -127,7 +131,7 @@ class Noted:
     expires_in: int | None
     compactor: str | None
     overhead: int
-    beside: int
+    usage_factor: float | None
     leaf: MessageRow
     path: Sequence[str]
     delay: float | None
@@ -144,8 +148,7 @@ async def look_up(
     user: str,
     *,
     ids: Sequence[str],
-    digests: Sequence[str],
-    served: int,
+    host_ids: Sequence[str | None],
     lender: str | None,
 ) -> Known:
     """What is stored of a path; nothing is locked. The parameters are those of the statement."""
@@ -154,8 +157,7 @@ async def look_up(
         "chat": chat,
         "user": user,
         "ids": ids,
-        "digests": digests,
-        "served": served,
+        "host_ids": host_ids,
         "lender": lender,
     }
     row = await reads.fetchrow(_KNOWN.sql, *_KNOWN.given(values))
@@ -164,6 +166,7 @@ async def look_up(
         chat=KnownChat(**{name: row[name] for name in KnownChat.__dataclass_fields__}),
         found={one.message_id: one for one in _DECODE_ROWS(row["found"] or "[]")},
         without_text=set(row["without_text"] or ()),
+        replaced=set(row["replaced"] or ()),
         made=_DECODE_MADE(row["made"] or "{}"),
         savings=_DECODE_SAVINGS(row["savings"] or "{}"),
         lender=Lender(row["lender"], row["line"]) if row["lender"] else None,
@@ -236,7 +239,6 @@ async def store(
         "chat": chat.id,
         "author": None if noted.user == noted.owner else noted.user,
         "leaf": noted.leaf.message_id,
-        "leaf_digest": noted.leaf.digest,
         "leaf_tokens": noted.leaf.path_tokens,
         "made": noted.leaf.checkpoint_id,
         "masks": sum(one.masks for one in new),
@@ -245,6 +247,21 @@ async def store(
     }
     sequence: int = (await _fetched(connection, _STORE, values))["handed_seq"]
     return sequence
+
+
+async def tell(
+    connection: AsyncConnection, chat: ChatKey, leaf: str, told: Collection[MessageRow]
+) -> None:
+    """Notes that all down to `leaf` was seen again, and the host's ids of those that it `told`."""
+    parameters = {
+        "tenant": chat.tenant,
+        "chat": chat.id,
+        "leaf": leaf,
+        "ids": [row.message_id for row in told],
+        "host_ids": [row.host_id for row in told],
+        "host_hashes": [row.host_hash for row in told],
+    }
+    await connection.execute(_TELL, parameters)
 
 
 async def _fetched(

@@ -1,8 +1,7 @@
 """Message rows: what rounds, look-ups and operators read and change; `ingests` writes them.
 
-Rows keep one rule between transactions: a row's digest is the digest of its parent's row, its id
-and its fingerprint. So a row that matches an (id, digest) speaks for the whole path above it, and
-its running total is right.
+A row's id is the hash of all words down to it (`request.native`), so a row never changes its place
+or its words: an edited message is another row, and what hung below the old one is not below it.
 """
 
 from collections import defaultdict
@@ -25,23 +24,23 @@ from service.storage import sealing
 from service.storage.sealing import Where
 from service.storage.tables import INTERIM, checkpoints, messages
 from service.storage.tenancy import ChatKey, of
-from service.storage.terms import among, not_among
+from service.storage.terms import among
 
 
 @dataclass(frozen=True, slots=True)
 class MessageRow:
     """One stored message; the columns say the rest.
 
-    `fingerprint`, `digest` and `content_hash` are keyed (`Seal.keyed`).
+    Its id, its parent's and `host_hash` are keyed (`Seal.keyed`).
     """
 
     message_id: str
     parent_id: str | None
     role: str
     depth: int
-    fingerprint: str
-    digest: str
-    content_hash: str
+    host_id: str | None
+    host_hash: str | None
+    confirmed: bool
     tokens: int
     path_tokens: int
     step_tokens: Sequence[int]
@@ -64,6 +63,14 @@ ERASED: Final = ""
 """The author of a message whose text was erased: a note stands in its place, and stays."""
 
 _COLUMNS = [messages.c[name] for name in MessageRow.__dataclass_fields__]
+
+
+async def by_host_id(connection: AsyncConnection, chat: ChatKey, host_id: str) -> MessageRow | None:
+    """The row of what the host calls so; of an edited one the newest."""
+    query = select(*_COLUMNS).where(*of(chat, messages), messages.c.host_id == host_id)
+    newest = query.order_by(messages.c.created_at.desc()).limit(1)
+    row = (await connection.execute(newest)).one_or_none()
+    return MessageRow(*row) if row else None
 
 
 async def find(
@@ -142,22 +149,32 @@ async def without_body(
     return set((await connection.execute(query)).scalars())
 
 
-async def drop_below(
-    connection: AsyncConnection, chat: ChatKey, roots: Collection[str], keep: Collection[str]
-) -> int:
-    """Deletes `roots` and all their descendants but those in `keep`: their digests no longer hold.
+async def drop_below(connection: AsyncConnection, chat: ChatKey, roots: Collection[str]) -> int:
+    """Deletes `roots` and all their descendants.
 
-    Branches that Open WebUI still has are ingested again when somebody goes on there.
+    Branches that the host still has are ingested again when somebody goes on there.
 
     Returns:
         How many.
     """
     statement = delete(messages).where(
-        *of(chat, messages),
-        messages.c.message_id.in_(subtree(chat, roots)),
-        not_among(messages.c.message_id, keep),
+        *of(chat, messages), messages.c.message_id.in_(subtree(chat, roots))
     )
     return (await connection.execute(statement)).rowcount
+
+
+async def drop_unconfirmed(connection: AsyncConnection, chat: ChatKey, *, told: bool) -> int:
+    """Deletes what only one request has shown, with all below it; how many messages.
+
+    With `told`, also what the host has told and no request has shown.
+    """
+    query = select(messages.c.message_id).where(
+        *of(chat, messages), messages.c.confirmed.is_(False)
+    )
+    if not told:
+        query = query.where(messages.c.host_id.is_(None))
+    roots = list((await connection.execute(query)).scalars())
+    return await drop_below(connection, chat, roots) if roots else 0
 
 
 async def point_to(

@@ -184,7 +184,6 @@ async def covering(
         .where(
             *of(chat, messages),
             messages.c.message_id == checkpoints.c.covered_until,
-            messages.c.digest == checkpoints.c.covered_digest,
             messages.c.message_id.not_in(subtree(chat, written)),
         )
         .exists()

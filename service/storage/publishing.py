@@ -2,7 +2,7 @@
 
 Of several versions for one boundary, the messages at and below it say which one serves: they point
 to it. One that was put out of service is `retired`, so that a message which an undone edit brings
-back does not find it by its digest.
+back does not find it.
 """
 
 import asyncio
@@ -55,6 +55,8 @@ class Packed(NamedTuple):
 class Fresh:
     """A checkpoint about to be published. `verdict` is what the gate found, as JSON.
 
+    `window` is that of the model that it was written for, in tokens.
+
     `replaces` are interim ones that it is to serve in place of.
     """
 
@@ -63,6 +65,7 @@ class Fresh:
     kind: str
     texts: Packed
     tokens: int
+    window: int
     summariser: str
     prompt_version: str
     verdict: dict[str, Any] = field(default_factory=dict)
@@ -70,13 +73,15 @@ class Fresh:
 
 
 class Lineage(NamedTuple):
-    """A checkpoint and those it grew from, shallowest first.
+    """A checkpoint and those before it in its line, shallowest first.
 
-    `savings` is what each of them saves a request, in tokens: the running maximum.
+    `savings` is what each of them saves a request, in tokens: the running maximum. `windows` are
+    those that they were written for.
     """
 
     ids: list[int]
     savings: list[int]
+    windows: list[int]
 
 
 async def pack(
@@ -100,8 +105,8 @@ def _packed(number: int, line: Sequence[memories.Stored], memory: Memory, text: 
 async def publish(connection: AsyncConnection, lease: work.Lease, fresh: Fresh) -> int | None:
     """Publishes a checkpoint, unless what it was planned on has changed.
 
-    In one transaction: the lease must be ours, no reset in between, the covered message still has
-    the digest that was planned on, and the parent still exists.
+    In one transaction: the lease must be ours, no reset in between, and the covered message and the
+    parent still exist.
 
     Returns:
         The id of the checkpoint, or None when it was refused.
@@ -111,8 +116,7 @@ async def publish(connection: AsyncConnection, lease: work.Lease, fresh: Fresh) 
     if not await work.holds(connection, lease):
         return None
     until = fresh.until.message_id
-    row = (await messages.find(connection, chat, [until])).get(until)
-    if row is None or row.digest != fresh.until.digest:
+    if not await messages.find(connection, chat, [until]):
         return None
     line = await lineage(connection, chat, fresh.parent)
     if line is None:
@@ -146,7 +150,8 @@ async def correct(
         "verdict": codec.pack({"outcome": "corrected", "by": by}),
     }
     # The last of the savings is the original's own.
-    grew_from = Lineage(row["ancestors"], row["savings"][:-1])
+    grew_from = Lineage(row["ancestors"], row["savings"][:-1], row["windows"][:-1])
+    content["window"] = row["windows"][-1]
     await add(connection, chat, grew_from, texts.number, content)
     until = row["covered_until"]
     await messages.point_to(connection, chat, until, texts.number, None)
@@ -180,8 +185,8 @@ async def add(
 ) -> Lineage:
     """Inserts checkpoint `number`, which grew from the last one of `line`.
 
-    `content` are the columns that do not depend on the chat, not sealed yet. No message points to
-    it yet.
+    `content` are the columns that do not depend on the chat, not sealed yet, and the `window` that
+    it was written for. No message points to it yet.
 
     Returns:
         The line that ends with it.
@@ -190,11 +195,13 @@ async def add(
     saved = content["covered_tokens"] - content["tokens"]
     # The hot read bisects the savings, which therefore never fall along a line.
     savings = [*line.savings, max([*line.savings[-1:], saved])]
+    windows = [*line.windows, content["window"]]
+    columns = {name: value for name, value in content.items() if name != "window"}
     seal = await sealing.of(connection, chat.tenant)
-    grown = {"parent_id": parent, "ancestors": line.ids, "savings": savings}
-    values = chat.columns | grown | stored(content, seal, chat, number) | {"id": number}
-    query = insert(checkpoints).values(values).returning(checkpoints.c.savings)
-    return Lineage([*line.ids, number], (await connection.execute(query)).scalar_one())
+    grown = {"parent_id": parent, "ancestors": line.ids, "savings": savings, "windows": windows}
+    values = chat.columns | grown | stored(columns, seal, chat, number) | {"id": number}
+    await connection.execute(insert(checkpoints).values(values))
+    return Lineage([*line.ids, number], savings, windows)
 
 
 async def next_id(connection: AsyncConnection) -> int:
@@ -207,8 +214,8 @@ async def next_id(connection: AsyncConnection) -> int:
 def _content(fresh: Fresh) -> dict[str, Any]:
     """The columns of a new checkpoint that do not depend on the chat."""
     return {
+        "window": fresh.window,
         "covered_until": fresh.until.message_id,
-        "covered_digest": fresh.until.digest,
         "covered_messages": fresh.until.depth,
         "covered_tokens": fresh.until.path_tokens,
         "kind": fresh.kind,
@@ -224,11 +231,11 @@ def _content(fresh: Fresh) -> dict[str, Any]:
 async def lineage(connection: AsyncConnection, chat: ChatKey, last: int) -> Lineage | None:
     """The line that ends with the checkpoint `last`, empty for 0; None when that was deleted."""
     if not last:
-        return Lineage([], [])
-    query = select(checkpoints.c.ancestors, checkpoints.c.savings)
+        return Lineage([], [], [])
+    query = select(checkpoints.c.ancestors, checkpoints.c.savings, checkpoints.c.windows)
     this = (*of(chat, checkpoints), checkpoints.c.id == last)
     row = (await connection.execute(query.where(*this))).one_or_none()
-    return Lineage([*row.ancestors, last], row.savings) if row else None
+    return Lineage([*row.ancestors, last], row.savings, row.windows) if row else None
 
 
 async def _retire_others(
@@ -238,7 +245,6 @@ async def _retire_others(
     on_another_branch = select(message_rows).where(
         *of(chat, message_rows),
         message_rows.c.message_id == checkpoints.c.covered_until,
-        message_rows.c.digest == checkpoints.c.covered_digest,
         message_rows.c.message_id.not_in(messages.subtree(chat, [until])),
     )
     others = (

@@ -25,8 +25,8 @@ class RecallScope:
         chat: Open WebUI's chat id. A fork that is not stored yet sees what its user's other chats
             have of its path.
         user: who asks.
-        pairs: (id, digest) of the newest messages of the branch, leaf first.
-        checkpoint: the one that its request carries; None for the deepest.
+        node: the id of the node above the newest question of its request.
+        checkpoint: the one that its request carries; 0 for none.
         whole: what no checkpoint covers too, because some of it was left out of the request or
             shortened.
         anyone: chats of all users lend to forks.
@@ -35,8 +35,8 @@ class RecallScope:
     tenant: int
     chat: str
     user: str
-    pairs: Sequence[tuple[str, str]]
-    checkpoint: int | None = None
+    node: str
+    checkpoint: int = 0
     whole: bool = False
     anyone: bool = False
 
@@ -65,9 +65,8 @@ async def covered(connection: AsyncConnection, branch: RecallScope) -> VisiblePa
     parameters = {
         "tenant": branch.tenant,
         "user": branch.user,
-        "ids": [identity for identity, _ in branch.pairs],
-        "digests": [seal.keyed(digest) for _, digest in branch.pairs],
-        "checkpoint": branch.checkpoint or 0,
+        "node": seal.keyed(branch.node),
+        "checkpoint": branch.checkpoint,
         "whole": branch.whole,
         "anyone": branch.anyone,
     }
@@ -80,8 +79,7 @@ async def covered(connection: AsyncConnection, branch: RecallScope) -> VisiblePa
         return None
     key = ChatKey(branch.tenant, row.id)
     path = await messages.path(connection, key, row.until)
-    # Rows below an edit are gone, or have other digests: then nothing of it is covered any more.
-    if not path or path[-1].digest != row.digest:
+    if not path:
         return None
     return VisiblePath(key, row.made, path, row.left_tokens)
 
@@ -99,7 +97,7 @@ async def _is_theirs(connection: AsyncConnection, branch: RecallScope, row: Row[
     if row.owner == branch.user:
         return True
     key = ChatKey(branch.tenant, row.id)
-    return await authors.wrote_on(connection, key, branch.user, branch.pairs)
+    return await authors.wrote_on(connection, key, branch.user, row.node)
 
 
 async def newest(connection: AsyncConnection, tenant: int, chat: str) -> VisiblePath | None:

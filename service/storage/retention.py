@@ -56,7 +56,6 @@ _BOUNDARY = and_(
     messages.c.tenant_id == checkpoints.c.tenant_id,
     messages.c.chat_id == checkpoints.c.chat_id,
     messages.c.message_id == checkpoints.c.covered_until,
-    messages.c.digest == checkpoints.c.covered_digest,
 )
 _DROP_COVERED = text(statements.load("retention")["drop_covered"])
 

@@ -10,6 +10,7 @@ from sqlalchemy import (
     Column,
     Date,
     DateTime,
+    Float,
     Integer,
     LargeBinary,
     MetaData,
@@ -97,14 +98,15 @@ chats = Table(
     # Whether nobody told the model's window, so that PRECIS_WINDOW was taken.
     Column("window_assumed", Boolean),
     Column("overhead_tokens", Integer),
-    Column("beside_tokens", Integer),
+    # What a provider counts for one token that is counted here.
+    Column("usage_factor", Float),
     Column("leaf_id", Text),  # the newest message of the path that was ingested last
     # What the read on the request path needs of that path; `chats.note_leaf` keeps it.
-    Column("leaf_digest", Text),
     Column("leaf_tokens", BigInteger),  # of the path to the leaf
     # The deepest checkpoints on the path to the leaf, at most 16, oldest first.
     Column("leaf_line", ARRAY(BigInteger)),
     Column("leaf_savings", ARRAY(BigInteger)),  # what each of them saves
+    Column("leaf_windows", ARRAY(Integer)),  # for which window each was written, in tokens
     # Raised by a reset; fences publishing.
     Column("epoch", Integer),
     # Due work. The row is the truth; Redis only wakes workers.
@@ -142,14 +144,16 @@ messages = Table(
     "messages",
     metadata,
     *_chat(),
+    # The hash of all words from the path's first message to this one (`request.native`), keyed.
     Column("message_id", Text),
     Column("parent_id", Text),
     Column("role", Text),
     Column("depth", Integer),  # 1 for a root
-    Column("fingerprint", Text),
-    Column("digest", Text),
-    # Of role, text and output; guards the fingerprint.
-    Column("content_hash", Text),
+    # The host's own id, and the hash of what it stores; null until the host has told them.
+    Column("host_id", Text),
+    Column("host_hash", Text),  # keyed
+    # Seen more than once: in two requests, or as the host stores it.
+    Column("confirmed", Boolean),
     Column("tokens", Integer),  # what the model is sent for it
     Column("path_tokens", BigInteger),  # running total from the root to here
     Column("step_tokens", ARRAY(Integer)),  # what a summariser reads, by step
@@ -198,8 +202,9 @@ checkpoints = Table(
     # falling, so that the read on the request path finds the shallowest that saves enough by
     # bisection.
     Column("savings", ARRAY(BigInteger)),
+    # For which windows they were written, in tokens; as long as `savings`.
+    Column("windows", ARRAY(Integer)),
     Column("covered_until", Text),
-    Column("covered_digest", Text),
     Column("covered_messages", Integer),
     Column("covered_tokens", BigInteger),
     Column("kind", Text),
@@ -213,6 +218,7 @@ checkpoints = Table(
     # What the publish gate found, or who corrected it; packed.
     Column("verdict", LargeBinary),
     Column("created_at", _TIME),
+    Column("served_at", _TIME),  # when a turn first ended with it in its request
     # When another was put in its place: no message leads to it, nor finds it by its digest.
     Column("retired_at", _TIME),
 )

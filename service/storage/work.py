@@ -68,6 +68,7 @@ class Lease:
     attempts: int
     model: str
     window: int
+    usage_factor: float
     overhead: int
     leaf: str | None
     other_leaves: Sequence[str]
@@ -183,12 +184,18 @@ async def renew(connection: AsyncConnection, lease: Lease) -> bool:
 
 async def grown(connection: AsyncConnection, lease: Lease) -> Lease | None:
     """The lease on what was ingested since, if the chat's next request is too large with it."""
-    columns = chats.c.handed_seq, chats.c.leaf_id, chats.c.overhead_tokens
+    columns = chats.c.handed_seq, chats.c.leaf_id, chats.c.overhead_tokens, chats.c.usage_factor
     query = select(*columns).where(*_mine(lease), chats.c.pressing, chats.c.handed_seq > lease.seq)
     row = (await connection.execute(query)).one_or_none()
     if row is None:
         return None
-    return replace(lease, seq=row.handed_seq, leaf=row.leaf_id, overhead=row.overhead_tokens)
+    return replace(
+        lease,
+        seq=row.handed_seq,
+        leaf=row.leaf_id,
+        overhead=row.overhead_tokens,
+        usage_factor=row.usage_factor,
+    )
 
 
 async def holds(connection: AsyncConnection, lease: Lease) -> bool:

@@ -5,23 +5,22 @@ may never be split, `unfold` makes the native list, `folded` makes an answer's i
 messages.
 """
 
-from service.transcript.digests import ROOT, digest
+from service.transcript.identities import identity
 from service.transcript.items import Call, Message, Native, Step, Stored
 from service.transcript.masking import masked
 from service.transcript.messages import parse
-from service.transcript.native import folded, text_of, unfold
-from service.transcript.steps import asked_tokens, native_tokens, sent_tokens, step_tokens, steps
+from service.transcript.native import calls_of, folded, text_of, unfold
+from service.transcript.steps import native_tokens, sent_tokens, step_tokens, steps
 
 __all__ = [
-    "ROOT",
     "Call",
     "Message",
     "Native",
     "Step",
     "Stored",
-    "asked_tokens",
-    "digest",
+    "calls_of",
     "folded",
+    "identity",
     "masked",
     "native_tokens",
     "parse",

@@ -12,8 +12,10 @@ from typing import Any
 from service.transcript.items import CodeRun, Item, Native, Stored, Text, ToolCall, ToolResult
 from service.transcript.output import items_of
 
+TOOL_IMAGES = "Here are the images from the tool results above."
+"""How a message begins that Open WebUI writes in a user's place, to show images of tools."""
 # Open WebUI's words to the letter: our list has to be the one that it builds.
-_IMAGES_NOTE = "Here are the images from the tool results above. Please analyze them."
+_IMAGES_NOTE = f"{TOOL_IMAGES} Please analyze them."
 
 
 def unfold(messages: list[Stored]) -> list[Native]:
@@ -80,6 +82,12 @@ def text_of(message: Native) -> str:
         texts = (part for part in _objects(content) if part.get("type") == "text")
         return "".join(str(part.get("text") or "") for part in texts)
     return content if isinstance(content, str) else ""
+
+
+def calls_of(message: Native) -> Iterator[tuple[object, dict[str, Any]]]:
+    """The id of each call of a native message, and its function with `name` and `arguments`."""
+    for call in _objects(message.get("tool_calls")):
+        yield call.get("id"), _object(call.get("function"))
 
 
 def _unfold_one(stored: Stored) -> list[Native]:

@@ -23,7 +23,7 @@ from service.transcript.items import (
     ToolCall,
     ToolResult,
 )
-from service.transcript.native import text_of, unfold
+from service.transcript.native import calls_of, text_of, unfold
 
 _SPEAKERS = ("user", "assistant")  # what all others wrote was put in by a client, not said
 RESULT_TOKENS = 400
@@ -134,8 +134,8 @@ def sent_tokens(messages: Iterable[Native], count: Callable[[str], int] = tokens
     """What the model is sent for a native list."""
     sent = 0
     for message in messages:
-        functions = (call["function"] for call in message.get("tool_calls") or ())
-        called = "".join(f"{function['name']} {function['arguments']}\n" for function in functions)
+        calls = calls_of(message)
+        called = "".join(f"{call.get('name')} {call.get('arguments')}\n" for _, call in calls)
         sent += tokens.MESSAGE_TOKENS + count(text_of(message) + called)
         sent += _other_parts_tokens(message.get("content"))
     return sent
@@ -145,16 +145,6 @@ def _other_parts_tokens(content: object) -> int:
     if not isinstance(content, list):
         return 0
     return sum(parts.tokens_of(part) for part in content if isinstance(part, dict))
-
-
-def asked_tokens(stored: Stored) -> int:
-    """What of an answer its own last model call was sent: all but its last step."""
-    native = unfold([stored])
-    last = 0
-    for place, message in enumerate(native):
-        if message["role"] == "assistant":  # the call that wrote this saw what is above it
-            last = place
-    return sent_tokens(native[:last])
 
 
 def step_tokens(step: Step, count: Callable[[str], int] = tokens.count) -> int:

@@ -1,61 +1,73 @@
-"""Use case: ingest a path. It is checked, weighed and stored, and work is marked due.
+"""Use case: store a path. What is new of it is weighed and stored, and work is marked due.
 
 One read says what is stored already, then texts are weighed, and one short transaction stores all
 of it, if nothing has changed since the read (`storage.ingests`). So nobody waits for texts. Secrets
-in what tools gave are masked in what is stored; fingerprints, hashes and sizes are those of what
-was sent. Idempotent: the same path again changes nothing. The path of one chat grows from what is
-stored (`after`), so what is uploaded and counted is what is new. A chat whose work waits for texts
-that are not kept any more takes only a whole path; a text that comes again is stored again.
+in what tools gave are masked in what is stored. Idempotent: the same path again changes nothing.
+
+A message's id is the hash of all words down to it, so what was edited is another message. Where the
+host has the old one's id for the new one, the old one is deleted with all that has read it.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service import request_ids
-from service.errors import Conflict, Problem, ProblemType, Unprocessable
+from service.errors import Conflict, Problem, ProblemType
 from service.planning import policy
 from service.processes import Texts
-from service.processes.intake import RawMessage, Taken, Weighed
+from service.processes.intake import RawMessage, Weighed
 from service.recall.parts import STORED_FROM
-from service.storage import authors, chats, checkpoints, forks, ingests, messages, work
+from service.storage import authors, chats, checkpoints, deletions, forks, ingests, messages, work
 from service.storage.database import Database
-from service.storage.ingests import Known, KnownChat, Lender, NewMessage, Noted, Saving
+from service.storage.ingests import Known, Lender, NewMessage, Noted, Saving
 from service.storage.messages import MessageRow
 from service.storage.sealing import Seal
 from service.storage.tenancy import ChatKey
-from service.transcript import ROOT, digest
 from service.usecases.taking import take
 
+Source = Literal["request", "turn", "branch"]
 _A_TURN = 2  # messages; only more at once may be those of another chat, of which this is a fork
 
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """One message as it was sent; `text` is all of it as JSON (`intake.HandedMessage`)."""
+    """One node of a path (`request.native`) as it is to be stored.
+
+    Attributes:
+        id: the hash of all words down to it.
+        text: what is stored of it, as JSON (`intake.HandedMessage`).
+        host_id: what the host calls it; None where it has not told that.
+        host_hash: the hash of what the host stores; None likewise.
+    """
 
     id: str
-    fingerprint: str
-    digest: str
     text: msgspec.Raw
+    host_id: str | None = None
+    host_hash: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """A path that grew: the messages that follow `after` (id, digest), root to leaf.
+    """A path that grew: the messages that follow `after`, root to leaf.
 
     Attributes:
-        after: None means from the root on.
-        served: the checkpoint that was in the request which the newest answer replied to, 0 when
-            none was, and None when that is not known; the provider's `usage` is compared with it.
+        after: the id of the node that they follow; None for the root. All down to it was seen now.
+        source: who has shown them. What one `request` has shown is confirmed by a second one, and
+            what the host has told as its whole `branch` by the request that shows it too. A `turn`
+            is as sure as what it follows.
+        is_shown: of a branch, whether a request has shown it.
+        overhead: tokens that go to the model beside the stored messages; None where that is not
+            known, and stays.
+        usage_factor: what the provider counts for one of our tokens; None where nobody knows.
         window_assumed: whether nobody told the model's window.
-        beside: what was sent beside the messages, in tokens, as the filter estimates it; None
-            where it does not say so.
         expires_in: seconds after which the chat is deleted, unless it is ingested again.
         compactor: who else compresses it: `open-webui` or None.
         title, user_name: the chat's and the user's, for operators; None leaves what is stored.
+        starts_over: nothing of the path is stored: what no second request has shown is deleted.
         anyone: a fork adopts what any chat of the tenant lends, not only those of `user`.
         mask_secrets: whether secrets are masked in what is stored.
     """
@@ -65,15 +77,19 @@ class Transcript:
     user: str
     model: str
     policy: policy.Policy
-    after: tuple[str, str] | None
+    window: int
+    after: str | None
     messages: Sequence[Handed]
-    served: int | None
+    source: Source
+    overhead: int | None
+    is_shown: bool = True
+    usage_factor: float | None = None
     window_assumed: bool = False
-    beside: int | None = None
     expires_in: int | None = None
     compactor: str | None = None
     title: str | None = None
     user_name: str | None = None
+    starts_over: bool = False
     anyone: bool = False
     mask_secrets: bool = True
 
@@ -81,7 +97,7 @@ class Transcript:
     def ids(self) -> list[str]:
         """The ids of the messages, and of the one that they follow."""
         ids = [message.id for message in self.messages]
-        return [*ids, self.after[0]] if self.after else ids
+        return [*ids, self.after] if self.after else ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +120,7 @@ class _Path:
     Attributes:
         known: what is stored.
         base: the row of `after`.
-        same: how many of its first messages are stored where they were sent.
+        same: how many of its first messages are stored.
         owner: who began the chat; whoever sends the path, where nothing of it is stored any more.
     """
 
@@ -114,46 +130,38 @@ class _Path:
     owner: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Newest:
-    """The newest message: its row, that of the one above, which it answers, and what was read."""
-
-    leaf: MessageRow
-    above: MessageRow | None
-    taken: Taken
-
-
 async def ingest(database: Database, texts: Texts, handed: Transcript) -> Accepted:
     """Stores the path and marks work due when the policy asks for it.
 
     It is due in `work.DEBOUNCE` seconds, and at once when the next request is too large.
 
     Raises:
-        Conflict: `after` is not stored, or texts above it are wanted again: send the whole path.
-        Unprocessable: the path contradicts itself, or what is stored; nothing was stored.
+        Conflict: `after` is not stored.
         Unavailable: large texts cannot be read, because no text process starts.
         Problem: GONE: the chat or its user was deleted a short time ago.
         Problem: NOT_THEIRS: the chat is another user's, and the path goes on from nothing of it.
     """
-    check_chain(handed)
-    # From here on, digests are those that are stored: see `storage.sealing`.
-    seal = await database.seals.of(handed.tenant)
-    handed = _keyed(handed, seal)
-    taken: list[Taken] | None = None
+    # From here on, ids are those that are stored: see `storage.sealing`.
+    handed = _keyed(handed, await database.seals.of(handed.tenant))
+    weighed: dict[str, Weighed] = {}
     while True:
-        known = await _look_up(database, handed)
+        known = await ingests.look_up(
+            database.reads,
+            handed.tenant,
+            handed.chat,
+            handed.user,
+            ids=handed.ids,
+            host_ids=[message.host_id for message in handed.messages],
+            lender=None if handed.anyone else handed.user,
+        )
         path = _path_of(handed, known)
-        await _check_cycle(database, handed, path)
         wanted = _wanted(handed, path)
-        if taken is None or not _is_enough(taken, wanted):
-            taken = [
-                replace(one, content_hash=seal.keyed(one.content_hash))
-                for one in await take(texts, wanted, handed.mask_secrets)
-            ]
-        _check_contents(handed, known.found, taken)
+        if not wanted.keys() <= weighed.keys():
+            read = await take(texts, list(wanted.values()), handed.mask_secrets)
+            weighed = dict(zip(wanted, read, strict=True))
         # Ends without a commit if it does not come to one.
         async with database.engine.connect() as connection:
-            accepted = await _stored(connection, handed, path, taken)
+            accepted = await _stored(connection, handed, path, weighed)
             if accepted:
                 await connection.commit()
                 return accepted
@@ -161,27 +169,12 @@ async def ingest(database: Database, texts: Texts, handed: Transcript) -> Accept
 
 
 def _keyed(handed: Transcript, seal: Seal) -> Transcript:
-    """The same with its digests and fingerprints as they are stored."""
+    """The same with its ids as they are stored."""
     messages = [
-        replace(one, fingerprint=seal.keyed(one.fingerprint), digest=seal.keyed(one.digest))
+        replace(one, id=seal.keyed(one.id), host_hash=one.host_hash and seal.keyed(one.host_hash))
         for one in handed.messages
     ]
-    after = handed.after and (handed.after[0], seal.keyed(handed.after[1]))
-    return replace(handed, after=after, messages=messages)
-
-
-async def _look_up(database: Database, handed: Transcript) -> Known:
-    """What is stored of the path and its chat."""
-    return await ingests.look_up(
-        database.reads,
-        handed.tenant,
-        handed.chat,
-        handed.user,
-        ids=handed.ids,
-        digests=[message.digest for message in handed.messages],
-        served=handed.served or 0,
-        lender=None if handed.anyone else handed.user,
-    )
+    return replace(handed, after=handed.after and seal.keyed(handed.after), messages=messages)
 
 
 def _path_of(handed: Transcript, known: Known) -> _Path:
@@ -193,7 +186,12 @@ def _path_of(handed: Transcript, known: Known) -> _Path:
         Conflict: as `ingest`.
         Problem: NOT_THEIRS: the path goes on from no stored message.
     """
-    base, same = _base(handed, known), _stored_already(handed, known.found)
+    base = known.found.get(handed.after) if handed.after else None
+    if handed.after and base is None:
+        raise Conflict("what the turn follows is not stored any more; the next request brings it")
+    same = 0
+    while same < len(handed.messages) and handed.messages[same].id in known.found:
+        same += 1
     chat = known.chat
     goes_on = base is not None or same > 0
     if handed.user != chat.begun_by and not goes_on and chat.has_messages:
@@ -206,25 +204,27 @@ def _path_of(handed: Transcript, known: Known) -> _Path:
 
 
 async def _stored(
-    connection: AsyncConnection, handed: Transcript, path: _Path, taken: Sequence[Taken]
+    connection: AsyncConnection, handed: Transcript, path: _Path, weighed: dict[str, Weighed]
 ) -> Accepted | None:
     """Stores what was read of a path; None when its chat has changed since it was looked up."""
     known = path.known
-    rows, new = _rows(handed, path, taken)
-    newest = _Newest(rows[-1], rows[-2] if len(rows) > 1 else path.base, taken[-1])
-    noted = _noted(handed, path, newest)
-    kept = _kept(handed, path)
+    rows, new = _rows(handed, path, weighed)
+    leaf = rows[-1] if rows else path.base
+    assert leaf
+    noted = _noted(handed, path, leaf)
+    kept = [one.id for one in handed.messages[: path.same] if one.id not in known.without_text]
     chat = await ingests.open_chat(connection, handed.tenant, handed.chat, noted, known.chat, kept)
     if chat is None:
         return None
-    await _drop_moved(connection, chat, handed, path)
+    if known.chat.id is not None:
+        await _notice(connection, chat, handed, path)
     if known.lender is None or known.lender.chat == chat.id:
         sequence = await ingests.store(connection, chat, new, noted)
     else:
         # What it adopts decides whether work is due.
         await ingests.store(connection, chat, new, replace(noted, delay=None))
-        path, newest = await _adopted(connection, chat, known.lender, path, newest)
-        noted = replace(_noted(handed, path, newest), is_author=True)
+        path, leaf = await _adopted(connection, chat, known.lender, path, leaf)
+        noted = replace(_noted(handed, path, leaf), is_author=True)
         sequence = await ingests.store(connection, chat, [], noted)
     # Of a fork or a clone, others may have written what is new.
     if len(rows) - path.same > _A_TURN:
@@ -235,20 +235,43 @@ async def _stored(
     return Accepted(True, None if is_woken_for else f"{chat.id}:{sequence}", noted.delay)
 
 
-def _kept(handed: Transcript, path: _Path) -> list[str]:
-    """The messages whose texts are stored, so that they were not read."""
-    here = [message.id for message in handed.messages[: path.same]]
-    return [one for one in here if one not in path.known.without_text]
+async def _notice(
+    connection: AsyncConnection, chat: ChatKey, handed: Transcript, path: _Path
+) -> None:
+    """Notes what was seen again and what the host calls it, and deletes what is no part of the chat.
+
+    That is what the host has edited. And where a request goes on from what one request alone had
+    shown, or from nothing that is stored, what no second one has shown will not come again.
+    """
+    again = handed.messages[: path.same]
+    seen = path.known.found[again[-1].id] if again else path.base
+    is_shown = handed.source == "request" or (handed.source == "branch" and handed.is_shown)
+    confirms = is_shown and seen is not None and not seen.confirmed
+    told = [
+        replace(path.known.found[one.id], host_id=one.host_id, host_hash=one.host_hash)
+        for one in again
+        if one.host_id
+    ]
+    if seen and (told or confirms):
+        await ingests.tell(connection, chat, seen.message_id if confirms else "", told)
+    deleted = 0
+    if path.known.replaced:
+        deleted = await messages.drop_below(connection, chat, path.known.replaced)
+    if handed.source == "request" and (confirms or handed.starts_over):
+        deleted += await messages.drop_unconfirmed(connection, chat, told=confirms)
+    if deleted:
+        await deletions.what_read_them(connection, chat)
 
 
-def _noted(handed: Transcript, path: _Path, newest: _Newest) -> Noted:
+def _noted(handed: Transcript, path: _Path, leaf: MessageRow) -> Noted:
     """What is noted of the chat, and whether work is due."""
-    chat, leaf = path.known.chat, newest.leaf
-    saving = path.known.savings.get(leaf.checkpoint_id or 0, Saving(0, is_interim=False))
-    beside = chat.beside if handed.beside is None else handed.beside
-    overhead = _overhead(handed, path.known, newest, beside)
+    chat = path.known.chat
+    saving = path.known.savings.get(leaf.checkpoint_id or 0, Saving(0, False, handed.window))
+    # One for a smaller window serves in want of a better one, which is to be written.
+    saved = saving.tokens if saving.window * 2 >= handed.window else 0
     # A first look without the path, whatever its length; the worker's plan has the last word.
-    size = leaf.path_tokens + overhead - saving.tokens
+    overhead = chat.overhead if handed.overhead is None else handed.overhead
+    size = leaf.path_tokens + overhead - saved
     left_alone = chat.left_alone and path.owner == chat.begun_by
     if handed.compactor == chats.COMPACTS_ITSELF or left_alone:
         is_work = False
@@ -264,12 +287,12 @@ def _noted(handed: Transcript, path: _Path, newest: _Newest) -> Noted:
         is_author=chat.is_author,
         left_alone=left_alone,
         model=handed.model,
-        window=handed.policy.window_tokens,
+        window=handed.window,
         window_assumed=handed.window_assumed,
         expires_in=handed.expires_in,
         compactor=handed.compactor,
         overhead=overhead,
-        beside=beside,
+        usage_factor=handed.usage_factor,
         leaf=leaf,
         path=handed.ids,
         delay=delay if is_work else None,
@@ -280,155 +303,41 @@ def _noted(handed: Transcript, path: _Path, newest: _Newest) -> Noted:
     )
 
 
-def _is_enough(taken: Sequence[Taken], wanted: Sequence[RawMessage]) -> bool:
-    """Whether all was read that is to be stored."""
-    return all(
-        read.weighed is not None or not one.whole for read, one in zip(taken, wanted, strict=True)
-    )
-
-
-def check_chain(handed: Transcript) -> None:
-    """Checks what can be seen without the database.
-
-    No id comes twice, and every digest follows from the one before.
-
-    Raises:
-        Unprocessable: with the place of the first contradiction.
-    """
-    seen = {handed.after[0]} if handed.after else set()
-    above = handed.after[1] if handed.after else ROOT
-    for place, message in enumerate(handed.messages):
-        if message.id in seen:
-            raise Unprocessable(
-                f"messages[{place}] has the id {message.id!r}, which is on this path already:"
-                " a path has no cycle",
-                pointer=f"/messages/{place}/id",
-            )
-        expected = digest(above, message.id, message.fingerprint)
-        if message.digest != expected:
-            raise Unprocessable(
-                f"messages[{place}].digest does not follow from its parent's digest, its id and"
-                " its fingerprint; send the path from its root, with digests computed again",
-                pointer=f"/messages/{place}/digest",
-            )
-        seen.add(message.id)
-        above = message.digest
-
-
-def _wanted(handed: Transcript, path: _Path) -> list[RawMessage]:
-    """What is to be read of each message: only those are weighed that are to be stored."""
-    newest = handed.messages[-1]
+def _wanted(handed: Transcript, path: _Path) -> dict[str, RawMessage]:
+    """What is to be read, by id: the messages that are new, and those whose texts are not kept."""
     above = path.base.depth if path.base else 0
-    return [
-        RawMessage(
-            bytes(message.text),
-            whole=place >= path.same or message.id in path.known.without_text,
-            newest=message is newest,
-            searched=depth > STORED_FROM,
-        )
+    return {
+        message.id: RawMessage(bytes(message.text), searched=depth > STORED_FROM)
         for place, (depth, message) in enumerate(enumerate(handed.messages, above + 1))
-    ]
-
-
-def _base(handed: Transcript, known: Known) -> MessageRow | None:
-    """The row of `after`."""
-    if handed.after is None:
-        return None
-    identity, expected = handed.after
-    row = known.found.get(identity)
-    # Another digest means that something above was edited, and totals would go on from a wrong one.
-    if row is None or row.digest != expected:
-        raise Conflict("`after` is not stored for this chat; send the whole path")
-    if known.chat.wants_bodies:
-        raise Conflict("texts above `after` are wanted again; send the whole path")
-    return row
-
-
-async def _check_cycle(database: Database, handed: Transcript, path: _Path) -> None:
-    """No message may be its own ancestor."""
-    base, chat = path.base, path.known.chat
-    # An ancestor is above `after`: without a row that high, the path need not be read.
-    if (
-        base is None
-        or chat.id is None
-        or all(row.depth >= base.depth for row in path.known.found.values())
-    ):
-        return
-    async with database.engine.connect() as connection:
-        key = ChatKey(handed.tenant, chat.id)
-        above = {row.message_id for row in await messages.path(connection, key, base.message_id)}
-    for place, message in enumerate(handed.messages):
-        if message.id in above:
-            raise Unprocessable(
-                f"messages[{place}] is an ancestor of `after`: a path has no cycle",
-                pointer=f"/messages/{place}/id",
-            )
-
-
-def _stored_already(handed: Transcript, found: dict[str, MessageRow]) -> int:
-    """How many of the first messages are stored where they were sent."""
-    for place, message in enumerate(handed.messages):
-        row = found.get(message.id)
-        # Below the first difference, every digest is another one.
-        if row is None or row.digest != message.digest:
-            return place
-    return len(handed.messages)
-
-
-def _check_contents(
-    handed: Transcript, found: dict[str, MessageRow], taken: Sequence[Taken]
-) -> None:
-    """A fingerprint may not stand for two contents."""
-    for place, (message, read) in enumerate(zip(handed.messages, taken, strict=True)):
-        row = found.get(message.id)
-        if row and row.fingerprint == message.fingerprint and row.content_hash != read.content_hash:
-            raise Unprocessable(
-                f"messages[{place}] has a fingerprint that was ingested with other content",
-                pointer=f"/messages/{place}/fingerprint",
-            )
-
-
-async def _drop_moved(
-    connection: AsyncConnection, chat: ChatKey, handed: Transcript, path: _Path
-) -> None:
-    """What hung below a moved message has totals and digests of the old path.
-
-    Those sent are kept as rows, to be written over.
-    """
-    changed = handed.messages[path.same :]
-    moved = [message.id for message in changed if message.id in path.known.found]
-    if moved:
-        kept = [message.id for message in handed.messages]
-        await messages.drop_below(connection, chat, moved, keep=kept)
+        if place >= path.same or message.id in path.known.without_text
+    }
 
 
 def _rows(
-    handed: Transcript, path: _Path, taken: Sequence[Taken]
+    handed: Transcript, path: _Path, weighed: dict[str, Weighed]
 ) -> tuple[list[MessageRow], list[NewMessage]]:
-    """The rows of all messages that were sent, root to leaf, and those that are to be written.
-
-    These are the ones that are new or moved, and those whose texts were not kept.
-    """
+    """The rows of all messages that were sent, root to leaf, and those that are to be written."""
     rows: list[MessageRow] = []
     new: list[NewMessage] = []
     above = path.base
-    for place, (message, read) in enumerate(zip(handed.messages, taken, strict=True)):
-        if place < path.same:
-            above = path.known.found[message.id]
-        elif read.weighed:
-            above = _row(message, read.content_hash, read.weighed, above, path.known.made)
+    for message in handed.messages:
+        read = weighed.get(message.id)
+        stored = path.known.found.get(message.id)
+        if stored:
+            above = stored
+        elif read:
+            above = _row(handed, message, read, above, path.known.made)
         else:
             raise RuntimeError("a message that is to be stored was not weighed")
         rows.append(above)
-        if read.weighed:
-            masks = read.weighed.masks if place >= path.same else 0
-            new.append(NewMessage(above, read.weighed.body, masks))
+        if read and (stored is None or message.id in path.known.without_text):
+            new.append(NewMessage(above, read.body, 0 if stored else read.masks))
     return rows, new
 
 
 def _row(
+    handed: Transcript,
     message: Handed,
-    content_hash: str,
     weighed: Weighed,
     parent: MessageRow | None,
     made: dict[str, int],
@@ -442,66 +351,41 @@ def _row(
         parent_id=parent.message_id if parent else None,
         role=weighed.role,
         depth=depth + 1,
-        fingerprint=message.fingerprint,
-        digest=message.digest,
-        content_hash=content_hash,
+        host_id=message.host_id,
+        host_hash=message.host_hash,
+        confirmed=_is_confirmed(handed, parent),
         tokens=weighed.tokens,
         path_tokens=path_tokens + weighed.tokens,
         step_tokens=weighed.step_tokens,
         step_calls=weighed.step_calls,
         sent_at=weighed.sent_at,
-        checkpoint_id=made.get(message.digest, inherited),
+        checkpoint_id=made.get(message.id, inherited),
     )
 
 
-async def _adopted(
-    connection: AsyncConnection, chat: ChatKey, lender: Lender, path: _Path, newest: _Newest
-) -> tuple[_Path, _Newest]:
-    """Copies the summaries of another chat that fit the new messages; the same with these.
+def _is_confirmed(handed: Transcript, parent: MessageRow | None) -> bool:
+    """Whether a new message may be given to a model: the next request is sure to show it."""
+    match handed.source:
+        case "request":
+            return False
+        case "branch":
+            return handed.is_shown
+        case "turn":
+            return parent is None or parent.confirmed
 
-    Their savings are known by the ids of the originals too: the answer of a fork's first request
-    names one of the chat that lent it.
-    """
+
+async def _adopted(
+    connection: AsyncConnection, chat: ChatKey, lender: Lender, path: _Path, leaf: MessageRow
+) -> tuple[_Path, MessageRow]:
+    """Copies the summaries of another chat that fit the new messages; the same with these."""
     lent_by = ChatKey(chat.tenant, lender.chat)
     copies = await forks.adopt(connection, chat, lent_by, lender.line)
     if not copies:
-        return path, newest
+        return path, leaf
     on_path = await checkpoints.along(connection, chat, copies.values())
     savings = dict(path.known.savings)
     for is_interim, made in ((False, on_path.settled), (True, on_path.interim)):
         for one in made:
-            savings[one.id] = Saving(one.covered_tokens - one.tokens, is_interim)
-    savings |= {original: savings[copy] for original, copy in copies.items()}
-    leaf = replace(newest.leaf, checkpoint_id=max(copies.values()))
+            savings[one.id] = Saving(one.covered_tokens - one.tokens, is_interim, one.window)
     known = replace(path.known, savings=savings)
-    return replace(path, known=known), replace(newest, leaf=leaf)
-
-
-def _overhead(handed: Transcript, known: Known, newest: _Newest, beside: int) -> int:
-    """The tokens that the provider counted for the newest answer's request beyond our estimate.
-
-    Where that is not known, as before, changed by as much as what is `beside` the messages.
-    """
-    unmeasured = _unmeasured_overhead(known.chat, beside)
-    none = Saving(0, is_interim=False)
-    saving = known.savings.get(handed.served) if handed.served else none
-    if handed.served is None or saving is None or not newest.taken.prompt_tokens:
-        return unmeasured
-    # A tool loop's usage is that of its last call, which had read all of the answer but its last
-    # step.
-    estimated = (newest.above.path_tokens if newest.above else 0) + newest.taken.asked_tokens
-    measured = policy.measured_overhead(
-        newest.taken.prompt_tokens,
-        estimated - saving.tokens,
-        handed.policy.window_tokens,
-        handed.beside or 0,
-    )
-    return unmeasured if measured is None else measured
-
-
-def _unmeasured_overhead(chat: KnownChat, beside: int) -> int:
-    """The stored overhead, moved by as much as the filter's estimate has changed."""
-    if chat.beside == 0:
-        # While nothing is estimated, all of the overhead is measured: an estimate is in it already.
-        return max(chat.overhead, beside)
-    return max(chat.overhead + beside - chat.beside, 0)
+    return replace(path, known=known), replace(leaf, checkpoint_id=max(copies.values()))

@@ -6,20 +6,21 @@ A chat that is not stored, or that is not theirs to see or change, raises NotFou
 """
 
 import asyncio
-from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from service.planning import policy
 from service.settings import Settings
-from service.storage import audit, authors, chats, codec, messages, work
+from service.storage import audit, authors, chats, checkpoints, codec, messages, work
 from service.storage.audit import Operator
 from service.storage.chats import StoredChat
-from service.storage.contexts import Lookup
-from service.storage.database import Database
+from service.storage.messages import MessageRow
 from service.storage.tenancy import ChatKey
-from service.usecases import context, inspect
-from service.usecases.context import ContextStatus, Tokens
+from service.usecases import inspect
+
+_LOOK_EVERY = 0.03  # seconds between two looks whether a summary is written
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +33,23 @@ class Asker:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a request of a branch would carry now in place of its earlier part.
+    """What stands for the earlier part of a branch.
 
     Attributes:
         left_alone: no summary of the chat is made, and its requests carry none; what is stored
             stays.
-        status: as of `context`; `not_needed` also when the chat is left alone.
-        summary: as the model is sent it, in Markdown; empty if it is none.
+        summary: of the branch's deepest checkpoint, in Markdown; empty while there is none.
         messages: how many the branch has.
-        covered: how many of them, from the first one on, it stands for.
+        covered: how many of them, from the first one on, the summary stands for.
         until: what was said in the last of these, if that is kept.
-        before: estimated tokens of the request without the summary.
+        before: estimated tokens of a request of the branch without the summary.
         after: and with it.
         window: the model's, in tokens.
+        is_needed: whether a request is so large that the summary is put in.
         working: whether a newer summary is due or being written.
     """
 
     left_alone: bool
-    status: ContextStatus
     summary: str
     messages: int
     covered: int
@@ -57,6 +57,7 @@ class View:
     before: int
     after: int
     window: int
+    is_needed: bool
     working: bool
 
 
@@ -66,40 +67,35 @@ def of_user(tenant: int, user: str) -> Asker:
 
 
 async def view(
-    database: Database,
-    settings: Settings,
-    asker: Asker,
-    chat: str,
-    pairs: Sequence[tuple[str, str]],
-    depth: int,
+    engine: AsyncEngine, settings: Settings, asker: Asker, chat: str, message: str
 ) -> View:
-    """What a request of this branch would carry now.
+    """What stands for the earlier part of a branch.
 
-    `pairs` are (id, digest) of its newest messages, leaf first; it has `depth` messages in all.
+    Args:
+        engine: the database.
+        settings: those in force.
+        asker: who looks.
+        chat: the host's id of the chat.
+        message: the host's id of a message of the branch; empty for the branch ingested last.
     """
-    async with database.engine.connect() as connection:
-        own_chat = await _visible(connection, asker, chat, pairs)
-    lookup = Lookup(
-        tenant=asker.by.tenant,
-        chat=chat,
-        depth=depth,
-        pairs=pairs,
-        sizes=[0] * len(pairs),  # a branch as it is stored: no message of it is new
-        apply_at=settings.apply_share(own_chat.model),
-    )
-    answer, summary = await context.stored(database, lookup)
-    tokens = answer.tokens or Tokens(0, 0)
-    until = await _said_in(database.engine, own_chat.key, answer.covered_until)
+    async with engine.connect() as connection:
+        own_chat, leaf = await _visible(connection, asker, chat, message)
+        made = await checkpoints.look(connection, own_chat.key, leaf.checkpoint_id or 0)
+        text = await checkpoints.summary(connection, own_chat.key, made.id) if made else None
+    until = await _said_in(engine, own_chat.key, made.boundary if made else None)
+    before = leaf.path_tokens + own_chat.overhead
+    saved = made.covered_tokens - made.tokens if made else 0
+    limit = policy.apply_at(own_chat.window, settings.apply_share(own_chat.model))
     return View(
         left_alone=own_chat.left_alone,
-        status=answer.status,
-        summary=summary,
-        messages=depth,
-        covered=answer.covered_messages or 0,
+        summary=text or "",
+        messages=leaf.depth,
+        covered=made.covered_messages if made else 0,
         until=until,
-        before=tokens.before,
-        after=tokens.after,
-        window=answer.window or own_chat.window,
+        before=before,
+        after=before - saved,
+        window=own_chat.window,
+        is_needed=before > limit,
         working=own_chat.working,
     )
 
@@ -137,7 +133,11 @@ async def worked(engine: AsyncEngine, asker: Asker, chat: str, seconds: float) -
             own_chat = await chats.look(connection, asker.by.tenant, chat)
         return own_chat is not None and own_chat.working
 
-    await context.wait_while(works, seconds)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            # No event tells of it: another process or machine writes the summary.
+            while await works():  # noqa: ASYNC110
+                await asyncio.sleep(_LOOK_EVERY)
 
 
 async def _said_in(engine: AsyncEngine, chat: ChatKey, message: str | None) -> str:
@@ -150,17 +150,23 @@ async def _said_in(engine: AsyncEngine, chat: ChatKey, message: str | None) -> s
 
 
 async def _visible(
-    connection: AsyncConnection, asker: Asker, chat: str, pairs: Sequence[tuple[str, str]]
-) -> StoredChat:
-    """A chat for somebody who looks at a branch of it."""
+    connection: AsyncConnection, asker: Asker, chat: str, message: str
+) -> tuple[StoredChat, MessageRow]:
+    """A chat for somebody who looks at a branch of it, and a message of the branch."""
     own_chat = await chats.look(connection, asker.by.tenant, chat)
     if own_chat is None or own_chat.expired:
         raise inspect.no_chat(chat)
-    if asker.user in (None, own_chat.owner):
-        return own_chat
-    if not await authors.wrote_on(connection, own_chat.key, asker.user, pairs):
+    leaf = await messages.by_host_id(connection, own_chat.key, message) if message else None
+    if leaf is None and own_chat.leaf:
+        # A message that is not told yet is the newest one, most likely.
+        leaf = (await messages.find(connection, own_chat.key, [own_chat.leaf])).get(own_chat.leaf)
+    if leaf is None:
         raise inspect.no_chat(chat)
-    return own_chat
+    if asker.user not in (None, own_chat.owner) and not await authors.wrote_on(
+        connection, own_chat.key, asker.user, leaf.message_id
+    ):
+        raise inspect.no_chat(chat)
+    return own_chat, leaf
 
 
 async def _lock(connection: AsyncConnection, asker: Asker, chat: str) -> StoredChat:

@@ -70,9 +70,9 @@ async def correct(
     async with engine.begin() as connection:
         row = await _lock(connection, by.tenant, chat)
         old = await _serving(connection, row, chat, checkpoint)
-        rows = await messages.find(connection, row.key, [old.covered_until])
+        rows = await messages.find(connection, row.key, [old.boundary])
     before = await inspect.memory_of(engine, row.key, chat, checkpoint)
-    sent_at = rows[old.covered_until].sent_at
+    sent_at = rows[old.boundary].sent_at
     memory = corrected(before, state, pins, forget)
     # In a thread and in no transaction: an operator's text may be long.
     own_state = () if state is None else memory.state

@@ -16,7 +16,7 @@ from service.processes import Texts, recalls
 from service.recall import references
 from service.recall.references import IdReference, Missing, Target
 from service.recall.shown import Finding, PageRequest
-from service.storage import audit, checkpoints, messages
+from service.storage import audit, chats, checkpoints, messages
 from service.storage import recalls as paths
 from service.storage.audit import Operator
 from service.storage.recalls import RecallScope, VisiblePath
@@ -63,14 +63,18 @@ async def of_branch(
         Unavailable: it took too long, or no text process starts.
     """
     path = None
-    # With the checkpoint 0 the request carries none: all of it is above, unless it was cut.
-    if branch.checkpoint != 0 or branch.whole:
+    # Without a checkpoint all of the request is above, unless it was cut.
+    if branch.checkpoint or branch.whole:
         async with engine.connect() as connection:
             path = await paths.covered(connection, branch)
     if path is None:
         return Finding(_NOT_COVERED, status="not_covered")
     question = replace(question, room=_room(question.room, path.left_tokens))
     finding = await _within_time(_Search(engine, texts, path, mask), question, _SECONDS)
+    if finding.not_kept:
+        # The next request has the texts, and they are stored again.
+        async with engine.begin() as connection:
+            await chats.want_bodies(connection, path.chat)
     await _note(engine, by, branch.chat, question, finding)
     return finding
 
@@ -178,7 +182,7 @@ class _Search:
     async def _unkept(self, ref: str, place: Target) -> Finding:
         """That a text is not kept, with what the ledger says of it."""
         number = place.before + place.call
-        says = [f"The stored text of {ref} is not kept any more."]
+        says = [f"The stored text of {ref} is not kept any more; it can be read in the next turn."]
         if place.call and self._path.checkpoint is not None:
             memory = await checkpoints.memory(self._engine, self._path.chat, self._path.checkpoint)
             entries = memory.ledger if memory else ()

@@ -10,7 +10,7 @@ import structlog
 
 from service.errors import TextProcessAway, TextTooHard, Unavailable
 from service.processes import Texts, intake
-from service.processes.intake import RawMessage, Taken
+from service.processes.intake import RawMessage, Weighed
 
 _SMALL = 2**14  # bytes; reading so few takes milliseconds, whatever they are
 _SLICE = 2**16  # bytes that are read in one go
@@ -19,29 +19,29 @@ _MOST_HARD = 2  # deadlines that one ingest may cost
 log = structlog.get_logger(__name__)
 
 
-async def take(texts: Texts, wanted: Sequence[RawMessage], mask_secrets: bool) -> list[Taken]:
+async def take(texts: Texts, wanted: Sequence[RawMessage], mask_secrets: bool) -> list[Weighed]:
     """Reads the messages.
 
     Raises:
         Unavailable: no text process starts.
     """
-    taken: list[Taken] = []
+    weighed: list[Weighed] = []
     hard = 0
     for some in _slices(wanted):
-        read: list[Taken] | None = None
+        read: list[Weighed] | None = None
         # Each that was too hard took a whole deadline, for which its user's other uploads wait.
         if hard < _MOST_HARD or _bytes(some) <= _SMALL:
-            read = await _read(texts, some, mask_secrets, len(taken))
+            read = await _read(texts, some, mask_secrets, len(weighed))
         if read is None:
             hard += 1
-            read = await asyncio.to_thread(intake.unread, some, len(taken))
-        taken += read
-    return taken
+            read = await asyncio.to_thread(intake.unread, some, len(weighed))
+        weighed += read
+    return weighed
 
 
 async def _read(
     texts: Texts, some: Sequence[RawMessage], mask_secrets: bool, before: int
-) -> list[Taken] | None:
+) -> list[Weighed] | None:
     """What is in some messages, after so many others; None when they are too hard to read."""
     if _bytes(some) <= _SMALL:
         return await asyncio.to_thread(intake.take, some, mask_secrets, before)

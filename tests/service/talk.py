@@ -1,6 +1,6 @@
 """One chat as Open WebUI has it, and as the filter talks about it to the service.
 
-A `Talk` keeps the tree of stored messages, computes fingerprints and digests, hands paths over and asks for contexts.
+A `Talk` keeps the tree of stored messages, hands paths over, and asks what requests are sent as.
 `tables`, `check_tree` look into the database.
 """
 
@@ -8,7 +8,6 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,21 +15,18 @@ import httpx
 import msgspec
 from sqlalchemy import Select, Table, select, text
 
+from service.request import native
 from service.runtime import Runtime
 from service.storage import checkpoints
-from service.storage.sealing import Seal
 from service.storage.tables import metadata
 from service.storage.tenancy import ChatKey
-from service.transcript import digest
+from service.summarising import message
+from service.transcript import unfold
 from tests.builders import called, returned, said
 
 Json = dict[str, Any]
+SYSTEM = "You are a careful assistant."
 Tables = dict[str, list[tuple[Any, ...]]]
-
-UNKNOWN: Json = {"status": "unknown", "window": 8192}
-"""The answer for a chat that is not stored."""
-OF_THE_EDIT = ("covered_digest", "edit", "summary")
-"""What an answer lacks whose pairs do not reach the boundary: the filter asks again with more."""
 
 
 def prose(tokens: int, seed: str) -> str:
@@ -41,11 +37,6 @@ def prose(tokens: int, seed: str) -> str:
         for i in range(max(tokens // 20, 1))
     ]
     return "\n".join(lines)
-
-
-SENT: dict[str, None] = {}
-"""All digests and fingerprints that a `Talk` has computed, in order: what is stored of them cannot be undone."""
-_sent_by_keyed: dict[bytes, dict[str, str]] = {}  # by the tenant's secret
 
 
 @dataclass
@@ -110,80 +101,65 @@ class Talk:
             here = self.rows[here]["parentId"]
         return found[::-1]
 
-    def chain(self, leaf: str) -> list[tuple[str, str, str]]:
-        """(id, fingerprint, digest) from the root to `leaf`."""
-        above, out = "", []
-        for row in self.path(leaf):
-            seen = json.dumps([row["role"], row.get("output") or row["content"]], sort_keys=True)
-            fingerprint = hashlib.sha256(seen.encode()).hexdigest()[:32]
-            above = digest(above, row["id"], fingerprint)
-            out.append((row["id"], fingerprint, above))
-            SENT.update({fingerprint: None, above: None})
-        return out
+    def ids(self, leaf: str) -> list[str]:
+        """The ids of the nodes from the root to `leaf`, as the service makes them of what is said."""
+        messages = self.native(leaf)[1:]
+        prints = [native.fingerprint(one) for one in messages]
+        return [node.id for node in native.path(messages, prints, 0, len(messages))]
 
-    def pair(self, identity: str) -> tuple[str, str]:
-        """(id, digest) of a message."""
-        return identity, self.chain(identity)[-1][2]
+    def native(self, leaf: str) -> list[Json]:
+        """The request of a path: a system message, and what the model is sent for each message."""
+        rows = [{name: value for name, value in row.items() if name != "parentId"} for row in self.path(leaf)]
+        return [{"role": "system", "content": SYSTEM}, *unfold(rows)]
 
-    def transcript(self, leaf: str, after: str | None = None, **more: object) -> Json:
-        """The body of a hand-over of what follows `after`."""
-        chain, path = self.chain(leaf), self.path(leaf)
+    def turn(self, leaf: str, after: str | None = None, **more: object) -> Json:
+        """The body of a hand-over: the whole branch down to `leaf`, or what follows `after`; `more` is of its state."""
+        path = self.path(leaf)
         start = next(i for i, row in enumerate(path) if row["id"] == after) + 1 if after else 0
-        messages = [
-            {name: value for name, value in row.items() if name != "parentId"}
-            | {"fingerprint": fingerprint, "digest": computed}
-            for row, (_, fingerprint, computed) in zip(path[start:], chain[start:], strict=True)
-        ]
-        body: Json = {
+        rows = [{name: value for name, value in row.items() if name != "parentId"} for row in path[start:]]
+        labels = {name: more.pop(name) for name in ("title", "user_name") if name in more}
+        state = {
+            "chat": self.chat,
+            "user": self.user,
             "model": self.model,
-            "user_id": self.user,
-            "windows": [self.window] if self.window else [],
-            "after": self.pair(after) if after else None,
-            "messages": messages,
+            "window": self.window or 8192,
+            "above": self.ids(after)[-1] if after else None,
         }
-        return body | more
+        return {"messages": rows, "whole": after is None, "state": state | more} | labels
 
-    async def put(self, body: object, chat: str | None = None) -> httpx.Response:
+    async def put(self, body: object) -> httpx.Response:
         """Hands a body over as it is."""
-        return await self.client.put(f"/v1/chats/{chat or self.chat}/transcript", json=body)
+        return await self.client.post("/v1/turns", json=body)
 
     async def ingest(self, leaf: str, after: str | None = None, **more: object) -> bool:
-        """Hands a path over; returns whether work is due."""
-        response = await self.put(self.transcript(leaf, after, **more))
+        """Hands a path over; returns whether work is due. `more` is of the turn's state."""
+        response = await self.put(self.turn(leaf, after, **more))
         assert response.status_code == 202, response.text
         due: bool = response.json()["due"]
         return due
 
-    def question(self, leaf: str, pairs: int = 64, **more: object) -> Json:
-        """The body of a question for the context of a path; the request is the path behind a system message."""
-        chain = self.chain(leaf)
-        sizes = [len(str(row["content"])) // 4 for row in self.path(leaf)]
-        body: Json = {
-            "model": self.model,
-            "windows": [self.window] if self.window else [],
-            "depth": len(chain),
-            "path": [(identity, computed) for identity, _, computed in chain][::-1][:pairs],
-            "sizes": sizes[::-1][:pairs],
-            "native": self.described(leaf),
-        }
-        return body | more
+    async def finish(self, asked: Json, leaf: str) -> bool:
+        """Hands a turn over as a host does that has this answer to its request; `leaf` is the answer that it stored."""
+        path = [{name: value for name, value in row.items() if name != "parentId"} for row in self.path(leaf)]
+        newest = max(place for place, row in enumerate(path) if row["role"] == "user")
+        rows = path if asked["whole"] else path[newest:]
+        response = await self.put({"state": asked["state"], "messages": rows, "whole": asked["whole"]})
+        assert response.status_code == 202, response.text
+        due: bool = response.json()["due"]
+        return due
 
-    def described(self, leaf: str) -> Json:
-        """A request whose list is the path itself behind a system message."""
-        users = [place for place, row in enumerate(self.path(leaf)) if row["role"] == "user"][::-1]
-        return {
-            "leading": 1,
-            "questions": [(place + 1, f"words-{place}") for place in users],
-            "asked": [(place, f"words-{place}") for place in users],
-            "all_questions": len(users),
-            "all_asked": len(users),
-            "guided": False,
-        }
+    def request(self, leaf: str, **more: object) -> Json:
+        """The body of a question: what follows `leaf` is asked."""
+        messages = self.native(leaf)
+        if messages[-1]["role"] != "user":
+            messages.append({"role": "user", "content": "And then?"})
+        body: Json = {"chat": self.chat, "user": self.user, "model": self.model, "messages": messages, "seconds": 0}
+        return body | ({"window": self.window} if self.window else {}) | more
 
-    async def ask(self, leaf: str, pairs: int = 64, **more: object) -> Json:
-        """What a request on this path should carry."""
-        body = self.question(leaf, pairs, **more)
-        response = await self.client.post(f"/v1/chats/{self.chat}/context", json=body)
+    async def ask(self, leaf: str, **more: object) -> Json:
+        """What a request on this path is sent as, with the `summary` that stands in it."""
+        body = self.request(leaf, **more)
+        response = await self.client.post("/v1/compress", json=body)
         assert response.status_code == 200, response.text
         return with_texts(response.json())
 
@@ -194,10 +170,10 @@ def other(talk: Talk, user: str, chat: str = "") -> Talk:
 
 
 def with_texts(answer: Json) -> Json:
-    """An answer with the `summary` that its edit puts in: the record, which stands in a user's place."""
-    inserted = answer.get("edit", {}).get("insert", ())
-    texts = [one["content"] for one in inserted if one["role"] == "user"]
-    return answer | ({"summary": texts[0]} if texts else {})
+    """An answer with the `summary` that stands in the request: the record, in a user's place."""
+    made = [one for one in answer["messages"] or () if isinstance(one, dict) and one["role"] == "user"]
+    texts = [one["content"] for one in made if one["content"].startswith(message.BEGINS)]
+    return answer | {"summary": texts[0] if texts else ""}
 
 
 async def long_chat(client: httpx.AsyncClient, chat: str = "chat-1") -> tuple[Talk, str]:
@@ -263,22 +239,22 @@ async def check_tree(runtime: Runtime) -> None:
 
     Every chat's row says of its leaf what the leaf's row says.
     """
-    stored = await _shown(runtime, "select * from messages")
-    made = {one.id: one for one in await _shown(runtime, "select * from checkpoints")}
+    stored = await rows(runtime, "select * from messages")
+    made = {one.id: one for one in await rows(runtime, "select * from checkpoints")}
     by_id = {(one.chat_id, one.message_id): one for one in stored}
     for one in stored:
         above = by_id[one.chat_id, one.parent_id] if one.parent_id is not None else None
-        assert one.digest == digest(above.digest if above else "", one.message_id, one.fingerprint)
         assert one.depth == (above.depth if above else 0) + 1
         assert one.path_tokens == (above.path_tokens if above else 0) + one.tokens
-        path, here = {}, one
+        assert not one.confirmed or above is None or above.confirmed
+        path, here = set(), one
         while here:
-            path[here.message_id] = here.digest
+            path.add(here.message_id)
             here = by_id[one.chat_id, here.parent_id] if here.parent_id is not None else None
         on_path = [
             checkpoint
             for checkpoint in made.values()
-            if checkpoint.chat_id == one.chat_id and path.get(checkpoint.covered_until) == checkpoint.covered_digest
+            if checkpoint.chat_id == one.chat_id and checkpoint.covered_until in path
         ]
         in_service = {each.id: (each.covered_messages, each.kind) for each in on_path if not each.retired_at}
         deepest = max((depth for depth, _ in in_service.values()), default=0)
@@ -291,24 +267,12 @@ async def check_tree(runtime: Runtime) -> None:
             assert all(made[ancestor] in on_path for ancestor in chosen.ancestors)
     heads = [made[one.checkpoint_id] for one in stored if one.checkpoint_id]
     serving = [made[number] for number in {number for one in heads for number in (*one.ancestors, one.id)}]
-    places = [(one.chat_id, one.parent_id, one.covered_digest) for one in serving]
+    places = [(one.chat_id, one.parent_id, one.covered_until) for one in serving]
     assert len(places) == len(set(places)), "of versions of one summary, one serves"
-    for chat in await _shown(runtime, "select * from chats where leaf_id is not null"):
+    for chat in await rows(runtime, "select * from chats where leaf_id is not null"):
         leaf = by_id[chat.id, chat.leaf_id]
         chosen = made[leaf.checkpoint_id] if leaf.checkpoint_id else None
-        assert (chat.leaf_digest, chat.leaf_tokens) == (leaf.digest, leaf.path_tokens)
+        assert chat.leaf_tokens == leaf.path_tokens
         assert chat.leaf_line == ([*chosen.ancestors, chosen.id][-16:] if chosen else None)
         assert chat.leaf_savings == (list(chosen.savings)[-16:] if chosen else None)
-
-
-async def _shown(runtime: Runtime, query: str) -> list[Any]:
-    return [as_sent(one, await runtime.database.seals.of(one.tenant_id)) for one in await rows(runtime, query)]
-
-
-def as_sent(row: Any, seal: Seal) -> Any:
-    """A row with its digests as a `Talk` has sent them."""
-    known = _sent_by_keyed.setdefault(seal._secret, {})
-    known |= {seal.keyed(sent): sent for sent in islice(SENT, len(known), None)}
-    values = dict(row._mapping)
-    digests = [name for name in ("digest", "covered_digest", "leaf_digest", "fingerprint") if values.get(name)]
-    return SimpleNamespace(**values | {name: known[values[name]] for name in digests})
+        assert chat.leaf_windows == (list(chosen.windows)[-16:] if chosen else None)

@@ -5,12 +5,12 @@ with theirs as (
     select distinct on (own.message_id) own.message_id,
         coalesce(lent.author_id, lender.user_id) as author
     from messages own
-    join messages root on root.tenant_id = :tenant and root.digest in (
-        select begun.digest from messages begun
+    join messages root on root.tenant_id = :tenant and root.message_id in (
+        select begun.message_id from messages begun
         where begun.tenant_id = :tenant and begun.chat_id = :chat and begun.depth = 1
     ) and root.depth = 1 and root.chat_id != :chat
     join messages lent on lent.tenant_id = :tenant and lent.chat_id = root.chat_id
-        and lent.message_id = own.message_id and lent.digest = own.digest
+        and lent.message_id = own.message_id
     join chats lender on lender.tenant_id = :tenant and lender.id = lent.chat_id
     where own.tenant_id = :tenant and own.chat_id = :chat
         and own.message_id = any(cast(:ids as text[]))
@@ -25,15 +25,10 @@ where messages.tenant_id = :tenant and messages.chat_id = :chat
 returning messages.author_id
 
 -- wrote_on --
--- The newest message of the pairs that is stored, and all above it. One at a time by the key, as in
--- `messages.path`.
+-- The message `leaf`, and all above it. One at a time by the key, as in `messages.path`.
 with recursive up as (
-    (select stored.parent_id, stored.author_id
-    from unnest(cast(:ids as text[]), cast(:digests as text[]))
-        with ordinality as pair (id, digest, place)
-    join messages stored on stored.tenant_id = :tenant and stored.chat_id = :chat
-        and stored.message_id = pair.id and stored.digest = pair.digest
-    order by pair.place limit 1)
+    select stored.parent_id, stored.author_id from messages stored
+    where stored.tenant_id = :tenant and stored.chat_id = :chat and stored.message_id = :leaf
     union all
     select parent.parent_id, parent.author_id from up
     cross join lateral (

@@ -2,9 +2,10 @@
 -- Of the line, the deepest 16, oldest first, and what each of them saves: an older one would leave
 -- more in a request than all of these.
 update chats
-set leaf_id = leaf.message_id, leaf_digest = leaf.digest, leaf_tokens = leaf.path_tokens,
+set leaf_id = leaf.message_id, leaf_tokens = leaf.path_tokens,
     leaf_line = (made.ancestors || made.id)[cardinality(made.ancestors) - 14:],
-    leaf_savings = made.savings[cardinality(made.savings) - 15:]
+    leaf_savings = made.savings[cardinality(made.savings) - 15:],
+    leaf_windows = made.windows[cardinality(made.windows) - 15:]
 from messages leaf
 left join checkpoints made
     on made.tenant_id = :tenant and made.chat_id = leaf.chat_id and made.id = leaf.checkpoint_id

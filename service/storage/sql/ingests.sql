@@ -2,12 +2,15 @@
 -- All that an ingest has to know of a path and its chat, in one row: one that is not stored, or has
 -- expired, is as if `user` had begun it now.
 --
---   ids, digests  of the messages that were sent; among `ids`, that of `after` too
---   served        the checkpoint that the newest answer's request had
---   lender        whose chats lend to a fork; null for anyone's
+--   ids       of the nodes that were sent, and of the one that they follow
+--   host_ids  the host's own ids of the nodes that were sent, in their order; null for none
+--   lender    whose chats lend to a fork; null for anyone's
 --
 -- Planned once and not each time, which takes six times as long: LIMIT, so that each message is
 -- looked up by its key, whatever the planner thinks of arrays.
+--
+-- `replaced` are nodes that the host has under the same ids, and that are not on this path: their
+-- texts were edited, or what stood above them was.
 --
 -- `lent` is the deepest checkpoint that ends at a message which is new here: this chat's own among
 -- equals, which needs no copy. What was here already had its chance: a reset has dropped its
@@ -21,7 +24,7 @@ with chat as (
         and coalesce(chats.expires_at > now(), true)
 ), stored as (
     select messages.message_id, messages.parent_id, messages.role, messages.depth,
-        messages.fingerprint, messages.digest, messages.content_hash, messages.tokens,
+        messages.host_id, messages.host_hash, messages.confirmed, messages.tokens,
         messages.path_tokens, messages.step_tokens, messages.step_calls, messages.sent_at,
         messages.checkpoint_id, messages.body is null as without_text
     from chat cross join unnest(:ids::text[]) as sent (id)
@@ -30,18 +33,17 @@ with chat as (
             and messages.chat_id = chat.id and messages.message_id = sent.id limit 1
     ) messages
 ), made as (
-    select checkpoints.id, checkpoints.parent_id, checkpoints.covered_digest,
+    select checkpoints.id, checkpoints.parent_id, checkpoints.covered_until,
         checkpoints.kind = 'interim' as is_interim
     from checkpoints
     where checkpoints.tenant_id = :tenant and checkpoints.chat_id = (select id from chat)
-        and checkpoints.covered_digest = any(:digests::text[])
+        and checkpoints.covered_until = any(:ids::text[])
         and checkpoints.retired_at is null
 )
 select chat.id, chat.version, coalesce(chat.user_id, :user) as begun_by,
     coalesce(chat.wants_bodies, false) as wants_bodies,
     chat.left_alone_at is not null as left_alone, chat.due_at is not null as is_due,
     coalesce(chat.overhead_tokens, 0) as overhead,
-    coalesce(chat.beside_tokens, 0) as beside,
     exists (
         select from chat_authors
         where chat_authors.tenant_id = :tenant and chat_authors.chat_id = chat.id
@@ -52,21 +54,31 @@ select chat.id, chat.version, coalesce(chat.user_id, :user) as begun_by,
     ) as has_messages,
     (select json_agg(stored) from stored) as found,
     (select array_agg(message_id) from stored where without_text) as without_text,
-    -- By digest; of several, the one that knows most comes last.
+    (
+        select array_agg(other.message_id)
+        from unnest(:host_ids::text[]) as told (id)
+        cross join lateral (
+            select message_id from messages where messages.tenant_id = :tenant
+                and messages.chat_id = chat.id and messages.host_id = told.id
+                and messages.message_id <> all(:ids::text[]) limit 16
+        ) other
+    ) as replaced,
+    -- By boundary; of several, the one that knows most comes last.
     (
         select json_object_agg(
-            made.covered_digest, made.id order by not made.is_interim, made.parent_id, made.id)
+            made.covered_until, made.id order by not made.is_interim, made.parent_id, made.id)
         from made
     ) as made,
     (
         select json_object_agg(checkpoints.id, json_build_array(
             checkpoints.covered_tokens - checkpoints.tokens,
-            checkpoints.kind = 'interim'
+            checkpoints.kind = 'interim',
+            checkpoints.windows[cardinality(checkpoints.windows)]
         ))
         from checkpoints
         where checkpoints.tenant_id = :tenant and checkpoints.chat_id = chat.id
             and checkpoints.id = any(
-                array(select checkpoint_id from stored union select id from made) || :served::bigint)
+                array(select checkpoint_id from stored union select id from made))
     ) as savings,
     lent.chat_id as lender, lent.line
 from (select) as always
@@ -75,11 +87,9 @@ left join lateral (
     select checkpoints.chat_id, checkpoints.ancestors || checkpoints.id as line
     from checkpoints
     join chats lending on lending.tenant_id = :tenant and lending.id = checkpoints.chat_id
-    where checkpoints.tenant_id = :tenant and checkpoints.covered_digest = any(:digests::text[])
+    where checkpoints.tenant_id = :tenant and checkpoints.covered_until = any(:ids::text[])
         and not exists (
-            select from stored
-            where stored.message_id = checkpoints.covered_until
-                and stored.digest = checkpoints.covered_digest
+            select from stored where stored.message_id = checkpoints.covered_until
         )
         and (
             lending.id = chat.id
@@ -124,41 +134,32 @@ select exists (select from deleted) as deleted,
     ) as lost
 
 -- store --
--- Inserts messages, or rewrites those that were moved, edited or are without a text; and notes all
--- that changes of the chat. The newest path is copied to its row as in `chats.sql`.
+-- Inserts messages, or gives those a text that are without one; and notes all that changes of the
+-- chat. The newest path is copied to its row as in `chats.sql`.
 --
--- A rewritten text has a new age. What was only moved is still of who said it; and what was erased
--- does not come back with it.
+-- A text that comes again has a new age. What was erased does not come back with it.
 with fresh as (
     insert into messages (
-        tenant_id, chat_id, message_id, parent_id, role, depth, fingerprint, digest, content_hash,
+        tenant_id, chat_id, message_id, parent_id, role, depth, host_id, host_hash, confirmed,
         tokens, path_tokens, step_tokens, step_calls, sent_at, checkpoint_id, body, author_id
     )
     select cast(:tenant as bigint), cast(:chat as bigint),
-        message_id, parent_id, role, depth, fingerprint, digest, content_hash, tokens, path_tokens,
+        message_id, parent_id, role, depth, host_id, host_hash, confirmed, tokens, path_tokens,
         cast(step_tokens as integer[]), cast(step_calls as integer[]), sent_at, checkpoint_id, body,
         cast(:author as text)
     from unnest(
         cast(:message_id as text[]), cast(:parent_id as text[]), cast(:role as text[]),
-        cast(:depth as integer[]), cast(:fingerprint as text[]), cast(:digest as text[]),
-        cast(:content_hash as text[]), cast(:tokens as integer[]), cast(:path_tokens as bigint[]),
+        cast(:depth as integer[]), cast(:host_id as text[]), cast(:host_hash as text[]),
+        cast(:confirmed as boolean[]), cast(:tokens as integer[]), cast(:path_tokens as bigint[]),
         cast(:step_tokens as text[]), cast(:step_calls as text[]), cast(:sent_at as bigint[]),
         cast(:checkpoint_id as bigint[]), cast(:body as bytea[])
     ) as sent (
-        message_id, parent_id, role, depth, fingerprint, digest, content_hash, tokens, path_tokens,
+        message_id, parent_id, role, depth, host_id, host_hash, confirmed, tokens, path_tokens,
         step_tokens, step_calls, sent_at, checkpoint_id, body
     )
     on conflict (chat_id, message_id) do update
-    set parent_id = excluded.parent_id, role = excluded.role, depth = excluded.depth,
-        fingerprint = excluded.fingerprint, digest = excluded.digest,
-        content_hash = excluded.content_hash, tokens = excluded.tokens,
-        path_tokens = excluded.path_tokens, step_tokens = excluded.step_tokens,
-        step_calls = excluded.step_calls, sent_at = excluded.sent_at,
-        checkpoint_id = excluded.checkpoint_id, created_at = now(),
-        body = case when messages.fingerprint = excluded.fingerprint and messages.author_id = ''
-            then messages.body else excluded.body end,
-        author_id = case when messages.fingerprint = excluded.fingerprint
-            then messages.author_id else excluded.author_id end
+    set created_at = now(),
+        body = case when messages.author_id = '' then messages.body else excluded.body end
 ), author as (
     insert into chat_authors (tenant_id, chat_id, user_id)
     select :tenant, :chat, :user where not :is_author
@@ -166,7 +167,9 @@ with fresh as (
 )
 update chats
 set user_id = :owner, model = :model, window_tokens = :window, window_assumed = :window_assumed,
-    overhead_tokens = :overhead, beside_tokens = :beside, compactor = cast(:compactor as text),
+    overhead_tokens = :overhead, compactor = cast(:compactor as text),
+    usage_factor = coalesce(cast(:usage_factor as float8),
+        case when chats.model = :model then chats.usage_factor else 1 end),
     expires_at = now() + make_interval(secs => cast(:expires_in as float8)),
     left_alone_at = case when :left_alone then chats.left_alone_at end,
     title = coalesce(cast(:title as bytea), chats.title),
@@ -175,9 +178,10 @@ set user_id = :owner, model = :model, window_tokens = :window, window_assumed = 
         case when cast(:user as text) = :owner then cast(:user_name as bytea) end,
         case when chats.user_id = :owner then chats.user_name end),
     wants_bodies = false, masked = chats.masked + :masks, updated_at = now(),
-    leaf_id = :leaf, leaf_digest = :leaf_digest, leaf_tokens = :leaf_tokens,
+    leaf_id = :leaf, leaf_tokens = :leaf_tokens,
     leaf_line = (made.ancestors || made.id)[cardinality(made.ancestors) - 14:],
     leaf_savings = made.savings[cardinality(made.savings) - 15:],
+    leaf_windows = made.windows[cardinality(made.windows) - 15:],
     handed_seq = chats.handed_seq + case when :due then 1 else 0 end,
     due_at = case
         when :due and :pressing then least(chats.due_at, now())
@@ -204,3 +208,34 @@ left join checkpoints made
     on made.tenant_id = :tenant and made.chat_id = :chat and made.id = cast(:made as bigint)
 where chats.tenant_id = :tenant and chats.id = :chat
 returning chats.handed_seq
+
+-- tell --
+-- Notes that nodes which are stored were seen again, and what the host calls those that it told.
+-- Of the others only the unconfirmed ones above `leaf` are touched.
+with recursive up as (
+    select message_id, parent_id from messages
+    where tenant_id = :tenant and chat_id = :chat and message_id = :leaf and not confirmed
+    union all
+    select above.message_id, above.parent_id from up
+    cross join lateral (
+        select message_id, parent_id from messages
+        where tenant_id = :tenant and chat_id = :chat and message_id = up.parent_id
+            and not confirmed
+        limit 1
+    ) above
+), told as (
+    select id, host_id, host_hash
+    from unnest(cast(:ids as text[]), cast(:host_ids as text[]), cast(:host_hashes as text[]))
+        as told (id, host_id, host_hash)
+    where host_id is not null
+)
+update messages
+set confirmed = messages.confirmed or seen.is_up,
+    host_id = coalesce(seen.host_id, messages.host_id),
+    host_hash = coalesce(seen.host_hash, messages.host_hash)
+from (
+    select coalesce(up.message_id, told.id) as id, up.message_id is not null as is_up,
+        told.host_id, told.host_hash
+    from up full join told on told.id = up.message_id
+) seen
+where messages.tenant_id = :tenant and messages.chat_id = :chat and messages.message_id = seen.id

@@ -40,5 +40,5 @@ set lease_token = :token, lease_until = now() + make_interval(secs => :seconds),
     lease_endpoint = :endpoint, leased_by = :worker, attempts = least(attempts, 1000) + 1
 where chats.tenant_id = :tenant and chats.id = :chat
 returning handed_seq as seq, epoch, attempts, model, window_tokens as window,
-    overhead_tokens as overhead, leaf_id as leaf, array_remove(due_leaves, leaf_id) as other_leaves,
+    usage_factor, overhead_tokens as overhead, leaf_id as leaf, array_remove(due_leaves, leaf_id) as other_leaves,
     compactor, external_id as chat_id, user_id, request_id, left_alone_at is not null as left_alone

@@ -1,7 +1,7 @@
 """One chunk of a plan: its texts are gathered, its summary is written and judged, and published.
 
 Nothing is held in a transaction while a summariser thinks. What it wrote is fenced by the lease,
-the epoch and the digest when it is published.
+the epoch and the boundary when it is published.
 """
 
 import time
@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service import metrics
 from service.errors import PrecisError, TextTooHard, TextWorkFailed
-from service.planning.plan import Checkpoint, Chunk
+from service.planning.plan import Checkpoint, Chunk, is_poorer
 from service.processes import rounds
 from service.storage import breakers, checkpoints, messages, publishing, runs, sums, work
 from service.storage.messages import MessageRow
@@ -174,11 +174,14 @@ async def fresh(this: Round, until: MessageRow, parent: int, publication: Public
         kind=publication.kind,
         texts=await publishing.pack(this.engine, this.chat, parent, memory, text),
         tokens=candidate.size,
+        window=this.claim.lease.window,
         summariser=publication.by,
         prompt_version=prompt.VERSION,
         verdict=candidate.verdict.as_json(),
         replaces=[
-            checkpoint.id for checkpoint in this.instead_of if checkpoint.messages <= until.depth
+            one.id
+            for one in this.instead_of
+            if one.messages <= until.depth or is_poorer(one, this.claim.lease.window)
         ],
     )
 

@@ -137,4 +137,4 @@ async def _publish(
     metrics.PUBLISHED.labels(INTERIM).inc()
     chunks.log_published(this, fresh, publication)
     size = until.path_tokens, fresh.tokens
-    return Checkpoint(published, until.message_id, until.digest, until.depth, *size, parent)
+    return Checkpoint(published, until.message_id, until.depth, *size, parent, fresh.window)

@@ -100,8 +100,9 @@ def _unwanted(claim: Claim) -> str:
 
 
 async def _plan(this: Round) -> Plan:
-    plan_of = plan if this.summariser else plan_by_code
-    return await asyncio.to_thread(plan_of, this.path, this.settled, this.policy)
+    if this.summariser:
+        return await asyncio.to_thread(plan, this.confirmed_path, this.settled, this.policy)
+    return await asyncio.to_thread(plan_by_code, this.path, this.settled, this.policy)
 
 
 async def _carry_out(this: Round, plan: Plan) -> Done:

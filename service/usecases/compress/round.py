@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from service.planning.plan import Checkpoint, PathMessage, deepest
+from service.planning.plan import Checkpoint, PathMessage, deepest, is_poorer
 from service.planning.policy import Policy
 from service.storage import checkpoints, messages
 from service.storage.messages import MessageRow
@@ -22,9 +22,10 @@ class Round:
         claim: on the chat.
         policy: the chat's budgets.
         rows: the path, root to leaf.
-        made: the deepest checkpoint that it goes on from.
-        instead_of: interim checkpoints, whose place is taken by what is published as deep as they
-            are.
+        made: the deepest checkpoint that it goes on from: one that was written for a window like
+            the chat's, because one for a smaller window has lost what this one has room for.
+        instead_of: checkpoints whose place is taken by what is published: interim ones that are not
+            deeper, and those for a smaller window.
         has_served: whether code has made an interim summary in this round.
     """
 
@@ -39,6 +40,11 @@ class Round:
     def path(self) -> list[PathMessage]:
         """The path as it is planned on."""
         return [_planned(row) for row in self.rows]
+
+    @property
+    def confirmed_path(self) -> list[PathMessage]:
+        """What a second request, or the host, has confirmed of it: no model reads anything else."""
+        return [_planned(row) for row in self.rows if row.confirmed]
 
     @property
     def settled(self) -> list[Checkpoint]:
@@ -71,14 +77,18 @@ class Round:
 async def begin(claim: Claim) -> Round:
     """Reads what is stored of the chat."""
     lease = claim.lease
-    policy = claim.context.settings.policy(lease.model, lease.window, lease.overhead)
+    # Everything here is in our own tokens, of which the window holds fewer than its provider's.
+    window = int(lease.window / lease.usage_factor)
+    policy = claim.context.settings.policy(lease.model, window, lease.overhead)
     async with claim.engine.connect() as connection:
         rows = await messages.path(connection, claim.chat, lease.leaf) if lease.leaf else []
         path = [_planned(row) for row in rows]
         pointed_to = {row.checkpoint_id or 0 for row in rows}
         settled, interim = await checkpoints.along(connection, claim.chat, pointed_to)
-    return Round(claim, policy, rows, deepest(path, settled), interim)
+    poorer = [one for one in settled if is_poorer(one, lease.window)]
+    alike = [one for one in settled if one not in poorer]
+    return Round(claim, policy, rows, deepest(path, alike), [*interim, *poorer])
 
 
 def _planned(row: MessageRow) -> PathMessage:
-    return PathMessage(row.message_id, row.role, row.digest, row.tokens, tuple(row.step_tokens))
+    return PathMessage(row.message_id, row.role, row.tokens, tuple(row.step_tokens))

@@ -1,0 +1,118 @@
+"""The hot route, for which every user waits: `POST /v1/compress`."""
+
+from time import perf_counter
+from typing import Any
+
+import msgspec
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from service import metrics
+from service.api.deps import MOST_MESSAGES, FilterKey, decoded, documented, read_bytes
+from service.api.serving import serving_of
+from service.api.wire import CompressAnswer, CompressRequest, Tokens, schema_of
+from service.errors import TooLarge, Unprocessable
+from service.request.fit import Piece
+from service.storage.sums import Share
+from service.usecases import serve
+from service.usecases.serve import Served
+from service.usecases.weigh import HostRequest
+
+_ENCODE = msgspec.json.Encoder().encode
+_NOBODY = "anonymous"  # who asks where nobody says so, and the chat has no id either
+
+router = APIRouter(tags=["filter"])
+
+
+@router.post(
+    "/v1/compress",
+    response_model=None,
+    openapi_extra=documented(CompressRequest),
+    responses={200: {"content": {"application/json": {"schema": schema_of(CompressAnswer)}}}},
+)
+async def post_compress(request: Request, key: FilterKey) -> Response:
+    """The list to send to a model, in place of the one that you have.
+
+    Send each request here before it goes to the model. Where a chat has outgrown its model's
+    window, a stored summary stands in the answer for what was said before; it covers exactly these
+    messages, word for word. Nobody waits for a model: where none is stored, code writes one within
+    `seconds`. What does not fit all the same is shortened, with a note to the model.
+
+    What is new of the chat is stored by this call too. `POST /v1/turns` after the answer makes the
+    next summary come earlier.
+    """
+    body = await read_bytes(request)
+    asked = await decoded(body, CompressRequest)
+    host_request = _host_request(key.tenant, asked)
+    serving = serving_of(request)
+    began = perf_counter()
+    served = await serve.serve(serving.context, host_request)
+    not_sent = served.before - served.after if served.covered else 0
+    metrics.context_answered(served.status, perf_counter() - began, saved=not_sent)
+    state = served.state
+    share = Share(key.tenant, state.chat, asked.user or "", state.model)
+    serving.counting.not_sent(share, not_sent)
+    if served.unstored:
+        serving.later(serve.store(serving.context, served.unstored))
+    return Response(_ENCODE(_answer(served, asked.messages)), media_type="application/json")
+
+
+def _host_request(tenant: int, asked: CompressRequest) -> HostRequest:
+    """The request as the use case takes it."""
+    if len(asked.messages) > MOST_MESSAGES:
+        raise TooLarge(
+            f"the request has {len(asked.messages)} messages, and {MOST_MESSAGES} are accepted;"
+            " begin a new chat, or leave out the oldest"
+        )
+    if asked.ids is not None and len(asked.ids) != len(asked.messages):
+        raise Unprocessable(
+            f"`ids` has {len(asked.ids)} entries, but `messages` has {len(asked.messages)}; give"
+            " null for a message whose id you do not know",
+            pointer="/ids",
+        )
+    tools = _ENCODE(asked.tools).decode() if asked.tools else ""
+    return HostRequest(
+        tenant=tenant,
+        chat=asked.chat,
+        user=asked.user or asked.chat or _NOBODY,
+        model=asked.model,
+        messages=asked.messages,
+        ids=asked.ids or [],
+        sizes_told=[asked.window, *asked.windows] if asked.window else asked.windows,
+        wanted=asked.max_tokens or 0,
+        beside=asked.prompt + tools,
+        guided=asked.guided,
+        recall=asked.recall,
+        patience=asked.seconds,
+        keep_hours=asked.keep_hours,
+        state=asked.state,
+    )
+
+
+def _answer(served: Served, messages: list[dict[str, Any]]) -> CompressAnswer:
+    pieces = served.fitted.pieces
+    made = [_place_or_message(piece, messages) for piece in pieces]
+    is_as_it_came = made == list(range(len(messages)))
+    state = served.state
+    return CompressAnswer(
+        messages=None if is_as_it_came else made,
+        status=served.status,
+        tokens=Tokens(served.before, served.after, state.window),
+        state=state,
+        status_text=served.line or None,
+        summary=served.summary or None,
+        checkpoint=state.served or None,
+        covered_until=served.covered_until,
+        covered_messages=served.covered or None,
+        left_out=state.left_out,
+        whole=served.whole,
+    )
+
+
+def _place_or_message(piece: Piece, messages: list[dict[str, Any]]) -> int | dict[str, Any]:
+    """The place of a message that goes as it came, or else the message."""
+    place = piece.place
+    if place is not None and (piece.message is messages[place] or piece.message == messages[place]):
+        return place
+    return piece.message

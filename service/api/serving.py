@@ -1,0 +1,79 @@
+"""What the hot routes share in a process: counts, the order of uploads, work in the background."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import structlog
+from starlette.requests import Request
+
+from service.errors import trace
+from service.request.account import Counts
+from service.runtime import Runtime
+from service.storage import outage
+from service.usecases.counting import Counting
+from service.usecases.turns import Turns
+from service.usecases.weigh import ServeContext
+
+_MOST_LATER = 200  # stores in the background; beyond that, the next request shows it again
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What requests are served with, and what is done after an answer."""
+
+    context: ServeContext
+    counting: Counting
+    _later: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def later(self, work: Coroutine[Any, Any, object]) -> None:
+        """Does some work in the background, unless there is too much of it."""
+        if len(self._later) >= _MOST_LATER:
+            log.warning("compress.not_stored", why="too much is being stored")
+            work.close()
+            return
+        task = asyncio.create_task(_quietly(work))
+        self._later.add(task)
+        task.add_done_callback(self._later.discard)
+
+    async def end(self) -> None:
+        """Ends the work in the background."""
+        for task in self._later:
+            task.cancel()
+        await asyncio.gather(*self._later, return_exceptions=True)
+
+
+async def _quietly(work: Coroutine[Any, Any, object]) -> None:
+    try:
+        await work
+    except outage.FAILURES as error:
+        log.warning("compress.not_stored", why=type(error).__name__)
+    except Exception as error:
+        log.error("compress.not_stored", exception=trace(error))
+
+
+@asynccontextmanager
+async def serving(runtime: Runtime, turns: Turns) -> AsyncIterator[Serving]:
+    """Serves requests on the resources of a process."""
+    context = ServeContext(
+        database=runtime.database,
+        texts=runtime.texts,
+        counts=Counts(),
+        settings=runtime.settings,
+        turns=turns,
+        wake=runtime.queue.wake,
+    )
+    this = Serving(context, runtime.counting)
+    try:
+        yield this
+    finally:
+        await this.end()
+
+
+def serving_of(request: Request) -> Serving:
+    """What this process serves requests with."""
+    return cast(Serving, request.app.state.serving)

@@ -1,0 +1,109 @@
+"""The filter's other routes: finished turns, and who answers, for `precis install-filter`."""
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+
+from service import __version__
+from service.api.deps import (
+    MOST_MESSAGES,
+    FilterKey,
+    RuntimeDep,
+    decoded,
+    documented,
+    read_bytes,
+)
+from service.api.serving import serving_of
+from service.api.wire import FilterAnswer, TurnAnswer, TurnRequest, schema_of
+from service.errors import TooLarge, Unprocessable
+from service.planning import policy
+from service.settings import Settings
+from service.storage import chats
+from service.storage.sums import Share
+from service.usecases.hand_over import FinishedTurn, hand_over, outcome_of
+from service.usecases.turns import Whose
+from service.usecases.weigh import State
+
+router = APIRouter(tags=["filter"])
+
+
+@router.get("/v1/filter")
+async def get_filter(key: FilterKey, runtime: RuntimeDep) -> FilterAnswer:
+    """Who answers: the service's version, and the key's tenant.
+
+    `crowded` lists the models in use whose tools leave little of the window for the chat, `assumed`
+    those whose window nobody told.
+    """
+    async with runtime.database.engine.connect() as connection:
+        served = await chats.served_models(connection, key.tenant)
+    return FilterAnswer(
+        version=__version__,
+        tenant=key.tenant_name,
+        crowded=[one for one in served if policy.is_crowded(one.window, one.overhead)],
+        assumed=[one for one in served if one.assumed],
+    )
+
+
+@router.post(
+    "/v1/turns",
+    status_code=202,
+    response_model=None,
+    openapi_extra=documented(TurnRequest),
+    responses={202: {"content": {"application/json": {"schema": schema_of(TurnAnswer)}}}},
+)
+async def post_turn(request: Request, key: FilterKey) -> Response:
+    """Stores a finished turn as its host has it, and makes work due. Idempotent.
+
+    Not necessary: the next request brings the turn too. But with it a summary is written before
+    that comes, your own ids become known, and the provider's `usage` says how large requests are.
+
+    `409` when what the turn follows is not stored any more; the next request brings all of it. One
+    upload of a user is worked on at a time; `429` when too many of them wait.
+    """
+    body = await read_bytes(request)
+    told = await decoded(body, TurnRequest)
+    serving = serving_of(request)
+    turn = _finished_turn(key.tenant, told, serving.context.settings)
+    state = turn.state
+    async with serving.context.turns.turn(Whose(key.tenant, state.user), len(body)):
+        accepted = await hand_over(serving.context, turn)
+    if told.state:
+        share = Share(key.tenant, state.chat, state.user, state.model)
+        serving.counting.turn_ended(share, outcome_of(state))
+    answer = msgspec.json.encode(TurnAnswer(accepted.due))
+    return Response(answer, 202, media_type="application/json")
+
+
+def _finished_turn(tenant: int, told: TurnRequest, settings: Settings) -> FinishedTurn:
+    """The turn as the use case takes it."""
+    if len(told.messages) > MOST_MESSAGES:
+        raise TooLarge(
+            f"the branch has {len(told.messages)} messages, and {MOST_MESSAGES} are accepted"
+        )
+    return FinishedTurn(
+        tenant=tenant,
+        state=told.state or _stated(told, settings),
+        is_seen=told.state is not None,
+        rows=told.messages,
+        is_branch=told.whole or told.state is None,
+        title=told.title,
+        user_name=told.user_name,
+    )
+
+
+def _stated(told: TurnRequest, settings: Settings) -> State:
+    """The state of a branch of which no request was seen."""
+    if not (told.chat and told.model):
+        raise Unprocessable(
+            "give the `state` that the answer to the turn's request had, or `chat` and `model`"
+            " with the whole branch",
+            pointer="/state",
+        )
+    sizes = [told.window, *told.windows] if told.window else told.windows
+    window = policy.believed(sizes) or settings.of_model(told.model).window
+    return State(
+        chat=told.chat,
+        user=told.user or told.chat,
+        model=told.model,
+        window=window or settings.window,
+        assumed=window is None,
+    )

@@ -1,0 +1,163 @@
+"""A request as a host sends it to a model, cut into the nodes that are stored. Pure.
+
+A node is what is stored as one message: a question, or an answer with all of its calls and results.
+Its id is the hash of all words from the path's first message to it. So a node that is found was
+said just so, word for word, with everything above it, in whatever chat and by whatever host.
+
+A request begins with system messages, which are no part of the path, and neither are its newest
+question and what follows that: retrieved texts may stand in them.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from service.transcript import Native, Stored, calls_of, text_of
+from service.transcript.native import TOOL_IMAGES
+
+ROOT = ""
+"""The node above the first one of a path."""
+_SYSTEM = ("system", "developer")
+_ANSWER = ("assistant", "tool")
+# Open WebUI names a question's files in front of it; in which requests, depends on its settings.
+_TAG, _END_TAG = "<attached_files>", "</attached_files>\n\n"
+_STORED = ("role", "content", "tool_calls", "tool_call_id")
+_FILE = ("name", "content_type")
+_STARTS = 3  # questions at which the path of a request may begin
+
+
+class Node(NamedTuple):
+    """One node of a path.
+
+    Attributes:
+        id: 32 hexadecimal digits of BLAKE2 of the path down to here.
+        role: `user`, `assistant`, or whatever else a host put between them.
+        begin: the place of its first message in the request.
+        end: the place behind its last message.
+    """
+
+    id: str
+    role: str
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """Where the parts of a request stand.
+
+    Attributes:
+        head: how many system messages it begins with.
+        newest: the place of the newest question; the number of messages if there is none. In a
+            guided regeneration it is the question that is answered once more.
+        starts: the places at which its path may begin: behind the head, and at the second and the
+            third question, because another filter may put something new in front in each turn.
+    """
+
+    head: int
+    newest: int
+    starts: tuple[int, ...]
+
+
+def outline(
+    messages: Sequence[Native], prints: Sequence[bytes], *, guided: bool = False
+) -> Outline:
+    """Looks for the parts of a request; `guided`: its newest question is an instruction."""
+    head = 0
+    while head < len(messages) and messages[head].get("role") in _SYSTEM:
+        head += 1
+    users = [place for place, one in enumerate(messages) if one.get("role") == "user"]
+    questions = [place for place in users if prints[place]]
+    back = 2 if guided and len(questions) > 1 else 1
+    newest = questions[-back] if questions else len(messages)
+    later = [place for place in questions[1:_STARTS] if head < place < newest]
+    return Outline(head, newest, (head, *later))
+
+
+def fingerprint(message: Native) -> bytes:
+    """Hashes what a message says: text, calls, and which call a result answers.
+
+    Pictures and reasoning are left out, because hosts do not send them in every request. Empty for
+    what nobody said: an answer without words and calls, and the images of tools.
+    """
+    role, words = message.get("role"), _words(message)
+    calls = _calls(message) if message.get("tool_calls") else ""
+    if role == "assistant" and not (words or calls):
+        return b""
+    if role == "user" and words.startswith(TOOL_IMAGES):
+        return b""
+    said = f"{role}\x1f{words}\x1f{message.get('tool_call_id') or ''}\x1f{calls}"
+    return blake2b(said.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def path(
+    messages: Sequence[Native], prints: Sequence[bytes], begin: int, end: int, above: str = ROOT
+) -> list[Node]:
+    """Cuts messages[begin:end] into nodes, root first.
+
+    Args:
+        messages: the request.
+        prints: `fingerprint` of each of its messages.
+        begin: where the path begins.
+        end: where it ends.
+        above: the id of the node that it goes on from.
+    """
+    nodes: list[Node] = []
+    for role, first, last in _groups(messages, prints, begin, end):
+        own = b"".join(prints[first:last])
+        above = blake2b(f"{above}\x1e{role}\x1e".encode() + own, digest_size=16).hexdigest()
+        nodes.append(Node(above, role, first, last))
+    return nodes
+
+
+def stored_of(messages: Sequence[Native], node: Node) -> Stored:
+    """A node as it is stored: without pictures and without its host's own fields."""
+    own = messages[node.begin : node.end]
+    if node.role == "assistant":
+        said = [one for one in own if one.get("role") in _ANSWER]
+        native = [{key: one[key] for key in _STORED if one.get(key)} for one in said]
+        return {"role": node.role, "native": native}
+    return {"role": node.role, "content": _words(own[0]), "files": _files(own[0])}
+
+
+def _groups(
+    messages: Sequence[Native], prints: Sequence[bytes], begin: int, end: int
+) -> Iterator[tuple[str, int, int]]:
+    """The role, the first place and the place behind the last one of each node."""
+    answer: int | None = None
+    for place in range(begin, end):
+        role = messages[place].get("role")
+        if role in _ANSWER or not prints[place]:
+            if answer is None and prints[place]:
+                answer = place
+            continue
+        if answer is not None:
+            yield "assistant", answer, place
+            answer = None
+        yield str(role), place, place + 1
+    if answer is not None:
+        yield "assistant", answer, end
+
+
+def _words(message: Native) -> str:
+    """The text of a message without Open WebUI's list of attached files."""
+    content = message.get("content")
+    text = content if isinstance(content, str) else text_of(message)
+    return text.partition(_END_TAG)[2] if text.startswith(_TAG) else text
+
+
+def _calls(message: Native) -> list[tuple[Any, ...]]:
+    """The id, the name and the arguments of each call."""
+    return [(name, one.get("name"), one.get("arguments")) for name, one in calls_of(message)]
+
+
+def _files(message: Native) -> list[dict[str, Any]]:
+    """The kinds and names of what stands in a message beside its text."""
+    content = message.get("content")
+    files = []
+    for part in content if isinstance(content, list) else ():
+        if isinstance(part, dict) and part.get("type") != "text":
+            named = {key: part[key] for key in _FILE if part.get(key)}
+            files.append(named | {"type": str(part.get("type")).removesuffix("_url")})
+    return files

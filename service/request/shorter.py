@@ -1,0 +1,100 @@
+"""One message with less in it, or with a note. Pure; no message is changed in place."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from service.transcript import Native, text_of
+from service.transcript.parts import tokens_of
+
+SHORTENED = "\n[… {} characters were left out here: they do not fit into the model's window …]\n"
+NO_FILE = "[A picture or file was left out here: it does not fit into the model's window.]"
+_MARK_TOKENS = 25  # of either, about
+_NOTHING = "…"  # some providers refuse an empty text
+_LONG_ARGUMENTS = 400  # characters
+_TRIES = 4  # counts for one text, until it has nearly the tokens that it may have
+
+
+def is_system(message: Native) -> bool:
+    """Whether it is a prompt."""
+    return message.get("role") in ("system", "developer")
+
+
+def without_middle(
+    message: Native, text_tokens: int, most: int, count: Callable[[str], int]
+) -> Native:
+    """The message with so little of its text, of `text_tokens`, that this has at most `most`."""
+    text = text_of(message)
+    keep = len(text) * (most - _MARK_TOKENS) // text_tokens
+    best, best_size = _NOTHING, 0
+    for _ in range(_TRIES):
+        if not 0 < keep < len(text):
+            break
+        shorter = _begin_and_end(text, keep)
+        size = count(shorter)
+        if best_size < size < most:
+            best, best_size = shorter, size
+        if most * 9 // 10 <= size < most:
+            break
+        keep = keep * most * 97 // (size * 100)
+    others = parts_beside_text(message)
+    content = [{"type": "text", "text": best}, *others] if others else best
+    return {**message, "content": content}
+
+
+def _begin_and_end(text: str, keep: int) -> str:
+    """The first and last of `keep` characters; Open WebUI's list of attached files stays."""
+    listed, end, body = text.partition("</attached_files>\n\n")
+    head = listed + end
+    if len(head) > keep // 2:  # there is no such list, or it is nearly all of the text
+        head, body = "", text
+    keep -= len(head)
+    first, last = keep - keep // 3, keep // 3
+    return head + body[:first] + SHORTENED.format(len(body) - keep) + body[len(body) - last :]
+
+
+def parts_beside_text(message: Native) -> list[dict[str, Any]]:
+    """Pictures, files and whatever else a content has that is a list."""
+    content = message.get("content")
+    parts = content if isinstance(content, list) else []
+    return [part for part in parts if isinstance(part, dict) and part.get("type") != "text"]
+
+
+def without_files(message: Native, missing: int) -> Native:
+    """The message with marks for so many pictures and files that `missing` tokens are saved."""
+    whole = message.get("content")
+    if not isinstance(whole, list):
+        return message
+    mark = {"type": "text", "text": NO_FILE}
+    content = []
+    for part in whole:
+        price = tokens_of(part) if isinstance(part, dict) else 0
+        if missing > 0 and price > _MARK_TOKENS:
+            missing -= price - _MARK_TOKENS
+            part = mark
+        content.append(part)
+    return {**message, "content": content} if content != whole else message
+
+
+def without_arguments(message: Native, missing: int) -> Native:
+    """The message with marks for so many long arguments that `missing` tokens are saved."""
+    whole = message.get("tool_calls")
+    calls = []
+    for call in whole or ():
+        arguments = str(call["function"]["arguments"])
+        if missing > 0 and len(arguments) > _LONG_ARGUMENTS:
+            missing -= len(arguments) // 4  # tokens, or less than it saves
+            shorter = json.dumps({"left_out": f"{len(arguments)} characters"})
+            call = {**call, "function": {**call["function"], "arguments": shorter}}
+        calls.append(call)
+    return {**message, "tool_calls": calls} if calls and calls != whole else message
+
+
+def with_note(message: Native, note: str) -> Native:
+    """The message with a note at the end of its text."""
+    content = message.get("content")
+    if isinstance(content, list):
+        added: Any = [*content, {"type": "text", "text": f"\n\n{note}"}]
+    else:
+        added = f"{content or ''}\n\n{note}"
+    return {**message, "content": added}

@@ -1,0 +1,169 @@
+"""Use case: store a finished turn as its host stores it.
+
+So a summary can be written before the next request comes, the host's own ids become known, and the
+provider's `usage` says what our tokens are worth. To lose a turn costs only time: the next request
+shows all of it again.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from service.names import RequestOutcome
+from service.planning import policy
+from service.request import native
+from service.request.native import ROOT, Node
+from service.storage import chats, checkpoints
+from service.storage.tenancy import ChatKey
+from service.transcript import Native, Stored, identity, parse, unfold
+from service.usecases.ingest import Accepted, Handed, Transcript, ingest
+from service.usecases.weigh import ServeContext, State, sizes_of
+
+_SECONDS = 5.0  # for counting a question
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedTurn:
+    """A turn that its host has stored.
+
+    Attributes:
+        tenant: whose chat it is.
+        state: of the turn, as the answer to its last request had it.
+        is_seen: whether there was such a request.
+        rows: what the host stores, root to leaf: the turn, or the whole branch.
+        is_branch: whether it is the whole branch.
+        title, user_name: the chat's and the user's, for operators.
+    """
+
+    tenant: int
+    state: State
+    is_seen: bool
+    rows: Sequence[Stored]
+    is_branch: bool
+    title: str | None = None
+    user_name: str | None = None
+
+
+async def hand_over(context: ServeContext, turn: FinishedTurn) -> Accepted:
+    """Stores a turn, and makes work due where a summary is to be written.
+
+    Raises: as `ingest`.
+    """
+    transcript = await _transcript_of(context, turn)
+    if not transcript.messages:
+        return Accepted(due=False)
+    accepted = await ingest(context.database, context.texts, transcript)
+    if turn.state.served:
+        await _note_served(context, turn)
+    if accepted.wake_up:
+        # After the commit: a worker that comes earlier would find no work.
+        await context.wake(accepted.wake_up, accepted.delay)
+    return accepted
+
+
+def outcome_of(state: State) -> RequestOutcome:
+    """What became of the requests of a turn."""
+    if state.cut:
+        return "truncated_with_summary" if state.served else "truncated"
+    return "compressed" if state.served else "unchanged"
+
+
+async def _transcript_of(context: ServeContext, turn: FinishedTurn) -> Transcript:
+    state, settings = turn.state, context.settings
+    messages, sources = _unfolded(turn.rows)
+    prints = [native.fingerprint(message) for message in messages]
+    above = None if turn.is_branch else state.above
+    nodes = native.path(messages, prints, 0, len(messages), above or ROOT)
+    factor = _measured_factor(turn)
+    overhead = await _overhead_of(context, turn, messages, prints) if turn.is_seen else None
+    window = int(state.window / (factor or state.factor))
+    return Transcript(
+        tenant=turn.tenant,
+        chat=state.chat,
+        user=state.user,
+        model=state.model,
+        policy=settings.policy(state.model, window, overhead or 0),
+        window=state.window,
+        window_assumed=state.assumed,
+        after=above,
+        messages=[_handed(turn.rows, messages, sources, node) for node in nodes],
+        source="branch" if turn.is_branch else "turn",
+        is_shown=state.above is None or state.above in {node.id for node in nodes},
+        overhead=overhead,
+        usage_factor=factor,
+        expires_in=state.expires_in,
+        compactor=chats.COMPACTS_ITSELF if state.compacted else None,
+        title=turn.title,
+        user_name=turn.user_name,
+        anyone=settings.share_forks == "tenant",
+        mask_secrets=settings.mask_secrets,
+    )
+
+
+def _unfolded(rows: Sequence[Stored]) -> tuple[list[Native], list[int]]:
+    """The rows as a model is sent them, and of which row each message is."""
+    messages: list[Native] = []
+    sources: list[int] = []
+    for place, row in enumerate(rows):
+        own = unfold([row])
+        messages += own
+        sources += [place] * len(own)
+    return messages, sources
+
+
+def _handed(
+    rows: Sequence[Stored], messages: Sequence[Native], sources: Sequence[int], node: Node
+) -> Handed:
+    """A node with what its host stores of it, which says more than a request does."""
+    first, last = sources[node.begin], sources[node.end - 1]
+    row = rows[last]
+    stored = row if first == last else native.stored_of(messages, node)
+    told = identity(str(row["id"])) if row.get("id") else None
+    text = msgspec.Raw(_encode({key: value for key, value in stored.items() if key != "id"}))
+    return Handed(node.id, text, told, _hash_of(row) if told else None)
+
+
+def _hash_of(row: Stored) -> str:
+    """The hash of what a host stores; the events function for Open WebUI computes the same."""
+    seen = [row.get("role"), row.get("output") or row.get("content") or ""]
+    packed = json.dumps(seen, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(packed.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _measured_factor(turn: FinishedTurn) -> float | None:
+    """What the provider counts for one of our tokens; None where that is not known.
+
+    A `usage` is that of the last call of a turn, so we must have prepared that one: some versions
+    of Open WebUI show a filter the first call alone, and some give the sum over all calls.
+    """
+    answer = turn.rows[-1]
+    counted = parse({"usage": answer.get("usage")}).prompt_tokens
+    calls = sum(message["role"] == "assistant" for message in unfold([answer]))
+    if not (turn.state.counted and counted) or calls != turn.state.calls:
+        return None
+    return policy.usage_factor(counted, turn.state.counted)
+
+
+async def _overhead_of(
+    context: ServeContext,
+    turn: FinishedTurn,
+    messages: Sequence[Native],
+    prints: Sequence[bytes],
+) -> int:
+    """The tokens that went beside the path: what was added to the question counts too."""
+    places = [place for place, one in enumerate(messages) if one["role"] == "user"][-1:]
+    asked = [messages[place] for place in places]
+    sizes, _ = await sizes_of(context, asked, [prints[place] for place in places], _SECONDS)
+    return turn.state.beside + max(turn.state.question - sum(sizes), 0)
+
+
+async def _note_served(context: ServeContext, turn: FinishedTurn) -> None:
+    """Notes that the summary of a turn has served, so that the user is shown it once."""
+    async with context.database.engine.begin() as connection:
+        key: ChatKey | None = await chats.find(connection, turn.tenant, turn.state.chat)
+        if key:
+            await checkpoints.note_served(connection, key, turn.state.served)

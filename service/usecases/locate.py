@@ -1,0 +1,167 @@
+"""Use case: find the path of a request, and what is stored of it.
+
+A request shows its path by its words alone (`request.native`). It is compared with what earlier
+requests have shown and what the host has told.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+import msgspec
+
+from service.planning import policy
+from service.request import native
+from service.request.native import Node
+from service.settings import Settings
+from service.storage import chats, contexts
+from service.storage.contexts import Lookup, StoredContext
+from service.transcript import text_of
+from service.usecases.ingest import Handed, Transcript
+from service.usecases.weigh import HostRequest, ServeContext, Weighed
+
+UNSAVED = ("temporary:", "local:")
+"""How the ids of chats begin that Open WebUI does not store."""
+_KEPT_HOURS = 720  # for chats that their host does not store, unless it says so
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """The path of a request beside what is stored of it.
+
+    Attributes:
+        chat: the id under which the chat is stored.
+        expires_in: seconds after which it is deleted; None keeps it.
+        begin: the place in the request at which the path begins.
+        nodes: the path, root first; empty for a chat's first question.
+        stored: what is stored of it; None when the chat is not stored.
+    """
+
+    chat: str
+    expires_in: int | None
+    begin: int
+    nodes: Sequence[Node]
+    stored: StoredContext | None
+
+    @property
+    def factor(self) -> float:
+        """What the model's provider counts for one of our tokens."""
+        return self.stored.factor if self.stored else 1.0
+
+    @property
+    def depth(self) -> int:
+        """How many nodes of the path are stored for this chat."""
+        return self.stored.depth if self.stored else 0
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the chat is stored, and nothing of this path."""
+        return self.stored is not None and not self.stored.known and bool(self.nodes)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether something of the path is to be stored, or was seen for the second time now."""
+        if not self.nodes:
+            return False
+        stored = self.stored
+        if stored is None or self.depth < len(self.nodes):
+            return True
+        return not stored.confirmed or stored.wants_bodies
+
+
+async def locate(context: ServeContext, weighed: Weighed) -> Located:
+    """Looks for the path from each place of the request at which it may begin.
+
+    Where nothing of a stored chat is found, the path begins at the last of these places: most
+    likely another filter changes what stands before it in each turn.
+
+    Raises:
+        KeyMissing: this process cannot open what is stored of the tenant.
+    """
+    request, outline = weighed.request, weighed.outline
+    chat, expires_in = _name_of(request, outline.head)
+    lookup = Lookup(
+        tenant=request.tenant,
+        chat=chat,
+        user=request.user,
+        model=request.model,
+        total=weighed.total,
+        limit=limit_of(context.settings, weighed),
+        window=weighed.window,
+        anyone=context.settings.share_forks == "tenant",
+    )
+    for begin in outline.starts:
+        nodes = native.path(request.messages, weighed.prints, begin, outline.newest)
+        ids = [node.id for node in nodes]
+        stored = await contexts.find(context.database, lookup, ids)
+        if stored is None and nodes:
+            stored = await contexts.find_elsewhere(context.database, lookup, ids)
+            return Located(chat, expires_in, begin, nodes, stored)
+        if stored is None or stored.known:
+            break
+    return Located(chat, expires_in, begin, nodes, stored)
+
+
+def limit_of(settings: Settings, weighed: Weighed) -> int:
+    """The tokens above which a request needs a summary, as the model's provider counts them."""
+    share = settings.apply_share(weighed.request.model)
+    return min(policy.apply_at(weighed.window, share), weighed.room)
+
+
+def beside_of(weighed: Weighed, begin: int) -> int:
+    """The tokens of a request that stand before its path, or go along with it."""
+    return sum(weighed.sizes[:begin]) + weighed.beside
+
+
+def transcript_of(
+    settings: Settings, weighed: Weighed, located: Located, *, compactor: str | None = None
+) -> Transcript:
+    """What of a path is not stored yet, as it is to be stored.
+
+    The newest question is not part of it: retrieved texts may stand in that. For the plan of the
+    next summary it goes beside the path.
+    """
+    request, stored = weighed.request, located.stored
+    is_whole = stored is None or stored.wants_bodies
+    depth = 0 if is_whole else located.depth
+    overhead = beside_of(weighed, located.begin) + weighed.question
+    window = int(weighed.window / located.factor)
+    return Transcript(
+        tenant=request.tenant,
+        chat=located.chat,
+        user=request.user,
+        model=request.model,
+        policy=settings.policy(request.model, window, overhead),
+        window=weighed.window,
+        window_assumed=weighed.assumed,
+        after=located.nodes[depth - 1].id if depth else None,
+        messages=[_handed(request, node) for node in located.nodes[depth:]],
+        source="request",
+        overhead=overhead,
+        expires_in=located.expires_in,
+        compactor=compactor,
+        starts_over=located.is_unknown,
+        anyone=settings.share_forks == "tenant",
+        mask_secrets=settings.mask_secrets,
+    )
+
+
+def _handed(request: HostRequest, node: Node) -> Handed:
+    text = msgspec.Raw(_encode(native.stored_of(request.messages, node)))
+    told = [one for one in request.ids[node.begin : node.end] if one]
+    return Handed(node.id, text, host_id=told[-1] if told else None)
+
+
+def _name_of(request: HostRequest, head: int) -> tuple[str, int | None]:
+    """The id under which a chat is stored, and after how many seconds it is deleted.
+
+    A chat that its host does not store is found by its user and its first question.
+    """
+    if request.chat and not request.chat.startswith(UNSAVED):
+        hours = request.keep_hours
+        return request.chat, hours * 3600 if hours else None
+    users = (one for one in request.messages[head:] if one.get("role") == "user")
+    first = f"{request.user}\n{text_of(next(users, {}))}"
+    name = sha256(first.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return f"{chats.UNSAVED}{name}", (request.keep_hours or _KEPT_HOURS) * 3600

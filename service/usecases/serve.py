@@ -1,0 +1,379 @@
+"""Use case: say what a request is sent as. A stored summary stands for what was said before.
+
+In: the request as its host built it. Out: the list to send, and what of the request is to be
+stored. One indexed read, and no LLM. A summary is served only where the request begins, word for
+word, with what the summary has read.
+
+    weigh ─▶ locate ─▶ put the summary in ─▶ fit
+                ▲              │ too large: code writes a summary meanwhile
+                └──────────────┘
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
+
+import structlog
+from msgspec.structs import replace as replace_field
+
+from service.errors import KeyMissing, PrecisError, Problem
+from service.request import record
+from service.request.fit import Fitted, Piece, fit, note_of, told
+from service.storage import chats, contexts
+from service.text import tokens
+from service.transcript import Native
+from service.usecases.ingest import Accepted, Transcript, ingest
+from service.usecases.locate import Located, beside_of, limit_of, locate, transcript_of
+from service.usecases.turns import Whose
+from service.usecases.weigh import HostRequest, ServeContext, State, Weighed, sizes_of, weigh
+
+COMPACTED = "Context compacted by Open WebUI itself"
+"""The status line where the host compacts a chat by itself."""
+_LOOK_EVERY = 0.03  # seconds between two looks for a summary that is being written
+_LEAST_LEFT = 0.1  # seconds that are kept for putting it in
+_QUESTION = 4  # a summary leaves room for the question, or for this part of the window
+
+Status = Literal["ready", "not_needed", "pending"]
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What a request is sent as.
+
+    Attributes:
+        status: `ready` with a summary in the request, `not_needed` where it is small enough, and
+            `pending` where it needs a summary that is not written yet.
+        fitted: the messages to send.
+        line: for the user; empty when nothing was changed.
+        before, after: tokens of the request as it came and as it is sent, as the provider counts.
+        state: for the turn.
+        summary: its text, while it serves for the first time.
+        covered: how many messages of the request it stands for.
+        covered_until: the last of these, as the host calls it where it has told that.
+        whole: whether the host is to hand over the whole branch at the end of the turn.
+        unstored: what of the request is to be stored; None where all of it is.
+    """
+
+    status: Status
+    fitted: Fitted
+    line: str
+    before: int
+    after: int
+    state: State
+    summary: str = ""
+    covered: int = 0
+    covered_until: str | None = None
+    whole: bool = False
+    unstored: Transcript | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A request as it would be sent before anything is cut.
+
+    Attributes:
+        pieces: its messages.
+        opening: how many of them stand before its tail.
+        newest: the place of the newest question among them.
+        status: as of `Served`.
+        summary: the text of the summary among them.
+        covered: how many messages that stands for.
+    """
+
+    pieces: Sequence[Piece]
+    opening: int
+    newest: int
+    status: Status = "not_needed"
+    summary: str = ""
+    covered: int = 0
+
+    def tokens(self, weighed: Weighed) -> int:
+        """Its size by our own count."""
+        return sum(piece.tokens for piece in self.pieces) + weighed.beside
+
+
+async def serve(context: ServeContext, request: HostRequest) -> Served:
+    """Says what a request is sent as.
+
+    Where it is too large, it waits for a summary that code writes, as long as it may. What does not
+    fit all the same is cut.
+    """
+    weighed = await weigh(context, request)
+    draft = _as_it_came(weighed)
+    if request.state and _is_changed(request.state, request.messages):
+        # A later call of the turn keeps what was put in, and is cut on top of what was cut.
+        return await _later_call(context, weighed, draft, request.state)
+    try:
+        located = await locate(context, weighed)
+        if _is_compacted(weighed, located):
+            return await _compacted(context, weighed, located, draft)
+        draft = await _with_summary(context, weighed, located)
+        if _is_too_large(weighed, located, draft):
+            located = await _awaited(context, weighed, located)
+            draft = await _with_summary(context, weighed, located)
+    except KeyMissing as error:
+        log.warning("compress.key_missing", chat=request.chat, why=str(error))
+        located = Located(request.chat, None, weighed.outline.head, (), None)
+    return await _served(context, weighed, located, draft)
+
+
+async def store(context: ServeContext, unstored: Transcript) -> Accepted | None:
+    """Stores what a request has shown, and wakes a worker; None where it may not be stored.
+
+    Nothing is lost by that: the next request shows all of it again.
+    """
+    size = sum(len(bytes(message.text)) for message in unstored.messages)
+    try:
+        async with context.turns.turn(Whose(unstored.tenant, unstored.user), size):
+            accepted = await ingest(context.database, context.texts, unstored)
+    except Problem as error:
+        log.info("compress.not_stored", chat=unstored.chat, why=error.type)
+        return None
+    if accepted.wake_up:
+        await context.wake(accepted.wake_up, accepted.delay)
+    return accepted
+
+
+def _as_it_came(weighed: Weighed) -> _Draft:
+    """The request without any change."""
+    messages, outline = weighed.request.messages, weighed.outline
+    sized = zip(messages, weighed.sizes, strict=True)
+    pieces = [Piece(one, size, place) for place, (one, size) in enumerate(sized)]
+    return _Draft(pieces, outline.head, outline.newest)
+
+
+def _is_changed(state: State, messages: Sequence[Native]) -> bool:
+    """Whether a request of a turn begins with what an earlier call of the turn was sent."""
+    if state.served:
+        return record.is_inserted(messages[max(state.opening - 2, 0) : state.opening])
+    return state.cut
+
+
+def _is_compacted(weighed: Weighed, located: Located) -> bool:
+    """Whether the host has compacted the chat itself, so that a part of its path is missing.
+
+    A prompt may mention the mark; but then the path is stored from its first message on.
+    """
+    head = weighed.request.messages[: weighed.outline.head]
+    is_stored = located.stored is not None and bool(located.stored.known)
+    return record.mentions_compaction(head) and not is_stored
+
+
+def _is_too_large(weighed: Weighed, located: Located, draft: _Draft) -> bool:
+    """Whether a request needs a summary that could still be written."""
+    is_wanted = not (located.stored and located.stored.left_alone)
+    size = draft.tokens(weighed) * located.factor
+    return is_wanted and bool(located.nodes) and size > weighed.room
+
+
+async def _with_summary(context: ServeContext, weighed: Weighed, located: Located) -> _Draft:
+    """The request with the summary that is stored for it, if it needs one."""
+    draft, stored = _as_it_came(weighed), located.stored
+    limit = limit_of(context.settings, weighed)
+    if draft.tokens(weighed) * located.factor <= limit or (stored and stored.left_alone):
+        return draft
+    waiting = replace(draft, status="pending")
+    cut = await _first_uncovered(context, weighed, located)
+    if stored is None or cut is None:
+        return waiting
+    seal = await context.database.seals.of(weighed.request.tenant)
+    summary = contexts.summary(stored, seal)
+    messages = record.inserted(summary, recall=weighed.request.recall)
+    sizes, _ = await sizes_of(context, messages, [b"", b""], weighed.seconds_left)
+    if not _leaves_room(weighed, located, sum(sizes)):
+        return waiting
+    put_in = [Piece(one, size, None) for one, size in zip(messages, sizes, strict=True)]
+    opening = located.begin + len(put_in)
+    return _Draft(
+        pieces=[*draft.pieces[: located.begin], *put_in, *draft.pieces[cut:]],
+        opening=opening,
+        newest=draft.newest - cut + opening,
+        status="ready",
+        summary=summary,
+        covered=cut - located.begin,
+    )
+
+
+async def _first_uncovered(context: ServeContext, weighed: Weighed, located: Located) -> int | None:
+    """The place of the first message that the stored summary does not cover.
+
+    None without a summary that saves anything, or where a request would go on with an answer.
+    """
+    stored, nodes = located.stored, located.nodes
+    checkpoint = stored.checkpoint if stored else None
+    if checkpoint is None or checkpoint.tokens >= checkpoint.covered_tokens:
+        return None
+    covered = checkpoint.messages
+    seal = await context.database.seals.of(weighed.request.tenant)
+    # Equal content is the proof: the boundary is the hash of all words down to it.
+    if covered > len(nodes) or seal.keyed(nodes[covered - 1].id) != checkpoint.until:
+        return None
+    if covered == len(nodes):
+        return weighed.outline.newest
+    return nodes[covered].begin if nodes[covered].role == "user" else None
+
+
+def _leaves_room(weighed: Weighed, located: Located, summary: int) -> bool:
+    """False for a summary beside which not even a usual question would fit.
+
+    It was written for a larger window, and nothing of a summary is ever cut.
+    """
+    question = min(weighed.question, weighed.window // _QUESTION)
+    least = beside_of(weighed, located.begin) + summary + question
+    return least * located.factor <= weighed.room
+
+
+async def _awaited(context: ServeContext, weighed: Weighed, located: Located) -> Located:
+    """The path once a summary is stored with which the request fits, or none is being written.
+
+    It is stored first, with the size of its question: a worker has code write a summary at once.
+    """
+    transcript = transcript_of(context.settings, weighed, located)
+    try:
+        async with asyncio.timeout(weighed.seconds_left - _LEAST_LEFT):
+            if await store(context, transcript) is None:
+                return located
+            # No event tells of it: another process or machine writes the summary.
+            while await _is_worked_on(context, weighed, located.chat):
+                found = await locate(context, weighed)
+                if not _is_too_large(weighed, found, await _with_summary(context, weighed, found)):
+                    return found
+                await asyncio.sleep(_LOOK_EVERY)
+    except TimeoutError:
+        log.info("compress.not_written_in_time", chat=located.chat)
+    return await locate(context, weighed)
+
+
+async def _is_worked_on(context: ServeContext, weighed: Weighed, chat: str) -> bool:
+    """Whether a summary of a chat is due or being written."""
+    async with context.database.engine.connect() as connection:
+        found = await chats.look(connection, weighed.request.tenant, chat)
+    return found is not None and found.working
+
+
+async def _served(
+    context: ServeContext, weighed: Weighed, located: Located, draft: _Draft
+) -> Served:
+    """The draft in the room of its window, with all that is said of it."""
+    stored = located.stored
+    checkpoint = stored.checkpoint if stored and draft.summary else None
+    state = _state_of(weighed, located)
+    state = replace_field(
+        state, opening=draft.opening, served=checkpoint.id if checkpoint else 0, calls=1
+    )
+    served = await _fitted(context, weighed, draft, state)
+    if stored and checkpoint:
+        served = replace(
+            served,
+            summary="" if stored.was_served else draft.summary,
+            covered=draft.covered,
+            covered_until=stored.told_until or checkpoint.until,
+        )
+    unstored = transcript_of(context.settings, weighed, located) if located.has_news else None
+    whole = await _wants_all(context, located)
+    return replace(served, whole=whole, unstored=unstored)
+
+
+async def _later_call(
+    context: ServeContext, weighed: Weighed, draft: _Draft, state: State
+) -> Served:
+    """A later call of a turn: what was put in stays, and its tail is cut where it is too large."""
+    draft = replace(draft, opening=state.opening, status="ready" if state.served else "pending")
+    return await _fitted(context, weighed, draft, replace_field(state, calls=state.calls + 1))
+
+
+async def _compacted(
+    context: ServeContext, weighed: Weighed, located: Located, draft: _Draft
+) -> Served:
+    """A request that its host has compacted: nothing is compressed twice."""
+    state = replace_field(_state_of(weighed, located), above=None, compacted=True, calls=1)
+    served = await _fitted(context, weighed, draft, replace_field(state, opening=draft.opening))
+    return replace(served, line=served.line or COMPACTED, whole=True)
+
+
+async def _wants_all(context: ServeContext, located: Located) -> bool:
+    """Whether the host is to tell the whole branch, because some of it is new here.
+
+    Once it has told a branch that no request shows, as another filter changes it each time, it is
+    not asked again.
+    """
+    stored = located.stored
+    if located.expires_in or not located.nodes or located.depth == len(located.nodes):
+        return False
+    if stored is None:
+        return True
+    if located.is_unknown:
+        return not await contexts.is_unshown(context.database, stored.chat)
+    return stored.is_told
+
+
+def _state_of(weighed: Weighed, located: Located) -> State:
+    """What is noted of a turn at its first call."""
+    request = weighed.request
+    return State(
+        chat=located.chat,
+        user=request.user,
+        model=request.model,
+        window=weighed.window,
+        assumed=weighed.assumed,
+        factor=located.factor,
+        above=located.nodes[-1].id if located.nodes else None,
+        beside=beside_of(weighed, located.begin),
+        question=weighed.question,
+        expires_in=located.expires_in,
+    )
+
+
+async def _fitted(context: ServeContext, weighed: Weighed, draft: _Draft, state: State) -> Served:
+    """The draft in the room of its window."""
+    factor = state.factor
+    cutting = partial(
+        fit,
+        draft.pieces,
+        room=int(weighed.room / factor) - weighed.beside,
+        opening=draft.opening,
+        newest=draft.newest,
+        step=int(weighed.window / factor) // 8,
+        note=note_of(weighed.request.recall),
+    )
+    fitted = await _fit(context, cutting, weighed.seconds_left)
+    after = fitted.tokens + weighed.beside
+    left_out = state.left_out + fitted.left_out
+    cut = told(fitted._replace(left_out=left_out))
+    before, sent = int(weighed.total * factor), int(after * factor)
+    line = record.summarised(draft.covered, before, sent) if draft.covered else ""
+    state = replace_field(
+        state,
+        counted=after if weighed.is_counted else 0,
+        left_out=left_out,
+        cut=state.cut or bool(cut),
+    )
+    return Served(draft.status, fitted, _line(line, cut), before, sent, state)
+
+
+async def _fit(context: ServeContext, cutting: "partial[Fitted]", seconds: float) -> Fitted:
+    """The pieces in their room. Nearly all requests fit as they are.
+
+    Texts are cut and counted in a process; where that takes too long, sizes are guessed.
+    """
+    pieces: Sequence[Piece] = cutting.args[0]
+    size = sum(piece.tokens for piece in pieces)
+    if size <= cutting.keywords["room"]:
+        return Fitted(tuple(pieces), 0, False, False, size)
+    try:
+        async with asyncio.timeout(max(seconds, _LEAST_LEFT)):
+            return await context.texts.run(cutting, count=tokens.count)
+    except (TimeoutError, PrecisError) as error:
+        log.warning("compress.not_fitted_in_time", why=type(error).__name__)
+        return cutting(count=tokens.most)
+
+
+def _line(summarised: str, cut: str) -> str:
+    """The status line. Behind its colon stand sizes, which are others once something was cut."""
+    parts = [summarised.partition(":")[0] if cut else summarised, cut]
+    line = "; ".join(part for part in parts if part)
+    return line[:1].upper() + line[1:]

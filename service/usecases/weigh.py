@@ -1,0 +1,223 @@
+"""Use case: count what a request costs. What nobody has counted yet is counted now.
+
+Counts are kept by what a message says (`request.account`), so of the next request only what is new
+is counted. What takes too long is estimated, high enough that no request becomes too large by it.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import structlog
+
+from service.errors import PrecisError
+from service.planning import policy
+from service.processes import Texts
+from service.request import account, native
+from service.request.account import Counts
+from service.request.native import Outline
+from service.settings import Settings
+from service.storage.database import Database
+from service.transcript import Native
+from service.usecases.turns import Turns
+
+_SMALL = 2**16  # bytes; counting so many takes some 20 ms
+_SHARE = 0.5  # of the time that a request may wait, for counting
+
+log = structlog.get_logger(__name__)
+
+
+class State(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the service notes of a turn. Its host gives it back, and need not understand it.
+
+    Attributes:
+        chat, user, model: as they are stored.
+        window, assumed: the model's window, and whether nobody told it.
+        factor: what the model's provider counts for one of our tokens.
+        above: the id of the node above the newest question; None for a chat's first question.
+        beside: tokens of the request beside its path and its newest question.
+        question: tokens of the newest question, with all that was added to it.
+        counted: tokens of the request that was sent last; 0 where they are not all counted.
+        calls: how many calls of the model were prepared in this turn.
+        opening: how many messages stand in the request before its tail.
+        served: the checkpoint in the request, 0 for none.
+        left_out: how many messages are missing in it.
+        cut: whether anything is missing that no summary covers.
+        compacted: whether the host compacts the chat itself.
+        expires_in: seconds after which the chat is deleted; None keeps it.
+    """
+
+    chat: str
+    user: str
+    model: str
+    window: int
+    assumed: bool = False
+    factor: float = 1.0
+    above: str | None = None
+    beside: int = 0
+    question: int = 0
+    counted: int = 0
+    calls: int = 0
+    opening: int = 0
+    served: int = 0
+    left_out: int = 0
+    cut: bool = False
+    compacted: bool = False
+    expires_in: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostRequest:
+    """A request that is going to a model, as its host built it.
+
+    Attributes:
+        messages: the native list.
+        ids: what the host calls each of them; empty where it does not say so.
+        sizes_told: sizes that somebody gives for the window, the most trusted first.
+        wanted: tokens that are asked for the answer; 0 where nobody says so.
+        beside: what goes along and is no message: specifications of tools, a system prompt.
+        guided: whether the newest question is the instruction of a regeneration.
+        recall: whether the model may look things up.
+        patience: seconds that the request may wait.
+        keep_hours: for how long the chat is kept; None for the usual time.
+        state: of the turn, in its later calls.
+    """
+
+    tenant: int
+    chat: str
+    user: str
+    model: str
+    messages: Sequence[Native]
+    ids: Sequence[str | None]
+    sizes_told: Sequence[int]
+    wanted: int
+    beside: str
+    guided: bool
+    recall: bool
+    patience: float
+    keep_hours: int | None
+    state: State | None
+
+
+@dataclass(frozen=True, slots=True)
+class ServeContext:
+    """What requests are served with: `turns` orders uploads, `wake` wakes a worker later."""
+
+    database: Database
+    texts: Texts
+    counts: Counts
+    settings: Settings
+    turns: Turns
+    wake: Callable[[str, float], Awaitable[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """A request with its counts.
+
+    Attributes:
+        request: what came.
+        outline: where its parts stand.
+        prints: the fingerprint of each message.
+        sizes: the tokens of each message, by our own count.
+        beside: the tokens of what goes along and is no message.
+        is_counted: whether all of it was counted, and nothing estimated.
+        window: the model's window in tokens, as its provider counts.
+        assumed: whether nobody told the window.
+        deadline: until when it may wait, on the monotonic clock.
+    """
+
+    request: HostRequest
+    outline: Outline
+    prints: Sequence[bytes]
+    sizes: Sequence[int]
+    beside: int
+    is_counted: bool
+    window: int
+    assumed: bool
+    deadline: float
+
+    @property
+    def total(self) -> int:
+        """The tokens of the whole request as it came, by our own count."""
+        return sum(self.sizes) + self.beside
+
+    @property
+    def room(self) -> int:
+        """The tokens that it may have beside its answer, as the provider counts them."""
+        return policy.request_room(self.window, self.request.wanted, self.beside)
+
+    @property
+    def question(self) -> int:
+        """The tokens of the newest question, with whatever follows it."""
+        return sum(self.sizes[self.outline.newest :])
+
+    @property
+    def seconds_left(self) -> float:
+        """How long it may still wait."""
+        return self.deadline - time.monotonic()
+
+
+async def weigh(context: ServeContext, request: HostRequest) -> Weighed:
+    """Counts a request, or estimates what cannot be counted in time."""
+    deadline = time.monotonic() + request.patience
+    prints = [native.fingerprint(message) for message in request.messages]
+    beside: Native = {"content": request.beside}
+    sizes, is_counted = await sizes_of(
+        context, [*request.messages, beside], [*prints, b""], request.patience * _SHARE
+    )
+    own = context.settings.of_model(request.model).window
+    window = policy.believed(request.sizes_told) or own
+    return Weighed(
+        request=request,
+        outline=native.outline(request.messages, prints, guided=request.guided),
+        prints=prints,
+        sizes=sizes[:-1],
+        beside=sizes[-1] if request.beside else 0,
+        is_counted=is_counted,
+        window=window or context.settings.window,
+        assumed=window is None,
+        deadline=deadline,
+    )
+
+
+async def sizes_of(
+    context: ServeContext, messages: Sequence[Native], prints: Sequence[bytes], seconds: float
+) -> tuple[list[int], bool]:
+    """The tokens of each message, and whether all of them were counted.
+
+    Args:
+        context: with the counts that are known.
+        messages: native messages.
+        prints: the fingerprint of each; empty where there is none.
+        seconds: how long counting may take.
+    """
+    keys = [account.key_of(one, print_) for one, print_ in zip(messages, prints, strict=True)]
+    known = context.counts.known(keys)
+    missing = [place for place, size in enumerate(known) if size is None]
+    new = [messages[place] for place in missing]
+    counted = await _count(context, new, seconds) if new else []
+    if counted is not None:
+        context.counts.learn([keys[place] for place in missing], counted)
+    estimates = counted if counted is not None else map(account.most_tokens_of, new)
+    sizes = [size or 0 for size in known]
+    for place, size in zip(missing, estimates, strict=True):
+        sizes[place] = size
+    return sizes, counted is not None
+
+
+async def _count(
+    context: ServeContext, messages: Sequence[Native], seconds: float
+) -> list[int] | None:
+    """The tokens of each message; None when counting takes too long."""
+    packed = msgspec.json.encode(messages)
+    if len(packed) <= _SMALL:
+        return await asyncio.to_thread(account.count_all, packed)
+    try:
+        async with asyncio.timeout(seconds):
+            return await context.texts.run(account.count_all, packed)
+    except (TimeoutError, PrecisError) as error:
+        log.warning("compress.not_counted", bytes=len(packed), why=type(error).__name__)
+        return None
