@@ -20,6 +20,7 @@ from service.usecases.serve import Served
 from service.usecases.weigh import HostRequest
 
 _ENCODE = msgspec.json.Encoder().encode
+_LONGEST_WAIT = 10.0  # seconds for a summary that code writes
 _NOBODY = "anonymous"  # who asks where nobody says so, and the chat has no id either
 
 router = APIRouter(tags=["filter"])
@@ -84,7 +85,7 @@ def _host_request(tenant: int, asked: CompressRequest) -> HostRequest:
         beside=asked.prompt + tools,
         guided=asked.guided,
         recall=asked.recall,
-        patience=asked.seconds,
+        patience=min(asked.seconds, _LONGEST_WAIT),
         keep_hours=asked.keep_hours,
         state=asked.state,
     )

@@ -120,8 +120,11 @@ class CompressRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Meta(description="In later calls of a turn: the `state` that the last answer had."),
     ] = None
     seconds: Annotated[
-        Annotated[float, Meta(ge=0, le=30)],
-        Meta(description="How long you wait for a summary, where the request is too large."),
+        Annotated[float, Meta(ge=0, le=3600)],
+        Meta(
+            description="How long you wait for a summary, where the request is too large; at most 10"
+            " are waited."
+        ),
     ] = 0.6
     keep_hours: Annotated[
         Annotated[int, Meta(ge=1, le=_LONGEST // 3600)] | None,
