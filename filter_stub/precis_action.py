@@ -81,7 +81,7 @@ class Action:
         __id__: str,
         __user__: Json,
         __model__: Json,
-        __request__: Any,  # noqa: ANN401 - Open WebUI's own
+        __request__: Any,
         __event_call__: Send,
         __event_emitter__: Send,
     ) -> None:
@@ -152,7 +152,7 @@ class Click:
         self.body, self.user = body, user
         self.chat, self.message = str(body.get("chat_id") or ""), str(body.get("id") or "")
 
-    async def load(self, request: Any) -> None:  # noqa: ANN401
+    async def load(self, request: Any) -> None:
         """Finds the filter with its valves."""
         from open_webui.models.functions import Functions
         from open_webui.utils.plugin import get_function_module_from_cache
@@ -164,7 +164,7 @@ class Click:
         if not self.chat or self.chat.startswith(NOT_SAVED):
             raise RefusedError(UNKNOWN)
 
-    async def ask(self, route: str, question: Json, seconds: float = TIMEOUT) -> Any:  # noqa: ANN401
+    async def ask(self, route: str, question: Json, seconds: float = TIMEOUT) -> Any:
         """What the service answers."""
         path = f"chats/{quote(self.chat, safe='')}/{route}"
         try:
@@ -174,7 +174,7 @@ class Click:
                 raise RefusedError(UNKNOWN) from None
             raise
 
-    async def look(self, wait: float = 0) -> Any:  # noqa: ANN401
+    async def look(self, wait: float = 0) -> Any:
         """What stands for the earlier part of the branch; with `wait`, once what is due is done."""
         return await self.ask("view", {"message_id": self.message, "wait": wait}, TIMEOUT + wait)
 

@@ -7,10 +7,9 @@ required_open_webui_version: 0.9.6
 license: MIT
 """
 
-# inlet:   offers the model the tool that looks up what a summary covers.
-# request: shows each request to the Precis service, and sends the model what the service answers.
-# outlet:  sends the finished turn to the service, without making anybody wait.
-# While the service is away, or must not have a chat, the oldest messages are left out.
+# Each request is shown to the Precis service before a model gets it, and is sent as the service
+# answers; the finished turn is sent to the service in the background. While the service is away, or
+# must not have a chat, the oldest messages are left out.
 
 import asyncio
 import json
@@ -19,7 +18,7 @@ import re
 import secrets
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,24 +26,18 @@ import httpx
 from pydantic import BaseModel, Field
 
 log = logging.getLogger("precis")
-
 VERSION = "1.0.0"
 HOOKED = (0, 11, 2)  # Open WebUI calls `request` from this version on; before, inlet does its work
 FAILURES, PAUSE = 3, 5.0  # after so many in a row, one request in so many seconds tries again
 WINDOW, UNASKED = 131_072, 4096  # tokens: of a model nobody knows; before the service was asked
-TEMPORARY = ("temporary:", "local:")  # so begin the ids of chats that Open WebUI does not save
 METADATA_KEY = "precis"  # where the metadata have what this file keeps
 RECALL = "precis_recall"  # id of the tool
 TOOL_IMAGES = "Here are the images from the tool results above."  # Open WebUI writes it as a user
-SUMMARY = "[Previous conversation summary: "  # so begins the service's summary in a request
 LEFT_OUT = "[Older messages were left out here: they do not fit into the model's window.]"
 STORED = ("id", "role", "content", "output", "usage", "error", "timestamp")  # sent of a message
 # Connections bypass the proxy of the environment, which would see the key and the texts.
 DIRECT = {"all://": None, "http://": None, "https://": None}
-
 Message = dict[str, Any]
-Given = dict[str, Any] | None  # Open WebUI gives nothing for some clients
-Emitter = Callable[[Message], Awaitable[None]] | None
 HIDDEN: Message = {"input": {"type": "password"}}
 
 
@@ -80,10 +73,10 @@ class Filter:
     async def inlet(
         self,
         body: Message,
-        __metadata__: Given = None,
-        __user__: Given = None,
-        __model__: Given = None,
-        __event_emitter__: Emitter = None,
+        __metadata__: Any = None,
+        __user__: Any = None,
+        __model__: Any = None,
+        __event_emitter__: Any = None,
     ) -> Message:
         """Begins a turn; called as `request`, it makes each request of the turn fit the window."""
         until = time.monotonic() + self.valves.timeout
@@ -106,13 +99,17 @@ class Filter:
     request = inlet  # before each call of a model, with all that Open WebUI has added
 
     async def outlet(
-        self, body: Message, __metadata__: Given = None, __user__: Given = None
+        self, body: Message, __metadata__: Any = None, __user__: Any = None
     ) -> Message:
         """Sends the turn of a saved chat to the service in the background."""
         with log_and_suppress("a turn is not sent to the service"):
             user, turn = __user__ or {}, (__metadata__ or {}).get(METADATA_KEY) or {"state": None}
             if body.get("precis_check") is True and user.get("role") == "admin":
-                body["precis_check"] = await self._check()
+                self._failures = 0  # `precis install-filter` asks who answers
+                try:
+                    body["precis_check"] = await self.send("GET", "filter", None, 5.0)
+                except Exception as error:
+                    body["precis_check"] = {"error": repr(error)}
             elif turn["state"] is not None and turn["saved"] == body["chat_id"]:
                 rows = body["messages"]
                 first = 0 if turn["whole"] else questions_in(rows)[-1]
@@ -121,42 +118,30 @@ class Filter:
                 task.add_done_callback(self._in_background.discard)
         return body
 
-    async def _check(self) -> object:
-        self._failures = 0  # `precis install-filter` asks who answers
-        try:
-            return await self.send("GET", "filter", None, 5.0)
-        except Exception as error:
-            return {"error": repr(error)}
-
-    def turn_of(self, body: Message, metadata: Message, model: Given, user: Given) -> Message:
+    def turn_of(self, body: Message, metadata: Message, model: Any, user: Any) -> Message:
         """What is known of a turn, in plain values, which the metadata carry from hook to hook."""
         chat, valves = str(metadata.get("chat_id") or ""), (user or {}).get("valves")
-        hours: int | None = self.valves.api_days * 24
-        if chat:
-            hours = self.valves.temporary_hours if chat.startswith(TEMPORARY) else None
-        name, params, windows = str(body.get("model")), params_of(model), windows_in(body, model)
+        days, kept = self.valves.api_days, self.valves.temporary_hours
+        hours = {"": days * 24, "temporary": kept, "local": kept}.get(chat.partition(":")[0])
+        params = ((model or {}).get("info") or {}).get("params") or {}
+        name, windows = str(body.get("model")), windows_in(body, params, model)
         # This goes to the service with each request; `recall` is set where the tool is offered.
         about = {"chat": chat, "user": metadata.get("user_id"), "model": name, "windows": windows}
         about |= {"prompt": params.get("system") or "", "keep_hours": hours, "recall": False}
         about["guided"] = bool(metadata.get("regeneration_message_id"))
-        return {
-            "about": about,
-            "id": secrets.token_hex(16),  # in the logs of Precis
-            "window": next(iter(windows), self._windows.get(name)),
-            "saved": chat if hours is None else None,
-            "state": None,  # the service's note of the turn, given back to it
-            "whole": False,  # whether the service wants the whole branch when the turn ends
-            "sends": hours != 0 and getattr(valves, "compress", True),
-            "shows": self.valves.show_status and getattr(valves, "show_status", True),
-            "shown": [],  # status lines: each is a write to the chat
-        }
+        turn: Message = {"about": about, "state": None, "whole": False, "shown": []}
+        turn |= {"id": secrets.token_hex(16), "saved": chat if hours is None else None}
+        turn["window"] = next(iter(windows), self._windows.get(name))
+        turn["sends"] = hours != 0 and getattr(valves, "compress", True)
+        turn["shows"] = self.valves.show_status and getattr(valves, "show_status", True)
+        return turn
 
     def _is_long(self, messages: list[Message], turn: Message) -> bool:
         """Whether the chat may be too long. A token is hardly less than half a character."""
         window = turn["window"] or (UNASKED if turn["saved"] else WINDOW)
         least = min(self.valves.skip_below_chars, window // 2)
         in_channel = turn["about"]["chat"].startswith("channel:")
-        return sum(map(len, map(text_of, messages))) >= least and not in_channel
+        return not in_channel and sum(map(len, map(text_of, messages))) >= least
 
     async def _offer_recall(self, body: Message, metadata: Message, turn: Message) -> None:
         """Lets the model look up what it does not see, where Open WebUI runs tools for it."""
@@ -164,13 +149,12 @@ class Filter:
         natively = {"native": True, "legacy": False}.get(str(calling), running_version() >= (0, 10))
         wanted = self.valves.offer_recall and turn["sends"] and metadata.get("message_id")
         with log_and_suppress("nothing can be looked up in a turn"):
-            from open_webui.models.tools import Tools  # here, so that the file loads anywhere
-
-            if wanted and natively and not body.get("tools") and await Tools.get_tool_by_id(RECALL):
+            tools = sys.modules["open_webui.models.tools"].Tools
+            if wanted and natively and not body.get("tools") and await tools.get_tool_by_id(RECALL):
                 turn["about"]["recall"] = True
                 body["tool_ids"] = [*dict.fromkeys([*(body.get("tool_ids") or []), RECALL])]
 
-    async def _ask(self, body: Message, turn: Message) -> list[Any] | None:
+    async def _ask(self, body: Message, turn: Message) -> Any:
         """Puts in the messages that the service answers; returns what it says to the user."""
         sent, about, seconds = body["messages"], turn["about"], self.valves.timeout * 0.9
         question = about | {"state": turn["state"], "seconds": seconds * 0.9}
@@ -184,10 +168,9 @@ class Filter:
             turn["state"], turn["whole"] = answer["state"], turn["whole"] or answer["whole"]
             body["messages"] = made
             return [answer["summary"], answer["status_text"]]
-        return None
 
-    async def _show(self, lines: list[Any], turn: Message, emitter: Emitter) -> None:
-        for line in lines:  # the page shows the last one, and a click opens all
+    async def _show(self, lines: list[Any], turn: Message, emitter: Any) -> None:
+        for line in lines:  # the page shows the last one; a click opens all
             if line and line not in turn["shown"] and turn["shows"] and emitter:
                 turn["shown"].append(line)
                 await emitter({"type": "status", "data": {"description": line, "done": True}})
@@ -201,8 +184,8 @@ class Filter:
         # Three bytes are a token: an estimate that is rather high.
         sizes = [len(text_of(m).encode("utf-8", "replace")) // 3 for m in messages]
         head = next((i for i, m in enumerate(messages) if m["role"] != "system"), 0)
-        if text_of(messages[head]).startswith(SUMMARY):
-            head += 2  # it stays, and so does what the model says to it
+        if text_of(messages[head]).startswith("[Previous conversation summary: "):
+            head += 2  # the service's summary and what the model says to it stay
         start, excess = head, sum(sizes) - room
         for place in questions_in(messages[head:]):
             if excess > 0:
@@ -215,18 +198,16 @@ class Filter:
 
     async def send_turn(self, turn: Message, rows: list[Message], user_name: object) -> None:
         """Sends a turn as Open WebUI has stored it; without a state, it is a whole branch."""
-        messages = [{key: row[key] for key in STORED if key in row} for row in rows]
-        told = turn["about"] | {"state": turn["state"], "messages": messages}
-        told |= {"user_name": user_name, "title": None}
+        told = turn["about"] | {"state": turn["state"], "user_name": user_name}
+        told["messages"] = [{key: row[key] for key in STORED if key in row} for row in rows]
         told["summed_usage"] = running_version()[:2] == (0, 10)  # over the calls of a turn
         with log_and_suppress("a turn is sent without the title of its chat"):
-            from open_webui.models.chats import Chats
-
-            told["title"] = await Chats.get_chat_title_by_id(told["chat"])
+            chats = sys.modules["open_webui.models.chats"].Chats
+            told["title"] = await chats.get_chat_title_by_id(told["chat"])
         with log_and_suppress("a turn is not sent to the service"):
             await self.send("POST", "turns", told, 30.0, turn["id"])
 
-    async def send(self, method: str, path: str, told: Any, seconds: float, turn: str = "") -> Any:  # noqa: ANN401
+    async def send(self, method: str, path: str, told: Any, seconds: float, turn: str = "") -> Any:
         """What the service answers, also to `precis_action` and `precis_recall`."""
         if self._failures >= FAILURES and time.monotonic() < self._again_at:
             raise ConnectionError("after failures in a row the service is left alone for a while")
@@ -238,10 +219,8 @@ class Filter:
         headers["Content-Type"] = "application/json"
         url = f"{self.valves.service_url.rstrip('/')}/v1/{path}"
         try:
-            import orjson  # every supported Open WebUI has it, and it takes a tenth of the time
-
-            content = orjson.dumps(told)
-        except (ImportError, TypeError):  # half of a character, as some streams leave it
+            content = sys.modules["orjson"].dumps(told)  # Open WebUI has it; a tenth of the time
+        except (KeyError, TypeError):  # or half of a character, as some streams leave it
             content = json.dumps(told, ensure_ascii=False).encode("utf-8", "replace")
         try:
             async with asyncio.timeout(seconds):
@@ -271,17 +250,11 @@ def running_version() -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", version)[:3]))
 
 
-def params_of(model: Given) -> Message:
-    """What an admin has set for a model."""
-    params: Message = ((model or {}).get("info") or {}).get("params") or {}
-    return params
-
-
-def windows_in(body: Message, model: Given) -> list[int]:
+def windows_in(body: Message, params: Message, model: Any) -> list[int]:
     """Sizes given for the model's window, the most trusted first."""
     provider = (model or {}).get("openai") or {}
     sizes = [(body.get("options") or {}).get("num_ctx"), body.get("num_ctx")]
-    sizes += [params_of(model).get("num_ctx"), provider.get("max_model_len")]
+    sizes += [params.get("num_ctx"), provider.get("max_model_len")]
     sizes += [provider.get("context_length"), (provider.get("meta") or {}).get("n_ctx")]
     return [size for size in sizes if type(size) is int and size >= 2048]
 

@@ -7,8 +7,8 @@ required_open_webui_version: 0.9.6
 license: MIT
 """
 
-# A tool of Open WebUI. The filter offers it in long chats, and leaves the service's note of the turn
-# in the metadata of a request: nothing else can be looked up. The model always gets an answer in
+# A tool of Open WebUI. The filter offers it in long chats, and leaves the service's note of the
+# turn in the metadata of a request: nothing else can be looked up. The model always gets an answer in
 # words, whatever goes wrong.
 
 import logging
@@ -41,7 +41,7 @@ class Tools:
         line: int = 1,
         grep: str = "",
         __metadata__: Json | None = None,
-        __request__: Any = None,  # noqa: ANN401 - Open WebUI's own
+        __request__: Any = None,
     ) -> str:
         """Looks up what the chat's summary covers: older messages, full tool results.
 
@@ -63,7 +63,7 @@ class Tools:
             return FAILED.format("Precis is away")
 
 
-async def looked_up(turn: Json, asked: Json, request: Any) -> str:  # noqa: ANN401
+async def looked_up(turn: Json, asked: Json, request: Any) -> str:
     """What the model is told; `turn` counts the look-ups."""
     if not turn.get("state"):
         return NO_SUMMARY

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from filter_stub import precis_filter
-from filter_stub.precis_filter import LEFT_OUT, METADATA_KEY, PAUSE, SUMMARY, VERSION
+from filter_stub.precis_filter import LEFT_OUT, METADATA_KEY, PAUSE, VERSION
 from service.demo.host import enter
 from tests.builders import called, capture, returned, scenarios
 from tests.effort import examples
@@ -25,7 +25,7 @@ from tests.filter.wire import Answer, Behaviour, HangUp, Scripted, Silence, Tric
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 Json = dict[str, Any]
-RECORD = [asks(f"{SUMMARY}4 messages]\nThey talked."), says("Noted.")]
+RECORD = [asks("[Previous conversation summary: 4 messages]\nThey talked."), says("Noted.")]
 SOON = 0.2  # seconds of the deadline where the service never answers
 
 
@@ -403,14 +403,14 @@ async def test_the_whole_branch_is_sent_if_the_service_wants_it() -> None:
 
 
 async def test_a_turn_is_sent_without_a_title_if_there_is_none(caplog: pytest.LogCaptureFixture) -> None:
-    async def fails(_: str) -> str:
-        raise RuntimeError("words of somebody")
+    class Failing(Host):
+        async def get_chat_title_by_id(self, _: str) -> str:
+            raise RuntimeError("words of somebody")
 
     async with against(Answer(answer())) as (chat, tap):
-        turn = await chat.inlet()
-        chat.host.get_chat_title_by_id = fails  # type: ignore[method-assign]
-        await chat.reply(turn, "Yes.")
-        assert tap.seen[-1].body["title"] is None
+        chat.host = Failing(chat.host.chats)
+        await chat.reply(await chat.inlet(), "Yes.")
+        assert "title" not in tap.seen[-1].body
     assert "words of somebody" not in caplog.text
 
 
@@ -472,7 +472,7 @@ async def test_what_a_real_open_webui_gave_goes_through_unchanged(
                 if hook.hook == "inlet":
                     metadata.pop(hook.metadata.get("message_id"), None)
                 handed = metadata.setdefault(hook.metadata.get("message_id"), {**hook.metadata, "user_id": "u"})
-                given = {"__metadata__": handed, "__user__": {"id": "u"}}
+                given: Json = {"__metadata__": handed, "__user__": {"id": "u"}}
                 if hook.hook != "outlet":
                     given |= {"__model__": {"id": hook.body.get("model")}, "__event_emitter__": host.emit}
                 with host.importable():
