@@ -8,8 +8,8 @@ license: MIT
 """
 
 # A tool of Open WebUI. The filter offers it in long chats, and leaves the service's note of the
-# turn in the metadata of a request: nothing else can be looked up. The model always gets an answer in
-# words, whatever goes wrong.
+# turn in the metadata of a request: nothing else can be looked up. The model always gets an answer
+# in words, whatever goes wrong.
 
 import logging
 from typing import Any
