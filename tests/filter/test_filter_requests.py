@@ -546,6 +546,17 @@ async def test_tools_and_the_room_for_the_answer_count() -> None:
             assert len(turn.messages) < len(turn.original), more
 
 
+async def test_an_eighth_of_the_window_is_kept_free_for_an_answer_of_unknown_size() -> None:
+    async with against(HangUp(), turns=2) as (chat, _):
+        chat.system, chat.leaf, chat.window = "", None, 4096
+        for _ in range(2):
+            chat.ask("x" * 3 * 1800)
+            chat.answer("Yes.")
+        chat.ask("And now?")
+        turn = await chat.inlet()
+        assert len(turn.messages) < len(turn.original), "3602 of 3584 tokens"
+
+
 def stopped(chat: Chat) -> list[float]:
     """The filter's clock, at 0 seconds; it stands still unless a test sets it."""
     now = [0.0]
