@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import functools
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,7 +44,14 @@ class HangUp:
     """The connection is closed without an answer."""
 
 
-Behaviour = Answer | Silence | Trickle | HangUp | str
+@dataclass(frozen=True, slots=True)
+class Scripted:
+    """Each request is answered by what a function makes of its body."""
+
+    make: Callable[[Any], object]
+
+
+Behaviour = Answer | Scripted | Silence | Trickle | HangUp | str
 """A string is the URL of a real service, which answers."""
 
 
@@ -104,6 +111,8 @@ async def _answer(
         case Answer(body, status):
             text = body if isinstance(body, str) else json.dumps(body)
             return await _send(writer, status, with_edit(text, seen.body).encode())
+        case Scripted(make):
+            return await _send(writer, 200, json.dumps(make(seen.body)).encode())
         case Trickle():
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n")
             while True:
