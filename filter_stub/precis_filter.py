@@ -37,8 +37,8 @@ LEFT_OUT = "[Older messages were left out here: they do not fit into the model's
 STORED = ("id", "role", "content", "output", "usage", "error", "timestamp")  # sent of a message
 # Connections bypass the proxy of the environment, which would see the key and the texts.
 DIRECT = {"all://": None, "http://": None, "https://": None}
-Message = dict[str, Any]
-HIDDEN: Message = {"input": {"type": "password"}}
+Json = dict[str, Any]
+HIDDEN: Json = {"input": {"type": "password"}}
 
 
 class Filter:
@@ -72,12 +72,12 @@ class Filter:
 
     async def inlet(
         self,
-        body: Message,
+        body: Json,
         __metadata__: Any = None,
         __user__: Any = None,
         __model__: Any = None,
         __event_emitter__: Any = None,
-    ) -> Message:
+    ) -> Json:
         """Begins a turn; called as `request`, it makes each request of the turn fit the window."""
         until = time.monotonic() + self.valves.timeout
         with log_and_suppress("a request goes on as it is, or without a status"):
@@ -98,9 +98,7 @@ class Filter:
 
     request = inlet  # before each call of a model, with all that Open WebUI has added
 
-    async def outlet(
-        self, body: Message, __metadata__: Any = None, __user__: Any = None
-    ) -> Message:
+    async def outlet(self, body: Json, __metadata__: Any = None, __user__: Any = None) -> Json:
         """Sends the turn of a saved chat to the service in the background."""
         with log_and_suppress("a turn is not sent to the service"):
             user, turn = __user__ or {}, (__metadata__ or {}).get(METADATA_KEY) or {"state": None}
@@ -118,7 +116,7 @@ class Filter:
                 task.add_done_callback(self._in_background.discard)
         return body
 
-    def turn_of(self, body: Message, metadata: Message, model: Any, user: Any) -> Message:
+    def turn_of(self, body: Json, metadata: Json, model: Any, user: Any) -> Json:
         """What is known of a turn, in plain values, which the metadata carry from hook to hook."""
         chat, valves = str(metadata.get("chat_id") or ""), (user or {}).get("valves")
         days, kept = self.valves.api_days, self.valves.temporary_hours
@@ -129,21 +127,21 @@ class Filter:
         about = {"chat": chat, "user": metadata.get("user_id"), "model": name, "windows": windows}
         about |= {"prompt": params.get("system") or "", "keep_hours": hours, "recall": False}
         about["guided"] = bool(metadata.get("regeneration_message_id"))
-        turn: Message = {"about": about, "state": None, "whole": False, "shown": []}
+        turn: Json = {"about": about, "state": None, "whole": False, "shown": []}
         turn |= {"id": secrets.token_hex(16), "saved": chat if hours is None else None}
         turn["window"] = next(iter(windows), self._windows.get(name))
         turn["sends"] = hours != 0 and getattr(valves, "compress", True)
         turn["shows"] = self.valves.show_status and getattr(valves, "show_status", True)
         return turn
 
-    def _is_long(self, messages: list[Message], turn: Message) -> bool:
+    def _is_long(self, messages: list[Json], turn: Json) -> bool:
         """Whether the chat may be too long. A token is hardly less than half a character."""
         window = turn["window"] or (UNASKED if turn["saved"] else WINDOW)
         least = min(self.valves.skip_below_chars, window // 2)
         in_channel = turn["about"]["chat"].startswith("channel:")
         return not in_channel and sum(map(len, map(text_of, messages))) >= least
 
-    async def _offer_recall(self, body: Message, metadata: Message, turn: Message) -> None:
+    async def _offer_recall(self, body: Json, metadata: Json, turn: Json) -> None:
         """Lets the model look up what it does not see, where Open WebUI runs tools for it."""
         calling = (metadata.get("params") or {}).get("function_calling")
         natively = {"native": True, "legacy": False}.get(str(calling), running_version() >= (0, 10))
@@ -154,7 +152,7 @@ class Filter:
                 turn["about"]["recall"] = True
                 body["tool_ids"] = [*dict.fromkeys([*(body.get("tool_ids") or []), RECALL])]
 
-    async def _ask(self, body: Message, turn: Message) -> Any:
+    async def _ask(self, body: Json, turn: Json) -> Any:
         """Puts in the messages that the service answers; returns what it says to the user."""
         sent, about, seconds = body["messages"], turn["about"], self.valves.timeout * 0.9
         question = about | {"state": turn["state"], "seconds": seconds * 0.9}
@@ -169,13 +167,13 @@ class Filter:
             body["messages"] = made
             return [answer["summary"], answer["status_text"]]
 
-    async def _show(self, lines: list[Any], turn: Message, emitter: Any) -> None:
+    async def _show(self, lines: list[Any], turn: Json, emitter: Any) -> None:
         for line in lines:  # the page shows the last one; a click opens all
             if line and line not in turn["shown"] and turn["shows"] and emitter:
                 turn["shown"].append(line)
                 await emitter({"type": "status", "data": {"description": line, "done": True}})
 
-    def _cut(self, body: Message, turn: Message) -> list[Any]:
+    def _cut(self, body: Json, turn: Json) -> list[Any]:
         """Leaves out the oldest turns that do not fit; returns what the user is told."""
         messages, wanted = body["messages"], body.get("max_tokens")
         window = turn["window"] or WINDOW
@@ -196,14 +194,16 @@ class Filter:
         body["messages"] = with_note([*messages[:head], *messages[start:]], LEFT_OUT)
         return [f"Left out {start - head} older messages to make room"]
 
-    async def send_turn(self, turn: Message, rows: list[Message], user_name: object) -> None:
+    async def send_turn(self, turn: Json, rows: list[Json], user_name: object) -> None:
         """Sends a turn as Open WebUI has stored it; without a state, it is a whole branch."""
-        told = turn["about"] | {"state": turn["state"], "user_name": user_name}
+        about, told = turn["about"], {key: turn[key] for key in ("state", "whole")}
+        if turn["state"] is None:
+            told |= {key: about[key] for key in ("chat", "user", "model", "windows")}
         told["messages"] = [{key: row[key] for key in STORED if key in row} for row in rows]
-        told["summed_usage"] = running_version()[:2] == (0, 10)  # over the calls of a turn
         with log_and_suppress("a turn is sent without the title of its chat"):
             chats = sys.modules["open_webui.models.chats"].Chats
-            told["title"] = await chats.get_chat_title_by_id(told["chat"])
+            told["title"] = await chats.get_chat_title_by_id(about["chat"])
+        told["user_name"] = user_name
         with log_and_suppress("a turn is not sent to the service"):
             await self.send("POST", "turns", told, 30.0, turn["id"])
 
@@ -250,7 +250,7 @@ def running_version() -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", version)[:3]))
 
 
-def windows_in(body: Message, params: Message, model: Any) -> list[int]:
+def windows_in(body: Json, params: Json, model: Any) -> list[int]:
     """Sizes given for the model's window, the most trusted first."""
     provider = (model or {}).get("openai") or {}
     sizes = [(body.get("options") or {}).get("num_ctx"), body.get("num_ctx")]
@@ -259,7 +259,7 @@ def windows_in(body: Message, params: Message, model: Any) -> list[int]:
     return [size for size in sizes if type(size) is int and size >= 2048]
 
 
-def without_pictures(message: Message) -> Message:
+def without_pictures(message: Json) -> Json:
     """A message with no more of its parts than their type and text."""
     if not isinstance(message.get("content"), list):
         return message
@@ -267,7 +267,7 @@ def without_pictures(message: Message) -> Message:
     return {**message, "content": parts}
 
 
-def arranged(sent: list[Message], answer: list[Any]) -> list[Message]:
+def arranged(sent: list[Json], answer: list[Any]) -> list[Json]:
     """The messages of an answer, in which a number stands for the message that was sent there."""
     made = [sent[one] if type(one) is int else {"role": one["role"], **one} for one in answer]
     numbers = [-1, *(one for one in answer if type(one) is int)]
@@ -277,13 +277,13 @@ def arranged(sent: list[Message], answer: list[Any]) -> list[Message]:
     return made
 
 
-def questions_in(messages: list[Message]) -> list[int]:
+def questions_in(messages: list[Json]) -> list[int]:
     """Where users have asked something."""
     asked = (place for place, message in enumerate(messages) if message["role"] == "user")
     return [place for place in asked if not text_of(messages[place]).startswith(TOOL_IMAGES)]
 
 
-def text_of(message: Message) -> str:
+def text_of(message: Json) -> str:
     """All of a message that counts: its text, its calls of tools, and blanks for a picture."""
     content = message.get("content") or ""
     if isinstance(content, list):
@@ -291,7 +291,7 @@ def text_of(message: Message) -> str:
     return f"{content}{message.get('tool_calls') or ''}"
 
 
-def with_note(messages: list[Message], note: str) -> list[Message]:
+def with_note(messages: list[Json], note: str) -> list[Json]:
     """A request with the note in its first system message: some models refuse a second one."""
     if messages[0]["role"] != "system":
         return [{"role": "system", "content": note}, *messages]

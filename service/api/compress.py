@@ -81,7 +81,7 @@ def _host_request(tenant: int, asked: CompressRequest) -> HostRequest:
         messages=asked.messages,
         ids=asked.ids or [],
         sizes_told=[asked.window, *asked.windows] if asked.window else asked.windows,
-        wanted=asked.max_tokens or 0,
+        wanted=max(asked.max_tokens, 0) if type(asked.max_tokens) is int else 0,
         beside=asked.prompt + tools,
         guided=asked.guided,
         recall=asked.recall,

@@ -19,7 +19,7 @@ import structlog
 from msgspec.structs import replace as replace_field
 
 from service.errors import KeyMissing, PrecisError, Problem
-from service.request import record
+from service.request import native, record
 from service.request.fit import LEFT_OUT, Fitted, Piece, fit, note_of, told
 from service.request.shorter import is_system, with_note
 from service.storage import chats, contexts
@@ -324,6 +324,7 @@ async def _wants_all(context: ServeContext, located: Located) -> bool:
 def _state_of(weighed: Weighed, located: Located) -> State:
     """What is noted of a turn at its first call."""
     request = weighed.request
+    question = request.messages[weighed.outline.newest :]
     return State(
         chat=located.chat,
         user=request.user,
@@ -334,6 +335,7 @@ def _state_of(weighed: Weighed, located: Located) -> State:
         above=located.nodes[-1].id if located.nodes else None,
         beside=beside_of(weighed, located.begin),
         question=weighed.question,
+        files=native.files_of(question[0]) if question else [],
         expires_in=located.expires_in,
     )
 

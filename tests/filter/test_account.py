@@ -85,7 +85,6 @@ class Play:
         chat.ask(text, **({"files": files} if files else {}))
         turn = chat.request(str(chat.leaf))
         self.add_to(turn.messages)
-        turn.original = copy.deepcopy(turn.messages)
         model = {"info": {"params": {"system": self.workspace}}}
         told = {"__metadata__": turn.metadata, "__user__": chat.asker, "__model__": model}
         if scene.reasoning:
@@ -104,6 +103,7 @@ class Play:
             if scene.tools and (scene.always or number % 6 > 1):
                 function = {"name": "f", "description": prose(scene.share(scene.tools), "tool")}
                 turn.body["tools"] = [{"type": "function", "function": function}]
+            turn.original = copy.deepcopy(turn.messages)
             await chat.filter.request(turn.body, **told, __event_emitter__=chat.host.emit)
         sent = self.size(turn.body)
         assert sent <= window, (number, sent, window)

@@ -456,7 +456,7 @@ async def test_inlet_does_the_work_where_open_webui_has_no_later_hook(version: s
                 await chat.filter.request(turn.body, __metadata__=turn.metadata, __event_emitter__=chat.host.emit)
         assert turn.messages == [turn.original[0], *RECORD, *turn.original[5:]]
         await chat.reply(turn, "Yes.")
-        assert tap.seen[-1].body["summed_usage"] is (version == "0.10.2")
+        assert tap.seen[-1].path == "/v1/turns"
 
 
 @pytest.mark.parametrize("version", ["0.9.6", "0.10.2", "0.11.4", "0.12.4"])
