@@ -261,7 +261,7 @@ async def _served(
     if stored and checkpoint:
         served = replace(
             served,
-            summary="" if stored.was_served else draft.summary,
+            summary="" if stored.was_served or located.expires_in else draft.summary,
             covered=draft.covered,
             covered_until=stored.told_until or checkpoint.until,
         )

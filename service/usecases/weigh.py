@@ -123,7 +123,7 @@ class Weighed:
         prints: the fingerprint of each message.
         sizes: the tokens of each message, by our own count.
         beside: the tokens of what goes along and is no message.
-        is_counted: whether all of it was counted, and nothing estimated.
+        is_counted: whether all of it was counted: nothing is estimated, and no picture is in it.
         window: the model's window in tokens, as its provider counts.
         assumed: whether nobody told the window.
         deadline: until when it may wait, on the monotonic clock.
@@ -176,11 +176,15 @@ async def weigh(context: ServeContext, request: HostRequest) -> Weighed:
         prints=prints,
         sizes=sizes[:-1],
         beside=sizes[-1] if request.beside else 0,
-        is_counted=is_counted,
+        is_counted=is_counted and not any(map(_has_parts, request.messages)),
         window=window or context.settings.window,
         assumed=window is None,
         deadline=deadline,
     )
+
+
+def _has_parts(message: Native) -> bool:
+    return isinstance(message.get("content"), list)
 
 
 async def sizes_of(
