@@ -157,6 +157,8 @@ async def drop_below(connection: AsyncConnection, chat: ChatKey, roots: Collecti
     Returns:
         How many.
     """
+    if not roots:
+        return 0
     statement = delete(messages).where(
         *of(chat, messages), messages.c.message_id.in_(subtree(chat, roots))
     )
@@ -174,7 +176,7 @@ async def drop_unconfirmed(connection: AsyncConnection, chat: ChatKey, *, told: 
     if not told:
         query = query.where(messages.c.host_id.is_(None))
     roots = list((await connection.execute(query)).scalars())
-    return await drop_below(connection, chat, roots) if roots else 0
+    return await drop_below(connection, chat, roots)
 
 
 async def point_to(
