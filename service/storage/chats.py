@@ -295,6 +295,7 @@ def _overviews(tenant: int) -> Select[Any]:
     """Chats with the fields of `Overview`, most of which are columns of the same name."""
     others: dict[str, ColumnElement[Any]] = {
         "chat_id": chats.c.external_id,
+        "leaf_id": func.coalesce(_told_leaf(tenant), chats.c.leaf_id),
         "messages": func.coalesce(_leaf_depth(tenant), 0),
         "path_tokens": func.coalesce(chats.c.leaf_tokens, 0),
         "checkpoints": _checkpoint_count(tenant),
@@ -309,12 +310,20 @@ def _overviews(tenant: int) -> Select[Any]:
 
 
 def _leaf_depth(tenant: int) -> ColumnElement[int]:
-    leaf = select(messages.c.depth).where(
+    return select(messages.c.depth).where(*_of_leaf(tenant)).scalar_subquery()
+
+
+def _told_leaf(tenant: int) -> ColumnElement[str]:
+    """What the host calls the newest message."""
+    return select(messages.c.host_id).where(*_of_leaf(tenant)).scalar_subquery()
+
+
+def _of_leaf(tenant: int) -> tuple[ColumnElement[bool], ...]:
+    return (
         messages.c.tenant_id == tenant,
         messages.c.chat_id == chats.c.id,
         messages.c.message_id == chats.c.leaf_id,
     )
-    return leaf.scalar_subquery()
 
 
 def _checkpoint_count(tenant: int) -> ColumnElement[int]:

@@ -112,14 +112,16 @@ async def serve(context: ServeContext, request: HostRequest) -> Served:
         located = await locate(context, weighed)
         if _is_compacted(weighed, located):
             return await _compacted(context, weighed, located, draft)
+        whole = await _wants_all(context, located)
         draft = await _with_summary(context, weighed, located)
         if _is_too_large(weighed, located, draft):
             located = await _awaited(context, weighed, located)
             draft = await _with_summary(context, weighed, located)
     except KeyMissing as error:
         log.warning("compress.key_missing", chat=request.chat, why=str(error))
-        located = Located(request.chat, None, weighed.outline.head, (), None)
-    return await _served(context, weighed, located, draft)
+        located, whole = Located(request.chat, None, weighed.outline.head, (), None), False
+    served = await _served(context, weighed, located, draft)
+    return replace(served, whole=whole)
 
 
 async def store(context: ServeContext, unstored: Transcript) -> Accepted | None:
@@ -266,8 +268,7 @@ async def _served(
             covered_until=stored.told_until or checkpoint.until,
         )
     unstored = transcript_of(context.settings, weighed, located) if located.has_news else None
-    whole = await _wants_all(context, located)
-    return replace(served, whole=whole, unstored=unstored)
+    return replace(served, unstored=unstored)
 
 
 async def _later_call(
