@@ -13,6 +13,7 @@ from sqlalchemy import (
     Select,
     and_,
     delete,
+    func,
     or_,
     select,
     true,
@@ -51,7 +52,7 @@ class MessageRow:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One leaf of the chat tree and the deepest checkpoint on its path."""
+    """One leaf of the chat tree, as the host calls it, and the deepest checkpoint on its path."""
 
     leaf_id: str
     messages: int
@@ -106,7 +107,7 @@ async def path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[Me
 async def branches(connection: AsyncConnection, chat: ChatKey) -> list[Branch]:
     """The leaves that are stored, the longest path first."""
     columns = (
-        messages.c.message_id,
+        func.coalesce(messages.c.host_id, messages.c.message_id),
         messages.c.depth,
         messages.c.path_tokens,
         messages.c.checkpoint_id,
