@@ -18,6 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service import request_ids
 from service.errors import Conflict, Problem, ProblemType
 from service.planning import policy
+from service.planning.plan import is_poorer
 from service.processes import Texts
 from service.processes.intake import RawMessage, Weighed
 from service.recall.parts import STORED_FROM
@@ -268,7 +269,7 @@ def _noted(handed: Transcript, path: _Path, leaf: MessageRow) -> Noted:
     chat = path.known.chat
     saving = path.known.savings.get(leaf.checkpoint_id or 0, Saving(0, False, handed.window))
     # One for a smaller window serves in want of a better one, which is to be written.
-    saved = saving.tokens if saving.window * 2 >= handed.window else 0
+    saved = 0 if is_poorer(saving.window, handed.window) else saving.tokens
     # A first look without the path, whatever its length; the worker's plan has the last word.
     overhead = chat.overhead if handed.overhead is None else handed.overhead
     size = leaf.path_tokens + overhead - saved
