@@ -17,10 +17,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import quote
 
+import httpx
+
 log = logging.getLogger("precis")
 
 FILTER = "precis"  # the filter's id in Open WebUI; it reaches the service
-PAIRS = 200  # newest messages of a branch that are described
+NOT_SAVED = ("temporary:", "local:", "channel:")
 TIMEOUT = 5.0  # seconds that the service may take to answer
 WRITING = 30.0  # and to write a summary
 OPEN = 240.0  # seconds for a user to answer a dialog; Open WebUI's own limit is longer, or none
@@ -79,7 +81,7 @@ class Action:
         __id__: str,
         __user__: Json,
         __model__: Json,
-        __request__: Any,  # noqa: ANN401 - Open WebUI's own
+        __request__: Any,
         __event_call__: Send,
         __event_emitter__: Send,
     ) -> None:
@@ -112,7 +114,7 @@ async def leave_or_resume(click: "Click", page: "Page") -> None:
     title, question, done = RESUME if is_left_alone else LEAVE
     answer = await page.ask(title, question)
     if answer is True:
-        await click.leave_alone(not is_left_alone)
+        await click.ask("left-alone", {"left_alone": not is_left_alone})
         await page.notify("success", done)
     elif answer is not False:
         # Only a cancelled dialog is False: the tab is gone, or its user was too late.
@@ -144,14 +146,14 @@ class Page:
 
 
 class Click:
-    """A click: the user who clicked, and the branch of the clicked message."""
+    """A click: the user who clicked, and the message under which the button is."""
 
     def __init__(self, body: Json, user: str) -> None:
         self.body, self.user = body, user
-        self.chat = str(body.get("chat_id") or "")
+        self.chat, self.message = str(body.get("chat_id") or ""), str(body.get("id") or "")
 
-    async def load(self, request: Any) -> None:  # noqa: ANN401
-        """Finds the filter with its valves, and the newest branch with the message, root first."""
+    async def load(self, request: Any) -> None:
+        """Finds the filter with its valves."""
         from open_webui.models.functions import Functions
         from open_webui.utils.plugin import get_function_module_from_cache
 
@@ -159,30 +161,22 @@ class Click:
         # Open WebUI sets them only for the filter's own hooks.
         valves = await Functions.get_function_valves_by_id(FILTER)
         self.filter.valves = self.filter.Valves(**(valves or {}))
-        self.path = await self.filter.branch_of(self.chat, str(self.body.get("id") or ""))
-        if not self.path:
+        if not self.chat or self.chat.startswith(NOT_SAVED):
             raise RefusedError(UNKNOWN)
 
-    async def ask(self, route: str, question: Json, seconds: float = TIMEOUT) -> Json:
+    async def ask(self, route: str, question: Json, seconds: float = TIMEOUT) -> Any:
         """What the service answers."""
         path = f"chats/{quote(self.chat, safe='')}/{route}"
-        told = question | {"user_id": self.user}
-        response = await self.filter.send("POST", path, told, seconds)
-        if response.status_code == 404:
-            raise RefusedError(UNKNOWN)
-        response.raise_for_status()
-        answer: Json = response.json()
-        return answer
+        try:
+            return await self.filter.send("POST", path, question | {"user_id": self.user}, seconds)
+        except httpx.HTTPStatusError as error:
+            if error.response.status_code == 404:
+                raise RefusedError(UNKNOWN) from None
+            raise
 
-    async def look(self, wait: float = 0) -> Json:
+    async def look(self, wait: float = 0) -> Any:
         """What stands for the earlier part of the branch; with `wait`, once what is due is done."""
-        pairs = [(node.id, node.digest) for node in self.path[::-1][:PAIRS]]
-        question = {"path": pairs, "depth": len(self.path), "wait": wait}
-        return await self.ask("view", question, TIMEOUT + wait)
-
-    async def leave_alone(self, wanted: bool) -> None:
-        """Leaves the chat alone, or has it summarised again."""
-        await self.ask("left-alone", {"left_alone": wanted})
+        return await self.ask("view", {"message_id": self.message, "wait": wait}, TIMEOUT + wait)
 
     async def hand_over(self, model: Json) -> None:
         """Sends the whole branch, which the service may never have seen, if its user allows it."""
@@ -195,9 +189,16 @@ class Click:
         wanted = await Functions.get_user_valves_by_id_and_user_id(FILTER, self.user) or {}
         if not wanted.get("compress", True):
             raise RefusedError(UNWANTED)
+        rows = await Chats.get_messages_map_by_chat_id(self.chat) or {}
         metadata = {"chat_id": self.chat, "user_id": self.user}
-        stash = dict(vars(self.filter._request(self.body, metadata, model, None)))
-        stash["pairs"] = [(self.path[-1].id, self.path[-1].digest)]
-        with contextlib.suppress(RefusedError):  # of a chat that it does not know
-            stash["windows"] += [(await self.look())["window"]]  # as a request has told it
-        await self.filter.ingest_again(stash)
+        turn = self.filter.turn_of(self.body, metadata, model, None)
+        await self.filter.send_turn(turn, branch(rows, self.message), None)
+
+
+def branch(rows: Json, leaf: str) -> list[Json]:
+    """The messages of a chat from its root to a leaf; none when they run in a circle."""
+    path: list[Json] = []
+    while leaf in rows and len(path) <= len(rows):
+        path.append({**rows[leaf], "id": leaf})
+        leaf = str(rows[leaf].get("parentId"))
+    return path[::-1] if len(path) <= len(rows) else []

@@ -117,7 +117,7 @@ async def chats_of(user: str) -> list[str]:
 
 
 async def fingerprints(chat: str) -> dict[str, str]:
-    """The fingerprint of each message of a chat by its id, computed as the filter does."""
+    """The fingerprint of each message of a chat by its id."""
     from open_webui.models.chats import Chats  # here, so that the file loads anywhere
 
     rows = await Chats.get_messages_map_by_chat_id(chat) or {}
@@ -125,7 +125,7 @@ async def fingerprints(chat: str) -> dict[str, str]:
 
 
 def fingerprint(row: Json) -> str:
-    """The fingerprint of a message, computed as the filter does."""
+    """The fingerprint of a message, as the service makes it of what the filter sends."""
     seen = [row.get("role"), row.get("output") or row.get("content") or ""]
     packed = json.dumps(seen, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(packed.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return hashlib.sha256(packed.encode("utf-8", "replace")).hexdigest()[:32]

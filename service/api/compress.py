@@ -20,6 +20,7 @@ from service.usecases.serve import Served
 from service.usecases.weigh import HostRequest
 
 _ENCODE = msgspec.json.Encoder().encode
+_LONGEST_WAIT = 10.0  # seconds for a summary that code writes
 _NOBODY = "anonymous"  # who asks where nobody says so, and the chat has no id either
 
 router = APIRouter(tags=["filter"])
@@ -80,11 +81,11 @@ def _host_request(tenant: int, asked: CompressRequest) -> HostRequest:
         messages=asked.messages,
         ids=asked.ids or [],
         sizes_told=[asked.window, *asked.windows] if asked.window else asked.windows,
-        wanted=asked.max_tokens or 0,
+        wanted=max(asked.max_tokens, 0) if type(asked.max_tokens) is int else 0,
         beside=asked.prompt + tools,
         guided=asked.guided,
         recall=asked.recall,
-        patience=asked.seconds,
+        patience=min(asked.seconds, _LONGEST_WAIT),
         keep_hours=asked.keep_hours,
         state=asked.state,
     )

@@ -23,6 +23,8 @@ from service.usecases.hand_over import FinishedTurn, hand_over, outcome_of
 from service.usecases.turns import Whose
 from service.usecases.weigh import State
 
+_LONGEST_LABEL = 200  # characters
+
 router = APIRouter(tags=["filter"])
 
 
@@ -85,9 +87,14 @@ def _finished_turn(tenant: int, told: TurnRequest, settings: Settings) -> Finish
         is_seen=told.state is not None,
         rows=told.messages,
         is_branch=told.whole or told.state is None,
-        title=told.title,
-        user_name=told.user_name,
+        title=_label(told.title),
+        user_name=_label(told.user_name),
     )
+
+
+def _label(text: str | None) -> str | None:
+    """As much of a title or a name as operators are shown."""
+    return text[:_LONGEST_LABEL] if text else None
 
 
 def _stated(told: TurnRequest, settings: Settings) -> State:

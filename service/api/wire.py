@@ -17,7 +17,7 @@ from service.usecases.weigh import State
 # Open WebUI's ids are UUIDs, or `temporary:<socket id>`.
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=rf"^[^{CONTROL}]+$")]
 _Name = Annotated[str, Meta(min_length=1, max_length=200)]
-_Label = Annotated[str, Meta(max_length=200)]
+_Label = Annotated[str, Meta(max_length=10_000)]
 
 # Seconds of ten years.
 _LONGEST = 10 * 366 * 24 * 3600
@@ -97,7 +97,13 @@ class CompressRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         None
     )
     windows: _Windows = []
-    max_tokens: Annotated[_Size | None, Meta(description="Most tokens of the answer.")] = None
+    max_tokens: Annotated[
+        Any,
+        Meta(
+            description="Most tokens of the answer; anything else is taken for the usual.",
+            extra_json_schema={"anyOf": [{"type": "integer"}, {"type": "null"}]},
+        ),
+    ] = None
     tools: Annotated[
         list[dict[str, Any]] | None,
         Meta(description="Specifications of tools that go along; they are counted."),
@@ -120,8 +126,10 @@ class CompressRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Meta(description="In later calls of a turn: the `state` that the last answer had."),
     ] = None
     seconds: Annotated[
-        Annotated[float, Meta(ge=0, le=30)],
-        Meta(description="How long you wait for a summary, where the request is too large."),
+        Annotated[float, Meta(ge=0, le=3600)],
+        Meta(
+            description="How long you wait for a summary if the request is too large, 10 at most."
+        ),
     ] = 0.6
     keep_hours: Annotated[
         Annotated[int, Meta(ge=1, le=_LONGEST // 3600)] | None,

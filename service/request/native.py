@@ -8,6 +8,7 @@ A request begins with system messages, which are no part of the path, and neithe
 question and what follows that: retrieved texts may stand in them.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -23,7 +24,9 @@ _ANSWER = ("assistant", "tool")
 # Open WebUI names a question's files in front of it; in which requests, depends on its settings.
 _TAG, _END_TAG = "<attached_files>", "</attached_files>\n\n"
 _STORED = ("role", "content", "tool_calls", "tool_call_id")
-_FILE = ("name", "content_type")
+_FILE = re.compile(r"<file\b([^<>]*+)>")
+_ATTRIBUTE = re.compile(r'([\w-]++)="([^"]*+)"')
+_OF_A_FILE = ("name", "content_type")
 _STARTS = 3  # questions at which the path of a request may begin
 
 
@@ -118,7 +121,7 @@ def stored_of(messages: Sequence[Native], node: Node) -> Stored:
         said = [one for one in own if one.get("role") in _ANSWER]
         native = [{key: one[key] for key in _STORED if one.get(key)} for one in said]
         return {"role": node.role, "native": native}
-    return {"role": node.role, "content": _words(own[0]), "files": _files(own[0])}
+    return {"role": node.role, "content": _words(own[0]), "files": files_of(own[0])}
 
 
 def _groups(
@@ -152,12 +155,20 @@ def _calls(message: Native) -> list[tuple[Any, ...]]:
     return [(name, one.get("name"), one.get("arguments")) for name, one in calls_of(message)]
 
 
-def _files(message: Native) -> list[dict[str, Any]]:
-    """The kinds and names of what stands in a message beside its text."""
+def files_of(message: Native) -> list[dict[str, str]]:
+    """The kinds and names of what stands in a message beside its text, or is listed in front."""
     content = message.get("content")
-    files = []
-    for part in content if isinstance(content, list) else ():
+    parts = content if isinstance(content, list) else []
+    listed = [dict(_ATTRIBUTE.findall(one)) for one in _FILE.findall(_tag_of(message))]
+    found = []
+    for part in [*parts, *listed]:
         if isinstance(part, dict) and part.get("type") != "text":
-            named = {key: part[key] for key in _FILE if part.get(key)}
-            files.append(named | {"type": str(part.get("type")).removesuffix("_url")})
-    return files
+            named = {key: str(part[key]) for key in _OF_A_FILE if part.get(key)}
+            found.append(named | {"type": str(part.get("type")).removesuffix("_url")})
+    return found
+
+
+def _tag_of(message: Native) -> str:
+    """Open WebUI's list of attached files in front of a text; empty where there is none."""
+    text = text_of(message)
+    return text.partition(_END_TAG)[0] if text.startswith(_TAG) else ""

@@ -11,6 +11,7 @@ from service.summarising.message import BEGINS, END, NOTED
 from service.transcript import Native, text_of
 
 OFFERED = 'Older text and full tool results: precis_recall(query="…") or precis_recall(ref="T12").'
+_MOST_BEFORE = 16  # messages that stay in front of a summary: another filter's, or two turns
 # How Open WebUI's own compaction puts a summary into a system message, behind the prompt if there
 # is one.
 _OWN_COMPACTION = re.compile(r"^\[CONVERSATION SUMMARY\]\n", re.MULTILINE)
@@ -28,6 +29,17 @@ def is_inserted(messages: Sequence[Native]) -> bool:
     if [one.get("role") for one in messages] != ["user", "assistant"]:
         return False
     return text_of(messages[0]).startswith(BEGINS) and text_of(messages[1]) == NOTED
+
+
+def place_of(messages: Sequence[Native], head: int) -> int | None:
+    """The place of a summary near the beginning of a request; None where there is none.
+
+    Args:
+        messages: the request.
+        head: how many system messages it begins with.
+    """
+    places = range(head, min(head + _MOST_BEFORE, len(messages) - 1) + 1)
+    return next((place for place in places if is_inserted(messages[place : place + 2])), None)
 
 
 def mentions_compaction(head: Sequence[Native]) -> bool:

@@ -78,6 +78,7 @@ async def _transcript_of(context: ServeContext, turn: FinishedTurn) -> Transcrip
     prints = [native.fingerprint(message) for message in messages]
     above = None if turn.is_branch else state.above
     nodes = native.path(messages, prints, 0, len(messages), above or ROOT)
+    files = _files_of(turn)
     factor = _measured_factor(turn)
     overhead = await _overhead_of(context, turn, messages, prints) if turn.is_seen else None
     window = int(state.window / (factor or state.factor))
@@ -90,7 +91,7 @@ async def _transcript_of(context: ServeContext, turn: FinishedTurn) -> Transcrip
         window=state.window,
         window_assumed=state.assumed,
         after=above,
-        messages=[_handed(turn.rows, messages, sources, node) for node in nodes],
+        messages=[_handed(turn.rows, messages, sources, node, files) for node in nodes],
         source="branch" if turn.is_branch else "turn",
         is_shown=state.above is None or state.above in {node.id for node in nodes},
         overhead=overhead,
@@ -115,13 +116,25 @@ def _unfolded(rows: Sequence[Stored]) -> tuple[list[Native], list[int]]:
     return messages, sources
 
 
+def _files_of(turn: FinishedTurn) -> dict[int, list[dict[str, str]]]:
+    """What is attached to the turn's question, by its row: hosts may not tell it with the row."""
+    questions = [place for place, row in enumerate(turn.rows) if row.get("role") == "user"]
+    return {questions[-1]: turn.state.files} if questions and turn.state.files else {}
+
+
 def _handed(
-    rows: Sequence[Stored], messages: Sequence[Native], sources: Sequence[int], node: Node
+    rows: Sequence[Stored],
+    messages: Sequence[Native],
+    sources: Sequence[int],
+    node: Node,
+    files: dict[int, list[dict[str, str]]],
 ) -> Handed:
     """A node with what its host stores of it, which says more than a request does."""
     first, last = sources[node.begin], sources[node.end - 1]
     row = rows[last]
     stored = row if first == last else native.stored_of(messages, node)
+    if not stored.get("files") and last in files:
+        stored = stored | {"files": files[last]}
     told = identity(str(row["id"])) if row.get("id") else None
     text = msgspec.Raw(_encode({key: value for key, value in stored.items() if key != "id"}))
     return Handed(node.id, text, told, _hash_of(row) if told else None)

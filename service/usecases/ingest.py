@@ -239,7 +239,7 @@ async def _stored(
 async def _notice(
     connection: AsyncConnection, chat: ChatKey, handed: Transcript, path: _Path
 ) -> None:
-    """Notes what was seen again and what the host calls it, and deletes what is no part of the chat.
+    """Notes what was seen again and what the host calls it, and deletes what is not the chat's.
 
     That is what the host has edited. And where a request goes on from what one request alone had
     shown, or from nothing that is stored, what no second one has shown will not come again.

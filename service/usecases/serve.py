@@ -19,11 +19,12 @@ import structlog
 from msgspec.structs import replace as replace_field
 
 from service.errors import KeyMissing, PrecisError, Problem
-from service.request import record
-from service.request.fit import Fitted, Piece, fit, note_of, told
+from service.request import native, record
+from service.request.fit import LEFT_OUT, Fitted, Piece, fit, note_of, told
+from service.request.shorter import is_system, with_note
 from service.storage import chats, contexts
 from service.text import tokens
-from service.transcript import Native
+from service.transcript import text_of
 from service.usecases.ingest import Accepted, Transcript, ingest
 from service.usecases.locate import Located, beside_of, limit_of, locate, transcript_of
 from service.usecases.turns import Whose
@@ -104,9 +105,9 @@ async def serve(context: ServeContext, request: HostRequest) -> Served:
     """
     weighed = await weigh(context, request)
     draft = _as_it_came(weighed)
-    if request.state and _is_changed(request.state, request.messages):
-        # A later call of the turn keeps what was put in, and is cut on top of what was cut.
-        return await _later_call(context, weighed, draft, request.state)
+    put_in = record.place_of(request.messages, weighed.outline.head)
+    if put_in is not None or (request.state and request.state.cut):
+        return await _later_call(context, weighed, draft, put_in)
     try:
         located = await locate(context, weighed)
         if _is_compacted(weighed, located):
@@ -144,13 +145,6 @@ def _as_it_came(weighed: Weighed) -> _Draft:
     sized = zip(messages, weighed.sizes, strict=True)
     pieces = [Piece(one, size, place) for place, (one, size) in enumerate(sized)]
     return _Draft(pieces, outline.head, outline.newest)
-
-
-def _is_changed(state: State, messages: Sequence[Native]) -> bool:
-    """Whether a request of a turn begins with what an earlier call of the turn was sent."""
-    if state.served:
-        return record.is_inserted(messages[max(state.opening - 2, 0) : state.opening])
-    return state.cut
 
 
 def _is_compacted(weighed: Weighed, located: Located) -> bool:
@@ -262,9 +256,7 @@ async def _served(
     stored = located.stored
     checkpoint = stored.checkpoint if stored and draft.summary else None
     state = _state_of(weighed, located)
-    state = replace_field(
-        state, opening=draft.opening, served=checkpoint.id if checkpoint else 0, calls=1
-    )
+    state = replace_field(state, served=checkpoint.id if checkpoint else 0, calls=1)
     served = await _fitted(context, weighed, draft, state)
     if stored and checkpoint:
         served = replace(
@@ -279,11 +271,29 @@ async def _served(
 
 
 async def _later_call(
-    context: ServeContext, weighed: Weighed, draft: _Draft, state: State
+    context: ServeContext, weighed: Weighed, draft: _Draft, put_in: int | None
 ) -> Served:
-    """A later call of a turn: what was put in stays, and its tail is cut where it is too large."""
-    draft = replace(draft, opening=state.opening, status="ready" if state.served else "pending")
+    """A later call of a turn: a summary that was `put_in` stays, and so does what was cut.
+
+    Such a request does not show its path any more, so nothing of it is stored.
+    """
+    unlocated = Located(weighed.request.chat, None, draft.opening, (), None)
+    state = weighed.request.state or _state_of(weighed, unlocated)
+    if put_in is not None:
+        draft = replace(draft, opening=put_in + 2, status="ready")
+    if state.left_out and draft.pieces:
+        # Open WebUI may have replaced the system message since.
+        draft = replace(draft, pieces=_noted(draft.pieces, note_of(weighed.request.recall)))
     return await _fitted(context, weighed, draft, replace_field(state, calls=state.calls + 1))
+
+
+def _noted(pieces: Sequence[Piece], note: str) -> list[Piece]:
+    """The pieces with the note in their first system message, if they have one without it."""
+    first, *rest = pieces
+    if not is_system(first.message) or LEFT_OUT in text_of(first.message):
+        return list(pieces)
+    size = first.tokens + tokens.count(note)
+    return [first._replace(message=with_note(first.message, note), tokens=size), *rest]
 
 
 async def _compacted(
@@ -291,7 +301,7 @@ async def _compacted(
 ) -> Served:
     """A request that its host has compacted: nothing is compressed twice."""
     state = replace_field(_state_of(weighed, located), above=None, compacted=True, calls=1)
-    served = await _fitted(context, weighed, draft, replace_field(state, opening=draft.opening))
+    served = await _fitted(context, weighed, draft, state)
     return replace(served, line=served.line or COMPACTED, whole=True)
 
 
@@ -314,6 +324,7 @@ async def _wants_all(context: ServeContext, located: Located) -> bool:
 def _state_of(weighed: Weighed, located: Located) -> State:
     """What is noted of a turn at its first call."""
     request = weighed.request
+    question = request.messages[weighed.outline.newest :]
     return State(
         chat=located.chat,
         user=request.user,
@@ -324,6 +335,7 @@ def _state_of(weighed: Weighed, located: Located) -> State:
         above=located.nodes[-1].id if located.nodes else None,
         beside=beside_of(weighed, located.begin),
         question=weighed.question,
+        files=native.files_of(question[0]) if question else [],
         expires_in=located.expires_in,
     )
 

@@ -39,9 +39,9 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
         above: the id of the node above the newest question; None for a chat's first question.
         beside: tokens of the request beside its path and its newest question.
         question: tokens of the newest question, with all that was added to it.
+        files: kinds and names of what is attached to it.
         counted: tokens of the request that was sent last; 0 where they are not all counted.
         calls: how many calls of the model were prepared in this turn.
-        opening: how many messages stand in the request before its tail.
         served: the checkpoint in the request, 0 for none.
         left_out: how many messages are missing in it.
         cut: whether anything is missing that no summary covers.
@@ -58,9 +58,9 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     above: str | None = None
     beside: int = 0
     question: int = 0
+    files: list[dict[str, str]] = []
     counted: int = 0
     calls: int = 0
-    opening: int = 0
     served: int = 0
     left_out: int = 0
     cut: bool = False

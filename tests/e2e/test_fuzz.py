@@ -120,7 +120,7 @@ class Walk:
         self.filter = await self.filters.enter_async_context(filtering)
 
         async def note(response: httpx.Response) -> None:
-            self.answers += response.is_success and response.url.path.endswith("/context")
+            self.answers += response.is_success and response.url.path.endswith("/compress")
 
         self.filter._http.event_hooks = {"response": [note]}
 

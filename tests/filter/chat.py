@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 from sqlalchemy import text
 
-from filter_stub.precis_filter import STASH, is_question
+from filter_stub.precis_filter import METADATA_KEY, questions_in
 from service.demo.host import Rows, enter, inlet_body, load_filter, outlet_body, path
 from service.runtime import Runtime
 from service.storage import messages
@@ -49,7 +49,7 @@ class Turn:
     @property
     def served(self) -> int:
         """The checkpoint in the request, 0 for none."""
-        return int(self.metadata.get(STASH, {}).get("served") or 0)
+        return int((self.metadata.get(METADATA_KEY, {}).get("state") or {}).get("served") or 0)
 
     @property
     def summary(self) -> str:
@@ -225,7 +225,7 @@ async def filter_of(url: str, key: str = "key", *, cuts: bool = True, **valves: 
     loaded = load_filter(url, key, **{"skip_below_chars": 0, "timeout": PATIENCE} | valves)
     if not cuts:
         never_cuts(loaded)
-    loaded._http = httpx.AsyncClient(verify=False)  # reading certificates takes longer than most tests
+    loaded._http = httpx.AsyncClient(verify=False, timeout=None)  # reading certificates takes longer than most tests
     try:
         yield loaded
     finally:
@@ -237,7 +237,7 @@ async def filter_of(url: str, key: str = "key", *, cuts: bool = True, **valves: 
 
 def never_cuts(loaded: Any) -> None:
     """Lets the filter cut no request, as if all windows had no end."""
-    loaded._excess = lambda *_: 0
+    loaded._cut = lambda *_: []
 
 
 @contextlib.contextmanager
@@ -303,7 +303,7 @@ def pairs_are_whole(messages: Sequence[Native]) -> bool:
 
 def _name_attached_files(messages: list[Native], rows: Sequence[Json]) -> None:
     """Names a question's documents in front of it, as Open WebUI does (utils/middleware.py: add_file_context)."""
-    questions = (message for message in messages if is_question(message))
+    questions = (messages[place] for place in questions_in(messages))
     asked = (row for row in rows if row["role"] == "user")
     for message, row in zip(questions, asked, strict=True):
         attached = row.get("files")

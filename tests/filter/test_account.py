@@ -4,6 +4,8 @@ The real filter and the real service, and an Open WebUI that adds after `inlet` 
 tools, and the prompt of a workspace model, which no hook sees. Sizes are those of the service's tokenizer.
 """
 
+import base64
+import copy
 import json
 import uuid
 from dataclasses import dataclass, field
@@ -13,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from filter_stub.precis_filter import STASH
+from filter_stub.precis_filter import METADATA_KEY
 from service.text import tokens
 from service.transcript.steps import sent_tokens
 from tests.conftest import Service, drain
@@ -28,6 +30,12 @@ Json = dict[str, Any]
 
 PICTURE = {"type": "image", "url": "data:image/png;base64,iVBORw0KGgo=", "name": "p.png"}
 TURNS = 16
+ADDED = {
+    "spoken answers": ("assistant", "spoken"),
+    "skills": ("user", "skill"),
+    "another filter": ("user", "reminder"),
+}
+"""What is added to earlier messages at each request: to whose, and a word of it. `file` and `base64` are in texts."""
 
 
 @dataclass
@@ -44,6 +52,7 @@ class Scene:
     reasoning: bool
     said: int  # tokens of a question or answer
     always: bool = False  # tools are there from the first turn on
+    added: str = ""  # what Open WebUI or another filter adds to texts, of `ADDED`
     cut: list[tuple[int, int]] = field(default_factory=list)  # sizes before, and what they might have had
 
     def share(self, part: float) -> int:
@@ -57,14 +66,6 @@ class Play:
         self.scene, self.chat = scene, chat
         chat.system = prose(scene.share(scene.system), "system") or "Be brief."
         self.workspace = prose(scene.share(scene.workspace), "workspace")
-        self.before = 0
-        fit = chat.filter._fit
-
-        def noted(body: Json, request: Any) -> None:
-            self.before = self.size(body)
-            fit(body, request)
-
-        chat.filter._fit = noted
 
     def size(self, body: Json) -> int:
         """Tokens of a request as the model gets it."""
@@ -75,9 +76,15 @@ class Play:
     async def turn(self, number: int) -> Turn:
         scene, chat = self.scene, self.chat
         chat.window = window = scene.windows[number // 4 % len(scene.windows)]
-        files = [PICTURE] * scene.pictures if number % 2 else []
-        chat.ask(prose(scene.said, f"question {number}"), **({"files": files} if files else {}))
+        files: list[Json] = [PICTURE] * scene.pictures if number % 2 else []
+        if scene.added == "file":
+            files = [*files, {"type": "file", "url": f"file-{number}", "name": "report.pdf"}]
+        text = prose(scene.said, f"question {number}")
+        if scene.added == "base64":
+            text += f"\n![](data:image/png;base64,{base64.b64encode(text.encode()).decode()})"
+        chat.ask(text, **({"files": files} if files else {}))
         turn = chat.request(str(chat.leaf))
+        self.add_to(turn.messages)
         model = {"info": {"params": {"system": self.workspace}}}
         told = {"__metadata__": turn.metadata, "__user__": chat.asker, "__model__": model}
         if scene.reasoning:
@@ -96,19 +103,29 @@ class Play:
             if scene.tools and (scene.always or number % 6 > 1):
                 function = {"name": "f", "description": prose(scene.share(scene.tools), "tool")}
                 turn.body["tools"] = [{"type": "function", "function": function}]
+            turn.original = copy.deepcopy(turn.messages)
             await chat.filter.request(turn.body, **told, __event_emitter__=chat.host.emit)
         sent = self.size(turn.body)
         assert sent <= window, (number, sent, window)
-        if turn.metadata[STASH]["cut"]:
-            scene.cut.append((self.before, window - window // 8))
+        if (turn.metadata[METADATA_KEY]["state"] or {}).get("cut"):
+            scene.cut.append((self.size({**turn.body, "messages": turn.original}), window - window // 8))
         chat.answer(prose(scene.said, f"answer {number}"), **self.counted(turn.body, sent))
         await chat.outlet(turn)
         return turn
+
+    def add_to(self, messages: list[Json]) -> None:
+        """Adds to earlier messages what is not stored with them, and to the newest question too."""
+        for place, one in enumerate(messages):
+            added = ADDED.get(self.scene.added)
+            if added and isinstance(one["content"], str) and one["role"] == added[0]:
+                one["content"] += "\n" + prose(self.scene.said // 2, f"{added[1]} {place}")
 
     def counted(self, body: Json, sent: int) -> Json:
         match self.scene.usage:
             case "honest":
                 return {"usage": {"prompt_tokens": sent, "completion_tokens": 9}}
+            case "too small":  # as of a provider that leaves out what it has cached
+                return {"usage": {"prompt_tokens": sent // 3, "completion_tokens": 9}}
             case "without tools":
                 return {"usage": {"prompt_tokens": self.size(body | {"tools": []}), "completion_tokens": 9}}
         return {}
@@ -125,6 +142,7 @@ SCENES = st.builds(
     pictures=st.sampled_from([0, 0, 1]),
     reasoning=st.booleans(),
     said=st.sampled_from([150, 400]),
+    added=st.sampled_from(["", "", "file", "base64", *ADDED]),
 )
 
 
@@ -143,8 +161,33 @@ async def played(service: Service, scene: Scene) -> Scene:
 async def test_nothing_above_the_window_is_sent_and_nothing_that_fits_is_cut(service: Service, scene: Scene) -> None:
     with no_log():
         await played(service, scene)
-    # Without `usage` a sum rests on estimates, which are within a tenth.
-    assert not [(before, most) for before, most in scene.cut if before <= 0.9 * most]
+    assert not [(before, most) for before, most in scene.cut if before <= 0.98 * most]
+
+
+CASES: dict[str, Json] = {
+    "file": {"added": "file"},
+    "retrieved text": {"retrieved": 0.3},
+    "system prompt": {"system": 0.25},
+    "pictures": {"pictures": 1},
+    "workspace prompt": {"workspace": 0.25},
+    "spoken answers": {"added": "spoken answers"},
+    "skills": {"added": "skills"},
+    "another filter": {"added": "another filter"},
+    "base64 in text": {"added": "base64"},
+}
+BARE: Json = {"system": 0, "workspace": 0, "retrieved": 0, "tools": 0, "pictures": 0, "reasoning": False, "said": 400}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("usage", ["honest", "absent", "too small"])
+@pytest.mark.parametrize("window", [8192, 16_384, 32_768])
+@pytest.mark.parametrize("case", CASES)
+async def test_whatever_is_added_to_a_chat_is_counted(service: Service, case: str, window: int, usage: str) -> None:
+    scene = Scene(**(BARE | {"usage": usage, "windows": [window], "said": window // 20} | CASES[case]))
+
+    await played(service, scene)
+
+    assert not [(before, most) for before, most in scene.cut if before <= 0.98 * most]
 
 
 @pytest.mark.parametrize("usage", ["honest", "without tools", "absent"])

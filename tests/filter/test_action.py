@@ -19,8 +19,8 @@ from tests.dialogs import shown
 from tests.filter.chat import PATIENCE, Chat, filler, filter_of, working
 from tests.filter.functions import load
 from tests.filter.host import Host
-from tests.filter.staged import UNKNOWN, against
-from tests.filter.wire import Answer, Behaviour, HangUp, Silence, wire
+from tests.filter.test_filter_requests import against
+from tests.filter.wire import Answer, Behaviour, HangUp, Silence, Wire, wire
 from tests.service.talk import row, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -44,6 +44,7 @@ class Page:
     model: Json = field(default_factory=dict)
     wanted: Json = field(default_factory=dict)  # the user's own valves of the filter
     runtime: Runtime | None = None  # of a service that works during a click
+    tap: Wire = field(default_factory=lambda: Wire(Silence()))
 
     async def call(self, event: Json) -> object:
         self.dialogs.append(event)
@@ -122,7 +123,7 @@ async def page_of(
         of_filter = before.model_dump() | {"service_url": tap.url, "api_key": key}
         action = load(precis_action, "Action")
         type(action).action.__globals__["TIMEOUT"] = patience
-        yield Page(action, chat, of_filter)
+        yield Page(action, chat, of_filter, tap=tap)
     chat.filter.valves = before
 
 
@@ -191,6 +192,38 @@ async def test_a_long_chat_that_the_service_has_never_seen_is_summarised_at_a_cl
     turn = await chat.say("And now?", "Now nothing.")
     assert turn.summary
     assert turn.summary in dialog
+
+
+async def test_summarise_now_sends_the_whole_branch_as_it_is_stored_and_asks_for_the_view() -> None:
+    shown = {"text": "[A summary]", "left_alone": False, "window": 7000}
+    async with against(Answer({})) as (chat, _), page_of(chat, Answer(shown)) as page:
+        chat.answer("An answer", files=[{"type": "file", "file": {"data": "contents"}}])
+        leaf = str(chat.leaf)
+        chat.ask("below the click")
+        page.model = {"info": {"params": {"num_ctx": 7000}}}
+        await page.click("now", True, id=leaf)
+        handed, view = page.tap.seen
+
+    assert (handed.path, view.path) == ("/v1/turns", "/v1/chats/chat-1/view")
+    assert [message["id"] for message in handed.body["messages"]] == [row["id"] for row in chat.path(leaf)]
+    assert "contents" not in str(handed.body)
+    about = {"state": None, "chat": "chat-1", "user": chat.user, "model": "m", "windows": [7000]}
+    assert handed.body | about == handed.body
+    assert view.body == {"user_id": chat.user, "message_id": leaf, "wait": precis_action.WRITING}
+    assert "[A summary]" in page.shown
+
+
+async def test_rows_that_run_in_a_circle_are_no_branch() -> None:
+    rows: Json = {"a": {"id": "a", "parentId": "b"}, "b": {"id": "b", "parentId": "a"}}
+    assert precis_action.branch(rows, "a") == []
+    assert precis_action.branch(rows, "c") == []
+
+
+@pytest.mark.parametrize("button", ["summary", "leave", "now"])
+async def test_a_chat_that_the_service_does_not_know_is_told_so(button: str) -> None:
+    async with against(Answer({})) as (chat, _), page_of(chat, Answer({}, 404)) as page:
+        await page.click(button, True)
+        assert page.told[-1] == ("warning", precis_action.UNKNOWN)
 
 
 async def test_a_chat_is_handed_over_only_as_its_user_wants(chat: Chat) -> None:
@@ -333,18 +366,6 @@ async def test_who_does_not_want_it_is_neither_asked_about_nor_sent(service: Ser
         assert len(turn.messages) < len(turn.original), "the window still holds"
         (status,) = chat.host.statuses
         assert re.fullmatch(r"Left out \d+ older messages to make room", status)
-
-
-async def test_who_does_not_want_the_line_has_none() -> None:
-    async with against(UNKNOWN, window=4096) as (chat, _):
-        chat.leaf = None
-        chat.grow(14, 250)
-        chat.ask("And now?")
-        chat.wanted = chat.filter.UserValves(show_status=False)
-        turn = await chat.inlet()
-
-        assert len(turn.messages) < len(turn.original)
-        assert chat.host.statuses == []
 
 
 def _chat_of(loaded: Any) -> Chat:

@@ -48,7 +48,7 @@ def test_it_imports_only_what_every_open_webui_has(module: ModuleType) -> None:
                 if root == "open_webui":
                     assert node not in tree.body, "Open WebUI's modules are imported when they are needed"
                 else:
-                    assert root in sys.stdlib_module_names or root in ("httpx", "pydantic", "sqlalchemy")
+                    assert root in sys.stdlib_module_names or root in ("httpx", "orjson", "pydantic", "sqlalchemy")
 
 
 @each

@@ -1,4 +1,4 @@
-"""The tool with which a model looks up what a summary covers, against a real service."""
+"""The tool with which a model looks up what a summary covers, and when it is offered."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ import pytest
 from filter_stub import precis_filter, precis_recall
 from tests.filter.chat import PATIENCE, filter_of
 from tests.filter.functions import load
-from tests.filter.staged import NOT_NEEDED, against
+from tests.filter.test_filter_requests import against, answer
 from tests.filter.wire import Answer, Behaviour, HangUp, Silence, Wire, wire
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -47,46 +47,29 @@ async def tool(behaviour: Behaviour, key: str = "key", patience: float = PATIENC
 
 
 def metadata(**changed: object) -> Json:
-    """Open WebUI's metadata of a request with a summary, as the filter leaves them."""
-    return {"precis": {"chat": "c/1", "user": "user-1", "served": 7, "pairs": [["m1", "d1"]], "recalls": 0} | changed}
+    """Open WebUI's metadata of a request that the service has seen, as the filter leaves them."""
+    return {"precis": {"id": "f" * 32, "state": {"turn": 1}} | changed}
 
 
 # What it sends
 
 
-async def test_it_sends_the_branch_and_the_question_with_the_key_and_the_version() -> None:
+async def test_it_sends_the_note_of_the_turn_and_the_question_with_the_key_and_the_version() -> None:
     async with tool(Answer(FOUND), "a key\n”") as (loaded, tap):
         told = metadata()
         said = await loaded.precis_recall(query="what\ud800", __metadata__=told)
 
         assert said == "It is 42."
         (seen,) = tap.seen
-        assert (seen.method, seen.path) == ("POST", "/v1/chats/c%2F1/recall")
+        assert (seen.method, seen.path) == ("POST", "/v1/recall")
         assert seen.headers["authorization"] == "Bearer akey"
         assert seen.headers["precis-filter"] == precis_filter.VERSION
-        branch = {"user_id": "user-1", "path": [["m1", "d1"]], "checkpoint_id": 7, "whole": False}
-        question = {"query": "what?", "ref": "", "line": 1, "grep": ""}
-        assert seen.body == branch | question
+        assert seen.headers["x-request-id"] == "f" * 32
+        assert seen.body == {"state": {"turn": 1}, "query": "what?", "ref": "", "line": 1, "grep": ""}
         assert told["precis"]["recalls"] == 1
 
 
-@pytest.mark.parametrize(
-    ("stash", "sent"),
-    [
-        ({"user": None}, {"user_id": "c/1"}),  # as the chat was ingested
-        ({"served": None}, {"checkpoint_id": None, "whole": False}),
-        ({"served": None, "cut": "left out 4 older messages"}, {"checkpoint_id": None, "whole": True}),
-        ({"served": 0, "cut": "left out 4 older messages"}, {"checkpoint_id": 0, "whole": True}),
-    ],
-)
-async def test_a_chat_without_a_user_and_a_request_that_was_cut_are_told(stash: Json, sent: Json) -> None:
-    async with tool(Answer(FOUND)) as (loaded, tap):
-        assert await loaded.precis_recall(query="what", __metadata__=metadata(**stash)) == "It is 42."
-
-        assert tap.seen[0].body | sent == tap.seen[0].body
-
-
-@pytest.mark.parametrize("told", [None, {}, {"precis": None}, metadata(pairs=[])], ids=repr)
+@pytest.mark.parametrize("told", [None, {}, {"precis": None}, metadata(state=None)], ids=repr)
 async def test_without_a_summary_in_the_request_it_says_so_and_asks_nobody(told: Json | None) -> None:
     async with tool(Answer(FOUND)) as (loaded, tap):
         assert "No summary" in await loaded.precis_recall(query="what", __metadata__=told)
@@ -101,39 +84,6 @@ async def test_a_turn_has_five_look_ups_also_when_they_run_at_once() -> None:
         assert answers.count("It is 42.") == len(tap.seen) == 5
         assert all("answer with what you have" in one for one in answers if one != "It is 42.")
         assert await loaded.precis_recall(query="what", __metadata__=metadata()) == "It is 42.", "another turn"
-
-
-# Texts that are not kept
-
-
-NOT_KEPT = FOUND | {"status": "not_kept", "text": "Not kept.", "not_kept": 1}
-SOME_NOT_KEPT = FOUND | {"text": "Something.", "not_kept": 3}
-
-
-async def sent(_: Json) -> bool:
-    return True
-
-
-async def not_sent(_: Json) -> bool:
-    return False
-
-
-async def fails(_: Json) -> bool:
-    raise RuntimeError("the words of somebody")
-
-
-@pytest.mark.parametrize("answer", [NOT_KEPT, SOME_NOT_KEPT], ids=["none is kept", "some are not kept"])
-@pytest.mark.parametrize(("ingest", "asked"), [(sent, 2), (not_sent, 1), (fails, 1)])
-async def test_it_asks_again_if_the_filter_could_send_them_and_gives_what_it_has(
-    answer: Json, ingest: Any, asked: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with tool(Answer(answer)) as (loaded, tap):
-        loaded.filter.ingest_again = ingest
-        said = await loaded.precis_recall(query="what", __metadata__=metadata())
-
-        assert said == answer["text"]
-        assert len(tap.seen) == asked
-    assert "words of somebody" not in caplog.text
 
 
 @pytest.mark.parametrize("request_", [None, SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(FUNCTIONS={})))])
@@ -189,7 +139,7 @@ async def test_the_tool_is_offered_only_where_it_may_be_needed_and_can_be_called
         return None if reason == "not installed" else object()
 
     least = 24_000 if reason == "short chat" else 0
-    async with against(NOT_NEEDED, offer_recall=reason != "valve", skip_below_chars=least) as (chat, tap):
+    async with against(Answer(answer()), offer_recall=reason != "valve", skip_below_chars=least) as (chat, tap):
         monkeypatch.setattr(chat.host, "get_tool_by_id", get_tool_by_id)
         chat.wanted = chat.filter.UserValves(compress=reason != "user")
         turn = chat.request(str(chat.leaf))
@@ -200,4 +150,4 @@ async def test_the_tool_is_offered_only_where_it_may_be_needed_and_can_be_called
             turn.metadata["message_id"] = None
         await chat.enter(turn)
         assert turn.body.get("tool_ids", []) == ([] if reason else [precis_filter.RECALL])
-        assert all(body["native"]["recall"] is not bool(reason) for body in tap.bodies("POST"))
+        assert all(body["recall"] is not bool(reason) for body in tap.bodies("POST"))

@@ -8,22 +8,18 @@ import asyncio
 import contextlib
 import functools
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
-import msgspec
 
-from service.request import edit
 from tests.fakes import http
-
-PROPOSED = "as the service proposes it"  # in an answer, in place of its edit
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A response; text goes as it is, anything else as JSON. An edit may be PROPOSED, of `summary`."""
+    """A response; text goes as it is, anything else as JSON."""
 
     body: object
     status: int = 200
@@ -44,7 +40,14 @@ class HangUp:
     """The connection is closed without an answer."""
 
 
-Behaviour = Answer | Silence | Trickle | HangUp | str
+@dataclass(frozen=True, slots=True)
+class Scripted:
+    """Each request is answered by what a function makes of its body."""
+
+    make: Callable[[Any], object]
+
+
+Behaviour = Answer | Scripted | Silence | Trickle | HangUp | str
 """A string is the URL of a real service, which answers."""
 
 
@@ -97,13 +100,15 @@ async def _answer(
     tap.arrived.set()
     match tap.behaviour:
         case str(url):
-            ours = ("authorization", "content-type", "precis-filter")
+            ours = ("authorization", "content-type", "precis-filter", "x-request-id")
             headers = {name: seen.headers[name] for name in ours if name in seen.headers}
             response = await upstream.request(seen.method, url + seen.path, content=raw.content, headers=headers)
             return await _send(writer, response.status_code, response.content)
         case Answer(body, status):
             text = body if isinstance(body, str) else json.dumps(body)
-            return await _send(writer, status, with_edit(text, seen.body).encode())
+            return await _send(writer, status, text.encode())
+        case Scripted(make):
+            return await _send(writer, 200, json.dumps(make(seen.body)).encode())
         case Trickle():
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n")
             while True:
@@ -113,40 +118,6 @@ async def _answer(
         case Silence():
             await reader.read()
     return False
-
-
-def as_json(proposed: edit.Edit | None) -> Any:
-    """An edit as it is on the wire."""
-    return msgspec.to_builtins(proposed)
-
-
-def with_edit(answer: str, question: Any) -> str:
-    """An answer with what the service's own code makes of the described request: its size, and the edit if PROPOSED.
-
-    The edit puts in the `summary` of the scripted answer, which no answer has as such.
-    """
-    native = question.get("native") if isinstance(question, dict) else None
-    try:
-        told = json.loads(answer)
-    except ValueError:
-        return answer
-    if not native or not isinstance(told, dict):
-        return answer
-    request = msgspec.convert(native, edit.RequestShape)
-    summary = told.pop("summary", None)
-    if told.get("edit") == PROPOSED:
-        covered = told.get("covered_messages") or 0
-        told["edit"] = as_json(edit.propose(request, covered, edit.inserted(summary or "")))
-    with contextlib.suppress(KeyError, TypeError, AttributeError):
-        window = told.get("window") or next(iter(question["windows"]), 131_072)
-        size, known = told["tokens"], told.get("known")
-        overhead = size.get("overhead") or 0
-        places = [place for place, (message, _) in enumerate(question["path"]) if message == known]
-        estimated = sum(question["sizes"][: places[0] if places else None]) + question["beside"]
-        if told["status"] == "pending" and not places:  # all of it counts as the filter estimates it
-            size["before"] = size["after"] = estimated + overhead
-        told["excess"] = edit.excess(window, question["room"], size["after"], overhead - question["running"], estimated)
-    return json.dumps(told)
 
 
 async def _send(writer: asyncio.StreamWriter, status: int, content: bytes) -> bool:

@@ -1,10 +1,13 @@
 """`POST /v1/compress` and `/v1/turns`: what a request is sent as, by content alone."""
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.conftest import Service, drain
 from tests.service.grown import summarised
-from tests.service.talk import Talk, check_tree, rows
+from tests.service.harness import Harness
+from tests.service.talk import Json, Talk, check_tree, rows, with_texts
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -73,3 +76,81 @@ async def test_an_edit_in_place_is_seen_in_the_request_that_shows_it(talk: Talk,
     assert set(hosts) == set(talk.rows)
     assert len(await rows(service.runtime, "select 1 from messages")) == len(talk.rows)
     await check_tree(service.runtime)
+
+
+Change = Callable[[list[Json], int], list[Json]]
+
+
+def time_in_front(messages: list[Json], turn: int) -> list[Json]:
+    """Another filter tells the time before the chat."""
+    return [messages[0], {"role": "user", "content": f"It is 14:{turn:02}."}, *messages[1:]]
+
+
+def time_in_the_first_question(messages: list[Json], turn: int) -> list[Json]:
+    """Another filter adds the time to the first question."""
+    system, first, *rest = messages
+    return [system, first | {"content": f"(It is 14:{turn:02}.) {first['content']}"}, *rest]
+
+
+def time_in_all_questions(messages: list[Json], turn: int) -> list[Json]:
+    """Another filter adds the time to every question, whenever that was asked."""
+    return [
+        one | {"content": f"(It is 14:{turn:02}.) {one['content']}"} if one["role"] == "user" else one
+        for one in messages
+    ]
+
+
+async def played(service: Service, talk: Talk, change: Change, turns: int = 6) -> list[Json]:
+    """Turns of a long chat, of which another filter changes each request; the answers to the requests."""
+    leaf, answers = talk.turns(20), []
+    for turn in range(turns):
+        question = talk.add(f"question{turn}", leaf)
+        asked = talk.request(question)
+        asked["messages"] = change(asked["messages"], turn)
+        response = await talk.client.post("/v1/compress", json=asked)
+        assert response.status_code == 200
+        await service.stored()
+        answers.append(with_texts(response.json()) | {"asked": asked["messages"]})
+        leaf = talk.add(f"answer{turn}", question, "assistant")
+        await talk.finish(answers[-1], leaf)
+        await drain(service.runtime)
+    return answers
+
+
+@pytest.mark.parametrize("change", [time_in_front, time_in_the_first_question])
+async def test_what_changes_at_the_beginning_stays_as_it_is_and_the_rest_is_summarised(
+    talk: Talk, service: Service, change: Change
+) -> None:
+    answers = await played(service, talk, change)
+
+    assert [answer["status"] for answer in answers[2:]] == ["ready"] * 4
+    for answer in answers[2:]:
+        system, first = answer["messages"][:2]
+        assert (system, first) == (0, 1), "what changes stays in front"
+    stored = await rows(service.runtime, "select 1 from messages")
+    assert len(stored) <= 2 * len(talk.rows)
+    assert [answer["whole"] for answer in answers[2:]] == [False] * 4
+    await check_tree(service.runtime)
+
+
+async def test_a_chat_of_which_no_request_is_like_another_is_stored_once_and_no_model_reads_it(
+    harness: Harness,
+) -> None:
+    service, talk = harness.service, harness.talk
+    worker_context = harness.worker_context()
+    leaf = talk.turns(20)
+    for turn in range(5):
+        question = talk.add(f"question{turn}", leaf)
+        asked = talk.request(question)
+        asked["messages"] = time_in_all_questions(asked["messages"], turn)
+        answer = (await talk.client.post("/v1/compress", json=asked)).json()
+        await service.stored()
+        leaf = talk.add(f"answer{turn}", question, "assistant")
+        await talk.finish(answer, leaf)
+        await harness.work_off()
+        assert answer["whole"] == (turn == 0), "the host is asked for the whole branch once"
+    stored = await rows(service.runtime, "select 1 from messages")
+
+    assert len(stored) <= 2 * len(talk.rows)
+    assert not harness.llm.requests
+    assert worker_context.summariser
