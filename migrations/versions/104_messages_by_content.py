@@ -5,12 +5,15 @@ the texts and summaries of chats are deleted here; the next request of each chat
 texts, and a summary by code is made of them at once.
 """
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "104"
 down_revision: str | None = "103"
 
+_Kind = sa.types.TypeEngine[Any] | type[sa.types.TypeEngine[Any]]
 _FORGET = (
     "delete from checkpoints",
     "delete from messages",
@@ -86,7 +89,7 @@ def _forget() -> None:
         op.execute(statement)
 
 
-def _add(table: str, name: str, kind: object, default: str | None = None) -> None:
+def _add(table: str, name: str, kind: _Kind, default: str | None = None) -> None:
     """Adds a column; one with a default is never null."""
-    column = sa.Column(name, kind, nullable=default is None, server_default=default)
+    column: sa.Column[Any] = sa.Column(name, kind, nullable=default is None, server_default=default)
     op.add_column(table, column)

@@ -243,8 +243,8 @@ async def test_invariant_10_the_injected_bytes_are_stable_between_two_checkpoint
 
 async def test_invariant_11_the_latest_turn_is_never_touched(talk: Talk, service: Service) -> None:
     leaf = talk.turns(8)
-    leaf = talk.add("last-question", leaf, content=prose(4000, "last-question"))
-    leaf = talk.add("last-answer", leaf, "assistant", prose(6000, "last-answer"))
+    leaf = talk.add("last-question", leaf, content=prose(1500, "last-question"))
+    leaf = talk.add("last-answer", leaf, "assistant", prose(2500, "last-answer"))
     await talk.ingest(leaf)
     await drain(service.runtime)
     covered = {one.until for one in await opened(service.runtime, "select * from checkpoints")}
