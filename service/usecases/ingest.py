@@ -19,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service import request_ids
 from service.errors import Conflict, Problem, ProblemType
 from service.planning import policy
+from service.planning.plan import is_poorer
 from service.processes import Texts
 from service.processes.intake import RawMessage, Weighed
 from service.recall.parts import STORED_FROM
@@ -281,7 +282,7 @@ def _noted(handed: Transcript, path: _Path, leaf: MessageRow) -> Noted:
     left_alone = chat.left_alone and path.owner == chat.begun_by
     saving = path.known.savings.get(leaf.checkpoint_id or 0, Saving(0, False, handed.window))
     # One for a smaller window serves in want of a better one, which is to be written.
-    saved = saving.tokens if saving.window * 2 >= handed.window else 0
+    saved = 0 if is_poorer(saving.window, handed.window) else saving.tokens
     # A first look without the path, whatever its length; the worker's plan has the last word.
     size = leaf.path_tokens + overhead - saved
     # The next request would have to be cut, so nobody waits for more messages.
