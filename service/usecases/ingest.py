@@ -221,7 +221,7 @@ async def _stored(
         return None
     if known.chat.id is not None:
         await _notice(connection, chat, handed, path)
-    if known.lender is None or known.lender.chat == chat.id:
+    if known.lender is None:
         sequence = await ingests.store(connection, chat, new, noted)
     else:
         # What it adopts decides whether work is due.
@@ -307,6 +307,8 @@ def _noted(handed: Transcript, path: _Path, leaf: MessageRow) -> Noted:
         path=handed.ids,
         delay=delay if is_work else None,
         pressing=pressing,
+        # A turn brings none of the texts above it.
+        wants_bodies=chat.wants_bodies and handed.source == "turn",
         request_id=request_ids.current(),
         title=handed.title,
         user_name=handed.user_name,
@@ -336,7 +338,7 @@ def _rows(
         if stored:
             above = stored
         elif read:
-            above = _row(handed, message, read, above, path.known.made)
+            above = _row(handed, message, read, above)
         else:
             raise RuntimeError("a message that is to be stored was not weighed")
         rows.append(above)
@@ -350,7 +352,6 @@ def _row(
     message: Handed,
     weighed: Weighed,
     parent: MessageRow | None,
-    made: dict[str, int],
 ) -> MessageRow:
     """The row of a message below its parent's, with running totals."""
     depth, path_tokens, inherited = 0, 0, None
@@ -369,7 +370,7 @@ def _row(
         step_tokens=weighed.step_tokens,
         step_calls=weighed.step_calls,
         sent_at=weighed.sent_at,
-        checkpoint_id=made.get(message.id, inherited),
+        checkpoint_id=inherited,
     )
 
 
