@@ -8,6 +8,7 @@ A request begins with system messages, which are no part of the path, and neithe
 question and what follows that: retrieved texts may stand in them.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -21,7 +22,7 @@ ROOT = ""
 _SYSTEM = ("system", "developer")
 _ANSWER = ("assistant", "tool")
 # Open WebUI names a question's files in front of it; in which requests, depends on its settings.
-_TAG, _END_TAG = "<attached_files>", "</attached_files>\n\n"
+_FILES = re.compile(r"<attached_files>\n(?:<file [^\n]*/>\n)*</attached_files>\n\n")
 _STORED = ("role", "content", "tool_calls", "tool_call_id")
 _FILE = ("name", "content_type")
 _STARTS = 3  # questions at which the path of a request may begin
@@ -87,7 +88,8 @@ def fingerprint(message: Native) -> bytes:
         return b""
     if role == "user" and words.startswith(TOOL_IMAGES):
         return b""
-    said = f"{role}\x1f{words}\x1f{message.get('tool_call_id') or ''}\x1f{calls}"
+    # With the length of the words, because they may have any character.
+    said = f"{role}\x1f{len(words)}\x1f{words}{message.get('tool_call_id') or ''}\x1f{calls}"
     return blake2b(said.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
@@ -144,7 +146,8 @@ def _words(message: Native) -> str:
     """The text of a message without Open WebUI's list of attached files."""
     content = message.get("content")
     text = content if isinstance(content, str) else text_of(message)
-    return text.partition(_END_TAG)[2] if text.startswith(_TAG) else text
+    files = _FILES.match(text) if message.get("role") == "user" else None
+    return text[files.end() :] if files else text
 
 
 def _calls(message: Native) -> list[tuple[Any, ...]]:
