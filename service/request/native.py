@@ -118,6 +118,9 @@ def stored_of(messages: Sequence[Native], node: Node) -> Stored:
     own = messages[node.begin : node.end]
     if node.role == "assistant":
         said = [one for one in own if one.get("role") in _ANSWER]
+        if len(said) == 1 and not said[0].get("tool_calls"):
+            # Older versions of Open WebUI write calls and results of tools into the text.
+            return {"role": node.role, "content": text_of(said[0])}
         native = [{key: one[key] for key in _STORED if one.get(key)} for one in said]
         return {"role": node.role, "native": native}
     return {"role": node.role, "content": _words(own[0]), "files": _files(own[0])}

@@ -238,7 +238,7 @@ async def _stored(
 async def _notice(
     connection: AsyncConnection, chat: ChatKey, handed: Transcript, path: _Path
 ) -> None:
-    """Notes what was seen again and what the host calls it, and deletes what is no part of the chat.
+    """Notes what was seen again, and deletes what is no part of the chat any more.
 
     That is what the host has edited. And where a request goes on from what one request alone had
     shown, or from nothing that is stored, what no second one has shown will not come again.
@@ -256,7 +256,11 @@ async def _notice(
         await ingests.tell(connection, chat, seen.message_id if confirms else "", told)
     deleted = 0
     if path.known.replaced:
-        deleted = await messages.drop_below(connection, chat, path.known.replaced)
+        base = path.base.message_id if path.base else ""
+        above = await messages.path(connection, chat, base)
+        on_path = [*handed.ids, *(row.message_id for row in above)]
+        gone = await ingests.gone_with(connection, chat, path.known.replaced, on_path)
+        deleted = await messages.drop_below(connection, chat, gone)
     if handed.source == "request" and (confirms or handed.starts_over):
         deleted += await messages.drop_unconfirmed(connection, chat, told=confirms)
     if deleted:

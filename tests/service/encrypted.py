@@ -17,6 +17,7 @@ from tests.conftest import Service, serving
 from tests.constants import NEVER
 from tests.fakes.scripted_llm import Fail, Say, scripted_llm
 from tests.service.harness import Harness
+from tests.service.recalling import recall
 from tests.service.talk import Talk, run_sql
 
 FIRST = "1:" + base64.b64encode(b"1" * 32).decode()
@@ -94,10 +95,9 @@ def unpacked(data: bytes) -> list[bytes]:
 async def answers(service: Service, talk: Talk, leaf: str) -> list[Any]:
     """All that the service says of a chat."""
     found: list[Any] = [await talk.ask(leaf)]
-    path = talk.question(leaf)["path"]
-    for asked in ({"query": f"{MARK} pump"}, {"query": "bar below reading"}, {"ref": "M1"}):
-        body = {"user_id": talk.user, "path": path, "whole": True} | asked
-        found.append((await talk.client.post(f"/v1/chats/{talk.chat}/recall", json=body)).json())
+    state = found[0]["state"] | {"cut": True}
+    questions = {"query": f"{MARK} pump"}, {"query": "bar below reading"}, {"ref": "M1"}
+    found += [await recall(talk, state, **asked) for asked in questions]
     chats = f"/v1/chats/{talk.chat}"
     chat = (await service.as_operator.get(chats)).json()
     made = chat["checkpoints"]
