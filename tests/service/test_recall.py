@@ -112,7 +112,7 @@ async def test_what_a_reference_leads_to_is_read_byte_for_byte(chat: Chat) -> No
 
 
 async def test_a_text_that_is_not_kept_comes_again_with_the_next_request(chat: Chat) -> None:
-    covered = (await chat.talk.ask(chat.leaf))["covered_messages"]
+    covered = len(chat.talk.path((await chat.talk.ask(chat.leaf))["covered_until"]))
     await run_sql(chat.harness.service.runtime, "update messages set body = null")
 
     gone = await chat.recall(ref="T1")
