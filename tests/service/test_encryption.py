@@ -175,7 +175,7 @@ async def test_a_plain_database_goes_on_with_a_key_is_rotated_and_becomes_plain_
             assert await answers(rotated.service, rotated.talk, leaf) == said
             await check_tree(rotated.runtime)
             assert await rotate.rotate(rotated.runtime.database, lambda _: None) == held
-    assert await columns(urls, MARK) >= HELD
+    assert await columns(urls, MARK) >= HELD - {"runs.reason"}, "an error goes with a text that it may quote"
 
 
 @pytest.mark.xfail(strict=True, reason="below an edit, nodes do not know whose they were")

@@ -112,18 +112,19 @@ async def test_what_a_reference_leads_to_is_read_byte_for_byte(chat: Chat) -> No
 
 
 async def test_a_text_that_is_not_kept_comes_again_with_the_next_request(chat: Chat) -> None:
-    covered = len(chat.talk.path((await chat.talk.ask(chat.leaf))["covered_until"]))
+    asked = await chat.talk.ask(chat.leaf)
+    await chat.harness.service.stored()
     await run_sql(chat.harness.service.runtime, "update messages set body = null")
 
-    gone = await chat.recall(ref="T1")
-    unsearched = await chat.recall(query="Trondheim")
+    gone = await recalling.recall(chat.talk, asked, ref="T1")
+    unsearched = await recalling.recall(chat.talk, asked, query="Trondheim")
     await chat.talk.ask(chat.leaf)
     await chat.harness.service.stored()
-    again = await chat.recall(ref="T1")
+    again = await recalling.recall(chat.talk, asked, ref="T1")
 
     assert gone["status"] == "not_kept"
     assert "look_up(topic=" in gone["text"], "the ledger's line stands for it"
-    assert unsearched["not_kept"] == covered
+    assert unsearched["not_kept"] == len(chat.talk.path(asked["covered_until"]))
     assert again["content"].startswith("row 0")
 
 
