@@ -30,6 +30,7 @@ _KNOWN = statements.numbered(_SQL["known"])
 _OPEN = statements.numbered(_SQL["open"])
 _STORE = statements.numbered(_SQL["store"])
 _TELL = text(_SQL["tell"])
+_GONE = text(_SQL["gone"])
 _PLACES = tuple(MessageRow.__dataclass_fields__)
 
 
@@ -260,6 +261,19 @@ async def tell(
         "host_hashes": [row.host_hash for row in told],
     }
     await connection.execute(_TELL, parameters)
+
+
+async def gone_with(
+    connection: AsyncConnection, chat: ChatKey, replaced: Collection[str], on_path: Collection[str]
+) -> list[str]:
+    """What is no part of a chat any more when these messages are not; `on_path` stays."""
+    parameters = {
+        "tenant": chat.tenant,
+        "chat": chat.id,
+        "replaced": list(replaced),
+        "path": list(on_path),
+    }
+    return list((await connection.execute(_GONE, parameters)).scalars())
 
 
 async def _fetched(

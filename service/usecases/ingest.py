@@ -246,7 +246,7 @@ def _accepted(chat: ChatKey, sequence: int, noted: Noted, *, is_due: bool) -> Ac
 async def _notice(
     connection: AsyncConnection, chat: ChatKey, handed: Transcript, path: _Path
 ) -> None:
-    """Notes what was seen again and what the host calls it, and deletes what is not the chat's.
+    """Notes what was seen again, and deletes what is no part of the chat any more.
 
     That is what the host has edited. And where a request goes on from what one request alone had
     shown, or from nothing that is stored, what no second one has shown will not come again.
@@ -263,11 +263,24 @@ async def _notice(
     if told or confirms:
         leaf = seen.message_id if seen and confirms else ""
         await ingests.tell(connection, chat, leaf, told)
-    deleted = await messages.drop_below(connection, chat, path.known.replaced)
+    deleted = await _forget_edited(connection, chat, handed, path)
     if handed.source == "request" and (confirms or handed.starts_over):
         deleted += await messages.drop_unconfirmed(connection, chat, told=confirms)
     if deleted:
         await deletions.what_read_them(connection, chat)
+
+
+async def _forget_edited(
+    connection: AsyncConnection, chat: ChatKey, handed: Transcript, path: _Path
+) -> int:
+    """Deletes what the host has other words for now, and what goes with it; how many messages."""
+    if not path.known.replaced:
+        return 0
+    base = path.base.message_id if path.base else ""
+    above = await messages.path(connection, chat, base)
+    on_path = [*handed.ids, *(row.message_id for row in above)]
+    gone = await ingests.gone_with(connection, chat, path.known.replaced, on_path)
+    return await messages.drop_below(connection, chat, gone)
 
 
 def _shows(handed: Transcript) -> bool:

@@ -222,3 +222,26 @@ from (
     from up full join told on told.id = up.message_id
 ) seen
 where messages.tenant_id = :tenant and messages.chat_id = :chat and messages.message_id = seen.id
+
+-- gone --
+-- The nodes `replaced`, which the host has under the same ids somewhere else now; what stood above
+-- them, and does not stand on their new `path`: it was edited or deleted too. And what no host has
+-- told, which may have the same texts.
+with recursive up as (
+    select message_id, parent_id from messages
+    where tenant_id = :tenant and chat_id = :chat
+        and message_id = any(cast(:replaced as text[]))
+    union
+    select above.message_id, above.parent_id from up
+    cross join lateral (
+        select message_id, parent_id from messages
+        where tenant_id = :tenant and chat_id = :chat and message_id = up.parent_id
+            and message_id <> all(cast(:path as text[]))
+        limit 1
+    ) above
+)
+select message_id from up
+union
+select message_id from messages
+where tenant_id = :tenant and chat_id = :chat and host_id is null
+    and message_id <> all(cast(:path as text[]))
