@@ -39,6 +39,7 @@ def upgrade() -> None:
     _add("messages", "host_id", sa.Text)
     _add("messages", "host_hash", sa.Text)
     _add("messages", "confirmed", sa.Boolean, "false")
+    _add("messages", "words_hash", sa.Text, "")
     _add("chats", "usage_factor", sa.Double, "1")
     _add("chats", "leaf_windows", sa.ARRAY(sa.Integer))
     _add("checkpoints", "windows", sa.ARRAY(sa.Integer), "{}")
@@ -47,6 +48,7 @@ def upgrade() -> None:
     op.execute(
         "create index ix_messages_host on messages (chat_id, host_id) where host_id is not null"
     )
+    op.create_index("ix_messages_words", "messages", ["chat_id", "words_hash"])
     op.execute("create index ix_messages_unconfirmed on messages (chat_id) where not confirmed")
     op.create_index("ix_checkpoints_chat", "checkpoints", ["chat_id", "covered_until"])
     op.create_index("ix_checkpoints_boundary", "checkpoints", ["tenant_id", "covered_until"])
@@ -57,6 +59,7 @@ def downgrade() -> None:
     op.drop_index("ix_checkpoints_boundary", "checkpoints")
     op.drop_index("ix_checkpoints_chat", "checkpoints")
     op.drop_index("ix_messages_unconfirmed", "messages")
+    op.drop_index("ix_messages_words", "messages")
     op.drop_index("ix_messages_host", "messages")
     op.drop_index("ix_messages_roots", "messages")
     for table, name in (
@@ -64,6 +67,7 @@ def downgrade() -> None:
         ("checkpoints", "windows"),
         ("chats", "leaf_windows"),
         ("chats", "usage_factor"),
+        ("messages", "words_hash"),
         ("messages", "confirmed"),
         ("messages", "host_hash"),
         ("messages", "host_id"),

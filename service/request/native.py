@@ -70,12 +70,17 @@ def outline(
     head = 0
     while head < len(messages) and messages[head].get("role") in _SYSTEM:
         head += 1
-    users = [place for place, one in enumerate(messages) if one.get("role") == "user"]
-    questions = [place for place in users if prints[place]]
+    questions = _questions_in(messages, prints)
     back = 2 if guided and len(questions) > 1 else 1
     newest = questions[-back] if questions else len(messages)
     later = [place for place in questions[1:_STARTS] if head < place < newest]
     return Outline(head, newest, (head, *later))
+
+
+def _questions_in(messages: Sequence[Native], prints: Sequence[bytes]) -> list[int]:
+    """The places of what users have written."""
+    users = [place for place, one in enumerate(messages) if one.get("role") == "user"]
+    return [place for place in users if prints[place]]
 
 
 def fingerprint(message: Native) -> bytes:
@@ -113,6 +118,11 @@ def path(
         above = blake2b(f"{above}\x1e{role}\x1e".encode() + own, digest_size=16).hexdigest()
         nodes.append(Node(above, role, first, last))
     return nodes
+
+
+def words_of(prints: Sequence[bytes], node: Node) -> str:
+    """The hash of a node's own words, wherever they stand."""
+    return blake2b(b"".join(prints[node.begin : node.end]), digest_size=16).hexdigest()
 
 
 def stored_of(messages: Sequence[Native], node: Node) -> Stored:
@@ -175,5 +185,5 @@ def files_of(message: Native) -> list[dict[str, str]]:
 
 def _tag_of(message: Native) -> str:
     """Open WebUI's list of attached files in front of a text; empty where there is none."""
-    text = text_of(message)
-    return text.partition(_END_TAG)[0] if text.startswith(_TAG) else ""
+    tag = _FILES.match(text_of(message))
+    return tag[0] if tag else ""

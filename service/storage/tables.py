@@ -152,6 +152,8 @@ messages = Table(
     # The host's own id, and the hash of what it stores; null until the host has told them.
     Column("host_id", Text),
     Column("host_hash", Text),  # keyed
+    # Of its own words, keyed: it tells whose they are, where they stand below an edit.
+    Column("words_hash", Text),
     # Seen more than once: in two requests, or as the host stores it.
     Column("confirmed", Boolean),
     Column("tokens", Integer),  # what the model is sent for it

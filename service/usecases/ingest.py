@@ -8,7 +8,7 @@ A message's id is the hash of all words down to it, so what was edited is anothe
 host has the old one's id for the new one, the old one is deleted with all that has read it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Literal
@@ -20,13 +20,13 @@ from service import request_ids
 from service.errors import Conflict, Problem, ProblemType
 from service.planning import policy
 from service.planning.plan import is_poorer
-from service.processes import Texts
+from service.processes import Texts, intake
 from service.processes.intake import RawMessage, Weighed
 from service.recall.parts import STORED_FROM
 from service.storage import authors, chats, checkpoints, deletions, forks, ingests, messages, work
 from service.storage.database import Database
 from service.storage.ingests import Known, KnownChat, Lender, NewMessage, Noted, Saving
-from service.storage.messages import MessageRow
+from service.storage.messages import ERASED, MessageRow
 from service.storage.sealing import Seal
 from service.storage.tenancy import ChatKey
 from service.usecases.taking import take
@@ -41,12 +41,14 @@ class Handed:
 
     Attributes:
         id: the hash of all words down to it.
+        words: the hash of its own words.
         text: what is stored of it, as JSON (`intake.HandedMessage`).
         host_id: what the host calls it; None where it has not told that.
         host_hash: the hash of what the host stores; None likewise.
     """
 
     id: str
+    words: str
     text: msgspec.Raw
     host_id: str | None = None
     host_hash: str | None = None
@@ -154,6 +156,7 @@ async def ingest(database: Database, texts: Texts, handed: Transcript) -> Accept
             handed.user,
             ids=handed.ids,
             host_ids=[message.host_id for message in handed.messages],
+            words=[message.words for message in handed.messages],
             lender=None if handed.anyone else handed.user,
         )
         path = _path_of(handed, known)
@@ -171,9 +174,14 @@ async def ingest(database: Database, texts: Texts, handed: Transcript) -> Accept
 
 
 def _keyed(handed: Transcript, seal: Seal) -> Transcript:
-    """The same with its ids as they are stored."""
+    """The same with its ids and hashes as they are stored."""
     messages = [
-        replace(one, id=seal.keyed(one.id), host_hash=one.host_hash and seal.keyed(one.host_hash))
+        replace(
+            one,
+            id=seal.keyed(one.id),
+            words=seal.keyed(one.words),
+            host_hash=one.host_hash and seal.keyed(one.host_hash),
+        )
         for one in handed.messages
     ]
     return replace(handed, after=handed.after and seal.keyed(handed.after), messages=messages)
@@ -251,23 +259,23 @@ async def _notice(
     That is what the host has edited. And where a request goes on from what one request alone had
     shown, or from nothing that is stored, what no second one has shown will not come again.
     """
-    found = path.known.found
     again = handed.messages[: path.same]
-    seen = found[again[-1].id] if again else path.base
+    seen = path.known.found[again[-1].id] if again else path.base
     confirms = seen is not None and not seen.confirmed and _shows(handed)
-    told = [
-        replace(found[one.id], host_id=one.host_id, host_hash=one.host_hash)
-        for one in again
-        if one.host_id
-    ]
-    if told or confirms:
-        leaf = seen.message_id if seen and confirms else ""
-        await ingests.tell(connection, chat, leaf, told)
+    told = _told(again, path.known.found)
+    if seen and (told or confirms):
+        await ingests.tell(connection, chat, seen.message_id if confirms else "", told)
     deleted = await _forget_edited(connection, chat, handed, path)
     if handed.source == "request" and (confirms or handed.starts_over):
         deleted += await messages.drop_unconfirmed(connection, chat, told=confirms)
     if deleted:
         await deletions.what_read_them(connection, chat)
+
+
+def _told(again: Sequence[Handed], found: Mapping[str, MessageRow]) -> list[MessageRow]:
+    """The rows of stored messages, with what the host calls them."""
+    told = [one for one in again if one.host_id]
+    return [replace(found[one.id], host_id=one.host_id, host_hash=one.host_hash) for one in told]
 
 
 async def _forget_edited(
@@ -293,9 +301,7 @@ def _noted(handed: Transcript, path: _Path, leaf: MessageRow) -> Noted:
     chat = path.known.chat
     overhead = chat.overhead if handed.overhead is None else handed.overhead
     left_alone = chat.left_alone and path.owner == chat.begun_by
-    saving = path.known.savings.get(leaf.checkpoint_id or 0, Saving(0, False, handed.window))
-    # One for a smaller window serves in want of a better one, which is to be written.
-    saved = 0 if is_poorer(saving.window, handed.window) else saving.tokens
+    saving, saved = _saving_of(leaf, handed, path)
     # A first look without the path, whatever its length; the worker's plan has the last word.
     size = leaf.path_tokens + overhead - saved
     # The next request would have to be cut, so nobody waits for more messages.
@@ -328,6 +334,15 @@ def _noted(handed: Transcript, path: _Path, leaf: MessageRow) -> Noted:
     )
 
 
+def _saving_of(leaf: MessageRow, handed: Transcript, path: _Path) -> tuple[Saving, int]:
+    """What the checkpoint above a leaf saves, and how much of it counts.
+
+    One for a smaller window serves in want of a better one, which is to be written.
+    """
+    saving = path.known.savings.get(leaf.checkpoint_id or 0, Saving(0, False, handed.window))
+    return saving, 0 if is_poorer(saving.window, handed.window) else saving.tokens
+
+
 def _wanted(handed: Transcript, path: _Path) -> dict[str, RawMessage]:
     """What is to be read, by id: the messages that are new, and those whose texts are not kept."""
     above = path.base.depth if path.base else 0
@@ -344,29 +359,32 @@ def _rows(
     """The rows of the path from `after` on, root to leaf, and those that are to be written."""
     rows = [path.base] if path.base else []
     new: list[NewMessage] = []
-    above = path.base
     for message in handed.messages:
-        read = weighed.get(message.id)
-        stored = path.known.found.get(message.id)
-        if stored:
-            above = stored
-        elif read:
-            above = _row(handed, message, read, above)
-        else:
-            raise RuntimeError("a message that is to be stored was not weighed")
-        rows.append(above)
-        if read and (stored is None or message.id in path.known.without_text):
-            new.append(NewMessage(above, read.body, 0 if stored else read.masks))
+        stored, read = path.known.found.get(message.id), weighed.get(message.id)
+        author = _author_of(message, handed, path)
+        if read and author == ERASED:
+            read = intake.erased(read.role)
+        row = stored or _row(handed, message, read, rows)
+        rows.append(row)
+        if read:
+            masks = 0 if stored else read.masks
+            new.append(NewMessage(row, read.body, masks, message.words, author))
     return rows, new
 
 
+def _author_of(message: Handed, handed: Transcript, path: _Path) -> str | None:
+    """Whose words they are: whoever sent them first, also if something above was edited since."""
+    sender = None if handed.user == path.owner else handed.user
+    return path.known.authors.get(message.words, sender)
+
+
 def _row(
-    handed: Transcript,
-    message: Handed,
-    weighed: Weighed,
-    parent: MessageRow | None,
+    handed: Transcript, message: Handed, weighed: Weighed | None, above: Sequence[MessageRow]
 ) -> MessageRow:
-    """The row of a message below its parent's, with running totals."""
+    """The row of a new message below those `above`, with running totals."""
+    if weighed is None:
+        raise RuntimeError("a message that is to be stored was not weighed")
+    parent = above[-1] if above else None
     depth, path_tokens, inherited = 0, 0, None
     if parent:
         depth, path_tokens, inherited = parent.depth, parent.path_tokens, parent.checkpoint_id

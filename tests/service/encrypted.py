@@ -95,7 +95,7 @@ def unpacked(data: bytes) -> list[bytes]:
 async def answers(service: Service, talk: Talk, leaf: str) -> list[Any]:
     """All that the service says of a chat."""
     found: list[Any] = [await talk.ask(leaf)]
-    state = found[0]["state"] | {"cut": True}
+    state = found[0]["state"] | {"cut": "left out"}
     questions = {"query": f"{MARK} pump"}, {"query": "bar below reading"}, {"ref": "M1"}
     found += [await recall(talk, state, **asked) for asked in questions]
     chats = f"/v1/chats/{talk.chat}"

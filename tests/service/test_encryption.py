@@ -178,7 +178,6 @@ async def test_a_plain_database_goes_on_with_a_key_is_rotated_and_becomes_plain_
     assert await columns(urls, MARK) >= HELD - {"runs.reason"}, "an error goes with a text that it may quote"
 
 
-@pytest.mark.xfail(strict=True, reason="below an edit, nodes do not know whose they were")
 async def test_a_text_that_was_erased_does_not_come_back_in_a_database_that_is_being_sealed(urls: Urls) -> None:
     async with service_with(urls, "") as harness:
         marked = harness.talk.add("marked", harness.talk.turns(1), content=f"Sell the {MARK} pump.")

@@ -92,7 +92,6 @@ async def test_the_name_of_an_owner_who_is_none_any_more_does_not_stay(service: 
     assert (await labels(service))[1] is None
 
 
-@pytest.mark.xfail(strict=True, reason="below an edit, nodes do not know whose they were")
 async def test_what_another_edits_above_moves_messages_and_keeps_whose_they_are(service: Service, talk: Talk) -> None:
     leaf = talk.turns(4)
     await talk.ingest(leaf)

@@ -86,7 +86,6 @@ async def test_an_erasure_leaves_what_others_said_and_they_go_on(harness: Harnes
     assert (await clone.ask(grown))["status"] == "ready", "the rest is summarised again"
 
 
-@pytest.mark.xfail(strict=True, reason="below an edit, nodes do not know whose they were")
 async def test_erased_texts_do_not_come_back_when_the_others_chat_goes_on(harness: Harness) -> None:
     clone, grown = await shared(harness)
     await erase(harness.service, ANN)

@@ -92,7 +92,7 @@ async def test_what_was_cut_of_a_chat_without_a_summary_is_found(harness: Harnes
     chat = Chat(harness)
     assert await chat.talk.ingest(chat.leaf)
 
-    whole, cut = await chat.state() | {"cut": False}, await chat.state() | {"cut": True}
+    whole, cut = await chat.state() | {"cut": ""}, await chat.state() | {"cut": "left out"}
     assert (await recalling.recall(chat.talk, whole, query="Trondheim"))["status"] == "not_covered"
     assert (await recalling.recall(chat.talk, cut, query="Trondheim"))["references"][0] == "M1"
     others = cut | {"user": "somebody else"}

@@ -53,7 +53,7 @@ async def test_the_part_that_the_served_checkpoint_covers_is_seen_and_no_message
     assert await seen(talk, leaf, served=last) == texts(talk, leaf, deepest)
     assert await seen(talk, leaf, served=first) == texts(talk, leaf, shallow)
     assert await seen(talk, leaf, served=10**9) == await seen(talk, leaf) == []
-    assert await seen(talk, leaf, cut=True) == texts(talk, leaf, len(talk.path(leaf)))
+    assert await seen(talk, leaf, cut="left out") == texts(talk, leaf, len(talk.path(leaf)))
     searched = await recall(talk, state(talk, leaf, served=last), query=f"Reading {below}-0")
     assert f"Reading {below}-0" not in searched["text"]
 
@@ -66,7 +66,7 @@ async def test_of_another_branch_nothing_is_seen_below_where_it_goes_off(service
 
     assert await seen(talk, branch, served=first) == texts(talk, leaf, shallow)
     assert await seen(talk, branch, served=deep) == []
-    assert await seen(talk, branch, served=deep, cut=True) == texts(talk, branch, len(talk.path(branch)))
+    assert await seen(talk, branch, served=deep, cut="left out") == texts(talk, branch, len(talk.path(branch)))
     elsewhere = prose(30, talk.path(leaf)[shallow + 4]["id"]).splitlines()[0]
     assert elsewhere not in (await recall(talk, state(talk, branch, served=first), query=elsewhere))["text"]
     early = talk.path(leaf)[shallow - 2]["id"]

@@ -4,6 +4,7 @@
 --
 --   ids       of the nodes that were sent, and of the one that they follow
 --   host_ids  the host's own ids of the nodes that were sent, in their order; null for none
+--   words     the hashes of their own words
 --   lender    whose chats lend to a fork; null for anyone's
 --
 -- Planned once and not each time, which takes six times as long: LIMIT, so that each message is
@@ -47,6 +48,15 @@ select chat.id, chat.version, coalesce(chat.user_id, :user) as begun_by,
     ) as has_messages,
     (select json_agg(stored) from stored) as found,
     (select array_agg(message_id) from stored where without_text) as without_text,
+    (
+        select json_object_agg(said.words, theirs.author_id)
+        from (select distinct unnest(:words::text[]) as words) said
+        cross join lateral (
+            select author_id from messages where messages.tenant_id = :tenant
+                and messages.chat_id = chat.id and messages.words_hash = said.words
+            order by messages.created_at limit 1
+        ) theirs
+    ) as authors,
     (
         select array_agg(other.message_id)
         from unnest(:host_ids::text[]) as told (id)
@@ -124,21 +134,23 @@ select exists (select from deleted) as deleted,
 with fresh as (
     insert into messages (
         tenant_id, chat_id, message_id, parent_id, role, depth, host_id, host_hash, confirmed,
-        tokens, path_tokens, step_tokens, step_calls, sent_at, checkpoint_id, body, author_id
+        tokens, path_tokens, step_tokens, step_calls, sent_at, checkpoint_id, body, author_id,
+        words_hash
     )
     select cast(:tenant as bigint), cast(:chat as bigint),
         message_id, parent_id, role, depth, host_id, host_hash, confirmed, tokens, path_tokens,
         cast(step_tokens as integer[]), cast(step_calls as integer[]), sent_at, checkpoint_id, body,
-        cast(:author as text)
+        author_id, words_hash
     from unnest(
         cast(:message_id as text[]), cast(:parent_id as text[]), cast(:role as text[]),
         cast(:depth as integer[]), cast(:host_id as text[]), cast(:host_hash as text[]),
         cast(:confirmed as boolean[]), cast(:tokens as integer[]), cast(:path_tokens as bigint[]),
         cast(:step_tokens as text[]), cast(:step_calls as text[]), cast(:sent_at as bigint[]),
-        cast(:checkpoint_id as bigint[]), cast(:body as bytea[])
+        cast(:checkpoint_id as bigint[]), cast(:body as bytea[]), cast(:author_id as text[]),
+        cast(:words_hash as text[])
     ) as sent (
         message_id, parent_id, role, depth, host_id, host_hash, confirmed, tokens, path_tokens,
-        step_tokens, step_calls, sent_at, checkpoint_id, body
+        step_tokens, step_calls, sent_at, checkpoint_id, body, author_id, words_hash
     )
     on conflict (chat_id, message_id) do update
     set created_at = now(),
