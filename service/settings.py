@@ -176,8 +176,8 @@ class Settings(BaseSettings):
     )
     keep_checkpoints: Days = Field(
         30,
-        description="Days that unused summaries are kept (of edited or deleted branches, and older"
-        " versions), or `forever`. One month: an edit that is undone finds its summary again.",
+        description="Days that older versions of summaries are kept, or `forever`. One month:"
+        " somebody may ask what a model was told.",
     )
     prices: Prices = Field(
         {},

@@ -5,12 +5,15 @@ the texts and summaries of chats are deleted here; the next request of each chat
 texts, and a summary by code is made of them at once.
 """
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
 revision: str = "104"
 down_revision: str | None = "103"
 
+_Kind = sa.types.TypeEngine[Any] | type[sa.types.TypeEngine[Any]]
 _FORGET = (
     "delete from checkpoints",
     "delete from messages",
@@ -27,6 +30,7 @@ def upgrade() -> None:
     _forget()
     op.drop_index("ix_messages_roots", "messages")
     op.drop_index("ix_checkpoints_digest", "checkpoints")
+    op.drop_index("ix_checkpoints_chat", "checkpoints")
     for name in ("fingerprint", "digest", "content_hash"):
         op.drop_column("messages", name)
     op.drop_column("chats", "leaf_digest")
@@ -35,7 +39,7 @@ def upgrade() -> None:
     _add("messages", "host_id", sa.Text)
     _add("messages", "host_hash", sa.Text)
     _add("messages", "confirmed", sa.Boolean, "false")
-    _add("chats", "usage_factor", sa.Float, "1")
+    _add("chats", "usage_factor", sa.Double, "1")
     _add("chats", "leaf_windows", sa.ARRAY(sa.Integer))
     _add("checkpoints", "windows", sa.ARRAY(sa.Integer), "{}")
     _add("checkpoints", "served_at", sa.DateTime(timezone=True))
@@ -44,12 +48,14 @@ def upgrade() -> None:
         "create index ix_messages_host on messages (chat_id, host_id) where host_id is not null"
     )
     op.execute("create index ix_messages_unconfirmed on messages (chat_id) where not confirmed")
+    op.create_index("ix_checkpoints_chat", "checkpoints", ["chat_id", "covered_until"])
     op.create_index("ix_checkpoints_boundary", "checkpoints", ["tenant_id", "covered_until"])
 
 
 def downgrade() -> None:
     _forget()
     op.drop_index("ix_checkpoints_boundary", "checkpoints")
+    op.drop_index("ix_checkpoints_chat", "checkpoints")
     op.drop_index("ix_messages_unconfirmed", "messages")
     op.drop_index("ix_messages_host", "messages")
     op.drop_index("ix_messages_roots", "messages")
@@ -71,6 +77,9 @@ def downgrade() -> None:
     _add("checkpoints", "covered_digest", sa.Text, "")
     op.alter_column("checkpoints", "covered_digest", server_default=None)
     op.execute("create index ix_messages_roots on messages (tenant_id, digest) where depth = 1")
+    op.create_index(
+        "ix_checkpoints_chat", "checkpoints", ["chat_id", "parent_id", "covered_digest"]
+    )
     op.create_index("ix_checkpoints_digest", "checkpoints", ["tenant_id", "covered_digest"])
 
 
@@ -80,7 +89,7 @@ def _forget() -> None:
         op.execute(statement)
 
 
-def _add(table: str, name: str, kind: object, default: str | None = None) -> None:
+def _add(table: str, name: str, kind: _Kind, default: str | None = None) -> None:
     """Adds a column; one with a default is never null."""
-    column = sa.Column(name, kind, nullable=default is None, server_default=default)
+    column: sa.Column[Any] = sa.Column(name, kind, nullable=default is None, server_default=default)
     op.add_column(table, column)

@@ -45,7 +45,7 @@ async def post_recall(request: Request, key: FilterKey, runtime: RuntimeDep) -> 
         user=state.user,
         node=state.above or "",
         checkpoint=state.served,
-        whole=state.cut,
+        whole=bool(state.cut),
         anyone=runtime.settings.share_forks == "tenant",
     )
     engine, mask = runtime.database.engine, runtime.settings.mask_secrets

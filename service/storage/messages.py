@@ -13,6 +13,7 @@ from sqlalchemy import (
     Select,
     and_,
     delete,
+    func,
     or_,
     select,
     true,
@@ -51,7 +52,7 @@ class MessageRow:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One leaf of the chat tree and the deepest checkpoint on its path."""
+    """One leaf of the chat tree, as the host calls it, and the deepest checkpoint on its path."""
 
     leaf_id: str
     messages: int
@@ -106,7 +107,7 @@ async def path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[Me
 async def branches(connection: AsyncConnection, chat: ChatKey) -> list[Branch]:
     """The leaves that are stored, the longest path first."""
     columns = (
-        messages.c.message_id,
+        func.coalesce(messages.c.host_id, messages.c.message_id),
         messages.c.depth,
         messages.c.path_tokens,
         messages.c.checkpoint_id,
@@ -157,6 +158,8 @@ async def drop_below(connection: AsyncConnection, chat: ChatKey, roots: Collecti
     Returns:
         How many.
     """
+    if not roots:
+        return 0
     statement = delete(messages).where(
         *of(chat, messages), messages.c.message_id.in_(subtree(chat, roots))
     )
@@ -174,7 +177,7 @@ async def drop_unconfirmed(connection: AsyncConnection, chat: ChatKey, *, told: 
     if not told:
         query = query.where(messages.c.host_id.is_(None))
     roots = list((await connection.execute(query)).scalars())
-    return await drop_below(connection, chat, roots) if roots else 0
+    return await drop_below(connection, chat, roots)
 
 
 async def point_to(

@@ -10,7 +10,7 @@ from sqlalchemy import (
     Column,
     Date,
     DateTime,
-    Float,
+    Double,
     Integer,
     LargeBinary,
     MetaData,
@@ -99,7 +99,7 @@ chats = Table(
     Column("window_assumed", Boolean),
     Column("overhead_tokens", Integer),
     # What a provider counts for one token that is counted here.
-    Column("usage_factor", Float),
+    Column("usage_factor", Double),
     Column("leaf_id", Text),  # the newest message of the path that was ingested last
     # What the read on the request path needs of that path; `chats.note_leaf` keeps it.
     Column("leaf_tokens", BigInteger),  # of the path to the leaf

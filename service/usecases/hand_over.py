@@ -80,7 +80,7 @@ async def _transcript_of(context: ServeContext, turn: FinishedTurn) -> Transcrip
     nodes = native.path(messages, prints, 0, len(messages), above or ROOT)
     files = _files_of(turn)
     factor = _measured_factor(turn)
-    overhead = await _overhead_of(context, turn, messages, prints) if turn.is_seen else None
+    overhead = await _overhead_of(context, turn, messages, prints)
     window = int(state.window / (factor or state.factor))
     return Transcript(
         tenant=turn.tenant,
@@ -93,7 +93,7 @@ async def _transcript_of(context: ServeContext, turn: FinishedTurn) -> Transcrip
         after=above,
         messages=[_handed(turn.rows, messages, sources, node, files) for node in nodes],
         source="branch" if turn.is_branch else "turn",
-        is_shown=state.above is None or state.above in {node.id for node in nodes},
+        is_shown=_is_shown(state, nodes),
         overhead=overhead,
         usage_factor=factor,
         expires_in=state.expires_in,
@@ -103,6 +103,11 @@ async def _transcript_of(context: ServeContext, turn: FinishedTurn) -> Transcrip
         anyone=settings.share_forks == "tenant",
         mask_secrets=settings.mask_secrets,
     )
+
+
+def _is_shown(state: State, nodes: Sequence[Node]) -> bool:
+    """Whether the turn's request has shown the path of these nodes."""
+    return state.above is None or any(node.id == state.above for node in nodes)
 
 
 def _unfolded(rows: Sequence[Stored]) -> tuple[list[Native], list[int]]:
@@ -166,8 +171,13 @@ async def _overhead_of(
     turn: FinishedTurn,
     messages: Sequence[Native],
     prints: Sequence[bytes],
-) -> int:
-    """The tokens that went beside the path: what was added to the question counts too."""
+) -> int | None:
+    """The tokens that went beside the path: what was added to the question counts too.
+
+    None where no request was seen.
+    """
+    if not turn.is_seen:
+        return None
     places = [place for place, one in enumerate(messages) if one["role"] == "user"][-1:]
     asked = [messages[place] for place in places]
     sizes, _ = await sizes_of(context, asked, [prints[place] for place in places], _SECONDS)

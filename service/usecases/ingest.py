@@ -10,6 +10,7 @@ host has the old one's id for the new one, the old one is deleted with all that 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Literal
 
 import msgspec
@@ -18,12 +19,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service import request_ids
 from service.errors import Conflict, Problem, ProblemType
 from service.planning import policy
+from service.planning.plan import is_poorer
 from service.processes import Texts
 from service.processes.intake import RawMessage, Weighed
 from service.recall.parts import STORED_FROM
 from service.storage import authors, chats, checkpoints, deletions, forks, ingests, messages, work
 from service.storage.database import Database
-from service.storage.ingests import Known, Lender, NewMessage, Noted, Saving
+from service.storage.ingests import Known, KnownChat, Lender, NewMessage, Noted, Saving
 from service.storage.messages import MessageRow
 from service.storage.sealing import Seal
 from service.storage.tenancy import ChatKey
@@ -178,29 +180,31 @@ def _keyed(handed: Transcript, seal: Seal) -> Transcript:
 
 
 def _path_of(handed: Transcript, known: Known) -> _Path:
-    """Looks whether the path goes on from what is stored, and whether its user may go on there.
-
-    A chat stays the user's who began it, as long as anything of it is stored.
+    """What is stored of the path, and whose it is.
 
     Raises:
         Conflict: as `ingest`.
-        Problem: NOT_THEIRS: the path goes on from no stored message.
+        Problem: NOT_THEIRS: the chat is another user's, and the path goes on from nothing of it.
     """
     base = known.found.get(handed.after) if handed.after else None
     if handed.after and base is None:
         raise Conflict("what the turn follows is not stored any more; the next request brings it")
-    same = 0
-    while same < len(handed.messages) and handed.messages[same].id in known.found:
-        same += 1
-    chat = known.chat
+    same = sum(1 for _ in takewhile(lambda one: one.id in known.found, handed.messages))
     goes_on = base is not None or same > 0
-    if handed.user != chat.begun_by and not goes_on and chat.has_messages:
+    return _Path(known, base, same, _owner_of(handed, known.chat, goes_on=goes_on))
+
+
+def _owner_of(handed: Transcript, chat: KnownChat, *, goes_on: bool) -> str:
+    """Who began the chat: it stays theirs as long as anything of it is stored."""
+    if goes_on:
+        return chat.begun_by
+    if chat.has_messages and handed.user != chat.begun_by:
         raise Problem(
             "this chat is stored for another user, and the path has no message of it: send it"
             " under its own chat id; an operator may delete what is stored of the chat",
             ProblemType.NOT_THEIRS,
         )
-    return _Path(known, base, same, chat.begun_by if goes_on else handed.user)
+    return handed.user
 
 
 async def _stored(
@@ -209,8 +213,7 @@ async def _stored(
     """Stores what was read of a path; None when its chat has changed since it was looked up."""
     known = path.known
     rows, new = _rows(handed, path, weighed)
-    leaf = rows[-1] if rows else path.base
-    assert leaf
+    leaf = rows[-1]
     noted = _noted(handed, path, leaf)
     kept = [one.id for one in handed.messages[: path.same] if one.id not in known.without_text]
     chat = await ingests.open_chat(connection, handed.tenant, handed.chat, noted, known.chat, kept)
@@ -226,13 +229,18 @@ async def _stored(
         path, leaf = await _adopted(connection, chat, known.lender, path, leaf)
         noted = replace(_noted(handed, path, leaf), is_author=True)
         sequence = await ingests.store(connection, chat, [], noted)
-    # Of a fork or a clone, others may have written what is new.
-    if len(rows) - path.same > _A_TURN:
-        await authors.copy(connection, chat, [row.message_id for row in rows[path.same :]])
+    # Others may have written the messages of a fork or a clone.
+    if len(new) > _A_TURN:
+        await authors.copy(connection, chat, [one.row.message_id for one in new])
+    return _accepted(chat, sequence, noted, is_due=known.chat.is_due)
+
+
+def _accepted(chat: ChatKey, sequence: int, noted: Noted, *, is_due: bool) -> Accepted:
+    """Whether work is due, and whether a worker has to be woken for it: not if one was before."""
     if noted.delay is None:
         return Accepted(due=False)
-    is_woken_for = known.chat.is_due and not noted.pressing
-    return Accepted(True, None if is_woken_for else f"{chat.id}:{sequence}", noted.delay)
+    was_woken = is_due and not noted.pressing
+    return Accepted(True, None if was_woken else f"{chat.id}:{sequence}", noted.delay)
 
 
 async def _notice(
@@ -243,43 +251,45 @@ async def _notice(
     That is what the host has edited. And where a request goes on from what one request alone had
     shown, or from nothing that is stored, what no second one has shown will not come again.
     """
+    found = path.known.found
     again = handed.messages[: path.same]
-    seen = path.known.found[again[-1].id] if again else path.base
-    is_shown = handed.source == "request" or (handed.source == "branch" and handed.is_shown)
-    confirms = is_shown and seen is not None and not seen.confirmed
+    seen = found[again[-1].id] if again else path.base
+    confirms = seen is not None and not seen.confirmed and _shows(handed)
     told = [
-        replace(path.known.found[one.id], host_id=one.host_id, host_hash=one.host_hash)
+        replace(found[one.id], host_id=one.host_id, host_hash=one.host_hash)
         for one in again
         if one.host_id
     ]
-    if seen and (told or confirms):
-        await ingests.tell(connection, chat, seen.message_id if confirms else "", told)
-    deleted = 0
-    if path.known.replaced:
-        deleted = await messages.drop_below(connection, chat, path.known.replaced)
+    if told or confirms:
+        leaf = seen.message_id if seen and confirms else ""
+        await ingests.tell(connection, chat, leaf, told)
+    deleted = await messages.drop_below(connection, chat, path.known.replaced)
     if handed.source == "request" and (confirms or handed.starts_over):
         deleted += await messages.drop_unconfirmed(connection, chat, told=confirms)
     if deleted:
         await deletions.what_read_them(connection, chat)
 
 
+def _shows(handed: Transcript) -> bool:
+    """Whether a request shows the path now, so that what was stored of it is confirmed."""
+    return handed.source == "request" or (handed.source == "branch" and handed.is_shown)
+
+
 def _noted(handed: Transcript, path: _Path, leaf: MessageRow) -> Noted:
     """What is noted of the chat, and whether work is due."""
     chat = path.known.chat
+    overhead = chat.overhead if handed.overhead is None else handed.overhead
+    left_alone = chat.left_alone and path.owner == chat.begun_by
     saving = path.known.savings.get(leaf.checkpoint_id or 0, Saving(0, False, handed.window))
     # One for a smaller window serves in want of a better one, which is to be written.
-    saved = saving.tokens if saving.window * 2 >= handed.window else 0
+    saved = 0 if is_poorer(saving.window, handed.window) else saving.tokens
     # A first look without the path, whatever its length; the worker's plan has the last word.
-    overhead = chat.overhead if handed.overhead is None else handed.overhead
     size = leaf.path_tokens + overhead - saved
-    left_alone = chat.left_alone and path.owner == chat.begun_by
-    if handed.compactor == chats.COMPACTS_ITSELF or left_alone:
-        is_work = False
-    else:
-        # What an interim summary covers is to be read by a summariser.
-        is_work = size >= handed.policy.prepare_at or saving.is_interim or chat.wants_bodies
     # The next request would have to be cut, so nobody waits for more messages.
     pressing = size > handed.policy.apply_at
+    # What an interim summary covers is to be read by a summariser.
+    is_needed = size >= handed.policy.prepare_at or saving.is_interim or chat.wants_bodies
+    is_work = is_needed and not left_alone and handed.compactor != chats.COMPACTS_ITSELF
     delay = 0 if pressing else work.DEBOUNCE
     return Noted(
         user=handed.user,
@@ -316,8 +326,8 @@ def _wanted(handed: Transcript, path: _Path) -> dict[str, RawMessage]:
 def _rows(
     handed: Transcript, path: _Path, weighed: dict[str, Weighed]
 ) -> tuple[list[MessageRow], list[NewMessage]]:
-    """The rows of all messages that were sent, root to leaf, and those that are to be written."""
-    rows: list[MessageRow] = []
+    """The rows of the path from `after` on, root to leaf, and those that are to be written."""
+    rows = [path.base] if path.base else []
     new: list[NewMessage] = []
     above = path.base
     for message in handed.messages:

@@ -18,6 +18,7 @@ from service.storage.audit import Operator
 from service.storage.chats import StoredChat
 from service.storage.messages import MessageRow
 from service.storage.tenancy import ChatKey
+from service.transcript import text_of, unfold
 from service.usecases import inspect
 
 _LOOK_EVERY = 0.03  # seconds between two looks whether a summary is written
@@ -145,8 +146,13 @@ async def _said_in(engine: AsyncEngine, chat: ChatKey, message: str | None) -> s
     async with engine.connect() as connection:
         found = await messages.bodies(connection, chat, [message] if message else [])
     # In a thread, since one may be megabytes.
-    said = [await asyncio.to_thread(codec.unpack, body) for body in found.values()]
-    return str(said[0].get("content") or "") if said else ""
+    said = [await asyncio.to_thread(_text_in, body) for body in found.values()]
+    return "".join(said)
+
+
+def _text_in(body: bytes) -> str:
+    texts = map(text_of, unfold([codec.unpack(body)]))
+    return "\n".join(text for text in texts if text)
 
 
 async def _visible(

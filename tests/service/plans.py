@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from service.planning.policy import APPLY_AT, APPLY_PARTS, parts_of
 from service.storage.contexts import BRANCHED, CONTINUED
 
 
@@ -11,17 +10,12 @@ async def plans(reads: Any, leaf: str) -> list[str]:
     values = {
         "tenant": 1,
         "chat": "chat-1",
-        "window": None,
-        "apply_parts": parts_of(APPLY_AT),
-        "all_parts": APPLY_PARTS,
-        "room": None,
-        "beside": None,
-        "leaf": "digest",
-        "above": "digest above",
-        "question": 0,
+        "model": "model-1",
+        "total": 100_000,
+        "limit": 1,
+        "window": 8192,
+        "leaf": leaf,
         "ids": [leaf],
-        "digests": ["digest"],
-        "new": [0, 0],
     }
     explained = []
     for statement in (CONTINUED, BRANCHED):
