@@ -53,7 +53,7 @@ async def test_a_user_sees_the_summary_that_the_model_is_sent(harness: Harness) 
     bar, stands, summary = shown(seen["text"]).split("\n\n", 2)
     assert f"about {sent['tokens']['after']:,} of 8,192 tokens" in bar
     assert f"first {sent['covered_messages']} of {len(harness.talk.path(leaf))} messages" in stands
-    assert summary == sent["summary"].strip()
+    assert summary == f"{sent['summary'].strip()}\n\nBoth buttons only close this window."
     assert not seen["left_alone"]
 
 
