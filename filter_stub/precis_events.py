@@ -68,7 +68,7 @@ class Event:
                 return
             except Exception as caught:
                 error = caught
-        kind, which = event["event"], event["subject"]["id"]
+        kind, which = event["event"], (event.get("subject") or {}).get("id")
         log.warning("precis: the service was not told of %s %s: %r", kind, which, error)
 
     async def _send(self, told: Json) -> None:

@@ -186,6 +186,16 @@ async def test_in_the_end_it_gives_up_and_says_so_without_the_key(
     assert "secret-key" not in caplog.text
 
 
+async def test_an_event_without_a_subject_raises_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async with told(Answer({}, 202)) as (loaded, tap):
+        await loaded.event(event("chat.deleted", "c") | {"subject": None, "data": None})
+        (task,) = loaded._in_background
+        await all_told(loaded)
+        assert task.exception() is None
+        assert tap.seen == []
+    assert "was not told of chat.deleted None" in caplog.text
+
+
 async def test_a_chat_that_open_webui_cannot_read_deletes_nothing() -> None:
     class Broken(Host):
         async def get_messages_map_by_chat_id(self, _: str) -> None:
