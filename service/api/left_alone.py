@@ -31,12 +31,12 @@ async def post_view(
     """
     body = await read_body(request, ViewRequest)
     asker = left_alone.of_user(key.tenant, body.user_id)
-    engine = runtime.database.engine
-    asked = engine, runtime.settings, asker, chat_id, identity(body.message_id)
+    database = runtime.database
+    asked = database, runtime.settings, asker, chat_id, identity(body.message_id)
     view = await left_alone.view(*asked)
     if body.wait and not view.left_alone:
         await _resumed(runtime, asker, chat_id)
-        await left_alone.worked(engine, asker, chat_id, body.wait)
+        await left_alone.worked(database.engine, asker, chat_id, body.wait)
         view = await left_alone.view(*asked)
     return dialog.answer_to(body.button, view)
 

@@ -22,7 +22,7 @@ ROOT = ""
 _SYSTEM = ("system", "developer")
 _ANSWER = ("assistant", "tool")
 # Open WebUI names a question's files in front of it; in which requests, depends on its settings.
-_TAG, _END_TAG = "<attached_files>", "</attached_files>\n\n"
+_FILES = re.compile(r"<attached_files>\n(?:<file [^\n]*/>\n)*</attached_files>\n\n")
 _STORED = ("role", "content", "tool_calls", "tool_call_id")
 _FILE = re.compile(r"<file\b([^<>]*+)>")
 _ATTRIBUTE = re.compile(r'([\w-]++)="([^"]*+)"')
@@ -90,7 +90,8 @@ def fingerprint(message: Native) -> bytes:
         return b""
     if role == "user" and words.startswith(TOOL_IMAGES):
         return b""
-    said = f"{role}\x1f{words}\x1f{message.get('tool_call_id') or ''}\x1f{calls}"
+    # With the length of the words, because they may have any character.
+    said = f"{role}\x1f{len(words)}\x1f{words}{message.get('tool_call_id') or ''}\x1f{calls}"
     return blake2b(said.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
@@ -119,6 +120,9 @@ def stored_of(messages: Sequence[Native], node: Node) -> Stored:
     own = messages[node.begin : node.end]
     if node.role == "assistant":
         said = [one for one in own if one.get("role") in _ANSWER]
+        if len(said) == 1 and not said[0].get("tool_calls"):
+            # Older versions of Open WebUI write calls and results of tools into the text.
+            return {"role": node.role, "content": text_of(said[0])}
         native = [{key: one[key] for key in _STORED if one.get(key)} for one in said]
         return {"role": node.role, "native": native}
     return {"role": node.role, "content": _words(own[0]), "files": files_of(own[0])}
@@ -147,7 +151,8 @@ def _words(message: Native) -> str:
     """The text of a message without Open WebUI's list of attached files."""
     content = message.get("content")
     text = content if isinstance(content, str) else text_of(message)
-    return text.partition(_END_TAG)[2] if text.startswith(_TAG) else text
+    files = _FILES.match(text) if message.get("role") == "user" else None
+    return text[files.end() :] if files else text
 
 
 def _calls(message: Native) -> list[tuple[Any, ...]]:

@@ -30,6 +30,7 @@ _KNOWN = statements.numbered(_SQL["known"])
 _OPEN = statements.numbered(_SQL["open"])
 _STORE = statements.numbered(_SQL["store"])
 _TELL = text(_SQL["tell"])
+_GONE = text(_SQL["gone"])
 _PLACES = tuple(MessageRow.__dataclass_fields__)
 
 
@@ -49,7 +50,6 @@ class Lender(NamedTuple):
 
 
 _DECODE_ROWS = msgspec.json.Decoder(list[MessageRow]).decode
-_DECODE_MADE = msgspec.json.Decoder(dict[str, int]).decode
 _DECODE_SAVINGS = msgspec.json.Decoder(dict[int, Saving]).decode
 
 
@@ -81,16 +81,14 @@ class Known:
         found: the rows of the messages, by id, wherever in the chat they are.
         without_text: those whose texts are not kept any more.
         replaced: nodes off the path that the host has under the same ids: what they say was edited.
-        made: the checkpoint that knows most of those that end at each node and are not retired.
-        savings: of the checkpoints that the messages lead to or that end at them, by id.
-        lender: which chat has the deepest checkpoint that ends at a new message; None for no chat.
+        savings: of the checkpoints that the messages lead to, by id.
+        lender: another chat with the deepest checkpoint that ends at a new message; None for none.
     """
 
     chat: KnownChat
     found: dict[str, MessageRow]
     without_text: set[str]
     replaced: set[str]
-    made: dict[str, int]
     savings: dict[int, Saving]
     lender: Lender | None
 
@@ -119,6 +117,7 @@ class Noted:
         path: the ids of the messages that were sent, and of the one that they follow.
         usage_factor: what the provider counts for one of our tokens; None for what is stored.
         delay: seconds until work is due; None when this makes none due.
+        wants_bodies: whether work goes on waiting for texts that are not kept any more.
     """
 
     user: str
@@ -136,6 +135,7 @@ class Noted:
     path: Sequence[str]
     delay: float | None
     pressing: bool
+    wants_bodies: bool
     request_id: str | None
     title: str | None
     user_name: str | None
@@ -167,7 +167,6 @@ async def look_up(
         found={one.message_id: one for one in _DECODE_ROWS(row["found"] or "[]")},
         without_text=set(row["without_text"] or ()),
         replaced=set(row["replaced"] or ()),
-        made=_DECODE_MADE(row["made"] or "{}"),
         savings=_DECODE_SAVINGS(row["savings"] or "{}"),
         lender=Lender(row["lender"], row["line"]) if row["lender"] else None,
     )
@@ -262,6 +261,19 @@ async def tell(
         "host_hashes": [row.host_hash for row in told],
     }
     await connection.execute(_TELL, parameters)
+
+
+async def gone_with(
+    connection: AsyncConnection, chat: ChatKey, replaced: Collection[str], on_path: Collection[str]
+) -> list[str]:
+    """What is no part of a chat any more when these messages are not; `on_path` stays."""
+    parameters = {
+        "tenant": chat.tenant,
+        "chat": chat.id,
+        "replaced": list(replaced),
+        "path": list(on_path),
+    }
+    return list((await connection.execute(_GONE, parameters)).scalars())
 
 
 async def _fetched(

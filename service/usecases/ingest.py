@@ -221,7 +221,7 @@ async def _stored(
         return None
     if known.chat.id is not None:
         await _notice(connection, chat, handed, path)
-    if known.lender is None or known.lender.chat == chat.id:
+    if known.lender is None:
         sequence = await ingests.store(connection, chat, new, noted)
     else:
         # What it adopts decides whether work is due.
@@ -246,7 +246,7 @@ def _accepted(chat: ChatKey, sequence: int, noted: Noted, *, is_due: bool) -> Ac
 async def _notice(
     connection: AsyncConnection, chat: ChatKey, handed: Transcript, path: _Path
 ) -> None:
-    """Notes what was seen again and what the host calls it, and deletes what is not the chat's.
+    """Notes what was seen again, and deletes what is no part of the chat any more.
 
     That is what the host has edited. And where a request goes on from what one request alone had
     shown, or from nothing that is stored, what no second one has shown will not come again.
@@ -263,11 +263,24 @@ async def _notice(
     if told or confirms:
         leaf = seen.message_id if seen and confirms else ""
         await ingests.tell(connection, chat, leaf, told)
-    deleted = await messages.drop_below(connection, chat, path.known.replaced)
+    deleted = await _forget_edited(connection, chat, handed, path)
     if handed.source == "request" and (confirms or handed.starts_over):
         deleted += await messages.drop_unconfirmed(connection, chat, told=confirms)
     if deleted:
         await deletions.what_read_them(connection, chat)
+
+
+async def _forget_edited(
+    connection: AsyncConnection, chat: ChatKey, handed: Transcript, path: _Path
+) -> int:
+    """Deletes what the host has other words for now, and what goes with it; how many messages."""
+    if not path.known.replaced:
+        return 0
+    base = path.base.message_id if path.base else ""
+    above = await messages.path(connection, chat, base)
+    on_path = [*handed.ids, *(row.message_id for row in above)]
+    gone = await ingests.gone_with(connection, chat, path.known.replaced, on_path)
+    return await messages.drop_below(connection, chat, gone)
 
 
 def _shows(handed: Transcript) -> bool:
@@ -307,6 +320,8 @@ def _noted(handed: Transcript, path: _Path, leaf: MessageRow) -> Noted:
         path=handed.ids,
         delay=delay if is_work else None,
         pressing=pressing,
+        # A turn brings none of the texts above it.
+        wants_bodies=chat.wants_bodies and handed.source == "turn",
         request_id=request_ids.current(),
         title=handed.title,
         user_name=handed.user_name,
@@ -336,7 +351,7 @@ def _rows(
         if stored:
             above = stored
         elif read:
-            above = _row(handed, message, read, above, path.known.made)
+            above = _row(handed, message, read, above)
         else:
             raise RuntimeError("a message that is to be stored was not weighed")
         rows.append(above)
@@ -350,7 +365,6 @@ def _row(
     message: Handed,
     weighed: Weighed,
     parent: MessageRow | None,
-    made: dict[str, int],
 ) -> MessageRow:
     """The row of a message below its parent's, with running totals."""
     depth, path_tokens, inherited = 0, 0, None
@@ -369,7 +383,7 @@ def _row(
         step_tokens=weighed.step_tokens,
         step_calls=weighed.step_calls,
         sent_at=weighed.sent_at,
-        checkpoint_id=made.get(message.id, inherited),
+        checkpoint_id=inherited,
     )
 
 

@@ -307,19 +307,19 @@ async def _compacted(
 
 
 async def _wants_all(context: ServeContext, located: Located) -> bool:
-    """Whether the host is to tell the whole branch, because some of it is new here.
+    """Whether the host is to tell the whole branch, because it has not told all of it.
 
     Once it has told a branch that no request shows, as another filter changes it each time, it is
     not asked again.
     """
     stored = located.stored
-    if located.expires_in or not located.nodes or located.depth == len(located.nodes):
+    if located.expires_in or not located.nodes:
         return False
     if stored is None:
         return True
-    if located.is_unknown:
-        return not await contexts.is_unshown(context.database, stored.chat)
-    return stored.is_told
+    if stored.is_told:
+        return located.depth < len(located.nodes)
+    return not await contexts.is_unshown(context.database, stored.chat)
 
 
 def _state_of(weighed: Weighed, located: Located) -> State:

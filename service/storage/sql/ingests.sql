@@ -12,9 +12,9 @@
 -- `replaced` are nodes that the host has under the same ids, and that are not on this path: their
 -- texts were edited, or what stood above them was.
 --
--- `lent` is the deepest checkpoint that ends at a message which is new here: this chat's own among
--- equals, which needs no copy. What was here already had its chance: a reset has dropped its
--- summaries, and those must not come back. A chat that expires lends nothing.
+-- `lent` is the deepest checkpoint of another chat that ends at a message which is new here. What was
+-- here already had its chance: a reset has dropped its summaries, and those must not come back. A
+-- chat that expires lends nothing.
 --
 -- Of those that reach as far, a summariser's knows more than code's, and then the one that grew from
 -- a newer one: an id says only which of two was begun first.
@@ -32,13 +32,6 @@ with chat as (
         select * from messages where messages.tenant_id = :tenant
             and messages.chat_id = chat.id and messages.message_id = sent.id limit 1
     ) messages
-), made as (
-    select checkpoints.id, checkpoints.parent_id, checkpoints.covered_until,
-        checkpoints.kind = 'interim' as is_interim
-    from checkpoints
-    where checkpoints.tenant_id = :tenant and checkpoints.chat_id = (select id from chat)
-        and checkpoints.covered_until = any(:ids::text[])
-        and checkpoints.retired_at is null
 )
 select chat.id, chat.version, coalesce(chat.user_id, :user) as begun_by,
     coalesce(chat.wants_bodies, false) as wants_bodies,
@@ -63,12 +56,6 @@ select chat.id, chat.version, coalesce(chat.user_id, :user) as begun_by,
                 and messages.message_id <> all(:ids::text[]) limit 16
         ) other
     ) as replaced,
-    -- By boundary; of several, the one that knows most comes last.
-    (
-        select json_object_agg(
-            made.covered_until, made.id order by not made.is_interim, made.parent_id, made.id)
-        from made
-    ) as made,
     (
         select json_object_agg(checkpoints.id, json_build_array(
             checkpoints.covered_tokens - checkpoints.tokens,
@@ -77,8 +64,7 @@ select chat.id, chat.version, coalesce(chat.user_id, :user) as begun_by,
         ))
         from checkpoints
         where checkpoints.tenant_id = :tenant and checkpoints.chat_id = chat.id
-            and checkpoints.id = any(
-                array(select checkpoint_id from stored union select id from made))
+            and checkpoints.id = any(array(select checkpoint_id from stored))
     ) as savings,
     lent.chat_id as lender, lent.line
 from (select) as always
@@ -91,14 +77,11 @@ left join lateral (
         and not exists (
             select from stored where stored.message_id = checkpoints.covered_until
         )
-        and (
-            lending.id = chat.id
-            or lending.expires_at is null and checkpoints.retired_at is null
-                and (:lender::text is null or lending.user_id = :lender)
-        )
-    order by checkpoints.covered_messages desc, lending.id is not distinct from chat.id desc,
-        checkpoints.kind = 'interim', checkpoints.parent_id desc,
-        checkpoints.id desc
+        and lending.id is distinct from chat.id
+        and lending.expires_at is null and checkpoints.retired_at is null
+        and (:lender::text is null or lending.user_id = :lender)
+    order by checkpoints.covered_messages desc, checkpoints.kind = 'interim',
+        checkpoints.parent_id desc, checkpoints.id desc
     limit 1
 ) lent on true
 
@@ -177,7 +160,7 @@ set user_id = :owner, model = :model, window_tokens = :window, window_assumed = 
     user_name = coalesce(
         case when cast(:user as text) = :owner then cast(:user_name as bytea) end,
         case when chats.user_id = :owner then chats.user_name end),
-    wants_bodies = false, masked = chats.masked + :masks, updated_at = now(),
+    wants_bodies = :wants_bodies, masked = chats.masked + :masks, updated_at = now(),
     leaf_id = :leaf, leaf_tokens = :leaf_tokens,
     leaf_line = (made.ancestors || made.id)[cardinality(made.ancestors) - 14:],
     leaf_savings = made.savings[cardinality(made.savings) - 15:],
@@ -239,3 +222,26 @@ from (
     from up full join told on told.id = up.message_id
 ) seen
 where messages.tenant_id = :tenant and messages.chat_id = :chat and messages.message_id = seen.id
+
+-- gone --
+-- The nodes `replaced`, which the host has under the same ids somewhere else now; what stood above
+-- them, and does not stand on their new `path`: it was edited or deleted too. And what no host has
+-- told, which may have the same texts.
+with recursive up as (
+    select message_id, parent_id from messages
+    where tenant_id = :tenant and chat_id = :chat
+        and message_id = any(cast(:replaced as text[]))
+    union
+    select above.message_id, above.parent_id from up
+    cross join lateral (
+        select message_id, parent_id from messages
+        where tenant_id = :tenant and chat_id = :chat and message_id = up.parent_id
+            and message_id <> all(cast(:path as text[]))
+        limit 1
+    ) above
+)
+select message_id from up
+union
+select message_id from messages
+where tenant_id = :tenant and chat_id = :chat and host_id is null
+    and message_id <> all(cast(:path as text[]))
