@@ -283,10 +283,20 @@ class RecallRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     )
 
 
+Button = Literal["summary", "now", "leave"]
+
+
 class ViewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A user looks at what stands for the earlier part of a branch of their chat."""
 
     user_id: _Owner
+    button: Annotated[
+        Button,
+        Meta(
+            description="What the user has clicked: `summary` and `now` show what stands for the"
+            " earlier part; `leave` asks whether the chat is to be left alone, or resumed."
+        ),
+    ] = "summary"
     message_id: Annotated[
         _Identity, Meta(description="Your id of a message of the branch; empty for the newest.")
     ] = ""
@@ -300,12 +310,22 @@ class ViewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = 0
 
 
+class Change(BaseModel):
+    """What the user is asked to confirm, and told afterwards."""
+
+    left_alone: bool = Field(description="Send this to `left-alone`, if the user confirms it.")
+    done: str = Field(description="For the user, once it is changed.")
+    unanswered: str = Field(description="For the user, if the question got no answer.")
+
+
 class ViewAnswer(BaseModel):
-    """What stands for the earlier part of a branch."""
+    """A dialog for the user: what stands for the earlier part of a branch, or a question."""
 
     left_alone: bool = Field(description="Whether the chat is left alone.")
     window: int = Field(description="The model's, in tokens.")
-    text: str = Field(description="What its user is shown, in Markdown; no word of it is markup.")
+    title: str = Field(description="The dialog's title.")
+    text: str = Field(description="The dialog's text in Markdown; no word of the chat is markup.")
+    change: Change | None = Field(description="Of a question; null where nothing may change.")
 
 
 class LeftAloneAnswer(BaseModel):

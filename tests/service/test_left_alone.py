@@ -57,7 +57,7 @@ async def test_a_user_sees_the_summary_that_the_model_is_sent(harness: Harness) 
     beside = sent_tokens([harness.talk.request(leaf)["messages"][place] for place in (0, -1)])
     assert int(about[1].replace(",", "")) + beside == pytest.approx(sent["tokens"]["after"], abs=10)
     assert f"first {sent['covered_messages']} of {len(harness.talk.path(leaf))} messages" in stands
-    assert summary == sent["summary"].strip()
+    assert summary == f"{sent['summary'].strip()}\n\nBoth buttons only close this window."
     assert not seen["left_alone"]
 
 
