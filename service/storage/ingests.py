@@ -263,6 +263,8 @@ async def tell(
     connection: AsyncConnection, chat: ChatKey, leaf: str, told: Collection[MessageRow]
 ) -> None:
     """Notes that all down to `leaf` was seen again, and the host's ids of those that it `told`."""
+    if not (leaf or told):
+        return
     parameters = {
         "tenant": chat.tenant,
         "chat": chat.id,

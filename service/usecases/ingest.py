@@ -262,11 +262,11 @@ async def _notice(
     again = handed.messages[: path.same]
     seen = path.known.found[again[-1].id] if again else path.base
     confirms = seen is not None and not seen.confirmed and _shows(handed)
-    told = _told(again, path.known.found)
-    if seen and (told or confirms):
+    if seen:
+        told = _told(again, path.known.found)
         await ingests.tell(connection, chat, seen.message_id if confirms else "", told)
     deleted = await _forget_edited(connection, chat, handed, path)
-    if handed.source == "request" and (confirms or handed.starts_over):
+    if handed.starts_over or (confirms and handed.source == "request"):
         deleted += await messages.drop_unconfirmed(connection, chat, told=confirms)
     if deleted:
         await deletions.what_read_them(connection, chat)
