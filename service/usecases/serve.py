@@ -106,7 +106,7 @@ async def serve(context: ServeContext, request: HostRequest) -> Served:
     weighed = await weigh(context, request)
     draft = _as_it_came(weighed)
     put_in = record.place_of(request.messages, weighed.outline.head)
-    if put_in is not None or (request.state and request.state.cut):
+    if put_in is not None or _was_cut(weighed):
         return await _later_call(context, weighed, draft, put_in)
     try:
         located = await locate(context, weighed)
@@ -122,6 +122,15 @@ async def serve(context: ServeContext, request: HostRequest) -> Served:
         located, whole = Located(request.chat, None, weighed.outline.head, (), None), False
     served = await _served(context, weighed, located, draft)
     return replace(served, whole=whole)
+
+
+def _was_cut(weighed: Weighed) -> bool:
+    """Whether a request begins as one that was cut: by us, or by its host while we were away."""
+    request = weighed.request
+    if request.state and request.state.first_cut:
+        return True
+    head = request.messages[: weighed.outline.head]
+    return any(LEFT_OUT in text_of(message) for message in head)
 
 
 async def store(context: ServeContext, unstored: Transcript) -> Accepted | None:
@@ -282,7 +291,7 @@ async def _later_call(
     state = weighed.request.state or _state_of(weighed, unlocated)
     if put_in is not None:
         draft = replace(draft, opening=put_in + 2, status="ready")
-    if state.left_out and draft.pieces:
+    if state.first_left_out and draft.pieces:
         # Open WebUI may have replaced the system message since.
         draft = replace(draft, pieces=_noted(draft.pieces, note_of(weighed.request.recall)))
     return await _fitted(context, weighed, draft, state)
@@ -319,7 +328,8 @@ async def _wants_all(context: ServeContext, located: Located) -> bool:
         return True
     if stored.is_told:
         return located.depth < len(located.nodes)
-    return not await contexts.is_unshown(context.database, stored.chat)
+    doubts = located.doubts or await contexts.doubts(context.database, stored.chat)
+    return not doubts.is_told
 
 
 def _state_of(weighed: Weighed, located: Located) -> State:
@@ -359,7 +369,10 @@ async def _fitted(context: ServeContext, weighed: Weighed, draft: _Draft, state:
     )
     fitted = await _fit(context, cutting, weighed.seconds_left)
     after = fitted.tokens + weighed.beside
-    left_out = state.left_out + fitted.left_out
+    # All calls of a turn begin with what the first one was sent.
+    left_out = state.first_left_out + fitted.left_out
+    cut = told(fitted._replace(left_out=left_out)) or state.first_cut
+    is_first = state.calls == 0
     before, sent = int(weighed.total * factor), int(after * factor)
     line = record.summarised(draft.covered, before, sent) if draft.covered else state.summarised
     state = replace_field(
@@ -367,10 +380,12 @@ async def _fitted(context: ServeContext, weighed: Weighed, draft: _Draft, state:
         counted=after if weighed.is_counted else 0,
         calls=state.calls + 1,
         left_out=left_out,
+        first_left_out=left_out if is_first else state.first_left_out,
         summarised=line,
-        cut=told(fitted._replace(left_out=left_out)) or state.cut,
+        cut=cut,
+        first_cut=cut if is_first else state.first_cut,
     )
-    return Served(draft.status, fitted, _line(line, state.cut), before, sent, state)
+    return Served(draft.status, fitted, _line(line, cut), before, sent, state)
 
 
 async def _fit(context: ServeContext, cutting: "partial[Fitted]", seconds: float) -> Fitted:

@@ -44,8 +44,10 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
         calls: how many calls of the model were prepared in this turn.
         served: the checkpoint in the request, 0 for none.
         left_out: how many messages are missing in it.
+        first_left_out: how many were missing in the turn's first request. Later ones begin as that.
         summarised: what the user was told of the summary in it.
         cut: what the user was told of what is missing that no summary covers.
+        first_cut: what was told of the first request.
         compacted: whether the host compacts the chat itself.
         expires_in: seconds after which the chat is deleted; None keeps it.
     """
@@ -64,8 +66,10 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     calls: int = 0
     served: int = 0
     left_out: int = 0
+    first_left_out: int = 0
     summarised: str = ""
     cut: str = ""
+    first_cut: str = ""
     compacted: bool = False
     expires_in: int | None = None
 
