@@ -225,7 +225,7 @@ def request_room(window: int, wanted: int, beside: int) -> int:
     return window - answer
 
 
-_LEAST_FACTOR, _MOST_FACTOR = 1.0, 3.0
+LEAST_FACTOR, MOST_FACTOR = 1.0, 3.0
 
 
 def usage_factor(prompt_tokens: int, counted: int) -> float | None:
@@ -239,7 +239,7 @@ def usage_factor(prompt_tokens: int, counted: int) -> float | None:
         counted: our count of the very same request.
     """
     factor = prompt_tokens / max(counted, 1)
-    return max(factor, _LEAST_FACTOR) if factor <= _MOST_FACTOR else None
+    return max(factor, LEAST_FACTOR) if factor <= MOST_FACTOR else None
 
 
 LEAST_WINDOW, MOST_WINDOW = 2048, 100_000_000

@@ -282,7 +282,8 @@ async def _later_call(
     context: ServeContext, weighed: Weighed, draft: _Draft, state: State
 ) -> Served:
     """A later call of a turn: what was put in stays, and its tail is cut where it is too large."""
-    draft = replace(draft, opening=state.opening, status="ready" if state.served else "pending")
+    opening = state.opening if state.served else draft.opening
+    draft = replace(draft, opening=opening, status="ready" if state.served else "pending")
     return await _fitted(context, weighed, draft, replace_field(state, calls=state.calls + 1))
 
 
