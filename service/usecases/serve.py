@@ -25,7 +25,7 @@ from service.storage import chats, contexts
 from service.text import tokens
 from service.transcript import Native
 from service.usecases.ingest import Accepted, Transcript, ingest
-from service.usecases.locate import Located, beside_of, limit_of, locate, transcript_of
+from service.usecases.locate import Located, beside_of, limit_of, locate, transcript_of, unread
 from service.usecases.turns import Whose
 from service.usecases.weigh import HostRequest, ServeContext, State, Weighed, sizes_of, weigh
 
@@ -117,7 +117,9 @@ async def serve(context: ServeContext, request: HostRequest) -> Served:
             draft = await _with_summary(context, weighed, located)
     except KeyMissing as error:
         log.warning("compress.key_missing", chat=request.chat, why=str(error))
-        located = Located(request.chat, None, weighed.outline.head, (), None)
+        located = unread(weighed)
+        draft = await _with_summary(context, weighed, located)
+        return await _fitted(context, weighed, draft, _state_of(weighed, located, draft))
     return await _served(context, weighed, located, draft)
 
 
@@ -261,10 +263,8 @@ async def _served(
     """The draft in the room of its window, with all that is said of it."""
     stored = located.stored
     checkpoint = stored.checkpoint if stored and draft.summary else None
-    state = _state_of(weighed, located)
-    state = replace_field(
-        state, opening=draft.opening, served=checkpoint.id if checkpoint else 0, calls=1
-    )
+    state = _state_of(weighed, located, draft)
+    state = replace_field(state, served=checkpoint.id if checkpoint else 0)
     served = await _fitted(context, weighed, draft, state)
     if stored and checkpoint:
         served = replace(
@@ -291,8 +291,8 @@ async def _compacted(
     context: ServeContext, weighed: Weighed, located: Located, draft: _Draft
 ) -> Served:
     """A request that its host has compacted: nothing is compressed twice."""
-    state = replace_field(_state_of(weighed, located), above=None, compacted=True, calls=1)
-    served = await _fitted(context, weighed, draft, replace_field(state, opening=draft.opening))
+    state = replace_field(_state_of(weighed, located, draft), above=None, compacted=True)
+    served = await _fitted(context, weighed, draft, state)
     return replace(served, line=served.line or COMPACTED, whole=True)
 
 
@@ -312,7 +312,7 @@ async def _wants_all(context: ServeContext, located: Located) -> bool:
     return stored.is_told
 
 
-def _state_of(weighed: Weighed, located: Located) -> State:
+def _state_of(weighed: Weighed, located: Located, draft: _Draft) -> State:
     """What is noted of a turn at its first call."""
     request = weighed.request
     return State(
@@ -325,6 +325,8 @@ def _state_of(weighed: Weighed, located: Located) -> State:
         above=located.nodes[-1].id if located.nodes else None,
         beside=beside_of(weighed, located.begin),
         question=weighed.question,
+        calls=1,
+        opening=draft.opening,
         expires_in=located.expires_in,
     )
 

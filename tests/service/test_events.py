@@ -5,8 +5,8 @@ import string
 from typing import Any
 
 import pytest
-
 from service.transcript.digests import identity
+
 from tests.conftest import Service, drain
 from tests.effort import ALL
 from tests.service.events import fingerprints, tell

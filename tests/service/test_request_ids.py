@@ -55,17 +55,17 @@ async def test_one_request_id_goes_from_the_filter_to_the_summariser_and_into_al
 async def test_the_answer_and_a_problem_name_the_request_id(harness: Harness) -> None:
     operator, talk = harness.service.as_operator, harness.talk
     leaf = talk.turns(2)
-    for path, method, body in (
-        ("/v1/chats/chat-1/context", "POST", talk.question(leaf)),
-        ("/v1/chats/chat-1/transcript", "PUT", talk.transcript(leaf)),
+    for path, body in (
+        ("/v1/compress", talk.request(leaf)),
+        ("/v1/turns", talk.turn(leaf)),
     ):
-        answer = await harness.service.as_filter.request(method, path, json=body, headers={"X-Request-ID": GIVEN})
+        answer = await harness.service.as_filter.post(path, json=body, headers={"X-Request-ID": GIVEN})
         assert answer.is_success
         assert answer.headers["X-Request-ID"] == GIVEN
     refused = await operator.get("/v1/chats/nobody", headers={"X-Request-ID": GIVEN})
     assert (refused.status_code, refused.json()["request_id"]) == (404, GIVEN)
     assert refused.headers["X-Request-ID"] == GIVEN
-    hot = await operator.post("/v1/chats/chat-1/context", json={}, headers={"X-Request-ID": GIVEN})
+    hot = await operator.post("/v1/compress", json={}, headers={"X-Request-ID": GIVEN})
     assert (hot.status_code, hot.json()["request_id"]) == (403, GIVEN)
 
 
