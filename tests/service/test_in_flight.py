@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
+from service import app
 from service.api import shape
 from service.runtime import Urls
 from service.settings import load
-from service.usecases import turns
 from tests.conftest import Service, fresh_database, serving
 from tests.service.problems import COMPRESS, LEAF, TURNS, is_problem, three_turns
 from tests.service.talk import tables
@@ -27,7 +27,7 @@ async def shared_service(servers: Urls) -> AsyncIterator[Service]:
     async with fresh_database(servers) as urls:
         settings = load(database_url=urls.database, redis_url=urls.redis, window=8192, max_body_bytes=MOST)
         with pytest.MonkeyPatch.context() as constants:
-            constants.setattr(turns, "BODIES", 1)
+            constants.setattr(app, "BODIES", 1)
             constants.setattr(shape, "MOST_VALUES", 5000)
             async with serving(settings) as started:
                 yield started
