@@ -134,7 +134,7 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     await still()
 
     await a.talk.ingest(a.talk.turns(3, leaf=list(a.talk.rows)[4], prefix="branch-"))
-    a.talk.edit(list(a.talk.rows)[10], "Something else.")
+    a.talk.edit(list(a.talk.rows)[30], "Something else.")
     await a.talk.ingest(leaf)
     await a.work(harness)
     await still()

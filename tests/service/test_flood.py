@@ -51,11 +51,11 @@ class Held(Texts):
 @pytest.fixture
 def held(service: Service) -> Iterator[Held]:
     """The text work of ingests, which waits."""
-    runtime, texts = service.app.state.runtime, Held()
-    before = runtime.texts
-    object.__setattr__(runtime, "texts", texts)
+    context, texts = service.app.state.serving.context, Held()
+    before = context.texts
+    object.__setattr__(context, "texts", texts)
     yield texts
-    object.__setattr__(runtime, "texts", before)
+    object.__setattr__(context, "texts", before)
 
 
 def connections(service: Service) -> int:
