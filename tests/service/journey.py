@@ -24,9 +24,9 @@ from service.usecases.rotate import rotate
 from tests.conftest import Service, execute
 from tests.fakes.openwebui_api import TOKEN, openwebui_api
 from tests.fakes.scripted_llm import Fail, Say
-from tests.service.harness import Harness
 from tests.service.events import fingerprints
-from tests.service.talk import Talk, prose
+from tests.service.harness import Harness
+from tests.service.talk import Json, Talk, prose
 from tests.web.visitor import Visitor, visiting
 
 # A key is looked up by its hash, before anybody knows whose it is.
@@ -120,7 +120,9 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     await a.put_off("now() + interval '1 day'")
     await a.talk.ingest(leaf, served=theirs)
     await still()
-    await _recall(a, leaf)
+    assert (await _recall(a, leaf))["status"] == "found"
+    assert (await a.ask("GET", "/chat-1/find", params={"query": "pump"})).json()["status"] == "found"
+    await _requests(a)
     await still()
     await _leave_alone(a, b, leaf)
     await _worth(a)
@@ -140,6 +142,7 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     await still()
 
     await _grow_old(a)
+    assert (await _recall(a, leaf))["not_kept"]
     await still()
     assert (await a.ask("POST", "/chat-1/reset")).json()["waits"]
     assert (await a.operator.post("/v1/jobs/chat-1/retry")).status_code == 204
@@ -188,6 +191,8 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     assert (await a.ask("DELETE", "/chat-1")).status_code == 204
     gone = await a.talk.ask(leaf)
     assert (gone["status"], gone["whole"]) == ("pending", True)
+    await a.service.stored()
+    assert (await a.ask("DELETE", "/chat-1")).status_code == 204, "that request has shown it again"
     assert (await a.ask("GET")).json()["chats"] == []
     await still()
 
@@ -247,8 +252,9 @@ async def _administer(a: Tenant, b: Tenant) -> None:
 async def _grow_old(a: Tenant) -> None:
     """Of what is as old as this, retention keeps nothing but the chat and what leads to it."""
     whose = f"where tenant_id = {await a.identity()}"
-    times = {"messages": "created_at", "checkpoints": "created_at", "runs": "started_at"}
-    made_old = [f"update {table} set {at} = {at} - interval '1 year' {whose}" for table, at in times.items()]
+    times = [("messages", "created_at"), ("checkpoints", "created_at"), ("checkpoints", "retired_at")]
+    times.append(("runs", "started_at"))
+    made_old = [f"update {table} set {at} = {at} - interval '1 year' {whose}" for table, at in times]
     await execute(a.service.runtime.urls.database, f"update chats set due_at = null {whose}", *made_old)
     settings, engine = a.service.runtime.settings, a.service.runtime.database.engine
     async with engine.begin() as connection:
@@ -278,7 +284,7 @@ async def _publish_twice(engine: AsyncEngine, connection: AsyncConnection, lease
     assert await work.grown(connection, lease) is None
     path = await messages.path(connection, lease.chat, lease.leaf)
     texts = [await publishing.pack(engine, lease.chat, 0, Memory(), "summary") for _ in range(2)]
-    fresh = [Fresh(0, path[5], "llm", packed, 1, "by hand", "1") for packed in texts]
+    fresh = [Fresh(0, path[5], "llm", packed, 1, 8192, "by hand", "1") for packed in texts]
     first, again = [await publishing.publish(connection, lease, one) for one in fresh]
     assert first
     assert again == first + 1, "another version"
@@ -304,12 +310,22 @@ async def _leave_alone(a: Tenant, b: Tenant, leaf: str) -> None:
     await a.put_off("now() + interval '1 day'")
 
 
-async def _recall(a: Tenant, leaf: str) -> None:
-    """A model and an operator look something up."""
+async def _requests(a: Tenant) -> None:
+    """Requests alone show a chat, whose user goes back to an earlier message of it."""
+    shown = Talk(a.filter, "shown", user=a.talk.user, model=a.talk.model)
+    above = shown.turns(1, prefix="shown-")
+    for leaf in (shown.turns(1, leaf=above, prefix="first-"), shown.turns(1, leaf=above, prefix="second-")):
+        await shown.ask(leaf)
+        await a.service.stored()
+    whose = f"tenant_id = {await a.identity()}"
+    await execute(a.service.runtime.urls.database, f"delete from chats where external_id = 'shown' and {whose}")
+
+
+async def _recall(a: Tenant, leaf: str) -> Json:
+    """What a model is told that looks something up."""
     state = (await a.talk.ask(leaf))["state"]
-    answer = await a.filter.post("/v1/recall", json={"state": state, "ref": "M1"})
-    assert answer.json()["status"] == "found"
-    assert (await a.ask("GET", "/chat-1/find", params={"query": "pump"})).json()["status"] == "found"
+    told: Json = (await a.filter.post("/v1/recall", json={"state": state, "ref": "M1"})).json()
+    return told
 
 
 async def _person(visitor: Visitor, user: str) -> None:

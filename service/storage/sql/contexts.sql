@@ -114,6 +114,6 @@ limit 1
 -- unshown --
 -- Whether the host has told messages that no request has shown: it was asked for them before.
 select exists (
-    select from messages where tenant_id = :tenant and chat_id = :chat
+    select from messages where messages.tenant_id = :tenant and chat_id = :chat
         and host_id is not null and not confirmed
 )
