@@ -182,7 +182,7 @@ class Chat:
             if answer is not None and answer.status_code == 409:
                 body = self.talk.turn(leaf)
                 continue
-            if answer is not None and answer.status_code != 503:
+            if answer is not None and answer.status_code not in (429, 503):
                 assert answer.status_code >= 500, answer.text
                 self._traffic.faults.append(f"turns: {answer.status_code} {answer.text}")
             # A client's own back-off, as the filter has one; the traffic goes on until it is stopped.
