@@ -210,7 +210,7 @@ async def test_what_became_of_a_turn_is_counted_when_it_ends(
 
     for name in get_args(RequestOutcome):
         assert await now.since("precis_filter_outcomes_total", outcome=name) == (name == outcome)
-    assert (await stats(service, "chat"))["total"] == NOTHING | {"truncated": int("cut" in STATES[outcome])}
+    assert (await stats(service, "chat"))["total"] == NOTHING | {"truncated": int(outcome == "truncated")}
 
 
 async def test_the_status_warns_of_requests_that_lost_text_today(service: Service) -> None:
