@@ -112,6 +112,14 @@ def _path_of(weighed: Weighed, begin: int) -> list[Node]:
     return native.path(weighed.request.messages, weighed.prints, begin, weighed.outline.newest)
 
 
+def unread(weighed: Weighed) -> Located:
+    """The path of a request without a look at what is stored."""
+    request, outline = weighed.request, weighed.outline
+    chat, expires_in = _name_of(request, outline.head)
+    nodes = native.path(request.messages, weighed.prints, outline.head, outline.newest)
+    return Located(chat, expires_in, outline.head, nodes, None)
+
+
 def limit_of(settings: Settings, weighed: Weighed) -> int:
     """The tokens above which a request needs a summary, as the model's provider counts them."""
     share = settings.apply_share(weighed.request.model)

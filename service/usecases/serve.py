@@ -26,7 +26,7 @@ from service.storage import chats, contexts
 from service.text import tokens
 from service.transcript import text_of
 from service.usecases.ingest import Accepted, Transcript, ingest
-from service.usecases.locate import Located, beside_of, limit_of, locate, transcript_of
+from service.usecases.locate import Located, beside_of, limit_of, locate, transcript_of, unread
 from service.usecases.turns import Whose
 from service.usecases.weigh import HostRequest, ServeContext, State, Weighed, sizes_of, weigh
 
@@ -34,6 +34,7 @@ COMPACTED = "Context compacted by Open WebUI itself"
 """The status line where the host compacts a chat by itself."""
 _LOOK_EVERY = 0.03  # seconds between two looks for a summary that is being written
 _LEAST_LEFT = 0.1  # seconds that are kept for putting it in
+_FILES = 50  # that are attached to a question, whose names are kept
 _QUESTION = 4  # a summary leaves room for the question, or for this part of the window
 
 Status = Literal["ready", "not_needed", "pending"]
@@ -119,7 +120,9 @@ async def serve(context: ServeContext, request: HostRequest) -> Served:
             draft = await _with_summary(context, weighed, located)
     except KeyMissing as error:
         log.warning("compress.key_missing", chat=request.chat, why=str(error))
-        located, whole = Located(request.chat, None, weighed.outline.head, (), None), False
+        located = unread(weighed)
+        draft = await _with_summary(context, weighed, located)
+        return await _fitted(context, weighed, draft, _state_of(weighed, located))
     served = await _served(context, weighed, located, draft)
     return replace(served, whole=whole)
 
@@ -350,7 +353,7 @@ def _state_of(weighed: Weighed, located: Located) -> State:
         above=above,
         beside=beside_of(weighed, located.begin),
         question=weighed.question,
-        files=native.files_of(question[0]) if question else [],
+        files=native.files_of(question[0])[:_FILES] if question else [],
         expires_in=located.expires_in,
     )
 

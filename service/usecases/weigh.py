@@ -8,13 +8,16 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import msgspec
 import structlog
+from msgspec import Meta
 
 from service.errors import PrecisError
 from service.planning import policy
 from service.processes import Texts
+from service.processes.intake import Hash, Id
 from service.request import account, native
 from service.request.account import Counts
 from service.request.native import Outline
@@ -25,6 +28,14 @@ from service.usecases.turns import Turns
 
 _SMALL = 2**16  # bytes; counting so many takes some 20 ms
 _SHARE = 0.5  # of the time that a request may wait, for counting
+
+# Two of them together are stored in 32 bits.
+_Count = Annotated[int, Meta(ge=0, le=2**29)]
+_Window = Annotated[int, Meta(ge=policy.LEAST_WINDOW, le=2**31 - 1)]
+_Factor = Annotated[float, Meta(ge=policy.LEAST_FACTOR, le=policy.MOST_FACTOR)]
+_Words = Annotated[str, Meta(max_length=1000)]
+_RowId = Annotated[int, Meta(ge=0, le=2**62)]
+_Seconds = Annotated[int, Meta(ge=1, le=10 * 366 * 24 * 3600)]
 
 log = structlog.get_logger(__name__)
 
@@ -52,26 +63,28 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
         expires_in: seconds after which the chat is deleted; None keeps it.
     """
 
-    chat: str
-    user: str
-    model: str
-    window: int
+    # A host could send anything, so each field has the limits of what we write into it.
+    chat: Id
+    user: Id
+    model: Id
+    window: _Window
     assumed: bool = False
-    factor: float = 1.0
-    above: str | None = None
-    beside: int = 0
-    question: int = 0
-    files: list[dict[str, str]] = []
-    counted: int = 0
-    calls: int = 0
-    served: int = 0
-    left_out: int = 0
-    first_left_out: int = 0
-    summarised: str = ""
-    cut: str = ""
-    first_cut: str = ""
+    factor: _Factor = 1.0
+    above: Hash | None = None
+    beside: _Count = 0
+    question: _Count = 0
+    files: Annotated[list[dict[str, _Words]], Meta(max_length=200)] = []
+    counted: _Count = 0
+    calls: _Count = 0
+    served: _Words = Annotated[str, Meta(max_length=1000)]
+_RowId = 0
+    left_out: _Count = 0
+    first_left_out: _Count = 0
+    summarised: _Words = ""
+    cut: _Words = ""
+    first_cut: _Words = ""
     compacted: bool = False
-    expires_in: int | None = None
+    expires_in: _Seconds | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,10 +115,10 @@ limit 1
 -- that none showed again, and whether the host was asked for its messages before: it has told some
 -- that no request has shown.
 select exists (
-        select from messages where tenant_id = :tenant and chat_id = :chat
+        select from messages where messages.tenant_id = :tenant and chat_id = :chat
             and host_id is null and not confirmed and depth = 1
     ) as is_volatile,
     exists (
-        select from messages where tenant_id = :tenant and chat_id = :chat
+        select from messages where messages.tenant_id = :tenant and chat_id = :chat
             and host_id is not null and not confirmed
     ) as is_told

@@ -209,12 +209,12 @@ returning chats.handed_seq
 -- Of the others only the unconfirmed ones above `leaf` are touched.
 with recursive up as (
     select message_id, parent_id from messages
-    where tenant_id = :tenant and chat_id = :chat and message_id = :leaf and not confirmed
+    where messages.tenant_id = :tenant and chat_id = :chat and message_id = :leaf and not confirmed
     union all
     select above.message_id, above.parent_id from up
     cross join lateral (
         select message_id, parent_id from messages
-        where tenant_id = :tenant and chat_id = :chat and message_id = up.parent_id
+        where messages.tenant_id = :tenant and chat_id = :chat and message_id = up.parent_id
             and not confirmed
         limit 1
     ) above
