@@ -76,8 +76,7 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     files: Annotated[list[dict[str, _Words]], Meta(max_length=200)] = []
     counted: _Count = 0
     calls: _Count = 0
-    served: _Words = Annotated[str, Meta(max_length=1000)]
-_RowId = 0
+    served: _RowId = 0
     left_out: _Count = 0
     first_left_out: _Count = 0
     summarised: _Words = ""
