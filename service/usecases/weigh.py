@@ -6,8 +6,8 @@ is counted. What takes too long is estimated, high enough that no request become
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import msgspec
@@ -121,7 +121,13 @@ class HostRequest:
 
 @dataclass(frozen=True, slots=True)
 class ServeContext:
-    """What requests are served with: `turns` orders uploads, `wake` wakes a worker later."""
+    """What requests are served with.
+
+    Attributes:
+        turns: orders uploads.
+        wake: wakes a worker, in so many seconds.
+        counting: counts that go on after their requests were answered.
+    """
 
     database: Database
     texts: Texts
@@ -129,6 +135,7 @@ class ServeContext:
     settings: Settings
     turns: Turns
     wake: Callable[[str, float], Awaitable[object]]
+    counting: set["asyncio.Task[dict[bytes, int] | None]"] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,26 +226,40 @@ async def sizes_of(
     keys = [account.key_of(one, print_) for one, print_ in zip(messages, prints, strict=True)]
     sizes = context.counts.known(keys)
     new = {key: one for key, one, size in zip(keys, messages, sizes, strict=True) if size is None}
-    counted = await _count(context, list(new.values()), seconds) if new else []
+    counted = await _count(context, new, seconds) if new else {}
     if counted is None:
         added = {key: account.most_tokens_of(one) for key, one in new.items()}
     else:
-        added = dict(zip(new, counted, strict=True))
-        context.counts.learn(added)
+        added = counted
     every = [added[key] if size is None else size for key, size in zip(keys, sizes, strict=True)]
     return every, counted is not None
 
 
 async def _count(
-    context: ServeContext, messages: Sequence[Native], seconds: float
-) -> list[int] | None:
-    """The tokens of each message; None when counting takes too long."""
-    packed = msgspec.json.encode(messages)
-    if len(packed) <= _SMALL:
-        return await asyncio.to_thread(account.count_all, packed)
+    context: ServeContext, new: Mapping[bytes, Native], seconds: float
+) -> dict[bytes, int] | None:
+    """The tokens of messages by their keys; None when counting takes too long.
+
+    It goes on then, so that the next request need not count them again.
+    """
+    counting = asyncio.create_task(_learn(context, new))
+    context.counting.add(counting)
+    counting.add_done_callback(context.counting.discard)
+    await asyncio.wait([counting], timeout=seconds)
+    return counting.result() if counting.done() else None
+
+
+async def _learn(context: ServeContext, new: Mapping[bytes, Native]) -> dict[bytes, int] | None:
+    """Counts messages, and keeps their counts; None where that is too hard."""
+    packed = msgspec.json.encode(list(new.values()))
     try:
-        async with asyncio.timeout(seconds):
-            return await context.texts.run(account.count_all, packed)
-    except (TimeoutError, PrecisError) as error:
+        if len(packed) <= _SMALL:
+            counts = await asyncio.to_thread(account.count_all, packed)
+        else:
+            counts = await context.texts.run(account.count_all, packed)
+    except PrecisError as error:
         log.warning("compress.not_counted", bytes=len(packed), why=type(error).__name__)
         return None
+    counted = dict(zip(new, counts, strict=True))
+    context.counts.learn(counted)
+    return counted
