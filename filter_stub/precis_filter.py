@@ -125,7 +125,7 @@ class Filter:
         about = {"chat": chat, "user": metadata.get("user_id"), "model": name, "windows": windows}
         about |= {"prompt": params.get("system") or "", "keep_hours": hours, "recall": False}
         about["guided"] = bool(metadata.get("regeneration_message_id"))
-        turn: Json = {"about": about, "state": None, "whole": False, "shown": []}
+        turn: Json = {"about": about, "state": None, "whole": False, "shown": ""}
         turn |= {"id": secrets.token_hex(16), "saved": chat if hours is None else None}
         turn["window"] = next(iter(windows), self._windows.get(name))
         turn["sends"] = hours != 0 and getattr(valves, "compress", True)
@@ -168,8 +168,8 @@ class Filter:
 
     async def _show(self, lines: list[Any], turn: Json, emitter: Any) -> None:
         for line in lines:  # the page shows the last one; a click opens all
-            if line and line not in turn["shown"] and turn["shows"] and emitter:
-                turn["shown"].append(line)
+            if line and line != turn["shown"] and turn["shows"] and emitter:
+                turn["shown"] = line
                 await emitter({"type": "status", "data": {"description": line, "done": True}})
 
     def _cut(self, body: Json, turn: Json) -> list[Any]:

@@ -273,9 +273,11 @@ async def _served(
     state = replace_field(state, served=checkpoint.id if checkpoint else 0)
     served = await _fitted(context, weighed, draft, state)
     if stored and checkpoint:
+        before = weighed.request.state
+        is_known = stored.was_served or (before and before.served == checkpoint.id)
         served = replace(
             served,
-            summary="" if stored.was_served or located.expires_in else draft.summary,
+            summary="" if is_known or located.expires_in else draft.summary,
             covered=draft.covered,
             covered_until=stored.told_until or checkpoint.until,
         )
