@@ -7,9 +7,8 @@ required_open_webui_version: 0.9.6
 license: MIT
 """
 
-# Each request is shown to the Precis service before a model gets it, and is sent as the service
-# answers; the finished turn is sent to the service in the background. While the service is away, or
-# must not have a chat, the oldest messages are left out.
+# Each request is shown to the Precis service, and is sent as the service answers; finished turns
+# are sent to it in the background. While it is away, the oldest messages are left out.
 
 import asyncio
 import json

@@ -19,6 +19,7 @@ import structlog
 from msgspec.structs import replace as replace_field
 
 from service.errors import KeyMissing, PrecisError, Problem
+from service.planning.plan import Checkpoint
 from service.request import native, record
 from service.request.fit import LEFT_OUT, Fitted, Piece, fit, note_of, told
 from service.request.shorter import is_system, with_note
@@ -273,16 +274,22 @@ async def _served(
     state = replace_field(state, served=checkpoint.id if checkpoint else 0)
     served = await _fitted(context, weighed, draft, state)
     if stored and checkpoint:
-        before = weighed.request.state
-        is_known = stored.was_served or (before and before.served == checkpoint.id)
         served = replace(
             served,
-            summary="" if is_known or located.expires_in else draft.summary,
+            summary=draft.summary if _is_new(weighed, located, checkpoint) else "",
             covered=draft.covered,
             covered_until=stored.told_until or checkpoint.until,
         )
     unstored = transcript_of(context.settings, weighed, located) if located.has_news else None
     return replace(served, unstored=unstored)
+
+
+def _is_new(weighed: Weighed, located: Located, checkpoint: Checkpoint) -> bool:
+    """Whether the user has not been shown a summary yet, in a chat that the host stores."""
+    before = weighed.request.state
+    is_of_this_turn = before is not None and before.served == checkpoint.id
+    was_served = located.stored is not None and located.stored.was_served
+    return not (was_served or is_of_this_turn or located.expires_in)
 
 
 async def _later_call(
