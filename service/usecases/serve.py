@@ -301,7 +301,9 @@ async def _later_call(
     """
     unlocated = Located(weighed.request.chat, None, draft.opening, (), None)
     state = weighed.request.state or _state_of(weighed, unlocated)
-    if put_in is not None:
+    if put_in is None:
+        draft = replace(draft, status="pending")
+    else:
         draft = replace(draft, opening=put_in + 2, status="ready")
     if state.first_left_out and draft.pieces:
         # Open WebUI may have replaced the system message since.

@@ -27,7 +27,7 @@ from service.transcript import Native
 from service.usecases.turns import Turns
 
 _SMALL = 2**16  # bytes; counting so many takes some 20 ms
-_SHARE = 0.5  # of the time that a request may wait, for counting
+_SHARE, _LEAST = 0.5, 0.3  # of the time that a request may wait, and seconds, for counting
 
 # Two of them together are stored in 32 bits.
 _Count = Annotated[int, Meta(ge=0, le=2**29)]
@@ -191,7 +191,7 @@ async def weigh(context: ServeContext, request: HostRequest) -> Weighed:
     prints = [native.fingerprint(message) for message in request.messages]
     beside: Native = {"content": request.beside}
     sizes, is_counted = await sizes_of(
-        context, [*request.messages, beside], [*prints, b""], request.patience * _SHARE
+        context, [*request.messages, beside], [*prints, b""], max(request.patience * _SHARE, _LEAST)
     )
     own = context.settings.of_model(request.model).window
     window = policy.believed(request.sizes_told) or own

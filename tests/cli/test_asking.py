@@ -63,8 +63,7 @@ async def test_a_chat_is_looked_at_corrected_and_deleted(precis: Cli, service: S
 
     assert "chat-1  idle" in (await precis("chats", "list")).stdout
     shown = (await precis("chats", "show", "chat-1")).stdout
-    stored = (await row(service.runtime, "select leaf_id from chats")).leaf_id
-    for part in ("branches:", stored, "checkpoints:", "extractive", "runs:", "done"):
+    for part in ("branches:", leaf, "checkpoints:", "extractive", "runs:", "done"):
         assert part in shown
     words = talk.rows["u0"]["content"].split(":")[0]
     assert f"M1 user: {words}" in (await precis("chats", "find", "chat-1", words)).stdout

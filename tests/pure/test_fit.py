@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.request.record import OFFERED
 from service.request.fit import LEFT_OUT, Fitted, Piece, fit, is_question, note_of, told
+from service.request.record import OFFERED
 from service.request.shorter import NO_FILE
 from service.summarising.message import NOTED
 from service.text import tokens

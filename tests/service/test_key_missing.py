@@ -82,7 +82,7 @@ async def test_every_route_that_needs_the_key_answers_503_and_says_which_setting
     grown = talk.turns(1, leaf=leaf)
     opened = bool(harness.runtime.database.seals._of)  # then it may write below what it cannot read
     uploads = [talk.turn(grown, leaf), talk.turn(grown)]
-    state = uploads[0]["state"] | {"served": served.id, "cut": True}
+    state = uploads[0]["state"] | {"served": served.id, "cut": "left out"}
     correction = {"state": "Other words.", "pins": []}
     needing: list[tuple[httpx.AsyncClient, str, str, Any]] = [
         *((reader, "POST", "/v1/turns", one) for one in uploads if not opened),

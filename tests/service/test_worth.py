@@ -195,8 +195,8 @@ async def test_no_race_between_counting_and_the_deletion_of_a_user_leaves_the_id
 STATES: dict[RequestOutcome, Json] = {
     "unchanged": {},
     "compressed": {"served": 1},
-    "truncated": {"cut": True},
-    "truncated_with_summary": {"cut": True, "served": 1},
+    "truncated": {"cut": "left out"},
+    "truncated_with_summary": {"cut": "left out", "served": 1},
 }
 
 
