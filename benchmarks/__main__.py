@@ -1,14 +1,7 @@
-"""`python -m benchmarks [--quick] [--json PATH]`: all of them, one after the other; `inlet` where Open WebUI is."""
+"""`python -m benchmarks [--quick] [--json PATH]`: all of them, one after the other."""
 
-from benchmarks import context_http, estimates, ingest, inlet, lookup, memory
+from benchmarks import compress, filter_cpu, ingest, lookup, memory
 from benchmarks.report import command
 
 if __name__ == "__main__":
-    needing_nothing = (
-        lookup.measure,
-        context_http.measure,
-        ingest.measure,
-        memory.measure,
-        estimates.measure,
-    )
-    command(*needing_nothing, *([inlet.measure] if inlet.possible() else []))
+    command(lookup.measure, compress.measure, filter_cpu.measure, ingest.measure, memory.measure)

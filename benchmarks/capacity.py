@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 import psutil
 
 from benchmarks import stage
-from benchmarks.context_http import asks
+from benchmarks.compress import WINDOW, asks
 from benchmarks.conversation import grown, prose, turns
 from benchmarks.filling import SUMMARY, Connection, Wanted, fill
 from benchmarks.ingest import hands_over
@@ -35,6 +35,7 @@ _REQUESTS = 500, 200  # of each kind in a round, and with --quick
 _CHATS = 24, 8  # that become due in a round, and with --quick
 _TURNS = 121  # of each of these, 300 + 300 tokens: one call of some 24,000 tokens makes room enough while others wait
 _MADE = 19 * 40  # checkpoints before: of chats of 200 messages, 19 each
+_WINDOW = 131_072
 _IDLE = 10  # seconds
 _MODEL = """
 import asyncio, sys
@@ -95,21 +96,21 @@ async def measure(quick: bool) -> Report:
 
 
 async def _requests(urls: Urls, calls: int) -> tuple[dict[str, list[float]], list[Figure]]:
-    """One `POST context` that is ready, and one hand-over of a turn, in the service's process; and its memory then."""
+    """One request that gets a summary, and one hand-over of a turn, in the service's process; and its memory then."""
     key, tenant = await stage.filter_key(urls.database)
-    wanted = [Wanted(200, 1000, 16_384) for _ in range(8)] + [Wanted(20, 300, 131_072) for _ in range(64)]
+    wanted = [Wanted(200, 304, WINDOW, 300) for _ in range(8)] + [Wanted(20, 300, _WINDOW) for _ in range(64)]
     chats = await fill(urls.database, tenant, 10_000, wanted)
     async with AsyncExitStack() as stack:
         port = await stack.enter_async_context(stage.service(urls))
         line = stack.enter_context(closing(Line(port)))
         processes = stage.listener(port), await _postgres(await stack.enter_async_context(stage.plain(urls.database)))
-        context, turn = Costs("context", "API", processes), Costs("hand-over", "API", processes)
+        compress, turn = Costs("compress", "API", processes), Costs("hand-over", "API", processes)
         ask, ingest = asks(line, key, chats[:8]), hands_over(line, key, chats[8:], (_ROUNDS + 1) * calls)
         line.reconnect()  # making the requests took longer than the service keeps an idle one open
         for _ in range(_ROUNDS + 1):
-            await context.add(_times(4 * calls, ask))
+            await compress.add(_times(calls, ask))
             await turn.add(_times(calls, ingest))
-        return context.times() | turn.times(), _memory("API", processes[0])
+        return compress.times() | turn.times(), _memory("API", processes[0])
 
 
 async def _times(count: int, call: Call) -> int:
@@ -121,7 +122,7 @@ async def _times(count: int, call: Call) -> int:
 async def _work(urls: Urls, chats: int) -> tuple[dict[str, list[float]], list[Figure], list[str]]:
     """One call of a `precis worker`; what a waiting one takes; bytes of a checkpoint and of a message."""
     _, tenant = await stage.filter_key(urls.database)
-    await fill(urls.database, tenant, _MADE, [Wanted(200, 300, 131_072) for _ in range(_MADE // 19)])
+    await fill(urls.database, tenant, _MADE, [Wanted(200, 300, _WINDOW) for _ in range(_MADE // 19)])
     async with AsyncExitStack() as stack:
         connection = await stack.enter_async_context(stage.plain(urls.database))
         filled, before = await _size(connection, "checkpoints"), await _size(connection, "messages")
@@ -151,7 +152,8 @@ async def _work(urls: Urls, chats: int) -> tuple[dict[str, list[float]], list[Fi
 async def _fall_due(runtime: Runtime, tenant: int, names: Sequence[str]) -> None:
     for name in names:
         path = list(grown(random.Random(name), sizes=turns(_TURNS, 300, 300)))
-        assert (await stage.ingest_into(runtime, tenant, name, None, path, 0)).due
+        accepted = await stage.ingest_into(runtime.database, runtime.texts, tenant, name, path, _WINDOW)
+        assert accepted.due
 
 
 def _seconds(process: psutil.Process) -> float:

@@ -1,10 +1,8 @@
-"""Chats to measure with: text of the bundled conversation, and messages with the digests that the filter sends.
+"""Chats to measure with: text of the bundled conversation, and messages with the nodes that the service makes of them.
 
 In: a seeded random generator, sizes in tokens. Out: text, `Message`s root to leaf.
 """
 
-import hashlib
-import json
 import random
 import uuid
 from collections.abc import Iterator
@@ -12,25 +10,32 @@ from dataclasses import dataclass
 from functools import cache
 
 from service.demo.play import recording
+from service.request import native
+from service.request.native import ROOT
 from service.text import tokens
-from service.transcript import ROOT, Stored, digest, parse
+from service.transcript import Native, Stored, parse
 from service.transcript.items import Text
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a path, with the digest of the path down to it."""
+    """One message of a path. `id` is its host's; `node` is the hash of all words down to it, `words` of its own."""
 
     id: str
     role: str
     text: str
-    fingerprint: str
-    digest: str
+    node: str
+    words: str
 
     @property
     def stored(self) -> Stored:
         """As Open WebUI stores it."""
-        return {"id": self.id, "role": self.role, "content": self.text}
+        return {"id": self.id, "role": self.role, "content": self.text, "timestamp": 1_790_000_000}
+
+    @property
+    def native(self) -> Native:
+        """As a model is sent it."""
+        return {"role": self.role, "content": self.text}
 
 
 def prose(rng: random.Random, size: int) -> str:
@@ -42,12 +47,14 @@ def prose(rng: random.Random, size: int) -> str:
 
 
 def grown(rng: random.Random, above: str = ROOT, *, sizes: Iterator[tuple[str, int]]) -> Iterator[Message]:
-    """A path below the digest `above`: one message for each (role, tokens)."""
+    """A path below the node `above`: one message for each (role, tokens)."""
     for role, size in sizes:
         identity, text = str(uuid.UUID(int=rng.getrandbits(128), version=4)), prose(rng, size)
-        fingerprint = hashlib.sha256(json.dumps([role, text]).encode()).hexdigest()[:32]
-        above = digest(above, identity, fingerprint)
-        yield Message(identity, role, text, fingerprint, above)
+        said = {"role": role, "content": text}
+        prints = [native.fingerprint(said)]
+        (node,) = native.path([said], prints, 0, 1, above)
+        above = node.id
+        yield Message(identity, role, text, above, native.words_of(prints, node))
 
 
 def turns(count: int, question: int, answer: int) -> Iterator[tuple[str, int]]:

@@ -1,9 +1,9 @@
 """A database as a large installation has it, filled through plain SQL: a mass of small chats, and chats to measure.
 
-In: how many checkpoints, which chats. Out: `Chat`s, whose rows keep every rule of the real ones (the digests are real,
-each message points to the deepest checkpoint above it), at the real schema with all its indexes. The small chats are
-mass only: ten checkpoints each, with summaries of some 700 bytes, and two messages per checkpoint. Real chats have ten
-or more per checkpoint; the primary key of `messages` is as deep with two.
+In: how many checkpoints, which chats. Out: `Chat`s, whose rows keep every rule of the real ones (each is found by the
+hash of all words down to it, and points to the deepest checkpoint above it), at the real schema with all its indexes.
+The small chats are mass only: ten checkpoints each, with summaries of some 700 bytes, and two messages per checkpoint.
+Real chats have ten or more per checkpoint; the primary key of `messages` is as deep with two.
 """
 
 import random
@@ -27,28 +27,29 @@ EVERY = 10  # messages between two checkpoints of a measured chat
 SUMMARY = 800  # tokens of a measured chat's summary
 _MASS = (
     """
-    insert into chats (id, tenant_id, external_id, user_id, model, window_tokens, leaf_id, leaf_digest, leaf_tokens,
-                       leaf_line, leaf_savings)
-    select n, $1, 'mass-' || n, 'user-' || n % 5000, 'model', 131072, md5((20 * n)::text)::uuid, md5('d' || 20 * n),
-           6000, array(select generate_series(10 * n - 9, 10 * n)),
-           '{400, 1000, 1600, 2200, 2800, 3400, 4000, 4600, 5200, 5800}'
+    insert into chats (id, tenant_id, external_id, user_id, model, window_tokens, leaf_id, leaf_tokens, leaf_line,
+                       leaf_savings, leaf_windows)
+    select n, $1, 'mass-' || n, 'user-' || n % 5000, 'model', 131072, md5((20 * n)::text), 6000,
+           array(select generate_series(10 * n - 9, 10 * n)),
+           '{400, 1000, 1600, 2200, 2800, 3400, 4000, 4600, 5200, 5800}', array_fill(131072, '{10}')
     from generate_series(1, ($2::bigint + 9) / 10) n
     """,
     """
-    insert into messages (tenant_id, chat_id, message_id, role, depth, fingerprint, digest, content_hash, tokens,
-                          path_tokens, step_tokens, step_calls, checkpoint_id)
-    select $1, (n - 1) / 20 + 1, md5(n::text)::uuid, 'user', n % 20 + 1, md5('f' || n), md5('d' || n), '\\x00', 300,
-           300 * (n % 20 + 1), '{300}', '{0}', (n - 1) / 2 + 1
+    insert into messages (tenant_id, chat_id, message_id, role, depth, host_id, host_hash, confirmed, tokens,
+                          path_tokens, step_tokens, step_calls, checkpoint_id, words_hash)
+    select $1, (n - 1) / 20 + 1, md5(n::text), 'user', n % 20 + 1, md5('i' || n)::uuid::text, md5('h' || n), true, 300,
+           300 * (n % 20 + 1), '{300}', '{0}', (n - 1) / 2 + 1, md5('w' || n)
     from generate_series(1, 2 * $2::int) n
     """,
     """
-    insert into checkpoints (id, tenant_id, chat_id, parent_id, ancestors, covered_until, covered_digest,
-                             covered_messages, covered_tokens, savings, kind, memory, summary, tokens,
-                             summariser, prompt_version, verdict)
+    insert into checkpoints (id, tenant_id, chat_id, parent_id, ancestors, covered_until, covered_messages,
+                             covered_tokens, savings, windows, kind, memory, summary, tokens, summariser,
+                             prompt_version, verdict)
     select n, $1, (n - 1) / 10 + 1, case when (n - 1) % 10 = 0 then 0 else n - 1 end,
            (array[c + 1, c + 2, c + 3, c + 4, c + 5, c + 6, c + 7, c + 8, c + 9])[1:(n - 1) % 10],
-           md5((2 * n)::text)::uuid, md5('d' || 2 * n), 2 * ((n - 1) % 10 + 1), 600 * ((n - 1) % 10 + 1),
+           md5((2 * n)::text), 2 * ((n - 1) % 10 + 1), 600 * ((n - 1) % 10 + 1),
            ('{400, 1000, 1600, 2200, 2800, 3400, 4000, 4600, 5200, 5800}'::bigint[])[1:(n - 1) % 10 + 1],
+           array_fill(131072, array[(n - 1)::int % 10 + 1]),
            'llm', decode(md5(n::text), 'hex'), decode(repeat(md5(n::text), 22), 'hex'), 200, 'by', '1', '\\x00'
     from generate_series(1, $2::bigint) n cross join lateral (select n - 1 - (n - 1) % 10) first (c)
     """,
@@ -68,11 +69,15 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A chat to measure: so many messages, each counted as `size` tokens, in a model's `window`."""
+    """A chat to measure: so many messages, each counted as `size` tokens, in a model's `window`.
+
+    Each has a text of `text` tokens.
+    """
 
     messages: int
     size: int
     window: int
+    text: int = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +88,6 @@ class Chat:
     path: tuple[Message, ...]
     boundary: Message
     checkpoint: int
-
-    def pairs(self) -> list[tuple[str, str]]:
-        """What the filter sends before the next answer: the new user message, not stored yet, comes first."""
-        path = [*self.path, *grown(random.Random(self.name), self.path[-1].digest, sizes=iter([("user", 20)]))]
-        return [(one.id, one.digest) for one in path[::-1]][: stage.PAIRS]
 
 
 async def fill(url: str, tenant: int, checkpoints: int, wanted: Sequence[Wanted]) -> list[Chat]:
@@ -107,12 +107,12 @@ async def fill(url: str, tenant: int, checkpoints: int, wanted: Sequence[Wanted]
         for number, one in enumerate(wanted):
             chat, checkpoint = 10**7 + number, 10**7 + sum(_checkpoints(before.messages) for before in wanted[:number])
             made.append(await _make(connection, seal, rng, tenant, chat, checkpoint, one))
-            await stage.note_leaf(url, tenant, chat)
+        await stage.note_leaves(url, tenant, range(10**7, 10**7 + len(wanted)))
         for table in ("chats", "checkpoints"):
             await connection.execute(f"select setval(pg_get_serial_sequence('{table}', 'id'), 20000000)")
         await connection.execute("vacuum analyze")
         await connection.fetch("select sum(length(summary)) from checkpoints")
-        await connection.fetch("select sum(length(digest)) from messages")
+        await connection.fetch("select sum(length(message_id)) from messages")
     return made
 
 
@@ -147,12 +147,12 @@ async def _make(
     first: int,
     wanted: Wanted,
 ) -> Chat:
-    path = tuple(grown(rng, sizes=turns(wanted.messages // 2, 20, 20)))
+    path = tuple(grown(rng, sizes=turns(wanted.messages // 2, wanted.text, wanted.text)))
     name = f"measured-{chat}"
     await connection.execute(
         "insert into chats (id, tenant_id, external_id, user_id, model, window_tokens, leaf_id)"
         " values ($1, $2, $3, $3, $4, $5, $6)",
-        *(chat, tenant, name, stage.MODEL, wanted.window, path[-1].id),
+        *(chat, tenant, name, stage.MODEL, wanted.window, seal.keyed(path[-1].node)),
     )
     owner = {"tenant_id": tenant, "chat_id": chat}
     await _copy(connection, "messages", owner, _messages(seal, first, path, wanted.size))
@@ -166,20 +166,20 @@ def _messages(seal: Seal, first: int, path: Sequence[Message], size: int) -> Ite
     for depth, (one, total) in enumerate(zip(path, accumulate(size for _ in path), strict=True), 1):
         made = min(depth // EVERY, _checkpoints(len(path)))
         yield {
-            "message_id": one.id,
+            "message_id": seal.keyed(one.node),
             "parent_id": above,
             "role": one.role,
             "depth": depth,
-            "fingerprint": seal.keyed(one.fingerprint),
-            "digest": seal.keyed(one.digest),
-            "content_hash": "",
+            "host_id": one.id,
+            "confirmed": True,
+            "words_hash": seal.keyed(one.words),
             "tokens": size,
             "path_tokens": total,
             "step_tokens": [size],
             "step_calls": [0],
             "checkpoint_id": first + made - 1 if made else None,
         }
-        above = one.id
+        above = seal.keyed(one.node)
 
 
 def _summaries(
@@ -194,11 +194,11 @@ def _summaries(
             "id": first + number,
             "parent_id": first + number - 1 if number else 0,
             "ancestors": list(range(first, first + number)),
-            "covered_until": path[covered - 1].id,
-            "covered_digest": seal.keyed(path[covered - 1].digest),
+            "covered_until": seal.keyed(path[covered - 1].node),
             "covered_messages": covered,
             "covered_tokens": covered * wanted.size,
             "savings": savings,
+            "windows": [wanted.window] * len(savings),
             "kind": "llm",
             "memory": memories.packed(Memory()),
             "summary": codec.pack_text(summary),

@@ -1,7 +1,7 @@
 """Handing over one new turn over HTTP: what is uploaded and done must not grow with the chat.
 
-A turn is a question and an answer of some 300 tokens each, with the provider's `usage`, as the filter sends it. The
-long chats have their checkpoints, one for every ten messages, so nothing is due; no worker runs.
+A turn is a question and an answer of some 300 tokens each, as the filter sends it. The long chats have their
+checkpoints, one for every ten messages, so nothing is due; no worker runs.
 
     python -m benchmarks.ingest
 """
@@ -9,9 +9,10 @@ long chats have their checkpoints, one for every ten messages, so nothing is due
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, closing
+from typing import Any
 
 from benchmarks import stage
-from benchmarks.conversation import grown, turns
+from benchmarks.conversation import Message, grown, turns
 from benchmarks.filling import Chat, Wanted, fill
 from benchmarks.report import Figure, Report, command, timed
 from benchmarks.rounds import Call, best, interleaved
@@ -58,22 +59,25 @@ def hands_over(line: Line, key: str, chats: Sequence[Chat], count: int) -> Call:
 
 def handing_over(key: str, chat: Chat) -> Iterator[bytes]:
     """The requests that hand a chat's next turns over, one by one."""
-    rng, above = random.Random(chat.name), chat.path[-1]
+    rng, above = random.Random(chat.name), chat.path[-1].node
     while True:
-        new = list(grown(rng, above.digest, sizes=turns(1, 300, 300)))
-        usage = {"prompt_tokens": 1000, "completion_tokens": 300}  # below our own count, so no overhead
-        messages = stage.sent(new)
-        messages[-1]["usage"] = usage
-        body = {
+        new = list(grown(rng, above, sizes=turns(1, 300, 300)))
+        state = {
+            "chat": chat.name,
+            "user": chat.name,
             "model": stage.MODEL,
-            "user_id": chat.name,
-            "windows": [_WINDOW],
-            "after": (above.id, above.digest),
-            "messages": messages,
-            "served": chat.checkpoint if len(chat.path) > 1000 else 0,
+            "window": _WINDOW,
+            "above": above,
+            "served": chat.checkpoint,
         }
-        yield request("PUT", f"/v1/chats/{chat.name}/transcript", key, body)
-        above = new[-1]
+        yield finished(key, state, new)
+        above = new[-1].node
+
+
+def finished(key: str, state: dict[str, Any] | None, rows: Sequence[Message], **more: object) -> bytes:
+    """The request that hands a turn over, whose requests were answered with `state`."""
+    body = {"state": state, "messages": [one.stored for one in rows]}
+    return request("POST", "/v1/turns", key, body | more)
 
 
 if __name__ == "__main__":

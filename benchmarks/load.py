@@ -1,7 +1,8 @@
 """What turns cost under load: a closed loop over real HTTP, by 1, 8, 32 and 64 users who wait for each answer.
 
-Each user has a chat of their own. A turn is a question for the context and a hand-over of a question and an answer of
-some 300 tokens each. Our clients are on the same cores. PostgreSQL waits for the disk, as in earnest.
+A turn is a request that shows the whole chat, and a hand-over of a question and an answer of some 300 tokens each. A
+chat begins with 20 such messages and has 15 turns, in a window in which it needs a summary; then its user begins the
+next one. No worker runs. Our clients are on the same cores. PostgreSQL waits for the disk, as in earnest.
 
     python -m benchmarks.load
 """
@@ -14,17 +15,18 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 from benchmarks import stage
-from benchmarks.context_http import asking
+from benchmarks.compress import asking
 from benchmarks.conversation import grown, turns
 from benchmarks.filling import Chat, Wanted, fill
-from benchmarks.ingest import handing_over
+from benchmarks.ingest import finished
 from benchmarks.report import Figure, Report, command
-from benchmarks.wire import request
 from service.runtime import Urls
 
 _USERS = (1, 8, 32, 64)
+_CHATS, _TURNS = 600, 15  # that there are, and of each chat
 _SECONDS = 10, 4  # of each load, and with --quick
 _ROUNDS = 5, 2  # of 8 chats whose summaries are waited for
 _WINDOW = 16_384
@@ -50,19 +52,32 @@ async def _client(port: int) -> AsyncIterator[Send]:
     writer.close()
 
 
-async def _load(port: int, seconds: float, users: Sequence[Iterator[tuple[str, bytes]]]) -> dict[str, list[float]]:
+async def _load(port: int, seconds: float, users: int, key: str, chats: Iterator[Chat]) -> dict[str, list[float]]:
     """Seconds that requests took, by their kind: each user sends one after the other until the time is over."""
     end, took = time.perf_counter() + seconds, defaultdict[str, list[float]](list)
 
-    async def user(requests: Iterator[tuple[str, bytes]]) -> None:
+    async def user() -> None:
         async with _client(port) as send:
             while time.perf_counter() < end:
-                kind, whole = next(requests)
-                began = time.perf_counter()  # making the request does not count
-                await send(whole)
-                took[kind].append(time.perf_counter() - began)
+                await chat_on(send, next(chats))
 
-    await asyncio.gather(*map(user, users))
+    async def chat_on(send: Send, chat: Chat) -> None:
+        rng, path = random.Random(chat.name), list(chat.path)
+        for _ in range(_TURNS):
+            new = list(grown(rng, path[-1].node, sizes=turns(1, 300, 300)))
+            answer = await timed(send, "compress", asking(key, chat.name, path, new[0], _WINDOW))
+            await timed(send, "turn", finished(key, answer["state"], new))
+            path += new
+            if time.perf_counter() > end:
+                return
+
+    async def timed(send: Send, kind: str, whole: bytes) -> Any:  # noqa: ANN401 - JSON
+        began = time.perf_counter()  # making the request does not count
+        answer = await send(whole)
+        took[kind].append(time.perf_counter() - began)
+        return json.loads(answer)
+
+    await asyncio.gather(*(user() for _ in range(users)))
     return took
 
 
@@ -70,22 +85,13 @@ def _p95(took: Sequence[float]) -> float:
     return statistics.quantiles(took, n=20)[-1]
 
 
-def _turns(key: str, chat: Chat) -> Iterator[tuple[str, bytes]]:
-    """The requests of a user: for the context, and then with the new messages."""
-    ask, new = asking(key, chat), handing_over(key, chat)
-    while True:
-        yield "context", ask
-        yield "ingest", next(new)
-
-
 async def _published(urls: Urls, key: str, rounds: int) -> list[float]:
     """Seconds from a hand-over that makes work due to its summary, of 8 at a time, by the built-in summariser."""
     took: list[float] = []
 
     async def hand_over(port: int, name: str, waiting: dict[str, float]) -> None:
-        new = grown(random.Random(name), sizes=turns(18, 300, 300))
-        body = {"model": stage.MODEL, "user_id": name, "windows": [_WINDOW], "messages": stage.sent(new)}
-        whole = request("PUT", f"/v1/chats/{name}/transcript", key, body | {"after": None, "served": 0})
+        new = list(grown(random.Random(name), sizes=turns(18, 300, 300)))
+        whole = finished(key, None, new, chat=name, user=name, model=stage.MODEL, window=_WINDOW)
         async with _client(port) as send:
             waiting[name] = time.perf_counter()
             assert json.loads(await send(whole))["due"]
@@ -109,21 +115,23 @@ async def measure(quick: bool) -> Report:
         servers = await stack.enter_async_context(stage.servers(fast=False))
         urls = await stack.enter_async_context(stage.database(servers))
         key, tenant = await stage.filter_key(urls.database)
-        chats = iter(await fill(urls.database, tenant, 10_000, [Wanted(20, 300, 131_072)] * sum(_USERS)))
+        wanted = [Wanted(20, 300, _WINDOW, 300)] * _CHATS
+        chats = iter(await fill(urls.database, tenant, 10_000, wanted))
         seconds, took = _SECONDS[quick], {}
         async with stage.service(urls) as port:
             for users in _USERS:
-                took[users] = await _load(port, seconds, [_turns(key, next(chats)) for _ in range(users)])
+                took[users] = await _load(port, seconds, users, key, chats)
         waited = await _published(urls, key, _ROUNDS[quick])
-    context, published = 1000 * _p95(took[32]["context"]), statistics.median(waited)
+    waits, published = 1000 * _p95(took[32]["compress"]), statistics.median(waited)
     figures = [
-        Figure("context_p95_ms_32", "ms of the context, p95, 32 users", context, 50),
+        Figure("turns_per_s", "turns a second, 32 users", len(took[32]["turn"]) / seconds),
+        Figure("compress_p95_ms_32", "ms of a request, p95, 32 users", waits),
         Figure("publish_p50_s", "seconds from a hand-over to its summary, p50, 8 users", published, 1.6),
         Figure("publish_p95_s", "the same, p95", _p95(waited), 3),
     ]
     facts = [
-        f"{users} users: {len(loop['ingest']) / seconds:.0f} turns a second; p95 of the context"
-        f" {1000 * _p95(loop['context']):.1f} ms, of a hand-over {1000 * _p95(loop['ingest']):.1f} ms"
+        f"{users} users: {len(loop['turn']) / seconds:.0f} turns a second; p95 of a request"
+        f" {1000 * _p95(loop['compress']):.1f} ms, of a hand-over {1000 * _p95(loop['turn']):.1f} ms"
         for users, loop in took.items()
     ]
     return Report("Under load", figures, facts)

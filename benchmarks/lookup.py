@@ -1,7 +1,7 @@
 """The hot read in process: finding what is stored for a path, against reading one checkpoint by its primary key.
 
 Both go through the service's own read pool. The mass database has 1,000,000 checkpoints, the small one 1,000. The
-newest message of each path is not stored yet, as before an answer, and the paths are cut to what the filter sends.
+newest question of each request is not part of its path, which is stored.
 
     python -m benchmarks.lookup
 """
@@ -14,16 +14,15 @@ from benchmarks import stage
 from benchmarks.filling import Chat, Wanted, fill
 from benchmarks.report import Figure, Report, command, timed
 from benchmarks.rounds import Call, Medians, best, interleaved
+from service.request.native import Node
 from service.storage.database import Database, connect
 
 LENGTHS = (20, 200, 2000)
 _EACH = 4  # chats of each length, so that not one single page is read
 _SIZES = _MASS, _SMALL = 1_000_000, 1_000
-_WANTED = [Wanted(length, 1000, 16_384) for length in LENGTHS for _ in range(_EACH)]
-_BY_KEY = (
-    "select id, covered_until, covered_digest, covered_messages, covered_tokens, tokens, summary"
-    " from checkpoints where id = $1"
-)
+_SIZE, _QUESTION, _WINDOW = 1000, 80, 16_384  # tokens of each message, of a question, and of the window
+_WANTED = [Wanted(length, _SIZE, _WINDOW) for length in LENGTHS for _ in range(_EACH)]
+_BY_KEY = "select id, covered_until, covered_messages, covered_tokens, tokens, summary from checkpoints where id = $1"
 
 
 async def measure(quick: bool) -> Report:
@@ -51,7 +50,7 @@ def _figures(medians: Medians) -> list[Figure]:
             f"lookup_{length}",
             f"deepest checkpoint ÷ one row by key, {length:,} path messages",
             found[length, _MASS] / best(medians, f"one row, {length:,} of {_MASS:,}"),
-            1.5,
+            1.4,
         )
         for length in LENGTHS
     ]
@@ -62,11 +61,11 @@ def _figures(medians: Medians) -> list[Figure]:
 
 async def find(database: Database, tenant: int, chats: Sequence[Chat]) -> Call:
     """The lookup, of one chat after the other; each answer is checked here once."""
-    asked = [(chat.name, chat.pairs()) for chat in chats]
-    for chat, (name, pairs) in zip(chats, asked, strict=True):
-        found = await stage.find(database, tenant, name, pairs)
+    asked = [(chat.name, _nodes(chat), len(chat.path) * _SIZE + _QUESTION, _WINDOW) for chat in chats]
+    for chat, given in zip(chats, asked, strict=True):
+        found = await stage.find(database, tenant, *given)
         assert found
-        assert found.known == chat.path[-1].id, "the newest message is not stored, the one above it is"
+        assert found.depth == len(chat.path), "all of the path is stored"
         assert found.checkpoint, "a summary is wanted and there"
         assert found.checkpoint.id == chat.checkpoint, "only the newest checkpoint saves enough"
     turn = itertools.cycle(asked)
@@ -75,6 +74,10 @@ async def find(database: Database, tenant: int, chats: Sequence[Chat]) -> Call:
         await stage.find(database, tenant, *next(turn))
 
     return look_up
+
+
+def _nodes(chat: Chat) -> list[Node]:
+    return [Node(one.node, one.role, place, place + 1) for place, one in enumerate(chat.path)]
 
 
 def one_row(database: Database, chats: Sequence[Chat]) -> Call:

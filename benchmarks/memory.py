@@ -8,10 +8,9 @@ refuses is measured as well: refusing must not be dear either.
 """
 
 import asyncio
-import hashlib
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ from benchmarks.conversation import prose
 from benchmarks.report import Figure, Report, command
 from benchmarks.wire import Line, request
 from service.runtime import Urls
-from service.transcript import ROOT, digest
+from service.transcript import unfold
 
 SIZE = 8 * 2**20 - 2**15  # bytes of a body: the largest that is taken, but for what stands around the messages
 MOST = 12  # bytes for each byte
@@ -31,10 +30,14 @@ _TOGETHER = 3
 _DEAREST = "one question with an emoji"  # of those that are taken
 _MOST_TOGETHER = 600  # MB, of the whole process
 _MB = 1e6
+_STORED = 5  # seconds after which is stored what a request has shown
+_TURNS, _COMPRESS = "/v1/turns", "/v1/compress"
 
 Json = dict[str, Any]
 Messages = Iterator[tuple[str, Json]]
 """Role, and what else a message has."""
+Sent = tuple[str, bytes]
+"""A route, and the body that it is sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +93,9 @@ def _bounded() -> Messages:
     yield "assistant", {"content": (text * 40)[: SIZE * 19 // 20 - 24 * len(objects)], "output": objects}
 
 
+# Branches that are handed over, by name.
 CASES: dict[str, Callable[[], Messages]] = {
-    "ordinary transcript": _ordinary,
+    "ordinary branch": _ordinary,
     "one question": lambda: _one("user"),
     "one question with an emoji": lambda: _one("user", "\N{GRINNING FACE}"),
     "one answer": lambda: _one("assistant"),
@@ -104,15 +108,17 @@ CASES: dict[str, Callable[[], Messages]] = {
 
 async def measure(quick: bool) -> Report:
     """The whole benchmark."""
-    cases = {name: [_body(CASES[name]())] for name in (list(CASES)[:2] if quick else CASES)}
+    cases = {name: [_branch(CASES[name]())] for name in (list(CASES)[:2] if quick else CASES)}
+    cases["ordinary request"] = [_request(_ordinary())]
     if not quick:
         cases["deep nesting"] = [_nested()]
-        cases["empty messages"] = [b'{"model": "m", "user_id": "u", "messages": [%b[]]}' % (b"[]," * (SIZE // 3))]
+        empty = b'{"model": "m", "chat": "c", "messages": [%b[]]}' % (b"[]," * (SIZE // 3))
+        cases["empty messages"] = [(_TURNS, empty)]
     together = f"{_TOGETHER} at once"
-    cases[together] = [_body(CASES[_DEAREST]())] * _TOGETHER
+    cases[together] = [_branch(CASES[_DEAREST](), f"chat-{number}") for number in range(_TOGETHER)]
     async with AsyncExitStack() as stack:
         servers = await stack.enter_async_context(stage.servers())
-        peaks = {name: await _peak(servers, bodies) for name, bodies in cases.items()}
+        peaks = {name: await _peak(servers, sent) for name, sent in cases.items()}
     figures = [
         Figure(f"memory_{name.replace(' ', '_')}", f"bytes for each byte: {name}", peak.ratio, MOST)
         for name, peak in peaks.items()
@@ -128,24 +134,25 @@ async def measure(quick: bool) -> Report:
     return Report("Memory of a request", figures, facts)
 
 
-async def _peak(servers: Urls, bodies: list[bytes]) -> Peak:
+async def _peak(servers: Urls, sent: Sequence[Sent]) -> Peak:
     async with AsyncExitStack() as stack:
         urls = await stack.enter_async_context(stage.database(servers))
         key, _ = await stage.filter_key(urls.database)
         port = await stack.enter_async_context(stage.service(urls))
         # Long enough for a text process: what that takes to start is no part of the result either.
-        await _sent(port, key, "first", _body(iter([("user", {"content": "A few words. " * 4000})])))
+        await _status(port, key, _branch(iter([("user", {"content": "A few words. " * 4000})]), "first"))
         processes = _service_on(port)
         rest = _rest(processes)
-        names = [f"chat-{number}" for number in range(len(bodies))]
-        sent = [_sent(port, key, name, body) for name, body in zip(names, bodies, strict=True)]
-        statuses = await asyncio.gather(*sent)
-        return Peak(rest, _resident(_service_on(port)), sum(map(len, bodies)), statuses)
+        statuses = await asyncio.gather(*(_status(port, key, one) for one in sent))
+        await asyncio.sleep(_STORED)
+        return Peak(rest, _resident(_service_on(port)), sum(len(body) for _, body in sent), statuses)
 
 
-async def _sent(port: int, key: str, chat: str, body: bytes) -> int:
+async def _status(port: int, key: str, sent: Sent) -> int:
+    path, body = sent
+
     def send() -> int:
-        head = request("PUT", f"/v1/chats/{chat}/transcript", key).replace(b"Length: 0", b"Length: %d" % len(body))
+        head = request("POST", path, key).replace(b"Length: 0", b"Length: %d" % len(body))
         with closing(Line(port, seconds=600)) as line:
             return line.send(head + body)[0]
 
@@ -171,26 +178,37 @@ def _resident(processes: list[int]) -> int:
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
 
 
-def _body(messages: Messages) -> bytes:
-    """A transcript of as many messages as a body holds, with the digests that the service checks."""
-    handed: list[Json] = []
-    size, above = 0, ROOT
+def _branch(messages: Messages, chat: str = "chat") -> Sent:
+    """The hand-over of a branch of as many messages as a body holds."""
+    return _sent(_TURNS, _rows(messages), chat)
+
+
+def _request(messages: Messages) -> Sent:
+    """A request that shows as many messages as a body holds."""
+    return _sent(_COMPRESS, unfold(_rows(messages)), "chat")
+
+
+def _rows(messages: Messages) -> list[Json]:
+    rows: list[Json] = []
+    size = 0
     for number, (role, more) in enumerate(messages):
-        identity, content = f"m{number}", json.dumps(more, ensure_ascii=False)
-        fingerprint = hashlib.sha256(content.encode()).hexdigest()[:32]
-        above = digest(above, identity, fingerprint)
-        size += len(content.encode()) + 200
-        if size > SIZE and handed:
+        row = {"id": f"m{number}", "role": role} | more
+        size += len(json.dumps(row, ensure_ascii=False).encode()) + 200
+        if size > SIZE and rows:
             break
-        handed.append({"id": identity, "role": role, "fingerprint": fingerprint, "digest": above} | more)
-    body = {"model": stage.MODEL, "user_id": "user", "windows": [131_072], "messages": handed}
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+        rows.append(row)
+    return rows
 
 
-def _nested() -> bytes:
+def _sent(path: str, messages: list[Json], chat: str) -> Sent:
+    body = {"chat": chat, "user": "user", "model": stage.MODEL, "window": 131_072, "messages": messages}
+    return path, json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _nested() -> Sent:
     """A message whose answer is nothing but nested lists."""
-    whole = _body(iter([("assistant", {"content": "", "output": ["here"]})]))
-    return whole.replace(b'"here"', b"[" * (SIZE // 2) + b"]" * (SIZE // 2))
+    path, whole = _branch(iter([("assistant", {"content": "", "output": ["here"]})]))
+    return path, whole.replace(b'"here"', b"[" * (SIZE // 2) + b"]" * (SIZE // 2))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from service.summarising import summarise
 from service.summarising.memory import Memory
 from service.summarising.reading import Reading, Reply, Summariser
 from service.summarising.summarise import Candidate, Covered, Material, Read, gather
-from service.transcript import ROOT, Step, Stored, digest, native_tokens, parse, step_tokens, steps
+from service.transcript import Step, Stored, native_tokens, parse, step_tokens, steps
 
 _LEAST = 16  # tokens of a record; below, a summary is its frame
 _FITTINGS = 8  # times that a summary is made smaller until it fits
@@ -40,13 +40,12 @@ class Path:
     @classmethod
     def of(cls, messages: Sequence[Stored]) -> "Path":
         """The path of these messages, root to leaf."""
-        nodes, cut, above = [], [], ROOT
+        nodes, cut = [], []
         for message in messages:
             cut.append(steps(parse(message)))
-            above = digest(above, message["id"], "")
             sizes = tuple(map(step_tokens, cut[-1]))
             role, size = message["role"], native_tokens(message)
-            nodes.append(PathMessage(message["id"], role, above, size, sizes))
+            nodes.append(PathMessage(message["id"], role, size, sizes))
         return cls(messages, cut, nodes)
 
     def tokens(self, messages: int) -> int:
@@ -145,7 +144,7 @@ class Played:
 
     def _checkpoint(self, covers: int, candidate: Candidate) -> Checkpoint:
         last, size = self.path.nodes[covers - 1], candidate.size
-        return Checkpoint(1, last.id, last.digest, covers, self.path.tokens(covers), size)
+        return Checkpoint(1, last.id, covers, self.path.tokens(covers), size)
 
     async def _chunk(self, chunk: Chunk, policy: Policy, room: int | None, tail: int) -> Candidate:
         covered = self._covered(chunk, tail)

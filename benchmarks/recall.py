@@ -29,12 +29,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from benchmarks import stage
 from benchmarks.conversation import grown, turns
 from benchmarks.report import console
-from service.planning.policy import Policy
 from service.processes import Texts
 from service.recall import parts, ranking
 from service.storage.audit import Operator
@@ -42,7 +39,6 @@ from service.storage.database import Database, connect
 from service.text import languages
 from service.transcript import Stored, parse
 from service.usecases import recall
-from service.usecases.ingest import Handed, Transcript, ingest
 from service.usecases.recall import RecallQuestion
 
 LOCOMO = "79fa87e90f04081343b8c8debecb80a9a6842b76a7aa537dc9fdf651ea698ff4"
@@ -190,25 +186,7 @@ async def _timed(queries: int) -> dict[str, float]:
 async def _filled(database: Database, texts: Texts, tenant: int, length: int) -> list[str]:
     """Stores a chat of so many messages; returns words that stand in it."""
     messages = list(grown(random.Random(length), sizes=turns(length // 2, _SIZE, _SIZE)))
-    hashes = {"fingerprint": "f", "digest": "d"}
-    handed = [
-        Handed(one.id, one.fingerprint, one.digest, msgspec.Raw(json.dumps(one.stored | hashes).encode()))
-        for one in messages
-    ]
-    policy = Policy.sized(131_072, 32_768)
-    for start in range(0, length, 1000):
-        after = (handed[start - 1].id, handed[start - 1].digest) if start else None
-        path = Transcript(
-            tenant=tenant,
-            chat=f"chat-{length}",
-            user="user",
-            model="model",
-            policy=policy,
-            after=after,
-            messages=handed[start : start + 1000],
-            served=None,
-        )
-        await ingest(database, texts, path)
+    await stage.ingest_into(database, texts, tenant, f"chat-{length}", messages, 131_072)
     return [word for one in messages for word in one.text.split() if len(word) > 4]
 
 

@@ -11,21 +11,23 @@ import shutil
 import sys
 import tempfile
 import uuid
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import asyncpg
-import msgspec
 import psutil
 from sqlalchemy import make_url
 
 from benchmarks.conversation import Message
 from service.embedded.servers import embedded_servers
 from service.names import FIRST_TENANT
-from service.planning.policy import Policy
+from service.planning import policy
+from service.processes import Texts
+from service.request.account import Counts
+from service.request.native import Node
 from service.runtime import Runtime, Urls
+from service.settings import load
 from service.storage import chats, contexts, keys
 from service.storage import work as due_work
 from service.storage.contexts import Lookup, StoredContext
@@ -33,14 +35,14 @@ from service.storage.database import Database, connect, migrate
 from service.storage.tenancy import ChatKey
 from service.summarising import message
 from service.summarising.message import Parts
-from service.usecases import context, ingest
 from service.usecases.compress import compress
-from service.usecases.context import ContextAnswer
-from service.usecases.ingest import Transcript
+from service.usecases.hand_over import FinishedTurn, hand_over
+from service.usecases.ingest import Accepted
+from service.usecases.turns import Turns
+from service.usecases.weigh import ServeContext, State
 
 MODEL = "benchmark"
 ROOT = Path(__file__).parents[1]
-PAIRS = 16  # of a path, in the filter's first question
 due_work.DEBOUNCE = 0.0  # what is measured is the work, and not the wait for it
 
 
@@ -141,15 +143,19 @@ def listener(port: int) -> psutil.Process:
     raise RuntimeError(f"no child of this process listens on port {port}")
 
 
-async def find(database: Database, tenant: int, chat: str, pairs: Sequence[tuple[str, str]]) -> StoredContext | None:
-    """The hot read, through the service's own pool; each message that is not stored has 80 characters."""
-    return await contexts.find(database, Lookup(tenant, chat, len(pairs), pairs, [80] * len(pairs)))
+async def find(
+    database: Database, tenant: int, chat: str, path: Sequence[Node], size: int, window: int
+) -> StoredContext | None:
+    """The hot read, through the service's own pool, for a request of `size` tokens."""
+    limit = policy.apply_at(window)
+    return await contexts.find(database, Lookup(tenant, chat, chat, MODEL, size, limit, window), path)
 
 
-async def note_leaf(url: str, tenant: int, chat: int) -> None:
-    """Does for rows that were written behind the service's back what a hand-over does at its end."""
+async def note_leaves(url: str, tenant: int, written: Sequence[int]) -> None:
+    """Does for chats that were written behind the service's back what a hand-over does at its end."""
     async with connect(url) as opened, opened.engine.begin() as connection:
-        await chats.note_leaf(connection, ChatKey(tenant, chat))
+        for chat in written:
+            await chats.note_leaf(connection, ChatKey(tenant, chat))
 
 
 def summary(state: str, covered: int) -> str:
@@ -157,53 +163,22 @@ def summary(state: str, covered: int) -> str:
     return message.render(Parts(state=(state,)), covered, 1_790_000_000)
 
 
-def ingesting(
-    tenant: int, chat: str, policy: Policy, after: Message | None, new: Sequence[Message], served: int | None
-) -> Transcript:
-    """A hand-over of new messages, as the API makes it of a request."""
-    return Transcript(
-        tenant=tenant,
-        chat=chat,
-        user="user",
-        model=MODEL,
-        policy=policy,
-        after=(after.id, after.digest) if after else None,
-        messages=[ingest.Handed(one.id, one.fingerprint, one.digest, _text(one)) for one in new],
-        served=served,
-    )
-
-
-def sent(new: Iterable[Message]) -> list[dict[str, Any]]:
-    """Messages as the filter sends them."""
-    return [
-        one.stored | {"fingerprint": one.fingerprint, "digest": one.digest, "timestamp": 1_790_000_000} for one in new
-    ]
-
-
-def _text(message: Message) -> msgspec.Raw:
-    pair = {"fingerprint": message.fingerprint, "digest": message.digest}
-    return msgspec.Raw(msgspec.json.encode(message.stored | pair))
-
-
 async def ingest_into(
-    runtime: Runtime, tenant: int, chat: str, after: Message | None, new: Sequence[Message], served: int
-) -> ingest.Accepted:
-    """Takes new messages in this process."""
-    policy = runtime.settings.policy(MODEL, None)
-    handed = ingesting(tenant, chat, policy, after, new, served)
-    return await ingest.ingest(runtime.database, runtime.texts, handed)
+    database: Database, texts: Texts, tenant: int, chat: str, path: Sequence[Message], window: int
+) -> Accepted:
+    """Stores a whole branch in this process, and wakes nobody."""
+    turns = Turns(2**30)
+    context = ServeContext(database, texts, Counts(), load(), turns, wake=_nobody)
+    state = State(chat, "user", MODEL, window)
+    rows = [one.stored for one in path]
+    return await hand_over(context, FinishedTurn(tenant, state, is_seen=False, rows=rows, is_branch=True))
+
+
+async def _nobody(_key: str, _delay: float) -> None:
+    """Wakes no worker."""
 
 
 async def work(runtime: Runtime) -> None:
     """Does all work that is due, without a worker."""
     while await compress(runtime.worker_context):
         pass
-
-
-async def ask(runtime: Runtime, tenant: int, chat: str, path: Sequence[Message]) -> tuple[ContextAnswer, str]:
-    """What is stored for a request, in this process, and the words of the summary."""
-    newest = path[::-1][:PAIRS]
-    pairs = [(one.id, one.digest) for one in newest]
-    sizes = [len(one.text) // 4 for one in newest]
-    asked = Lookup(tenant, chat, len(path), pairs, sizes, runtime.settings.window)
-    return await context.stored(runtime.database, asked)

@@ -23,14 +23,15 @@ from typing import Any
 import httpx
 
 from benchmarks.played import Path, Played, every_round
-from filter_stub import precis_filter
 from service.clients import summarisers
 from service.planning import policy
 from service.planning.policy import Policy
-from service.request.edit import inserted
+from service.request.fit import Piece, fit, is_question, note_of
+from service.request.record import inserted
 from service.settings import Settings, load
 from service.summarising.reading import Summariser
-from service.transcript import Native, text_of, unfold
+from service.text import tokens
+from service.transcript import Native, sent_tokens, text_of, unfold
 
 ROUNDS, TAIL = 5, 2
 _COMMAND = "What Precis makes of real chats: for each chat NAME.txt and NAME.json in DIR."
@@ -110,16 +111,23 @@ def figures_of(played: Played) -> dict[str, Any]:
 
 
 def _sent(played: Played, messages: int, window: int) -> list[Native]:
-    """The request as the filter sends it: above the bound, the summary stands in the place of what it covers."""
+    """The request as the service makes it: above the bound, the summary stands for what it covers; the rest is cut."""
     path, made = played.path, played.shown.made
     start = 0
     head: list[Native] = []
     if made and path.tokens(messages) > policy.apply_at(window):
-        start, head = made.messages, [{"role": one.role, "content": one.content} for one in inserted(played.shown.text)]
-    body = {"messages": [*head, *unfold(list(path.messages[start:messages]))]}
-    request = precis_filter.Request(chat="", user=None, model="", windows=[], window=window)
-    precis_filter.Filter()._fit(body, request)
-    return body["messages"]
+        start, head = made.messages, inserted(played.shown.text, recall=False)
+    native = [*head, *unfold(list(path.messages[start:messages]))]
+    fitted = fit(
+        [Piece(one, sent_tokens([one]), None) for one in native],
+        room=policy.request_room(window, 0, 0),
+        opening=len(head),
+        newest=max((place for place, one in enumerate(native) if is_question(one)), default=len(native)),
+        step=window // 8,
+        note=note_of(recall=False),
+        count=tokens.count,
+    )
+    return [piece.message for piece in fitted.pieces]
 
 
 def _shown(messages: list[Native]) -> str:

@@ -1,6 +1,6 @@
 """What a model would find of what its request lacks: two look-ups for each item, made as the tool makes them.
 
-In: the filter's valves, the stash that the filter left in a request, and items. Out: the kinds of those found.
+In: the filter's valves, what the filter left in the metadata of a request, and items. Out: the kinds of those found.
 """
 
 import json
@@ -21,37 +21,37 @@ Json = dict[str, Any]
 _HIT = re.compile(r"^(?P<ref>[TM]\d+) [^\n]*?(?:, lines (?P<line>\d+)–\d+ of \d+: |: )", re.MULTILINE)
 
 
-def stash(path: Path, answer: str) -> Json:
-    """What the filter knew of the first request for an answer."""
+def noted_turn(path: Path, answer: str) -> Json:
+    """What the filter knew of a turn at its first request."""
     noted = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    first: Json = next(one for one in noted if one and one["reply"] == answer)
+    first: Json = next(one["turn"] for one in noted if one["answer"] == answer)
     return first
 
 
-async def found(valves: Json, stash: Json, items: Sequence[Item]) -> list[str]:
+async def found(valves: Json, turn: Json, items: Sequence[Item]) -> list[str]:
     """The kinds of the items that are found; none where the model was not offered the tool."""
-    if not stash["offered"]:
+    if not turn["about"]["recall"]:
         return []
     loaded = Filter()
     loaded.valves = Filter.Valves(**valves)
     functions = SimpleNamespace(FUNCTIONS={FILTER: loaded})
     request = SimpleNamespace(app=SimpleNamespace(state=functions))
     async with httpx.AsyncClient(trust_env=False) as loaded._http:
-        return [item.kind for item in items if await _finds(request, stash, item)]
+        return [item.kind for item in items if await _finds(request, turn, item)]
 
 
-async def _finds(request: SimpleNamespace, stash: Json, item: Item) -> bool:
-    told = await _asked(request, stash, {"query": item.asked}, 1)
+async def _finds(request: SimpleNamespace, turn: Json, item: Item) -> bool:
+    told = await _asked(request, turn, {"query": item.asked}, 1)
     if item.alive(flat(told)):
         return True
     hit = _HIT.search(told)
     if hit is None:
         return False
-    told = await _asked(request, stash, {"ref": hit["ref"]}, int(hit["line"] or 1))
+    told = await _asked(request, turn, {"ref": hit["ref"]}, int(hit["line"] or 1))
     return item.alive(flat(told))
 
 
-async def _asked(request: SimpleNamespace, stash: Json, words: Json, line: int) -> str:
+async def _asked(request: SimpleNamespace, turn: Json, words: Json, line: int) -> str:
     # Each item is a question of its own: its calls are not counted with those of others.
-    metadata = {METADATA_KEY: dict(stash)}
+    metadata = {METADATA_KEY: dict(turn)}
     return await Tools().precis_recall(**words, line=line, __metadata__=metadata, __request__=request)

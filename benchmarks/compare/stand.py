@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.compare import lookups, rows_tool, stashes
+from benchmarks.compare import lookups, notes, rows_tool
 from benchmarks.compare.honest import Honest
 from benchmarks.compare.scenario import Item, Scenario, called, flat
 from service.planning import policy
@@ -150,13 +150,13 @@ async def _installed(rig: Rig, variant: Variant, window: int) -> None:
         return
     await rig.install()
     await rig.window(window)
-    await rig.function("stashes", source(stashes))
-    await rig.admin.post("/api/v1/functions/id/stashes/valves/update", {"path": str(_stashes(rig)), "priority": 1000})
+    await rig.function("notes", source(notes))
+    await rig.admin.post("/api/v1/functions/id/notes/valves/update", {"path": str(_noted_turns(rig)), "priority": 1000})
 
 
-def _stashes(rig: Rig) -> Path:
-    """Where the filter's stashes are noted."""
-    return rig.precis.folder / "stashes"
+def _noted_turns(rig: Rig) -> Path:
+    """Where a file notes what the filter knows of each request."""
+    return rig.precis.folder / "turns"
 
 
 async def _conversation(rig: Rig, tab: Tab, variant: Variant, said: Scenario, window: int) -> Played:
@@ -232,8 +232,8 @@ async def _found(rig: Rig, done: _Sent, said: Scenario, turn: int) -> list[str]:
     first = flat(_text(done.requests[0]))
     missing = [item for item in said.items if item.holds(turn) and not item.alive(first)]
     valves = await rig.admin.get("/api/v1/functions/id/precis/valves")
-    stash = lookups.stash(_stashes(rig), done.turn.answer)
-    return await lookups.found(valves, stash, missing)
+    turn_noted = lookups.noted_turn(_noted_turns(rig), done.turn.answer)
+    return await lookups.found(valves, turn_noted, missing)
 
 
 def _text(received: Received) -> str:

@@ -57,8 +57,8 @@ async def post_compress(request: Request, key: FilterKey) -> Response:
     The call also stores what is new of the chat. With `POST /v1/turns` after the model's answer,
     the next summary is written earlier.
     """
-    body = await read_bytes(request)
-    asked = await decoded(body, CompressRequest)
+    # The body itself is not kept: it may be megabytes.
+    asked = await decoded(await read_bytes(request), CompressRequest)
     host_request = _host_request(key.tenant, asked)
     serving = serving_of(request)
     began = perf_counter()

@@ -164,13 +164,11 @@ class InFlight:
 
 
 async def read_bytes(request: Request) -> bytearray:
-    """The body of JSON, limited in values and depth too.
+    """The body of JSON.
 
     Raises:
         Problem: those of `read_limited`.
         Problem: WRONG_MEDIA: its Content-Type is not JSON's; an empty body needs none.
-        TooLarge: more than `shape.MOST_VALUES` values.
-        BadRequest: it is nested too deep.
     """
     kind = header(request, b"content-type")
     # As our own functions send it, which need no closer look.
@@ -179,7 +177,6 @@ async def read_bytes(request: Request) -> bytearray:
     body = await read_limited(request)
     if body and not kind:
         raise _no_json("no type")
-    await worked(body, shape.check, body, shape.MOST_VALUES)
     return body
 
 
@@ -250,47 +247,52 @@ def _too_large(limit: int) -> TooLarge:
 
 
 async def decoded(body: bytearray, model: type[Body]) -> Body:
-    """The body of a hot route.
+    """The decoded body, limited in values and depth.
 
     Python writes NaN, Infinity and halves of characters, which are no JSON; hosts may have stored
     some. They become null and `?`.
 
     Raises:
-        BadRequest: not JSON.
+        TooLarge: more than `shape.MOST_VALUES` values.
+        BadRequest: not JSON, or nested too deep.
         Unprocessable: JSON of another shape.
     """
     try:
         return await worked(body, _decoded, body, model)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise problems.from_msgspec(error) from None
+    except RecursionError:
+        raise shape.too_deep() from None
 
 
 def _decoded(body: bytearray, model: type[Body]) -> Body:
+    shape.check(body, shape.MOST_VALUES)
     try:
-        return msgspec.json.decode(body, type=model)
+        made = msgspec.json.decode(body, type=model)
     except msgspec.ValidationError:
         raise
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        try:
-            value = json.loads(body, parse_constant=lambda _: None)
-        except ValueError:
-            raise error from None
-        repaired = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
-        return msgspec.json.decode(repaired, type=model)
+        made = msgspec.json.decode(_repaired(body, error), type=model)
+    shape.check_depth(msgspec.structs.asdict(made))
+    return made
+
+
+def _repaired(body: bytearray, error: Exception) -> bytes:
+    """JSON in place of what only Python reads; `error` is raised where it does not either."""
+    try:
+        value = json.loads(body, parse_constant=lambda _: None)
+    except ValueError:
+        raise error from None
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
 
 
 async def read_body(request: Request, model: type[Body], *, empty: Body | None = None) -> Body:
     """The decoded body; `empty`, if given, is the answer for a request without one.
 
     Raises:
-        Problem: those of `read_bytes`.
-        BadRequest: not JSON.
-        Unprocessable: JSON of another shape.
+        Problem: those of `read_bytes` and of `decoded`.
     """
     body = await read_bytes(request)
     if not body and empty is not None:
         return empty
-    try:
-        return await worked(body, msgspec.json.decode, body, type=model)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise problems.from_msgspec(error) from None
+    return await decoded(body, model)

@@ -73,11 +73,13 @@ async def post_turn(request: Request, key: FilterKey) -> Response:
     them. `429`: too many uploads of this user wait for their turn.
     """
     body = await read_bytes(request)
+    size = len(body)
     told = await decoded(body, TurnRequest)
+    del body  # it may be megabytes
     serving = serving_of(request)
     turn = _finished_turn(key.tenant, told, serving.context.settings)
     state = turn.state
-    async with serving.context.turns.turn(Whose(key.tenant, state.user), len(body)):
+    async with serving.context.turns.turn(Whose(key.tenant, state.user), size):
         accepted = await hand_over(serving.context, turn)
     if told.state:
         share = Share(key.tenant, state.chat, state.user, state.model)

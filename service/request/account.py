@@ -47,7 +47,7 @@ def key_of(message: Native, print_: bytes) -> bytes:
     """The key of a message's count: its fingerprint, where that has all that is sent of it."""
     content = message.get("content")
     is_plain = content is None or (isinstance(content, str) and not content.startswith("<"))
-    if print_ and is_plain and not any(message.get(name) for name in _THOUGHT):
+    if print_ and is_plain and message.keys().isdisjoint(_THOUGHT):
         return print_
     return blake2b(_encode(message), digest_size=16).digest()
 

@@ -111,6 +111,8 @@ async def find(database: Database, lookup: Lookup, path: Sequence[Node]) -> Stor
     if row is None:
         return None
     found = _context(row, lookup.tenant)
+    if found.known:
+        return found
     for few in (path[-_FEW:], path[:-_FEW]):
         if found.known or not few:
             break

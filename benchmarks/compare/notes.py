@@ -1,4 +1,4 @@
-"""title: Stashes
+"""title: Notes
 description: Notes what the filter of Precis has left in the metadata of each request.
 version: 1.0.0
 """
@@ -24,5 +24,6 @@ class Filter:
     async def request(self, body: dict[str, Any], __metadata__: dict[str, Any] | None = None) -> dict[str, Any]:
         metadata = __metadata__ or body.get("metadata") or {}
         with Path(self.valves.path).open("a", encoding="utf-8") as file:  # noqa: ASYNC230 - some kilobytes
-            file.write(json.dumps(metadata.get("precis")) + "\n")
+            noted = {"answer": metadata.get("message_id"), "turn": metadata.get("precis")}
+            file.write(json.dumps(noted) + "\n")
         return body
