@@ -27,11 +27,14 @@ log = logging.getLogger("precis")
 VERSION = "1.0.0"
 TIMEOUT = 5.0  # seconds of one try
 PAUSES = (0, 2, 15, 60)  # seconds before each try: a deletion outlives a restart of the service
-
-# Past the proxy of the environment, which would see key and texts, but with its certificates.
+# Connections bypass the proxy of the environment, which would see the key.
 DIRECT = {"all://": None, "http://": None, "https://": None}
-
 Json = dict[str, Any]
+HIDDEN: Json = {"input": {"type": "password"}}
+
+# The events that delete something, or change texts.
+KINDS = {"chat.updated", "chat.deleted", "chat.deleted_all", "user.deleted", "folder.deleted"}
+KINDS |= {"message.updated", "message.deleted"}
 
 
 class Event:
@@ -41,84 +44,75 @@ class Event:
         """What an admin sets in Open WebUI."""
 
         service_url: str = Field("http://127.0.0.1:8377", description="Address of Precis.")
-        api_key: str = Field(
-            "",
-            description="Key with scope `events`.",
-            json_schema_extra={"input": {"type": "password"}},
-        )
+        api_key: str = Field("", description="Key with scope `events`.", json_schema_extra=HIDDEN)
 
     def __init__(self) -> None:
         self.valves = self.Valves()
         self._http: httpx.AsyncClient | None = None
-        self._telling: set[asyncio.Task[None]] = set()  # keeps the tasks alive
+        self._in_background: set[asyncio.Task[None]] = set()  # keeps the tasks alive
 
     async def event(self, event: Json) -> None:
         """Called for every event; Precis ignores most."""
-        task = asyncio.create_task(self._tell(event))
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+        if event.get("event") in KINDS:
+            task = asyncio.create_task(self._tell(event))
+            self._in_background.add(task)
+            task.add_done_callback(self._in_background.discard)
 
     async def _tell(self, event: Json) -> None:
-        error: object = None
+        error: Exception | None = None
         for pause in PAUSES:
             await asyncio.sleep(pause)
             try:
-                told = await told_of(event)
-                response = await self._send(told) if told else None
-                if response is None or response.is_success:
-                    return
-                error = f"{response.status_code}: {response.text[:300]}"
-                if response.status_code < 500:
-                    break
+                if told := await told_of(event):
+                    await self._send(told)
+                return
             except Exception as caught:
-                error = repr(caught)
-        kind, which = event.get("event"), (event.get("subject") or {}).get("id")
-        log.warning("precis: the service was not told of %s %s: %s", kind, which, error)
+                error = caught
+        kind, which = event["event"], (event.get("subject") or {}).get("id")
+        log.warning("precis: the service was not told of %s %s: %r", kind, which, error)
 
-    async def _send(self, body: Json) -> httpx.Response:
+    async def _send(self, told: Json) -> None:
         self._http = self._http or httpx.AsyncClient(mounts=DIRECT)
         # An error about a stray line end or a typographic quote would show the key in the log.
         key = "".join(character for character in self.valves.api_key if "!" <= character <= "~")
         headers = {"Authorization": f"Bearer {key}", "Precis-Filter": VERSION}
         url = f"{self.valves.service_url.rstrip('/')}/v1/events"
         async with asyncio.timeout(TIMEOUT):
-            return await self._http.post(url, json=body, headers=headers, timeout=None)
+            answer = await self._http.post(url, json=told, headers=headers, timeout=None)
+        answer.raise_for_status()
 
 
 async def told_of(event: Json) -> Json | None:
-    """What is sent to the service of an event, without any text; None when it ignores the event."""
-    kind, subject, data = event.get("event"), event.get("subject") or {}, event.get("data") or {}
-    match kind:
-        case "chat.updated":
-            found = await fingerprints(subject["id"])
-            return {"type": kind, "chat_id": subject["id"], "fingerprints": found}
-        case "chat.deleted":
-            told = {"type": kind, "chat_id": subject["id"], "user_id": data.get("owner_id")}
-            with contextlib.suppress(Exception):  # the chat itself goes all the same
-                told["left"] = await chats_of(told["user_id"])
-            return told
-        case "message.deleted" | "message.updated" if data.get("chat_id"):  # else a channel's
-            return {"type": kind, "chat_id": data["chat_id"], "message_id": subject["id"]}
-        case "chat.deleted_all" | "user.deleted":
-            return {"type": kind, "user_id": subject["id"]}
-        case "folder.deleted" if data.get("delete_contents"):
-            user = event["actor"]["id"]
-            return {"type": kind, "user_id": user, "left": await chats_of(user)}
-    return None
+    """What the service is told of an event: ids, and no text. None when no chat is concerned."""
+    kind, subject, data = event["event"], event["subject"], event.get("data") or {}
+    if "channel_id" in data or not data.get("delete_contents", True):
+        return None
+    told = {"type": kind, f"{subject['type']}_id": subject["id"]}
+    if "chat_id" in data:
+        told["chat_id"] = data["chat_id"]
+    if kind == "chat.updated":
+        told["fingerprints"] = await fingerprints(subject["id"])
+    if kind == "folder.deleted":
+        told |= await chats_left(event["actor"]["id"])
+    if kind == "chat.deleted":
+        with contextlib.suppress(Exception):  # the chat itself goes all the same
+            told |= await chats_left(data["owner_id"])
+    return told
 
 
-async def chats_of(user: str) -> list[str]:
+async def chats_left(user: str) -> Json:
     """All chats of a user. No list of Open WebUI's own has those of sub-agents and of notes."""
     from open_webui.internal.db import get_async_db_context
     from open_webui.models.chats import Chat
 
     async with get_async_db_context() as session:
-        return list(await session.scalars(select(Chat.id).where(Chat.user_id == user)))
+        chats = await session.scalars(select(Chat.id).where(Chat.user_id == user))
+        return {"user_id": user, "left": list(chats)}
 
 
 async def fingerprints(chat: str) -> dict[str, str]:
     """The fingerprint of each message of a chat by its id."""
-    from open_webui.models.chats import Chats  # here, so that the file loads anywhere
+    from open_webui.models.chats import Chats
 
     rows = await Chats.get_messages_map_by_chat_id(chat) or {}
     return await asyncio.to_thread(lambda: {name: fingerprint(row) for name, row in rows.items()})

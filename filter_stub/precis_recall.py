@@ -14,8 +14,6 @@ license: MIT
 import logging
 from typing import Any
 
-import httpx
-
 log = logging.getLogger("precis")
 
 METADATA_KEY = "precis"  # what the filter keeps in the metadata of a request
@@ -26,7 +24,7 @@ TIMEOUT = 5.0  # seconds that a look-up may take
 # What the model is told.
 NO_SUMMARY = "No summary stands in this request, so nothing is hidden: read the messages above."
 ENOUGH = f"Only {CALLS} look-ups are possible for one answer: answer with what you have."
-FAILED = "It could not be looked up: {}."
+FAILED = "It could not be looked up. Ask for fewer words or one reference, or do without."
 
 Json = dict[str, Any]
 
@@ -53,26 +51,18 @@ class Tools:
         :param line: First line, or result.
         :param grep: Only lines of ref with this.
         """
-        asked = {"query": query, "ref": ref, "line": line, "grep": grep}
+        turn = (__metadata__ or {}).get(METADATA_KEY) or {}
+        if not turn.get("state"):
+            return NO_SUMMARY
+        turn["recalls"] = turn.get("recalls", 0) + 1
+        if turn["recalls"] > CALLS:
+            return ENOUGH
+        asked = {"state": turn["state"], "query": query, "ref": ref, "line": line, "grep": grep}
         try:
-            turn = (__metadata__ or {}).get(METADATA_KEY) or {}
-            return await looked_up(turn, asked, __request__)
+            loaded = __request__.app.state.FUNCTIONS[FILTER]
+            answer = await loaded.send("POST", "recall", asked, TIMEOUT, turn.get("id", ""))
+            return str(answer["text"])
         except Exception as error:
             # The error itself may quote the chat.
             log.warning("precis: a look-up failed: %s", type(error).__name__)
-            return FAILED.format("Precis is away")
-
-
-async def looked_up(turn: Json, asked: Json, request: Any) -> str:
-    """What the model is told; `turn` counts the look-ups."""
-    if not turn.get("state"):
-        return NO_SUMMARY
-    turn["recalls"] = turn.get("recalls", 0) + 1
-    if turn["recalls"] > CALLS:
-        return ENOUGH
-    loaded, question = request.app.state.FUNCTIONS[FILTER], asked | {"state": turn["state"]}
-    try:
-        answer = await loaded.send("POST", "recall", question, TIMEOUT, turn.get("id", ""))
-    except httpx.HTTPStatusError as error:
-        return FAILED.format(error.response.json()["detail"][:300].rstrip("."))
-    return str(answer["text"])
+            return FAILED

@@ -116,8 +116,8 @@ class Settings(BaseSettings):
         description="Share of the window, from 0.3 to 0.95, above which a request is served with a"
         " summary. Work on the summary begins at two thirds of that, at half the window at the"
         " latest. The default is 100,000 tokens of 131,072. Lower: requests are cheaper, and the"
-        " model sees fewer messages word for word. Higher: less room for the answer, and the"
-        " filter may have to truncate requests while a summary is still being written.",
+        " model sees fewer messages word for word. Higher: less room for the answer, and requests"
+        " may be cut while a summary is being written.",
     )
     keep_messages: KeepMessages = Field(
         KEEP_MESSAGES,
@@ -127,13 +127,11 @@ class Settings(BaseSettings):
     )
     summary_share: SummaryShare = Field(
         SUMMARY_SHARE,
-        description="Share of a window of 16,384 tokens, from 0.05 to 0.4, that a summary may take."
-        " For other windows it grows with the root of the window, to three eighths of what a"
-        " request may have: 2,344 tokens of 8,192, 4,688 of 16,384, 16,682 of 131,072; more where"
-        " it covers very much. Up to 60 % of it, 4,000 tokens at most, is the state that a"
-        " summariser writes; the rest is for users' words and tool calls, which code copies."
-        " Higher: more is kept, each request costs more, and in a small window summaries are"
-        " written more often.",
+        description="Share of a window of 16,384 tokens, from 0.05 to 0.4, that a summary may take:"
+        " 4,688 tokens; 2,344 of 8,192 and 16,682 of 131,072; more if it covers very much. Up to"
+        " 60 % of it, 4,000 tokens at most, is the state that a summariser writes; the rest is"
+        " users' words and tool calls, which code copies. Higher: more is kept, each request costs"
+        " more, and in a small window summaries are written more often.",
     )
     models: Models = Field(
         {},
@@ -176,8 +174,8 @@ class Settings(BaseSettings):
     )
     keep_checkpoints: Days = Field(
         30,
-        description="Days that unused summaries are kept (of edited or deleted branches, and older"
-        " versions), or `forever`. One month: an edit that is undone finds its summary again.",
+        description="Days that older versions of summaries are kept, or `forever`. One month:"
+        " somebody may ask what a model was told.",
     )
     prices: Prices = Field(
         {},

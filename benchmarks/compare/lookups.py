@@ -14,7 +14,7 @@ import httpx
 
 from benchmarks.compare.scenario import Item, flat
 from filter_stub.precis_filter import Filter
-from filter_stub.precis_recall import FILTER, looked_up
+from filter_stub.precis_recall import FILTER, METADATA_KEY, Tools
 
 Json = dict[str, Any]
 # A hit as the first call tells it: its reference, and where in a result it stands.
@@ -53,5 +53,5 @@ async def _finds(request: SimpleNamespace, stash: Json, item: Item) -> bool:
 
 async def _asked(request: SimpleNamespace, stash: Json, words: Json, line: int) -> str:
     # Each item is a question of its own: its calls are not counted with those of others.
-    question = words | {"line": line}
-    return await looked_up(dict(stash), question, request)
+    metadata = {METADATA_KEY: dict(stash)}
+    return await Tools().precis_recall(**words, line=line, __metadata__=metadata, __request__=request)

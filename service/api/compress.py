@@ -23,25 +23,39 @@ _ENCODE = msgspec.json.Encoder().encode
 _LONGEST_WAIT = 10.0  # seconds for a summary that code writes
 _NOBODY = "anonymous"  # who asks where nobody says so, and the chat has no id either
 
+_EXAMPLE = {
+    "chat": "chat-1",
+    "user": "anna",
+    "model": "qwen3:8b",
+    "window": 8192,
+    "messages": [
+        {"role": "system", "content": "You are a careful assistant."},
+        {"role": "user", "content": "How many pumps does cellar 7 have?"},
+        {"role": "assistant", "content": "Cellar 7 has three pumps."},
+        {"role": "user", "content": "And cellar 8?"},
+    ],
+}
+
 router = APIRouter(tags=["filter"])
 
 
 @router.post(
     "/v1/compress",
     response_model=None,
-    openapi_extra=documented(CompressRequest),
+    openapi_extra=documented(CompressRequest, example=_EXAMPLE),
     responses={200: {"content": {"application/json": {"schema": schema_of(CompressAnswer)}}}},
 )
 async def post_compress(request: Request, key: FilterKey) -> Response:
-    """The list to send to a model, in place of the one that you have.
+    """Makes a request to a model fit into the model's window.
 
-    Send each request here before it goes to the model. Where a chat has outgrown its model's
-    window, a stored summary stands in the answer for what was said before; it covers exactly these
-    messages, word for word. Nobody waits for a model: where none is stored, code writes one within
-    `seconds`. What does not fit all the same is shortened, with a note to the model.
+    Send the whole chat before each call of the model, and send the model what the answer has. When
+    the chat fills most of the window, a stored summary stands for its older messages, and only if
+    the request begins with exactly what the summary has read. No model is asked here: if no summary
+    is stored, code writes one within `seconds`. If the request does not fit even so, parts are left
+    out, with a note to the model.
 
-    What is new of the chat is stored by this call too. `POST /v1/turns` after the answer makes the
-    next summary come earlier.
+    The call also stores what is new of the chat. With `POST /v1/turns` after the model's answer,
+    the next summary is written earlier.
     """
     body = await read_bytes(request)
     asked = await decoded(body, CompressRequest)

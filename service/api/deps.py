@@ -116,17 +116,17 @@ async def known_parameters(request: Request) -> None:
         )
 
 
-def documented(model: type[msgspec.Struct], *, required: bool = True) -> dict[str, Any]:
-    """The request body for the OpenAPI page.
+def documented(
+    model: type[msgspec.Struct], *, required: bool = True, example: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """The request body for the OpenAPI page, with an example that may be sent as it is.
 
     Routes read it themselves, so that its size is limited and a large one is parsed in a thread.
     """
-    return {
-        "requestBody": {
-            "required": required,
-            "content": {"application/json": {"schema": schema_of(model)}},
-        }
-    }
+    media: dict[str, Any] = {"schema": schema_of(model)}
+    if example is not None:
+        media["example"] = example
+    return {"requestBody": {"required": required, "content": {"application/json": media}}}
 
 
 class InFlight:

@@ -1,5 +1,6 @@
-"""What a user reads of a chat's summary: Markdown, of which no word of the chat becomes markup."""
+"""What a user reads after a click: Markdown, of which no word of the chat becomes markup."""
 
+from service.api.wire import Button, Change, ViewAnswer
 from service.usecases.left_alone import View
 
 _BEGINNING = 80  # characters of the last message that is covered
@@ -21,9 +22,41 @@ _LEFT_ALONE = (
     " oldest messages when it no longer fits."
 )
 
+TITLE = "What stands for the earlier part of this chat"
+RENEWED = "Precis has read this chat: what stands for its earlier part now"
+# Open WebUI has no dialog without the buttons of a question.
+CLOSES = "Both buttons only close this window."
+# Title and text of a question, and what is told once it is confirmed.
+LEAVE = (
+    "Leave this chat alone?",
+    "Precis will make and use no summary of this chat. When the chat no longer fits into the"
+    " model's window, its oldest messages are left out.",
+    "Precis leaves this chat alone. The same button has it summarised again.",
+)
+RESUME = (
+    "Summarise this chat again?",
+    "Precis leaves this chat alone now. From here on, it makes summaries of the chat again, and the"
+    " model gets them in place of the earlier part.",
+    "Precis summarises this chat again. The same button leaves it alone.",
+)
+UNANSWERED = "Nothing was changed: Precis got no answer to its question."
+
+
+def answer_to(button: Button, view: View) -> ViewAnswer:
+    """The dialog after a click on a button."""
+    if button == "leave":
+        title, text, done = RESUME if view.left_alone else LEAVE
+        change = Change(left_alone=not view.left_alone, done=done, unanswered=UNANSWERED)
+    else:
+        title = RENEWED if button == "now" else TITLE
+        text, change = f"{text_of(view)}\n\n{CLOSES}", None
+    return ViewAnswer(
+        left_alone=view.left_alone, window=view.window, title=title, text=text, change=change
+    )
+
 
 def text_of(view: View) -> str:
-    """The text of the dialog."""
+    """What stands for the earlier part of a branch, and how much of the window is used."""
     parts = [_what_stands(view)]
     used = view.after if _is_served(view) else view.before
     share = used / view.window

@@ -24,22 +24,21 @@ router = APIRouter(prefix="/v1/chats")
 async def post_view(
     request: Request, chat_id: ChatId, key: FilterKey, runtime: RuntimeDep
 ) -> ViewAnswer:
-    """Shows a user what stands for the earlier part of a branch of their own chat.
+    """Answers a click: what stands for the earlier part of a branch of the user's own chat.
 
     With `wait`, a newer summary is written first, unless the chat is left alone. 404 when the chat
     is not stored, or is not this user's.
     """
     body = await read_body(request, ViewRequest)
     asker = left_alone.of_user(key.tenant, body.user_id)
-    engine = runtime.database.engine
-    asked = engine, runtime.settings, asker, chat_id, identity(body.message_id)
+    database = runtime.database
+    asked = database, runtime.settings, asker, chat_id, identity(body.message_id)
     view = await left_alone.view(*asked)
     if body.wait and not view.left_alone:
         await _resumed(runtime, asker, chat_id)
-        await left_alone.worked(engine, asker, chat_id, body.wait)
+        await left_alone.worked(database.engine, asker, chat_id, body.wait)
         view = await left_alone.view(*asked)
-    text = dialog.text_of(view)
-    return ViewAnswer(left_alone=view.left_alone, window=view.window, text=text)
+    return dialog.answer_to(body.button, view)
 
 
 @router.post("/{chat_id}/left-alone", tags=["filter"], openapi_extra=documented(LeftAloneRequest))

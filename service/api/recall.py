@@ -29,10 +29,10 @@ router = APIRouter(prefix="/v1")
 async def post_recall(request: Request, key: FilterKey, runtime: RuntimeDep) -> Finding:
     """Looks something up in what a request hides of this branch, for the model that answers.
 
-    With `query`, three places that have these words, a line each. With `ref`, one message or result
-    as it is stored, with line numbers. A model's null and a number in place of a text are accepted.
-    Nothing else of the chat is seen: no other branch, no other user's chat, and nothing that the
-    model has in its request anyway.
+    With `query`, the best places that have these words, a line each. With `ref`, one message or
+    result as it is stored, with line numbers. A model's null and a number in place of a text are
+    accepted. Nothing else of the chat is seen: no other branch, no other user's chat, and nothing
+    that the model has in its request anyway.
     """
     body = await read_body(request, RecallRequest)
     asked = _words(body.query), _words(body.ref), _line(body.line), _words(body.grep)
@@ -45,7 +45,7 @@ async def post_recall(request: Request, key: FilterKey, runtime: RuntimeDep) -> 
         user=state.user,
         node=state.above or "",
         checkpoint=state.served,
-        whole=state.cut,
+        whole=bool(state.cut),
         anyone=runtime.settings.share_forks == "tenant",
     )
     engine, mask = runtime.database.engine, runtime.settings.mask_secrets

@@ -25,15 +25,25 @@ from service.usecases.weigh import State
 
 _LONGEST_LABEL = 200  # characters
 
+_EXAMPLE = {
+    "chat": "chat-1",
+    "user": "anna",
+    "model": "qwen3:8b",
+    "messages": [
+        {"id": "m1", "role": "user", "content": "How many pumps does cellar 7 have?"},
+        {"id": "m2", "role": "assistant", "content": "Cellar 7 has three pumps."},
+    ],
+}
+
 router = APIRouter(tags=["filter"])
 
 
 @router.get("/v1/filter")
 async def get_filter(key: FilterKey, runtime: RuntimeDep) -> FilterAnswer:
-    """Who answers: the service's version, and the key's tenant.
+    """The service's version and the key's tenant.
 
-    `crowded` lists the models in use whose tools leave little of the window for the chat, `assumed`
-    those whose window nobody told.
+    `crowded` lists models in use whose tools leave little of the window for the chat, `assumed`
+    models whose window nobody gives.
     """
     async with runtime.database.engine.connect() as connection:
         served = await chats.served_models(connection, key.tenant)
@@ -49,17 +59,18 @@ async def get_filter(key: FilterKey, runtime: RuntimeDep) -> FilterAnswer:
     "/v1/turns",
     status_code=202,
     response_model=None,
-    openapi_extra=documented(TurnRequest),
+    openapi_extra=documented(TurnRequest, example=_EXAMPLE),
     responses={202: {"content": {"application/json": {"schema": schema_of(TurnAnswer)}}}},
 )
 async def post_turn(request: Request, key: FilterKey) -> Response:
-    """Stores a finished turn as its host has it, and makes work due. Idempotent.
+    """Stores a finished turn as its host stores it. Sending it again changes nothing.
 
-    Not necessary: the next request brings the turn too. But with it a summary is written before
-    that comes, your own ids become known, and the provider's `usage` says how large requests are.
+    The call is optional, because the next request shows the turn too. With it, a summary is written
+    before that request comes, Precis knows your ids, and the provider's `usage` corrects its
+    counts.
 
-    `409` when what the turn follows is not stored any more; the next request brings all of it. One
-    upload of a user is worked on at a time; `429` when too many of them wait.
+    `409`: the message that the turn follows is not stored any more; the next request stores all of
+    them. `429`: too many uploads of this user wait for their turn.
     """
     body = await read_bytes(request)
     told = await decoded(body, TurnRequest)

@@ -60,8 +60,8 @@ _Windows = Annotated[
     list[_Size],
     Meta(
         max_length=32,
-        description="Further sizes that somebody gives for the model's window. Of none that is"
-        " plausible, the service takes the model's in `PRECIS_MODELS`, else `PRECIS_WINDOW`.",
+        description="More sizes that somebody gives for the model's window, the most trusted first."
+        " Without a plausible one, `PRECIS_MODELS` or `PRECIS_WINDOW` has the window.",
     ),
 ]
 
@@ -78,19 +78,19 @@ class CompressRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     chat: Annotated[
         _Identity,
         Meta(
-            description="Your id of the chat. Without one, a chat is found by its user and its"
-            " first question, and kept for `keep_hours`."
+            description="Your id of the chat. Without one, Precis finds the chat by its user and"
+            " its first question, and keeps it for `keep_hours`."
         ),
     ] = ""
     user: Annotated[
         _Identity | None,
-        Meta(description="Who asks. No summary is shared between users, unless you allow it."),
+        Meta(description="Who asks. Users share no summary unless `PRECIS_SHARE_FORKS` allows it."),
     ] = None
     ids: Annotated[
         list[_Identity | None] | None,
         Meta(
-            description="What you call each of `messages`, null where you do not know. Precis then"
-            " names `covered_until` so, and deletes what you have edited."
+            description="Your id of each of `messages`, or null. `covered_until` then has one of"
+            " them, and Precis deletes the text of a message that you have edited."
         ),
     ] = None
     window: Annotated[_Size | None, Meta(description="The model's context window, in tokens.")] = (
@@ -100,42 +100,43 @@ class CompressRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_tokens: Annotated[
         Any,
         Meta(
-            description="Most tokens of the answer; anything else is taken for the usual.",
+            description="Most tokens of the answer. Anything but a number counts as null.",
             extra_json_schema={"anyOf": [{"type": "integer"}, {"type": "null"}]},
         ),
     ] = None
     tools: Annotated[
         list[dict[str, Any]] | None,
-        Meta(description="Specifications of tools that go along; they are counted."),
+        Meta(description="Specifications of the tools that go along; Precis counts them."),
     ] = None
     prompt: Annotated[
-        str, Meta(description="A system prompt that goes along and is no message; it is counted.")
+        str, Meta(description="A system prompt that stands in no message yet; Precis counts it.")
     ] = ""
     guided: Annotated[
         bool,
         Meta(
-            description="Whether the newest question is an instruction to answer the one before it"
-            " once more."
+            description="Whether the newest question is an instruction to answer the question"
+            " before it again."
         ),
     ] = False
     recall: Annotated[
-        bool, Meta(description="Whether the model can call `precis_recall`: a summary says so.")
+        bool,
+        Meta(description="Whether the model can call `precis_recall`; a summary then says so."),
     ] = False
     state: Annotated[
         State | None,
-        Meta(description="In later calls of a turn: the `state` that the last answer had."),
+        Meta(description="In later calls of a turn, the `state` of the last answer."),
     ] = None
     seconds: Annotated[
         Annotated[float, Meta(ge=0, le=3600)],
         Meta(
-            description="How long you wait for a summary if the request is too large, 10 at most."
+            description="How long you wait for a summary if the request is too large; 10 at most."
         ),
     ] = 0.6
     keep_hours: Annotated[
         Annotated[int, Meta(ge=1, le=_LONGEST // 3600)] | None,
         Meta(
-            description="Hours after which the chat is deleted, unless it goes on; null keeps it,"
-            " or for 720 hours where it has no id."
+            description="Hours without a request after which the chat is deleted. Null keeps a chat"
+            " that has an id, and any other for 720 hours."
         ),
     ] = None
 
@@ -167,21 +168,22 @@ class CompressAnswer(msgspec.Struct, frozen=True):
     ]
     tokens: Tokens
     state: Annotated[
-        State, Meta(description="A note of the service: give it back in the next call, unread.")
+        State, Meta(description="A note of the service. Give it back in the next call as it is.")
     ]
     status_text: Annotated[
-        str | None, Meta(description="For the user: what was done to the request, in one line.")
+        str | None, Meta(description="One line for the user about what was done to the request.")
     ] = None
     summary: Annotated[
         str | None,
-        Meta(description="The summary's text, as long as no turn ended with it: for the user."),
+        Meta(description="The summary's text for the user, until a turn has ended with it."),
     ] = None
     checkpoint: Annotated[int | None, Meta(description="The summary's id.")] = None
     covered_until: Annotated[
-        str | None, Meta(description="The last message that it covers, by your id if you told it.")
+        str | None,
+        Meta(description="The last message that it covers, by your id if Precis knows that."),
     ] = None
     covered_messages: Annotated[
-        int | None, Meta(description="How many messages of the request it stands for.")
+        int | None, Meta(description="How many messages of the request the summary covers.")
     ] = None
     left_out: Annotated[
         int, Meta(description="How many messages were left out that no summary covers.")
@@ -189,8 +191,8 @@ class CompressAnswer(msgspec.Struct, frozen=True):
     whole: Annotated[
         bool,
         Meta(
-            description="Whether to hand over the whole branch at the end of the turn, and not the"
-            " turn alone."
+            description="Whether to send the whole branch to `POST /v1/turns`, and not the turn"
+            " alone."
         ),
     ] = False
 
@@ -231,9 +233,7 @@ class TurnRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class TurnAnswer(msgspec.Struct, frozen=True):
     """The turn is stored."""
 
-    due: Annotated[
-        bool, Meta(description="Whether a summary is going to be written in the background.")
-    ]
+    due: Annotated[bool, Meta(description="Whether a summary will be written in the background.")]
 
 
 class FilterAnswer(BaseModel):
@@ -259,7 +259,7 @@ class RecallRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     state: Annotated[State, Meta(description="Of the request that the model answers.")]
     query: Annotated[
-        _Given, Meta(description="Words to look for: three places in a line each.")
+        _Given, Meta(description="Words to look for: the best five places, a line each.")
     ] = None
     ref: Annotated[
         _Given,
@@ -283,10 +283,20 @@ class RecallRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     )
 
 
+Button = Literal["summary", "now", "leave"]
+
+
 class ViewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A user looks at what stands for the earlier part of a branch of their chat."""
 
     user_id: _Owner
+    button: Annotated[
+        Button,
+        Meta(
+            description="What the user has clicked: `summary` and `now` show what stands for the"
+            " earlier part; `leave` asks whether the chat is to be left alone, or resumed."
+        ),
+    ] = "summary"
     message_id: Annotated[
         _Identity, Meta(description="Your id of a message of the branch; empty for the newest.")
     ] = ""
@@ -300,12 +310,22 @@ class ViewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = 0
 
 
+class Change(BaseModel):
+    """What the user is asked to confirm, and told afterwards."""
+
+    left_alone: bool = Field(description="Send this to `left-alone`, if the user confirms it.")
+    done: str = Field(description="For the user, once it is changed.")
+    unanswered: str = Field(description="For the user, if the question got no answer.")
+
+
 class ViewAnswer(BaseModel):
-    """What stands for the earlier part of a branch."""
+    """A dialog for the user: what stands for the earlier part of a branch, or a question."""
 
     left_alone: bool = Field(description="Whether the chat is left alone.")
     window: int = Field(description="The model's, in tokens.")
-    text: str = Field(description="What its user is shown, in Markdown; no word of it is markup.")
+    title: str = Field(description="The dialog's title.")
+    text: str = Field(description="The dialog's text in Markdown; no word of the chat is markup.")
+    change: Change | None = Field(description="Of a question; null where nothing may change.")
 
 
 class LeftAloneAnswer(BaseModel):

@@ -169,12 +169,12 @@ def deepest(path: Sequence[PathMessage], checkpoints: Sequence[Checkpoint]) -> C
     return max(on_path, key=lambda checkpoint: (checkpoint.messages, checkpoint.id), default=None)
 
 
-def is_poorer(checkpoint: Checkpoint, window: int) -> bool:
-    """Whether it was written for a much smaller window, and lacks what this one has room for.
+def is_poorer(written_for: int, window: int) -> bool:
+    """Whether a summary for the one window lacks what the other has room for; both in tokens.
 
     `contexts.sql` chooses by the same rule.
     """
-    return checkpoint.window * 2 < window
+    return written_for * 2 < window
 
 
 def _is_on(path: Sequence[PathMessage], checkpoint: Checkpoint) -> bool:

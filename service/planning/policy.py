@@ -225,21 +225,21 @@ def request_room(window: int, wanted: int, beside: int) -> int:
     return window - answer
 
 
-_LEAST_FACTOR, _MOST_FACTOR = 1.0, 3.0
+_LEAST_FACTOR, _MOST_FACTOR = 0.9, 3.0
 
 
 def usage_factor(prompt_tokens: int, counted: int) -> float | None:
     """What a provider counts for one of our tokens; None where a count cannot be meant so.
 
-    A count below ours comes from a `usage` without cached tokens, or from a tokenizer that counts
-    less, with which requests fit anyway. One that is much above ours counts something else.
+    A count far below ours is that of a `usage` without cached tokens, and one far above ours counts
+    something else. With a tokenizer that counts a little less, requests fit anyway.
 
     Args:
         prompt_tokens: the provider's count for a request.
         counted: our count of the very same request.
     """
     factor = prompt_tokens / max(counted, 1)
-    return max(factor, _LEAST_FACTOR) if factor <= _MOST_FACTOR else None
+    return max(factor, 1.0) if _LEAST_FACTOR <= factor <= _MOST_FACTOR else None
 
 
 LEAST_WINDOW, MOST_WINDOW = 2048, 100_000_000

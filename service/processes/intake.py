@@ -162,6 +162,11 @@ def unread(messages: Sequence[RawMessage], before: int = 0) -> list[Weighed]:
     return results
 
 
+def erased(role: str) -> Weighed:
+    """What stands in place of a text that its user had erased."""
+    return noted({"role": role}, "[This message was erased]")
+
+
 def noted(head: Stored, note: str) -> Weighed:
     """A message whose text is a note; `head` has its id and role."""
     return _weighed(head | {"content": note}, mask_secrets=False)

@@ -4,7 +4,7 @@ A message is counted once. Its count is kept under a hash of it, so that the nex
 repeats nearly all of its messages, counts only what is new. No text is kept.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
 import msgspec
@@ -37,9 +37,9 @@ class Counts:
             found.append(count)
         return found
 
-    def learn(self, keys: Sequence[bytes], counts: Sequence[int]) -> None:
+    def learn(self, counts: Mapping[bytes, int]) -> None:
         """Keeps some counts."""
-        self._new.update(zip(keys, counts, strict=True))
+        self._new.update(counts)
         if len(self._new) > _MOST:
             self._old, self._new = self._new, {}
 

@@ -22,7 +22,7 @@ ROOT = ""
 _SYSTEM = ("system", "developer")
 _ANSWER = ("assistant", "tool")
 # Open WebUI names a question's files in front of it; in which requests, depends on its settings.
-_TAG, _END_TAG = "<attached_files>", "</attached_files>\n\n"
+_FILES = re.compile(r"<attached_files>\n(?:<file [^\n]*/>\n)*</attached_files>\n\n")
 _STORED = ("role", "content", "tool_calls", "tool_call_id")
 _FILE = re.compile(r"<file\b([^<>]*+)>")
 _ATTRIBUTE = re.compile(r'([\w-]++)="([^"]*+)"')
@@ -70,12 +70,17 @@ def outline(
     head = 0
     while head < len(messages) and messages[head].get("role") in _SYSTEM:
         head += 1
-    users = [place for place, one in enumerate(messages) if one.get("role") == "user"]
-    questions = [place for place in users if prints[place]]
+    questions = _questions_in(messages, prints)
     back = 2 if guided and len(questions) > 1 else 1
     newest = questions[-back] if questions else len(messages)
     later = [place for place in questions[1:_STARTS] if head < place < newest]
     return Outline(head, newest, (head, *later))
+
+
+def _questions_in(messages: Sequence[Native], prints: Sequence[bytes]) -> list[int]:
+    """The places of what users have written."""
+    users = [place for place, one in enumerate(messages) if one.get("role") == "user"]
+    return [place for place in users if prints[place]]
 
 
 def fingerprint(message: Native) -> bytes:
@@ -90,7 +95,8 @@ def fingerprint(message: Native) -> bytes:
         return b""
     if role == "user" and words.startswith(TOOL_IMAGES):
         return b""
-    said = f"{role}\x1f{words}\x1f{message.get('tool_call_id') or ''}\x1f{calls}"
+    # With the length of the words, because they may have any character.
+    said = f"{role}\x1f{len(words)}\x1f{words}{message.get('tool_call_id') or ''}\x1f{calls}"
     return blake2b(said.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
@@ -114,11 +120,19 @@ def path(
     return nodes
 
 
+def words_of(prints: Sequence[bytes], node: Node) -> str:
+    """The hash of a node's own words, wherever they stand."""
+    return blake2b(b"".join(prints[node.begin : node.end]), digest_size=16).hexdigest()
+
+
 def stored_of(messages: Sequence[Native], node: Node) -> Stored:
     """A node as it is stored: without pictures and without its host's own fields."""
     own = messages[node.begin : node.end]
     if node.role == "assistant":
         said = [one for one in own if one.get("role") in _ANSWER]
+        if len(said) == 1 and not said[0].get("tool_calls"):
+            # Older versions of Open WebUI write calls and results of tools into the text.
+            return {"role": node.role, "content": text_of(said[0])}
         native = [{key: one[key] for key in _STORED if one.get(key)} for one in said]
         return {"role": node.role, "native": native}
     return {"role": node.role, "content": _words(own[0]), "files": files_of(own[0])}
@@ -147,7 +161,8 @@ def _words(message: Native) -> str:
     """The text of a message without Open WebUI's list of attached files."""
     content = message.get("content")
     text = content if isinstance(content, str) else text_of(message)
-    return text.partition(_END_TAG)[2] if text.startswith(_TAG) else text
+    files = _FILES.match(text) if message.get("role") == "user" else None
+    return text[files.end() :] if files else text
 
 
 def _calls(message: Native) -> list[tuple[Any, ...]]:
@@ -170,5 +185,5 @@ def files_of(message: Native) -> list[dict[str, str]]:
 
 def _tag_of(message: Native) -> str:
     """Open WebUI's list of attached files in front of a text; empty where there is none."""
-    text = text_of(message)
-    return text.partition(_END_TAG)[0] if text.startswith(_TAG) else ""
+    tag = _FILES.match(text_of(message))
+    return tag[0] if tag else ""

@@ -35,6 +35,8 @@ from service.storage.tenancy import ChatKey, of
 class Overview:
     """One chat in a list. `path_tokens` and `messages` are those of the branch ingested last.
 
+    `leaf_id` is what the host calls the newest message of that branch.
+
     `wants_bodies` says that work waits for texts that are not kept any more; they come with the
     chat's next turn. `compactor` is who else compresses the chat, `open-webui`; no
     summary is made here then. `masked` counts the secrets that were masked in what is stored of it.
@@ -295,7 +297,8 @@ def _overviews(tenant: int) -> Select[Any]:
     """Chats with the fields of `Overview`, most of which are columns of the same name."""
     others: dict[str, ColumnElement[Any]] = {
         "chat_id": chats.c.external_id,
-        "messages": func.coalesce(_leaf_depth(tenant), 0),
+        "leaf_id": func.coalesce(_of_leaf(tenant, messages.c.host_id), chats.c.leaf_id),
+        "messages": func.coalesce(_of_leaf(tenant, messages.c.depth), 0),
         "path_tokens": func.coalesce(chats.c.leaf_tokens, 0),
         "checkpoints": _checkpoint_count(tenant),
         "state": literal_column(CHAT_STATE),
@@ -308,8 +311,8 @@ def _overviews(tenant: int) -> Select[Any]:
     return select(*columns).where(chats.c.tenant_id == tenant)
 
 
-def _leaf_depth(tenant: int) -> ColumnElement[int]:
-    leaf = select(messages.c.depth).where(
+def _of_leaf(tenant: int, column: ColumnElement[Any]) -> ColumnElement[Any]:
+    leaf = select(column).where(
         messages.c.tenant_id == tenant,
         messages.c.chat_id == chats.c.id,
         messages.c.message_id == chats.c.leaf_id,

@@ -120,6 +120,12 @@ async def find_elsewhere(
     return _context(row, lookup.tenant)._replace(known=None, depth=0, left_alone=False)
 
 
+async def find_at(database: Database, lookup: Lookup, leaf: str) -> StoredContext | None:
+    """The same of a request below a stored message of the chat; `leaf` is its id as stored."""
+    row = await _read(database, BRANCHED, lookup, {"ids": [leaf]})
+    return _context(row, lookup.tenant) if row else None
+
+
 async def is_unshown(database: Database, chat: ChatKey) -> bool:
     """Whether the host has told messages of a chat that no request has shown."""
     return bool(await database.hot.fetchval(_UNSHOWN.sql, chat.tenant, chat.id))

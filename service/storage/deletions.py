@@ -80,6 +80,7 @@ async def what_read_them(connection: AsyncConnection, chat: ChatKey) -> int:
     )
     lost = delete(checkpoints).where(*of(chat, checkpoints), ~covered.exists())
     count = (await connection.execute(lost)).rowcount
+    await _forget_errors(connection, chat)
     await chats.fence(connection, chat)
     return count
 
@@ -96,7 +97,12 @@ async def differing(
     seal = await sealing.of(connection, chat.tenant)
     keyed = {host_id: seal.keyed(one) for host_id, one in known.items()}
     rows = (await connection.execute(query)).all()
-    return {row.message_id for row in rows if keyed.get(row.host_id) != row.host_hash}
+    # Without a hash, only a request has told the id.
+    return {
+        row.message_id
+        for row in rows
+        if row.host_id not in keyed or row.host_hash not in (None, keyed[row.host_id])
+    }
 
 
 async def words_of(
@@ -115,10 +121,7 @@ async def words_of(
         connection, chat, list((await connection.execute(kept)).scalars())
     )
     await _put_notes(connection, chat, notes)
-    # An error may quote what a summariser answered.
-    await connection.execute(update(runs).where(*of(chat, runs)).values(reason=None))
-    this = update(chat_rows).where(*of(chat, chat_rows))
-    await connection.execute(this.values(last_error=None))
+    await _forget_errors(connection, chat)
     await connection.execute(
         delete(chat_authors).where(*of(chat, chat_authors), chat_authors.c.user_id == user)
     )
@@ -142,6 +145,13 @@ async def names_in_audit(
         about = log.where(audit.c.chat == bindparam("which")).values(chat=bindparam("hash"))
         rows = [{"which": name, "hash": one} for name, one in names.items()]
         await connection.execute(about, rows)
+
+
+async def _forget_errors(connection: AsyncConnection, chat: ChatKey) -> None:
+    """An error may quote what a summariser answered."""
+    await connection.execute(update(runs).where(*of(chat, runs)).values(reason=None))
+    this = update(chat_rows).where(*of(chat, chat_rows))
+    await connection.execute(this.values(last_error=None))
 
 
 async def _put_notes(connection: AsyncConnection, chat: ChatKey, notes: Mapping[str, Note]) -> None:

@@ -30,6 +30,7 @@ _KNOWN = statements.numbered(_SQL["known"])
 _OPEN = statements.numbered(_SQL["open"])
 _STORE = statements.numbered(_SQL["store"])
 _TELL = text(_SQL["tell"])
+_GONE = text(_SQL["gone"])
 _PLACES = tuple(MessageRow.__dataclass_fields__)
 
 
@@ -49,7 +50,7 @@ class Lender(NamedTuple):
 
 
 _DECODE_ROWS = msgspec.json.Decoder(list[MessageRow]).decode
-_DECODE_MADE = msgspec.json.Decoder(dict[str, int]).decode
+_DECODE_AUTHORS = msgspec.json.Decoder(dict[str, str | None]).decode
 _DECODE_SAVINGS = msgspec.json.Decoder(dict[int, Saving]).decode
 
 
@@ -80,17 +81,18 @@ class Known:
     Attributes:
         found: the rows of the messages, by id, wherever in the chat they are.
         without_text: those whose texts are not kept any more.
+        authors: whose words are sent again, by their hashes: None is the chat's owner; where a note
+            stands for them, it is `ERASED`.
         replaced: nodes off the path that the host has under the same ids: what they say was edited.
-        made: the checkpoint that knows most of those that end at each node and are not retired.
-        savings: of the checkpoints that the messages lead to or that end at them, by id.
-        lender: which chat has the deepest checkpoint that ends at a new message; None for no chat.
+        savings: of the checkpoints that the messages lead to, by id.
+        lender: another chat with the deepest checkpoint that ends at a new message; None for none.
     """
 
     chat: KnownChat
     found: dict[str, MessageRow]
     without_text: set[str]
+    authors: dict[str, str | None]
     replaced: set[str]
-    made: dict[str, int]
     savings: dict[int, Saving]
     lender: Lender | None
 
@@ -99,12 +101,17 @@ class Known:
 class NewMessage:
     """A message to be written: its row, and its body, packed.
 
-    `masks` is how many secrets were masked in it, unless they were counted before.
+    Attributes:
+        masks: how many secrets were masked in it, unless they were counted before.
+        words: the hash of its own words, keyed.
+        author: whose it is; None where the chat's owner has sent it first.
     """
 
     row: MessageRow
     body: bytes
     masks: int
+    words: str
+    author: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +126,7 @@ class Noted:
         path: the ids of the messages that were sent, and of the one that they follow.
         usage_factor: what the provider counts for one of our tokens; None for what is stored.
         delay: seconds until work is due; None when this makes none due.
+        wants_bodies: whether work goes on waiting for texts that are not kept any more.
     """
 
     user: str
@@ -136,6 +144,7 @@ class Noted:
     path: Sequence[str]
     delay: float | None
     pressing: bool
+    wants_bodies: bool
     request_id: str | None
     title: str | None
     user_name: str | None
@@ -149,6 +158,7 @@ async def look_up(
     *,
     ids: Sequence[str],
     host_ids: Sequence[str | None],
+    words: Sequence[str],
     lender: str | None,
 ) -> Known:
     """What is stored of a path; nothing is locked. The parameters are those of the statement."""
@@ -158,6 +168,7 @@ async def look_up(
         "user": user,
         "ids": ids,
         "host_ids": host_ids,
+        "words": words,
         "lender": lender,
     }
     row = await reads.fetchrow(_KNOWN.sql, *_KNOWN.given(values))
@@ -166,8 +177,8 @@ async def look_up(
         chat=KnownChat(**{name: row[name] for name in KnownChat.__dataclass_fields__}),
         found={one.message_id: one for one in _DECODE_ROWS(row["found"] or "[]")},
         without_text=set(row["without_text"] or ()),
+        authors=_DECODE_AUTHORS(row["authors"] or "{}"),
         replaced=set(row["replaced"] or ()),
-        made=_DECODE_MADE(row["made"] or "{}"),
         savings=_DECODE_SAVINGS(row["savings"] or "{}"),
         lender=Lender(row["lender"], row["line"]) if row["lender"] else None,
     )
@@ -237,7 +248,6 @@ async def store(
         **{name: seal_label(seal, chat, name, getattr(noted, name)) for name in LABELS},
         "tenant": chat.tenant,
         "chat": chat.id,
-        "author": None if noted.user == noted.owner else noted.user,
         "leaf": noted.leaf.message_id,
         "leaf_tokens": noted.leaf.path_tokens,
         "made": noted.leaf.checkpoint_id,
@@ -253,6 +263,8 @@ async def tell(
     connection: AsyncConnection, chat: ChatKey, leaf: str, told: Collection[MessageRow]
 ) -> None:
     """Notes that all down to `leaf` was seen again, and the host's ids of those that it `told`."""
+    if not (leaf or told):
+        return
     parameters = {
         "tenant": chat.tenant,
         "chat": chat.id,
@@ -262,6 +274,19 @@ async def tell(
         "host_hashes": [row.host_hash for row in told],
     }
     await connection.execute(_TELL, parameters)
+
+
+async def gone_with(
+    connection: AsyncConnection, chat: ChatKey, replaced: Collection[str], on_path: Collection[str]
+) -> list[str]:
+    """What is no part of a chat any more when these messages are not; `on_path` stays."""
+    parameters = {
+        "tenant": chat.tenant,
+        "chat": chat.id,
+        "replaced": list(replaced),
+        "path": list(on_path),
+    }
+    return list((await connection.execute(_GONE, parameters)).scalars())
 
 
 async def _fetched(
@@ -283,5 +308,7 @@ def _columns(chat: ChatKey, new: Collection[NewMessage], seal: Seal) -> Mapping[
     for name in ("step_tokens", "step_calls"):
         # An array of arrays would need them to be of one length.
         columns[name] = [f"{{{','.join(map(str, numbers))}}}" for numbers in columns[name]]
+    columns["author_id"] = [one.author for one in new]
+    columns["words_hash"] = [one.words for one in new]
     columns["body"] = [seal.seal(place_of(chat, one.row.message_id), one.body) for one in new]
     return columns

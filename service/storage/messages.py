@@ -13,6 +13,7 @@ from sqlalchemy import (
     Select,
     and_,
     delete,
+    func,
     or_,
     select,
     true,
@@ -51,7 +52,7 @@ class MessageRow:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One leaf of the chat tree and the deepest checkpoint on its path."""
+    """One leaf of the chat tree, as the host calls it, and the deepest checkpoint on its path."""
 
     leaf_id: str
     messages: int
@@ -71,6 +72,20 @@ async def by_host_id(connection: AsyncConnection, chat: ChatKey, host_id: str) -
     newest = query.order_by(messages.c.created_at.desc()).limit(1)
     row = (await connection.execute(newest)).one_or_none()
     return MessageRow(*row) if row else None
+
+
+async def called(connection: AsyncConnection, chat: ChatKey, host_ids: Collection[str]) -> set[str]:
+    """The ids of what the host calls so."""
+    query = select(messages.c.message_id).where(
+        *of(chat, messages), among(messages.c.host_id, host_ids)
+    )
+    return set((await connection.execute(query)).scalars())
+
+
+async def untold(connection: AsyncConnection, chat: ChatKey) -> set[str]:
+    """The ids of what only requests have shown, so that nobody knows what the host calls it."""
+    query = select(messages.c.message_id).where(*of(chat, messages), messages.c.host_id.is_(None))
+    return set((await connection.execute(query)).scalars())
 
 
 async def find(
@@ -106,7 +121,7 @@ async def path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[Me
 async def branches(connection: AsyncConnection, chat: ChatKey) -> list[Branch]:
     """The leaves that are stored, the longest path first."""
     columns = (
-        messages.c.message_id,
+        func.coalesce(messages.c.host_id, messages.c.message_id),
         messages.c.depth,
         messages.c.path_tokens,
         messages.c.checkpoint_id,
@@ -157,6 +172,8 @@ async def drop_below(connection: AsyncConnection, chat: ChatKey, roots: Collecti
     Returns:
         How many.
     """
+    if not roots:
+        return 0
     statement = delete(messages).where(
         *of(chat, messages), messages.c.message_id.in_(subtree(chat, roots))
     )
@@ -174,7 +191,7 @@ async def drop_unconfirmed(connection: AsyncConnection, chat: ChatKey, *, told: 
     if not told:
         query = query.where(messages.c.host_id.is_(None))
     roots = list((await connection.execute(query)).scalars())
-    return await drop_below(connection, chat, roots) if roots else 0
+    return await drop_below(connection, chat, roots)
 
 
 async def point_to(

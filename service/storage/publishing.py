@@ -1,8 +1,7 @@
 """How checkpoints come into service, and go out of it. A row never changes but in `retired_at`.
 
 Of several versions for one boundary, the messages at and below it say which one serves: they point
-to it. One that was put out of service is `retired`, so that a message which an undone edit brings
-back does not find it.
+to it. One that was put out of service is `retired`, so that no message and no fork finds it.
 """
 
 import asyncio
@@ -135,8 +134,7 @@ async def correct(
     """Adds another version of a checkpoint that serves, and puts it in its place.
 
     It serves at its boundary and below, on every branch. All others that reach as far are retired,
-    but those of branches that go off above. One whose own boundary was edited since may be of
-    either, and is retired as well: should the edit be undone, a new one is made.
+    but those of branches that go off above.
     """
     query = select(checkpoints).where(*of(chat, checkpoints), checkpoints.c.id == original)
     row = (await connection.execute(query)).mappings().one()

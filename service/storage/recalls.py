@@ -78,7 +78,10 @@ async def covered(connection: AsyncConnection, branch: RecallScope) -> VisiblePa
     if row is None:
         return None
     key = ChatKey(branch.tenant, row.id)
-    path = await messages.path(connection, key, row.until)
+    path = await messages.path(connection, key, row.node)
+    # Nothing is covered by a checkpoint of another branch.
+    end = next((place for place, one in enumerate(path, 1) if one.message_id == row.until), 0)
+    path = path[:end]
     if not path:
         return None
     return VisiblePath(key, row.made, path, row.left_tokens)

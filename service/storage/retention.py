@@ -164,8 +164,8 @@ async def lost_checkpoints(connection: AsyncConnection, chat: ChatKey, days: int
     """Removes the old checkpoints that no message leads to.
 
     A message leads to its checkpoint and to those that this one grew from.
-    One from which a young one grew stays too: an edit that is undone would find the young one, and
-    miss this. One that was put out of service is as old as that, so that it can be looked at.
+    One from which a young one grew stays too, because the young one is stored as what it adds to
+    that. One that was put out of service is as old as that, so that it can be looked at.
 
     Returns:
         How many.

@@ -10,7 +10,7 @@ from sqlalchemy import (
     Column,
     Date,
     DateTime,
-    Float,
+    Double,
     Integer,
     LargeBinary,
     MetaData,
@@ -99,7 +99,7 @@ chats = Table(
     Column("window_assumed", Boolean),
     Column("overhead_tokens", Integer),
     # What a provider counts for one token that is counted here.
-    Column("usage_factor", Float),
+    Column("usage_factor", Double),
     Column("leaf_id", Text),  # the newest message of the path that was ingested last
     # What the read on the request path needs of that path; `chats.note_leaf` keeps it.
     Column("leaf_tokens", BigInteger),  # of the path to the leaf
@@ -152,6 +152,8 @@ messages = Table(
     # The host's own id, and the hash of what it stores; null until the host has told them.
     Column("host_id", Text),
     Column("host_hash", Text),  # keyed
+    # Of its own words, keyed: it tells whose they are, where they stand below an edit.
+    Column("words_hash", Text),
     # Seen more than once: in two requests, or as the host stores it.
     Column("confirmed", Boolean),
     Column("tokens", Integer),  # what the model is sent for it

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service import metrics
 from service.processes import intake
-from service.storage import audit, chats, deletions, people, sums, tombstones, work
+from service.storage import audit, chats, deletions, messages, people, sums, tombstones, work
 from service.storage.audit import Operator
 from service.storage.chats import UNSAVED
 from service.storage.deletions import Note
@@ -37,8 +37,9 @@ class WholeChat:
 class MessagesBelow:
     """Messages of a chat, with all below them and every summary that has read one.
 
-    `roots` are their ids. `fingerprints` are those of all messages that the chat has, by id: what
-    is stored and differs goes.
+    `roots` are the host's ids of them. `fingerprints` are those of all messages that the chat has,
+    by the host's ids: what is stored and differs goes. What the host has not told goes along,
+    because it may have the same texts; the next request brings it again.
     """
 
     action: ClassVar[str] = "chat.cut"
@@ -149,13 +150,17 @@ async def _messages(connection: AsyncConnection, tenant: int, what: MessagesBelo
     locked = await chats.look(connection, tenant, what.chat, lock=True)
     if locked is None:
         return Deleted()
-    roots = what.roots
     if what.fingerprints:
         roots = await deletions.differing(connection, locked.key, what.fingerprints)
+        if not roots:
+            return Deleted()
+    else:
+        roots = await messages.called(connection, locked.key, what.roots)
+    roots |= await messages.untold(connection, locked.key)
     if not roots:
         return Deleted()
-    messages, checkpoints = await deletions.below(connection, locked, roots)
-    return Deleted(messages=messages, checkpoints=checkpoints)
+    deleted, lost = await deletions.below(connection, locked, roots)
+    return Deleted(messages=deleted, checkpoints=lost)
 
 
 async def _chats_of(
@@ -179,22 +184,21 @@ async def _user(connection: AsyncConnection, tenant: int, user: str) -> list[Cha
 
 async def _person(connection: AsyncConnection, tenant: int, user: str) -> Deleted:
     own = await _user(connection, tenant, user)
-    messages, checkpoints = 0, 0
+    noted, lost = 0, 0
     for chat in await people.beside(connection, tenant, user, lock=True):
         written = await people.written_in(connection, chat.key, user)
         notes: dict[str, Note] = {}
         for one in written:
-            head = {"id": one.message_id, "role": one.role}
-            weighed = intake.noted(head, "[This message was erased]")
+            weighed = intake.erased(one.role)
             notes[one.message_id] = Note(weighed.body, weighed.step_tokens, weighed.step_calls)
-        lost = await deletions.words_of(connection, chat.key, user, notes)
-        if lost:
+        without = await deletions.words_of(connection, chat.key, user, notes)
+        if without:
             # What is not summarised any more is summarised again, without what was erased.
             await work.mark_due_at_once(connection, chat.key)
-        messages, checkpoints = messages + len(notes), checkpoints + lost
+        noted, lost = noted + len(notes), lost + without
     await _hide_in_audit(connection, tenant, user, own)
     await sums.forget_user(connection, tenant, user)
-    return Deleted(len(own), messages, checkpoints)
+    return Deleted(len(own), noted, lost)
 
 
 async def _hide_in_audit(

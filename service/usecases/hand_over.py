@@ -48,6 +48,21 @@ class FinishedTurn:
     user_name: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Unfolded:
+    """The rows of a turn as a model is sent them.
+
+    Attributes:
+        messages: the native list.
+        sources: of which row each message is.
+        prints: the fingerprint of each.
+    """
+
+    messages: list[Native]
+    sources: list[int]
+    prints: list[bytes]
+
+
 async def hand_over(context: ServeContext, turn: FinishedTurn) -> Accepted:
     """Stores a turn, and makes work due where a summary is to be written.
 
@@ -74,13 +89,13 @@ def outcome_of(state: State) -> RequestOutcome:
 
 async def _transcript_of(context: ServeContext, turn: FinishedTurn) -> Transcript:
     state, settings = turn.state, context.settings
-    messages, sources = _unfolded(turn.rows)
-    prints = [native.fingerprint(message) for message in messages]
+    unfolded = _unfolded(turn.rows)
+    messages, prints = unfolded.messages, unfolded.prints
     above = None if turn.is_branch else state.above
     nodes = native.path(messages, prints, 0, len(messages), above or ROOT)
     files = _files_of(turn)
     factor = _measured_factor(turn)
-    overhead = await _overhead_of(context, turn, messages, prints) if turn.is_seen else None
+    overhead = await _overhead_of(context, turn, unfolded)
     window = int(state.window / (factor or state.factor))
     return Transcript(
         tenant=turn.tenant,
@@ -91,9 +106,9 @@ async def _transcript_of(context: ServeContext, turn: FinishedTurn) -> Transcrip
         window=state.window,
         window_assumed=state.assumed,
         after=above,
-        messages=[_handed(turn.rows, messages, sources, node, files) for node in nodes],
+        messages=[_handed(turn.rows, unfolded, node, files) for node in nodes],
         source="branch" if turn.is_branch else "turn",
-        is_shown=state.above is None or state.above in {node.id for node in nodes},
+        is_shown=_is_shown(state, nodes),
         overhead=overhead,
         usage_factor=factor,
         expires_in=state.expires_in,
@@ -105,15 +120,19 @@ async def _transcript_of(context: ServeContext, turn: FinishedTurn) -> Transcrip
     )
 
 
-def _unfolded(rows: Sequence[Stored]) -> tuple[list[Native], list[int]]:
-    """The rows as a model is sent them, and of which row each message is."""
+def _is_shown(state: State, nodes: Sequence[Node]) -> bool:
+    """Whether the turn's request has shown the path of these nodes."""
+    return state.above is None or any(node.id == state.above for node in nodes)
+
+
+def _unfolded(rows: Sequence[Stored]) -> _Unfolded:
     messages: list[Native] = []
     sources: list[int] = []
     for place, row in enumerate(rows):
         own = unfold([row])
         messages += own
         sources += [place] * len(own)
-    return messages, sources
+    return _Unfolded(messages, sources, [native.fingerprint(one) for one in messages])
 
 
 def _files_of(turn: FinishedTurn) -> dict[int, list[dict[str, str]]]:
@@ -124,20 +143,20 @@ def _files_of(turn: FinishedTurn) -> dict[int, list[dict[str, str]]]:
 
 def _handed(
     rows: Sequence[Stored],
-    messages: Sequence[Native],
-    sources: Sequence[int],
+    unfolded: _Unfolded,
     node: Node,
     files: dict[int, list[dict[str, str]]],
 ) -> Handed:
     """A node with what its host stores of it, which says more than a request does."""
-    first, last = sources[node.begin], sources[node.end - 1]
+    first, last = unfolded.sources[node.begin], unfolded.sources[node.end - 1]
     row = rows[last]
-    stored = row if first == last else native.stored_of(messages, node)
+    stored = row if first == last else native.stored_of(unfolded.messages, node)
     if not stored.get("files") and last in files:
         stored = stored | {"files": files[last]}
     told = identity(str(row["id"])) if row.get("id") else None
     text = msgspec.Raw(_encode({key: value for key, value in stored.items() if key != "id"}))
-    return Handed(node.id, text, told, _hash_of(row) if told else None)
+    words = native.words_of(unfolded.prints, node)
+    return Handed(node.id, words, text, told, _hash_of(row) if told else None)
 
 
 def _hash_of(row: Stored) -> str:
@@ -162,15 +181,18 @@ def _measured_factor(turn: FinishedTurn) -> float | None:
 
 
 async def _overhead_of(
-    context: ServeContext,
-    turn: FinishedTurn,
-    messages: Sequence[Native],
-    prints: Sequence[bytes],
-) -> int:
-    """The tokens that went beside the path: what was added to the question counts too."""
-    places = [place for place, one in enumerate(messages) if one["role"] == "user"][-1:]
-    asked = [messages[place] for place in places]
-    sizes, _ = await sizes_of(context, asked, [prints[place] for place in places], _SECONDS)
+    context: ServeContext, turn: FinishedTurn, unfolded: _Unfolded
+) -> int | None:
+    """The tokens that went beside the path: what was added to the question counts too.
+
+    None where no request was seen.
+    """
+    if not turn.is_seen:
+        return None
+    places = [place for place, one in enumerate(unfolded.messages) if one["role"] == "user"][-1:]
+    asked = [unfolded.messages[place] for place in places]
+    prints = [unfolded.prints[place] for place in places]
+    sizes, _ = await sizes_of(context, asked, prints, _SECONDS)
     return turn.state.beside + max(turn.state.question - sum(sizes), 0)
 
 

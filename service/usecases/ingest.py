@@ -8,8 +8,9 @@ A message's id is the hash of all words down to it, so what was edited is anothe
 host has the old one's id for the new one, the old one is deleted with all that has read it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Literal
 
 import msgspec
@@ -18,13 +19,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service import request_ids
 from service.errors import Conflict, Problem, ProblemType
 from service.planning import policy
-from service.processes import Texts
+from service.planning.plan import is_poorer
+from service.processes import Texts, intake
 from service.processes.intake import RawMessage, Weighed
 from service.recall.parts import STORED_FROM
 from service.storage import authors, chats, checkpoints, deletions, forks, ingests, messages, work
 from service.storage.database import Database
-from service.storage.ingests import Known, Lender, NewMessage, Noted, Saving
-from service.storage.messages import MessageRow
+from service.storage.ingests import Known, KnownChat, Lender, NewMessage, Noted, Saving
+from service.storage.messages import ERASED, MessageRow
 from service.storage.sealing import Seal
 from service.storage.tenancy import ChatKey
 from service.usecases.taking import take
@@ -39,12 +41,14 @@ class Handed:
 
     Attributes:
         id: the hash of all words down to it.
+        words: the hash of its own words.
         text: what is stored of it, as JSON (`intake.HandedMessage`).
         host_id: what the host calls it; None where it has not told that.
         host_hash: the hash of what the host stores; None likewise.
     """
 
     id: str
+    words: str
     text: msgspec.Raw
     host_id: str | None = None
     host_hash: str | None = None
@@ -152,6 +156,7 @@ async def ingest(database: Database, texts: Texts, handed: Transcript) -> Accept
             handed.user,
             ids=handed.ids,
             host_ids=[message.host_id for message in handed.messages],
+            words=[message.words for message in handed.messages],
             lender=None if handed.anyone else handed.user,
         )
         path = _path_of(handed, known)
@@ -169,38 +174,45 @@ async def ingest(database: Database, texts: Texts, handed: Transcript) -> Accept
 
 
 def _keyed(handed: Transcript, seal: Seal) -> Transcript:
-    """The same with its ids as they are stored."""
+    """The same with its ids and hashes as they are stored."""
     messages = [
-        replace(one, id=seal.keyed(one.id), host_hash=one.host_hash and seal.keyed(one.host_hash))
+        replace(
+            one,
+            id=seal.keyed(one.id),
+            words=seal.keyed(one.words),
+            host_hash=one.host_hash and seal.keyed(one.host_hash),
+        )
         for one in handed.messages
     ]
     return replace(handed, after=handed.after and seal.keyed(handed.after), messages=messages)
 
 
 def _path_of(handed: Transcript, known: Known) -> _Path:
-    """Looks whether the path goes on from what is stored, and whether its user may go on there.
-
-    A chat stays the user's who began it, as long as anything of it is stored.
+    """What is stored of the path, and whose it is.
 
     Raises:
         Conflict: as `ingest`.
-        Problem: NOT_THEIRS: the path goes on from no stored message.
+        Problem: NOT_THEIRS: the chat is another user's, and the path goes on from nothing of it.
     """
     base = known.found.get(handed.after) if handed.after else None
     if handed.after and base is None:
         raise Conflict("what the turn follows is not stored any more; the next request brings it")
-    same = 0
-    while same < len(handed.messages) and handed.messages[same].id in known.found:
-        same += 1
-    chat = known.chat
+    same = sum(1 for _ in takewhile(lambda one: one.id in known.found, handed.messages))
     goes_on = base is not None or same > 0
-    if handed.user != chat.begun_by and not goes_on and chat.has_messages:
+    return _Path(known, base, same, _owner_of(handed, known.chat, goes_on=goes_on))
+
+
+def _owner_of(handed: Transcript, chat: KnownChat, *, goes_on: bool) -> str:
+    """Who began the chat: it stays theirs as long as anything of it is stored."""
+    if goes_on:
+        return chat.begun_by
+    if chat.has_messages and handed.user != chat.begun_by:
         raise Problem(
             "this chat is stored for another user, and the path has no message of it: send it"
             " under its own chat id; an operator may delete what is stored of the chat",
             ProblemType.NOT_THEIRS,
         )
-    return _Path(known, base, same, chat.begun_by if goes_on else handed.user)
+    return handed.user
 
 
 async def _stored(
@@ -209,8 +221,7 @@ async def _stored(
     """Stores what was read of a path; None when its chat has changed since it was looked up."""
     known = path.known
     rows, new = _rows(handed, path, weighed)
-    leaf = rows[-1] if rows else path.base
-    assert leaf
+    leaf = rows[-1]
     noted = _noted(handed, path, leaf)
     kept = [one.id for one in handed.messages[: path.same] if one.id not in known.without_text]
     chat = await ingests.open_chat(connection, handed.tenant, handed.chat, noted, known.chat, kept)
@@ -218,7 +229,7 @@ async def _stored(
         return None
     if known.chat.id is not None:
         await _notice(connection, chat, handed, path)
-    if known.lender is None or known.lender.chat == chat.id:
+    if known.lender is None:
         sequence = await ingests.store(connection, chat, new, noted)
     else:
         # What it adopts decides whether work is due.
@@ -226,60 +237,78 @@ async def _stored(
         path, leaf = await _adopted(connection, chat, known.lender, path, leaf)
         noted = replace(_noted(handed, path, leaf), is_author=True)
         sequence = await ingests.store(connection, chat, [], noted)
-    # Of a fork or a clone, others may have written what is new.
-    if len(rows) - path.same > _A_TURN:
-        await authors.copy(connection, chat, [row.message_id for row in rows[path.same :]])
+    # Others may have written the messages of a fork or a clone.
+    if len(new) > _A_TURN:
+        await authors.copy(connection, chat, [one.row.message_id for one in new])
+    return _accepted(chat, sequence, noted, is_due=known.chat.is_due)
+
+
+def _accepted(chat: ChatKey, sequence: int, noted: Noted, *, is_due: bool) -> Accepted:
+    """Whether work is due, and whether a worker has to be woken for it: not if one was before."""
     if noted.delay is None:
         return Accepted(due=False)
-    is_woken_for = known.chat.is_due and not noted.pressing
-    return Accepted(True, None if is_woken_for else f"{chat.id}:{sequence}", noted.delay)
+    was_woken = is_due and not noted.pressing
+    return Accepted(True, None if was_woken else f"{chat.id}:{sequence}", noted.delay)
 
 
 async def _notice(
     connection: AsyncConnection, chat: ChatKey, handed: Transcript, path: _Path
 ) -> None:
-    """Notes what was seen again and what the host calls it, and deletes what is not the chat's.
+    """Notes what was seen again, and deletes what is no part of the chat any more.
 
     That is what the host has edited. And where a request goes on from what one request alone had
     shown, or from nothing that is stored, what no second one has shown will not come again.
     """
     again = handed.messages[: path.same]
     seen = path.known.found[again[-1].id] if again else path.base
-    is_shown = handed.source == "request" or (handed.source == "branch" and handed.is_shown)
-    confirms = is_shown and seen is not None and not seen.confirmed
-    told = [
-        replace(path.known.found[one.id], host_id=one.host_id, host_hash=one.host_hash)
-        for one in again
-        if one.host_id
-    ]
-    if seen and (told or confirms):
+    confirms = seen is not None and not seen.confirmed and _shows(handed)
+    if seen:
+        told = _told(again, path.known.found)
         await ingests.tell(connection, chat, seen.message_id if confirms else "", told)
-    deleted = 0
-    if path.known.replaced:
-        deleted = await messages.drop_below(connection, chat, path.known.replaced)
-    if handed.source == "request" and (confirms or handed.starts_over):
+    deleted = await _forget_edited(connection, chat, handed, path)
+    if handed.starts_over or (confirms and handed.source == "request"):
         deleted += await messages.drop_unconfirmed(connection, chat, told=confirms)
     if deleted:
         await deletions.what_read_them(connection, chat)
 
 
+def _told(again: Sequence[Handed], found: Mapping[str, MessageRow]) -> list[MessageRow]:
+    """The rows of stored messages, with what the host calls them."""
+    told = [one for one in again if one.host_id]
+    return [replace(found[one.id], host_id=one.host_id, host_hash=one.host_hash) for one in told]
+
+
+async def _forget_edited(
+    connection: AsyncConnection, chat: ChatKey, handed: Transcript, path: _Path
+) -> int:
+    """Deletes what the host has other words for now, and what goes with it; how many messages."""
+    if not path.known.replaced:
+        return 0
+    base = path.base.message_id if path.base else ""
+    above = await messages.path(connection, chat, base)
+    on_path = [*handed.ids, *(row.message_id for row in above)]
+    gone = await ingests.gone_with(connection, chat, path.known.replaced, on_path)
+    return await messages.drop_below(connection, chat, gone)
+
+
+def _shows(handed: Transcript) -> bool:
+    """Whether a request shows the path now, so that what was stored of it is confirmed."""
+    return handed.source == "request" or (handed.source == "branch" and handed.is_shown)
+
+
 def _noted(handed: Transcript, path: _Path, leaf: MessageRow) -> Noted:
     """What is noted of the chat, and whether work is due."""
     chat = path.known.chat
-    saving = path.known.savings.get(leaf.checkpoint_id or 0, Saving(0, False, handed.window))
-    # One for a smaller window serves in want of a better one, which is to be written.
-    saved = saving.tokens if saving.window * 2 >= handed.window else 0
-    # A first look without the path, whatever its length; the worker's plan has the last word.
     overhead = chat.overhead if handed.overhead is None else handed.overhead
-    size = leaf.path_tokens + overhead - saved
     left_alone = chat.left_alone and path.owner == chat.begun_by
-    if handed.compactor == chats.COMPACTS_ITSELF or left_alone:
-        is_work = False
-    else:
-        # What an interim summary covers is to be read by a summariser.
-        is_work = size >= handed.policy.prepare_at or saving.is_interim or chat.wants_bodies
+    saving, saved = _saving_of(leaf, handed, path)
+    # A first look without the path, whatever its length; the worker's plan has the last word.
+    size = leaf.path_tokens + overhead - saved
     # The next request would have to be cut, so nobody waits for more messages.
     pressing = size > handed.policy.apply_at
+    # What an interim summary covers is to be read by a summariser.
+    is_needed = size >= handed.policy.prepare_at or saving.is_interim or chat.wants_bodies
+    is_work = is_needed and not left_alone and handed.compactor != chats.COMPACTS_ITSELF
     delay = 0 if pressing else work.DEBOUNCE
     return Noted(
         user=handed.user,
@@ -297,10 +326,21 @@ def _noted(handed: Transcript, path: _Path, leaf: MessageRow) -> Noted:
         path=handed.ids,
         delay=delay if is_work else None,
         pressing=pressing,
+        # A turn brings none of the texts above it.
+        wants_bodies=chat.wants_bodies and handed.source == "turn",
         request_id=request_ids.current(),
         title=handed.title,
         user_name=handed.user_name,
     )
+
+
+def _saving_of(leaf: MessageRow, handed: Transcript, path: _Path) -> tuple[Saving, int]:
+    """What the checkpoint above a leaf saves, and how much of it counts.
+
+    One for a smaller window serves in want of a better one, which is to be written.
+    """
+    saving = path.known.savings.get(leaf.checkpoint_id or 0, Saving(0, False, handed.window))
+    return saving, 0 if is_poorer(saving.window, handed.window) else saving.tokens
 
 
 def _wanted(handed: Transcript, path: _Path) -> dict[str, RawMessage]:
@@ -316,33 +356,35 @@ def _wanted(handed: Transcript, path: _Path) -> dict[str, RawMessage]:
 def _rows(
     handed: Transcript, path: _Path, weighed: dict[str, Weighed]
 ) -> tuple[list[MessageRow], list[NewMessage]]:
-    """The rows of all messages that were sent, root to leaf, and those that are to be written."""
-    rows: list[MessageRow] = []
+    """The rows of the path from `after` on, root to leaf, and those that are to be written."""
+    rows = [path.base] if path.base else []
     new: list[NewMessage] = []
-    above = path.base
     for message in handed.messages:
-        read = weighed.get(message.id)
-        stored = path.known.found.get(message.id)
-        if stored:
-            above = stored
-        elif read:
-            above = _row(handed, message, read, above, path.known.made)
-        else:
-            raise RuntimeError("a message that is to be stored was not weighed")
-        rows.append(above)
-        if read and (stored is None or message.id in path.known.without_text):
-            new.append(NewMessage(above, read.body, 0 if stored else read.masks))
+        stored, read = path.known.found.get(message.id), weighed.get(message.id)
+        author = _author_of(message, handed, path)
+        if read and author == ERASED:
+            read = intake.erased(read.role)
+        row = stored or _row(handed, message, read, rows)
+        rows.append(row)
+        if read:
+            masks = 0 if stored else read.masks
+            new.append(NewMessage(row, read.body, masks, message.words, author))
     return rows, new
 
 
+def _author_of(message: Handed, handed: Transcript, path: _Path) -> str | None:
+    """Whose words they are: whoever sent them first, also if something above was edited since."""
+    sender = None if handed.user == path.owner else handed.user
+    return path.known.authors.get(message.words, sender)
+
+
 def _row(
-    handed: Transcript,
-    message: Handed,
-    weighed: Weighed,
-    parent: MessageRow | None,
-    made: dict[str, int],
+    handed: Transcript, message: Handed, weighed: Weighed | None, above: Sequence[MessageRow]
 ) -> MessageRow:
-    """The row of a message below its parent's, with running totals."""
+    """The row of a new message below those `above`, with running totals."""
+    if weighed is None:
+        raise RuntimeError("a message that is to be stored was not weighed")
+    parent = above[-1] if above else None
     depth, path_tokens, inherited = 0, 0, None
     if parent:
         depth, path_tokens, inherited = parent.depth, parent.path_tokens, parent.checkpoint_id
@@ -359,7 +401,7 @@ def _row(
         step_tokens=weighed.step_tokens,
         step_calls=weighed.step_calls,
         sent_at=weighed.sent_at,
-        checkpoint_id=made.get(message.id, inherited),
+        checkpoint_id=inherited,
     )
 
 

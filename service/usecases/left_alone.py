@@ -13,11 +13,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.planning import policy
 from service.settings import Settings
-from service.storage import audit, authors, chats, checkpoints, codec, messages, work
+from service.storage import audit, authors, chats, codec, contexts, messages, work
 from service.storage.audit import Operator
 from service.storage.chats import StoredChat
+from service.storage.contexts import Lookup
+from service.storage.database import Database
 from service.storage.messages import MessageRow
 from service.storage.tenancy import ChatKey
+from service.transcript import text_of, unfold
 from service.usecases import inspect
 
 _LOOK_EVERY = 0.03  # seconds between two looks whether a summary is written
@@ -38,7 +41,7 @@ class View:
     Attributes:
         left_alone: no summary of the chat is made, and its requests carry none; what is stored
             stays.
-        summary: of the branch's deepest checkpoint, in Markdown; empty while there is none.
+        summary: that a request of the branch is sent, in Markdown; empty while there is none.
         messages: how many the branch has.
         covered: how many of them, from the first one on, the summary stands for.
         until: what was said in the last of these, if that is kept.
@@ -67,30 +70,41 @@ def of_user(tenant: int, user: str) -> Asker:
 
 
 async def view(
-    engine: AsyncEngine, settings: Settings, asker: Asker, chat: str, message: str
+    database: Database, settings: Settings, asker: Asker, chat: str, message: str
 ) -> View:
     """What stands for the earlier part of a branch.
 
     Args:
-        engine: the database.
+        database: where to look.
         settings: those in force.
         asker: who looks.
         chat: the host's id of the chat.
         message: the host's id of a message of the branch; empty for the branch ingested last.
     """
-    async with engine.connect() as connection:
+    async with database.engine.connect() as connection:
         own_chat, leaf = await _visible(connection, asker, chat, message)
-        made = await checkpoints.look(connection, own_chat.key, leaf.checkpoint_id or 0)
-        text = await checkpoints.summary(connection, own_chat.key, made.id) if made else None
-    until = await _said_in(engine, own_chat.key, made.boundary if made else None)
     before = leaf.path_tokens + own_chat.overhead
-    saved = made.covered_tokens - made.tokens if made else 0
     limit = policy.apply_at(own_chat.window, settings.apply_share(own_chat.model))
+    lookup = Lookup(
+        tenant=asker.by.tenant,
+        chat=chat,
+        user=asker.user,
+        model=own_chat.model,
+        total=before,
+        limit=limit,
+        window=own_chat.window,
+    )
+    stored = await contexts.find_at(database, lookup, leaf.message_id)
+    made = stored.checkpoint if stored else None
+    seal = await database.seals.of(asker.by.tenant)
+    text = contexts.summary(stored, seal) if stored and made else ""
+    until = await _said_in(database.engine, own_chat.key, made.until if made else None)
+    saved = made.covered_tokens - made.tokens if made else 0
     return View(
         left_alone=own_chat.left_alone,
-        summary=text or "",
+        summary=text,
         messages=leaf.depth,
-        covered=made.covered_messages if made else 0,
+        covered=made.messages if made else 0,
         until=until,
         before=before,
         after=before - saved,
@@ -145,8 +159,13 @@ async def _said_in(engine: AsyncEngine, chat: ChatKey, message: str | None) -> s
     async with engine.connect() as connection:
         found = await messages.bodies(connection, chat, [message] if message else [])
     # In a thread, since one may be megabytes.
-    said = [await asyncio.to_thread(codec.unpack, body) for body in found.values()]
-    return str(said[0].get("content") or "") if said else ""
+    said = [await asyncio.to_thread(_text_in, body) for body in found.values()]
+    return "".join(said)
+
+
+def _text_in(body: bytes) -> str:
+    texts = map(text_of, unfold([codec.unpack(body)]))
+    return "\n".join(text for text in texts if text)
 
 
 async def _visible(

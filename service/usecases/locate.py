@@ -136,7 +136,7 @@ def transcript_of(
         window=weighed.window,
         window_assumed=weighed.assumed,
         after=located.nodes[depth - 1].id if depth else None,
-        messages=[_handed(request, node) for node in located.nodes[depth:]],
+        messages=[_handed(weighed, node) for node in located.nodes[depth:]],
         source="request",
         overhead=overhead,
         expires_in=located.expires_in,
@@ -147,10 +147,11 @@ def transcript_of(
     )
 
 
-def _handed(request: HostRequest, node: Node) -> Handed:
+def _handed(weighed: Weighed, node: Node) -> Handed:
+    request, words = weighed.request, native.words_of(weighed.prints, node)
     text = msgspec.Raw(_encode(native.stored_of(request.messages, node)))
     told = [one for one in request.ids[node.begin : node.end] if one]
-    return Handed(node.id, text, host_id=told[-1] if told else None)
+    return Handed(node.id, words, text, host_id=told[-1] if told else None)
 
 
 def _name_of(request: HostRequest, head: int) -> tuple[str, int | None]:

@@ -112,14 +112,16 @@ async def serve(context: ServeContext, request: HostRequest) -> Served:
         located = await locate(context, weighed)
         if _is_compacted(weighed, located):
             return await _compacted(context, weighed, located, draft)
+        whole = await _wants_all(context, located)
         draft = await _with_summary(context, weighed, located)
         if _is_too_large(weighed, located, draft):
             located = await _awaited(context, weighed, located)
             draft = await _with_summary(context, weighed, located)
     except KeyMissing as error:
         log.warning("compress.key_missing", chat=request.chat, why=str(error))
-        located = Located(request.chat, None, weighed.outline.head, (), None)
-    return await _served(context, weighed, located, draft)
+        located, whole = Located(request.chat, None, weighed.outline.head, (), None), False
+    served = await _served(context, weighed, located, draft)
+    return replace(served, whole=whole)
 
 
 async def store(context: ServeContext, unstored: Transcript) -> Accepted | None:
@@ -256,18 +258,17 @@ async def _served(
     stored = located.stored
     checkpoint = stored.checkpoint if stored and draft.summary else None
     state = _state_of(weighed, located)
-    state = replace_field(state, served=checkpoint.id if checkpoint else 0, calls=1)
+    state = replace_field(state, served=checkpoint.id if checkpoint else 0)
     served = await _fitted(context, weighed, draft, state)
     if stored and checkpoint:
         served = replace(
             served,
-            summary="" if stored.was_served else draft.summary,
+            summary="" if stored.was_served or located.expires_in else draft.summary,
             covered=draft.covered,
             covered_until=stored.told_until or checkpoint.until,
         )
     unstored = transcript_of(context.settings, weighed, located) if located.has_news else None
-    whole = await _wants_all(context, located)
-    return replace(served, whole=whole, unstored=unstored)
+    return replace(served, unstored=unstored)
 
 
 async def _later_call(
@@ -284,7 +285,7 @@ async def _later_call(
     if state.left_out and draft.pieces:
         # Open WebUI may have replaced the system message since.
         draft = replace(draft, pieces=_noted(draft.pieces, note_of(weighed.request.recall)))
-    return await _fitted(context, weighed, draft, replace_field(state, calls=state.calls + 1))
+    return await _fitted(context, weighed, draft, state)
 
 
 def _noted(pieces: Sequence[Piece], note: str) -> list[Piece]:
@@ -300,31 +301,35 @@ async def _compacted(
     context: ServeContext, weighed: Weighed, located: Located, draft: _Draft
 ) -> Served:
     """A request that its host has compacted: nothing is compressed twice."""
-    state = replace_field(_state_of(weighed, located), above=None, compacted=True, calls=1)
+    state = replace_field(_state_of(weighed, located), above=None, compacted=True)
     served = await _fitted(context, weighed, draft, state)
     return replace(served, line=served.line or COMPACTED, whole=True)
 
 
 async def _wants_all(context: ServeContext, located: Located) -> bool:
-    """Whether the host is to tell the whole branch, because some of it is new here.
+    """Whether the host is to tell the whole branch, because it has not told all of it.
 
     Once it has told a branch that no request shows, as another filter changes it each time, it is
     not asked again.
     """
     stored = located.stored
-    if located.expires_in or not located.nodes or located.depth == len(located.nodes):
+    if located.expires_in or not located.nodes:
         return False
     if stored is None:
         return True
-    if located.is_unknown:
-        return not await contexts.is_unshown(context.database, stored.chat)
-    return stored.is_told
+    if stored.is_told:
+        return located.depth < len(located.nodes)
+    return not await contexts.is_unshown(context.database, stored.chat)
 
 
 def _state_of(weighed: Weighed, located: Located) -> State:
-    """What is noted of a turn at its first call."""
+    """What is noted of a turn: at its first call, as far as later ones show more than that."""
     request = weighed.request
     question = request.messages[weighed.outline.newest :]
+    above = located.nodes[-1].id if located.nodes else None
+    before = request.state
+    if before and (before.above, before.model) == (above, request.model):
+        return before
     return State(
         chat=located.chat,
         user=request.user,
@@ -332,7 +337,7 @@ def _state_of(weighed: Weighed, located: Located) -> State:
         window=weighed.window,
         assumed=weighed.assumed,
         factor=located.factor,
-        above=located.nodes[-1].id if located.nodes else None,
+        above=above,
         beside=beside_of(weighed, located.begin),
         question=weighed.question,
         files=native.files_of(question[0]) if question else [],
@@ -355,16 +360,17 @@ async def _fitted(context: ServeContext, weighed: Weighed, draft: _Draft, state:
     fitted = await _fit(context, cutting, weighed.seconds_left)
     after = fitted.tokens + weighed.beside
     left_out = state.left_out + fitted.left_out
-    cut = told(fitted._replace(left_out=left_out))
     before, sent = int(weighed.total * factor), int(after * factor)
-    line = record.summarised(draft.covered, before, sent) if draft.covered else ""
+    line = record.summarised(draft.covered, before, sent) if draft.covered else state.summarised
     state = replace_field(
         state,
         counted=after if weighed.is_counted else 0,
+        calls=state.calls + 1,
         left_out=left_out,
-        cut=state.cut or bool(cut),
+        summarised=line,
+        cut=told(fitted._replace(left_out=left_out)) or state.cut,
     )
-    return Served(draft.status, fitted, _line(line, cut), before, sent, state)
+    return Served(draft.status, fitted, _line(line, state.cut), before, sent, state)
 
 
 async def _fit(context: ServeContext, cutting: "partial[Fitted]", seconds: float) -> Fitted:

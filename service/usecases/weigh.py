@@ -44,7 +44,8 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
         calls: how many calls of the model were prepared in this turn.
         served: the checkpoint in the request, 0 for none.
         left_out: how many messages are missing in it.
-        cut: whether anything is missing that no summary covers.
+        summarised: what the user was told of the summary in it.
+        cut: what the user was told of what is missing that no summary covers.
         compacted: whether the host compacts the chat itself.
         expires_in: seconds after which the chat is deleted; None keeps it.
     """
@@ -63,7 +64,8 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     calls: int = 0
     served: int = 0
     left_out: int = 0
-    cut: bool = False
+    summarised: str = ""
+    cut: str = ""
     compacted: bool = False
     expires_in: int | None = None
 
@@ -123,7 +125,7 @@ class Weighed:
         prints: the fingerprint of each message.
         sizes: the tokens of each message, by our own count.
         beside: the tokens of what goes along and is no message.
-        is_counted: whether all of it was counted, and nothing estimated.
+        is_counted: whether all of it was counted: nothing is estimated, and no picture is in it.
         window: the model's window in tokens, as its provider counts.
         assumed: whether nobody told the window.
         deadline: until when it may wait, on the monotonic clock.
@@ -176,11 +178,15 @@ async def weigh(context: ServeContext, request: HostRequest) -> Weighed:
         prints=prints,
         sizes=sizes[:-1],
         beside=sizes[-1] if request.beside else 0,
-        is_counted=is_counted,
+        is_counted=is_counted and not any(map(_has_parts, request.messages)),
         window=window or context.settings.window,
         assumed=window is None,
         deadline=deadline,
     )
+
+
+def _has_parts(message: Native) -> bool:
+    return isinstance(message.get("content"), list)
 
 
 async def sizes_of(
@@ -195,17 +201,16 @@ async def sizes_of(
         seconds: how long counting may take.
     """
     keys = [account.key_of(one, print_) for one, print_ in zip(messages, prints, strict=True)]
-    known = context.counts.known(keys)
-    missing = [place for place, size in enumerate(known) if size is None]
-    new = [messages[place] for place in missing]
-    counted = await _count(context, new, seconds) if new else []
-    if counted is not None:
-        context.counts.learn([keys[place] for place in missing], counted)
-    estimates = counted if counted is not None else map(account.most_tokens_of, new)
-    sizes = [size or 0 for size in known]
-    for place, size in zip(missing, estimates, strict=True):
-        sizes[place] = size
-    return sizes, counted is not None
+    sizes = context.counts.known(keys)
+    new = {key: one for key, one, size in zip(keys, messages, sizes, strict=True) if size is None}
+    counted = await _count(context, list(new.values()), seconds) if new else []
+    if counted is None:
+        added = {key: account.most_tokens_of(one) for key, one in new.items()}
+    else:
+        added = dict(zip(new, counted, strict=True))
+        context.counts.learn(added)
+    every = [added[key] if size is None else size for key, size in zip(keys, sizes, strict=True)]
+    return every, counted is not None
 
 
 async def _count(

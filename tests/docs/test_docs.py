@@ -101,7 +101,7 @@ def test_every_route_says_what_it_does_and_how_it_fails(path: str, method: str, 
 
 @pytest.mark.parametrize(("path", "method", "operation"), OPERATIONS, ids=NAMES)
 def test_every_route_with_a_body_describes_it(path: str, method: str, operation: dict[str, Any]) -> None:
-    if method in ("put", "patch") or path.endswith(("/context", "/reset")):
+    if method in ("put", "patch") or path.endswith(("/compress", "/turns", "/recall", "/reset")):
         schema = operation["requestBody"]["content"]["application/json"]["schema"]
         assert schema["properties"]
         assert schema["additionalProperties"] is False

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from playwright.async_api import Page, expect
 
-from filter_stub.precis_action import RESUME
-from filter_stub.precis_action import TITLE as SUMMARY_TITLE
+from service.api.dialog import RESUME
+from service.api.dialog import TITLE as SUMMARY_TITLE
 from tests.builders import Json
 from tests.dialogs import shown
 from tests.e2e.browser import NEWER_PAGES, NO_CHROMIUM, ask, open_log

@@ -32,7 +32,8 @@ async def test_a_turn_that_is_regenerated_as_told_and_continued_has_the_summary(
     assert facts(seen.hidden) == facts(path[: made.messages])
     assert seen.tail[-1]["content"] == asked
     assert rig.size(first) < WINDOW
-    (line,) = await rig.lines(tab, turn.answer)
+    text, line = await rig.lines(tab, turn.answer)
+    assert text == made.summary, "the line opens to what begins to stand for the chat"
     assert re.fullmatch(r"Summarised \d+ earlier messages: \d+k → \d+k tokens", line)
     await rig.settled(tab)
 

@@ -24,7 +24,8 @@ import httpx
 import pytest
 
 from service.demo.host import Rows, outlet_body, path
-from service.transcript import sent_tokens
+from service.request import native
+from service.transcript import sent_tokens, unfold
 from tests.builders import called, returned, said
 from tests.e2e.oracle import Call, findings, is_question, plain, record_in
 from tests.e2e.precis import Precis, precis
@@ -120,7 +121,7 @@ class Walk:
         self.filter = await self.filters.enter_async_context(filtering)
 
         async def note(response: httpx.Response) -> None:
-            self.answers += response.is_success and response.url.path.endswith("/context")
+            self.answers += response.is_success and response.url.path.endswith("/compress")
 
         self.filter._http.event_hooks = {"response": [note]}
 
@@ -241,7 +242,7 @@ class Walk:
             await self.filter.request(body, **told)
             sent = self.openwebui("sent", messages=body["messages"])
             first = first or copy.deepcopy(sent)
-            until, covered = await self.boundary(talk, sent)
+            until, covered = await self.boundary(talk, branch, sent)
             told_of = (lines[-1], bool(again), self.answers > answers, until, covered)
             self.judge(talk, Call(whole, sent, branch, tools, WINDOWS[model], *told_of))
             if number < loops:
@@ -283,8 +284,8 @@ class Walk:
             await self.filter.outlet(shown, __metadata__=metadata, __user__={"id": talk.user})
             await ingested(self.filter)
 
-    async def boundary(self, talk: Talk, sent: list[Json]) -> tuple[str | None, int]:
-        """Where the summary in a request ends, as the service tells operators."""
+    async def boundary(self, talk: Talk, branch: list[Json], sent: list[Json]) -> tuple[str | None, int]:
+        """The saved message with which the summary in a request ends, and how many it covers, as operators are told."""
         record = record_in(sent)
         if not record:
             return None, 0
@@ -292,7 +293,15 @@ class Walk:
         for chat in (talk.id, *talk.sources):
             if text not in self.known:
                 await self.find(f"/v1/chats/{chat}")
-        return self.known.get(text, (None, 0))
+        told, nodes = self.known.get(text, (None, 0))
+        # The service counts what a model is sent: an answer that failed is nothing of that.
+        lasts = lasts_of(branch)
+        if told is None or nodes > len(lasts):
+            return None, 0
+        covered = lasts[nodes - 1] + 1
+        # Where a filter before ours changes what was said, the service has not been told whose words they are.
+        until = told if told in talk.rows else branch[covered - 1]["id"]
+        return until, covered
 
     async def find(self, chat: str) -> None:
         """Notes where the summaries of a chat end."""
@@ -312,6 +321,18 @@ class Walk:
         for kind, words in findings(call):
             where = f"turn {self.seen['turns']} of {talk.id} ({talk.usage}, {talk.rewrites}, away {self.away})"
             self.found.append((kind, f"{where}: {words}"))
+
+
+def lasts_of(branch: list[Json]) -> list[int]:
+    """The place of the saved message with which each node ends, as the service counts them."""
+    messages: list[Json] = []
+    sources: list[int] = []
+    for place, row in enumerate(branch):
+        own = unfold([row])
+        messages += own
+        sources += [place] * len(own)
+    prints = [native.fingerprint(one) for one in messages]
+    return [sources[node.end - 1] for node in native.path(messages, prints, 0, len(messages))]
 
 
 def rewritten(messages: list[Json], how: str) -> None:

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from filter_stub.precis_filter import OFFERED
+from service.request.record import OFFERED
 from service.text.tokens import count
 from tests.builders import Json
 from tests.e2e.look_up_tool import result

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from filter_stub import precis_action
+from service.api import dialog
 from service.runtime import Runtime
 from tests.conftest import Service, drain
 from tests.dialogs import shown
@@ -98,11 +99,12 @@ def plugin(loaded: Any, valves: Json, wanted: Json) -> Iterator[None]:
         get_function_valves_by_id=get_function_valves_by_id,
         get_user_valves_by_id_and_user_id=get_user_valves_by_id_and_user_id,
     )
-    names = ("open_webui.utils", "open_webui.utils.plugin", "open_webui.models.functions")
-    modules = {name: ModuleType(name) for name in names}
+    names = ("utils", "utils.plugin", "utils.misc", "models.functions")
+    modules = {f"open_webui.{name}": ModuleType(f"open_webui.{name}") for name in names}
     modules["open_webui.utils.plugin"].__dict__["get_function_module_from_cache"] = get_function_module_from_cache
+    modules["open_webui.utils.misc"].__dict__["get_message_list"] = get_message_list
     modules["open_webui.models.functions"].__dict__["Functions"] = functions
-    before = {name: sys.modules.get(name) for name in names}
+    before = {name: sys.modules.get(name) for name in modules}
     sys.modules.update(modules)
     try:
         yield
@@ -112,6 +114,17 @@ def plugin(loaded: Any, valves: Json, wanted: Json) -> Iterator[None]:
                 del sys.modules[name]
             else:
                 sys.modules[name] = module
+
+
+def get_message_list(rows: Json | None, leaf: str) -> list[Json]:
+    """`open_webui.utils.misc.get_message_list` as 0.12 has it."""
+    path: Json = {}
+    row = (rows or {}).get(leaf)
+    while row and leaf not in path:
+        path[leaf] = row
+        leaf = row.get("parentId")
+        row = (rows or {}).get(leaf) if leaf else None
+    return [*path.values()][::-1]
 
 
 @contextlib.asynccontextmanager
@@ -147,8 +160,8 @@ async def test_it_shows_the_summary_that_the_model_was_sent(chat: Chat, service:
     async with page_of(chat, service.url, service.filter_key) as page:
         await page.click("summary", True)
 
-    (dialog,) = page.dialogs
-    assert dialog["type"] == "confirmation"
+    (asked,) = page.dialogs
+    assert asked["type"] == "confirmation"
     assert sent in page.shown
     assert page.told == []
     assert chat.rows == before
@@ -188,14 +201,14 @@ async def test_a_long_chat_that_the_service_has_never_seen_is_summarised_at_a_cl
         assert page.told == [("info", precis_action.STARTED)]
         assert "[Previous conversation summary: " in page.shown
         assert "of 7,000 tokens" in page.shown, "the window is told with the branch"
-        dialog = page.shown
+        renewed = page.shown
     turn = await chat.say("And now?", "Now nothing.")
     assert turn.summary
-    assert turn.summary in dialog
+    assert turn.summary in renewed
 
 
 async def test_summarise_now_sends_the_whole_branch_as_it_is_stored_and_asks_for_the_view() -> None:
-    shown = {"text": "[A summary]", "left_alone": False, "window": 7000}
+    shown = {"title": "A title", "text": "[A summary]", "change": None}
     async with against(Answer({})) as (chat, _), page_of(chat, Answer(shown)) as page:
         chat.answer("An answer", files=[{"type": "file", "file": {"data": "contents"}}])
         leaf = str(chat.leaf)
@@ -209,14 +222,9 @@ async def test_summarise_now_sends_the_whole_branch_as_it_is_stored_and_asks_for
     assert "contents" not in str(handed.body)
     about = {"state": None, "chat": "chat-1", "user": chat.user, "model": "m", "windows": [7000]}
     assert handed.body | about == handed.body
-    assert view.body == {"user_id": chat.user, "message_id": leaf, "wait": precis_action.WRITING}
-    assert "[A summary]" in page.shown
-
-
-async def test_rows_that_run_in_a_circle_are_no_branch() -> None:
-    rows: Json = {"a": {"id": "a", "parentId": "b"}, "b": {"id": "b", "parentId": "a"}}
-    assert precis_action.branch(rows, "a") == []
-    assert precis_action.branch(rows, "c") == []
+    asked = {"button": "now", "message_id": leaf, "wait": precis_action.WRITING}
+    assert view.body == asked | {"user_id": chat.user}
+    assert page.dialogs == [{"type": "confirmation", "data": {"title": "A title", "message": "[A summary]"}}]
 
 
 @pytest.mark.parametrize("button", ["summary", "leave", "now"])
@@ -239,12 +247,11 @@ async def test_a_chat_is_handed_over_only_as_its_user_wants(chat: Chat) -> None:
 async def test_a_click_changes_nothing_that_is_known_of_requests(chat: Chat, service: Service) -> None:
     await compressed(chat, service)
     this = "where external_id = :chat"
-    change = f"update chats set overhead_tokens = 500, beside_tokens = 300 {this}"
-    await run_sql(service.runtime, change, chat=chat.id)
+    await run_sql(service.runtime, f"update chats set overhead_tokens = 500 {this}", chat=chat.id)
     async with page_of(chat, service.url, service.filter_key) as page:
         await page.click("now")
-    known = await row(service.runtime, f"select overhead_tokens, beside_tokens from chats {this}", chat=chat.id)
-    assert tuple(known) == (500, 300)
+    known = await row(service.runtime, f"select overhead_tokens from chats {this}", chat=chat.id)
+    assert known.overhead_tokens == 500
 
 
 # Left alone
@@ -254,20 +261,20 @@ async def test_a_chat_is_left_alone_and_its_next_request_carries_no_summary(chat
     await compressed(chat, service)
     async with page_of(chat, service.url, service.filter_key) as page:
         await page.click("leave", True)
-        assert page.told == [("success", precis_action.LEAVE[2])]
+        assert page.told == [("success", dialog.LEAVE[2])]
         await page.click("summary")
         assert "left alone" in page.shown
         await page.click("now", True)
         assert "left alone" in page.shown
         turn = await chat.say("And now?", "No.")
-        assert turn.messages == turn.original
+        assert "[Previous conversation summary: " not in str(turn.messages)
 
         await page.click("leave", True)
-        assert page.told[-1] == ("success", precis_action.RESUME[2])
+        assert page.told[-1] == ("success", dialog.RESUME[2])
         await page.click("summary")
         assert "This summary stands for" in page.shown
         await drain(service.runtime)
-        assert (await chat.say("Again?", "Yes.")).summary
+        assert "[Previous conversation summary: " in (await chat.say("Again?", "Yes.")).summary
 
 
 async def left_alone(chat: Chat, service: Service) -> bool:
@@ -284,18 +291,18 @@ async def test_a_change_is_asked_for_first_and_nothing_changes_unless_it_is_conf
 ) -> None:
     await compressed(chat, service)
     async with page_of(chat, service.url, service.filter_key) as page:
-        for is_left_alone, question in ((False, precis_action.LEAVE), (True, precis_action.RESUME)):
+        for is_left_alone, question in ((False, dialog.LEAVE), (True, dialog.RESUME)):
             for answer in NOT_CONFIRMED:
                 with monkeypatch.context() as patch:
                     if answer is NEVER:
-                        patch.setitem(type(page.action).action.__globals__, "OPEN", 0)
+                        patch.setitem(type(page.action).action.__globals__, "OPEN", 0.01)
                     page.dialogs, page.told = [], []
                     await page.click("leave", answer)
 
                 assert await left_alone(chat, service) is is_left_alone, answer
-                (dialog,) = page.dialogs
-                assert (dialog["data"]["title"], dialog["data"]["message"]) == question[:2]
-                assert page.told == ([] if answer is False else [("warning", precis_action.UNANSWERED)])
+                (asked,) = page.dialogs
+                assert (asked["data"]["title"], asked["data"]["message"]) == question[:2]
+                assert page.told == ([] if answer is False else [("warning", dialog.UNANSWERED)])
             await page.click("leave", True)
             assert await left_alone(chat, service) is not is_left_alone
 
@@ -308,10 +315,10 @@ async def test_a_dialog_that_only_shows_something_says_so_and_has_the_title_of_i
     async with page_of(chat, service.url, service.filter_key) as page:
         for button in ("summary", "now", "leave"):
             await page.click(button, False)
-            (dialog,) = page.dialogs[-1:]
-            titles.add(dialog["data"]["title"])
-            assert dialog["data"]["message"].endswith(precis_action.CLOSES) is (button != "leave")
-    assert len(titles) == 3
+            data = page.dialogs[-1]["data"]
+            titles.add(data["title"])
+            assert data["message"].endswith(dialog.CLOSES) is (button != "leave")
+    assert titles == {dialog.TITLE, dialog.RENEWED, dialog.LEAVE[0]}
 
 
 # What it does not do
@@ -325,10 +332,16 @@ async def test_a_regeneration_or_rating_shows_nothing(chat: Chat, service: Servi
 
 
 @pytest.mark.parametrize("identity", ["", "local:1", "temporary:1", "channel:1"])
-async def test_a_chat_that_is_not_saved_is_told_so(chat: Chat, identity: str) -> None:
-    async with page_of(chat, HangUp()) as page:
-        await page.click("summary", chat_id=identity)
-    assert page.told == [("warning", precis_action.UNKNOWN)]
+async def test_a_chat_that_is_not_saved_is_told_so_and_nothing_of_it_is_sent(
+    chat: Chat, service: Service, identity: str
+) -> None:
+    chat.ask("words of somebody")
+    async with page_of(chat, service.url, service.filter_key) as page:
+        for button in ("summary", "leave", "now"):
+            await page.click(button, True, chat_id=identity)
+        assert "words of somebody" not in str(page.tap.seen)
+    assert page.told == [("warning", precis_action.UNKNOWN)] * 3
+    assert not page.dialogs
 
 
 ODD = (HangUp(), Answer("<html>It works!</html>"), Answer("null"), Answer({}), Answer([], 426))

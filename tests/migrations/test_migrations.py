@@ -72,6 +72,80 @@ async def test_the_tables_and_the_migrations_say_the_same(empty: str) -> None:
     }
 
 
+async def schema(url: str) -> set[str]:
+    """Columns with what they default to, constraints and indexes."""
+    columns = """
+    select format('%s.%s %s %s %s', table_name, column_name, udt_name, is_nullable, column_default)
+    from information_schema.columns where table_schema = 'public'
+    """
+    constraints = """
+    select format('%s %s', conrelid::regclass, pg_get_constraintdef(oid)) from pg_constraint
+    where connamespace = 'public'::regnamespace
+    """
+    indexes = "select indexdef from pg_indexes where schemaname = 'public'"
+    return {*await fetch(url, columns), *await fetch(url, constraints), *await fetch(url, indexes)}
+
+
+_FILLED = (
+    "insert into tenants (id, name) values (1, 'one')",
+    """
+    insert into chats (id, tenant_id, external_id, user_id, model, window_tokens, overhead_tokens, beside_tokens,
+        leaf_id, leaf_digest, leaf_tokens, leaf_line, leaf_savings, due_at, due_leaves, wants_bodies, title)
+    values (1, 1, 'chat', 'ann', 'model', 8192, 700, 100, 'a', 'da', 20, '{1}', '{5}', now(), '{a}', true, '\\x00')
+    """,
+    "insert into chat_authors (tenant_id, chat_id, user_id) values (1, 1, 'ann')",
+    """
+    insert into messages (tenant_id, chat_id, message_id, parent_id, role, depth, fingerprint, digest, content_hash,
+        tokens, path_tokens, step_tokens, step_calls, checkpoint_id, body)
+    values (1, 1, 'u', null, 'user', 1, 'f', 'du', 'c', 10, 10, '{10}', '{0}', null, '\\x00'),
+        (1, 1, 'a', 'u', 'assistant', 2, 'f', 'da', 'c', 10, 20, '{10}', '{0}', 1, '\\x00')
+    """,
+    """
+    insert into checkpoints (id, tenant_id, chat_id, parent_id, ancestors, savings, covered_until, covered_digest,
+        covered_messages, covered_tokens, kind, memory, summary, tokens, summariser, prompt_version, verdict)
+    values (1, 1, 1, 0, '{}', '{5}', 'a', 'da', 2, 20, 'llm', '\\x00', '\\x00', 15, 'by', '1', '\\x00')
+    """,
+    "insert into runs (tenant_id, chat_id, seq) values (1, 1, 1)",
+    "insert into audit (tenant_id, actor, action) values (1, 'cli', 'reset')",
+    "insert into sums (tenant_id, user_id, day, chat_number, model, tokens_read) values (1, 'ann', now(), 1, 'm', 9)",
+)
+_KEPT = """
+select format('%s %s %s', external_id, user_id, title)
+    || (select sum(tokens_read) from sums) || (select count(*) from audit) || (select count(*) from chat_authors)
+from chats where leaf_id is null and leaf_line is null and due_at is null and due_leaves = '{}' and not wants_bodies
+"""
+
+
+async def test_a_filled_database_forgets_what_no_request_finds_and_goes_down_again(empty: str) -> None:
+    config = alembic_config(empty)
+    await asyncio.to_thread(command.upgrade, config, "103")
+    before = await schema(empty)
+
+    await execute(empty, *_FILLED)
+    kept = r"chat ann \x00911"
+    await migrate(empty)
+    assert await fetch(empty, _KEPT) == [kept]
+    assert await fetch(empty, "select message_id from messages") == []
+    assert await fetch(empty, "select id from checkpoints union all select id from runs") == []
+
+    fresh = {"body": "'\\x00'", "message_id": "'u'", "role": "'user'", "path_tokens": "10", "depth": "1"}
+    fresh |= {"tenant_id": "1", "chat_id": "1", "tokens": "10", "step_tokens": "'{10}'", "step_calls": "'{0}'"}
+    await execute(empty, f"insert into messages ({', '.join(fresh)}) values ({', '.join(fresh.values())})")
+    await asyncio.to_thread(command.downgrade, config, "103")
+    assert await schema(empty) == before
+    assert await fetch(empty, _KEPT) == [kept]
+    assert await fetch(empty, "select message_id from messages") == []
+
+
+async def test_a_table_of_a_chat_is_found_by_an_index_of_its_chat(empty: str) -> None:
+    """Or a deletion of a chat would look through all rows of the table."""
+    await migrate(empty)
+
+    led = await fetch(empty, "select tablename from pg_indexes where indexdef like '%USING btree (chat_id%'")
+
+    assert set(led) >= set(_OF_A_CHAT)
+
+
 async def test_down_to_nothing_and_up_again(empty: str) -> None:
     await migrate(empty)
 

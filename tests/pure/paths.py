@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from hashlib import blake2b
 
 from hypothesis import strategies as st
 
 from service.planning.plan import Checkpoint, Chunk, PathMessage, Plan, Position, turn_starts
 from service.planning.policy import Policy
-from service.transcript import ROOT, digest
 
 Sizes = tuple[str, int, tuple[int, ...]]
 """Of a message: its role, its tokens, those of its steps."""
@@ -15,11 +15,12 @@ Situation = tuple[list[PathMessage], list[Checkpoint], Policy]
 
 
 def path_of(messages: Sequence[Sizes], branch: str = "") -> list[PathMessage]:
+    """The messages of a path; an id is made of all down to it, and of the name of the branch."""
     path: list[PathMessage] = []
-    rolling = ROOT
-    for index, (role, cost, steps) in enumerate(messages):
-        rolling = digest(rolling, f"m{index}", f"{branch}{role}{cost}{steps}")
-        path.append(PathMessage(f"m{index}", role, rolling, cost, steps))
+    above = branch
+    for role, cost, steps in messages:
+        above = blake2b(f"{above} {role} {cost} {steps}".encode(), digest_size=16).hexdigest()
+        path.append(PathMessage(above, role, cost, steps))
     return path
 
 
@@ -70,7 +71,7 @@ def carry_out(path: Sequence[PathMessage], policy: Policy, made: Plan, upto: int
 def checkpoint_of(path: Sequence[PathMessage], policy: Policy, identity: int, covers: int) -> Checkpoint:
     last = path[covers - 1]
     cost = sum(message.tokens for message in path[:covers])
-    return Checkpoint(identity, last.id, last.digest, covers, cost, policy.summary_room(cost, policy.keep_tokens))
+    return Checkpoint(identity, last.id, covers, cost, policy.summary_room(cost, policy.keep_tokens))
 
 
 def reads_of(chunks: Sequence[Chunk]) -> list[tuple[Position, int]]:
@@ -96,7 +97,7 @@ def situations(draw: st.DrawFn) -> Situation:
     for identity, covers in enumerate(draw(st.lists(st.sampled_from(starts), max_size=3)) if starts else [], 1):
         if covers:
             found = checkpoint_of(path, policy, identity, covers)
-            strange = {"digest": "0" * 32} if draw(st.booleans()) and draw(st.booleans()) else {}
+            strange = {"until": "0" * 32} if draw(st.booleans()) and draw(st.booleans()) else {}
             checkpoints.append(replace(found, **strange))  # type: ignore[arg-type]
-    checkpoints += [Checkpoint(99, "m1", "1" * 32, 2, 5, 1)] * draw(st.integers(0, 1))
+    checkpoints += [Checkpoint(99, "1" * 32, 2, 5, 1)] * draw(st.integers(0, 1))
     return path, checkpoints, policy

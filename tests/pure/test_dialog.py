@@ -35,7 +35,7 @@ HOSTILE = (
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_nothing_of_a_text_is_markup(text: str) -> None:
-    seen = text_of(View(False, "ready", text, 4, 2, text, 12000, 3000, 16000, False))
+    seen = text_of(View(False, text, 4, 2, text, 12000, 3000, 16000, is_needed=True, working=False))
 
     assert Elements(seen).found == ["div"]
     assert text.strip() in shown(seen)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.text import tokens
-from service.transcript import Message, Stored, asked_tokens, native_tokens, parse, step_tokens, steps
+from service.transcript import Message, Stored, native_tokens, parse, step_tokens, steps
 from service.transcript.items import CodeRun, Marker, Reasoning, Text, ToolCall, ToolResult
 from tests.builders import answer, called, capture, ran, returned, said, scenarios, thought, user
 from tests.effort import examples
@@ -293,13 +293,6 @@ def test_a_small_call_is_read_whole() -> None:
     )
 
     assert step_tokens(large) - step_tokens(small) == pytest.approx(2 * 8, abs=3)
-
-
-def test_the_last_call_of_an_answer_was_sent_all_but_its_last_step() -> None:
-    calls = [said("I look."), called("a"), returned("a", "rows " * 500)]
-
-    assert asked_tokens(answer(*calls, said("So it is. " * 50))) == native_tokens(answer(*calls))
-    assert asked_tokens(answer(said("So it is."))) == asked_tokens(answer(text="So")) == asked_tokens(user("x")) == 0
 
 
 def test_reasoning_does_not_count() -> None:

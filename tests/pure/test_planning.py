@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.planning.plan import Checkpoint, PathMessage, Plan, Position, plan, plan_by_code, turn_starts
-from service.planning.policy import Policy, is_crowded, measured_overhead
+from service.planning.plan import Checkpoint, PathMessage, Plan, Position, is_poorer, plan, plan_by_code, turn_starts
+from service.planning.policy import Policy, is_crowded, request_room, usage_factor
 from tests.effort import examples
 from tests.pure.paths import (
     PATHS,
@@ -144,11 +144,11 @@ def test_growing_never_moves_an_earlier_boundary(before: list[Sizes], added: lis
 @given(messages(), st.integers(0, 40), POLICIES)
 @settings(max_examples=examples(70))
 def test_a_checkpoint_of_another_branch_is_never_reused(chat: list[Sizes], at: int, policy: Policy) -> None:
-    """Same ids, and from message `at` on other text: an edit in place."""
+    """From message `at` on other text: an edit in place."""
     path = path_of(chat)
     checkpoints: list[Checkpoint] = []
     list(rounds(path, checkpoints, policy))
-    edited = path[:at] + [replace(message, digest=message.digest[::-1]) for message in path[at:]]
+    edited = path[:at] + [replace(message, id=message.id[::-1]) for message in path[at:]]
     reuse = plan(edited, checkpoints, policy).reuse
     assert reuse == max((one for one in checkpoints if one.messages <= at), key=lambda one: one.messages, default=None)
 
@@ -243,19 +243,38 @@ def test_the_largest_summary_never_makes_itself_due_again(
 
 
 @pytest.mark.parametrize(
-    ("counted", "estimated", "beside", "expected"),
+    ("prompt_tokens", "counted", "factor"),
     [
-        (1200, 1000, 0, 200),
-        (900, 1000, 0, None),  # of a tokenizer that counts less
-        (90_000, 1000, 0, 4096),
-        (1093, 1000, 3000, None),  # without the tools
-        (3500, 1000, 3000, 2500),  # the filter's estimate was too high
+        (1200, 1000, 1.2),
+        (900, 1000, 1.0),  # of a tokenizer that counts less, or without what the provider had in its cache
+        (3000, 1000, 3.0),
+        (3001, 1000, None),  # it counts something else, such as the sum over all calls
+        (5, 0, None),
     ],
 )
-def test_a_measured_overhead_is_bounded_and_has_room_for_what_went_beside(
-    counted: int, estimated: int, beside: int, expected: int | None
+def test_what_a_provider_counts_for_one_of_our_tokens_is_bounded(
+    prompt_tokens: int, counted: int, factor: float | None
 ) -> None:
-    assert measured_overhead(counted, estimated, 8192, beside) == expected
+    assert usage_factor(prompt_tokens, counted) == factor
+
+
+@pytest.mark.parametrize(
+    ("window", "wanted", "beside", "room"),
+    [
+        (8192, 0, 0, 7168),  # an eighth is for the answer
+        (8192, 2000, 0, 6192),
+        (8192, 100_000, 0, 4096),  # no more than half, whatever is asked for
+        (8192, 0, 7000, 7795),  # beside tools that leave little, a third of what they leave
+        (8192, 0, 9000, 8192),
+    ],
+)
+def test_a_request_leaves_room_for_its_answer(window: int, wanted: int, beside: int, room: int) -> None:
+    assert request_room(window, wanted, beside) == room
+
+
+def test_a_summary_for_a_window_less_than_half_as_large_is_poorer() -> None:
+    made = Checkpoint(1, "until", 4, 600, 100, window=8192)
+    assert [is_poorer(made, window) for window in (4096, 16_384, 16_385)] == [False, False, True]
 
 
 def test_a_window_is_crowded_when_tools_take_half_of_what_a_request_may_have() -> None:

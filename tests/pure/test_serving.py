@@ -1,37 +1,54 @@
-"""Whether a checkpoint covers a request's path."""
+"""How a summary stands in a request, and what the status line says of it."""
 
-from dataclasses import replace
+import pytest
 
-from service.planning.plan import Checkpoint
-from service.storage.contexts import Lookup
-from service.storage.sealing import Seal
-from service.usecases import context
+from service.request import record
+from service.summarising.message import BEGINS, END, NOTED
+from tests.builders import capture
 
-SEAL = Seal(1, {}, None, b"", bytes(33))
-
-
-def fits(request: Lookup, checkpoint: Checkpoint) -> bool:
-    return context.fits(request, checkpoint, SEAL)
+SUMMARY = f"{BEGINS}4 messages]\n\nThe pump is watched.\n\n{END}"
 
 
-def asked(depth: int, shown: int | None = None) -> Lookup:
-    pairs = [(f"m{place}", f"d{place}") for place in range(depth, 0, -1)]
-    return Lookup(1, "chat-1", depth, pairs[:shown], [0] * len(pairs[:shown]))
+@pytest.mark.parametrize("recall", [False, True])
+def test_a_record_is_known_again_and_offers_a_look_up_only_where_there_is_one(recall: bool) -> None:
+    made = record.inserted(SUMMARY, recall=recall)
+
+    assert record.is_inserted(made)
+    said, noted = made
+    assert (said["role"], noted["role"], noted["content"]) == ("user", "assistant", NOTED)
+    assert ("precis_recall" in said["content"]) == recall
+    assert said["content"].endswith(END)
 
 
-MIDDLE = Checkpoint(2, "m4", SEAL.keyed("d4"), 4, 600, 100)
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [],
+        [{"role": "user", "content": SUMMARY}],
+        [{"role": "system", "content": SUMMARY}, {"role": "assistant", "content": NOTED}],
+        [{"role": "user", "content": SUMMARY}, {"role": "assistant", "content": "Noted."}],
+        [{"role": "user", "content": f"You said: {SUMMARY}"}, {"role": "assistant", "content": NOTED}],
+    ],
+)
+def test_what_only_looks_like_a_record_is_none(messages: list[dict[str, object]]) -> None:
+    assert not record.is_inserted(messages)
 
 
-def test_another_digest_or_another_message_at_the_boundary_contradicts() -> None:
-    assert fits(asked(8), MIDDLE)
-    assert not fits(asked(8), replace(MIDDLE, digest="other"))
-    assert not fits(asked(8), replace(MIDDLE, until="other"))
-    assert not fits(asked(8), replace(MIDDLE, messages=5))
-    assert not fits(asked(3), MIDDLE)
+def test_the_mark_of_open_webuis_own_compaction_is_known() -> None:
+    bodies = [hook.messages for hook in capture("r_native_compaction").of("inlet")]
+    heads = [[one for one in messages if one["role"] == "system"] for messages in bodies]
+
+    assert [record.mentions_compaction(head) for head in heads] == [False, True, True, True, True]
+    assert not record.mentions_compaction([{"role": "system", "content": "Say [CONVERSATION SUMMARY]\n."}])
 
 
-def test_above_the_pairs_that_were_sent_storage_has_compared() -> None:
-    assert fits(asked(80, shown=64), MIDDLE)
-    assert fits(asked(8, shown=5), MIDDLE)
-    assert fits(asked(8, shown=4), replace(MIDDLE, digest="other"))
-    assert not fits(asked(8, shown=5), replace(MIDDLE, digest="other"))
+@pytest.mark.parametrize(
+    ("before", "after", "line"),
+    [
+        (41_400, 6_600, "Summarised 9 earlier messages: 41k → 7k tokens"),
+        (2_100, 1_900, "Summarised 9 earlier messages: 2.1k → 1.9k tokens"),
+        (2_110, 2_090, "Summarised 9 earlier messages"),
+    ],
+)
+def test_the_status_line_shows_two_sizes_only_where_they_differ(before: int, after: int, line: str) -> None:
+    assert record.summarised(9, before, after) == line

@@ -24,5 +24,5 @@ async def removed(harness: Harness, **keep: int | str) -> Removed:
 
 async def without_text(harness: Harness) -> set[str]:
     """The messages of which the text is gone."""
-    found = await rows(harness.runtime, "select message_id from messages where body is null")
-    return {one.message_id for one in found}
+    found = await rows(harness.runtime, "select host_id from messages where body is null")
+    return {one.host_id for one in found}

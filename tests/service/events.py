@@ -1,5 +1,8 @@
 """Telling the service of an event, as the filter's function does, and what it tells of a chat."""
 
+import hashlib
+import json
+
 from tests.conftest import Service
 from tests.service.talk import Talk
 
@@ -12,6 +15,9 @@ async def tell(service: Service, kind: str, **event: object) -> None:
 
 def fingerprints(talk: Talk) -> dict[str, str]:
     """Those of all messages of a chat, as Open WebUI has them now."""
-    parents = {one["parentId"] for one in talk.rows.values()}
-    leaves = [identity for identity in talk.rows if identity not in parents]
-    return {identity: fingerprint for leaf in leaves for identity, fingerprint, _ in talk.chain(leaf)}
+    said = {name: [row["role"], row.get("output") or row["content"]] for name, row in talk.rows.items()}
+    return {name: _hashed(json.dumps(one, ensure_ascii=False, separators=(",", ":"))) for name, one in said.items()}
+
+
+def _hashed(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

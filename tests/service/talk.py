@@ -212,8 +212,9 @@ async def row(runtime: Runtime, query: str, **values: object) -> Any:
 
 
 async def opened(runtime: Runtime, query: str, **values: object) -> list[Any]:
-    """The checkpoints of a query, with what they say."""
+    """The checkpoints of a query, with what they say, and `until`: what the host calls their last message."""
     found = []
+    told = await host_ids(runtime)
     async with runtime.database.engine.connect() as connection:
         for one in await rows(runtime, query, **values):
             chat = ChatKey(one.tenant_id, one.chat_id)
@@ -222,8 +223,15 @@ async def opened(runtime: Runtime, query: str, **values: object) -> list[Any]:
             summary = await checkpoints.summary(connection, chat, one.id)
             texts = {"summary": summary, "verdict": looked_at and looked_at.verdict}
             said = msgspec.to_builtins(memory, enc_hook=str)
-            found.append(SimpleNamespace(**{**one._mapping, **said, **texts}))
+            until = {"until": told.get(one.covered_until)}
+            found.append(SimpleNamespace(**{**one._mapping, **said, **texts, **until}))
     return found
+
+
+async def host_ids(runtime: Runtime) -> dict[str, str]:
+    """What the host calls each stored message, by the message's own id."""
+    told = await rows(runtime, "select message_id, host_id from messages where host_id is not null")
+    return {one.message_id: one.host_id for one in told}
 
 
 async def run_sql(runtime: Runtime, statement: str, **values: object) -> None:

@@ -1,115 +1,91 @@
-"""The client of `docs/howto/another-host.md`, exactly as the page has it, with the real service and a fake model."""
+"""The ten lines of `docs/howto/another-host.md`, exactly as the page has them, with the real service and a worker."""
 
 import asyncio
-import json
+import contextlib
 import re
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import httpx
 import pytest
-import pytest_asyncio
 
-from service.text import tokens
-from tests.conftest import Service, drain, sending
-from tests.fakes.scripted_llm import Message, OtherShape, Request, Say, ScriptedLLM, scripted_llm
+from service.request import record
+from service.transcript import Native, sent_tokens
+from tests.conftest import Service
+from tests.filter.chat import working
 from tests.service.talk import prose
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "another-host.md"
-WINDOW, TURNS = 8192, 42
-FACT = "The code of the blue door is KESTREL-7319."
-RECORD = re.compile(r"\[Previous conversation summary: (\d+) messages")
+ADDRESS, KEY = "http://127.0.0.1:8377", "precis_fi_…"
+WINDOW, TURNS = 8192, 40
+ROOM = WINDOW - WINDOW // 8  # without the answer
+COVERED = re.compile(r"\[Previous conversation summary: (\d+) messages")
+SYSTEM: Native = {"role": "system", "content": "You are careful."}
 
 
-def client_of_the_page() -> ModuleType:
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    module = ModuleType("host")
-    exec(compile(code, PAGE.name, "exec"), vars(module))
-    return module
+def lines_of_the_page() -> str:
+    blocks: list[str] = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    return blocks[0]
 
 
-@dataclass
-class Talking:
-    """A chat of the page's client with a fake model, and the words of its questions and answers in order."""
-
-    chat: Any
-    llm: ScriptedLLM
-    words: list[str] = field(default_factory=list)
-
-    async def say(self, text: str) -> Request:
-        """Says something; returns the first request that the model was sent for it."""
-        before = len(self.llm.requests)
-        self.words.append(text)
-        self.words.append(await asyncio.to_thread(self.chat.say, text))
-        return self.llm.requests[before]
+@contextlib.contextmanager
+def host_with(service: Service) -> Iterator[Any]:
+    """A program that has the page's lines, with its own address and key."""
+    code = lines_of_the_page()
+    assert ADDRESS in code
+    assert KEY in code
+    host = ModuleType("host")
+    own = code.replace(ADDRESS, service.url).replace(KEY, service.filter_key)
+    exec(compile(own, PAGE.name, "exec"), vars(host))
+    with host.precis:
+        yield host
 
 
-def answer(messages: list[Message]) -> str:
-    return prose(350, str(messages[-1]["content"])[:60])
+async def test_the_page_begins_with_ten_lines() -> None:
+    assert len([line for line in lines_of_the_page().splitlines() if line.strip()]) == 10
 
 
-@pytest_asyncio.fixture(loop_scope="module")
-async def talking(service: Service) -> AsyncIterator[Talking]:
-    key = sending(service.filter_key)
-    async with scripted_llm(answer) as llm:
-        with (
-            httpx.Client(base_url=service.url, headers=key, timeout=120) as precis,
-            httpx.Client(base_url=llm.openai_url, timeout=120) as http,
-        ):
-            chat = client_of_the_page().Chat(precis, http, "chat-1", "anna", "model-1", "You are careful.")
-            yield Talking(chat, llm)
-
-
-def size(request: Request) -> int:
-    """Tokens of a request, and of the answer that it may get."""
-    texts = (json.dumps(part, ensure_ascii=False) for part in (request.messages, request.body["tools"]))
-    return sum(map(tokens.count, texts)) + int(request.body["max_tokens"])
-
-
-def shown(messages: list[Message]) -> tuple[int, list[Any]]:
-    """How many messages a request's summary says that it covers, and the words of all others behind the prompt."""
-    covered = RECORD.match(messages[1]["content"])
-    behind = messages[3:] if covered else messages[1:]
-    return int(covered[1]) if covered else 0, [message.get("content") for message in behind]
-
-
-def asking(arguments: str) -> OtherShape:
-    """An answer of the model that looks something up."""
-    call = {"id": "c1", "type": "function", "function": {"name": "recall", "arguments": arguments}}
-    message = {"role": "assistant", "content": None, "tool_calls": [call]}
-    return OtherShape({"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]})
-
-
+@pytest.mark.parametrize("about", [{"chat": "chat-1", "user": "anna"}, {}], ids=["with an id", "without one"])
 async def test_a_long_chat_stays_in_the_window_and_nothing_is_missing_that_no_summary_covers(
-    service: Service, talking: Talking
+    service: Service, about: dict[str, str]
 ) -> None:
-    for turn in range(TURNS):
-        request = await talking.say(f"{FACT if turn == 0 else ''} {prose(150, f'question {turn}')}")
-        await drain(service.runtime)
+    messages = [SYSTEM]
+    with_summary: list[bool] = []
 
-        covered, words = shown(request.messages)
-        assert size(request) <= WINDOW
-        assert words == talking.words[covered:-1]
-    assert covered > TURNS
-    assert sum(map(tokens.count, talking.words)) > 2 * WINDOW
+    with host_with(service) as host:
+        async with working(service.runtime):
+            for turn in range(TURNS):
+                question: Native = {"role": "user", "content": prose(150, f"question {turn}")}
+                messages.append(question)
+                request = await asyncio.to_thread(
+                    host.fitted, messages, model="model-1", window=WINDOW, seconds=10, **about
+                )
 
-    talking.llm.script(asking("{"), asking('{"query": "code blue door", "ref": null}'), Say("It is KESTREL-7319."))
-    await talking.say("What was the code of the blue door?")
+                assert sent_tokens(request) <= ROOM
+                assert request[0] == SYSTEM
+                assert request[-1] == question
+                summary = record.is_inserted(request[1:3])
+                covered = COVERED.match(str(request[1]["content"]))
+                assert (covered is not None) == summary
+                if covered:
+                    assert request[3:] == messages[1 + int(covered[1]) :]
+                else:
+                    assert request == messages
+                with_summary.append(summary)
+                messages.append({"role": "assistant", "content": prose(350, f"answer {turn}")})
 
-    looked_up = talking.llm.requests[-1]
-    *_, call, result = looked_up.messages
-    assert size(looked_up) <= WINDOW
-    assert FACT not in shown(looked_up.messages)[1]
-    assert (call["tool_calls"][0]["id"], result["role"], result["tool_call_id"]) == ("c1", "tool", "c1")
-    assert "KESTREL-7319" in result["content"]
+    first = with_summary.index(True)
+    assert all(with_summary[first:])
+    assert first < TURNS // 2
+    assert sent_tokens(messages) > 2 * WINDOW
 
-    # The next turn has the call with its result, and the service has stored both.
-    request = await talking.say("Thank you.")
-    assert request.messages[-4:-1] == [call, result, {"role": "assistant", "content": "It is KESTREL-7319."}]
-    stored = (await service.as_operator.get("/v1/chats/chat-1")).json()["chat"]
-    assert stored["messages"] == len(talking.chat.path)
+
+async def test_a_request_goes_as_it_is_while_the_service_is_away(service: Service) -> None:
+    messages = [SYSTEM, {"role": "user", "content": "Hello."}]
+    with host_with(service) as host:
+        host.precis.base_url = "http://127.0.0.1:9"
+
+        assert host.fitted(messages, model="model-1") == messages

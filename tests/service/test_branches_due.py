@@ -11,7 +11,7 @@ from service.storage.work import Lease
 from service.usecases.compress import WorkerContext
 from tests.fakes.scripted_llm import Hang
 from tests.service.harness import Harness
-from tests.service.talk import check_tree, row, run_sql
+from tests.service.talk import check_tree, host_ids, row, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -25,6 +25,12 @@ async def branches(harness: Harness, count: int, turns: int = 20) -> list[str]:
     for leaf in leaves:
         assert await harness.talk.ingest(leaf)
     return leaves
+
+
+async def due(harness: Harness) -> list[str]:
+    """The leaves that are due, newest first, as the host calls them."""
+    told = await host_ids(harness.runtime)
+    return [told[leaf] for leaf in (await harness.chat()).due_leaves]
 
 
 async def unserved(harness: Harness, leaves: list[str]) -> list[str]:
@@ -120,7 +126,7 @@ async def test_a_branch_that_goes_on_is_due_once(harness: Harness) -> None:
         leaf = harness.talk.turns(1, leaf=leaf)
         assert await harness.talk.ingest(leaf, after)
 
-    assert (await harness.chat()).due_leaves == [leaf]
+    assert await due(harness) == [leaf]
 
 
 async def test_what_is_remembered_of_a_chat_is_bounded(harness: Harness) -> None:
@@ -149,7 +155,7 @@ async def test_a_branch_that_became_due_during_a_round_is_not_forgotten(harness:
 
     harness.llm.thinking = ingest
     await harness.compress(harness.worker_context(**WIDE))
-    assert sorted((await harness.chat()).due_leaves) == sorted([late, later])
+    assert sorted(await due(harness)) == sorted([late, later])
     await harness.drain(harness.worker_context(**WIDE))
 
     assert await unserved(harness, [leaf, late, later]) == []
@@ -164,7 +170,7 @@ async def test_the_branch_on_which_a_user_goes_on_is_next_however_many_are_due(
     publish = publishing.publish
 
     async def published(connection: AsyncConnection, lease: Lease, fresh: Fresh) -> int | None:
-        if late not in (await harness.chat()).due_leaves:
+        if late not in await due(harness):
             await harness.talk.ingest(late)
         return await publish(connection, lease, fresh)
 
@@ -179,7 +185,7 @@ async def test_the_branch_on_which_a_user_goes_on_is_next_however_many_are_due(
 
 async def test_a_branch_without_texts_asks_for_them_once_and_not_at_every_turn(harness: Harness) -> None:
     _, second = await branches(harness, 2)
-    await run_sql(harness.runtime, "update messages set body = null where message_id like 'b0-%'")
+    await run_sql(harness.runtime, "update messages set body = null where host_id like 'b0-%'")
 
     await harness.drain(harness.worker_context(**WIDE))
 

@@ -40,7 +40,7 @@ async def test_the_first_round_publishes_a_checkpoint_by_the_configured_model(ha
     assert (made.kind, made.summariser, told(made)) == ("llm", f"{kind}:scripted", story(1))
     assert (run.outcome, run.calls, run.published) == ("done", 1, 1)
     answer = await harness.talk.ask(leaf)
-    assert (answer["status"], answer["checkpoint_id"]) == ("ready", made.id)
+    assert (answer["status"], answer["checkpoint"]) == ("ready", made.id)
     assert story(1) in answer["summary"]
     await check_tree(harness.runtime)
 
@@ -74,6 +74,6 @@ async def test_a_crash_in_the_third_call_loses_that_call_only(harness: Harness) 
     assert "Second." in harness.llm.requests[3].text
     assert read_in(harness.llm.requests[3])[0] == read_in(lost_call)[0]  # goes on after chunk 2
     path = [message["id"] for message in harness.talk.path(leaf)]
-    covered = path[: path.index((await harness.made())[-1].covered_until) + 1]
+    covered = path[: path.index((await harness.made())[-1].until) + 1]
     without_lost = [request for request in harness.llm.requests if request is not lost_call]
     assert [value for request in without_lost for value in read_in(request)] == written_in(harness.talk, covered)

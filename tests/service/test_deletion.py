@@ -9,7 +9,7 @@ from service.storage.tables import metadata
 from service.usecases.compress import compress
 from tests.service.grown import by_the_model, in_one_call
 from tests.service.harness import Harness, thinking
-from tests.service.talk import UNKNOWN, Talk, rows, run_sql
+from tests.service.talk import Talk, rows, run_sql
 from workers.jobs import sweep
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -80,15 +80,18 @@ async def summarised(harness: Harness) -> str:
     return leaf
 
 
-async def test_an_expired_chat_is_unknown_before_any_sweep_comes_by(harness: Harness) -> None:
+async def test_an_expired_chat_serves_nothing_before_any_sweep_comes_by(harness: Harness) -> None:
     leaf = await summarised(harness)
     branch = harness.talk.path(leaf)[24]["id"]
-    assert (await harness.talk.ask(branch))["known"] == branch
+    for asked in (leaf, branch):
+        assert (await harness.talk.ask(asked, keep_hours=1))["status"] == "ready"
 
     await over(harness)
 
-    assert await harness.talk.ask(leaf, user_id=harness.talk.user) == UNKNOWN
-    assert await harness.talk.ask(branch, user_id=harness.talk.user) == UNKNOWN
+    for asked in (leaf, branch):
+        assert (await harness.talk.ask(asked, keep_hours=1))["status"] == "pending"
+    await harness.service.stored()
+    assert await harness.made() == []
 
 
 async def test_a_chat_that_is_handed_over_after_it_expired_begins_anew(harness: Harness) -> None:
@@ -97,7 +100,7 @@ async def test_a_chat_that_is_handed_over_after_it_expired_begins_anew(harness: 
     await over(harness)
     grown = harness.talk.turns(1, leaf=leaf)
 
-    refused = await harness.talk.put(harness.talk.transcript(grown, after=leaf, expires_in=3600))
+    refused = await harness.talk.put(harness.talk.turn(grown, after=leaf, expires_in=3600))
     assert refused.status_code == 409, "nothing of it is stored any more, as far as anybody can see"
     await harness.talk.ingest(grown, expires_in=3600)
 

@@ -10,7 +10,7 @@ from tests.constants import NEVER
 from tests.fakes.scripted_llm import Fail
 from tests.service.grown import by_the_model
 from tests.service.harness import Harness
-from tests.service.talk import UNKNOWN, Json, Talk, check_tree, opened, run_sql
+from tests.service.talk import Json, Talk, check_tree, opened, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -34,11 +34,6 @@ async def made(harness: Harness, chat: str = "chat-1") -> list[Any]:
     return await opened(harness.runtime, query, chat=chat)
 
 
-async def ask(fork: Talk, leaf: str, pairs: int = 64, **more: object) -> Json:
-    """The question of a filter that says who asks."""
-    return await fork.ask(leaf, pairs, **({"user_id": fork.user} | more))
-
-
 async def stored_twice(harness: Harness) -> str:
     """A chat and its fork, both without a summary; returns their leaf."""
     leaf = harness.talk.turns(20)
@@ -52,39 +47,38 @@ MEMORY = ("state", "pins", "talk", "ledger", "heard", "told")
 
 def texts(made: list[Any]) -> list[tuple[object, ...]]:
     """What a checkpoint says, whoever has it."""
-    names = ("covered_digest", "covered_tokens", "kind", "summary", "tokens", "savings", *MEMORY)
+    names = ("covered_until", "covered_tokens", "kind", "summary", "tokens", "savings", *MEMORY)
     return [tuple(getattr(one, name) for name in names) for one in made]
 
 
-def but_known(answer: Json) -> Json:
-    """An answer as it is for a path of which nothing is stored, so that nothing of it can be compared."""
-    return {name: value for name, value in answer.items() if name not in ("known", "excess")}
-
-
-# Before it is stored
+def sent(answer: Json) -> Json:
+    """What a request is sent as, whatever chat has the summary."""
+    return {name: answer[name] for name in ("status", "messages", "tokens", "covered_messages", "left_out")}
 
 
 # Who may
 
 
-async def test_another_user_is_never_served_nor_lent_a_summary_by_its_digest(harness: Harness) -> None:
+async def test_another_user_is_never_served_nor_lent_a_summary_of_the_same_words(harness: Harness) -> None:
     leaf = await by_the_model(harness, 30)
     theirs = fork_of(harness.talk, user="user-2")
 
-    assert await ask(theirs, leaf) == UNKNOWN
+    assert (await theirs.ask(leaf))["status"] == "pending"
+    await harness.service.stored()
     await theirs.ingest(leaf)
 
     assert await made(harness, "fork") == []
-    assert (await ask(theirs, leaf))["status"] == "pending"
+    assert (await theirs.ask(leaf))["status"] == "pending"
 
 
 async def test_who_does_not_say_who_asks_is_served_nothing_of_other_chats(harness: Harness) -> None:
     leaf = await by_the_model(harness, 30)
     fork = fork_of(harness.talk)
 
-    assert await fork.ask(leaf) == UNKNOWN
-    assert await ask(fork, leaf, user_id="") == UNKNOWN
-    assert await ask(fork, leaf, user_id=None) == UNKNOWN
+    for nobody in (None, ""):
+        assert (await fork.ask(leaf, user=nobody))["status"] == "pending"
+        assert (await fork.ask(leaf, user=nobody, chat=""))["status"] == "pending"
+    await harness.service.stored()
 
 
 async def test_a_tenant_that_shares_serves_and_lends_whoever_asks(harness: Harness) -> None:
@@ -93,8 +87,9 @@ async def test_a_tenant_that_shares_serves_and_lends_whoever_asks(harness: Harne
     async with serving(settings) as shares:
         theirs = fork_of(harness.talk, client=shares.as_filter, user="user-2")
 
-        assert (await ask(theirs, leaf))["status"] == "ready"
         assert (await theirs.ask(leaf))["status"] == "ready"
+        assert (await theirs.ask(leaf, user=None))["status"] == "ready"
+        await shares.stored()
         await theirs.ingest(leaf)
 
     assert texts(await made(harness, "fork")) == texts(await made(harness))
@@ -105,7 +100,8 @@ async def test_a_chat_that_expires_serves_and_lends_nothing(harness: Harness) ->
     await harness.talk.ingest(leaf, expires_in=3600)
     fork = fork_of(harness.talk)
 
-    assert await ask(fork, leaf) == UNKNOWN
+    assert (await fork.ask(leaf))["status"] == "pending"
+    await harness.service.stored()
     await fork.ingest(leaf)
 
     assert await made(harness, "fork") == []
@@ -123,9 +119,9 @@ async def test_a_fork_that_is_handed_over_has_the_summaries_as_its_own(harness: 
     await work_off(harness)
 
     assert len(harness.llm.requests) == asked, "nothing is computed twice"
-    answer = await ask(fork, leaf)
-    assert answer["known"] == leaf
-    assert answer | {"checkpoint_id": 0} == before | {"checkpoint_id": 0}
+    answer = await fork.ask(leaf)
+    assert not answer["whole"]
+    assert sent(answer) == sent(before)
     mine, theirs = await made(harness, "fork"), await made(harness)
     assert texts(mine) == texts(theirs)
     assert [one.parent_id for one in mine] == [0, *(one.id for one in mine)][:-1]
@@ -157,7 +153,7 @@ async def test_of_a_line_of_which_a_fork_has_another_end_nothing_is_adopted(harn
     for window in (32_768, 12_288):
         await harness.compress(harness.worker_context(summariser_window=window))
     (own,), lent = await made(harness, "fork"), await made(harness)
-    assert own.covered_digest == lent[-1].covered_digest
+    assert own.covered_until == lent[-1].covered_until
     assert len(lent) > 1
 
     deeper = harness.talk.turns(12, leaf=leaf)
@@ -176,7 +172,7 @@ async def test_a_fork_that_code_serves_at_once_adopts_what_its_source_has_by_now
     for _ in range(2):
         await harness.compress(one_call)
     (interim,), (lent,) = await harness.interim(), await made(harness)
-    assert interim.covered_digest == lent.covered_digest
+    assert interim.covered_until == lent.covered_until
     await run_sql(harness.runtime, "update chats set due_at = null")
     deeper = harness.talk.turns(12, leaf=leaf)
     await harness.talk.ingest(deeper, after=leaf)
@@ -194,7 +190,7 @@ async def test_summaries_that_an_operator_dropped_from_a_fork_do_not_come_back_b
     await fork.ingest(leaf)
     assert (await harness.service.as_operator.post("/v1/chats/fork/reset")).json()["dropped"] > 2
 
-    assert (await ask(fork, leaf))["status"] == "pending"
+    assert (await fork.ask(leaf))["status"] == "pending"
     await fork.ingest(leaf)
     await fork.ingest(fork.turns(1, leaf=leaf, prefix="fork-"), after=leaf)
 

@@ -1,11 +1,14 @@
 """A user looks at what stands for the earlier part of their chat; and chats that are left alone, or compacted."""
 
+import re
+
 import httpx
 import pytest
 
+from service.transcript import sent_tokens
 from tests.dialogs import shown
 from tests.service.harness import Harness
-from tests.service.talk import Json, rows
+from tests.service.talk import Json, Talk, rows
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -19,10 +22,8 @@ async def leave_alone(harness: Harness, alone: bool = True) -> None:
     assert (response.status_code, response.json()) == (200, {"left_alone": alone})
 
 
-async def view(harness: Harness, leaf: str, pairs: int = 16) -> Json:
-    chain = harness.talk.chain(leaf)
-    path = [(identity, digest) for identity, _, digest in chain][::-1][:pairs]
-    response = await post(harness, "view", path=path, depth=len(chain))
+async def view(harness: Harness, leaf: str) -> Json:
+    response = await post(harness, "view", message_id=leaf)
     assert response.status_code == 200, response.text
     answer: Json = response.json()
     return answer
@@ -51,9 +52,12 @@ async def test_a_user_sees_the_summary_that_the_model_is_sent(harness: Harness) 
     seen = await view(harness, leaf)
 
     bar, stands, summary = shown(seen["text"]).split("\n\n", 2)
-    assert f"about {sent['tokens']['after']:,} of 8,192 tokens" in bar
+    about = re.search(r"about ([\d,]+) of 8,192 tokens", bar)
+    assert about
+    beside = sent_tokens([harness.talk.request(leaf)["messages"][place] for place in (0, -1)])
+    assert int(about[1].replace(",", "")) + beside == pytest.approx(sent["tokens"]["after"], abs=10)
     assert f"first {sent['covered_messages']} of {len(harness.talk.path(leaf))} messages" in stands
-    assert summary == sent["summary"].strip()
+    assert summary == f"{sent['summary'].strip()}\n\nBoth buttons only close this window."
     assert not seen["left_alone"]
 
 
@@ -66,10 +70,8 @@ async def test_a_chat_that_is_left_alone_is_served_nothing_and_no_work_is_due(ha
 
     await leave_alone(harness)
 
-    for pairs in (64, 1):
-        answer = await harness.talk.ask(leaf, pairs)
-        assert answer["status"] == "not_needed"
-        assert "summary" not in answer
+    answer = await harness.talk.ask(leaf)
+    assert (answer["status"], answer["summary"]) == ("not_needed", "")
     leaf = harness.talk.turns(20, leaf=leaf)
     assert await harness.talk.ingest(leaf) is False
     assert (await harness.chat()).due_at is None
@@ -77,28 +79,21 @@ async def test_a_chat_that_is_left_alone_is_served_nothing_and_no_work_is_due(ha
     assert (await audit(harness))[-1] == ("user user-1", "chat.leave", {})
 
 
-async def test_a_chat_that_is_left_alone_on_any_path_and_as_a_fork_is_served_nothing(harness: Harness) -> None:
+async def test_a_chat_that_is_left_alone_on_any_path_is_served_nothing_and_its_fork_is(harness: Harness) -> None:
     leaf = await summarised(harness)
-    newest = harness.talk.turns(2, leaf=leaf)  # not ingested, so that the second statement answers
-    assert (await harness.talk.ask(newest))["status"] == "ready"
-    harness.talk.chat = "fork"
-    await harness.talk.ingest(list(harness.talk.rows)[1])
-    # Of a fork that is stored under its first messages only, and whose newest ones are asked about.
-    body = harness.talk.question(leaf) | {"user_id": "user-1"}
-    body["path"] = [one for one in body["path"] if one[0] not in list(harness.talk.rows)[:2]]
-    body["sizes"] = body["sizes"][: len(body["path"])]
+    newest = harness.talk.turns(2, leaf=leaf)  # not told, so that the second statement answers
+    fork = Talk(harness.talk.client, "fork", harness.talk.rows, window=8192)
 
-    async def asked() -> Json:
-        answer: Json = (await harness.talk.client.post("/v1/chats/fork/context", json=body)).json()
-        return answer
-
-    assert (await asked())["status"] == "ready", "what its user's other chat has"
-    await harness.talk.client.post("/v1/chats/fork/left-alone", json={"user_id": "user-1", "left_alone": True})
-    assert (await asked())["status"] == "unknown"
-    harness.talk.chat = "chat-1"
-    assert (await harness.talk.ask(newest))["status"] == "ready", "the other chat is not left alone"
     await leave_alone(harness)
     assert (await harness.talk.ask(newest))["status"] == "not_needed"
+    assert (await fork.ask(newest))["status"] == "ready", "what its user's other chat has"
+    await harness.service.stored()
+    assert (await fork.ask(newest))["status"] == "ready"
+
+    await fork.client.post("/v1/chats/fork/left-alone", json={"user_id": "user-1", "left_alone": True})
+    await leave_alone(harness, alone=False)
+    assert (await fork.ask(newest))["status"] == "not_needed"
+    assert (await harness.talk.ask(newest))["status"] == "ready", "the other chat is not left alone"
 
 
 # Compacted by Open WebUI itself
@@ -107,10 +102,10 @@ async def test_a_chat_that_is_left_alone_on_any_path_and_as_a_fork_is_served_not
 async def test_a_chat_that_open_webui_compacts_is_stored_and_no_work_becomes_due(harness: Harness) -> None:
     leaf = harness.talk.turns(20)
 
-    assert await harness.talk.ingest(leaf, compactor="open-webui") is False
+    assert await harness.talk.ingest(leaf, compacted=True) is False
 
     assert (await harness.chat()).due_at is None
-    assert (await harness.talk.ask(leaf))["known"] == leaf
+    assert not (await harness.talk.ask(leaf))["whole"], "all of it is stored"
     assert await harness.compress() is None
     assert harness.llm.requests == []
 
@@ -118,7 +113,7 @@ async def test_a_chat_that_open_webui_compacts_is_stored_and_no_work_becomes_due
 async def test_work_that_was_due_before_ends_without_a_call(harness: Harness) -> None:
     leaf = await harness.long_chat()
 
-    await harness.talk.ingest(leaf, compactor="open-webui")
+    await harness.talk.ingest(leaf, compacted=True)
     await harness.drain()
 
     assert harness.llm.requests == []

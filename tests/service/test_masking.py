@@ -10,7 +10,7 @@ from service.storage import codec
 from service.transcript import native_tokens, parse, steps
 from tests.conftest import Service, serving
 from tests.leaks import BARE, FORMATS, KEY, PASSWORD
-from tests.service.talk import Json, Talk, as_sent, row, rows, tables
+from tests.service.talk import Json, Talk, row, rows, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -31,7 +31,7 @@ def leaking(talk: Talk, name: str) -> str:
 
 
 async def stored(service: Service, identity: str = "a0") -> Json:
-    found = await row(service.runtime, "select body from messages where message_id = :id", id=identity)
+    found = await row(service.runtime, "select body from messages where host_id = :id", id=identity)
     return codec.unpack(found.body)
 
 
@@ -57,12 +57,23 @@ async def test_no_secret_of_a_tool_is_stored(talk: Talk, service: Service, name:
     assert [(one.text, [call.call.name for call in one.calls]) for one in kept] == [
         (one.text, [call.call.name for call in one.calls]) for one in given
     ]
-    # Digest and size are those of what was handed over, and the same content again is not taken for another one.
-    row_of_it = await row(service.runtime, "select * from messages where message_id = 'a0'")
-    sent = as_sent(row_of_it, await service.runtime.database.seals.of(1))
-    assert (sent.message_id, sent.fingerprint, sent.digest) == talk.chain(leaf)[-1]
+    # Id and size are those of what was handed over, and the same content again is not taken for another one.
+    row_of_it = await row(service.runtime, "select * from messages where host_id = 'a0'")
+    seal = await service.runtime.database.seals.of(1)
+    assert row_of_it.message_id == seal.keyed(talk.ids(leaf)[-1])
     assert row_of_it.tokens == native_tokens(talk.rows["a0"])
-    await talk.ingest(leaf)
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+async def test_no_secret_of_a_tool_is_stored_of_a_request(talk: Talk, service: Service, name: str) -> None:
+    leaf = leaking(talk, name)
+
+    await talk.ask(leaf)
+    await service.stored()
+
+    assert len(await rows(service.runtime, "select 1 from messages")) == 2
+    found = await everything(service)
+    assert [secret for secret in SECRETS if secret in found] == []
 
 
 async def test_masks_are_counted_once_and_shown_to_operators(talk: Talk, service: Service) -> None:
@@ -83,8 +94,6 @@ async def test_switched_off_everything_is_stored_as_it_came(service: Service, un
 
     await talk.ingest(leaking(talk, "output items"))
 
-    handed = talk.transcript("a0")["messages"][1]
-    assert await stored(service) == {
-        key: value for key, value in handed.items() if key not in ("fingerprint", "digest")
-    }
+    handed = talk.rows["a0"]
+    assert await stored(service) == {key: value for key, value in handed.items() if key not in ("id", "parentId")}
     assert (await shown(service))["chat"]["masked"] == 0

@@ -77,9 +77,9 @@ async def line_of(harness: Harness) -> tuple[ChatKey, list[int]]:
     for number in range(COUNT):
         texts = await publishing.pack(engine, lease.chat, line[-1], grown(number), "-")
         async with engine.begin() as connection:
-            name = path[number]["id"]
-            until = (await messages.find(connection, lease.chat, [name]))[name]
-            fresh = Fresh(line[-1], until, "llm", texts, 1, "by", "1")
+            until = await messages.by_host_id(connection, lease.chat, path[number]["id"])
+            assert until
+            fresh = Fresh(line[-1], until, "llm", texts, 1, lease.window, "by", "1")
             line.append(await publishing.publish(connection, lease, fresh) or 0)
     return lease.chat, line[1:]
 

@@ -120,7 +120,7 @@ async def test_reset_to_a_checkpoint_keeps_it_and_those_it_grew_from(service: Se
     assert [one["id"] for one in (await get(service, "/chat-1"))["checkpoints"]] == made[:2]
     await check_tree(service.runtime)
     answer = await talk.ask(leaf)
-    assert answer["checkpoint_id"] == made[1]
+    assert answer["checkpoint"] == made[1]
 
     leaf = talk.turns(1, leaf=leaf)
     await talk.ingest(leaf)

@@ -7,7 +7,8 @@ from tests.conftest import Service
 from tests.service.grown import by_the_model
 from tests.service.harness import Harness
 from tests.service.problems import is_problem
-from tests.service.talk import Talk, other, row, rows, run_sql, tables
+from tests.service.recalling import recall
+from tests.service.talk import Json, Talk, other, row, rows, run_sql, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -20,10 +21,10 @@ async def authors(service: Service, chat: str = "chat-1") -> list[str]:
 async def by(service: Service, chat: str = "chat-1") -> dict[str, str]:
     """Who wrote each message."""
     query = (
-        "select message_id, coalesce(author_id, user_id) as author from messages m"
+        "select host_id, coalesce(author_id, user_id) as author from messages m"
         " join chats c on c.id = m.chat_id where external_id = :chat"
     )
-    return {one.message_id: one.author for one in await rows(service.runtime, query, chat=chat)}
+    return {one.host_id: one.author for one in await rows(service.runtime, query, chat=chat)}
 
 
 async def test_a_chat_is_not_taken_over_by_messages_that_it_does_not_have(service: Service, talk: Talk) -> None:
@@ -31,7 +32,7 @@ async def test_a_chat_is_not_taken_over_by_messages_that_it_does_not_have(servic
     before = await tables(service.runtime)
     thief = Talk(service.as_filter, talk.chat, user="thief")
 
-    refused = await thief.put(thief.transcript(thief.turns(1, prefix="stolen-")))
+    refused = await thief.put(thief.turn(thief.turns(1, prefix="stolen-")))
 
     assert is_problem(refused, 403)["type"] == "urn:precis:problem:not-theirs"
     assert await tables(service.runtime) == before
@@ -42,7 +43,7 @@ async def test_a_chat_is_not_taken_over_by_an_edited_root_either(service: Servic
     await talk.ingest(leaf)
     thief = other(talk, "thief")
     thief.edit("u0", "Mine.")
-    assert (await thief.put(thief.transcript(leaf))).status_code == 403
+    assert (await thief.put(thief.turn(leaf))).status_code == 403
     assert (await row(service.runtime, "select user_id from chats")).user_id == talk.user
 
 
@@ -140,12 +141,15 @@ async def test_a_clone_knows_whose_messages_it_has_also_without_the_chat_that_it
 # What somebody else's messages in a chat may not do, and what they may
 
 
-async def user_asks(talk: Talk, route: str, leaf: str = "", **body: object) -> httpx.Response:
-    """One of the user's routes, in the name of the writer of `talk`; about the branch up to `leaf`, if there is one."""
-    chain = talk.chain(leaf) if leaf else []
-    path = {"path": [(identity, digest) for identity, _, digest in chain][::-1][:16]} if leaf else {}
-    depth = {"depth": len(chain)} if route == "view" else {}
-    return await talk.client.post(f"/v1/chats/{talk.chat}/{route}", json={"user_id": talk.user} | path | depth | body)
+async def user_asks(talk: Talk, route: str, **body: object) -> httpx.Response:
+    """One of the user's routes, in the name of the writer of `talk`."""
+    return await talk.client.post(f"/v1/chats/{talk.chat}/{route}", json={"user_id": talk.user} | body)
+
+
+async def looked_up(talk: Talk, leaf: str, served: Json, ref: str) -> str:
+    """Whether a model finds something in what a summary hides, when it answers below `leaf`."""
+    state = served["state"] | {"user": talk.user, "chat": talk.chat, "above": talk.ids(leaf)[-1]}
+    return str((await recall(talk, state, ref=ref))["status"])
 
 
 async def test_who_goes_on_from_one_known_message_plants_nothing_and_locks_nobody_out(harness: Harness) -> None:
@@ -155,17 +159,19 @@ async def test_who_goes_on_from_one_known_message_plants_nothing_and_locks_nobod
     await thief.ingest(thief.turns(1, leaf="u0", prefix="thief-"))
 
     assert (await user_asks(thief, "left-alone", left_alone=True)).status_code == 404
-    assert (await user_asks(other(owner, "thief"), "view", leaf)).status_code == 404
-    looked_up = await user_asks(other(owner, "thief"), "recall", leaf, ref="M2")
-    assert looked_up.json()["status"] == "not_covered"
+    assert (await user_asks(other(owner, "thief"), "view", message_id=leaf)).status_code == 404
+    served = await owner.ask(leaf)
+    for branch in (leaf, list(thief.rows)[-1]):
+        both = Talk(owner.client, owner.chat, owner.rows | thief.rows, user="thief")
+        assert await looked_up(both, branch, served, "M2") == "not_covered"
     fork = other(owner, "thief", "a fork")
-    assert (await fork.ask(leaf, user_id="thief"))["status"] == "unknown", "nothing is lent to them"
+    assert (await fork.ask(leaf))["status"] == "pending", "nothing is lent to them"
 
-    seen = await user_asks(owner, "view", leaf)
+    seen = await user_asks(owner, "view", message_id=leaf)
     assert "This summary stands for" in seen.json()["text"]
-    assert (await user_asks(owner, "recall", leaf, ref="M2")).json()["status"] == "found"
+    assert await looked_up(owner, leaf, served, "M2") == "found"
     await owner.ingest(leaf)
-    await harness.drain()
+    await harness.work_off()
     summary = (await owner.ask(leaf))["summary"]
     assert "thief" not in summary
 
@@ -181,13 +187,14 @@ async def test_two_who_write_in_one_chat_both_see_the_branches_that_they_wrote_i
     await owner.ingest(alone, after=leaf)
     guest.rows |= owner.rows
 
+    served = await owner.ask(mixed)
     for writer in (owner, guest):
-        seen = await user_asks(writer, "view", mixed)
+        seen = await user_asks(writer, "view", message_id=mixed)
         assert "This summary stands for" in seen.json()["text"]
-        assert (await user_asks(writer, "recall", mixed, ref="M2")).json()["status"] == "found"
-    assert (await user_asks(owner, "view", alone)).status_code == 200
-    assert (await user_asks(guest, "view", alone)).status_code == 404, "there the guest wrote nothing"
-    assert (await user_asks(guest, "recall", alone, ref="M2")).json()["status"] == "not_covered"
+        assert await looked_up(writer, mixed, served, "M2") == "found"
+    assert (await user_asks(owner, "view", message_id=alone)).status_code == 200
+    assert (await user_asks(guest, "view", message_id=alone)).status_code == 404, "there the guest wrote nothing"
+    assert await looked_up(guest, alone, served, "M2") == "not_covered"
     assert (await user_asks(guest, "left-alone", left_alone=True)).status_code == 404
     shown = (await harness.service.as_operator.get("/v1/chats?user=" + owner.user)).json()["chats"]
     assert [one["user_id"] for one in shown] == [owner.user]
@@ -203,6 +210,6 @@ async def test_whose_messages_came_with_a_clone_looks_nothing_up_in_it(harness: 
         pass
 
     assert await authors(harness.service, "clone") == ["guest", owner.user], "the owner's can be found and erased"
-    looked_up = await user_asks(other(clone, owner.user), "recall", leaf, ref="M4")
-    assert looked_up.json()["status"] == "not_covered"
-    assert (await user_asks(clone, "recall", leaf, ref="M4")).json()["status"] == "found"
+    served = await clone.ask(leaf)
+    assert await looked_up(other(clone, owner.user), leaf, served, "M4") == "not_covered"
+    assert await looked_up(clone, leaf, served, "M4") == "found"

@@ -12,6 +12,7 @@ from tests.service.events import tell
 from tests.service.grown import by_the_model
 from tests.service.harness import Harness
 from tests.service.problems import is_problem
+from tests.service.recalling import recall
 from tests.service.talk import Json, Talk, check_tree, other, row, rows, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -58,7 +59,7 @@ async def shared(harness: Harness) -> tuple[Talk, str]:
     grown = clone.turns(20, leaf=leaf, prefix="clone-")
     await clone.ingest(grown)
     await harness.work_off()
-    await harness.talk.ask(leaf, user_id=ANN)
+    await harness.talk.ask(leaf)
     await harness.runtime.counting.store()
     return clone, grown
 
@@ -133,16 +134,17 @@ async def did_everything(harness: Harness) -> None:
     harness.llm.default = Say("## State\n- The pump is watched.")  # the mark is her own from here on
     await leave_alone(talk, True)
     await leave_alone(talk, False)
-    path = talk.question(leaf)["path"]
-    who = {"user_id": CAROL, "path": path}
-    for route, more in (("view", {"depth": len(path)}), ("recall", {"query": MARK}), ("recall", {"ref": "M1"})):
-        assert (await client.post(f"/v1/chats/chat-1/{route}", json=who | more)).status_code == 200
-    await talk.ask(leaf, user_id=CAROL)
+    asked = await talk.ask(leaf)
+    seen = await client.post("/v1/chats/chat-1/view", json={"user_id": CAROL, "message_id": leaf})
+    assert seen.status_code == 200
+    for question in ({"query": MARK}, {"ref": "M1"}):
+        await recall(talk, asked, **question)
     again = talk.add("reported", leaf, content=f"The {MARK} pump.")
     await talk.ingest(again)
 
     fork = Talk(client, "carols-fork", dict(talk.rows), user=CAROL)
-    await fork.ask(leaf, user_id=CAROL)
+    await fork.ask(leaf)
+    await harness.service.stored()
     await fork.ingest(leaf)
     unsaved = Talk(client, "content:carols-4711", user=CAROL)
     await unsaved.ingest(unsaved.add("m", None, content=f"The {MARK} pump."), expires_in=3600)

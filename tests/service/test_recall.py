@@ -2,7 +2,6 @@
 
 import json
 
-import httpx
 import pytest
 import pytest_asyncio
 
@@ -10,6 +9,7 @@ from service.recall import parts
 from service.storage import codec
 from service.text import tokens
 from service.usecases import recall
+from tests.service import recalling
 from tests.service.harness import Harness
 from tests.service.talk import Json, rows, run_sql
 
@@ -50,17 +50,13 @@ class Chat:
         await self.harness.drain()
         return self
 
-    async def post(self, *, leaf: str = "", pairs: int = 16, **more: object) -> httpx.Response:
-        chain = self.talk.chain(leaf or self.leaf)
-        path = [(identity, digest) for identity, _, digest in chain][::-1][:pairs]
-        body = {"user_id": self.talk.user, "path": path} | more
-        return await self.talk.client.post(f"/v1/chats/{self.talk.chat}/recall", json=body)
+    async def state(self) -> Json:
+        """What the service notes of the next turn."""
+        state: Json = (await self.talk.ask(self.leaf))["state"]
+        return state
 
-    async def recall(self, **more: object) -> Json:
-        response = await self.post(**more)  # type: ignore[arg-type]
-        assert response.status_code == 200, response.text
-        answer: Json = response.json()
-        return answer
+    async def recall(self, **question: object) -> Json:
+        return await recalling.recall(self.talk, await self.state(), **question)
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -96,10 +92,11 @@ async def test_what_was_cut_of_a_chat_without_a_summary_is_found(harness: Harnes
     chat = Chat(harness)
     assert await chat.talk.ingest(chat.leaf)
 
-    assert (await chat.recall(query="Trondheim"))["status"] == "not_covered"
-    cut = await chat.recall(query="Trondheim", whole=True)
-    assert cut["references"][0] == "M1"
-    assert (await chat.recall(ref="T1", whole=True, user_id="somebody else"))["status"] == "not_covered"
+    whole, cut = await chat.state() | {"cut": ""}, await chat.state() | {"cut": "left out"}
+    assert (await recalling.recall(chat.talk, whole, query="Trondheim"))["status"] == "not_covered"
+    assert (await recalling.recall(chat.talk, cut, query="Trondheim"))["references"][0] == "M1"
+    others = cut | {"user": "somebody else"}
+    assert (await recalling.recall(chat.talk, others, ref="T1"))["status"] == "not_covered"
 
 
 async def test_what_a_reference_leads_to_is_read_byte_for_byte(chat: Chat) -> None:
@@ -114,18 +111,20 @@ async def test_what_a_reference_leads_to_is_read_byte_for_byte(chat: Chat) -> No
     assert '[T1: look_up({"topic": "valves"})]' in answer["text"]
 
 
-async def test_a_text_that_is_not_kept_comes_again_with_the_whole_path(chat: Chat) -> None:
+async def test_a_text_that_is_not_kept_comes_again_with_the_next_request(chat: Chat) -> None:
+    asked = await chat.talk.ask(chat.leaf)
+    await chat.harness.service.stored()
     await run_sql(chat.harness.service.runtime, "update messages set body = null")
 
-    gone = await chat.recall(ref="T1")
-    unsearched = await chat.recall(query="Trondheim")
-    await chat.talk.ingest(chat.leaf)
-    again = await chat.recall(ref="T1")
+    gone = await recalling.recall(chat.talk, asked, ref="T1")
+    unsearched = await recalling.recall(chat.talk, asked, query="Trondheim")
+    await chat.talk.ask(chat.leaf)
+    await chat.harness.service.stored()
+    again = await recalling.recall(chat.talk, asked, ref="T1")
 
     assert gone["status"] == "not_kept"
     assert "look_up(topic=" in gone["text"], "the ledger's line stands for it"
-    (deepest,) = await rows(chat.harness.service.runtime, "select max(covered_messages) as n from checkpoints")
-    assert unsearched["not_kept"] == deepest.n > 10
+    assert unsearched["not_kept"] == len(chat.talk.path(asked["covered_until"]))
     assert again["content"].startswith("row 0")
 
 
@@ -163,7 +162,7 @@ async def test_what_a_model_gives_too_much_or_of_another_type_does_no_harm(chat:
 async def test_what_takes_too_long_is_refused_in_time(chat: Chat, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recall, "_SECONDS", 0.0)
 
-    refused = await chat.post(query="order")
+    refused = await recalling.post(chat.talk, await chat.state(), query="order")
 
     assert refused.status_code == 503
     assert "took too long" in refused.text

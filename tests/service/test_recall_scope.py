@@ -4,25 +4,25 @@ import pytest
 
 from tests.conftest import Service
 from tests.service.grown import summarised
+from tests.service.recalling import recall
 from tests.service.talk import Json, Talk, prose, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def recall(talk: Talk, leaf: str, **more: object) -> Json:
-    path = [(identity, digest) for identity, _, digest in talk.chain(leaf)][::-1]
-    body = {"user_id": talk.user, "path": path[:64]} | more
-    response = await talk.client.post(f"/v1/chats/{talk.chat}/recall", json=body)
-    assert response.status_code == 200, response.text
-    answer: Json = response.json()
-    return answer
+def state(talk: Talk, leaf: str, **more: object) -> Json:
+    """What the service notes of a turn below `leaf`; nothing is asked, and so nothing stored."""
+    window = talk.window or 8192
+    noted = {"chat": talk.chat, "user": talk.user, "model": talk.model, "window": window}
+    return noted | {"above": talk.ids(leaf)[-1]} | more
 
 
 async def seen(talk: Talk, leaf: str, **more: object) -> list[str]:
-    """The texts that can be read, the first message's first."""
+    """The texts that can be read, the first message's first; `more` is of the state."""
     found: list[str] = []
     while True:
-        answer = await recall(talk, leaf, ref=f"M{len(found) + 1}", max_tokens=8000, **more)
+        asked = state(talk, leaf, **more)
+        answer = await recall(talk, asked, ref=f"M{len(found) + 1}", max_tokens=8000)
         if answer["status"] != "found":
             return found
         found.append(answer["content"])
@@ -47,52 +47,56 @@ async def test_the_part_that_the_served_checkpoint_covers_is_seen_and_no_message
     service: Service, talk: Talk
 ) -> None:
     leaf = await summarised(service, talk, least=3)
-    (first, shallow), *_, (_, deepest) = await covered(service)
+    (first, shallow), *_, (last, deepest) = await covered(service)
     below = talk.path(leaf)[deepest]["id"]
 
-    assert await seen(talk, leaf) == texts(talk, leaf, deepest)
-    assert await seen(talk, leaf, checkpoint_id=10**9) == texts(talk, leaf, deepest)
-    assert await seen(talk, leaf, checkpoint_id=first) == texts(talk, leaf, shallow)
-    assert await seen(talk, leaf, whole=True) == texts(talk, leaf, len(talk.path(leaf)))
-    assert f"Reading {below}-0" not in (await recall(talk, leaf, query=f"Reading {below}-0"))["text"]
+    assert await seen(talk, leaf, served=last) == texts(talk, leaf, deepest)
+    assert await seen(talk, leaf, served=first) == texts(talk, leaf, shallow)
+    assert await seen(talk, leaf, served=10**9) == await seen(talk, leaf) == []
+    assert await seen(talk, leaf, cut="left out") == texts(talk, leaf, len(talk.path(leaf)))
+    searched = await recall(talk, state(talk, leaf, served=last), query=f"Reading {below}-0")
+    assert f"Reading {below}-0" not in searched["text"]
 
 
 async def test_of_another_branch_nothing_is_seen_below_where_it_goes_off(service: Service, talk: Talk) -> None:
     leaf = await summarised(service, talk, least=3)
-    (_, shallow), *_, (deep, _) = await covered(service)
+    (first, shallow), *_, (deep, _) = await covered(service)
     branch = talk.turns(1, leaf=talk.path(leaf)[shallow + 1]["id"], prefix="branch-")
     await talk.ingest(branch)
 
-    for checkpoint in (None, deep):
-        assert await seen(talk, branch, checkpoint_id=checkpoint) == texts(talk, leaf, shallow)
+    assert await seen(talk, branch, served=first) == texts(talk, leaf, shallow)
+    assert await seen(talk, branch, served=deep) == []
+    assert await seen(talk, branch, served=deep, cut="left out") == texts(talk, branch, len(talk.path(branch)))
     elsewhere = prose(30, talk.path(leaf)[shallow + 4]["id"]).splitlines()[0]
-    assert elsewhere not in (await recall(talk, branch, query=elsewhere))["text"]
+    assert elsewhere not in (await recall(talk, state(talk, branch, served=first), query=elsewhere))["text"]
     early = talk.path(leaf)[shallow - 2]["id"]
-    assert await seen(talk, early) == []
+    assert await seen(talk, early, served=first) == []
 
 
 async def test_what_was_edited_and_what_stood_below_it_is_not_seen(service: Service, talk: Talk) -> None:
     leaf = await summarised(service, talk, least=3)
     before = Talk(talk.client, rows={name: dict(row) for name, row in talk.rows.items()})
-    (_, shallow), *_ = await covered(service)
+    (first, shallow), *_, (deep, _) = await covered(service)
     talk.edit(talk.path(leaf)[shallow]["id"], "edited in place")
 
-    assert await seen(talk, leaf) == texts(before, leaf, shallow), "as nobody has told the service"
     await talk.ingest(leaf)
-    assert await seen(before, leaf) == await seen(talk, leaf) == texts(before, leaf, shallow)
+
+    for served in (first, deep):
+        expected = texts(before, leaf, shallow) if served == first else []
+        assert await seen(talk, leaf, served=served) == await seen(before, leaf, served=served) == expected
 
 
 async def test_a_fork_that_is_not_stored_sees_what_its_users_chats_have_and_nobody_elses(
     service: Service, talk: Talk
 ) -> None:
     leaf = await summarised(service, talk, least=3)
-    (first, shallow), *_, (_, deepest) = await covered(service)
+    (first, shallow), *_, (last, deepest) = await covered(service)
     fork = Talk(talk.client, "fork", dict(talk.rows))
 
-    assert await seen(fork, leaf) == texts(talk, leaf, deepest)
-    assert await seen(fork, leaf, checkpoint_id=first) == texts(talk, leaf, shallow)
-    assert await seen(fork, leaf, user_id="somebody else") == []
+    assert await seen(fork, leaf, served=last) == texts(talk, leaf, deepest)
+    assert await seen(fork, leaf, served=first) == texts(talk, leaf, shallow)
+    assert await seen(fork, leaf, served=last, user="somebody else") == []
     await run_sql(service.runtime, "update chats set expires_at = now() + interval '1 hour'")
-    assert await seen(fork, leaf) == []
+    assert await seen(fork, leaf, served=last) == []
     await run_sql(service.runtime, "update chats set expires_at = now()")
-    assert await seen(talk, leaf) == []
+    assert await seen(talk, leaf, served=last) == []

@@ -55,7 +55,7 @@ async def test_chats_that_open_webui_has_no_more_are_deleted_and_do_not_come_bac
 
     assert await left(service) == sorted([*webui.chats, "content:4711"])
     again = Talk(service.as_filter, "chat-3", user="user-1")
-    assert (await again.put(again.transcript(again.turns(1)))).status_code == 410
+    assert (await again.put(again.turn(again.turns(1)))).status_code == 410
     assert (await row(service.runtime, "select distinct actor, action from audit")) == ("cli", "chat.delete")
 
 

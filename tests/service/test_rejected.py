@@ -128,7 +128,7 @@ async def test_after_enough_failures_a_degraded_checkpoint_is_published(harness:
     await harness.compress(worker_context)
     written = [one for one in await harness.made() if one.kind == "llm"]
     assert (written[0].parent_id, told(written[-1])) == (made.id, "From the model.")
-    assert (await harness.talk.ask(leaf))["checkpoint_id"] == written[-1].id
+    assert (await harness.talk.ask(leaf))["checkpoint"] == written[-1].id
     await check_tree(harness.runtime)
 
 

@@ -96,21 +96,18 @@ async def test_an_old_checkpoint_goes_when_no_message_leads_to_it(harness: Harne
     await age(harness, "checkpoints", "created_at")
     assert await removed(harness, keep_checkpoints=30) == NOTHING, "all of them are led to"
 
-    harness.talk.edit(before[0].covered_until, "edited")  # only the first one's ancestors still fit
-    await harness.talk.ingest(leaf)
-    await age(harness, "checkpoints", "created_at", f"id = {before[0].id}")
-    await sql(harness, f"update checkpoints set created_at = now() where id = {before[-1].id}")
+    where = f"/v1/chats/chat-1/checkpoints/{before[0].id}"
+    corrected = (await harness.service.as_operator.patch(where, json={"state": "Corrected."})).json()["checkpoint"]
+    await age(harness, "checkpoints", "retired_at", f"id = {before[0].id}")
     assert await removed(harness, keep_checkpoints=30) == NOTHING, (
-        "a young one grew from them: an undone edit needs both"
+        "a young one grew from it, and is stored as what it adds to that"
     )
 
-    await harness.drain(harness.worker_context(summariser_window=32_768))
-    anew = (await harness.made())[len(before) :]
     await age(harness, "checkpoints", "created_at")
     await age(harness, "checkpoints", "retired_at")
     stored = len(await rows(harness.runtime, "select 1 from checkpoints"))
-    assert (await removed(harness, keep_checkpoints=30)).checkpoints == stored - len(anew)
-    assert [one.id for one in await harness.made()] == [one.id for one in anew] != []
+    assert (await removed(harness, keep_checkpoints=30)).checkpoints == stored - 1
+    assert [one.id for one in await harness.made()] == [corrected["id"]]
     await check_tree(harness.runtime)
 
 
@@ -179,20 +176,19 @@ async def test_work_that_needs_texts_that_are_gone_waits_and_is_no_failure(harne
     chat, (run,) = await harness.chat(), await harness.runs()
     assert (chat.due_at, chat.dead_at, chat.lease_token, chat.attempts) == (None, None, None, 0)
     assert run.outcome == "waits"
-    assert "4 messages is not kept any more, the first is u0" in run.reason  # what the first call reads
+    assert "4 messages is not kept any more, the first is u0;" in run.reason  # what the first call reads
     shown = (await harness.service.as_operator.get("/v1/chats/chat-1")).json()["chat"]
     assert (shown["wants_bodies"], shown["last_error"]) == (True, run.reason)
     assert harness.llm.requests == []
 
 
-async def test_the_next_turn_brings_the_whole_path_and_the_work_is_done(harness: Harness) -> None:
+async def test_the_next_request_brings_the_texts_and_the_work_is_done(harness: Harness) -> None:
     leaf = await waiting(harness)
     grown = harness.talk.turns(1, leaf=leaf)
+    question = harness.talk.rows[grown]["parentId"]
 
-    refused = await harness.talk.put(harness.talk.transcript(grown, after=leaf))
-    assert refused.status_code == 409
-    assert "send the whole path" in refused.json()["detail"]
-    assert await harness.talk.ingest(grown) is True
+    assert (await harness.talk.ask(question))["status"] == "pending"
+    await harness.service.stored()
 
     assert await without_text(harness) == set()
     assert (await harness.chat()).wants_bodies is False
@@ -200,9 +196,8 @@ async def test_the_next_turn_brings_the_whole_path_and_the_work_is_done(harness:
     assert await rows(harness.runtime, old) == [], "a text that came again is young"
     await harness.drain()
     assert (await harness.chat()).last_error is None
-    assert (await harness.talk.ask(grown))["status"] == "ready"
+    assert (await harness.talk.ask(question))["status"] == "ready"
     assert "Reading u0-0" in harness.llm.requests[0].text
-    assert await harness.talk.ingest(harness.talk.turns(1, leaf=grown), after=grown) is not None
 
 
 async def test_texts_that_came_while_the_work_missed_them_are_looked_for_again(harness: Harness) -> None:
@@ -213,7 +208,7 @@ async def test_texts_that_came_while_the_work_missed_them_are_looked_for_again(h
         await sql(harness, "update messages set body = null where depth > 3")
         await harness.talk.ingest(half)
         await harness.talk.ingest(leaf, after=half)
-        await sql(harness, "update messages set body = null where message_id = 'u8'")
+        await sql(harness, "update messages set body = null where host_id = 'u8'")
 
     again = await harness.compress(thinking(harness, away_and_back))
 

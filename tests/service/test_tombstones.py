@@ -16,11 +16,16 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def put(talk: Talk, leaf: str) -> httpx.Response:
-    return await talk.put(talk.transcript(leaf))
+    return await talk.put(talk.turn(leaf))
 
 
 async def stored(service: Service) -> list[str]:
     return [one.external_id for one in await rows(service.runtime, "select external_id from chats order by 1")]
+
+
+async def asked(talk: Talk, leaf: str) -> None:
+    """A request, which is stored after its answer."""
+    await talk.ask(leaf)
 
 
 async def let_a_day_go_by(service: Service) -> None:
@@ -37,8 +42,9 @@ async def test_a_chat_that_open_webui_deleted_is_gone_for_a_day(service: Service
     refused = await put(talk, leaf)
 
     assert is_problem(refused, 410)["type"] == "urn:precis:problem:gone"
-    assert await stored(service) == []
-    assert (await talk.ask(leaf))["status"] == "unknown"
+    assert (await talk.ask(leaf))["status"] == "not_needed"
+    await service.stored()
+    assert await stored(service) == [], "nor does a request bring it back"
     await let_a_day_go_by(service)
     assert (await put(talk, leaf)).status_code == 202
 
@@ -85,8 +91,8 @@ async def race(service: Service, number: int, event: str) -> None:
         await talk.ingest(leaf)
     grown = talk.turns(1, 60, leaf=leaf, prefix="more-")
     told = {"user_id": talk.user} | ({"chat_id": talk.chat, "left": []} if event == "chat.deleted" else {})
-    guest = talk.transcript(grown) | {"user_id": "guest"}
-    ingests = [put(talk, leaf), put(talk, grown)]
+    guest = talk.turn(grown, user="guest")
+    ingests = [put(talk, leaf), put(talk, grown), asked(talk, grown)]
     if number % 2:
         ingests.append(talk.put(guest))
     deletion = tell(service, event, **told)
@@ -102,4 +108,5 @@ async def test_of_all_races_between_a_deletion_and_ingests_none_brings_a_chat_ba
 ) -> None:
     for first in range(0, races, 10):
         await asyncio.gather(*(race(harness.service, number, event) for number in range(first, first + 10)))
+        await harness.service.stored()
     assert await stored(harness.service) == []

@@ -42,9 +42,10 @@ def built_in(harness: Harness, texts: Texts, **more: Any) -> WorkerContext:
     return replace(worker_context, summariser=None, texts=texts)
 
 
-def reading(*messages: str) -> Hard:
-    """Hard is whatever has one of these messages in it."""
-    return Hard(lambda function, args: function is rounds.gathered and not set(messages).isdisjoint(args[0]))
+async def reading(harness: Harness, message: str) -> Hard:
+    """Hard is whatever has this message in it."""
+    stored = await row(harness.runtime, "select message_id from messages where host_id = :id", id=message)
+    return Hard(lambda function, args: function is rounds.gathered and stored.message_id in args[0])
 
 
 async def retries(harness: Harness, worker_context: WorkerContext, most: int = 40) -> None:
@@ -59,7 +60,7 @@ async def retries(harness: Harness, worker_context: WorkerContext, most: int = 4
 
 async def test_after_a_killed_round_the_next_one_tells_of_the_hard_messages_by_size_alone(harness: Harness) -> None:
     leaf = await harness.long_chat(20)
-    worker_context = built_in(harness, reading("a2"), max_attempts=1)
+    worker_context = built_in(harness, await reading(harness, "a2"), max_attempts=1)
 
     assert await harness.compress(worker_context) == 2.0
 
@@ -94,10 +95,9 @@ async def test_a_hard_draught_of_a_model_falls_back_to_sizes_too(harness: Harnes
 
 
 async def test_a_message_too_hard_to_store_is_stored_as_a_note_of_its_size(harness: Harness) -> None:
-    runtime = harness.runtime
-    before = runtime.texts
+    runtime, serving = harness.runtime, harness.service.app.state.serving.context
     hard = Hard(lambda function, args: function is intake.take and "secret" in str(args))
-    object.__setattr__(runtime, "texts", hard)
+    object.__setattr__(serving, "texts", hard)
     try:
         talk = harness.talk
         leaf = talk.add("hard", talk.add("q", None), "assistant", "secret " * 30_000)
@@ -105,9 +105,9 @@ async def test_a_message_too_hard_to_store_is_stored_as_a_note_of_its_size(harne
         assert await talk.ingest(leaf)
         assert await talk.ingest(leaf), "the same again changes nothing"
     finally:
-        object.__setattr__(runtime, "texts", before)
+        object.__setattr__(serving, "texts", runtime.texts)
 
-    stored = await row(runtime, "select * from messages where message_id = 'hard'")
+    stored = await row(runtime, "select * from messages where host_id = 'hard'")
     assert stored.tokens > 210_000 // 5
     assert len(stored.body) < 300
     await retries(harness, built_in(harness, runtime.texts))

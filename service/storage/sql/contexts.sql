@@ -9,9 +9,8 @@
 --
 -- A checkpoint is served that was written for a window like this one: at least half as large. Of
 -- those with which the request fits, `made` is the shallowest, because the injected beginning then
--- changes least often. When none of them does, one that was written for a smaller window does; and
--- the deepest when none at all does. Savings never fall along a line, which has 16 checkpoints at
--- most.
+-- changes least often. When no such one fits, the one for the largest window does; and the deepest
+-- when none at all does. Savings never fall along a line, which has 16 checkpoints at most.
 
 -- continued --
 -- A chat, and what serves its request if that goes on from the path that was ingested last: then
@@ -41,9 +40,9 @@ left join checkpoints made
                 with ordinality line (id, savings, written_for, place)
             cross join lateral (
                 select line.savings >= :total::bigint - floor(:limit::bigint / use.factor),
-                    line.written_for * 2::bigint >= :window::bigint
-            ) judged (fits, is_like)
-            order by judged.fits desc, judged.fits and judged.is_like desc,
+                    least(line.written_for * 2::bigint, :window::bigint)
+            ) judged (fits, likeness)
+            order by judged.fits desc, case when judged.fits then judged.likeness end desc,
                 case when judged.fits then line.place else -line.place end
             limit 1
         )
@@ -86,9 +85,9 @@ left join checkpoints made
             with ordinality line (id, savings, written_for, place)
         cross join lateral (
             select line.savings >= :total::bigint - floor(:limit::bigint / use.factor),
-                line.written_for * 2::bigint >= :window::bigint
-        ) judged (fits, is_like)
-        order by judged.fits desc, judged.fits and judged.is_like desc,
+                least(line.written_for * 2::bigint, :window::bigint)
+        ) judged (fits, likeness)
+        order by judged.fits desc, case when judged.fits then judged.likeness end desc,
             case when judged.fits then line.place else -line.place end
         limit 1
     )

@@ -4,6 +4,7 @@
 --
 --   ids       of the nodes that were sent, and of the one that they follow
 --   host_ids  the host's own ids of the nodes that were sent, in their order; null for none
+--   words     the hashes of their own words
 --   lender    whose chats lend to a fork; null for anyone's
 --
 -- Planned once and not each time, which takes six times as long: LIMIT, so that each message is
@@ -12,9 +13,9 @@
 -- `replaced` are nodes that the host has under the same ids, and that are not on this path: their
 -- texts were edited, or what stood above them was.
 --
--- `lent` is the deepest checkpoint that ends at a message which is new here: this chat's own among
--- equals, which needs no copy. What was here already had its chance: a reset has dropped its
--- summaries, and those must not come back. A chat that expires lends nothing.
+-- `lent` is the deepest checkpoint of another chat that ends at a message which is new here. What was
+-- here already had its chance: a reset has dropped its summaries, and those must not come back. A
+-- chat that expires lends nothing.
 --
 -- Of those that reach as far, a summariser's knows more than code's, and then the one that grew from
 -- a newer one: an id says only which of two was begun first.
@@ -32,13 +33,6 @@ with chat as (
         select * from messages where messages.tenant_id = :tenant
             and messages.chat_id = chat.id and messages.message_id = sent.id limit 1
     ) messages
-), made as (
-    select checkpoints.id, checkpoints.parent_id, checkpoints.covered_until,
-        checkpoints.kind = 'interim' as is_interim
-    from checkpoints
-    where checkpoints.tenant_id = :tenant and checkpoints.chat_id = (select id from chat)
-        and checkpoints.covered_until = any(:ids::text[])
-        and checkpoints.retired_at is null
 )
 select chat.id, chat.version, coalesce(chat.user_id, :user) as begun_by,
     coalesce(chat.wants_bodies, false) as wants_bodies,
@@ -55,6 +49,15 @@ select chat.id, chat.version, coalesce(chat.user_id, :user) as begun_by,
     (select json_agg(stored) from stored) as found,
     (select array_agg(message_id) from stored where without_text) as without_text,
     (
+        select json_object_agg(said.words, theirs.author_id)
+        from (select distinct unnest(:words::text[]) as words) said
+        cross join lateral (
+            select author_id from messages where messages.tenant_id = :tenant
+                and messages.chat_id = chat.id and messages.words_hash = said.words
+            order by messages.created_at limit 1
+        ) theirs
+    ) as authors,
+    (
         select array_agg(other.message_id)
         from unnest(:host_ids::text[]) as told (id)
         cross join lateral (
@@ -63,12 +66,6 @@ select chat.id, chat.version, coalesce(chat.user_id, :user) as begun_by,
                 and messages.message_id <> all(:ids::text[]) limit 16
         ) other
     ) as replaced,
-    -- By boundary; of several, the one that knows most comes last.
-    (
-        select json_object_agg(
-            made.covered_until, made.id order by not made.is_interim, made.parent_id, made.id)
-        from made
-    ) as made,
     (
         select json_object_agg(checkpoints.id, json_build_array(
             checkpoints.covered_tokens - checkpoints.tokens,
@@ -77,8 +74,7 @@ select chat.id, chat.version, coalesce(chat.user_id, :user) as begun_by,
         ))
         from checkpoints
         where checkpoints.tenant_id = :tenant and checkpoints.chat_id = chat.id
-            and checkpoints.id = any(
-                array(select checkpoint_id from stored union select id from made))
+            and checkpoints.id = any(array(select checkpoint_id from stored))
     ) as savings,
     lent.chat_id as lender, lent.line
 from (select) as always
@@ -91,14 +87,11 @@ left join lateral (
         and not exists (
             select from stored where stored.message_id = checkpoints.covered_until
         )
-        and (
-            lending.id = chat.id
-            or lending.expires_at is null and checkpoints.retired_at is null
-                and (:lender::text is null or lending.user_id = :lender)
-        )
-    order by checkpoints.covered_messages desc, lending.id is not distinct from chat.id desc,
-        checkpoints.kind = 'interim', checkpoints.parent_id desc,
-        checkpoints.id desc
+        and lending.id is distinct from chat.id
+        and lending.expires_at is null and checkpoints.retired_at is null
+        and (:lender::text is null or lending.user_id = :lender)
+    order by checkpoints.covered_messages desc, checkpoints.kind = 'interim',
+        checkpoints.parent_id desc, checkpoints.id desc
     limit 1
 ) lent on true
 
@@ -141,21 +134,23 @@ select exists (select from deleted) as deleted,
 with fresh as (
     insert into messages (
         tenant_id, chat_id, message_id, parent_id, role, depth, host_id, host_hash, confirmed,
-        tokens, path_tokens, step_tokens, step_calls, sent_at, checkpoint_id, body, author_id
+        tokens, path_tokens, step_tokens, step_calls, sent_at, checkpoint_id, body, author_id,
+        words_hash
     )
     select cast(:tenant as bigint), cast(:chat as bigint),
         message_id, parent_id, role, depth, host_id, host_hash, confirmed, tokens, path_tokens,
         cast(step_tokens as integer[]), cast(step_calls as integer[]), sent_at, checkpoint_id, body,
-        cast(:author as text)
+        author_id, words_hash
     from unnest(
         cast(:message_id as text[]), cast(:parent_id as text[]), cast(:role as text[]),
         cast(:depth as integer[]), cast(:host_id as text[]), cast(:host_hash as text[]),
         cast(:confirmed as boolean[]), cast(:tokens as integer[]), cast(:path_tokens as bigint[]),
         cast(:step_tokens as text[]), cast(:step_calls as text[]), cast(:sent_at as bigint[]),
-        cast(:checkpoint_id as bigint[]), cast(:body as bytea[])
+        cast(:checkpoint_id as bigint[]), cast(:body as bytea[]), cast(:author_id as text[]),
+        cast(:words_hash as text[])
     ) as sent (
         message_id, parent_id, role, depth, host_id, host_hash, confirmed, tokens, path_tokens,
-        step_tokens, step_calls, sent_at, checkpoint_id, body
+        step_tokens, step_calls, sent_at, checkpoint_id, body, author_id, words_hash
     )
     on conflict (chat_id, message_id) do update
     set created_at = now(),
@@ -177,7 +172,7 @@ set user_id = :owner, model = :model, window_tokens = :window, window_assumed = 
     user_name = coalesce(
         case when cast(:user as text) = :owner then cast(:user_name as bytea) end,
         case when chats.user_id = :owner then chats.user_name end),
-    wants_bodies = false, masked = chats.masked + :masks, updated_at = now(),
+    wants_bodies = :wants_bodies, masked = chats.masked + :masks, updated_at = now(),
     leaf_id = :leaf, leaf_tokens = :leaf_tokens,
     leaf_line = (made.ancestors || made.id)[cardinality(made.ancestors) - 14:],
     leaf_savings = made.savings[cardinality(made.savings) - 15:],
@@ -239,3 +234,26 @@ from (
     from up full join told on told.id = up.message_id
 ) seen
 where messages.tenant_id = :tenant and messages.chat_id = :chat and messages.message_id = seen.id
+
+-- gone --
+-- The nodes `replaced`, which the host has under the same ids somewhere else now; what stood above
+-- them, and does not stand on their new `path`: it was edited or deleted too. And what no host has
+-- told, which may have the same texts.
+with recursive up as (
+    select message_id, parent_id from messages
+    where tenant_id = :tenant and chat_id = :chat
+        and message_id = any(cast(:replaced as text[]))
+    union
+    select above.message_id, above.parent_id from up
+    cross join lateral (
+        select message_id, parent_id from messages
+        where tenant_id = :tenant and chat_id = :chat and message_id = up.parent_id
+            and message_id <> all(cast(:path as text[]))
+        limit 1
+    ) above
+)
+select message_id from up
+union
+select message_id from messages
+where tenant_id = :tenant and chat_id = :chat and host_id is null
+    and message_id <> all(cast(:path as text[]))

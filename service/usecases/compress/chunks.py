@@ -181,7 +181,7 @@ async def fresh(this: Round, until: MessageRow, parent: int, publication: Public
         replaces=[
             one.id
             for one in this.instead_of
-            if one.messages <= until.depth or is_poorer(one, this.claim.lease.window)
+            if one.messages <= until.depth or is_poorer(one.window, this.claim.lease.window)
         ],
     )
 
@@ -214,11 +214,12 @@ async def _gather(this: Round, chunk: Chunk, memory: Memory) -> Material:
     ids = {place: this.rows[place].message_id for place in places}
     async with this.engine.connect() as connection:
         packed = await messages.bodies(connection, this.chat, list(ids.values()))
-    missing = [identity for identity in ids.values() if identity not in packed]
+    missing = [place for place in ids if ids[place] not in packed]
     if missing:
+        first = this.rows[missing[0]]
         raise Gone(
-            f"the text of {len(missing)} messages is not kept any more, the first is {missing[0]};"
-            " the work waits for it until the chat's next turn"
+            f"the text of {len(missing)} messages is not kept any more, the first is"
+            f" {first.host_id or first.message_id}; the chat's next request brings it"
         )
     part_of = chunk.part, chunk.parts
     context = this.claim.context

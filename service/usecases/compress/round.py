@@ -85,7 +85,7 @@ async def begin(claim: Claim) -> Round:
         path = [_planned(row) for row in rows]
         pointed_to = {row.checkpoint_id or 0 for row in rows}
         settled, interim = await checkpoints.along(connection, claim.chat, pointed_to)
-    poorer = [one for one in settled if is_poorer(one, lease.window)]
+    poorer = [one for one in settled if is_poorer(one.window, lease.window)]
     alike = [one for one in settled if one not in poorer]
     return Round(claim, policy, rows, deepest(path, alike), [*interim, *poorer])
 

@@ -1,0 +1,31 @@
+"""The examples of `/openapi.json`, sent as they are."""
+
+import httpx
+import pytest
+
+from tests.conftest import Service
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def with_examples(service: Service) -> dict[str, object]:
+    """The body of each route that has an example."""
+    async with httpx.AsyncClient(base_url=service.url) as client:
+        paths = (await client.get("/openapi.json")).json()["paths"]
+    bodies = {path: methods.get("post", {}).get("requestBody", {}) for path, methods in paths.items()}
+    media = {path: body["content"]["application/json"] for path, body in bodies.items() if body}
+    return {path: one["example"] for path, one in media.items() if "example" in one}
+
+
+async def test_the_examples_of_the_api_run_and_are_shown(service: Service) -> None:
+    examples = await with_examples(service)
+    assert set(examples) == {"/v1/compress", "/v1/turns"}
+
+    fitted = await service.as_filter.post("/v1/compress", json=examples["/v1/compress"])
+    stored = await service.as_filter.post("/v1/turns", json=examples["/v1/turns"])
+
+    assert (fitted.status_code, stored.status_code) == (200, 202)
+    assert (fitted.json()["status"], fitted.json()["messages"]) == ("not_needed", None)
+    async with httpx.AsyncClient(base_url=service.url) as client:
+        page = (await client.get("/docs")).text
+    assert page.count("How many pumps does cellar 7 have?") == len(examples)

@@ -1,0 +1,130 @@
+"""Which summary serves in which window: one that was written for a window like it, however models are switched."""
+
+from dataclasses import replace
+
+import pytest
+
+from service.planning.plan import is_poorer
+from service.storage import messages, publishing
+from service.storage.publishing import Fresh
+from service.summarising.memory import Memory
+from tests.conftest import Service, drain
+from tests.service.harness import Harness
+from tests.service.talk import Json, Talk, check_tree, opened, rows
+from tests.service.test_versions import claimed
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+LARGE, SMALL = 32_768, 8192
+COUNTED = 20  # seconds: a request that may not wait is estimated, and seems larger
+
+
+async def goes_on(service: Service, talk: Talk, leaf: str, window: int, turns: int = 0) -> tuple[str, Json]:
+    """So many turns with a model of that window, and its work; the new leaf, and what the next request is sent as."""
+    talk.model, talk.window = f"of {window}", window
+    if turns:
+        leaf = talk.turns(turns, leaf=leaf)
+    await talk.ingest(leaf)
+    await drain(service.runtime)
+    await check_tree(service.runtime)
+    answer = await talk.ask(leaf, seconds=COUNTED)
+    assert answer["status"] == "ready"
+    assert answer["tokens"]["after"] <= window
+    return leaf, answer
+
+
+async def windows(service: Service) -> dict[int, int]:
+    """For which window each summary was written, by its id."""
+    found = await rows(service.runtime, "select id, windows[cardinality(windows)] as written_for from checkpoints")
+    return {one.id: one.written_for for one in found}
+
+
+async def test_back_in_the_large_window_the_better_summary_serves_again(service: Service, talk: Talk) -> None:
+    leaf, large = await goes_on(service, talk, talk.turns(46), LARGE)
+    _, small = await goes_on(service, talk, leaf, SMALL)
+    assert small["checkpoint"] != large["checkpoint"]
+    assert small["tokens"]["after"] < large["tokens"]["after"]
+
+    talk.model, talk.window = f"of {LARGE}", LARGE
+    again = await talk.ask(leaf, seconds=COUNTED)
+
+    assert (again["checkpoint"], again["messages"]) == (large["checkpoint"], large["messages"])
+
+
+async def test_back_in_the_large_window_a_new_summary_grows_from_the_better_one(service: Service, talk: Talk) -> None:
+    leaf, large = await goes_on(service, talk, talk.turns(46), LARGE)
+    leaf, small = await goes_on(service, talk, leaf, SMALL, turns=30)
+    talk.model, talk.window = f"of {LARGE}", LARGE
+    meanwhile = await talk.ask(leaf, seconds=COUNTED)
+    assert meanwhile["checkpoint"] is not None, "one for the small window is better than a cut"
+
+    _, new = await goes_on(service, talk, leaf, LARGE)
+
+    assert new["checkpoint"] not in (large["checkpoint"], small["checkpoint"])
+    written_for = await windows(service)
+    assert written_for[new["checkpoint"]] == LARGE
+    (made,) = await opened(service.runtime, "select * from checkpoints where id = :id", id=new["checkpoint"])
+    assert large["checkpoint"] in made.ancestors
+    assert {written_for[one] for one in made.ancestors} == {LARGE}, "nothing in it was told by a shorter one"
+
+
+async def test_what_was_written_for_a_small_window_serves_until_one_is_written_for_the_large_one(
+    service: Service, talk: Talk
+) -> None:
+    leaf, small = await goes_on(service, talk, talk.turns(46), SMALL)
+    talk.model, talk.window = f"of {LARGE}", LARGE
+    assert (await windows(service))[(await talk.ask(leaf, seconds=COUNTED))["checkpoint"]] == SMALL
+
+    _, large = await goes_on(service, talk, leaf, LARGE)
+
+    (made,) = await opened(service.runtime, "select * from checkpoints where id = :id", id=large["checkpoint"])
+    assert set(made.windows) == {LARGE}, "it is made of the messages themselves"
+    assert large["tokens"]["after"] > small["tokens"]["after"]
+
+
+async def line_of(harness: Harness, windows: list[int]) -> tuple[str, list[int]]:
+    """A chat, and a line of summaries of it that were written for these windows; each covers two turns more."""
+    leaf = await harness.long_chat(46)
+    path = [one["id"] for one in harness.talk.path(leaf)]
+    lease = await claimed(harness)
+    engine, line = harness.runtime.database.engine, [0]
+    for place, window in enumerate(windows, 1):
+        texts = await publishing.pack(engine, lease.chat, line[-1], Memory(), "-")
+        async with engine.begin() as connection:
+            until = await messages.by_host_id(connection, lease.chat, path[75 + 4 * place])
+            assert until
+            fresh = Fresh(line[-1], until, "llm", texts, 10, window, "by", "1")
+            line.append(await publishing.publish(connection, replace(lease, window=window), fresh) or 0)
+    return leaf, line[1:]
+
+
+CHOICES: dict[str, tuple[list[int], int, int]] = {
+    "the shallowest of those for a like window": ([SMALL, SMALL, SMALL], SMALL, 0),
+    "one for a larger window before one for a smaller": ([LARGE, SMALL, SMALL], LARGE // 2, 0),
+    "the one for a like window, though it is deeper": ([SMALL, LARGE, LARGE], LARGE, 1),
+    "one for half of the window is like it": ([SMALL, LARGE], 2 * SMALL, 0),
+    "of smaller ones the one for the largest": ([4096, SMALL, SMALL], LARGE, 1),
+    "of smaller ones never the poorest, though it is deeper": ([SMALL, 4096], LARGE, 0),
+}
+
+
+@pytest.mark.parametrize("how", ["the newest path", "a branch"])
+@pytest.mark.parametrize(("written_for", "window", "chosen"), CHOICES.values(), ids=CHOICES.keys())
+async def test_of_several_summaries_with_which_a_request_fits(
+    harness: Harness, written_for: list[int], window: int, chosen: int, how: str
+) -> None:
+    leaf, line = await line_of(harness, written_for)
+    if how == "a branch":
+        await harness.talk.ingest(harness.talk.turns(1, leaf="a0", prefix="other-"))
+
+    answer = await harness.talk.ask(leaf, window=window, seconds=COUNTED)
+
+    assert answer["checkpoint"] == line[chosen]
+
+
+async def test_what_is_like_a_window_is_the_same_for_plans(harness: Harness) -> None:
+    leaf, (only,) = await line_of(harness, [4096])
+    for window in (8190, 8192, 8194):
+        answer = await harness.talk.ask(leaf, window=window, seconds=COUNTED)
+        assert answer["checkpoint"] == only, "in want of a better one"
+        assert is_poorer(4096, window) is (window > 8192)
