@@ -142,7 +142,6 @@ async def page_of(
 
 async def compressed(chat: Chat, service: Service) -> str:
     """A chat whose requests carry a summary; this summary."""
-    chat.window = 8192
     chat.grow(14, 250)
     await chat.say("Order INV-2031 goes to Trondheim.", "Noted.")
     await drain(service.runtime)
@@ -257,7 +256,8 @@ async def test_a_click_changes_nothing_that_is_known_of_requests(chat: Chat, ser
 # Left alone
 
 
-async def test_a_chat_is_left_alone_and_its_next_request_carries_no_summary(chat: Chat, service: Service) -> None:
+async def test_a_chat_is_left_alone_and_its_next_request_carries_no_summary(roomy_chat: Chat, roomy: Service) -> None:
+    chat, service = roomy_chat, roomy
     await compressed(chat, service)
     async with page_of(chat, service.url, service.filter_key) as page:
         await page.click("leave", True)

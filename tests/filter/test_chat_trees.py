@@ -1,10 +1,11 @@
 """Whatever users do to the trees of their chats, a request shows each part of its branch once: as it is, or summarised.
 
-Hypothesis writes the scripts. `TEST_WALKS=700 pytest -n 0 tests/filter/test_chat_trees.py -s` tries as many scripts, each
-time others, and tells how many requests there were.
+Hypothesis writes the scripts. `TEST_WALKS=700` tries so many of them, each time others, and `-s` tells of how many
+requests they were made.
 """
 
 import os
+import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -79,13 +80,14 @@ SETTINGS = st.builds(
 async def play(service: Service, setting: Setting, steps: list[tuple[Any, ...]], turns: int) -> World:
     async with filter_of(service.url, service.filter_key, temporary_hours=1) as loaded:
         world = World(service, loaded, setting)
-        await world.begin(turns, 350)
-        await world.send()
-        await world.work()
-        for action, *told in steps:
-            await getattr(world, action)(*told)
-        await world.work()
-        await world.send()
+        with world.working():
+            await world.begin(turns, 350)
+            await world.send()
+            await world.work()
+            for action, *told in steps:
+                await getattr(world, action)(*told)
+            await world.work()
+            await world.send()
         return world
 
 
@@ -109,4 +111,4 @@ async def test_every_request_shows_its_whole_branch_and_nothing_else(
     event(f"{len(set(world.served))} summaries")
     for name, number in zip(TRIED, (1, world.requests, len(world.served)), strict=True):
         TRIED[name] += number
-    print(TRIED)
+    sys.stdout.write(f"{TRIED}\n")

@@ -22,7 +22,8 @@ def compacted(chat: Chat, summary: str, kept: int = 3) -> Turn:
 
 async def compactor(service: Service, chat: Chat) -> str | None:
     found = await row(service.runtime, "select compactor from chats where external_id = :chat", chat=chat.id)
-    return found.compactor
+    named: str | None = found.compactor
+    return named
 
 
 async def test_what_open_webui_has_compacted_is_left_alone_and_everybody_is_told(
