@@ -248,6 +248,7 @@ async def test_a_click_changes_nothing_that_is_known_of_requests(chat: Chat, ser
     this = "where external_id = :chat"
     await run_sql(service.runtime, f"update chats set overhead_tokens = 500 {this}", chat=chat.id)
     async with page_of(chat, service.url, service.filter_key) as page:
+        page.runtime = service.runtime
         await page.click("now")
     known = await row(service.runtime, f"select overhead_tokens from chats {this}", chat=chat.id)
     assert known.overhead_tokens == 500
@@ -313,6 +314,7 @@ async def test_a_dialog_that_only_shows_something_says_so_and_has_the_title_of_i
     await compressed(chat, service)
     titles = set()
     async with page_of(chat, service.url, service.filter_key) as page:
+        page.runtime = service.runtime
         for button in ("summary", "now", "leave"):
             await page.click(button, False)
             data = page.dialogs[-1]["data"]

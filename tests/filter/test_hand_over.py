@@ -7,6 +7,7 @@ import pytest
 from tests.builders import called, returned, said
 from tests.conftest import Service, drain
 from tests.filter.chat import Chat, ingested
+from tests.filter.checks import nobody_waits
 from tests.filter.wire import Answer, HangUp, Wire
 from tests.service.talk import rows, run_sql
 
@@ -122,11 +123,13 @@ async def test_texts_that_are_gone_come_with_the_next_request_and_the_summary_is
     chat: Chat, service: Service
 ) -> None:
     chat.grow(12, 300)
-    await chat.say("How far are we?", "Quite far.")
+    with nobody_waits():
+        await chat.say("How far are we?", "Quite far.")
     await run_sql(service.runtime, "update messages set body = null")
     await drain(service.runtime)
 
-    await chat.say("And now?", "Further.")
+    with nobody_waits():
+        await chat.say("And now?", "Further.")
     await service.stored()
 
     without = f"select 1 from messages {THIS} and body is null"
