@@ -7,9 +7,8 @@ required_open_webui_version: 0.9.6
 license: MIT
 """
 
-# Each request is shown to the Precis service before a model gets it, and is sent as the service
-# answers; the finished turn is sent to the service in the background. While the service is away, or
-# must not have a chat, the oldest messages are left out.
+# Each request is shown to the Precis service, and is sent as the service answers; finished turns
+# are sent to it in the background. While it is away, the oldest messages are left out.
 
 import asyncio
 import json
@@ -44,9 +43,7 @@ HIDDEN: Json = {"input": {"type": "password"}}
 class Filter:
     """What Open WebUI calls: one object for all requests."""
 
-    class Valves(BaseModel):
-        """What an admin sets in Open WebUI."""
-
+    class Valves(BaseModel):  # an admin sets them in Open WebUI
         service_url: str = Field("http://127.0.0.1:8377", description="Address of Precis.")
         api_key: str = Field("", description="Key with scope `filter`.", json_schema_extra=HIDDEN)
         timeout: float = Field(0.8, gt=0, description="Seconds that a request may wait for Precis.")
@@ -57,9 +54,7 @@ class Filter:
         offer_recall: bool = Field(True, description="Let the model look up what was summarised.")
         priority: int = Field(100, description="Filters run in rising order; last is best.")
 
-    class UserValves(BaseModel):
-        """What each user sets for their own chats."""
-
+    class UserValves(BaseModel):  # each user sets them
         compress: bool = Field(True, description="Send my chats to Precis, which summarises them.")
         show_status: bool = Field(True, description="Show above the answer what was changed.")
 
@@ -91,7 +86,9 @@ class Filter:
                 await self._offer_recall(body, metadata, turn)
                 if running_version() >= HOOKED:
                     return body
-            lines = (turn["sends"] and await self._ask(body, turn)) or self._cut(body, turn)
+            # A turn that was cut here shows the service no chat any more.
+            asks = turn["sends"] and (turn["state"] or not turn.get("left_out"))
+            lines = (asks and await self._ask(body, turn)) or self._cut(body, turn)
             async with asyncio.timeout(until - time.monotonic()):
                 await self._show(lines, turn, __event_emitter__)
         return body
@@ -127,7 +124,7 @@ class Filter:
         about = {"chat": chat, "user": metadata.get("user_id"), "model": name, "windows": windows}
         about |= {"prompt": params.get("system") or "", "keep_hours": hours, "recall": False}
         about["guided"] = bool(metadata.get("regeneration_message_id"))
-        turn: Json = {"about": about, "state": None, "whole": False, "shown": []}
+        turn: Json = {"about": about, "state": None, "whole": False, "shown": ""}
         turn |= {"id": secrets.token_hex(16), "saved": chat if hours is None else None}
         turn["window"] = next(iter(windows), self._windows.get(name))
         turn["sends"] = hours != 0 and getattr(valves, "compress", True)
@@ -165,12 +162,13 @@ class Filter:
             self._windows[about["model"]] = turn["window"] = int(answer["tokens"]["window"])
             turn["state"], turn["whole"] = answer["state"], turn["whole"] or answer["whole"]
             body["messages"] = made
+            turn.setdefault("left_out", answer["left_out"])  # of the first call of the turn
             return [answer["summary"], answer["status_text"]]
 
     async def _show(self, lines: list[Any], turn: Json, emitter: Any) -> None:
         for line in lines:  # the page shows the last one; a click opens all
-            if line and line not in turn["shown"] and turn["shows"] and emitter:
-                turn["shown"].append(line)
+            if line and line != turn["shown"] and turn["shows"] and emitter:
+                turn["shown"] = line
                 await emitter({"type": "status", "data": {"description": line, "done": True}})
 
     def _cut(self, body: Json, turn: Json) -> list[Any]:
@@ -189,10 +187,12 @@ class Filter:
             if excess > 0:
                 excess -= sum(sizes[start : head + place])
                 start = head + place
-        if start == head:
+        left_out = turn.get("left_out", 0) + start - head  # all calls begin as the first was sent
+        turn.setdefault("left_out", left_out)
+        if not left_out:
             return []
         body["messages"] = with_note([*messages[:head], *messages[start:]], LEFT_OUT)
-        return [f"Left out {start - head} older messages to make room"]
+        return [f"Left out {left_out} older messages to make room"]
 
     async def send_turn(self, turn: Json, rows: list[Json], user_name: object) -> None:
         """Sends a turn as Open WebUI has stored it; without a state, it is a whole branch."""

@@ -110,7 +110,7 @@ _CONTEXTS: Final = _Times(
     ("answer",),
     _READ,
 )
-for _answer in ("ready", "not_needed", "pending", "unknown"):
+for _answer in ("ready", "not_needed", "pending"):
     _CONTEXTS.of((_answer,))
 _TOKENS_SAVED: Final = _counter(
     "precis_context_tokens_saved_total", "Tokens that summaries kept out of requests."

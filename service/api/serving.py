@@ -42,9 +42,10 @@ class Serving:
 
     async def end(self) -> None:
         """Ends the work in the background."""
-        for task in self._later:
+        tasks = [*self._later, *self.context.counting]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._later, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _quietly(work: Coroutine[Any, Any, object]) -> None:

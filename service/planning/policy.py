@@ -225,7 +225,9 @@ def request_room(window: int, wanted: int, beside: int) -> int:
     return window - answer
 
 
-_LEAST_FACTOR, _MOST_FACTOR = 0.9, 3.0
+LEAST_FACTOR, MOST_FACTOR = 1.0, 3.0
+"""What a provider may count for one of our tokens."""
+_LEAST_COUNT = 0.9  # of our own count
 
 
 def usage_factor(prompt_tokens: int, counted: int) -> float | None:
@@ -239,7 +241,7 @@ def usage_factor(prompt_tokens: int, counted: int) -> float | None:
         counted: our count of the very same request.
     """
     factor = prompt_tokens / max(counted, 1)
-    return max(factor, 1.0) if _LEAST_FACTOR <= factor <= _MOST_FACTOR else None
+    return max(factor, LEAST_FACTOR) if _LEAST_COUNT <= factor <= MOST_FACTOR else None
 
 
 LEAST_WINDOW, MOST_WINDOW = 2048, 100_000_000

@@ -13,7 +13,6 @@ from service.text import tokens
 from service.transcript import Native, sent_tokens
 
 _MOST = 100_000  # counts in each of two generations
-_LEAST_BYTES = 2  # of a token, where nobody counted: even dense texts have as many
 # What a model thought is sent again by some hosts.
 _THOUGHT = ("thinking", "reasoning", "reasoning_content", "reasoning_details")
 _encode = msgspec.json.Encoder().encode

@@ -27,6 +27,7 @@ _STORED = ("role", "content", "tool_calls", "tool_call_id")
 _FILE = re.compile(r"<file\b([^<>]*+)>")
 _ATTRIBUTE = re.compile(r'([\w-]++)="([^"]*+)"')
 _OF_A_FILE = ("name", "content_type")
+_NAME = 200  # characters
 _STARTS = 3  # questions at which the path of a request may begin
 
 
@@ -178,8 +179,8 @@ def files_of(message: Native) -> list[dict[str, str]]:
     found = []
     for part in [*parts, *listed]:
         if isinstance(part, dict) and part.get("type") != "text":
-            named = {key: str(part[key]) for key in _OF_A_FILE if part.get(key)}
-            found.append(named | {"type": str(part.get("type")).removesuffix("_url")})
+            named = {key: str(part[key])[:_NAME] for key in _OF_A_FILE if part.get(key)}
+            found.append(named | {"type": str(part.get("type"))[:_NAME].removesuffix("_url")})
     return found
 
 

@@ -79,15 +79,18 @@ def without_files(message: Native, missing: int) -> Native:
 def without_arguments(message: Native, missing: int) -> Native:
     """The message with marks for so many long arguments that `missing` tokens are saved."""
     whole = message.get("tool_calls")
+    if not isinstance(whole, list):
+        return message
     calls = []
-    for call in whole or ():
-        arguments = str(call["function"]["arguments"])
+    for call in whole:
+        function: Any = call.get("function") if isinstance(call, dict) else None
+        arguments = str(function.get("arguments")) if isinstance(function, dict) else ""
         if missing > 0 and len(arguments) > _LONG_ARGUMENTS:
             missing -= len(arguments) // 4  # tokens, or less than it saves
             shorter = json.dumps({"left_out": f"{len(arguments)} characters"})
-            call = {**call, "function": {**call["function"], "arguments": shorter}}
+            call = {**call, "function": {**function, "arguments": shorter}}
         calls.append(call)
-    return {**message, "tool_calls": calls} if calls and calls != whole else message
+    return {**message, "tool_calls": calls} if calls != whole else message
 
 
 def with_note(message: Native, note: str) -> Native:

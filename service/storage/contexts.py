@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import asyncpg
 
 from service.planning.plan import Checkpoint
+from service.request.native import Node
 from service.storage import codec, statements
 from service.storage.checkpoints import place_of
 from service.storage.database import Database
@@ -21,7 +22,7 @@ _SQL = statements.load("contexts")
 CONTINUED = statements.numbered(_SQL["continued"])
 BRANCHED = statements.numbered(_SQL["path"] + _SQL["branched"])
 _ELSEWHERE = statements.numbered(_SQL["path"] + _SQL["elsewhere"])
-_UNSHOWN = statements.numbered(_SQL["unshown"])
+_DOUBTS = statements.numbered(_SQL["doubts"])
 _FEW = 64  # nodes that are looked for at first: a fork goes off near its leaf
 
 
@@ -47,6 +48,19 @@ class Lookup(NamedTuple):
     limit: int
     window: int
     anyone: bool = False
+
+
+class Doubts(NamedTuple):
+    """Why nothing of a request may be stored, though its chat is.
+
+    Attributes:
+        is_volatile: an earlier request has shown a path too that none showed again: most likely
+            another filter changes what stands in front in each turn. Else something was edited.
+        is_told: the host has told messages that no request has shown.
+    """
+
+    is_volatile: bool
+    is_told: bool
 
 
 class StoredContext(NamedTuple):
@@ -83,16 +97,16 @@ class StoredContext(NamedTuple):
     told_until: str | None
 
 
-async def find(database: Database, lookup: Lookup, path: Sequence[str]) -> StoredContext | None:
+async def find(database: Database, lookup: Lookup, path: Sequence[Node]) -> StoredContext | None:
     """What is stored of a path; None when the chat is not stored.
 
     Args:
         database: where to look.
         lookup: the request.
-        path: the ids of its nodes, root first, as `request.native` makes them.
+        path: its nodes, root first.
     """
     seal = await database.seals.of(lookup.tenant)
-    leaf = seal.keyed(path[-1]) if path else ""
+    leaf = seal.keyed(path[-1].id) if path else ""
     row = await _read(database, CONTINUED, lookup, {"leaf": leaf})
     if row is None:
         return None
@@ -100,18 +114,18 @@ async def find(database: Database, lookup: Lookup, path: Sequence[str]) -> Store
     for few in (path[-_FEW:], path[:-_FEW]):
         if found.known or not few:
             break
-        ids = [seal.keyed(one) for one in reversed(few)]
+        ids = [seal.keyed(node.id) for node in reversed(few)]
         row = await _read(database, BRANCHED, lookup, {"ids": ids})
         found = _context(row, lookup.tenant) if row else found
     return found
 
 
 async def find_elsewhere(
-    database: Database, lookup: Lookup, path: Sequence[str]
+    database: Database, lookup: Lookup, path: Sequence[Node]
 ) -> StoredContext | None:
     """The same of another chat in which the same was said: the user's, or anyone's."""
     seal = await database.seals.of(lookup.tenant)
-    ids = [seal.keyed(one) for one in reversed(path)]
+    ids = [seal.keyed(node.id) for node in reversed(path)]
     lender = None if lookup.anyone else lookup.user
     row = await _read(database, _ELSEWHERE, lookup, {"ids": ids, "lender": lender})
     if row is None:
@@ -126,9 +140,11 @@ async def find_at(database: Database, lookup: Lookup, leaf: str) -> StoredContex
     return _context(row, lookup.tenant) if row else None
 
 
-async def is_unshown(database: Database, chat: ChatKey) -> bool:
-    """Whether the host has told messages of a chat that no request has shown."""
-    return bool(await database.hot.fetchval(_UNSHOWN.sql, chat.tenant, chat.id))
+async def doubts(database: Database, chat: ChatKey) -> Doubts:
+    """What is known of a chat of which a request shows nothing that is stored."""
+    row = await database.hot.fetchrow(_DOUBTS.sql, chat.tenant, chat.id)
+    assert row is not None
+    return Doubts(*row)
 
 
 def summary(stored: StoredContext, seal: Seal) -> str:

@@ -180,16 +180,10 @@ async def drop_below(connection: AsyncConnection, chat: ChatKey, roots: Collecti
     return (await connection.execute(statement)).rowcount
 
 
-async def drop_unconfirmed(connection: AsyncConnection, chat: ChatKey, *, told: bool) -> int:
-    """Deletes what only one request has shown, with all below it; how many messages.
-
-    With `told`, also what the host has told and no request has shown.
-    """
-    query = select(messages.c.message_id).where(
-        *of(chat, messages), messages.c.confirmed.is_(False)
-    )
-    if not told:
-        query = query.where(messages.c.host_id.is_(None))
+async def drop_unconfirmed(connection: AsyncConnection, chat: ChatKey) -> int:
+    """Deletes what one request has shown and nobody else, with all below it; how many messages."""
+    seen_once = messages.c.confirmed.is_(False), messages.c.host_id.is_(None)
+    query = select(messages.c.message_id).where(*of(chat, messages), *seen_once)
     roots = list((await connection.execute(query)).scalars())
     return await drop_below(connection, chat, roots)
 

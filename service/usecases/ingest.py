@@ -267,7 +267,7 @@ async def _notice(
         await ingests.tell(connection, chat, seen.message_id if confirms else "", told)
     deleted = await _forget_edited(connection, chat, handed, path)
     if handed.starts_over or (confirms and handed.source == "request"):
-        deleted += await messages.drop_unconfirmed(connection, chat, told=confirms)
+        deleted += await messages.drop_unconfirmed(connection, chat)
     if deleted:
         await deletions.what_read_them(connection, chat)
 

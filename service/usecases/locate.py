@@ -15,7 +15,7 @@ from service.request import native
 from service.request.native import Node
 from service.settings import Settings
 from service.storage import chats, contexts
-from service.storage.contexts import Lookup, StoredContext
+from service.storage.contexts import Doubts, Lookup, StoredContext
 from service.transcript import text_of
 from service.usecases.ingest import Handed, Transcript
 from service.usecases.weigh import HostRequest, ServeContext, Weighed
@@ -36,6 +36,7 @@ class Located:
         begin: the place in the request at which the path begins.
         nodes: the path, root first; empty for a chat's first question.
         stored: what is stored of it; None when the chat is not stored.
+        doubts: where the chat is stored, and nothing of this path.
     """
 
     chat: str
@@ -43,6 +44,7 @@ class Located:
     begin: int
     nodes: Sequence[Node]
     stored: StoredContext | None
+    doubts: Doubts | None = None
 
     @property
     def factor(self) -> float:
@@ -53,11 +55,6 @@ class Located:
     def depth(self) -> int:
         """How many nodes of the path are stored for this chat."""
         return self.stored.depth if self.stored else 0
-
-    @property
-    def is_unknown(self) -> bool:
-        """Whether the chat is stored, and nothing of this path."""
-        return self.stored is not None and not self.stored.known and bool(self.nodes)
 
     @property
     def has_news(self) -> bool:
@@ -73,8 +70,8 @@ class Located:
 async def locate(context: ServeContext, weighed: Weighed) -> Located:
     """Looks for the path from each place of the request at which it may begin.
 
-    Where nothing of a stored chat is found, the path begins at the last of these places: most
-    likely another filter changes what stands before it in each turn.
+    Where nothing of a stored chat is found, something at its beginning was edited. Where nothing
+    was found the time before either, the path begins at the last of these places.
 
     Raises:
         KeyMissing: this process cannot open what is stored of the tenant.
@@ -91,16 +88,36 @@ async def locate(context: ServeContext, weighed: Weighed) -> Located:
         window=weighed.window,
         anyone=context.settings.share_forks == "tenant",
     )
-    for begin in outline.starts:
-        nodes = native.path(request.messages, weighed.prints, begin, outline.newest)
-        ids = [node.id for node in nodes]
-        stored = await contexts.find(context.database, lookup, ids)
-        if stored is None and nodes:
-            stored = await contexts.find_elsewhere(context.database, lookup, ids)
-            return Located(chat, expires_in, begin, nodes, stored)
-        if stored is None or stored.known:
-            break
-    return Located(chat, expires_in, begin, nodes, stored)
+    begin, nodes = outline.head, _path_of(weighed, outline.head)
+    stored = await contexts.find(context.database, lookup, nodes)
+    if stored is None and nodes:
+        stored = await contexts.find_elsewhere(context.database, lookup, nodes)
+        return Located(chat, expires_in, begin, nodes, stored)
+    if stored is None or stored.known or not nodes:
+        return Located(chat, expires_in, begin, nodes, stored)
+    for begin_later in outline.starts[1:]:
+        later = _path_of(weighed, begin_later)
+        found = await contexts.find(context.database, lookup, later)
+        if found and found.known:
+            return Located(chat, expires_in, begin_later, later, found)
+    doubts = await contexts.doubts(context.database, stored.chat)
+    if doubts.is_volatile:
+        begin = outline.starts[-1]
+        nodes = _path_of(weighed, begin)
+    return Located(chat, expires_in, begin, nodes, stored, doubts)
+
+
+def _path_of(weighed: Weighed, begin: int) -> list[Node]:
+    """The path of a request from a place on."""
+    return native.path(weighed.request.messages, weighed.prints, begin, weighed.outline.newest)
+
+
+def unread(weighed: Weighed) -> Located:
+    """The path of a request without a look at what is stored."""
+    request, outline = weighed.request, weighed.outline
+    chat, expires_in = _name_of(request, outline.head)
+    nodes = native.path(request.messages, weighed.prints, outline.head, outline.newest)
+    return Located(chat, expires_in, outline.head, nodes, None)
 
 
 def limit_of(settings: Settings, weighed: Weighed) -> int:
@@ -141,7 +158,7 @@ def transcript_of(
         overhead=overhead,
         expires_in=located.expires_in,
         compactor=compactor,
-        starts_over=located.is_unknown,
+        starts_over=located.doubts is not None,
         anyone=settings.share_forks == "tenant",
         mask_secrets=settings.mask_secrets,
     )

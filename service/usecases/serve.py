@@ -19,6 +19,7 @@ import structlog
 from msgspec.structs import replace as replace_field
 
 from service.errors import KeyMissing, PrecisError, Problem
+from service.planning.plan import Checkpoint
 from service.request import native, record
 from service.request.fit import LEFT_OUT, Fitted, Piece, fit, note_of, told
 from service.request.shorter import is_system, with_note
@@ -26,7 +27,7 @@ from service.storage import chats, contexts
 from service.text import tokens
 from service.transcript import text_of
 from service.usecases.ingest import Accepted, Transcript, ingest
-from service.usecases.locate import Located, beside_of, limit_of, locate, transcript_of
+from service.usecases.locate import Located, beside_of, limit_of, locate, transcript_of, unread
 from service.usecases.turns import Whose
 from service.usecases.weigh import HostRequest, ServeContext, State, Weighed, sizes_of, weigh
 
@@ -34,6 +35,7 @@ COMPACTED = "Context compacted by Open WebUI itself"
 """The status line where the host compacts a chat by itself."""
 _LOOK_EVERY = 0.03  # seconds between two looks for a summary that is being written
 _LEAST_LEFT = 0.1  # seconds that are kept for putting it in
+_FILES = 50  # that are attached to a question, whose names are kept
 _QUESTION = 4  # a summary leaves room for the question, or for this part of the window
 
 Status = Literal["ready", "not_needed", "pending"]
@@ -106,7 +108,7 @@ async def serve(context: ServeContext, request: HostRequest) -> Served:
     weighed = await weigh(context, request)
     draft = _as_it_came(weighed)
     put_in = record.place_of(request.messages, weighed.outline.head)
-    if put_in is not None or (request.state and request.state.cut):
+    if put_in is not None or _was_cut(weighed):
         return await _later_call(context, weighed, draft, put_in)
     try:
         located = await locate(context, weighed)
@@ -119,9 +121,20 @@ async def serve(context: ServeContext, request: HostRequest) -> Served:
             draft = await _with_summary(context, weighed, located)
     except KeyMissing as error:
         log.warning("compress.key_missing", chat=request.chat, why=str(error))
-        located, whole = Located(request.chat, None, weighed.outline.head, (), None), False
+        located = unread(weighed)
+        draft = await _with_summary(context, weighed, located)
+        return await _fitted(context, weighed, draft, _state_of(weighed, located))
     served = await _served(context, weighed, located, draft)
     return replace(served, whole=whole)
+
+
+def _was_cut(weighed: Weighed) -> bool:
+    """Whether a request begins as one that was cut: by us, or by its host while we were away."""
+    request = weighed.request
+    if request.state and request.state.first_cut:
+        return True
+    head = request.messages[: weighed.outline.head]
+    return any(LEFT_OUT in text_of(message) for message in head)
 
 
 async def store(context: ServeContext, unstored: Transcript) -> Accepted | None:
@@ -263,12 +276,20 @@ async def _served(
     if stored and checkpoint:
         served = replace(
             served,
-            summary="" if stored.was_served or located.expires_in else draft.summary,
+            summary=draft.summary if _is_new(weighed, located, checkpoint) else "",
             covered=draft.covered,
             covered_until=stored.told_until or checkpoint.until,
         )
     unstored = transcript_of(context.settings, weighed, located) if located.has_news else None
     return replace(served, unstored=unstored)
+
+
+def _is_new(weighed: Weighed, located: Located, checkpoint: Checkpoint) -> bool:
+    """Whether the user has not been shown a summary yet, in a chat that the host stores."""
+    before = weighed.request.state
+    is_of_this_turn = before is not None and before.served == checkpoint.id
+    was_served = located.stored is not None and located.stored.was_served
+    return not (was_served or is_of_this_turn or located.expires_in)
 
 
 async def _later_call(
@@ -282,7 +303,7 @@ async def _later_call(
     state = weighed.request.state or _state_of(weighed, unlocated)
     if put_in is not None:
         draft = replace(draft, opening=put_in + 2, status="ready")
-    if state.left_out and draft.pieces:
+    if state.first_left_out and draft.pieces:
         # Open WebUI may have replaced the system message since.
         draft = replace(draft, pieces=_noted(draft.pieces, note_of(weighed.request.recall)))
     return await _fitted(context, weighed, draft, state)
@@ -319,7 +340,8 @@ async def _wants_all(context: ServeContext, located: Located) -> bool:
         return True
     if stored.is_told:
         return located.depth < len(located.nodes)
-    return not await contexts.is_unshown(context.database, stored.chat)
+    doubts = located.doubts or await contexts.doubts(context.database, stored.chat)
+    return not doubts.is_told
 
 
 def _state_of(weighed: Weighed, located: Located) -> State:
@@ -340,7 +362,7 @@ def _state_of(weighed: Weighed, located: Located) -> State:
         above=above,
         beside=beside_of(weighed, located.begin),
         question=weighed.question,
-        files=native.files_of(question[0]) if question else [],
+        files=native.files_of(question[0])[:_FILES] if question else [],
         expires_in=located.expires_in,
     )
 
@@ -359,7 +381,10 @@ async def _fitted(context: ServeContext, weighed: Weighed, draft: _Draft, state:
     )
     fitted = await _fit(context, cutting, weighed.seconds_left)
     after = fitted.tokens + weighed.beside
-    left_out = state.left_out + fitted.left_out
+    # All calls of a turn begin with what the first one was sent.
+    left_out = state.first_left_out + fitted.left_out
+    cut = told(fitted._replace(left_out=left_out)) or state.first_cut
+    is_first = state.calls == 0
     before, sent = int(weighed.total * factor), int(after * factor)
     line = record.summarised(draft.covered, before, sent) if draft.covered else state.summarised
     state = replace_field(
@@ -367,10 +392,12 @@ async def _fitted(context: ServeContext, weighed: Weighed, draft: _Draft, state:
         counted=after if weighed.is_counted else 0,
         calls=state.calls + 1,
         left_out=left_out,
+        first_left_out=left_out if is_first else state.first_left_out,
         summarised=line,
-        cut=told(fitted._replace(left_out=left_out)) or state.cut,
+        cut=cut,
+        first_cut=cut if is_first else state.first_cut,
     )
-    return Served(draft.status, fitted, _line(line, state.cut), before, sent, state)
+    return Served(draft.status, fitted, _line(line, cut), before, sent, state)
 
 
 async def _fit(context: ServeContext, cutting: "partial[Fitted]", seconds: float) -> Fitted:

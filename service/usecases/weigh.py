@@ -6,15 +6,18 @@ is counted. What takes too long is estimated, high enough that no request become
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated
 
 import msgspec
 import structlog
+from msgspec import Meta
 
 from service.errors import PrecisError
 from service.planning import policy
 from service.processes import Texts
+from service.processes.intake import Hash, Id
 from service.request import account, native
 from service.request.account import Counts
 from service.request.native import Outline
@@ -25,6 +28,14 @@ from service.usecases.turns import Turns
 
 _SMALL = 2**16  # bytes; counting so many takes some 20 ms
 _SHARE = 0.5  # of the time that a request may wait, for counting
+
+# Two of them together are stored in 32 bits.
+_Count = Annotated[int, Meta(ge=0, le=2**29)]
+_Window = Annotated[int, Meta(ge=policy.LEAST_WINDOW, le=2**31 - 1)]
+_Factor = Annotated[float, Meta(ge=policy.LEAST_FACTOR, le=policy.MOST_FACTOR)]
+_Words = Annotated[str, Meta(max_length=1000)]
+_RowId = Annotated[int, Meta(ge=0, le=2**62)]
+_Seconds = Annotated[int, Meta(ge=1, le=10 * 366 * 24 * 3600)]
 
 log = structlog.get_logger(__name__)
 
@@ -44,30 +55,35 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
         calls: how many calls of the model were prepared in this turn.
         served: the checkpoint in the request, 0 for none.
         left_out: how many messages are missing in it.
+        first_left_out: how many were missing in the turn's first request. Later ones begin as that.
         summarised: what the user was told of the summary in it.
         cut: what the user was told of what is missing that no summary covers.
+        first_cut: what was told of the first request.
         compacted: whether the host compacts the chat itself.
         expires_in: seconds after which the chat is deleted; None keeps it.
     """
 
-    chat: str
-    user: str
-    model: str
-    window: int
+    # A host could send anything, so each field has the limits of what we write into it.
+    chat: Id
+    user: Id
+    model: Id
+    window: _Window
     assumed: bool = False
-    factor: float = 1.0
-    above: str | None = None
-    beside: int = 0
-    question: int = 0
-    files: list[dict[str, str]] = []
-    counted: int = 0
-    calls: int = 0
-    served: int = 0
-    left_out: int = 0
-    summarised: str = ""
-    cut: str = ""
+    factor: _Factor = 1.0
+    above: Hash | None = None
+    beside: _Count = 0
+    question: _Count = 0
+    files: Annotated[list[dict[str, _Words]], Meta(max_length=200)] = []
+    counted: _Count = 0
+    calls: _Count = 0
+    served: _RowId = 0
+    left_out: _Count = 0
+    first_left_out: _Count = 0
+    summarised: _Words = ""
+    cut: _Words = ""
+    first_cut: _Words = ""
     compacted: bool = False
-    expires_in: int | None = None
+    expires_in: _Seconds | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +121,13 @@ class HostRequest:
 
 @dataclass(frozen=True, slots=True)
 class ServeContext:
-    """What requests are served with: `turns` orders uploads, `wake` wakes a worker later."""
+    """What requests are served with.
+
+    Attributes:
+        turns: orders uploads.
+        wake: wakes a worker, in so many seconds.
+        counting: counts that go on after their requests were answered.
+    """
 
     database: Database
     texts: Texts
@@ -113,6 +135,7 @@ class ServeContext:
     settings: Settings
     turns: Turns
     wake: Callable[[str, float], Awaitable[object]]
+    counting: set["asyncio.Task[dict[bytes, int] | None]"] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,26 +226,40 @@ async def sizes_of(
     keys = [account.key_of(one, print_) for one, print_ in zip(messages, prints, strict=True)]
     sizes = context.counts.known(keys)
     new = {key: one for key, one, size in zip(keys, messages, sizes, strict=True) if size is None}
-    counted = await _count(context, list(new.values()), seconds) if new else []
+    counted = await _count(context, new, seconds) if new else {}
     if counted is None:
         added = {key: account.most_tokens_of(one) for key, one in new.items()}
     else:
-        added = dict(zip(new, counted, strict=True))
-        context.counts.learn(added)
+        added = counted
     every = [added[key] if size is None else size for key, size in zip(keys, sizes, strict=True)]
     return every, counted is not None
 
 
 async def _count(
-    context: ServeContext, messages: Sequence[Native], seconds: float
-) -> list[int] | None:
-    """The tokens of each message; None when counting takes too long."""
-    packed = msgspec.json.encode(messages)
-    if len(packed) <= _SMALL:
-        return await asyncio.to_thread(account.count_all, packed)
+    context: ServeContext, new: Mapping[bytes, Native], seconds: float
+) -> dict[bytes, int] | None:
+    """The tokens of messages by their keys; None when counting takes too long.
+
+    It goes on then, so that the next request need not count them again.
+    """
+    counting = asyncio.create_task(_learn(context, new))
+    context.counting.add(counting)
+    counting.add_done_callback(context.counting.discard)
+    await asyncio.wait([counting], timeout=seconds)
+    return counting.result() if counting.done() else None
+
+
+async def _learn(context: ServeContext, new: Mapping[bytes, Native]) -> dict[bytes, int] | None:
+    """Counts messages, and keeps their counts; None where that is too hard."""
+    packed = msgspec.json.encode(list(new.values()))
     try:
-        async with asyncio.timeout(seconds):
-            return await context.texts.run(account.count_all, packed)
-    except (TimeoutError, PrecisError) as error:
+        if len(packed) <= _SMALL:
+            counts = await asyncio.to_thread(account.count_all, packed)
+        else:
+            counts = await context.texts.run(account.count_all, packed)
+    except PrecisError as error:
         log.warning("compress.not_counted", bytes=len(packed), why=type(error).__name__)
         return None
+    counted = dict(zip(new, counts, strict=True))
+    context.counts.learn(counted)
+    return counted

@@ -34,7 +34,7 @@ async def stored_chats(service: Service) -> tuple[list[int], Talk]:
     first = Talk(service.as_filter, KEPT[0])
     leaf = first.turns(14)
     for chat in (*KEPT, *DOOMED):
-        assert (await Talk(service.as_filter, chat, first.rows).put(first.transcript(leaf))).status_code == 202
+        await Talk(service.as_filter, chat, first.rows).ingest(leaf)
 
     async def done() -> bool:
         return not await rows(service.runtime, "select 1 from chats where due_at is not null")
@@ -55,8 +55,14 @@ def configuration(checkpoints: Sequence[int], talk: Talk) -> str:
         "numbers": [-1, 0, 2**31 - 1, 2**31, 2**32, 2**62, 2**63 - 1, 2**63, 2**64],
     }
     lines = [f"[dictionaries.{name}]\nvalues = {values!r}" for name, values in known.items()]
-    lines += ["[parameters]", *_bound(path__chat_id="kept", path__checkpoint_id="checkpoints", body__served="numbers")]
-    lines += _bound(body__user_id="users", query__cursor="numbers", query__limit="numbers", body__keep="checkpoints")
+    lines += ["[parameters]", *_bound(path__chat_id="kept", path__checkpoint_id="checkpoints", body__chat="kept")]
+    lines += _bound(
+        body__user="users",
+        body__user_id="users",
+        query__cursor="numbers",
+        query__limit="numbers",
+        body__keep="checkpoints",
+    )
     for name in DESTROYING:
         lines += ["[[operations]]", f'include-name = "{name}"', "[operations.parameters]"]
         lines += _bound(path__chat_id="doomed", body__keep="checkpoints")

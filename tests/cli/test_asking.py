@@ -59,11 +59,12 @@ async def test_a_chat_is_looked_at_corrected_and_deleted(precis: Cli, service: S
     """The commands of the README, in its order."""
     talk = Talk(service.as_filter)
     leaf = await summarised(service, talk)
-    first = str((await talk.ask(leaf))["checkpoint_id"])
+    first = str((await talk.ask(leaf))["checkpoint"])
 
     assert "chat-1  idle" in (await precis("chats", "list")).stdout
     shown = (await precis("chats", "show", "chat-1")).stdout
-    for part in ("branches:", leaf, "checkpoints:", "extractive", "runs:", "done"):
+    stored = (await row(service.runtime, "select leaf_id from chats")).leaf_id
+    for part in ("branches:", stored, "checkpoints:", "extractive", "runs:", "done"):
         assert part in shown
     words = talk.rows["u0"]["content"].split(":")[0]
     assert f"M1 user: {words}" in (await precis("chats", "find", "chat-1", words)).stdout
@@ -79,12 +80,12 @@ async def test_a_chat_is_looked_at_corrected_and_deleted(precis: Cli, service: S
     assert (await precis(*place, first, "--only", "summary")).stdout == f"{text}\n"
     assert "without a state" in (await precis(*place, first, "--only", "state")).output
     corrected = await precis("chats", "correct", "chat-1", first, "--state", "-", answer="- Well.")
-    second = str((await talk.ask(leaf))["checkpoint_id"])
+    second = str((await talk.ask(leaf))["checkpoint"])
     assert corrected.stdout.startswith(f"Checkpoint {second} serves. ")
     file = tmp_path / "pins.json"
     file.write_text('[{"kind": "rule", "text": "Peace."}]')
     assert (await precis("chats", "correct", "chat-1", second, "--pins", str(file))).exit_code == 0
-    third = str((await talk.ask(leaf))["checkpoint_id"])
+    third = str((await talk.ask(leaf))["checkpoint"])
     (pin,) = json.loads((await precis(*place, third, "--only", "pins")).stdout)
     assert (pin["kind"], pin["text"]) == ("rule", "Peace.")
 
@@ -93,14 +94,14 @@ async def test_a_chat_is_looked_at_corrected_and_deleted(precis: Cli, service: S
     reset = await precis("chats", "reset", "chat-1", answer="y\n")
     assert "3 checkpoints deleted. Work is due.\n" in reset.stdout
     await drain(service.runtime)
-    kept = str((await talk.ask(leaf))["checkpoint_id"])
+    kept = str((await talk.ask(leaf))["checkpoint"])
     again = await precis("chats", "reset", "chat-1", "--keep", kept, "--yes")
     assert again.stdout == "0 checkpoints deleted. Work is due.\n"
     assert "summarised again" in (await precis("chats", "resume", "chat-1")).stdout
     assert (await precis("chats", "delete", "chat-1", answer="n\n")).exit_code == 1
     assert (await precis("chats", "delete", "chat-1")).exit_code == 1, "nobody is there"
     assert (await precis("chats", "delete", "chat-1", "--yes", "--for-good")).stdout == "Deleted.\n"
-    assert (await talk.put(talk.transcript(leaf))).status_code == 410
+    assert (await talk.put(talk.turn(leaf))).status_code == 410
     changed = "select distinct actor from audit where action <> 'summary.read'"
     assert [one.actor for one in await rows(service.runtime, changed)] == [f"{service.operator_key[:14]}… test"]
 

@@ -74,9 +74,10 @@ async def test_a_backup_brings_everything_back(cli: Cli, service: Service, tmp_p
     says(await cli("backup", str(file)), "is there already")
 
     assert (await service.as_operator.delete("/v1/chats/chat-1")).status_code == 204
-    assert (await talk.ask(leaf))["status"] == "unknown"
+    assert (await talk.ask(leaf))["status"] == "pending"
     assert (await cli("restore", str(file), answer="n\n")).exit_code == 1
-    assert (await talk.ask(leaf))["status"] == "unknown"
+    assert (await talk.ask(leaf))["status"] == "pending"
+    await service.stored()
     restored = await cli("restore", str(file), "--yes")
     assert restored.exit_code == 0, restored.output
     assert await talk.ask(leaf) == before

@@ -30,7 +30,9 @@ async def ingested(harness: Harness) -> None:
 
 async def text_of(harness: Harness) -> bytes:
     async with harness.runtime.database.engine.connect() as connection:
-        return (await messages.bodies(connection, ChatKey(1, 1), ["u0"]))["u0"]
+        question = await messages.by_host_id(connection, ChatKey(1, 1), "u0")
+        assert question
+        return (await messages.bodies(connection, ChatKey(1, 1), [question.message_id]))[question.message_id]
 
 
 async def test_a_new_key_is_printed_that_settings_take(cli: Cli) -> None:
@@ -94,13 +96,13 @@ async def test_of_a_restored_backup_nobody_reads_an_erased_tenant_and_others_go_
     async with service_with(other_urls, FIRST) as again:
         again.talk.rows.update(harness.talk.rows)
         its = f"/v1/chats/{again.talk.chat}"
-        question = again.talk.question(leaf)
-        recall = {"user_id": again.talk.user, "path": question["path"], "whole": True, "query": MARK}
+        handed = again.talk.turn(leaf)
+        state = handed["state"] | {"above": again.talk.ids(leaf)[-1], "cut": True}
         operator, client = again.service.as_operator, again.talk.client
         refused = [
-            await client.post(f"{its}/context", json=question),
-            await client.post(f"{its}/recall", json=recall),
-            await again.talk.put(again.talk.transcript(leaf)),
+            await client.post("/v1/compress", json=again.talk.request(leaf)),
+            await client.post("/v1/recall", json={"state": state, "query": MARK}),
+            await again.talk.put(handed),
             await operator.get(its),
         ]
         for answer in refused:

@@ -28,7 +28,11 @@ AWAY = 0.75  # where nothing is counted, because the service did not answer
 
 @dataclass(frozen=True)
 class Call:
-    """One call of the model. `until` and `covered` are of the summary in it: where it ends, how many messages."""
+    """One call of the model.
+
+    `until` and `covered` say where the summary in it ends, and how many messages that are. Of these, `front` stand
+    before it: what changes in each turn is not covered.
+    """
 
     whole: Sequence[Json]  # as Open WebUI would have sent it
     sent: Sequence[Json]
@@ -40,6 +44,7 @@ class Call:
     answered: bool  # by the service, in this turn
     until: str | None
     covered: int
+    front: int = 0
 
     @property
     def chat(self) -> list[Json]:
@@ -74,10 +79,17 @@ class Call:
         return record_in(self.sent)
 
 
+def place_of_record(said: Sequence[Json]) -> int | None:
+    """Where the summary stands among what is no system message."""
+    places = range(len(said))
+    return next((place for place in places if str(said[place]["content"]).startswith(RECORD)), None)
+
+
 def record_in(sent: Sequence[Json]) -> list[Json]:
-    """The summary that a request begins with, and the model's answer to it."""
-    said = [one for one in sent if one["role"] != "system"][:2]
-    return said if said and str(said[0]["content"]).startswith(RECORD) else []
+    """The summary in a request, and the model's answer to it."""
+    said = [one for one in sent if one["role"] != "system"]
+    place = place_of_record(said)
+    return [] if place is None else said[place : place + 2]
 
 
 def marks(of: object) -> set[str]:
@@ -87,7 +99,7 @@ def marks(of: object) -> set[str]:
 
 def findings(call: Call) -> Iterator[tuple[str, str]]:
     """All that is wrong."""
-    rest = [one for one in call.sent if one["role"] != "system"][len(call.record) :]
+    rest = [one for one in call.sent if one["role"] != "system" and one not in call.record]
     kept = aligned(call.chat, rest)
     if kept is None:
         yield "unlike", f"{outline(call.chat)} became {outline(rest)}"
@@ -100,7 +112,7 @@ def findings(call: Call) -> Iterator[tuple[str, str]]:
     dropped = [place for place in missing if owners[place] >= call.covered]
     shorter = [place for place, one in kept.items() if one != call.chat[place]]
     yield from untold(call, len(dropped), len(shorter))
-    if twice := [place for place in kept if owners[place] < call.covered]:
+    if twice := [place for place in kept if call.front <= owners[place] < call.covered]:
         yield "twice", f"{twice} are covered and sent"
     questions = [place for place, one in enumerate(call.chat) if is_question(one)]
     newest = questions[-2:] if call.guided else questions[-1:]
@@ -137,7 +149,7 @@ def foreign(call: Call) -> Iterator[tuple[str, str]]:
         yield "leaks", f"{sorted(other)} are not of this branch as it is"
     if not call.record:
         return
-    covered = call.path[: call.covered]
+    covered = call.path[call.front : call.covered]
     if call.until is None:
         yield "stale", f"this summary is none of the chat's: {plain(call.record[0])[:300]}"
     elif not covered or covered[-1]["id"] != call.until:

@@ -27,7 +27,7 @@ from service.demo.host import Rows, outlet_body, path
 from service.request import native
 from service.transcript import sent_tokens, unfold
 from tests.builders import called, returned, said
-from tests.e2e.oracle import Call, findings, is_question, plain, record_in
+from tests.e2e.oracle import Call, findings, is_question, place_of_record, plain
 from tests.e2e.precis import Precis, precis
 from tests.e2e.versions import HERE, installed
 from tests.filter.chat import SYSTEM, filter_of, ingested, no_log
@@ -242,8 +242,8 @@ class Walk:
             await self.filter.request(body, **told)
             sent = self.openwebui("sent", messages=body["messages"])
             first = first or copy.deepcopy(sent)
-            until, covered = await self.boundary(talk, branch, sent)
-            told_of = (lines[-1], bool(again), self.answers > answers, until, covered)
+            ends = await self.boundary(talk, branch, sent)
+            told_of = (lines[-1], bool(again), self.answers > answers, *ends)
             self.judge(talk, Call(whole, sent, branch, tools, WINDOWS[model], *told_of))
             if number < loops:
                 output += self.look_up(model)
@@ -284,24 +284,26 @@ class Walk:
             await self.filter.outlet(shown, __metadata__=metadata, __user__={"id": talk.user})
             await ingested(self.filter)
 
-    async def boundary(self, talk: Talk, branch: list[Json], sent: list[Json]) -> tuple[str | None, int]:
-        """The saved message with which the summary in a request ends, and how many it covers, as operators are told."""
-        record = record_in(sent)
-        if not record:
-            return None, 0
-        text = plain(record[0])
+    async def boundary(self, talk: Talk, branch: list[Json], sent: list[Json]) -> tuple[str | None, int, int]:
+        """The saved message with which the summary in a request ends, how many are there, and how many before it."""
+        said = [one for one in sent if one["role"] != "system"]
+        front = place_of_record(said)
+        if front is None:
+            return None, 0, 0
+        text = plain(said[front])
         for chat in (talk.id, *talk.sources):
             if text not in self.known:
                 await self.find(f"/v1/chats/{chat}")
         told, nodes = self.known.get(text, (None, 0))
         # The service counts what a model is sent: an answer that failed is nothing of that.
-        lasts = lasts_of(branch)
-        if told is None or nodes > len(lasts):
-            return None, 0
-        covered = lasts[nodes - 1] + 1
+        places = places_of(branch)
+        first = sum(begin < front for begin, _ in places)
+        if told is None or first + nodes > len(places):
+            return None, 0, 0
+        covered = places[first + nodes - 1][1] + 1
         # Where a filter before ours changes what was said, the service has not been told whose words they are.
         until = told if told in talk.rows else branch[covered - 1]["id"]
-        return until, covered
+        return until, covered, places[first - 1][1] + 1 if first else 0
 
     async def find(self, chat: str) -> None:
         """Notes where the summaries of a chat end."""
@@ -309,9 +311,10 @@ class Walk:
         listed = answer.json()["checkpoints"] if answer.is_success else []
         for one in listed:
             if one["id"] not in self.read:
-                shown = (await self.operator.get(f"{chat}/checkpoints/{one['id']}")).raise_for_status().json()
-                self.known[shown["summary"]] = (one["covered_until"], one["covered_messages"])
-                self.read.add(one["id"])
+                shown = await self.operator.get(f"{chat}/checkpoints/{one['id']}")
+                if shown.is_success:  # else an edit has deleted it since
+                    self.known[shown.json()["summary"]] = (one["covered_until"], one["covered_messages"])
+                    self.read.add(one["id"])
 
     def judge(self, talk: Talk, call: Call) -> None:
         self.seen["calls"] += 1
@@ -323,8 +326,8 @@ class Walk:
             self.found.append((kind, f"{where}: {words}"))
 
 
-def lasts_of(branch: list[Json]) -> list[int]:
-    """The place of the saved message with which each node ends, as the service counts them."""
+def places_of(branch: list[Json]) -> list[tuple[int, int]]:
+    """Of each node, as the service counts them: where it begins in the request, and the saved message at its end."""
     messages: list[Json] = []
     sources: list[int] = []
     for place, row in enumerate(branch):
@@ -332,7 +335,8 @@ def lasts_of(branch: list[Json]) -> list[int]:
         messages += own
         sources += [place] * len(own)
     prints = [native.fingerprint(one) for one in messages]
-    return [sources[node.end - 1] for node in native.path(messages, prints, 0, len(messages))]
+    nodes = native.path(messages, prints, 0, len(messages))
+    return [(node.begin, sources[node.end - 1]) for node in nodes]
 
 
 def rewritten(messages: list[Json], how: str) -> None:

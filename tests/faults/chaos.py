@@ -25,6 +25,7 @@ from service.storage import codec, messages
 from service.storage.database import connect
 from service.storage.sealing import Seal
 from service.storage.tenancy import ChatKey
+from service.transcript import unfold
 from tests.fakes.scripted_llm import Request, ScriptedLLM, scripted_llm
 from tests.faults.fleet import Fleet, Kind, fleet, reachable_folder
 from tests.faults.traffic import Traffic, narrate, story_in
@@ -136,7 +137,7 @@ async def _figures(made: Fleet, traffic: Traffic, model: Model, killed: Counter[
     checkpoints = await _checkpoints(made, seal)
     lost = await _lost(made, traffic, seal)
     whole = [one for one in checkpoints if one["kind"] != "interim"]
-    doubled = Counter((one["chat_id"], one["parent_id"], one["covered_digest"]) for one in whole)
+    doubled = Counter((one["chat_id"], one["parent_id"], one["covered_until"]) for one in whole)
     wrong = _wrong(traffic, checkpoints, seal)
     unconverged = await made.rows(
         "select external_id, attempts, last_error from chats where external_id like 'chaos-%' and due_at is not null"
@@ -179,14 +180,15 @@ async def _lost(made: Fleet, traffic: Traffic, seal: Seal) -> list[str]:
     }
     found = []
     for chat in traffic.chats:
-        for identity, digest in chat.expected().items():
-            row = stored.get((chat.talk.chat, identity))
-            if row is None or row["digest"] != seal.keyed(digest):
+        for node, identity in chat.expected().items():
+            keyed = seal.keyed(node)
+            row = stored.get((chat.talk.chat, keyed))
+            if row is None or row["host_id"] != identity:
                 found.append(f"{chat.talk.chat}: {identity} is {'other' if row else 'not'} stored")
                 continue
-            where = messages.place_of(ChatKey(row["tenant_id"], row["chat_id"]), identity)
-            body = codec.unpack(seal.open(where, row["body"]))
-            if body["content"] != chat.talk.rows[identity]["content"]:
+            where = messages.place_of(ChatKey(row["tenant_id"], row["chat_id"]), keyed)
+            (native,) = unfold([codec.unpack(seal.open(where, row["body"]))])
+            if native["content"] != chat.talk.rows[identity]["content"]:
                 found.append(f"{chat.talk.chat}: {identity} has another text")
     return found
 
@@ -194,17 +196,17 @@ async def _lost(made: Fleet, traffic: Traffic, seal: Seal) -> list[str]:
 def _wrong(traffic: Traffic, checkpoints: list[Any], seal: Seal) -> list[str]:
     """Checkpoints, served or not, whose boundary was never on a path of theirs, or that tell of something else."""
     places_of = {
-        chat.talk.chat: {seal.keyed(digest): place for digest, place in chat.places.items()} for chat in traffic.chats
+        chat.talk.chat: {seal.keyed(node): place for node, place in chat.places.items()} for chat in traffic.chats
     }
     found = []
     for one in checkpoints:
         told = story_in(one["summary"])
         places = places_of[one["external_id"]]
-        place = places.get(one["covered_digest"])
+        place = places.get(one["covered_until"])
         stories = {place.story} if place else set()
         if one["kind"] == "interim":  # goes on with what a model told some turns above
             stories = {"", *(place.story for place in places.values())}
-        if not place or place[:2] != (one["covered_until"], one["covered_messages"]) or told not in stories:
+        if not place or place.depth != one["covered_messages"] or told not in stories:
             found.append(f"{one['external_id']}: checkpoint {one['id']} is not what it says it is: {place}")
     return found
 

@@ -20,7 +20,7 @@ async def _is_served(talk: Talk, leaf: str) -> bool:
     answer = await talk.ask(leaf)
     if answer["status"] != "ready":
         return False
-    return talk.pair(answer["covered_until"]) == (answer["covered_until"], answer["covered_digest"])
+    return bool(talk.path(leaf)[answer["covered_messages"] - 1]["id"] == answer["covered_until"])
 
 
 def _starts(made: Fleet) -> list[int]:
@@ -37,8 +37,8 @@ async def test_while_postgres_is_away_requests_are_told_to_come_back_and_then_th
 
     async with made.away("postgres"):
         for _ in made.ports:  # of each process in turn
-            asked = await client.post("/v1/chats/restarted/context", json=talk.question(leaf))
-            handed = await talk.put(talk.transcript(grown, leaf))
+            asked = await client.post("/v1/compress", json=talk.request(leaf))
+            handed = await talk.put(talk.turn(grown, leaf))
             for answer in (asked, handed):
                 assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
                 assert answer.json()["type"] == "urn:precis:problem:unavailable"
@@ -63,7 +63,7 @@ async def test_while_redis_is_away_hand_overs_are_acknowledged_and_worked_on_lat
         assert (state.status_code, state.json()["status"]) == (200, "ok"), "requests are answered"
         assert state.json()["queue"].startswith("no answer")
         talks = await asyncio.gather(*(long_chat(client, f"without-redis-{number}") for number in range(4)))
-        assert [(await talk.ask(leaf))["known"] for talk, leaf in talks] == [leaf for _, leaf in talks]
+        assert [(await talk.ask(leaf))["whole"] for talk, leaf in talks] == [False] * 4, "all is stored"
 
     await until(lambda: made.converged("without-redis-%"), every=0.1)
 

@@ -99,8 +99,8 @@ async def test_while_postgres_hangs_everybody_is_told_so_and_afterwards_all_goes
     with own.halted("postgres"):
         requests = [
             service.as_operator.get("/readyz"),
-            *(service.as_filter.post("/v1/chats/before/context", json=talk.question(leaf)) for _ in range(12)),
-            *(other.put(other.transcript(last)) for other, last in zip(others, leaves, strict=True)),
+            *(service.as_filter.post("/v1/compress", json=talk.request(leaf)) for _ in range(12)),
+            *(other.put(other.turn(last)) for other, last in zip(others, leaves, strict=True)),
             *(service.as_operator.get("/v1/chats") for _ in range(12)),
             service.as_operator.get("/v1/stats"),
             service.as_operator.get("/v1/status"),

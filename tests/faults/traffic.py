@@ -1,7 +1,7 @@
 """Chats that go on whatever breaks, and know what has to be true afterwards.
 
-Each chat behaves as the filter does: it asks for the context of a turn, checks what it is served, and hands the turn
-over until that is acknowledged. Now and then it edits in place, regenerates, branches off, or goes back to another
+Each chat behaves as the filter does: it has the request of a turn compressed, checks what it is served, and hands the
+turn over until that is acknowledged. Now and then it edits in place, regenerates, branches off, or goes back to another
 branch.
 
 Every message carries a mark, and the model's answers carry a hash over the marks that it has read, in order: the
@@ -51,9 +51,8 @@ def narrate(messages: list[Json]) -> str:
 
 
 class Place(NamedTuple):
-    """A message on a path: what a summary that ends there has to say about itself."""
+    """A node on a path: what a summary that ends there has to say about itself."""
 
-    id: str
     depth: int
     story: str
 
@@ -64,16 +63,19 @@ class Chat:
     def __init__(self, traffic: "Traffic", client: httpx.AsyncClient, name: str, rng: Random) -> None:
         self.talk = Talk(client, name, user=f"user of {name}")
         self.leaf = ""
-        self.acknowledged: dict[str, str] = {}  # message → digest
-        self.places: dict[str, Place] = {}  # digest → place, of all paths ever
+        self.acknowledged: set[str] = set()  # nodes
+        self.places: dict[str, Place] = {}  # node → place, of all paths ever
         self._traffic = traffic
         self._rng = rng
         self._said = 0
 
     def expected(self) -> dict[str, str]:
-        """Message → digest of what has to be stored: what was acknowledged and not edited since, nor anything above."""
-        now = {identity: computed for leaf in self._leaves() for identity, _, computed in self.talk.chain(leaf)}
-        return {identity: was for identity, was in self.acknowledged.items() if now[identity] == was}
+        """Node → message of what has to be stored: what was acknowledged and not edited since, nor anything above."""
+        now: dict[str, str] = {}
+        for leaf in self._leaves():
+            names = [row["id"] for row in self.talk.path(leaf)]
+            now |= dict(zip(self.talk.ids(leaf), names, strict=True))
+        return {node: name for node, name in now.items() if node in self.acknowledged}
 
     async def begin(self) -> None:
         """Some turns, handed over at once: Precis has just been installed."""
@@ -101,12 +103,12 @@ class Chat:
         await self._answer(self._say(leaf, "user"))
 
     async def ask(self) -> None:
-        """Asks for the context of one more question, until it is answered; nothing is handed over."""
+        """Sends one more question, until it is answered; nothing is handed over."""
         question = self._say(self.leaf, "user")
 
         async def answered() -> bool:
             unanswered = self._traffic.counts["unanswered"]
-            await self._context(question)
+            await self._compressed(question)
             return self._traffic.counts["unanswered"] == unanswered
 
         await until(answered, every=0.5)
@@ -128,66 +130,69 @@ class Chat:
         return f"{mark}\n{prose(tokens, mark)}"
 
     async def _answer(self, question: str) -> None:
-        """Asks for the context of a question, checks it, and hands the answer over."""
-        known = await self._context(question)
-        await self._hand_over(self._say(question, "assistant"), known)
+        """Has the request of a question compressed, checks it, and hands the turn over."""
+        answer = await self._compressed(question)
+        await self._hand_over(self._say(question, "assistant"), answer)
 
-    async def _context(self, leaf: str) -> str | None:
-        """The newest message that the service knows. A request goes on without an answer, so there is no second try."""
-        answer = await self._send("POST", "context", self.talk.question(leaf, pairs=1000))
+    async def _compressed(self, leaf: str) -> Json | None:
+        """What a request is sent as. It goes on without an answer, so there is no second try."""
+        answer = await self._send("compress", self.talk.request(leaf, seconds=0.6))
         if answer is None or answer.status_code == 503:
             self._traffic.counts["unanswered"] += 1
             return None
         if answer.status_code != 200:
-            self._traffic.faults.append(f"context: {answer.status_code} {answer.text}")
+            self._traffic.faults.append(f"compress: {answer.status_code} {answer.text}")
             return None
         body: Json = with_texts(answer.json())
         self._traffic.counts[body["status"]] += 1
         if body["status"] == "ready" and (fault := self._fault(leaf, body)):
             self._traffic.counts["mismatch"] += 1
             self._traffic.faults.append(fault)
-        return body.get("known")
+        return body
 
     def _fault(self, leaf: str, answer: Json) -> str:
         """What is wrong with a `ready` answer for the path to `leaf`; empty when it fits."""
-        chain, depth = self.talk.chain(leaf), answer["covered_messages"]
-        boundary = (answer["covered_until"], answer["covered_digest"])
-        if not 0 < depth < len(chain) or (chain[depth - 1][0], chain[depth - 1][2]) != boundary:
+        path, depth, boundary = self.talk.path(leaf), answer["covered_messages"], answer["covered_until"]
+        # Until the service is told an id, it has its own.
+        if not 0 < depth < len(path) or (boundary in self.talk.rows and boundary != path[depth - 1]["id"]):
             return f"{self.talk.chat}: boundary {boundary} at {depth} is not on the path to {leaf}"
-        covered = [str(row["content"]) for row in self.talk.path(leaf)[:depth]]
+        system, _, _, *tail = answer["messages"]
+        if not answer["left_out"] and (system, *tail) != (0, *range(depth + 1, len(path) + 1)):
+            return f"{self.talk.chat}: {tail} does not follow what the summary up to {boundary} covers"
+        covered = [str(row["content"]) for row in path[:depth]]
         # An interim summary goes on with the story as a model told it some turns above.
         stories = list(accumulate(covered, lambda above, text: story(above, [text]), initial=""))
         marks = set(_MARK.findall(answer["summary"]))
         if story_in(answer["summary"]) not in stories or not marks <= set(_MARK.findall("\n".join(covered))):
-            return f"{self.talk.chat}: the summary up to {boundary[0]} tells another story than the path to {leaf}"
+            return f"{self.talk.chat}: the summary up to {boundary} tells another story than the path to {leaf}"
         return ""
 
-    async def _hand_over(self, leaf: str, known: str | None) -> None:
-        """Hands over what follows `known` until it is acknowledged."""
+    async def _hand_over(self, leaf: str, asked: Json | None) -> None:
+        """Hands the turn over until it is acknowledged; the whole branch, where nobody has answered its request."""
         self.leaf = leaf
-        chain, above = self.talk.chain(leaf), ""
-        for depth, ((identity, _, computed), row) in enumerate(zip(chain, self.talk.path(leaf), strict=True), 1):
+        nodes, above = self.talk.ids(leaf), ""
+        for depth, (node, row) in enumerate(zip(nodes, self.talk.path(leaf), strict=True), 1):
             above = story(above, [row["content"]])
-            self.places[computed] = Place(identity, depth, above)
-        after = known
+            self.places[node] = Place(depth, above)
+        body = self.talk.finished(asked, leaf) if asked else self.talk.turn(leaf)
         while True:
-            answer = await self._send("PUT", "transcript", self.talk.transcript(leaf, after))
+            answer = await self._send("turns", body)
             if answer is not None and answer.status_code == 202:
                 break
             if answer is not None and answer.status_code == 409:
-                after = None
+                body = self.talk.turn(leaf)
                 continue
-            if answer is not None and answer.status_code != 503:
+            if answer is not None and answer.status_code not in (429, 503):
                 assert answer.status_code >= 500, answer.text
-                self._traffic.faults.append(f"transcript: {answer.status_code} {answer.text}")
+                self._traffic.faults.append(f"turns: {answer.status_code} {answer.text}")
             # A client's own back-off, as the filter has one; the traffic goes on until it is stopped.
             await asyncio.sleep(self._rng.uniform(0.2, 0.6))
-        self.acknowledged |= {identity: computed for identity, _, computed in chain}
+        self.acknowledged.update(nodes)
 
-    async def _send(self, method: str, what: str, body: Json) -> httpx.Response | None:
+    async def _send(self, what: str, body: Json) -> httpx.Response | None:
         """The answer; None when there is none."""
         try:
-            return await self.talk.client.request(method, f"/v1/chats/{self.talk.chat}/{what}", json=body)
+            return await self.talk.client.post(f"/v1/{what}", json=body)
         except httpx.TransportError:
             return None
 

@@ -24,8 +24,9 @@ from service.usecases.rotate import rotate
 from tests.conftest import Service, execute
 from tests.fakes.openwebui_api import TOKEN, openwebui_api
 from tests.fakes.scripted_llm import Fail, Say
+from tests.service.events import fingerprints
 from tests.service.harness import Harness
-from tests.service.talk import Talk, prose
+from tests.service.talk import Json, Talk, prose
 from tests.web.visitor import Visitor, visiting
 
 # A key is looked up by its hash, before anybody knows whose it is.
@@ -117,9 +118,11 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     corrected = await a.ask("PATCH", f"/chat-1/checkpoints/{own}", json=said)
     assert corrected.json()["checkpoint"]["kind"] == "corrected"
     await a.put_off("now() + interval '1 day'")
-    assert (await a.talk.put(a.talk.transcript(leaf, served=theirs))).status_code == 202
+    await a.talk.ingest(leaf, served=theirs)
     await still()
-    await _recall(a, leaf)
+    assert (await _recall(a, leaf))["status"] == "found"
+    assert (await a.ask("GET", "/chat-1/find", params={"query": "pump"})).json()["status"] == "found"
+    await _requests(a)
     await still()
     await _leave_alone(a, b, leaf)
     await _worth(a)
@@ -133,17 +136,19 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     await still()
 
     await a.talk.ingest(a.talk.turns(3, leaf=list(a.talk.rows)[4], prefix="branch-"))
-    a.talk.edit(list(a.talk.rows)[10], "Something else.")
+    a.talk.edit(list(a.talk.rows)[30], "Something else.")
     await a.talk.ingest(leaf)
     await a.work(harness)
     await still()
 
     await _grow_old(a)
+    assert (await _recall(a, leaf))["not_kept"]
     await still()
     assert (await a.ask("POST", "/chat-1/reset")).json()["waits"]
     assert (await a.operator.post("/v1/jobs/chat-1/retry")).status_code == 204
     await a.work(harness)
-    assert (await a.talk.put(a.talk.transcript(leaf, after=a.talk.rows[leaf]["parentId"]))).status_code == 409
+    unknown = a.talk.turn(leaf, after=a.talk.rows[leaf]["parentId"], above="0" * 32)
+    assert (await a.talk.put(unknown)).status_code == 409
     await a.talk.ingest(leaf)
     await a.work(harness)
     await still()
@@ -173,9 +178,8 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     await _administer(a, b)
     await still()
 
-    whole = {identity: fingerprint for identity, fingerprint, _ in a.talk.chain(leaf)}
     for happened in (
-        {"type": "chat.updated", "chat_id": "chat-1", "fingerprints": whole},
+        {"type": "chat.updated", "chat_id": "chat-1", "fingerprints": fingerprints(a.talk)},
         {"type": "message.deleted", "chat_id": "chat-1", "message_id": leaf},
         {"type": "folder.deleted", "user_id": a.talk.user, "left": ["chat-1"]},
         {"type": "chat.deleted_all", "user_id": b.talk.user},
@@ -185,7 +189,10 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
         await still()
 
     assert (await a.ask("DELETE", "/chat-1")).status_code == 204
-    assert (await a.talk.ask(leaf))["status"] == "unknown"
+    gone = await a.talk.ask(leaf)
+    assert (gone["status"], gone["whole"]) == ("pending", True)
+    await a.service.stored()
+    assert (await a.ask("DELETE", "/chat-1")).status_code == 204, "that request has shown it again"
     assert (await a.ask("GET")).json()["chats"] == []
     await still()
 
@@ -194,7 +201,7 @@ async def _fork(a: Tenant, leaf: str) -> None:
     """A fork is served, adopts, and expires."""
     fork = Talk(a.filter, "fork", dict(a.talk.rows), user=a.talk.user, model=a.talk.model)
     for _ in ("before", "after"):
-        assert (await fork.ask(leaf, user_id=fork.user))["summary"].count("Story of tenant-a") == 1
+        assert (await fork.ask(leaf))["summary"].count("Story of tenant-a") == 1
         await fork.ingest(leaf, expires_in=60)
     await a.service.runtime.counting.store()  # or it might hold the chat, which is then left for later
     whose = f"external_id = 'fork' and tenant_id = {await a.identity()}"
@@ -210,11 +217,11 @@ async def _people(a: Tenant, b: Tenant, leaf: str) -> None:
     theirs = Talk(a.filter, "chat-1", dict(a.talk.rows), user=guest, model=a.talk.model)
     mixed = theirs.turns(1, leaf=leaf, prefix="guest-")
     await theirs.ingest(mixed, after=leaf)
-    view = {"user_id": guest, "path": theirs.question(mixed)["path"], "depth": len(theirs.rows)}
+    view = {"user_id": guest, "message_id": mixed}
     assert (await a.filter.post("/v1/chats/chat-1/view", json=view)).status_code == 200
     await a.talk.ingest(leaf)
     stranger = Talk(a.filter, "chat-1", user="stranger", model=a.talk.model)
-    assert (await stranger.put(stranger.transcript(stranger.turns(1, prefix="stranger-")))).status_code == 403
+    assert (await stranger.put(stranger.turn(stranger.turns(1, prefix="stranger-")))).status_code == 403
     first, second = (a.talk.user, guest)
     assert [one["user_id"] for one in (await a.get("/v1/users")).json()["users"]] == [second, first]
     shown = (await a.get(f"/v1/users/{first}")).json()
@@ -245,8 +252,9 @@ async def _administer(a: Tenant, b: Tenant) -> None:
 async def _grow_old(a: Tenant) -> None:
     """Of what is as old as this, retention keeps nothing but the chat and what leads to it."""
     whose = f"where tenant_id = {await a.identity()}"
-    times = {"messages": "created_at", "checkpoints": "created_at", "runs": "started_at"}
-    made_old = [f"update {table} set {at} = {at} - interval '1 year' {whose}" for table, at in times.items()]
+    times = [("messages", "created_at"), ("checkpoints", "created_at"), ("checkpoints", "retired_at")]
+    times.append(("runs", "started_at"))
+    made_old = [f"update {table} set {at} = {at} - interval '1 year' {whose}" for table, at in times]
     await execute(a.service.runtime.urls.database, f"update chats set due_at = null {whose}", *made_old)
     settings, engine = a.service.runtime.settings, a.service.runtime.database.engine
     async with engine.begin() as connection:
@@ -276,7 +284,7 @@ async def _publish_twice(engine: AsyncEngine, connection: AsyncConnection, lease
     assert await work.grown(connection, lease) is None
     path = await messages.path(connection, lease.chat, lease.leaf)
     texts = [await publishing.pack(engine, lease.chat, 0, Memory(), "summary") for _ in range(2)]
-    fresh = [Fresh(0, path[5], "llm", packed, 1, "by hand", "1") for packed in texts]
+    fresh = [Fresh(0, path[5], "llm", packed, 1, 8192, "by hand", "1") for packed in texts]
     first, again = [await publishing.publish(connection, lease, one) for one in fresh]
     assert first
     assert again == first + 1, "another version"
@@ -293,9 +301,8 @@ async def _worth(a: Tenant) -> None:
 
 async def _leave_alone(a: Tenant, b: Tenant, leaf: str) -> None:
     """A user looks, and leaves the chat alone; an operator undoes it."""
-    path = a.talk.question(leaf)["path"]
     own, theirs = {"user_id": a.talk.user}, {"user_id": b.talk.user, "left_alone": True}
-    seen = await a.filter.post("/v1/chats/chat-1/view", json=own | {"path": path, "depth": len(path)})
+    seen = await a.filter.post("/v1/chats/chat-1/view", json=own | {"message_id": leaf})
     assert "Story of tenant&#45;a" in seen.json()["text"]
     assert (await a.filter.post("/v1/chats/chat-1/left-alone", json=theirs)).status_code == 404
     await a.filter.post("/v1/chats/chat-1/left-alone", json=own | {"left_alone": True})
@@ -303,12 +310,22 @@ async def _leave_alone(a: Tenant, b: Tenant, leaf: str) -> None:
     await a.put_off("now() + interval '1 day'")
 
 
-async def _recall(a: Tenant, leaf: str) -> None:
-    """A model and an operator look something up."""
-    path = a.talk.question(leaf)["path"]
-    body = {"user_id": a.talk.user, "path": path, "ref": "M1"}
-    assert (await a.filter.post("/v1/chats/chat-1/recall", json=body)).json()["status"] == "found"
-    assert (await a.ask("GET", "/chat-1/find", params={"query": "pump"})).json()["status"] == "found"
+async def _requests(a: Tenant) -> None:
+    """Requests alone show a chat, whose user goes back to an earlier message of it."""
+    shown = Talk(a.filter, "shown", user=a.talk.user, model=a.talk.model)
+    above = shown.turns(1, prefix="shown-")
+    for leaf in (shown.turns(1, leaf=above, prefix="first-"), shown.turns(1, leaf=above, prefix="second-")):
+        await shown.ask(leaf)
+        await a.service.stored()
+    whose = f"tenant_id = {await a.identity()}"
+    await execute(a.service.runtime.urls.database, f"delete from chats where external_id = 'shown' and {whose}")
+
+
+async def _recall(a: Tenant, leaf: str) -> Json:
+    """What a model is told that looks something up."""
+    state = (await a.talk.ask(leaf))["state"]
+    told: Json = (await a.filter.post("/v1/recall", json={"state": state, "ref": "M1"})).json()
+    return told
 
 
 async def _person(visitor: Visitor, user: str) -> None:

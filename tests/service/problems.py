@@ -6,8 +6,8 @@ from tests.conftest import Service
 from tests.service.talk import Json, Talk
 
 LEAF = "a4"
-CONTEXT = "/v1/chats/chat-1/context"
-TRANSCRIPT = "/v1/chats/chat-1/transcript"
+COMPRESS = "/v1/compress"
+TURNS = "/v1/turns"
 
 
 def three_turns(service: Service) -> Talk:

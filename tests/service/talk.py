@@ -138,12 +138,16 @@ class Talk:
         due: bool = response.json()["due"]
         return due
 
-    async def finish(self, asked: Json, leaf: str) -> bool:
-        """Hands a turn over as a host does that has this answer to its request; `leaf` is the answer that it stored."""
+    def finished(self, asked: Json, leaf: str) -> Json:
+        """The body of a turn's hand-over by a host that has this answer to its request; `leaf` is what it stored."""
         path = [{name: value for name, value in row.items() if name != "parentId"} for row in self.path(leaf)]
         newest = max(place for place, row in enumerate(path) if row["role"] == "user")
         rows = path if asked["whole"] else path[newest:]
-        response = await self.put({"state": asked["state"], "messages": rows, "whole": asked["whole"]})
+        return {"state": asked["state"], "messages": rows, "whole": asked["whole"]}
+
+    async def finish(self, asked: Json, leaf: str) -> bool:
+        """Hands a turn over (`finished`); returns whether work is due."""
+        response = await self.put(self.finished(asked, leaf))
         assert response.status_code == 202, response.text
         due: bool = response.json()["due"]
         return due

@@ -16,7 +16,7 @@ from service.api import connection, deps, server
 from service.api.server import raise_open_files
 from service.settings import Settings
 from tests.conftest import Service, serving
-from tests.service.problems import TRANSCRIPT
+from tests.service.problems import TURNS
 from tests.service.talk import Json, rows
 from tests.waiting import until
 
@@ -74,7 +74,7 @@ async def line(service: Service) -> AsyncIterator[Line]:
 
 def upload(service: Service, size: int) -> bytes:
     """The head of an upload."""
-    head = f"PUT {TRANSCRIPT} HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {service.filter_key}\r\n"
+    head = f"POST {TURNS} HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {service.filter_key}\r\n"
     return f"{head}Content-Type: application/json\r\nContent-Length: {size}\r\n\r\n".encode()
 
 

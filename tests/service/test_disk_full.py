@@ -15,9 +15,10 @@ import structlog
 from service.cli.logs import set_up_logs
 from service.settings import Settings, load
 from tests.conftest import Service, execute, serving
-from tests.service.problems import LEAF, three_turns
+from tests.service.grown import summarised
+from tests.service.problems import LEAF, TURNS, three_turns
 from tests.service.talk import Talk, run_sql
-from tests.service.test_matrix import every_route
+from tests.service.test_matrix import FILTERS, every_route
 from tests.web.visitor import SAME_ORIGIN, visiting
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -63,12 +64,15 @@ async def test_no_route_answers_in_plain_text_while_nothing_can_be_stored(servic
     async with visiting(service, service.operator_key) as visitor, refusing(service, state):
         for method, path in every_route(service):
             where = re.sub(r"\{\w+(:\w+)?\}", "1", path.replace("{chat_id}", "chat-1").replace("{user_id}", "user-1"))
-            key = service.filter_key if path.endswith(("/context", "/transcript")) else service.operator_key
+            key = service.filter_key if path in FILTERS else service.operator_key
             is_api = path.startswith("/v1/")
             headers = {"Authorization": f"Bearer {key}"} if is_api else FORM
             body = "{}" if is_api else urlencode({"key": service.operator_key})
             answer = await visitor.client.request(method, where, headers=headers, content=body)
             check(method, where, answer)
+        check("POST", TURNS, await talk.put(talk.turn(talk.turns(1, leaf=LEAF))))
+        assert (await talk.ask(LEAF))["tokens"]["before"] > 0, "a request needs nothing to be stored"
+        await service.stored()
 
 
 def check(method: str, where: str, answer: httpx.Response) -> None:
@@ -90,14 +94,13 @@ async def test_a_database_that_is_read_only_still_answers_questions(settings: Se
     name = url.rpartition("/")[2]
     async with serving(settings) as service:
         talk = Talk(service.as_filter)
-        leaf = talk.turns(3)
-        await talk.ingest(leaf)
+        leaf = await summarised(service, talk)
         await execute(url, f"alter database {name} set default_transaction_read_only = on")
         await service.runtime.database.engine.dispose()
 
-        refused = await talk.put(talk.transcript(talk.turns(2, leaf=leaf)))
+        refused = await talk.put(talk.turn(talk.turns(2, leaf=leaf)))
 
         assert refused.status_code == 503
         assert "the database is read-only" in refused.json()["detail"]
-        assert (await talk.ask(leaf))["known"] == leaf
+        assert (await talk.ask(leaf))["status"] == "ready"
         assert (await service.as_filter.get("/readyz")).status_code == 200

@@ -13,7 +13,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 async def test_it_is_told_of_models_whose_window_nobody_told(service: Service) -> None:
     for model, window, chat in (("known", 8192, "a"), ("guessed", None, "b")):
         talk = Talk(service.as_filter, chat, model=model, window=window)
-        await talk.ingest(talk.turns(2))
+        await talk.ask(talk.turns(2))
+    await service.stored()
 
     assumed = (await service.as_filter.get("/v1/filter")).json()["assumed"]
 
@@ -38,10 +39,10 @@ async def test_a_filter_that_is_too_old_is_told_the_least_version_and_other_clie
     shared_service: Service,
 ) -> None:
     talk = Talk(shared_service.as_filter)
-    question = talk.question(talk.turns(2))
+    asked = talk.request(talk.turns(2))
 
     async def ask(headers: dict[str, str]) -> httpx.Response:
-        return await talk.client.post("/v1/chats/chat-1/context", json=question, headers=headers)
+        return await talk.client.post("/v1/compress", json=asked, headers=headers)
 
     old = await ask({"Precis-Filter": "0.9.9"})
 

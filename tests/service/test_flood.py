@@ -1,7 +1,6 @@
 """Many uploads at once: nobody waits for another's texts, neither for a connection nor for a turn."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import ParamSpec, TypeVar, cast
@@ -52,11 +51,11 @@ class Held(Texts):
 @pytest.fixture
 def held(service: Service) -> Iterator[Held]:
     """The text work of ingests, which waits."""
-    runtime, texts = service.app.state.runtime, Held()
-    before = runtime.texts
-    object.__setattr__(runtime, "texts", texts)
+    context, texts = service.app.state.serving.context, Held()
+    before = context.texts
+    object.__setattr__(context, "texts", texts)
     yield texts
-    object.__setattr__(runtime, "texts", before)
+    object.__setattr__(context, "texts", before)
 
 
 def connections(service: Service) -> int:
@@ -66,19 +65,15 @@ def connections(service: Service) -> int:
 
 def one_upload(service: Service, chat: str, user: str, content: str = LARGE) -> asyncio.Task[httpx.Response]:
     """A chat of one long message, on its way."""
-    talk = Talk(service.as_filter, user=user)
-    return sent(service, chat, json.dumps(talk.transcript(talk.add("long", None, content=content))))
-
-
-def sent(service: Service, chat: str, body: str) -> asyncio.Task[httpx.Response]:
-    """An upload on its way, which is encoded already."""
-    return asyncio.create_task(service.as_filter.put(f"/v1/chats/{chat}/transcript", content=body))
+    talk = Talk(service.as_filter, chat, user=user)
+    return asyncio.create_task(talk.put(talk.turn(talk.add("long", None, content=content))))
 
 
 async def turn(bystander: Talk) -> None:
     """A question and an upload of a bystander."""
     leaf = list(bystander.rows)[-1]
-    assert (await bystander.ask(leaf))["known"] == leaf
+    answer = await bystander.ask(leaf)
+    assert (answer["status"], answer["whole"]) == ("not_needed", False)
     await bystander.ingest(bystander.turns(1, tokens=60, leaf=leaf), after=leaf)
 
 
@@ -113,7 +108,7 @@ async def test_what_changes_while_texts_are_read_is_read_again(service: Service,
         held.go.set()
         await uploading
 
-        stored = await rows(service.runtime, "select message_id, body is not null as kept from messages order by depth")
+        stored = await rows(service.runtime, "select host_id, body is not null as kept from messages order by depth")
         assert [tuple(one) for one in stored] == [(one["id"], True) for one in talk.path(leaf)]
         await check_tree(service.runtime)
         leaf = talk.add("longer", leaf, content=LARGE)

@@ -9,6 +9,7 @@ from math import floor
 import pytest
 
 from service.planning.plan import Checkpoint
+from service.request.native import Node
 from service.storage import chats, codec, contexts, messages, publishing, work
 from service.storage.contexts import Lookup
 from service.storage.publishing import Fresh
@@ -140,7 +141,7 @@ async def test_the_statements_choose_what_the_rule_says(service: Service) -> Non
         total = line.path_tokens + 300 * (number % 3)
         for limit, window in product(limits(line, total), WINDOWS[number % 2 :: 2]):
             lookup = Lookup(1, line.chat, "user", "model", total, limit, window)
-            found = await contexts.find(service.runtime.database, lookup, ["leaf"])
+            found = await contexts.find(service.runtime.database, lookup, [Node("leaf", "user", 0, 1)])
             wanted = line.chosen(total, limit, window)
             assert found
             assert found.checkpoint == wanted, (line, limit, window)
@@ -157,7 +158,9 @@ async def test_of_another_model_no_factor_is_known(service: Service) -> None:
     (line,) = lines(3)[2:]
     await store(service, [line])
 
-    found = await contexts.find(service.runtime.database, Lookup(1, line.chat, None, "other", 9000, 1, 8192), ["leaf"])
+    found = await contexts.find(
+        service.runtime.database, Lookup(1, line.chat, None, "other", 9000, 1, 8192), [Node("leaf", "user", 0, 1)]
+    )
 
     assert found
     assert (line.factor, found.factor) == (2.5, 1.0)

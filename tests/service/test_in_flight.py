@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
+from service import app
 from service.api import shape
 from service.runtime import Urls
 from service.settings import load
-from service.usecases import turns
 from tests.conftest import Service, fresh_database, serving
-from tests.service.problems import CONTEXT, LEAF, TRANSCRIPT, is_problem, three_turns
+from tests.service.problems import COMPRESS, LEAF, TURNS, is_problem, three_turns
 from tests.service.talk import tables
 from tests.service.test_connections import line, upload
 from tests.waiting import until
@@ -27,7 +27,7 @@ async def shared_service(servers: Urls) -> AsyncIterator[Service]:
     async with fresh_database(servers) as urls:
         settings = load(database_url=urls.database, redis_url=urls.redis, window=8192, max_body_bytes=MOST)
         with pytest.MonkeyPatch.context() as constants:
-            constants.setattr(turns, "BODIES", 1)
+            constants.setattr(app, "BODIES", 1)
             constants.setattr(shape, "MOST_VALUES", 5000)
             async with serving(settings) as started:
                 yield started
@@ -37,11 +37,11 @@ def large(service: Service) -> bytes:
     """A hand-over of a little more than half of what is held."""
     talk = three_turns(service)
     talk.edit(LEAF, "A sentence of nine words that says very little. " * 12_000)
-    return json.dumps(talk.transcript(LEAF)).encode()
+    return json.dumps(talk.turn(LEAF)).encode()
 
 
 async def status(service: Service, body: bytes) -> int:
-    return (await service.as_filter.put(TRANSCRIPT, content=body)).status_code
+    return (await service.as_filter.post(TURNS, content=body)).status_code
 
 
 @pytest.mark.parametrize("announced", [True, False], ids=["with its length", "in chunks"])
@@ -57,7 +57,7 @@ async def test_a_body_that_does_not_fit_beside_another_is_refused_for_the_moment
         await first.send(upload(service, len(body)) + body[:-1])
 
         async def refused() -> bool:
-            response = await service.as_filter.put(TRANSCRIPT, content=body if announced else parts())
+            response = await service.as_filter.post(TURNS, content=body if announced else parts())
             if response.status_code == 202:
                 return False  # the first one has not come that far
             assert is_problem(response, 503)["type"] == "urn:precis:problem:busy"
@@ -65,10 +65,10 @@ async def test_a_body_that_does_not_fit_beside_another_is_refused_for_the_moment
             return True
 
         await until(refused)
-        question = three_turns(service).question(LEAF)
-        assert (await service.as_filter.post(CONTEXT, json=question)).status_code == 200, "small ones are not counted"
+        asked = three_turns(service).request(LEAF)
+        assert (await service.as_filter.post(COMPRESS, json=asked)).status_code == 200, "small ones are not counted"
         await first.send(body[-1:])
-        assert (await first.answer()).status in (202, 422)  # 422: the second one was there before
+        assert (await first.answer()).status == 202
 
     assert await status(service, body) == 202
 
@@ -94,11 +94,13 @@ VALUES = {
 @pytest.mark.parametrize("values", VALUES.values(), ids=VALUES.keys())
 async def test_a_body_of_many_small_values_is_refused(service: Service, values: str) -> None:
     before = await tables(service.runtime)
-    body = json.dumps(three_turns(service).transcript(LEAF))
+    talk = three_turns(service)
+    body = json.dumps(talk.turn(LEAF))
     as_output = body.replace('"role": "assistant"', f'"role": "assistant", "output": [{values}]', 1)
-    as_messages = f'{{"model": "m", "user_id": "u", "messages": [{values}]}}'
+    as_messages = f'{{"model": "m", "messages": [{values}]}}'
+    as_calls = json.dumps(talk.request(LEAF)).replace('"role": "user"', f'"role": "user", "tool_calls": [{values}]', 1)
 
-    for spoilt in (as_output, as_messages):
-        problem = is_problem(await service.as_filter.put(TRANSCRIPT, content=spoilt.encode()), 413)
+    for where, spoilt in ((TURNS, as_output), (TURNS, as_messages), (COMPRESS, as_messages), (COMPRESS, as_calls)):
+        problem = is_problem(await service.as_filter.post(where, content=spoilt.encode()), 413)
         assert problem["limit"] == 5000
     assert await tables(service.runtime) == before

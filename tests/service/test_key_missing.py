@@ -33,14 +33,22 @@ async def behind(servers: Urls, request: pytest.FixtureRequest) -> AsyncIterator
         yield old, leaf
 
 
-async def test_requests_go_on_uncompressed_and_the_filter_is_not_made_to_send_the_whole_path(
+async def test_requests_go_on_uncompressed_and_the_host_is_not_made_to_send_the_whole_branch(
     behind: tuple[Harness, str],
 ) -> None:
     harness, leaf = behind
     question = harness.talk.add("next", leaf)
+    before = await rows(harness.runtime, "select * from messages order by chat_id, depth, message_id")
 
-    answer = await harness.talk.ask(question)
-    assert (answer["status"], answer["known"]) == ("unknown", leaf)
+    for chat in ("chat-1", ""):
+        answer = await harness.talk.ask(question, chat=chat)
+        await harness.service.stored()
+
+        assert (answer["status"], answer["summary"], answer["whole"]) == ("pending", "", False)
+        assert answer["tokens"]["after"] <= 8192
+        assert answer["state"]["above"] == harness.talk.ids(leaf)[-1], "the turn is handed over below its question"
+        assert (await harness.talk.ask(question, chat=chat, state=answer["state"]))["status"] == "pending"
+    assert await rows(harness.runtime, "select * from messages order by chat_id, depth, message_id") == before
 
 
 async def test_a_worker_leaves_the_work_to_those_that_have_the_key(behind: tuple[Harness, str]) -> None:
@@ -71,16 +79,15 @@ async def test_every_route_that_needs_the_key_answers_503_and_says_which_setting
     talk, reader, operator = harness.talk, harness.service.as_filter, harness.service.as_operator
     served = await row(harness.runtime, "select max(id) as id from checkpoints where retired_at is null")
     this = f"/v1/chats/chat-1/checkpoints/{served.id}"
-    path = talk.question(leaf)["path"]
-    branch = {"user_id": talk.user, "path": path}
     grown = talk.turns(1, leaf=leaf)
     opened = bool(harness.runtime.database.seals._of)  # then it may write below what it cannot read
-    uploads = [talk.transcript(grown, leaf), talk.transcript(grown)]
+    uploads = [talk.turn(grown, leaf), talk.turn(grown)]
+    state = uploads[0]["state"] | {"served": served.id, "cut": True}
     correction = {"state": "Other words.", "pins": []}
     needing: list[tuple[httpx.AsyncClient, str, str, Any]] = [
-        *((reader, "PUT", "/v1/chats/chat-1/transcript", one) for one in uploads if not opened),
-        (reader, "POST", "/v1/chats/chat-1/view", branch | {"depth": len(path)}),
-        (reader, "POST", "/v1/chats/chat-1/recall", branch | {"ref": "M1", "whole": True}),
+        *((reader, "POST", "/v1/turns", one) for one in uploads if not opened),
+        (reader, "POST", "/v1/chats/chat-1/view", {"user_id": talk.user, "message_id": leaf}),
+        (reader, "POST", "/v1/recall", {"state": state, "ref": "M1"}),
         (operator, "GET", this, None),
         (operator, "GET", "/v1/chats/chat-1/find?ref=M1", None),
         (operator, "PATCH", this, correction),

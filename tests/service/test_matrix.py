@@ -23,8 +23,10 @@ from tests.web.visitor import visiting
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 OPEN = {"/livez", "/readyz", "/version", "/docs", "/openapi.json", "/sign-in"}
-OF_CHATS = ("context", "transcript", "recall", "view", "left-alone")
-FILTERS = {"/v1/filter", *(f"/v1/chats/{{chat_id}}/{name}" for name in OF_CHATS)}
+FILTERS = {
+    *(f"/v1/{name}" for name in ("compress", "turns", "recall", "filter")),
+    *(f"/v1/chats/{{chat_id}}/{name}" for name in ("view", "left-alone")),
+}
 # Behind the door: done, nothing there, not in this state, no such body, or not now.
 IN = {200, 201, 202, 204, 400, 404, 409, 422}
 PAGE_IN = {200, 303, 400, 404, 409, 422}

@@ -9,35 +9,29 @@ from structlog.contextvars import merge_contextvars
 from structlog.testing import capture_logs
 
 from tests.fakes.scripted_llm import Say
-from tests.filter.chat import Chat, filler, filter_of
-from tests.filter.host import Host
 from tests.service.harness import Harness
-from tests.service.talk import Json
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 GIVEN = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 
-async def turn_with_work(harness: Harness) -> str:
-    """A turn of a long chat through the real filter; returns the request id that it sends."""
-    async with filter_of(harness.service.url, harness.service.filter_key, cuts=False) as loaded:
-        chat = Chat(Host(), loaded, "chat-1")
-        for number in range(12):
-            await chat.say_nothing_of(filler(f"q{number}"), filler(f"a{number}"))
-        turn = await chat.say("Heron?", "Heron!")
-        stash: Json = turn.metadata["precis"]
-        return str(stash["id"])
-
-
-async def test_one_request_id_goes_from_the_filter_to_the_summariser_and_into_all_log_lines(harness: Harness) -> None:
-    harness.llm.default = Say("## State\n- The heron stands.")
+@pytest.mark.parametrize("route", ["compress", "turns"])
+async def test_one_request_id_goes_from_a_request_to_the_summariser_and_into_all_log_lines(
+    harness: Harness, route: str
+) -> None:
+    """What `/v1/compress` stores, it stores after its answer."""
+    harness.llm.default, sent, talk = Say("## State\n- The heron stands."), GIVEN, harness.talk
+    leaf = talk.turns(20)
+    body = talk.request(leaf) if route == "compress" else talk.turn(leaf)
     with capture_logs([merge_contextvars]) as logs:
-        sent = await turn_with_work(harness)
+        for _ in range(2):  # no model is asked about what only one request has shown
+            answer = await harness.service.as_filter.post(f"/v1/{route}", json=body, headers={"X-Request-ID": sent})
+            assert answer.is_success
+            await harness.service.stored()
         assert (await harness.chat()).request_id == sent
         await harness.drain()
 
-    assert re.fullmatch("[0-9a-f]{32}", sent)
     told = [line for line in logs if line["event"] == "summary.published"]
     assert len(told) >= len(await harness.made()) > 0
     for line in told:
@@ -55,17 +49,17 @@ async def test_one_request_id_goes_from_the_filter_to_the_summariser_and_into_al
 async def test_the_answer_and_a_problem_name_the_request_id(harness: Harness) -> None:
     operator, talk = harness.service.as_operator, harness.talk
     leaf = talk.turns(2)
-    for path, method, body in (
-        ("/v1/chats/chat-1/context", "POST", talk.question(leaf)),
-        ("/v1/chats/chat-1/transcript", "PUT", talk.transcript(leaf)),
+    for path, body in (
+        ("/v1/compress", talk.request(leaf)),
+        ("/v1/turns", talk.turn(leaf)),
     ):
-        answer = await harness.service.as_filter.request(method, path, json=body, headers={"X-Request-ID": GIVEN})
+        answer = await harness.service.as_filter.post(path, json=body, headers={"X-Request-ID": GIVEN})
         assert answer.is_success
         assert answer.headers["X-Request-ID"] == GIVEN
     refused = await operator.get("/v1/chats/nobody", headers={"X-Request-ID": GIVEN})
     assert (refused.status_code, refused.json()["request_id"]) == (404, GIVEN)
     assert refused.headers["X-Request-ID"] == GIVEN
-    hot = await operator.post("/v1/chats/chat-1/context", json={}, headers={"X-Request-ID": GIVEN})
+    hot = await operator.post("/v1/compress", json={}, headers={"X-Request-ID": GIVEN})
     assert (hot.status_code, hot.json()["request_id"]) == (403, GIVEN)
 
 

@@ -205,14 +205,19 @@ async def test_an_error_of_the_database_tells_nobody_what_was_to_be_stored(harne
 
 
 async def test_a_request_that_fails_in_the_database_tells_nobody(harness: Harness, log: Log) -> None:
-    harness.talk.add(f"id-{MARK}", None)
-    async with refusing(harness.service, "messages", "new.message_id"):
-        answer = await harness.talk.put(harness.talk.transcript(f"id-{MARK}"))
+    talk = harness.talk
+    leaf = talk.add("answer", talk.add(f"id-{MARK}", None, content=MARK), "assistant")
+    ids = [None, f"id-{MARK}", "answer", None]
+    async with refusing(harness.service, "messages", "new.host_id"):
+        answer = await talk.put(talk.turn(leaf))
+        asked = await talk.ask(leaf, ids=ids)
+        await harness.service.stored()
 
-    assert answer.status_code == 500
+    assert (answer.status_code, asked["messages"]) == (500, None)
     seen = log.read()
     assert MARK not in answer.text + seen
     assert "request.failed" in seen
+    assert "compress.not_stored" in seen, "nobody waits for what a request has shown"
 
 
 async def test_a_request_that_fails_on_an_error_that_nobody_expected_tells_nobody(

@@ -82,7 +82,7 @@ async def test_what_one_tenant_does_leaves_every_row_of_another_as_it_was_and_sh
     a, b = pair
     leaf = await settle(a, harness)
     assert await settle(b, harness) == leaf
-    served = await b.talk.ask(leaf)
+    served = await b.talk.ask(leaf, seconds=20)  # all of it is counted
     assert served["status"] == "ready"
     await b.service.runtime.counting.store()
     before = await b.rows()
@@ -100,7 +100,7 @@ async def test_what_one_tenant_does_leaves_every_row_of_another_as_it_was_and_sh
         "tombstones",
         "tenant_secrets",
     }
-    assert await b.talk.ask(leaf) == served
+    assert await b.talk.ask(leaf, seconds=20) == served
     shown = "\n".join(answer.text for answer in a.answers)
     assert {"Story of tenant-a", "user of tenant-a", "model of tenant-a"} <= set(re.findall(r"\w+ of tenant-a", shown))
     assert "tenant-b" not in shown

@@ -67,8 +67,8 @@ async def chats(service: Service, *names: str) -> None:
 
 async def test_an_answer_with_a_summary_is_counted_with_what_it_kept_out(service: Service, talk: Talk) -> None:
     leaf = await summarised(service, talk)
-    answer = await talk.ask(leaf, user_id="user-1")
-    await Talk(service.as_filter, "unknown", talk.rows).ask(leaf)
+    answer = await talk.ask(leaf)
+    await Talk(service.as_filter, "another", talk.rows, user="user-2").ask(leaf)
 
     worth = await stats(service)
 
@@ -147,7 +147,7 @@ async def test_services_and_workers_that_count_the_same_at_once_lose_nothing(ser
 
 async def test_a_deleted_chat_keeps_its_share_of_the_totals(service: Service, harness: Harness) -> None:
     leaf = await by_the_model(harness)
-    await harness.talk.ask(leaf, user_id=harness.talk.user)
+    await harness.talk.ask(leaf)
     before = await stats(service)
     assert before["total"]["tokens_not_sent"] > 0
     assert [part["name"] for part in (await stats(service, "chat"))["parts"]] == ["chat-1"]
@@ -192,13 +192,21 @@ async def test_no_race_between_counting_and_the_deletion_of_a_user_leaves_the_id
     assert not_sent(await stats(service, "user")) == {"": 20}
 
 
-@pytest.mark.parametrize("outcome", ["truncated", "compressed"])
-async def test_what_became_of_a_turn_is_counted_as_its_filter_says(
+STATES: dict[RequestOutcome, Json] = {
+    "unchanged": {},
+    "compressed": {"served": 1},
+    "truncated": {"cut": True},
+    "truncated_with_summary": {"cut": True, "served": 1},
+}
+
+
+@pytest.mark.parametrize("outcome", STATES)
+async def test_what_became_of_a_turn_is_counted_when_it_ends(
     service: Service, talk: Talk, outcome: RequestOutcome
 ) -> None:
     now = await metrics_of(service)
 
-    await talk.ingest(talk.turns(2), outcome=outcome)
+    await talk.ingest(talk.turns(2), **STATES[outcome])
 
     for name in get_args(RequestOutcome):
         assert await now.since("precis_filter_outcomes_total", outcome=name) == (name == outcome)

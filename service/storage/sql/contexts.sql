@@ -110,9 +110,15 @@ where chat.tenant_id = :tenant and (:lender::text is null or chat.user_id = :len
 order by newest.place, chat.id desc
 limit 1
 
--- unshown --
--- Whether the host has told messages that no request has shown: it was asked for them before.
+-- doubts --
+-- Of a chat of which a request shows nothing that is stored: whether another request has shown a path
+-- that none showed again, and whether the host was asked for its messages before: it has told some
+-- that no request has shown.
 select exists (
-    select from messages where tenant_id = :tenant and chat_id = :chat
-        and host_id is not null and not confirmed
-)
+        select from messages where messages.tenant_id = :tenant and chat_id = :chat
+            and host_id is null and not confirmed and depth = 1
+    ) as is_volatile,
+    exists (
+        select from messages where messages.tenant_id = :tenant and chat_id = :chat
+            and host_id is not null and not confirmed
+    ) as is_told

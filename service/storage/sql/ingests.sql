@@ -209,12 +209,12 @@ returning chats.handed_seq
 -- Of the others only the unconfirmed ones above `leaf` are touched.
 with recursive up as (
     select message_id, parent_id from messages
-    where tenant_id = :tenant and chat_id = :chat and message_id = :leaf and not confirmed
+    where messages.tenant_id = :tenant and chat_id = :chat and message_id = :leaf and not confirmed
     union all
     select above.message_id, above.parent_id from up
     cross join lateral (
         select message_id, parent_id from messages
-        where tenant_id = :tenant and chat_id = :chat and message_id = up.parent_id
+        where messages.tenant_id = :tenant and chat_id = :chat and message_id = up.parent_id
             and not confirmed
         limit 1
     ) above
@@ -241,13 +241,13 @@ where messages.tenant_id = :tenant and messages.chat_id = :chat and messages.mes
 -- told, which may have the same texts.
 with recursive up as (
     select message_id, parent_id from messages
-    where tenant_id = :tenant and chat_id = :chat
+    where messages.tenant_id = :tenant and chat_id = :chat
         and message_id = any(cast(:replaced as text[]))
     union
     select above.message_id, above.parent_id from up
     cross join lateral (
         select message_id, parent_id from messages
-        where tenant_id = :tenant and chat_id = :chat and message_id = up.parent_id
+        where messages.tenant_id = :tenant and chat_id = :chat and message_id = up.parent_id
             and message_id <> all(cast(:path as text[]))
         limit 1
     ) above
@@ -255,5 +255,5 @@ with recursive up as (
 select message_id from up
 union
 select message_id from messages
-where tenant_id = :tenant and chat_id = :chat and host_id is null
+where messages.tenant_id = :tenant and chat_id = :chat and host_id is null
     and message_id <> all(cast(:path as text[]))
