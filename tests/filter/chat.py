@@ -13,16 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
-from sqlalchemy import text
 
 from filter_stub.precis_filter import METADATA_KEY, questions_in
 from service.demo.host import Rows, enter, inlet_body, load_filter, outlet_body, path
 from service.runtime import Runtime
-from service.storage import messages
-from service.storage.tenancy import ChatKey
 from service.transcript import Native, unfold
 from tests.builders import called, returned, said
-from tests.conftest import Service, drain
+from tests.conftest import drain
 from tests.filter.host import Host
 
 Json = dict[str, Any]
@@ -248,29 +245,6 @@ def no_log() -> Iterator[None]:
         yield
     finally:
         logging.getLogger("precis").disabled = False
-
-
-async def stored_path(service: Service, chat_id: str, leaf: str) -> list[tuple[str, str]]:
-    """(id, digest) of the path to a message, as the service has it; nothing of a chat that it does not know.
-
-    See `keyed`.
-    """
-    async with service.runtime.database.engine.connect() as connection:
-        query = text("select tenant_id, id from chats where external_id = :chat")
-        key = (await connection.execute(query, {"chat": chat_id})).one_or_none()
-        rows = await messages.path(connection, ChatKey(*key), leaf) if key else []
-    return [(row.message_id, row.digest) for row in rows]
-
-
-async def keyed(service: Service, path: Sequence[Any]) -> list[tuple[str, str]]:
-    """(id, digest) of nodes as they are stored."""
-    seal = await service.runtime.database.seals.of(1)
-    return [(node.id, seal.keyed(node.digest)) for node in path]
-
-
-def remembered(loaded: Any) -> str:
-    """All that the filter keeps between two requests, as text."""
-    return repr({name: value for name, value in vars(loaded).items() if name not in ("valves", "_http")})
 
 
 def filler(word: str, tokens: int = 400) -> str:

@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from tests.conftest import Service
+from service.embedded.urls import Urls
+from tests.conftest import Service, fresh_database, serving, small_window
 from tests.filter.chat import Chat, filter_of
 from tests.filter.host import Host
 from tests.filter.wire import Wire, wire
@@ -21,6 +22,15 @@ def service(shared_service: Service) -> Service:
     return shared_service
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def roomy(servers: Urls) -> AsyncIterator[Service]:
+    """A running service whose summaries serve from 6,144 tokens on, far below the window: nothing is ever cut."""
+    async with fresh_database(servers) as urls:
+        told = small_window(urls).model_copy(update={"window": 20_480, "apply_at": 0.3})
+        async with serving(told) as started:
+            yield started
+
+
 @pytest_asyncio.fixture(loop_scope="module")
 async def tap(service: Service) -> AsyncIterator[Wire]:
     """The wire to the running service."""
@@ -30,6 +40,13 @@ async def tap(service: Service) -> AsyncIterator[Wire]:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def chat(service: Service, tap: Wire) -> AsyncIterator[Chat]:
-    """A new chat of the running service, of a user of its own. Nothing is cut: `test_cap` is about that."""
-    async with filter_of(tap.url, service.filter_key, cuts=False) as loaded:
+    """A new chat of the running service, of a user of its own."""
+    async with filter_of(tap.url, service.filter_key) as loaded:
+        yield Chat(Host(), loaded, f"chat-{uuid.uuid4()}")
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def roomy_chat(roomy: Service) -> AsyncIterator[Chat]:
+    """The same of the one that never cuts."""
+    async with filter_of(roomy.url, roomy.filter_key) as loaded:
         yield Chat(Host(), loaded, f"chat-{uuid.uuid4()}")

@@ -142,7 +142,6 @@ async def page_of(
 
 async def compressed(chat: Chat, service: Service) -> str:
     """A chat whose requests carry a summary; this summary."""
-    chat.window = 8192
     chat.grow(14, 250)
     await chat.say("Order INV-2031 goes to Trondheim.", "Noted.")
     await drain(service.runtime)
@@ -249,6 +248,7 @@ async def test_a_click_changes_nothing_that_is_known_of_requests(chat: Chat, ser
     this = "where external_id = :chat"
     await run_sql(service.runtime, f"update chats set overhead_tokens = 500 {this}", chat=chat.id)
     async with page_of(chat, service.url, service.filter_key) as page:
+        page.runtime = service.runtime
         await page.click("now")
     known = await row(service.runtime, f"select overhead_tokens from chats {this}", chat=chat.id)
     assert known.overhead_tokens == 500
@@ -257,7 +257,8 @@ async def test_a_click_changes_nothing_that_is_known_of_requests(chat: Chat, ser
 # Left alone
 
 
-async def test_a_chat_is_left_alone_and_its_next_request_carries_no_summary(chat: Chat, service: Service) -> None:
+async def test_a_chat_is_left_alone_and_its_next_request_carries_no_summary(roomy_chat: Chat, roomy: Service) -> None:
+    chat, service = roomy_chat, roomy
     await compressed(chat, service)
     async with page_of(chat, service.url, service.filter_key) as page:
         await page.click("leave", True)
@@ -313,6 +314,7 @@ async def test_a_dialog_that_only_shows_something_says_so_and_has_the_title_of_i
     await compressed(chat, service)
     titles = set()
     async with page_of(chat, service.url, service.filter_key) as page:
+        page.runtime = service.runtime
         for button in ("summary", "now", "leave"):
             await page.click(button, False)
             data = page.dialogs[-1]["data"]

@@ -1,6 +1,6 @@
-"""1,000 random bodies, metadata, models, users, rows and answers of the service through the hooks: nothing raises.
+"""Random bodies, metadata, models, users and answers of the service through the hooks: nothing raises.
 
-What comes back is the same body. Only its messages may differ: by a summary in place of what it covers, or cut.
+What comes back is the same body. Only its messages may differ, and what Open WebUI has in its metadata.
 """
 
 import copy
@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from tests.effort import examples
 from tests.filter.chat import Chat, filter_of, ingested, no_log
-from tests.filter.staged import MADE, chat_of, good_answer
-from tests.filter.wire import with_edit
+from tests.filter.host import Host
+from tests.filter.test_filter_requests import answer as answered
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -30,7 +30,7 @@ ODD: list[object] = [
 ]
 JSON = st.sampled_from(ODD).map(copy.deepcopy)  # combined at random; making each at random takes most of the time
 WORDS = st.text(max_size=20) | st.sampled_from(
-    ["", MADE, "a long one " * 900, "长" * 5000, "[CONVERSATION SUMMARY]\nx"]
+    ["", "[Previous conversation summary: x]", "a long one " * 900, "长" * 5000, "[CONVERSATION SUMMARY]\nx"]
 )
 CALL = st.fixed_dictionaries({"id": st.just("c1") | JSON, "function": st.just({"name": "f", "arguments": "{}"}) | JSON})
 MESSAGE = st.fixed_dictionaries(
@@ -85,9 +85,7 @@ BODIES = st.fixed_dictionaries(
         "precis_check": JSON,
     },
 )
-CIRCLE = {"u7": {"role": "user", "content": "a", "parentId": "a6"}, "a6": {"role": "assistant", "parentId": "u7"}}
-ROWS = st.none() | st.just(CIRCLE) | JSON | st.dictionaries(IDS.map(str), QUESTION, max_size=3)  # None: as they are
-ANSWERS = st.just("good") | JSON | st.fixed_dictionaries({"status": st.sampled_from(["pending", "x"]), "tokens": JSON})
+ANSWERS = JSON | st.lists(st.integers(-1, 6) | MESSAGE | JSON, max_size=5).map(answered)
 
 
 class Service:
@@ -95,9 +93,8 @@ class Service:
 
     answer: object = None
 
-    def __call__(self, request: httpx.Request) -> httpx.Response:
-        question = json.loads(request.content) if request.content else None
-        return httpx.Response(200, text=with_edit(json.dumps(self.answer), question))
+    def __call__(self, _: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, text=json.dumps(self.answer))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -105,7 +102,7 @@ async def staged() -> AsyncIterator[tuple[Chat, Service]]:
     service = Service()
     async with filter_of("http://service", temporary_hours=1) as loaded:
         loaded._http = httpx.AsyncClient(transport=httpx.MockTransport(service))
-        yield chat_of(loaded), service
+        yield Chat(Host(), loaded), service
 
 
 @settings(max_examples=examples(1000), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
@@ -115,22 +112,20 @@ async def staged() -> AsyncIterator[tuple[Chat, Service]]:
     model=MODELS | JSON,
     user=st.just({"role": "admin"}) | JSON,
     answer=ANSWERS,
-    rows=ROWS,
 )
 async def test_no_body_makes_a_hook_raise_or_give_back_another_one(
-    staged: tuple[Chat, Service], body: Json, metadata: Any, model: Any, user: Any, answer: object, rows: Any
+    staged: tuple[Chat, Service], body: Json, metadata: Any, model: Any, user: Any, answer: object
 ) -> None:
     chat, service = staged
-    stored = chat.rows
-    service.answer = good_answer(chat) if answer == "good" else jsonable(answer)
+    service.answer = jsonable(answer)
+    chat.filter._failures = 0
     original = copy.deepcopy(body)
-    with no_log(), chat.host.importable(), pytest.MonkeyPatch.context() as patch:
-        patch.setitem(chat.host.chats, chat.id, stored if rows is None else rows)
-        assert await chat.filter.inlet(body, metadata, model, chat.host.emit) is body
-        assert await chat.filter.request(body, metadata, model, chat.host.emit) is body
+    with no_log(), chat.host.importable():
+        assert await chat.filter.inlet(body, metadata, user, model, chat.host.emit) is body
+        assert await chat.filter.request(body, metadata, user, model, chat.host.emit) is body
         assert same(body, original, but=("messages", "metadata"))
         before = copy.deepcopy(body)
-        assert await chat.filter.outlet(body, metadata, user, model) is body
+        assert await chat.filter.outlet(body, metadata, user) is body
         await ingested(chat.filter)
         assert same(body, before, but=("precis_check", "metadata"))
 

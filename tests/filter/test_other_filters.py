@@ -4,10 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from filter_stub.precis_filter import leading
 from service.transcript import Native
 from tests.conftest import Service, drain
-from tests.filter.chat import Chat, filler
+from tests.filter.chat import Chat, Turn, filler
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -45,19 +44,48 @@ KINDS: dict[str, Change] = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-async def test_a_chat_is_compressed_with_a_filter_before_ours(chat: Chat, service: Service, kind: str) -> None:
+async def long(chat: Chat) -> None:
     for number in range(9):
         await chat.say_nothing_of(filler(f" question{number}", 350) + " ", filler(f"answer{number}", 350))
-    await chat.say(filler("now", 350), "Yes.")
-    await drain(service.runtime)
-    chat.ask(filler("and now", 350))
-    turn = chat.request(str(chat.leaf))
-    turn.body["messages"] = KINDS[kind](turn.messages)
+
+
+async def turn_with(chat: Chat, service: Service, change: Change, text: str) -> Turn:
+    """A whole turn, of which another filter changes the request; work is done."""
+    turn = chat.request(chat.ask(filler(text, 350)))
+    turn.body["messages"] = change(turn.messages)
     await chat.enter(turn)
-    assert turn.served
-    systems = len(leading(turn.original))
-    assert turn.messages[:systems] == turn.original[:systems]
-    tail = turn.messages[systems + 2 :]
+    await service.stored()
+    sent = list(turn.messages)
+    await chat.reply(turn, "Yes.")
+    await drain(service.runtime)
+    turn.body["messages"] = sent
+    return turn
+
+
+def is_summarised(turn: Turn) -> bool:
+    if not turn.served:
+        assert turn.messages == turn.original
+        return False
+    place = next(place for place, one in enumerate(turn.messages) if one not in turn.original)
+    tail = turn.messages[place + 2 :]
+    assert turn.messages[:place] == turn.original[:place]
     assert tail == turn.original[-len(tail) :]
     assert tail[0]["role"] == "user"
+    return True
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_chat_is_summarised_with_a_filter_before_ours(roomy_chat: Chat, roomy: Service, kind: str) -> None:
+    await long(roomy_chat)
+    await turn_with(roomy_chat, roomy, KINDS[kind], "now")
+    assert is_summarised(await turn_with(roomy_chat, roomy, KINDS[kind], "and now"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_filter_that_is_switched_on_costs_one_turn_without_a_summary_at_most(
+    roomy_chat: Chat, roomy: Service, kind: str
+) -> None:
+    await long(roomy_chat)
+    await turn_with(roomy_chat, roomy, list, "now")
+    is_summarised(await turn_with(roomy_chat, roomy, KINDS[kind], "and now"))
+    assert is_summarised(await turn_with(roomy_chat, roomy, KINDS[kind], "and then"))

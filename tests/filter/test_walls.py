@@ -6,8 +6,12 @@ import httpx
 import pytest
 
 from filter_stub import precis_events, precis_filter
-from tests.filter.staged import NOT_NEEDED, against
-from tests.filter.wire import Answer
+from tests.conftest import Service
+from tests.filter.chat import Chat
+from tests.service.events import tell
+from tests.service.talk import rows
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 FUNCTIONS = [precis_filter, precis_events]
 each = pytest.mark.parametrize("module", FUNCTIONS, ids=lambda one: one.__name__)
@@ -25,42 +29,33 @@ async def test_the_proxy_of_the_environment_is_not_used(module: ModuleType, monk
 # Whose chats: up to 0.10, Open WebUI lets anybody name any chat
 
 
-EVIL = "user of another chat"
-DELETED = Answer({"type": "urn:precis:problem:gone", "status": 410, "detail": "deleted"}, 410)
+async def test_who_names_another_users_chat_plants_nothing_in_it(chat: Chat, service: Service) -> None:
+    await chat.say("One", "1")
+    await chat.say("Two", "2")
+    evil = Chat(chat.host, chat.filter, chat.id, user="user of another chat", numbers=100)
+    evil.ask("Words of somebody else")
+    evil.answer("Yes.")
+    await evil.say("And these", "Yes.")
+    await service.stored()
+    query = "select host_id, user_id from messages join chats on chats.id = chat_id where external_id = :chat"
+    stored = await rows(service.runtime, query, chat=chat.id)
+    assert {(one.host_id, one.user_id) for one in stored} == {(f, chat.user) for f in ("u1", "a2", "u3", "a4")}
 
 
-@pytest.mark.parametrize("version", ["0.9.6", "0.10.2"])
-async def test_another_users_chat_is_neither_sent_nor_asked_for(version: str) -> None:
-    async with against(NOT_NEEDED) as (chat, tap):
-        chat.host.version = version
-        chat.host.owners[chat.id] = chat.user
-        turn = await chat.inlet(user_id=EVIL)
-        await chat.reply(turn, "An answer")
-        assert tap.seen == []
-        assert turn.messages == turn.original
+async def test_who_may_continue_a_shared_chat_does(chat: Chat, service: Service) -> None:
+    """Since 0.11, Open WebUI itself checks who may."""
+    await chat.say("One", "1")
+    chat.user = "with whom it is shared"
+    await chat.say("Two", "2")
+    query = "select host_id from messages join chats on chats.id = chat_id where external_id = :chat"
+    stored = await rows(service.runtime, query, chat=chat.id)
+    assert {one.host_id for one in stored} == {"u1", "a2", "u3", "a4"}
 
 
-async def test_what_a_client_reports_of_an_answer_by_itself_is_not_sent() -> None:
-    """`POST /api/chat/completed` runs outlet on any chat id and any messages, with metadata of its own."""
-    async with against(NOT_NEEDED) as (chat, tap):
-        turn = await chat.inlet()
-        tap.seen.clear()
-        turn.metadata = {"chat_id": chat.id, "message_id": chat.leaf, "session_id": "s", "user_id": chat.user}
-        await chat.reply(turn, "An answer")
-        assert tap.seen == []
-
-
-async def test_since_0_11_open_webui_checks_it_itself_and_who_may_continue_a_chat_does() -> None:
-    async with against(NOT_NEEDED) as (chat, tap):
-        chat.host.owners[chat.id] = "who shares it"
-        await chat.reply(await chat.inlet(), "An answer")
-        assert tap.asked == ["POST context", "PUT transcript"]
-
-
-async def test_a_chat_that_was_deleted_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
-    async with against(NOT_NEEDED) as (chat, tap):
-        turn = await chat.inlet()
-        tap.behaviour = DELETED
-        await chat.reply(turn, "An answer")
-        assert tap.asked == ["POST context", "PUT transcript"]
-        assert caplog.records == []
+async def test_a_chat_that_was_deleted_is_not_stored_again_and_is_no_outage(chat: Chat, service: Service) -> None:
+    await chat.say("One", "1")
+    await tell(service, "chat.deleted", chat_id=chat.id)
+    await chat.say("Two", "2")
+    await service.stored()
+    assert not await rows(service.runtime, "select 1 from chats where external_id = :chat", chat=chat.id)
+    assert chat.filter._failures == 0

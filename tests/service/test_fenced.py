@@ -1,20 +1,22 @@
 """What becomes of a result when the chat, or whose work it is, changed while the model was thinking."""
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 from service.storage import checkpoints, work
 from service.summarising.memory import Memory
 from service.usecases.compress import WorkerContext
-from service.usecases.compress.lease import claim
+from service.usecases.compress.lease import Release, claim, give_back
 from tests.fakes.scripted_llm import Hang, Say
 from tests.service.events import tell
 from tests.service.grown import by_the_model, in_one_call
 from tests.service.harness import Harness, running
 from tests.service.harness import thinking as thinking_with
-from tests.service.talk import check_tree, run_sql
+from tests.service.talk import check_tree, rows, run_sql
 from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -115,6 +117,23 @@ async def test_a_reset_before_the_old_summary_is_read_is_no_failure(
     await harness.due_now()
     await harness.drain()
     assert await harness.made()
+
+
+async def test_a_round_that_ends_waits_for_whoever_changes_the_chat(harness: Harness) -> None:
+    """They forget the reasons of its runs, and so hold the chat first: neither may wait for the other."""
+    await harness.talk.ingest(harness.talk.turns(20))
+    claimed = await claim(harness.worker_context())
+    assert claimed
+    async with harness.runtime.database.engine.begin() as connection:
+        await connection.execute(text("select 1 from chats for update"))
+        ending = asyncio.create_task(give_back(claimed, Release("released", "stopped", "stopped", 0)))
+        await until(lambda: _waits(harness))
+        await connection.execute(text("update runs set reason = null"))
+    assert await ending == 0
+
+
+async def _waits(harness: Harness) -> bool:
+    return bool(await rows(harness.runtime, "select 1 from pg_locks where not granted"))
 
 
 async def test_a_late_result_is_fenced_when_another_worker_has_taken_over(harness: Harness) -> None:

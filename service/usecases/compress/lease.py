@@ -136,6 +136,8 @@ async def end(
 
     One that did nothing leaves no row, unless it ends a series of failures.
     """
+    # The chat's row first, as whoever edits a chat locks it: or each would wait for the other.
+    await work.holds(connection, claim.lease)
     await runs.end(connection, claim.chat, claim.run, outcome, reason)
     if did_nothing and not claim.troubles:
         await runs.drop_idle(connection, claim.chat, claim.run)
