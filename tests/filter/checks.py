@@ -37,7 +37,7 @@ class Call:
         tools: that go along.
         window: the model's, in tokens.
         factor: what the model's provider counts for one of our tokens.
-        missed: how many messages earlier calls of the turn have left out.
+        missed: how many messages the first call of the turn has left out, in a later one.
     """
 
     given: Sequence[Native]

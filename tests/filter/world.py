@@ -196,7 +196,7 @@ class World:
     async def check(self, turn: Turn, given: list[Native], sent: list[Native]) -> Call:
         self.requests += 1
         answers = self.answers[turn.metadata["precis"]["id"]]
-        missed = answers[-2]["left_out"] if len(answers) > 1 else 0
+        missed = answers[0]["left_out"] if len(answers) > 1 else 0
         tools = turn.body.get("tools") or []
         call = Call(given, answers[-1], sent, tools, self.window, self.setting.factor or 1.0, missed)
         call.check()
