@@ -63,7 +63,7 @@ select chat.id, chat.version, coalesce(chat.user_id, :user) as begun_by,
         cross join lateral (
             select message_id from messages where messages.tenant_id = :tenant
                 and messages.chat_id = chat.id and messages.host_id = told.id
-                and messages.message_id <> all(:ids::text[]) limit 16
+                and messages.message_id not in (select unnest(:ids::text[])) limit 16
         ) other
     ) as replaced,
     (
