@@ -192,7 +192,8 @@ async def _with_summary(context: ServeContext, weighed: Weighed, located: Locate
     seal = await context.database.seals.of(weighed.request.tenant)
     summary = contexts.summary(stored, seal)
     messages = record.inserted(summary, recall=weighed.request.recall)
-    sizes, _ = await sizes_of(context, messages, [b"", b""], weighed.seconds_left)
+    seconds = max(weighed.seconds_left, _LEAST_LEFT)
+    sizes, _ = await sizes_of(context, messages, [b"", b""], seconds)
     if not _leaves_room(weighed, located, sum(sizes)):
         return waiting
     put_in = [Piece(one, size, None) for one, size in zip(messages, sizes, strict=True)]

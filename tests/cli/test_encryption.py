@@ -97,7 +97,7 @@ async def test_of_a_restored_backup_nobody_reads_an_erased_tenant_and_others_go_
         again.talk.rows.update(harness.talk.rows)
         its = f"/v1/chats/{again.talk.chat}"
         handed = again.talk.turn(leaf)
-        state = handed["state"] | {"above": again.talk.ids(leaf)[-1], "cut": True}
+        state = handed["state"] | {"above": again.talk.ids(leaf)[-1], "cut": "Left out 2 older messages"}
         operator, client = again.service.as_operator, again.talk.client
         refused = [
             await client.post("/v1/compress", json=again.talk.request(leaf)),

@@ -45,13 +45,14 @@ class Line:
     def chosen(self, total: int, limit: int, window: int) -> Checkpoint:
         """The rule.
 
-        The shallowest that was written for a window like this one, of those that bring the request to at most
-        `limit`; any that does; when none does, the deepest.
+        Of those that bring the request to at most `limit`: the shallowest of those that were written for a window
+        like this one, else for the largest. When none does, the deepest.
         """
         excess = total - floor(limit / self.factor)
         fits = [place for place, saved in enumerate(self.saved) if saved >= excess]
-        like = [place for place in fits if self.windows[place] * 2 >= window]
-        return self.made[[*like, *fits, -1][0]]
+        if not fits:
+            return self.made[-1]
+        return self.made[max(fits, key=lambda place: (min(self.windows[place] * 2, window), -place))]
 
 
 def lines(count: int) -> list[Line]:
