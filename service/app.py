@@ -1,5 +1,6 @@
 """The FastAPI application. Its lifespan opens all resources, and closes them in reverse order."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from time import perf_counter
@@ -40,6 +41,7 @@ from service.errors import BadRequest, Problem
 from service.processes import Texts
 from service.runtime import Runtime, running, servers
 from service.settings import Settings
+from service.text import tokens
 from service.usecases.turns import BODIES, Turns
 from service.web import pages
 
@@ -234,8 +236,10 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
         async with AsyncExitStack() as stack:
             urls = await stack.enter_async_context(servers(settings))
             app.state.runtime = await stack.enter_async_context(running(settings, urls, texts))
-            # Else the first large text of a chat would wait for it, longer than its filter does.
-            app.state.runtime.texts.warm_up()
+            # Else the first chat would be counted later than its filter waits.
+            await asyncio.gather(
+                app.state.runtime.texts.warm_up(), asyncio.to_thread(tokens.count, "")
+            )
             opened = serving(app.state.runtime, app.state.turns)
             app.state.serving = await stack.enter_async_context(opened)
             for start in beside:

@@ -73,7 +73,7 @@ async def running(context: WorkerContext, queue: Queue, redis_url: str) -> Async
     """
     # Before the first job: it takes half a second, in which no lease would be renewed.
     await asyncio.to_thread(tokens.count, "")
-    context.texts.warm_up()
+    await context.texts.warm_up()
     # Arq's own would be lost, and left open, when the worker ends while it connects.
     redis = client(redis_url)
     worker = Worker(

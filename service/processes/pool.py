@@ -129,9 +129,9 @@ class Texts:
             call.give_up()  # the thread cannot be cancelled, only what it waits for
             raise
 
-    def warm_up(self) -> None:
-        """Starts a child in the background, so that the first call need not wait for it."""
-        self._threads.submit(self._child)
+    async def warm_up(self) -> None:
+        """Starts a child, so that the first call need not wait for it."""
+        await asyncio.get_running_loop().run_in_executor(self._threads, self._child)
 
     def close(self) -> None:
         """Ends all children, whatever they do."""

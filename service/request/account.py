@@ -64,9 +64,9 @@ def most_tokens_of(message: Native) -> int:
     return sent_tokens([message], tokens.most) + len(_encode(message.get("reasoning"))) // 2
 
 
-def count_all(packed: bytes) -> list[int]:
-    """The tokens of each of some messages, which come as JSON, to be counted in a process."""
-    return [tokens_of(message) for message in msgspec.json.decode(packed)]
+def count_all(packed: Sequence[bytes]) -> list[int]:
+    """The tokens of each of some messages, which come as JSON: they may go to another process."""
+    return [tokens_of(msgspec.json.decode(message)) for message in packed]
 
 
 def _text_of(thought: object) -> str:

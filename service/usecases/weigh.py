@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Annotated
 
 import msgspec
@@ -135,7 +136,7 @@ class ServeContext:
     settings: Settings
     turns: Turns
     wake: Callable[[str, float], Awaitable[object]]
-    counting: set["asyncio.Task[dict[bytes, int] | None]"] = field(default_factory=set)
+    counting: set["asyncio.Task[None]"] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,19 +227,18 @@ async def sizes_of(
     keys = [account.key_of(one, print_) for one, print_ in zip(messages, prints, strict=True)]
     sizes = context.counts.known(keys)
     new = {key: one for key, one, size in zip(keys, messages, sizes, strict=True) if size is None}
-    counted = await _count(context, new, seconds) if new else {}
-    if counted is None:
-        added = {key: account.most_tokens_of(one) for key, one in new.items()}
-    else:
-        added = counted
-    every = [added[key] if size is None else size for key, size in zip(keys, sizes, strict=True)]
-    return every, counted is not None
+    if new:
+        await _count(context, new, seconds)
+        sizes = context.counts.known(keys)
+    every = [
+        account.most_tokens_of(message) if size is None else size
+        for message, size in zip(messages, sizes, strict=True)
+    ]
+    return every, None not in sizes
 
 
-async def _count(
-    context: ServeContext, new: Mapping[bytes, Native], seconds: float
-) -> dict[bytes, int] | None:
-    """The tokens of messages by their keys; None when counting takes too long.
+async def _count(context: ServeContext, new: Mapping[bytes, Native], seconds: float) -> None:
+    """Counts messages by their keys, as many as there is time for.
 
     It goes on then, so that the next request need not count them again.
     """
@@ -246,20 +246,26 @@ async def _count(
     context.counting.add(counting)
     counting.add_done_callback(context.counting.discard)
     await asyncio.wait([counting], timeout=seconds)
-    return counting.result() if counting.done() else None
+    if counting.done():
+        counting.result()  # raises what is no fault of a text
 
 
-async def _learn(context: ServeContext, new: Mapping[bytes, Native]) -> dict[bytes, int] | None:
-    """Counts messages, and keeps their counts; None where that is too hard."""
-    packed = msgspec.json.encode(list(new.values()))
+async def _learn(context: ServeContext, new: Mapping[bytes, Native]) -> None:
+    """Counts messages, and keeps their counts.
+
+    The newest go first, and soon: a summary often stands for the older ones.
+    """
+    keys, packed = list(new), [msgspec.json.encode(message) for message in new.values()]
+    sizes = accumulate(len(message) for message in reversed(packed))
+    newest = len(packed) - sum(size <= _SMALL for size in sizes)
+    counts = await asyncio.to_thread(account.count_all, packed[newest:])
+    context.counts.learn(dict(zip(keys[newest:], counts, strict=True)))
+    if newest == 0:
+        return
     try:
-        if len(packed) <= _SMALL:
-            counts = await asyncio.to_thread(account.count_all, packed)
-        else:
-            counts = await context.texts.run(account.count_all, packed)
+        counts = await context.texts.run(account.count_all, packed[:newest])
     except PrecisError as error:
-        log.warning("compress.not_counted", bytes=len(packed), why=type(error).__name__)
-        return None
-    counted = dict(zip(new, counts, strict=True))
-    context.counts.learn(counted)
-    return counted
+        size = sum(map(len, packed[:newest]))
+        log.warning("compress.not_counted", bytes=size, why=type(error).__name__)
+        return
+    context.counts.learn(dict(zip(keys[:newest], counts, strict=True)))

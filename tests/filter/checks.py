@@ -51,7 +51,7 @@ class Call:
     @property
     def beside(self) -> int:
         """Tokens that go along and are no messages."""
-        return tokens.count(json.dumps(self.tools, separators=(",", ":"))) if self.tools else 0
+        return tokens.count(json.dumps(self.tools, ensure_ascii=False)) if self.tools else 0
 
     def size(self, messages: Sequence[Native]) -> int:
         """Tokens of a list as the provider counts it."""
