@@ -16,7 +16,6 @@ from service.usecases.weigh import State
 
 # Open WebUI's ids are UUIDs, or `temporary:<socket id>`.
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=rf"^[^{CONTROL}]+$")]
-_Name = Annotated[str, Meta(min_length=1, max_length=200)]
 _Label = Annotated[str, Meta(max_length=10_000)]
 
 # Seconds of ten years.

@@ -71,7 +71,6 @@ class StoredContext(NamedTuple):
         factor: what the model's provider counts for one of our tokens.
         left_alone: whether the chat's user wants no summaries of it.
         wants_bodies: whether work waits for texts that are not kept any more.
-        compactor: who else compresses the chat.
         known: the id of the newest stored node of the path, keyed; None when none is stored.
         depth: how many nodes of the path are stored; 0 for another chat's.
         confirmed: whether the newest one was seen before, or told by the host.
@@ -86,7 +85,6 @@ class StoredContext(NamedTuple):
     factor: float
     left_alone: bool
     wants_bodies: bool
-    compactor: str | None
     known: str | None
     depth: int
     confirmed: bool
@@ -182,7 +180,6 @@ def _context(row: "asyncpg.Record", tenant: int) -> StoredContext:
         factor=row["factor"],
         left_alone=row["left_alone"],
         wants_bodies=row["wants_bodies"],
-        compactor=row["compactor"],
         known=row["known"],
         depth=row["depth"] or 0,
         confirmed=bool(row["confirmed"]),

@@ -131,9 +131,7 @@ def beside_of(weighed: Weighed, begin: int) -> int:
     return sum(weighed.sizes[:begin]) + weighed.beside
 
 
-def transcript_of(
-    settings: Settings, weighed: Weighed, located: Located, *, compactor: str | None = None
-) -> Transcript:
+def transcript_of(settings: Settings, weighed: Weighed, located: Located) -> Transcript:
     """What of a path is not stored yet, as it is to be stored.
 
     The newest question is not part of it: retrieved texts may stand in that. For the plan of the
@@ -157,7 +155,6 @@ def transcript_of(
         source="request",
         overhead=overhead,
         expires_in=located.expires_in,
-        compactor=compactor,
         starts_over=located.doubts is not None,
         anyone=settings.share_forks == "tenant",
         mask_secrets=settings.mask_secrets,

@@ -16,7 +16,7 @@
 -- A chat, and what serves its request if that goes on from the path that was ingested last: then
 -- `leaf` is the newest node above the question. Three index probes, however long the path.
 select chat.id as chat, use.factor, chat.left_alone_at is not null as left_alone,
-    chat.wants_bodies, chat.compactor, newest.message_id as known, newest.depth, newest.confirmed,
+    chat.wants_bodies, newest.message_id as known, newest.depth, newest.confirmed,
     newest.host_id is not null as is_told,
     made.id as checkpoint, made.covered_until, made.covered_messages, made.covered_tokens,
     made.tokens as summary_tokens, made.summary, made.served_at is not null as was_served,
@@ -53,7 +53,7 @@ where chat.tenant_id = :tenant and chat.external_id = :chat
 -- How the two below begin: the newest stored node among `ids`, which come leaf first. ORDER BY,
 -- because no join keeps the order by itself (a hash join did not).
 select chat.id as chat, use.factor, chat.left_alone_at is not null as left_alone,
-    chat.wants_bodies, chat.compactor, newest.message_id as known, newest.depth, newest.confirmed,
+    chat.wants_bodies, newest.message_id as known, newest.depth, newest.confirmed,
     newest.host_id is not null as is_told,
     made.id as checkpoint, made.covered_until, made.covered_messages, made.covered_tokens,
     made.tokens as summary_tokens, made.summary, made.served_at is not null as was_served,
