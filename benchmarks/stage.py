@@ -148,7 +148,7 @@ async def find(
 ) -> StoredContext | None:
     """The hot read, through the service's own pool, for a request of `size` tokens."""
     limit = policy.apply_at(window)
-    return await contexts.find(database, Lookup(tenant, chat, chat, MODEL, size, limit, window), path)
+    return await contexts.find(database, Lookup(tenant, chat, MODEL, size, limit, window), path)
 
 
 async def note_leaves(url: str, tenant: int, written: Sequence[int]) -> None:

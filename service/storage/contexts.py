@@ -32,22 +32,18 @@ class Lookup(NamedTuple):
     Attributes:
         tenant: whose chat it is.
         chat: the host's chat id.
-        user: who asks; None when nobody says so.
         model: which model is asked.
         total: tokens of the request as it came, by our own count.
         limit: tokens above which it needs a summary, as the model's provider counts them.
         window: the model's window in tokens.
-        anyone: a fork is served what any chat of the tenant lends, not only those of `user`.
     """
 
     tenant: int
     chat: str
-    user: str | None
     model: str
     total: int
     limit: int
     window: int
-    anyone: bool = False
 
 
 class Doubts(NamedTuple):
@@ -121,12 +117,11 @@ async def find(database: Database, lookup: Lookup, path: Sequence[Node]) -> Stor
 
 
 async def find_elsewhere(
-    database: Database, lookup: Lookup, path: Sequence[Node]
+    database: Database, lookup: Lookup, path: Sequence[Node], lender: str | None
 ) -> StoredContext | None:
-    """The same of another chat in which the same was said: the user's, or anyone's."""
+    """The same of another chat in which the same was said: of one of `lender`, or for None any."""
     seal = await database.seals.of(lookup.tenant)
     ids = [seal.keyed(node.id) for node in reversed(path)]
-    lender = None if lookup.anyone else lookup.user
     row = await _read(database, _ELSEWHERE, lookup, {"ids": ids, "lender": lender})
     if row is None:
         return None

@@ -115,7 +115,7 @@ async def _transcript_of(context: ServeContext, turn: FinishedTurn) -> Transcrip
         compactor=chats.COMPACTS_ITSELF if state.compacted else None,
         title=turn.title,
         user_name=turn.user_name,
-        anyone=settings.share_forks == "tenant",
+        lender=settings.lender_to(state.user),
         mask_secrets=settings.mask_secrets,
     )
 

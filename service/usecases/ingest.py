@@ -72,7 +72,7 @@ class Transcript:
         compactor: who else compresses it: `open-webui` or None.
         title, user_name: the chat's and the user's, for operators; None leaves what is stored.
         starts_over: nothing of the path is stored: what no second request has shown is deleted.
-        anyone: a fork adopts what any chat of the tenant lends, not only those of `user`.
+        lender: whose summaries a fork adopts; None for anybody's in the tenant.
         mask_secrets: whether secrets are masked in what is stored.
     """
 
@@ -86,6 +86,7 @@ class Transcript:
     messages: Sequence[Handed]
     source: Source
     overhead: int | None
+    lender: str | None
     is_shown: bool = True
     usage_factor: float | None = None
     window_assumed: bool = False
@@ -94,7 +95,6 @@ class Transcript:
     title: str | None = None
     user_name: str | None = None
     starts_over: bool = False
-    anyone: bool = False
     mask_secrets: bool = True
 
     @property
@@ -157,7 +157,7 @@ async def ingest(database: Database, texts: Texts, handed: Transcript) -> Accept
             ids=handed.ids,
             host_ids=[message.host_id for message in handed.messages],
             words=[message.words for message in handed.messages],
-            lender=None if handed.anyone else handed.user,
+            lender=handed.lender,
         )
         path = _path_of(handed, known)
         wanted = _wanted(handed, path)

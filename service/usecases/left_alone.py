@@ -88,7 +88,6 @@ async def view(
     lookup = Lookup(
         tenant=asker.by.tenant,
         chat=chat,
-        user=asker.user,
         model=own_chat.model,
         total=before,
         limit=limit,

@@ -81,17 +81,16 @@ async def locate(context: ServeContext, weighed: Weighed) -> Located:
     lookup = Lookup(
         tenant=request.tenant,
         chat=chat,
-        user=request.user,
         model=request.model,
         total=weighed.total,
         limit=limit_of(context.settings, weighed),
         window=weighed.window,
-        anyone=context.settings.share_forks == "tenant",
     )
     begin, nodes = outline.head, _path_of(weighed, outline.head)
     stored = await contexts.find(context.database, lookup, nodes)
     if stored is None and nodes:
-        stored = await contexts.find_elsewhere(context.database, lookup, nodes)
+        lender = context.settings.lender_to(request.user)
+        stored = await contexts.find_elsewhere(context.database, lookup, nodes, lender)
         return Located(chat, expires_in, begin, nodes, stored)
     if stored is None or stored.known or not nodes:
         return Located(chat, expires_in, begin, nodes, stored)
@@ -156,7 +155,7 @@ def transcript_of(settings: Settings, weighed: Weighed, located: Located) -> Tra
         overhead=overhead,
         expires_in=located.expires_in,
         starts_over=located.doubts is not None,
-        anyone=settings.share_forks == "tenant",
+        lender=settings.lender_to(request.user),
         mask_secrets=settings.mask_secrets,
     )
 
