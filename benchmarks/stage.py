@@ -37,7 +37,6 @@ from service.summarising import message
 from service.summarising.message import Parts
 from service.usecases.compress import compress
 from service.usecases.hand_over import FinishedTurn, hand_over
-from service.usecases.ingest import Accepted
 from service.usecases.turns import Turns
 from service.usecases.weigh import ServeContext, State
 
@@ -165,7 +164,7 @@ def summary(state: str, covered: int) -> str:
 
 async def ingest_into(
     database: Database, texts: Texts, tenant: int, chat: str, path: Sequence[Message], window: int
-) -> Accepted:
+) -> bool:
     """Stores a whole branch in this process, and wakes nobody."""
     turns = Turns(2**30)
     context = ServeContext(database, texts, Counts(), load(), turns, wake=_nobody)

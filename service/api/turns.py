@@ -80,11 +80,11 @@ async def post_turn(request: Request, key: FilterKey) -> Response:
     turn = _finished_turn(key.tenant, told, serving.context.settings)
     state = turn.state
     async with serving.context.turns.turn(Whose(key.tenant, state.user), size):
-        accepted = await hand_over(serving.context, turn)
+        is_due = await hand_over(serving.context, turn)
     if told.state:
         share = Share(key.tenant, state.chat, state.user, state.model)
         serving.counting.turn_ended(share, outcome_of(state))
-    answer = msgspec.json.encode(TurnAnswer(accepted.due))
+    answer = msgspec.json.encode(TurnAnswer(is_due))
     return Response(answer, 202, media_type="application/json")
 
 

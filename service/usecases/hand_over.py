@@ -17,9 +17,10 @@ from service.planning import policy
 from service.request import native
 from service.request.native import ROOT, Node
 from service.storage import chats, checkpoints
+from service.storage.ingests import Handed, Transcript
 from service.storage.tenancy import ChatKey
 from service.transcript import Native, Stored, identity, parse, unfold
-from service.usecases.ingest import Accepted, Handed, Transcript, ingest
+from service.usecases.ingest import ingest
 from service.usecases.weigh import ServeContext, State, sizes_of
 
 _SECONDS = 5.0  # for counting a question
@@ -63,21 +64,18 @@ class _Unfolded:
     prints: list[bytes]
 
 
-async def hand_over(context: ServeContext, turn: FinishedTurn) -> Accepted:
-    """Stores a turn, and makes work due where a summary is to be written.
+async def hand_over(context: ServeContext, turn: FinishedTurn) -> bool:
+    """Stores a turn; returns whether a summary will be written.
 
     Raises: as `ingest`.
     """
     transcript = await _transcript_of(context, turn)
     if not transcript.messages:
-        return Accepted(due=False)
-    accepted = await ingest(context.database, context.texts, transcript)
+        return False
+    is_due = await ingest(context, transcript)
     if turn.state.served:
         await _note_served(context, turn)
-    if accepted.wake_up:
-        # After the commit: a worker that comes earlier would find no work.
-        await context.wake(accepted.wake_up, accepted.delay)
-    return accepted
+    return is_due
 
 
 def outcome_of(state: State) -> RequestOutcome:
@@ -116,7 +114,6 @@ async def _transcript_of(context: ServeContext, turn: FinishedTurn) -> Transcrip
         title=turn.title,
         user_name=turn.user_name,
         lender=settings.lender_to(state.user),
-        mask_secrets=settings.mask_secrets,
     )
 
 

@@ -16,8 +16,8 @@ from service.request.native import Node
 from service.settings import Settings
 from service.storage import chats, contexts
 from service.storage.contexts import Doubts, Lookup, StoredContext
+from service.storage.ingests import Handed, Transcript
 from service.transcript import text_of
-from service.usecases.ingest import Handed, Transcript
 from service.usecases.weigh import HostRequest, ServeContext, Weighed
 
 UNSAVED = ("temporary:", "local:")
@@ -156,7 +156,6 @@ def transcript_of(settings: Settings, weighed: Weighed, located: Located) -> Tra
         expires_in=located.expires_in,
         starts_over=located.doubts is not None,
         lender=settings.lender_to(request.user),
-        mask_secrets=settings.mask_secrets,
     )
 
 

@@ -24,9 +24,10 @@ from service.request import native, record
 from service.request.fit import LEFT_OUT, Fitted, Piece, fit, note_of, told
 from service.request.shorter import is_system, with_note
 from service.storage import chats, contexts
+from service.storage.ingests import Transcript
 from service.text import tokens
 from service.transcript import text_of
-from service.usecases.ingest import Accepted, Transcript, ingest
+from service.usecases.ingest import ingest
 from service.usecases.locate import Located, beside_of, limit_of, locate, transcript_of, unread
 from service.usecases.turns import Whose
 from service.usecases.weigh import HostRequest, ServeContext, State, Weighed, sizes_of, weigh
@@ -137,21 +138,19 @@ def _was_cut(weighed: Weighed) -> bool:
     return any(LEFT_OUT in text_of(message) for message in head)
 
 
-async def store(context: ServeContext, unstored: Transcript) -> Accepted | None:
-    """Stores what a request has shown, and wakes a worker; None where it may not be stored.
+async def store(context: ServeContext, unstored: Transcript) -> bool:
+    """Stores what a request has shown; False where it may not be stored.
 
     Nothing is lost by that: the next request shows all of it again.
     """
     size = sum(len(bytes(message.text)) for message in unstored.messages)
     try:
         async with context.turns.turn(Whose(unstored.tenant, unstored.user), size):
-            accepted = await ingest(context.database, context.texts, unstored)
+            await ingest(context, unstored)
     except Problem as error:
         log.info("compress.not_stored", chat=unstored.chat, why=error.type)
-        return None
-    if accepted.wake_up:
-        await context.wake(accepted.wake_up, accepted.delay)
-    return accepted
+        return False
+    return True
 
 
 def _as_it_came(weighed: Weighed) -> _Draft:
@@ -245,7 +244,7 @@ async def _awaited(context: ServeContext, weighed: Weighed, located: Located) ->
     transcript = transcript_of(context.settings, weighed, located)
     try:
         async with asyncio.timeout(weighed.seconds_left - _LEAST_LEFT):
-            if await store(context, transcript) is None:
+            if not await store(context, transcript):
                 return located
             # No event tells of it: another process or machine writes the summary.
             while await _is_worked_on(context, weighed, located.chat):

@@ -39,11 +39,6 @@ select chat.id, chat.version, coalesce(chat.user_id, :user) as begun_by,
     chat.left_alone_at is not null as left_alone, chat.due_at is not null as is_due,
     coalesce(chat.overhead_tokens, 0) as overhead,
     exists (
-        select from chat_authors
-        where chat_authors.tenant_id = :tenant and chat_authors.chat_id = chat.id
-            and chat_authors.user_id = :user and chat_authors.sent
-    ) as is_author,
-    exists (
         select from messages where messages.tenant_id = :tenant and messages.chat_id = chat.id
     ) as has_messages,
     (select json_agg(stored) from stored) as found,
@@ -157,7 +152,12 @@ with fresh as (
         body = case when messages.author_id = '' then messages.body else excluded.body end
 ), author as (
     insert into chat_authors (tenant_id, chat_id, user_id)
-    select :tenant, :chat, :user where not :is_author
+    select :tenant, :chat, :user
+    where not exists (
+        select from chat_authors
+        where chat_authors.tenant_id = :tenant and chat_authors.chat_id = :chat
+            and chat_authors.user_id = :user and chat_authors.sent
+    )
     on conflict (chat_id, user_id) do update set sent = true
 )
 update chats
