@@ -19,9 +19,23 @@ from service.storage.statements import Numbered
 from service.storage.tenancy import ChatKey
 
 _SQL = statements.load("contexts")
-CONTINUED = statements.numbered(_SQL["continued"])
-BRANCHED = statements.numbered(_SQL["path"] + _SQL["branched"])
-_ELSEWHERE = statements.numbered(_SQL["path"] + _SQL["elsewhere"])
+_LEAF_LINE = "chat.leaf_line, chat.leaf_savings, chat.leaf_windows"
+_HEAD_LINE = """
+    (head.ancestors || head.id)[cardinality(head.ancestors) - 14:],
+    head.savings[cardinality(head.savings) - 15:], head.windows[cardinality(head.windows) - 15:]
+"""
+_THIS = "chat.external_id = :chat"
+_UNEXPIRED = f"{_THIS} and coalesce(chat.expires_at > now(), true)"
+
+
+def _reading(newest: str, line: str, which: str) -> Numbered:
+    """One form of the read."""
+    return statements.numbered(_SQL["read"].format(newest=newest, line=line, which=which))
+
+
+CONTINUED = _reading(_SQL["leaf"], _LEAF_LINE, _UNEXPIRED)
+BRANCHED = _reading(_SQL["any"], _HEAD_LINE, _THIS)
+_ELSEWHERE = _reading(_SQL["any"], _HEAD_LINE, _SQL["lender"])
 _DOUBTS = statements.numbered(_SQL["doubts"])
 _FEW = 64  # nodes that are looked for at first: a fork goes off near its leaf
 
@@ -71,10 +85,10 @@ class StoredContext(NamedTuple):
         depth: how many nodes of the path are stored; 0 for another chat's.
         confirmed: whether the newest one was seen before, or told by the host.
         is_told: whether the host has told its own id of the newest one.
-        checkpoint: the one to serve if the request needs any; None when there is none.
-        sealed: its summary, as it is stored for `chat`.
+        sealed: the summary of the checkpoint, as it is stored for `chat`.
         was_served: whether a turn ended with it before.
         told_until: what the host calls the last message that it covers; None until it has told.
+        checkpoint: the one to serve if the request needs any; None when there is none.
     """
 
     chat: ChatKey
@@ -85,10 +99,14 @@ class StoredContext(NamedTuple):
     depth: int
     confirmed: bool
     is_told: bool
-    checkpoint: Checkpoint | None
     sealed: bytes
     was_served: bool
     told_until: str | None
+    checkpoint: Checkpoint | None
+
+
+_STORED = len(StoredContext._fields) - 1
+"""How many columns are its fields; the others are those of its checkpoint."""
 
 
 async def find(database: Database, lookup: Lookup, path: Sequence[Node]) -> StoredContext | None:
@@ -161,26 +179,6 @@ async def _read(
 
 
 def _context(row: "asyncpg.Record", tenant: int) -> StoredContext:
-    checkpoint = None
-    if row["checkpoint"] is not None:
-        checkpoint = Checkpoint(
-            id=row["checkpoint"],
-            until=row["covered_until"],
-            messages=row["covered_messages"],
-            covered_tokens=row["covered_tokens"],
-            tokens=row["summary_tokens"],
-        )
-    return StoredContext(
-        chat=ChatKey(tenant, row["chat"]),
-        factor=row["factor"],
-        left_alone=row["left_alone"],
-        wants_bodies=row["wants_bodies"],
-        known=row["known"],
-        depth=row["depth"] or 0,
-        confirmed=bool(row["confirmed"]),
-        is_told=bool(row["is_told"]),
-        checkpoint=checkpoint,
-        sealed=row["summary"],
-        was_served=bool(row["was_served"]),
-        told_until=row["told_until"],
-    )
+    chat, *stored = row[:_STORED]
+    checkpoint = Checkpoint(*row[_STORED:]) if row[_STORED] is not None else None
+    return StoredContext._make([ChatKey(tenant, chat), *stored, checkpoint])
