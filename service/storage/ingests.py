@@ -228,11 +228,11 @@ async def look_up(reads: Reads, handed: Transcript) -> Known:
 
 
 async def open_chat(
-    connection: AsyncConnection, handed: Transcript, known: KnownChat, kept: Sequence[str]
+    connection: AsyncConnection, handed: Transcript, known: KnownChat
 ) -> ChatKey | None:
     """Locks a chat as it is `known` until the transaction ends, or makes a new one.
 
-    None when it is not as it is known any more, or has lost the text of a message of `kept`.
+    None when it is not as it is known any more.
 
     Raises:
         Problem: GONE: the chat or its user was deleted a short time ago.
@@ -251,7 +251,6 @@ async def open_chat(
         "hashes": [tombstones.keyed(seal.salt, name) for name in names],
         "id": known.id,
         "version": known.version,
-        "kept": kept,
     }
     row = await _fetched(connection, _OPEN, values)
     if row["deleted"]:
@@ -260,7 +259,7 @@ async def open_chat(
             " stop sending it",
             ProblemType.GONE,
         )
-    return None if row["id"] is None or row["lost"] else ChatKey(tenant, row["id"])
+    return None if row["id"] is None else ChatKey(tenant, row["id"])
 
 
 async def store(

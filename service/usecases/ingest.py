@@ -157,8 +157,7 @@ async def _stored(
     rows, new = _rows(handed, path, weighed)
     leaf = rows[-1]
     noted = _noted(handed, path, leaf)
-    kept = [one.id for one in handed.messages[: path.same] if one.id not in known.without_text]
-    chat = await ingests.open_chat(connection, handed, known.chat, kept)
+    chat = await ingests.open_chat(connection, handed, known.chat)
     if chat is None:
         return None
     if known.chat.id is not None:

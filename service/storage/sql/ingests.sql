@@ -92,7 +92,7 @@ left join lateral (
 
 -- open --
 -- Locks the chat's row, unless it has changed since it was read as `version`, or makes one where
--- there was none. `lost`: a text of the messages `kept` was dropped since, which changes no chat. In a statement of its own behind the locks of `tombstones`, so that it sees what
+-- there was none. In a statement of its own behind the locks of `tombstones`, so that it sees what
 -- those who held them have deleted.
 with deleted as (
     select from tombstones
@@ -111,15 +111,7 @@ with deleted as (
     returning id
 )
 select exists (select from deleted) as deleted,
-    (select id from locked union all select id from begun) as id,
-    exists (
-        select from unnest(cast(:kept as text[])) as kept (id)
-        cross join lateral (
-            select body from messages where messages.tenant_id = :tenant
-                and messages.chat_id = cast(:id as bigint) and messages.message_id = kept.id limit 1
-        ) stored
-        where stored.body is null
-    ) as lost
+    (select id from locked union all select id from begun) as id
 
 -- store --
 -- Inserts messages, or gives those a text that are without one; and notes all that changes of the
