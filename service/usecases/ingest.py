@@ -20,12 +20,11 @@ from service.planning.plan import is_poorer
 from service.processes import intake
 from service.processes.intake import RawMessage, Weighed
 from service.recall.parts import STORED_FROM
-from service.storage import authors, chats, checkpoints, deletions, forks, ingests, messages, work
+from service.storage import authors, chats, deletions, forks, ingests, messages, work
 from service.storage.ingests import (
     Handed,
     Known,
     KnownChat,
-    Lender,
     NewMessage,
     Noted,
     Saving,
@@ -155,21 +154,19 @@ async def _stored(
     """Stores what was read of a path; None when its chat has changed since it was looked up."""
     known = path.known
     rows, new = _rows(handed, path, weighed)
-    leaf = rows[-1]
-    noted = _noted(handed, path, leaf)
+    noted = _noted(handed, path, rows[-1])
     chat = await ingests.open_chat(connection, handed, known.chat)
     if chat is None:
         return None
     if known.chat.id is not None:
         await _notice(connection, chat, handed, path)
-    if known.lender is None:
-        sequence = await ingests.store(connection, chat, handed, new, noted)
-    else:
-        # What it adopts decides whether work is due.
-        await ingests.store(connection, chat, handed, new, replace(noted, delay=None))
-        path, leaf = await _adopted(connection, chat, known.lender, path, leaf)
-        noted = _noted(handed, path, leaf)
-        sequence = await ingests.store(connection, chat, handed, [], noted)
+    sequence = await ingests.store(connection, chat, handed, new, noted)
+    if known.lender:
+        # What it adopts may leave nothing to do, which the worker's plan sees.
+        await forks.adopt(
+            connection, chat, ChatKey(chat.tenant, known.lender.chat), known.lender.line
+        )
+        await chats.note_leaf(connection, chat)
     # Others may have written the messages of a fork or a clone.
     if len(new) > _A_TURN:
         await authors.copy(connection, chat, [one.row.message_id for one in new])
@@ -335,20 +332,3 @@ def _is_confirmed(handed: Transcript, parent: MessageRow | None) -> bool:
             return handed.is_shown
         case "turn":
             return parent is None or parent.confirmed
-
-
-async def _adopted(
-    connection: AsyncConnection, chat: ChatKey, lender: Lender, path: _Path, leaf: MessageRow
-) -> tuple[_Path, MessageRow]:
-    """Copies the summaries of another chat that fit the new messages; the same with these."""
-    lent_by = ChatKey(chat.tenant, lender.chat)
-    copies = await forks.adopt(connection, chat, lent_by, lender.line)
-    if not copies:
-        return path, leaf
-    on_path = await checkpoints.along(connection, chat, copies.values())
-    savings = dict(path.known.savings)
-    for is_interim, made in ((False, on_path.settled), (True, on_path.interim)):
-        for one in made:
-            savings[one.id] = Saving(one.covered_tokens - one.tokens, is_interim, one.window)
-    known = replace(path.known, savings=savings)
-    return replace(path, known=known), replace(leaf, checkpoint_id=max(copies.values()))
