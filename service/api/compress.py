@@ -122,7 +122,7 @@ def _answer(served: Served, messages: list[dict[str, Any]]) -> CompressAnswer:
         checkpoint=state.served or None,
         covered_until=served.covered_until,
         covered_messages=served.covered or None,
-        left_out=state.left_out,
+        left_out=served.fitted.left_out,
         whole=served.whole,
     )
 

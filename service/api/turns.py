@@ -97,7 +97,6 @@ def _finished_turn(tenant: int, told: TurnRequest, settings: Settings) -> Finish
     return FinishedTurn(
         tenant=tenant,
         state=told.state or _stated(told, settings),
-        is_seen=told.state is not None,
         rows=told.messages,
         is_branch=told.whole or told.state is None,
         title=_label(told.title),

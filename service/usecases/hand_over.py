@@ -33,8 +33,7 @@ class FinishedTurn:
 
     Attributes:
         tenant: whose chat it is.
-        state: of the turn, as the answer to its last request had it.
-        is_seen: whether there was such a request.
+        state: of the turn, as the answer to its last request had it, if there was one.
         rows: what the host stores, root to leaf: the turn, or the whole branch.
         is_branch: whether it is the whole branch.
         title, user_name: the chat's and the user's, for operators.
@@ -42,7 +41,6 @@ class FinishedTurn:
 
     tenant: int
     state: State
-    is_seen: bool
     rows: Sequence[Stored]
     is_branch: bool
     title: str | None = None
@@ -184,7 +182,7 @@ async def _overhead_of(
 
     None where no request was seen.
     """
-    if not turn.is_seen:
+    if not turn.state.calls:
         return None
     places = [place for place, one in enumerate(unfolded.messages) if one["role"] == "user"][-1:]
     asked = [unfolded.messages[place] for place in places]

@@ -5,7 +5,7 @@ requests have shown and what the host has told.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 import msgspec
@@ -76,34 +76,33 @@ async def locate(context: ServeContext, weighed: Weighed) -> Located:
     Raises:
         KeyMissing: this process cannot open what is stored of the tenant.
     """
-    request, outline = weighed.request, weighed.outline
-    chat, expires_in = _name_of(request, outline.head)
+    request, located = weighed.request, unread(weighed)
     lookup = Lookup(
         tenant=request.tenant,
-        chat=chat,
+        chat=located.chat,
         model=request.model,
         total=weighed.total,
         limit=limit_of(context.settings, weighed),
         window=weighed.window,
     )
-    begin, nodes = outline.head, _path_of(weighed, outline.head)
+    nodes, starts = located.nodes, weighed.outline.starts
     stored = await contexts.find(context.database, lookup, nodes)
     if stored is None and nodes:
         lender = context.settings.lender_to(request.user)
         stored = await contexts.find_elsewhere(context.database, lookup, nodes, lender)
-        return Located(chat, expires_in, begin, nodes, stored)
+        return replace(located, stored=stored)
+    located = replace(located, stored=stored)
     if stored is None or stored.known or not nodes:
-        return Located(chat, expires_in, begin, nodes, stored)
-    for begin_later in outline.starts[1:]:
-        later = _path_of(weighed, begin_later)
+        return located
+    for begin in starts[1:]:
+        later = _path_of(weighed, begin)
         found = await contexts.find(context.database, lookup, later)
         if found and found.known:
-            return Located(chat, expires_in, begin_later, later, found)
+            return replace(located, begin=begin, nodes=later, stored=found)
     doubts = await contexts.doubts(context.database, stored.chat)
     if doubts.is_volatile:
-        begin = outline.starts[-1]
-        nodes = _path_of(weighed, begin)
-    return Located(chat, expires_in, begin, nodes, stored, doubts)
+        located = replace(located, begin=starts[-1], nodes=_path_of(weighed, starts[-1]))
+    return replace(located, doubts=doubts)
 
 
 def _path_of(weighed: Weighed, begin: int) -> list[Node]:
@@ -113,10 +112,9 @@ def _path_of(weighed: Weighed, begin: int) -> list[Node]:
 
 def unread(weighed: Weighed) -> Located:
     """The path of a request without a look at what is stored."""
-    request, outline = weighed.request, weighed.outline
-    chat, expires_in = _name_of(request, outline.head)
-    nodes = native.path(request.messages, weighed.prints, outline.head, outline.newest)
-    return Located(chat, expires_in, outline.head, nodes, None)
+    begin = weighed.outline.head
+    chat, expires_in = _name_of(weighed.request, begin)
+    return Located(chat, expires_in, begin, _path_of(weighed, begin), None)
 
 
 def limit_of(settings: Settings, weighed: Weighed) -> int:

@@ -51,7 +51,7 @@ class Served:
     Attributes:
         status: `ready` with a summary in the request, `not_needed` where it is small enough, and
             `pending` where it needs a summary that is not written yet.
-        fitted: the messages to send.
+        fitted: the messages to send; `left_out` counts those of the turn's first request too.
         line: for the user; empty when nothing was changed.
         before, after: tokens of the request as it came and as it is sent, as the provider counts.
         state: for the turn.
@@ -384,8 +384,8 @@ async def _fitted(context: ServeContext, weighed: Weighed, draft: _Draft, state:
     fitted = await _fit(context, cutting, weighed.seconds_left)
     after = fitted.tokens + weighed.beside
     # All calls of a turn begin with what the first one was sent.
-    left_out = state.first_left_out + fitted.left_out
-    cut = told(fitted._replace(left_out=left_out)) or state.first_cut
+    fitted = fitted._replace(left_out=state.first_left_out + fitted.left_out)
+    cut = told(fitted) or state.first_cut
     is_first = state.calls == 0
     before, sent = int(weighed.total * factor), int(after * factor)
     line = record.summarised(draft.covered, before, sent) if draft.covered else state.summarised
@@ -393,8 +393,7 @@ async def _fitted(context: ServeContext, weighed: Weighed, draft: _Draft, state:
         state,
         counted=after if weighed.is_counted else 0,
         calls=state.calls + 1,
-        left_out=left_out,
-        first_left_out=left_out if is_first else state.first_left_out,
+        first_left_out=fitted.left_out if is_first else state.first_left_out,
         summarised=line,
         cut=cut,
         first_cut=cut if is_first else state.first_cut,
