@@ -154,7 +154,7 @@ async def note_leaf(connection: AsyncConnection, chat: ChatKey, leaf: str | None
     """Copies what the read on the request path needs of the newest path into the chat's row.
 
     To be called, before the transaction ends, whenever another checkpoint has become the deepest
-    one of the leaf; `leaf` None keeps the leaf.
+    one of the leaf; `leaf` None keeps the leaf, and where it is not stored, there is none.
     """
     await connection.execute(_NOTE_LEAF, {"tenant": chat.tenant, "chat": chat.id, "leaf": leaf})
 
