@@ -36,7 +36,7 @@ _GONE = text(_SQL["gone"])
 _PLACES = tuple(MessageRow.__dataclass_fields__)
 
 
-Source = Literal["request", "turn", "branch"]
+Source = Literal["request", "turn", "branch", "unseen"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +64,9 @@ class Transcript:
 
     Attributes:
         after: the id of the node that they follow; None for the root. All down to it was seen now.
-        source: who has shown them. What one `request` has shown is confirmed by a second one, and
-            what the host has told as its whole `branch` by the request that shows it too. A `turn`
-            is as sure as what it follows.
-        is_shown: of a branch, whether a request has shown it.
+        source: who has shown them. What one `request` has shown is confirmed by a second one. What
+            the host has told as its whole `branch` is confirmed by the request that has shown it
+            too; else it is `unseen`. A `turn` is as sure as what it follows.
         overhead: tokens that go to the model beside the stored messages; None where that is not
             known, and stays.
         usage_factor: what the provider counts for one of our tokens; None where nobody knows.
@@ -90,7 +89,6 @@ class Transcript:
     source: Source
     overhead: int | None
     lender: str | None
-    is_shown: bool = True
     usage_factor: float | None = None
     window_assumed: bool = False
     expires_in: int | None = None

@@ -17,7 +17,7 @@ from service.planning import policy
 from service.request import native
 from service.request.native import ROOT, Node
 from service.storage import chats, checkpoints
-from service.storage.ingests import Handed, Transcript
+from service.storage.ingests import Handed, Source, Transcript
 from service.storage.tenancy import ChatKey
 from service.transcript import Native, Stored, identity, parse, unfold
 from service.usecases.ingest import ingest
@@ -103,8 +103,7 @@ async def _transcript_of(context: ServeContext, turn: FinishedTurn) -> Transcrip
         window_assumed=state.assumed,
         after=above,
         messages=[_handed(turn.rows, unfolded, node, files) for node in nodes],
-        source="branch" if turn.is_branch else "turn",
-        is_shown=_is_shown(state, nodes),
+        source=_source_of(turn, nodes),
         overhead=overhead,
         usage_factor=factor,
         expires_in=state.expires_in,
@@ -115,9 +114,12 @@ async def _transcript_of(context: ServeContext, turn: FinishedTurn) -> Transcrip
     )
 
 
-def _is_shown(state: State, nodes: Sequence[Node]) -> bool:
-    """Whether the turn's request has shown the path of these nodes."""
-    return state.above is None or any(node.id == state.above for node in nodes)
+def _source_of(turn: FinishedTurn, nodes: Sequence[Node]) -> Source:
+    """What the nodes are; a branch is one of which a request has shown the path."""
+    if not turn.is_branch:
+        return "turn"
+    above = turn.state.above
+    return "branch" if above is None or any(node.id == above for node in nodes) else "unseen"
 
 
 def _unfolded(rows: Sequence[Stored]) -> _Unfolded:

@@ -191,7 +191,8 @@ async def _notice(
     """
     again = handed.messages[: path.same]
     seen = path.known.found[again[-1].id] if again else path.base
-    confirms = seen is not None and not seen.confirmed and _shows(handed)
+    is_shown = handed.source in ("request", "branch")
+    confirms = seen is not None and not seen.confirmed and is_shown
     if seen:
         told = _told(again, path.known.found)
         await ingests.tell(connection, chat, seen.message_id if confirms else "", told)
@@ -219,11 +220,6 @@ async def _forget_edited(
     on_path = [*handed.ids, *(row.message_id for row in above)]
     gone = await ingests.gone_with(connection, chat, path.known.replaced, on_path)
     return await messages.drop_below(connection, chat, gone)
-
-
-def _shows(handed: Transcript) -> bool:
-    """Whether a request shows the path now, so that what was stored of it is confirmed."""
-    return handed.source == "request" or (handed.source == "branch" and handed.is_shown)
 
 
 def _noted(handed: Transcript, path: _Path, leaf: MessageRow) -> Noted:
@@ -325,10 +321,6 @@ def _row(
 
 def _is_confirmed(handed: Transcript, parent: MessageRow | None) -> bool:
     """Whether a new message may be given to a model: the next request is sure to show it."""
-    match handed.source:
-        case "request":
-            return False
-        case "branch":
-            return handed.is_shown
-        case "turn":
-            return parent is None or parent.confirmed
+    if handed.source == "turn":
+        return parent is None or parent.confirmed
+    return handed.source == "branch"
