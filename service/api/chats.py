@@ -154,7 +154,6 @@ async def reset(
 ) -> DroppedCheckpoints:
     """Drops a chat's checkpoints, or those after one to `keep`, and makes new ones at once.
 
-    Until then, the filter leaves older messages out of requests that are larger than the window.
     If retention has deleted texts that this needs, it waits for the chat's next turn, with which
     the filter sends them again (`waits`). 409 when the one to keep does not serve.
     """

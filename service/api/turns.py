@@ -4,6 +4,7 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 
 from service import __version__
+from service.api.callers import runtime_of
 from service.api.deps import (
     MOST_MESSAGES,
     FilterKey,
@@ -83,7 +84,7 @@ async def post_turn(request: Request, key: FilterKey) -> Response:
         is_due = await hand_over(serving.context, turn)
     if told.state:
         share = Share(key.tenant, state.chat, state.user, state.model)
-        serving.counting.turn_ended(share, outcome_of(state))
+        runtime_of(request).counting.turn_ended(share, outcome_of(state))
     answer = msgspec.json.encode(TurnAnswer(is_due))
     return Response(answer, 202, media_type="application/json")
 
