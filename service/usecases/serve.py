@@ -23,18 +23,18 @@ from service.planning.plan import Checkpoint
 from service.request import native, record
 from service.request.fit import LEFT_OUT, Fitted, Piece, fit, note_of, told
 from service.request.shorter import is_system, with_note
-from service.storage import chats, contexts
+from service.storage import contexts
 from service.storage.ingests import Transcript
 from service.text import tokens
 from service.transcript import text_of
 from service.usecases.ingest import ingest
+from service.usecases.left_alone import LOOK_EVERY, is_worked_on
 from service.usecases.locate import Located, beside_of, limit_of, locate, transcript_of, unread
 from service.usecases.turns import Whose
 from service.usecases.weigh import HostRequest, ServeContext, State, Weighed, sizes_of, weigh
 
 COMPACTED = "Context compacted by Open WebUI itself"
 """The status line where the host compacts a chat by itself."""
-_LOOK_EVERY = 0.03  # seconds between two looks for a summary that is being written
 _LEAST_LEFT = 0.1  # seconds that are kept for putting it in
 _FILES = 50  # that are attached to a question, whose names are kept
 _QUESTION = 4  # a summary leaves room for the question, or for this part of the window
@@ -242,26 +242,20 @@ async def _awaited(context: ServeContext, weighed: Weighed, located: Located) ->
     It is stored first, with the size of its question: a worker has code write a summary at once.
     """
     transcript = transcript_of(context.settings, weighed, located)
+    engine, tenant, chat = context.database.engine, weighed.request.tenant, located.chat
     try:
         async with asyncio.timeout(weighed.seconds_left - _LEAST_LEFT):
             if not await store(context, transcript):
                 return located
             # No event tells of it: another process or machine writes the summary.
-            while await _is_worked_on(context, weighed, located.chat):
+            while await is_worked_on(engine, tenant, chat):
                 found = await locate(context, weighed)
                 if not _is_too_large(weighed, found, await _with_summary(context, weighed, found)):
                     return found
-                await asyncio.sleep(_LOOK_EVERY)
+                await asyncio.sleep(LOOK_EVERY)
     except TimeoutError:
-        log.info("compress.not_written_in_time", chat=located.chat)
+        log.info("compress.not_written_in_time", chat=chat)
     return await locate(context, weighed)
-
-
-async def _is_worked_on(context: ServeContext, weighed: Weighed, chat: str) -> bool:
-    """Whether a summary of a chat is due or being written."""
-    async with context.database.engine.connect() as connection:
-        found = await chats.look(connection, weighed.request.tenant, chat)
-    return found is not None and found.working
 
 
 async def _served(
