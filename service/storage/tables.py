@@ -49,7 +49,7 @@ tenant_secrets = Table(
     # Of the tenant's keys: without it, nothing sealed for the tenant can be opened. Of the hashes
     # that stand for ids of deleted chats and erased users, too.
     Column("salt", LargeBinary),
-    # Keys digests, fingerprints and hashes of contents; sealed.
+    # Keys the hashes of what was said; sealed.
     Column("secret", LargeBinary),
 )
 
@@ -200,9 +200,7 @@ checkpoints = Table(
     # The checkpoint that it grew from; 0 for none.
     Column("parent_id", BigInteger),
     Column("ancestors", ARRAY(BigInteger)),  # what it grew from, oldest first
-    # Tokens that each ancestor, and at last this one, saves a request: the running maximum. Never
-    # falling, so that the read on the request path finds the shallowest that saves enough by
-    # bisection.
+    # Tokens that each ancestor, and at last this one, saves a request: the running maximum.
     Column("savings", ARRAY(BigInteger)),
     # For which windows they were written, in tokens; as long as `savings`.
     Column("windows", ARRAY(Integer)),
@@ -221,7 +219,7 @@ checkpoints = Table(
     Column("verdict", LargeBinary),
     Column("created_at", _TIME),
     Column("served_at", _TIME),  # when a turn first ended with it in its request
-    # When another was put in its place: no message leads to it, nor finds it by its digest.
+    # When another was put in its place: no message leads to it, and no fork finds it.
     Column("retired_at", _TIME),
 )
 
