@@ -166,13 +166,6 @@ async def saved(connection: AsyncConnection, tenant: int) -> list[Saved]:
     return [Saved(*row) for row in await connection.execute(query.order_by(chats.c.id))]
 
 
-async def find(connection: AsyncConnection, tenant: int, chat: str) -> ChatKey | None:
-    """The key of a chat; None when this tenant has no such chat."""
-    query = select(chats.c.id).where(chats.c.tenant_id == tenant, chats.c.external_id == chat)
-    identity = (await connection.execute(query)).scalar_one_or_none()
-    return ChatKey(tenant, identity) if identity is not None else None
-
-
 async def look(
     connection: AsyncConnection, tenant: int, chat: str, *, lock: bool = False
 ) -> StoredChat | None:

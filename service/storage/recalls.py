@@ -70,8 +70,8 @@ async def covered(connection: AsyncConnection, branch: RecallScope) -> VisiblePa
         "whole": branch.whole,
         "lender": branch.lender,
     }
-    this = await chats.find(connection, branch.tenant, branch.chat)
-    row = await _covered(connection, parameters, [this.id] if this else [])
+    this = await chats.look(connection, branch.tenant, branch.chat)
+    row = await _covered(connection, parameters, [this.key.id] if this else [])
     if row is None or not await _is_theirs(connection, branch, row):
         lenders = list((await connection.execute(_LENDERS, parameters)).scalars())
         row = await _covered(connection, parameters, lenders)

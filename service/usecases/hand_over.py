@@ -18,7 +18,6 @@ from service.request import native
 from service.request.native import ROOT, Node
 from service.storage import chats, checkpoints
 from service.storage.ingests import Handed, Source, Transcript
-from service.storage.tenancy import ChatKey
 from service.transcript import Native, Stored, identity, parse, unfold
 from service.usecases.ingest import ingest
 from service.usecases.weigh import ServeContext, State, sizes_of
@@ -196,6 +195,6 @@ async def _overhead_of(
 async def _note_served(context: ServeContext, turn: FinishedTurn) -> None:
     """Notes that the summary of a turn has served, so that the user is shown it once."""
     async with context.database.engine.begin() as connection:
-        key: ChatKey | None = await chats.find(connection, turn.tenant, turn.state.chat)
-        if key:
-            await checkpoints.note_served(connection, key, turn.state.served)
+        chat = await chats.look(connection, turn.tenant, turn.state.chat)
+        if chat:
+            await checkpoints.note_served(connection, chat.key, turn.state.served)

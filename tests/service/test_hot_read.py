@@ -122,9 +122,9 @@ async def store(service: Service, some: Sequence[Line]) -> None:
                 ],
             )
             if line.is_newest:
-                key = await chats.find(connection, 1, line.chat)
-                assert key
-                await chats.note_leaf(connection, key, leaf)
+                chat = await chats.look(connection, 1, line.chat)
+                assert chat
+                await chats.note_leaf(connection, chat.key, leaf)
 
 
 def limits(line: Line, total: int) -> list[int]:
