@@ -125,10 +125,18 @@ def _unfolded(rows: Sequence[Stored]) -> _Unfolded:
     messages: list[Native] = []
     sources: list[int] = []
     for place, row in enumerate(rows):
-        own = unfold([row])
+        own = _native_of(row)
         messages += own
         sources += [place] * len(own)
     return _Unfolded(messages, sources, [native.fingerprint(one) for one in messages])
+
+
+def _native_of(row: Stored) -> list[Native]:
+    """A row as a model is sent it: as its host tells that, or as Open WebUI makes it."""
+    told = row.get("native")
+    if isinstance(told, list):
+        return [one for one in told if isinstance(one, dict)]
+    return unfold([row])
 
 
 def _files_of(turn: FinishedTurn) -> dict[int, list[dict[str, str]]]:
@@ -170,7 +178,7 @@ def _measured_factor(turn: FinishedTurn) -> float | None:
     """
     answer = turn.rows[-1]
     counted = parse({"usage": answer.get("usage")}).prompt_tokens
-    calls = sum(message["role"] == "assistant" for message in unfold([answer]))
+    calls = sum(message.get("role") == "assistant" for message in _native_of(answer))
     if not (turn.state.counted and counted) or calls != turn.state.calls:
         return None
     return policy.usage_factor(counted, turn.state.counted)
@@ -185,7 +193,9 @@ async def _overhead_of(
     """
     if not turn.state.calls:
         return None
-    places = [place for place, one in enumerate(unfolded.messages) if one["role"] == "user"][-1:]
+    places = [place for place, one in enumerate(unfolded.messages) if one.get("role") == "user"][
+        -1:
+    ]
     asked = [unfolded.messages[place] for place in places]
     prints = [unfolded.prints[place] for place in places]
     sizes, _ = await sizes_of(context, asked, prints, _SECONDS)
