@@ -53,7 +53,7 @@ class Handed:
 
     id: str
     words: str
-    text: msgspec.Raw
+    text: bytes
     host_id: str | None = None
     host_hash: str | None = None
 

@@ -158,7 +158,7 @@ def _handed(
     if not stored.get("files") and last in files:
         stored = stored | {"files": files[last]}
     told = identity(str(row["id"])) if row.get("id") else None
-    text = msgspec.Raw(_encode({key: value for key, value in stored.items() if key != "id"}))
+    text = _encode({key: value for key, value in stored.items() if key != "id"})
     words = native.words_of(unfolded.prints, node)
     return Handed(node.id, words, text, told, _hash_of(row) if told else None)
 

@@ -261,7 +261,7 @@ def _wanted(handed: Transcript, path: _Path) -> dict[str, RawMessage]:
     """What is to be read, by id: the messages that are new, and those whose texts are not kept."""
     above = path.base.depth if path.base else 0
     return {
-        message.id: RawMessage(bytes(message.text), searched=depth > STORED_FROM)
+        message.id: RawMessage(message.text, searched=depth > STORED_FROM)
         for place, (depth, message) in enumerate(enumerate(handed.messages, above + 1))
         if place >= path.same or message.id in path.known.without_text
     }

@@ -159,7 +159,7 @@ def transcript_of(settings: Settings, weighed: Weighed, located: Located) -> Tra
 
 def _handed(weighed: Weighed, node: Node) -> Handed:
     request, words = weighed.request, native.words_of(weighed.prints, node)
-    text = msgspec.Raw(_encode(native.stored_of(request.messages, node)))
+    text = _encode(native.stored_of(request.messages, node))
     told = [one for one in request.ids[node.begin : node.end] if one]
     return Handed(node.id, words, text, host_id=told[-1] if told else None)
 

@@ -143,7 +143,7 @@ async def store(context: ServeContext, unstored: Transcript) -> bool:
 
     Nothing is lost by that: the next request shows all of it again.
     """
-    size = sum(len(bytes(message.text)) for message in unstored.messages)
+    size = sum(len(message.text) for message in unstored.messages)
     try:
         async with context.turns.turn(Whose(unstored.tenant, unstored.user), size):
             await ingest(context, unstored)
