@@ -193,12 +193,10 @@ async def _overhead_of(
     """
     if not turn.state.calls:
         return None
-    places = [place for place, one in enumerate(unfolded.messages) if one.get("role") == "user"][
-        -1:
-    ]
-    asked = [unfolded.messages[place] for place in places]
-    prints = [unfolded.prints[place] for place in places]
-    sizes, _ = await sizes_of(context, asked, prints, _SECONDS)
+    messages, prints = unfolded.messages, unfolded.prints
+    newest = native.outline(messages, prints).newest
+    asked = slice(newest, newest + 1)
+    sizes, _ = await sizes_of(context, messages[asked], prints[asked], _SECONDS)
     return turn.state.beside + max(turn.state.question - sum(sizes), 0)
 
 
