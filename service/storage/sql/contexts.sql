@@ -14,7 +14,7 @@
 
 -- continued --
 -- A chat, and what serves its request if that goes on from the path that was ingested last: then
--- `leaf` is the newest node above the question. Three index probes, however long the path.
+-- `leaf` is the newest node above the question. Four index probes, however long the path.
 select chat.id as chat, use.factor, chat.left_alone_at is not null as left_alone,
     chat.wants_bodies, chat.compactor, newest.message_id as known, newest.depth, newest.confirmed,
     newest.host_id is not null as is_told,
