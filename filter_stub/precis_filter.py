@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import accumulate
 from typing import Any
 
 import httpx
@@ -116,8 +117,8 @@ class Filter:
     def turn_of(self, body: Json, metadata: Json, model: Any, user: Any) -> Json:
         """What is known of a turn, in plain values, which the metadata carry from hook to hook."""
         chat, valves = str(metadata.get("chat_id") or ""), (user or {}).get("valves")
-        days, kept = self.valves.api_days, self.valves.temporary_hours
-        hours = {"": days * 24, "temporary": kept, "local": kept}.get(chat.partition(":")[0])
+        api, kept = self.valves.api_days * 24, self.valves.temporary_hours
+        hours = {"": api, "temporary": kept, "local": kept, "channel": 0}.get(chat.split(":")[0])
         params = ((model or {}).get("info") or {}).get("params") or {}
         name, windows = str(body.get("model")), windows_in(body, params, model)
         # This goes to the service with each request; `recall` is set where the tool is offered.
@@ -135,8 +136,8 @@ class Filter:
         """Whether the chat may be too long. A token is hardly less than half a character."""
         window = turn["window"] or (UNASKED if turn["saved"] else WINDOW)
         least = min(self.valves.skip_below_chars, window // 2)
-        in_channel = turn["about"]["chat"].startswith("channel:")
-        return not in_channel and sum(map(len, map(text_of, messages))) >= least
+        sizes = accumulate(len(text_of(message)) for message in messages)
+        return any(size >= least for size in sizes)
 
     async def _offer_recall(self, body: Json, metadata: Json, turn: Json) -> None:
         """Lets the model look up what it does not see, where Open WebUI runs tools for it."""
@@ -191,19 +192,18 @@ class Filter:
         turn.setdefault("left_out", left_out)
         if not left_out:
             return []
-        body["messages"] = with_note([*messages[:head], *messages[start:]], LEFT_OUT)
+        body["messages"] = with_note([*messages[:head], *messages[start:]])
         return [f"Left out {left_out} older messages to make room"]
 
     async def send_turn(self, turn: Json, rows: list[Json], user_name: object) -> None:
         """Sends a turn as Open WebUI has stored it; without a state, it is a whole branch."""
-        about, told = turn["about"], {key: turn[key] for key in ("state", "whole")}
+        told: Json = {"state": turn["state"], "whole": turn["whole"], "user_name": user_name}
         if turn["state"] is None:
-            told |= {key: about[key] for key in ("chat", "user", "model", "windows")}
+            told |= {key: turn["about"][key] for key in ("chat", "user", "model", "windows")}
         told["messages"] = [{key: row[key] for key in STORED if key in row} for row in rows]
         with log_and_suppress("a turn is sent without the title of its chat"):
             chats = sys.modules["open_webui.models.chats"].Chats
-            told["title"] = await chats.get_chat_title_by_id(about["chat"])
-        told["user_name"] = user_name
+            told["title"] = await chats.get_chat_title_by_id(turn["about"]["chat"])
         with log_and_suppress("a turn is not sent to the service"):
             await self.send("POST", "turns", told, 30.0, turn["id"])
 
@@ -285,16 +285,16 @@ def questions_in(messages: list[Json]) -> list[int]:
 
 def text_of(message: Json) -> str:
     """All of a message that counts: its text, its calls of tools, and blanks for a picture."""
-    content = message.get("content") or ""
+    content, calls = message.get("content") or "", message.get("tool_calls")
     if isinstance(content, list):
         content = "".join(part.get("text") or " " * 3000 for part in content)
-    return f"{content}{message.get('tool_calls') or ''}"
+    return f"{content}{calls}" if calls else str(content)
 
 
-def with_note(messages: list[Json], note: str) -> list[Json]:
+def with_note(messages: list[Json]) -> list[Json]:
     """A request with the note in its first system message: some models refuse a second one."""
     if messages[0]["role"] != "system":
-        return [{"role": "system", "content": note}, *messages]
+        return [{"role": "system", "content": LEFT_OUT}, *messages]
     text = text_of(messages[0])
-    added = text if LEFT_OUT in text else f"{text}\n\n{note}"
-    return [{**messages[0], "content": added}, *messages[1:]]
+    noted = text if LEFT_OUT in text else f"{text}\n\n{LEFT_OUT}"
+    return [{**messages[0], "content": noted}, *messages[1:]]

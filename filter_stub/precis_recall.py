@@ -22,7 +22,7 @@ CALLS = 5  # in one turn
 TIMEOUT = 5.0  # seconds that a look-up may take
 
 # What the model is told.
-NO_SUMMARY = "No summary stands in this request, so nothing is hidden: read the messages above."
+NO_SUMMARY = "No summary stands in this request, so nothing can be looked up."
 ENOUGH = f"Only {CALLS} look-ups are possible for one answer: answer with what you have."
 FAILED = "It could not be looked up. Ask for fewer words or one reference, or do without."
 

@@ -117,7 +117,7 @@ _TOKENS_SAVED: Final = _counter(
 )
 OUTCOMES: Final = _counter(
     "precis_filter_outcomes_total",
-    "What became of the requests of a turn, as their filter says.",
+    "What became of the requests of finished turns.",
     "outcome",
     ("compressed", "truncated_with_summary", "truncated", "unchanged"),
 )

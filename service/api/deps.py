@@ -130,7 +130,7 @@ def documented(
 class InFlight:
     """Counts the bytes of bodies that the process holds.
 
-    Small bodies do not count, so that the hot read is answered while uploads are refused.
+    Small ones do not count, so small requests are answered while large ones are refused.
     """
 
     def __init__(self, most: int) -> None:

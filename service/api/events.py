@@ -41,7 +41,7 @@ class EventRequest(msgspec.Struct, frozen=True):
 async def post_event(request: Request, key: EventsKey, runtime: RuntimeDep) -> None:
     """Deletes what was deleted or edited in Open WebUI, and every summary that has read it."""
     body = await read_body(request, EventRequest)
-    # As the filter uploads them: ids here are as Open WebUI has them.
+    # Odd ids are stored as their hashes.
     message = body.message_id and identity(body.message_id)
     given = body.fingerprints
     fingerprints = given and {identity(name): one for name, one in given.items()}

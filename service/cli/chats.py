@@ -34,7 +34,7 @@ _PIN_FIELDS: Final = ("number", "kind", "text")
 """What `correct` reads of a pin."""
 _WAITS: Final = (
     "Texts that new summaries need were deleted (see PRECIS_KEEP_BODIES): the work waits for the"
-    " chat's next turn."
+    " chat's next request."
 )
 _CHAT = click.argument("chat", metavar="CHAT_ID")
 _CHECKPOINT = click.argument("checkpoint", type=int)

@@ -55,8 +55,8 @@ def install_filter(
 ) -> None:
     """Install or update the filter, its tool and its buttons, with a key, and switch them on.
 
-    Then it checks, from inside Open WebUI, that the filter reaches this service. Running it again
-    changes nothing.
+    Then it checks, from inside Open WebUI, that the filter reaches this service. Run it again
+    after an upgrade: it changes only what differs.
     """
     from service.clients.openwebui import signed_in
     from service.embedded.urls import announcement, by_settings, reached_at

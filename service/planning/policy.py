@@ -59,7 +59,7 @@ class Policy:
 
     Attributes:
         window_tokens: the model's window.
-        apply_at: a request estimated above this needs a summary.
+        apply_at: a request above this needs a summary.
         prepare_at: background work starts here.
         request_tokens: half of what a request's messages may have; a summary never has more.
         keep_tokens: bound on the verbatim tail, unless the two newest turns are larger.

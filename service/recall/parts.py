@@ -43,9 +43,9 @@ class SearchedPart(Struct, frozen=True, array_like=True):
 
     @property
     def passages(self) -> list[str]:
-        """The words of each passage; of a block that was stored before there were any, of all."""
+        """The words of each passage."""
         found = self.words.split("\n")
-        return found[1:] if self.call and len(found) > 1 else found
+        return found[1:] if self.call else found
 
 
 def parts(message: Message) -> list[SearchedPart]:

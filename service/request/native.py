@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from itertools import accumulate
+from typing import NamedTuple
 
 from service.transcript import Native, Stored, calls_of, text_of
 from service.transcript.native import TOOL_IMAGES
@@ -28,6 +29,8 @@ _FILE = re.compile(r"<file\b([^<>]*+)>")
 _ATTRIBUTE = re.compile(r'([\w-]++)="([^"]*+)"')
 _OF_A_FILE = ("name", "content_type")
 _NAME = 200  # characters
+_DIGEST = 16  # bytes
+_TEXT, _CALL, _RESULT = b"1", b"2", b"3"  # what a fingerprint is of, in front of each
 _STARTS = 3  # questions at which the path of a request may begin
 
 
@@ -85,20 +88,28 @@ def _questions_in(messages: Sequence[Native], prints: Sequence[bytes]) -> list[i
 
 
 def fingerprint(message: Native) -> bytes:
-    """Hashes what a message says: text, calls, and which call a result answers.
+    """Hashes what a message says: its text with the call that it answers, then each of its calls.
 
     Pictures and reasoning are left out, because hosts do not send them in every request. Empty for
     what nobody said: an answer without words and calls, and the images of tools.
     """
     role, words = message.get("role"), _words(message)
-    calls = _calls(message) if message.get("tool_calls") else ""
-    if role == "assistant" and not (words or calls):
-        return b""
     if role == "user" and words.startswith(TOOL_IMAGES):
         return b""
-    # With the length of the words, because they may have any character.
-    said = f"{role}\x1f{len(words)}\x1f{words}{message.get('tool_call_id') or ''}\x1f{calls}"
-    return blake2b(said.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    calls = calls_of(message) if message.get("tool_calls") else []
+    found = b""
+    if words or role != "assistant":
+        kind = _RESULT if role == "tool" else _TEXT
+        # With the length of the words, because they may have any character.
+        said = f"{role}\x1f{len(words)}\x1f{words}{message.get('tool_call_id') or ''}"
+        found = kind + _digest(said)
+    for name, call in calls:
+        found += _CALL + _digest(f"{(name, call.get('name'), call.get('arguments'))}")
+    return found
+
+
+def _digest(said: str) -> bytes:
+    return blake2b(said.encode("utf-8", "surrogatepass"), digest_size=_DIGEST).digest()
 
 
 def path(
@@ -115,15 +126,32 @@ def path(
     """
     nodes: list[Node] = []
     for role, first, last in _groups(messages, prints, begin, end):
-        own = b"".join(prints[first:last])
-        above = blake2b(f"{above}\x1e{role}\x1e".encode() + own, digest_size=16).hexdigest()
+        own = _own_prints(prints, first, last)
+        line = f"{above}\x1e{role}\x1e".encode() + own
+        above = blake2b(line, digest_size=_DIGEST).hexdigest()
         nodes.append(Node(above, role, first, last))
     return nodes
 
 
 def words_of(prints: Sequence[bytes], node: Node) -> str:
     """The hash of a node's own words, wherever they stand."""
-    return blake2b(b"".join(prints[node.begin : node.end]), digest_size=16).hexdigest()
+    own = _own_prints(prints, node.begin, node.end)
+    return blake2b(own, digest_size=_DIGEST).hexdigest()
+
+
+def _own_prints(prints: Sequence[bytes], first: int, last: int) -> bytes:
+    """The fingerprints of a node, where calls that no text parts stand in front of their results.
+
+    Versions of Open WebUI differ in how many of an answer's calls they put into one message.
+    """
+    joined = b"".join(prints[first:last])
+    if last - first == 1:
+        return joined
+    size = 1 + _DIGEST
+    parts = [joined[place : place + size] for place in range(0, len(joined), size)]
+    texts = accumulate(part.startswith(_TEXT) for part in parts)
+    ordered = sorted(zip(texts, parts, strict=True), key=lambda one: (one[0], one[1][:1]))
+    return b"".join(part for _, part in ordered)
 
 
 def stored_of(messages: Sequence[Native], node: Node) -> Stored:
@@ -164,11 +192,6 @@ def _words(message: Native) -> str:
     text = content if isinstance(content, str) else text_of(message)
     files = _FILES.match(text) if message.get("role") == "user" else None
     return text[files.end() :] if files else text
-
-
-def _calls(message: Native) -> list[tuple[Any, ...]]:
-    """The id, the name and the arguments of each call."""
-    return [(name, one.get("name"), one.get("arguments")) for name, one in calls_of(message)]
 
 
 def files_of(message: Native) -> list[dict[str, str]]:

@@ -38,7 +38,7 @@ class Overview:
     `leaf_id` is what the host calls the newest message of that branch.
 
     `wants_bodies` says that work waits for texts that are not kept any more; they come with the
-    chat's next turn. `compactor` is who else compresses the chat, `open-webui`; no
+    chat's next request. `compactor` is who else compresses the chat, `open-webui`; no
     summary is made here then. `masked` counts the secrets that were masked in what is stored of it.
     While there is a `left_alone_at`, its user wants no summaries of it. `title` and `user_name` are
     null while nobody has sent them.

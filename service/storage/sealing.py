@@ -6,9 +6,9 @@ tenant, chat, row) is authenticated with them, so nothing can be moved. Each ten
 own, made of the first ones by HKDF with a salt that is stored for it: without that salt, nothing
 sealed for the tenant can be opened again.
 
-Hashes of what was said are keyed with a secret of the tenant, because a short message could be
-guessed from them. That is done once, on arrival (`Seal.keyed`), so all that is stored and compared
-here has the keyed form. The secret is made with the tenant and is stored
+Ids of messages and hashes of texts are keyed with a secret of the tenant, because a short message
+could be guessed from them. That is done once, on arrival (`Seal.keyed`), so all that is
+stored and compared here has the keyed form. The secret is made with the tenant and is stored
 sealed, so it stays the same when keys are rotated. Why all this: docs/adr/0014.
 """
 
@@ -112,7 +112,7 @@ class Seal:
             ) from None
 
     def keyed(self, digest: str) -> str:
-        """The hash of what was said as it is stored: equal ones stay equal.
+        """An id of a message or the hash of a text as it is stored: equal ones stay equal.
 
         Without the tenant's secret, nobody can confirm by it what a text says.
         """

@@ -49,7 +49,7 @@ tenant_secrets = Table(
     # Of the tenant's keys: without it, nothing sealed for the tenant can be opened. Of the hashes
     # that stand for ids of deleted chats and erased users, too.
     Column("salt", LargeBinary),
-    # Keys the hashes of what was said; sealed.
+    # Keys ids of messages and hashes of texts; sealed.
     Column("secret", LargeBinary),
 )
 
@@ -121,7 +121,7 @@ chats = Table(
     Column("lease_endpoint", Text),  # the summariser endpoint that the work under this lease asks
     Column("leased_by", Text),  # the worker: host and process id
     Column("dead_at", _TIME),  # given up until a retry or the next ingest
-    # Work waits for texts that were deleted: the next ingest has to be the whole path.
+    # Work waits for texts that were deleted; the next request has them.
     Column("wants_bodies", Boolean),
     Column("attempts", SmallInteger),
     Column("last_error", Text),
@@ -219,7 +219,7 @@ checkpoints = Table(
     Column("verdict", LargeBinary),
     Column("created_at", _TIME),
     Column("served_at", _TIME),  # when a turn first ended with it in its request
-    # When another was put in its place: no message leads to it, and no fork finds it.
+    # When another was put in its place: no message leads to it.
     Column("retired_at", _TIME),
 )
 

@@ -271,7 +271,7 @@ async def wait_on(connection: AsyncConnection, lease: Lease) -> None:
 
 
 async def wait_for_bodies(connection: AsyncConnection, lease: Lease, reason: str) -> float | None:
-    """Ends the work until the chat's whole path is ingested again; other branches are due no more.
+    """Ends the work until a request has shown the texts again; other branches are due no more.
 
     Returns:
         Seconds until it is due again; None when it is not. It is at once when something was
@@ -290,7 +290,7 @@ async def wait_for_bodies(connection: AsyncConnection, lease: Lease, reason: str
 
 
 async def ask_for_bodies(connection: AsyncConnection, chat: ChatKey) -> None:
-    """Asks for a chat's whole path at its next ingest; until then there is nothing to work on."""
+    """Waits for the texts of a chat's next request; until then there is nothing to work on."""
     await connection.execute(
         update(chats).where(*of(chat, chats)).values(wants_bodies=True, due_at=None, dead_at=None)
     )

@@ -46,7 +46,7 @@ class Counting:
             self._counted[share]["tokens_not_sent"] += tokens
 
     def turn_ended(self, share: Share, outcome: RequestOutcome) -> None:
-        """Counts what became of the requests of a turn, as their filter says."""
+        """Counts what became of the requests of a turn."""
         metrics.OUTCOMES.labels(outcome).inc()
         if outcome == "truncated":
             self._counted[share]["truncated"] += 1

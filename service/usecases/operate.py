@@ -28,8 +28,8 @@ from service.usecases import inspect
 class DroppedCheckpoints:
     """How many checkpoints were dropped.
 
-    `waits` says that retention has deleted texts which new summaries need. The filter sends them
-    again with the chat's next turn, and work begins then.
+    `waits` says that retention has deleted texts which new summaries need. The chat's next request
+    has them, and work begins then.
     """
 
     dropped: int

@@ -27,7 +27,7 @@ _OPERATORS_SECONDS = 30.0
 _PARTS = 4  # of what the window leaves for messages, an answer has one
 _LEAST_ROOM = 200  # tokens: of a few places the best, or some lines
 
-_NOT_COVERED = "Nothing of this conversation is hidden: all of it is above."
+_NOT_COVERED = "Nothing else of this conversation can be looked up: read what is above."
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,8 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 _SHOWN: Final = 50
 _DELETED_TEXTS: Final = (
-    "Texts that new summaries need were deleted. The work waits for the chat's next turn, with"
-    " which the filter sends them again"
+    "Texts that new summaries need were deleted. The work waits for the chat's next request, which"
+    " has them"
 )
 
 

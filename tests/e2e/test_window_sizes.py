@@ -5,7 +5,7 @@ import pytest
 from tests.builders import Json
 from tests.e2e.model import MODELS, Call, Received, Reply
 from tests.e2e.precis import fact
-from tests.e2e.rig import Rig, filler
+from tests.e2e.rig import Rig, filler, question
 from tests.e2e.tab import Tab
 from tests.e2e.test_recall import TOOL
 from tests.e2e.view import facts, view
@@ -14,6 +14,7 @@ WINDOW, TURNS = 8192, 20
 TOLD = 9  # facts, one in each of the first of these turns
 UNUSED = ("channels", "calendar", "automations", "subagents", "notes", "skills")  # with these, tools take 7,000 tokens
 ANSWER = 150  # tokens
+LOOK_UPS = 12
 FIRST = 1000  # of the first one, after which a request is long enough to be sent to Precis
 
 pytestmark = pytest.mark.since("0.12.0", "its page adds tools that take three quarters of a window of 8k")
@@ -53,6 +54,61 @@ async def test_no_fact_is_lost_and_a_line_says_what_is_summarised(
     finally:
         await rig.admin.post("/api/v1/models/model/delete", {"id": MODELS[0]})
     assert found >= set(told)
+
+
+async def test_an_edit_another_model_and_a_long_tool_loop_leave_a_summary_and_a_true_line(rig: Rig, tab: Tab) -> None:
+    model: Json = {"id": MODELS[0], "base_model_id": None, "name": MODELS[0], "params": {}}
+    meta = {"builtinTools": dict.fromkeys(UNUSED, False)}
+    await rig.admin.post("/api/v1/models/create", model | {"meta": meta})
+    await rig.window(WINDOW)
+    try:
+        path = await rig.long_chat(tab)
+        before = await summarised(rig, tab)
+        assert before
+
+        await tab.edit(path[2]["id"], edited := f"Edited. {fact('edited')}")
+        assert await summarised(rig, tab) >= before
+        sent = rig.model.received[-1].messages
+        assert facts(edited) <= facts(sent)
+        assert not facts([path[2]]) & facts(sent)
+
+        tab.models, tab.choices.params = [MODELS[1]], {"num_ctx": 4 * WINDOW}
+        assert await summarised(rig, tab) == 0
+        tab.models, tab.choices.params = [MODELS[0]], {}
+        assert await summarised(rig, tab) >= before
+
+        rig.model.received.clear()
+        rig.model.answer = lambda _: looks_up(len(rig.model.received))
+        tab.choices.tool_ids = ["look_up"]
+        assert await summarised(rig, tab) >= before
+        assert len(rig.model.received) > LOOK_UPS
+        for received in rig.model.received:
+            assert rig.size(received) <= WINDOW
+            assert view(received).summary
+    finally:
+        await rig.admin.post("/api/v1/models/model/delete", {"id": MODELS[0]})
+
+
+def looks_up(calls: int) -> Reply:
+    """Results that are larger than the window together, then an answer."""
+    if calls > LOOK_UPS:
+        return Reply("That was all.")
+    return Reply("", (Call(f"step-{calls}", "look_up", {"topic": f"t{calls}", "size": 900}),))
+
+
+async def summarised(rig: Rig, tab: Tab) -> int:
+    """Sends a question; returns how many messages the line says are summarised, which is true."""
+    turn = await tab.send(question())
+    await rig.settled(tab)
+    seen = view(rig.model.received[-1])
+    line = "".join((await rig.lines(tab, turn.answer))[-1:])
+    assert ("left out" in line) == bool(seen.note), line
+    if not seen.summary:
+        assert not line.startswith("Summarised")
+        return 0
+    said = int(line.removeprefix("Summarised ").split()[0])
+    assert seen.note or len(seen.hidden) == said
+    return said
 
 
 async def converse(rig: Rig, tab: Tab, told: list[str], unused: tuple[str, ...]) -> None:

@@ -115,6 +115,17 @@ def test_what_hosts_do_not_always_send_is_no_part_of_an_id(same: list[Native]) -
     assert len(ids_of(TALK)) == 2
 
 
+def test_how_many_calls_stand_in_one_message_is_no_part_of_an_id() -> None:
+    """Open WebUI 0.11 puts all calls into one that no text parts; 0.12 has a message for each."""
+    second = CALL | {"id": "d"}
+    called: Native = {"role": "assistant", "content": "", "tool_calls": [second]}
+    result = RESULT | {"tool_call_id": "d"}
+    one_by_one = [ASKED, CALLED, RESULT, called, result, SAID]
+    together = [ASKED, CALLED | {"tool_calls": [CALL, second]}, RESULT, result, SAID]
+
+    assert ids_of(together) == ids_of(one_by_one)
+
+
 def _of_call(**changed: str) -> Native:
     return CALLED | {"tool_calls": [CALL | {"function": CALL["function"] | changed}]}  # type: ignore[operator]
 

@@ -44,7 +44,7 @@ left join checkpoints made
 where chat.tenant_id = :tenant and {which}
 
 -- leaf --
--- The path that was ingested last: `leaf` is the newest node above the question. Three index probes,
+-- The path that was ingested last: `leaf` is the newest node above the question. Four index probes,
 -- however long the path.
 left join messages newest
     on newest.tenant_id = :tenant and newest.chat_id = chat.id and newest.message_id = :leaf

@@ -129,7 +129,7 @@ async def _wait_on(claim: Claim, done: Done) -> None:
 async def _wait_for_bodies(claim: Claim, reason: str) -> float | None:
     """Ends a round that misses texts, which is no failure.
 
-    The filter is asked for the whole path at the chat's next turn, and the work is due then.
+    The chat's next request has them, and the work is due then.
     """
     log.info("compress.waits_for_texts", chat=claim.lease.chat_id, reason=reason)
     async with claim.engine.begin() as connection:
