@@ -86,8 +86,10 @@ class HandedMessage(msgspec.Struct, frozen=True):
             "array", "null", description="Of each file, `type`, `name` and `content_type` are kept."
         ),
     ] = None
-    usage: Annotated[Any, _described("object", "null")] = None
-    error: Any = None
+    usage: Annotated[
+        Any,
+        _described("object", "null", description="What the provider has counted; not stored."),
+    ] = None
     timestamp: Annotated[
         Any,
         _described("number", "null", description="Unix seconds; imported chats have milliseconds."),
@@ -206,8 +208,6 @@ def _stored(message: HandedMessage) -> Stored:
         "content": _only(message.content, str, list),
         "output": output,
         "files": _files(message.files),
-        "usage": _only(message.usage, dict),
-        "error": message.error,
         "timestamp": _time(message.timestamp),
     }
     return {name: value for name, value in fields.items() if value is not None}

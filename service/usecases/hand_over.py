@@ -18,7 +18,7 @@ from service.request import native
 from service.request.native import ROOT, Node
 from service.storage import chats, checkpoints
 from service.storage.ingests import Handed, Source, Transcript
-from service.transcript import Native, Stored, identity, parse, unfold
+from service.transcript import Native, Stored, identity, prompt_tokens_of, unfold
 from service.usecases.ingest import ingest
 from service.usecases.weigh import ServeContext, State, sizes_of
 
@@ -177,7 +177,7 @@ def _measured_factor(turn: FinishedTurn) -> float | None:
     of Open WebUI show a filter the first call alone, and some give the sum over all calls.
     """
     answer = turn.rows[-1]
-    counted = parse({"usage": answer.get("usage")}).prompt_tokens
+    counted = prompt_tokens_of(answer.get("usage"))
     calls = sum(message.get("role") == "assistant" for message in _native_of(answer))
     if not (turn.state.counted and counted) or calls != turn.state.calls:
         return None
