@@ -152,8 +152,8 @@ async def _work(urls: Urls, chats: int) -> tuple[dict[str, list[float]], list[Fi
 async def _fall_due(runtime: Runtime, tenant: int, names: Sequence[str]) -> None:
     for name in names:
         path = list(grown(random.Random(name), sizes=turns(_TURNS, 300, 300)))
-        accepted = await stage.ingest_into(runtime.database, runtime.texts, tenant, name, path, _WINDOW)
-        assert accepted.due
+        is_due = await stage.ingest_into(runtime.database, runtime.texts, tenant, name, path, _WINDOW)
+        assert is_due
 
 
 def _seconds(process: psutil.Process) -> float:

@@ -37,7 +37,6 @@ from service.summarising import message
 from service.summarising.message import Parts
 from service.usecases.compress import compress
 from service.usecases.hand_over import FinishedTurn, hand_over
-from service.usecases.ingest import Accepted
 from service.usecases.turns import Turns
 from service.usecases.weigh import ServeContext, State
 
@@ -148,7 +147,7 @@ async def find(
 ) -> StoredContext | None:
     """The hot read, through the service's own pool, for a request of `size` tokens."""
     limit = policy.apply_at(window)
-    return await contexts.find(database, Lookup(tenant, chat, chat, MODEL, size, limit, window), path)
+    return await contexts.find(database, Lookup(tenant, chat, MODEL, size, limit, window), path)
 
 
 async def note_leaves(url: str, tenant: int, written: Sequence[int]) -> None:
@@ -165,13 +164,13 @@ def summary(state: str, covered: int) -> str:
 
 async def ingest_into(
     database: Database, texts: Texts, tenant: int, chat: str, path: Sequence[Message], window: int
-) -> Accepted:
+) -> bool:
     """Stores a whole branch in this process, and wakes nobody."""
     turns = Turns(2**30)
     context = ServeContext(database, texts, Counts(), load(), turns, wake=_nobody)
     state = State(chat, "user", MODEL, window)
     rows = [one.stored for one in path]
-    return await hand_over(context, FinishedTurn(tenant, state, is_seen=False, rows=rows, is_branch=True))
+    return await hand_over(context, FinishedTurn(tenant, state, rows, is_branch=True))
 
 
 async def _nobody(_key: str, _delay: float) -> None:

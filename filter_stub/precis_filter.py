@@ -34,7 +34,7 @@ METADATA_KEY = "precis"  # where the metadata have what this file keeps
 RECALL = "precis_recall"  # id of the tool
 TOOL_IMAGES = "Here are the images from the tool results above."  # Open WebUI writes it as a user
 LEFT_OUT = "[Older messages were left out here: they do not fit into the model's window.]"
-STORED = ("id", "role", "content", "output", "usage", "error", "timestamp")  # sent of a message
+STORED = ("id", "role", "content", "output", "usage", "timestamp")  # sent of a message
 # Connections bypass the proxy of the environment, which would see the key and the texts.
 DIRECT = {"all://": None, "http://": None, "https://": None}
 Json = dict[str, Any]

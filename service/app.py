@@ -42,7 +42,7 @@ from service.processes import Texts
 from service.runtime import Runtime, running, servers
 from service.settings import Settings
 from service.text import tokens
-from service.usecases.turns import BODIES, Turns
+from service.usecases.turns import BODIES
 from service.web import pages
 
 log = structlog.get_logger(__name__)
@@ -240,8 +240,7 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
             await asyncio.gather(
                 app.state.runtime.texts.warm_up(), asyncio.to_thread(tokens.count, "")
             )
-            opened = serving(app.state.runtime, app.state.turns)
-            app.state.serving = await stack.enter_async_context(opened)
+            app.state.serving = await stack.enter_async_context(serving(app.state.runtime))
             for start in beside:
                 await stack.enter_async_context(start(app.state.runtime))
             log.info(
@@ -268,7 +267,6 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
     app.state.in_flight = InFlight(BODIES * settings.max_body_bytes)
     app.state.limiter = Limiter()
     app.state.keys = KeyRing()
-    app.state.turns = Turns(settings.max_body_bytes)
     app.state.figures = Kept()
     app.state.readiness = Kept()
     problems.install(app)

@@ -177,7 +177,7 @@ def request_ended(method: str, route: str, status: int, seconds: float) -> None:
 
 
 def context_answered(answer: str, seconds: float, saved: int) -> None:
-    """Counts an answer to `POST context`, and the tokens that it `saved` of the request."""
+    """Counts an answer to `POST /v1/compress`, and the tokens that it `saved` of the request."""
     _CONTEXTS.observe((answer,), seconds)
     _TOKENS_SAVED.inc(saved)
 

@@ -299,6 +299,10 @@ class Settings(BaseSettings):
         """The share of a model's window above which its requests are served with a summary."""
         return self.of_model(model).apply_at or self.apply_at
 
+    def lender_to(self, user: str) -> str | None:
+        """Whose summaries a user's forks may reuse; None for anybody's in the tenant."""
+        return None if self.share_forks == "tenant" else user
+
     def policy(self, model: str, window: int | None, overhead: int = 0) -> Policy:
         """The budgets for a chat of a model.
 

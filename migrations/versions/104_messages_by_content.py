@@ -5,15 +5,12 @@ the texts and summaries of chats are deleted here; the next request of each chat
 texts, and a summary by code is made of them at once.
 """
 
-from typing import Any
-
-import sqlalchemy as sa
 from alembic import op
 
 revision: str = "104"
 down_revision: str | None = "103"
 
-_Kind = sa.types.TypeEngine[Any] | type[sa.types.TypeEngine[Any]]
+# What the other version cannot find.
 _FORGET = (
     "delete from checkpoints",
     "delete from messages",
@@ -24,76 +21,62 @@ _FORGET = (
         overhead_tokens = 0, epoch = epoch + 1
     """,
 )
+# An index goes with any of its columns.
+_UP = (
+    """
+    alter table messages
+        drop column fingerprint, drop column digest, drop column content_hash,
+        add column host_id text, add column host_hash text,
+        add column confirmed boolean default 'false' not null,
+        add column words_hash text default '' not null
+    """,
+    """
+    alter table chats
+        drop column leaf_digest, drop column beside_tokens,
+        add column usage_factor double precision default '1' not null,
+        add column leaf_windows integer[]
+    """,
+    """
+    alter table checkpoints
+        drop column covered_digest,
+        add column windows integer[] default '{}' not null,
+        add column served_at timestamptz
+    """,
+    "create index ix_messages_roots on messages (tenant_id, message_id) where depth = 1",
+    "create index ix_messages_host on messages (chat_id, host_id) where host_id is not null",
+    "create index ix_messages_words on messages (chat_id, words_hash)",
+    "create index ix_messages_unconfirmed on messages (chat_id) where not confirmed",
+    "create index ix_checkpoints_chat on checkpoints (chat_id, covered_until)",
+    "create index ix_checkpoints_boundary on checkpoints (tenant_id, covered_until)",
+)
+_DOWN = (
+    "drop index ix_messages_roots, ix_checkpoints_chat, ix_checkpoints_boundary",
+    """
+    alter table messages
+        drop column host_id, drop column host_hash, drop column confirmed, drop column words_hash,
+        add column fingerprint text not null, add column digest text not null,
+        add column content_hash text not null
+    """,
+    """
+    alter table chats
+        drop column usage_factor, drop column leaf_windows,
+        add column leaf_digest text, add column beside_tokens integer default '0' not null
+    """,
+    """
+    alter table checkpoints
+        drop column windows, drop column served_at, add column covered_digest text not null
+    """,
+    "create index ix_messages_roots on messages (tenant_id, digest) where depth = 1",
+    "create index ix_checkpoints_chat on checkpoints (chat_id, parent_id, covered_digest)",
+    "create index ix_checkpoints_digest on checkpoints (tenant_id, covered_digest)",
+)
 
 
 def upgrade() -> None:
-    _forget()
-    op.drop_index("ix_messages_roots", "messages")
-    op.drop_index("ix_checkpoints_digest", "checkpoints")
-    op.drop_index("ix_checkpoints_chat", "checkpoints")
-    for name in ("fingerprint", "digest", "content_hash"):
-        op.drop_column("messages", name)
-    op.drop_column("chats", "leaf_digest")
-    op.drop_column("chats", "beside_tokens")
-    op.drop_column("checkpoints", "covered_digest")
-    _add("messages", "host_id", sa.Text)
-    _add("messages", "host_hash", sa.Text)
-    _add("messages", "confirmed", sa.Boolean, "false")
-    _add("messages", "words_hash", sa.Text, "")
-    _add("chats", "usage_factor", sa.Double, "1")
-    _add("chats", "leaf_windows", sa.ARRAY(sa.Integer))
-    _add("checkpoints", "windows", sa.ARRAY(sa.Integer), "{}")
-    _add("checkpoints", "served_at", sa.DateTime(timezone=True))
-    op.execute("create index ix_messages_roots on messages (tenant_id, message_id) where depth = 1")
-    op.execute(
-        "create index ix_messages_host on messages (chat_id, host_id) where host_id is not null"
-    )
-    op.create_index("ix_messages_words", "messages", ["chat_id", "words_hash"])
-    op.execute("create index ix_messages_unconfirmed on messages (chat_id) where not confirmed")
-    op.create_index("ix_checkpoints_chat", "checkpoints", ["chat_id", "covered_until"])
-    op.create_index("ix_checkpoints_boundary", "checkpoints", ["tenant_id", "covered_until"])
-
-
-def downgrade() -> None:
-    _forget()
-    op.drop_index("ix_checkpoints_boundary", "checkpoints")
-    op.drop_index("ix_checkpoints_chat", "checkpoints")
-    op.drop_index("ix_messages_unconfirmed", "messages")
-    op.drop_index("ix_messages_words", "messages")
-    op.drop_index("ix_messages_host", "messages")
-    op.drop_index("ix_messages_roots", "messages")
-    for table, name in (
-        ("checkpoints", "served_at"),
-        ("checkpoints", "windows"),
-        ("chats", "leaf_windows"),
-        ("chats", "usage_factor"),
-        ("messages", "words_hash"),
-        ("messages", "confirmed"),
-        ("messages", "host_hash"),
-        ("messages", "host_id"),
-    ):
-        op.drop_column(table, name)
-    for name in ("fingerprint", "digest", "content_hash"):
-        _add("messages", name, sa.Text, "")
-        op.alter_column("messages", name, server_default=None)
-    _add("chats", "leaf_digest", sa.Text)
-    _add("chats", "beside_tokens", sa.Integer, "0")
-    _add("checkpoints", "covered_digest", sa.Text, "")
-    op.alter_column("checkpoints", "covered_digest", server_default=None)
-    op.execute("create index ix_messages_roots on messages (tenant_id, digest) where depth = 1")
-    op.create_index(
-        "ix_checkpoints_chat", "checkpoints", ["chat_id", "parent_id", "covered_digest"]
-    )
-    op.create_index("ix_checkpoints_digest", "checkpoints", ["tenant_id", "covered_digest"])
-
-
-def _forget() -> None:
-    """Deletes what the other version cannot find."""
-    for statement in _FORGET:
+    for statement in (*_FORGET, *_UP):
         op.execute(statement)
 
 
-def _add(table: str, name: str, kind: _Kind, default: str | None = None) -> None:
-    """Adds a column; one with a default is never null."""
-    column: sa.Column[Any] = sa.Column(name, kind, nullable=default is None, server_default=default)
-    op.add_column(table, column)
+def downgrade() -> None:
+    for statement in (*_FORGET, *_DOWN):
+        op.execute(statement)

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service import metrics
+from service.api.callers import runtime_of
 from service.api.deps import MOST_MESSAGES, FilterKey, decoded, documented, read_bytes
 from service.api.serving import serving_of
 from service.api.wire import CompressAnswer, CompressRequest, Tokens, schema_of
@@ -68,7 +69,7 @@ async def post_compress(request: Request, key: FilterKey) -> Response:
     metrics.context_answered(served.status, perf_counter() - began, saved=not_sent)
     state = served.state
     share = Share(key.tenant, state.chat, asked.user or "", state.model)
-    serving.counting.not_sent(share, not_sent)
+    runtime_of(request).counting.not_sent(share, not_sent)
     if served.unstored:
         serving.later(serve.store(serving.context, served.unstored))
     return Response(_ENCODE(_answer(served, asked.messages)), media_type="application/json")
@@ -122,7 +123,7 @@ def _answer(served: Served, messages: list[dict[str, Any]]) -> CompressAnswer:
         checkpoint=state.served or None,
         covered_until=served.covered_until,
         covered_messages=served.covered or None,
-        left_out=state.left_out,
+        left_out=served.fitted.left_out,
         whole=served.whole,
     )
 

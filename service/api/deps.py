@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, ParamSpec, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
 from urllib.parse import unquote
 
 import msgspec
@@ -41,8 +41,6 @@ _HELD = "precis.held"
 WITHOUT_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False}
 
 Body = TypeVar("Body", bound=msgspec.Struct)
-Given = ParamSpec("Given")
-Result = TypeVar("Result")
 
 
 # All of them are asynchronous: FastAPI runs other dependencies in a thread, which costs more than
@@ -230,15 +228,6 @@ async def _received(request: Request, limit: int, in_flight: InFlight) -> bytear
     return body
 
 
-async def worked(
-    body: bytearray, work: Callable[Given, Result], *given: Given.args, **named: Given.kwargs
-) -> Result:
-    """Calls `work` for a body; in a thread if it is large, because that takes milliseconds."""
-    if len(body) < _LARGE:
-        return work(*given, **named)
-    return await asyncio.to_thread(work, *given, **named)
-
-
 def _too_large(limit: int) -> TooLarge:
     return TooLarge(
         f"the body is larger than {limit} bytes; send less, or raise PRECIS_MAX_BODY_BYTES",
@@ -258,7 +247,9 @@ async def decoded(body: bytearray, model: type[Body]) -> Body:
         Unprocessable: JSON of another shape.
     """
     try:
-        return await worked(body, _decoded, body, model)
+        if len(body) < _LARGE:
+            return _decoded(body, model)
+        return await asyncio.to_thread(_decoded, body, model)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise problems.from_msgspec(error) from None
     except RecursionError:

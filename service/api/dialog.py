@@ -50,9 +50,7 @@ def answer_to(button: Button, view: View) -> ViewAnswer:
     else:
         title = RENEWED if button == "now" else TITLE
         text, change = f"{text_of(view)}\n\n{CLOSES}", None
-    return ViewAnswer(
-        left_alone=view.left_alone, window=view.window, title=title, text=text, change=change
-    )
+    return ViewAnswer(title=title, text=text, change=change)
 
 
 def text_of(view: View) -> str:

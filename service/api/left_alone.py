@@ -13,7 +13,6 @@ from service.api.deps import (
 )
 from service.api.wire import LeftAloneAnswer, LeftAloneRequest, ViewAnswer, ViewRequest
 from service.runtime import Runtime
-from service.transcript import identity
 from service.usecases import left_alone
 from service.usecases.left_alone import Asker
 
@@ -32,7 +31,7 @@ async def post_view(
     body = await read_body(request, ViewRequest)
     asker = left_alone.of_user(key.tenant, body.user_id)
     database = runtime.database
-    asked = database, runtime.settings, asker, chat_id, identity(body.message_id)
+    asked = database, runtime.settings, asker, chat_id, body.message_id
     view = await left_alone.view(*asked)
     if body.wait and not view.left_alone:
         await _resumed(runtime, asker, chat_id)

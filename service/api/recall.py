@@ -46,7 +46,7 @@ async def post_recall(request: Request, key: FilterKey, runtime: RuntimeDep) -> 
         node=state.above or "",
         checkpoint=state.served,
         whole=bool(state.cut),
-        anyone=runtime.settings.share_forks == "tenant",
+        lender=runtime.settings.lender_to(state.user),
     )
     engine, mask = runtime.database.engine, runtime.settings.mask_secrets
     return await recall.of_branch(engine, runtime.texts, branch, key.by, question, mask)

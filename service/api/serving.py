@@ -13,7 +13,6 @@ from service.errors import trace
 from service.request.account import Counts
 from service.runtime import Runtime
 from service.storage import outage
-from service.usecases.counting import Counting
 from service.usecases.turns import Turns
 from service.usecases.weigh import ServeContext
 
@@ -27,7 +26,6 @@ class Serving:
     """What requests are served with, and what is done after an answer."""
 
     context: ServeContext
-    counting: Counting
     _later: set[asyncio.Task[None]] = field(default_factory=set)
 
     def later(self, work: Coroutine[Any, Any, object]) -> None:
@@ -58,17 +56,17 @@ async def _quietly(work: Coroutine[Any, Any, object]) -> None:
 
 
 @asynccontextmanager
-async def serving(runtime: Runtime, turns: Turns) -> AsyncIterator[Serving]:
+async def serving(runtime: Runtime) -> AsyncIterator[Serving]:
     """Serves requests on the resources of a process."""
     context = ServeContext(
         database=runtime.database,
         texts=runtime.texts,
         counts=Counts(),
         settings=runtime.settings,
-        turns=turns,
+        turns=Turns(runtime.settings.max_body_bytes),
         wake=runtime.queue.wake,
     )
-    this = Serving(context, runtime.counting)
+    this = Serving(context)
     try:
         yield this
     finally:

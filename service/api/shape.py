@@ -38,7 +38,7 @@ def check(body: bytes | bytearray, most: int) -> None:
             # What opens has a first value, and each comma announces one more.
             values += 1
         if values > most or texts > 2 * most:
-            told = f"the body has more than {most} values; send the path in parts"
+            told = f"the body has more than {most} values; begin a new chat, or send less"
             raise TooLarge(told, limit=most)
 
 

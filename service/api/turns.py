@@ -4,6 +4,7 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 
 from service import __version__
+from service.api.callers import runtime_of
 from service.api.deps import (
     MOST_MESSAGES,
     FilterKey,
@@ -80,11 +81,11 @@ async def post_turn(request: Request, key: FilterKey) -> Response:
     turn = _finished_turn(key.tenant, told, serving.context.settings)
     state = turn.state
     async with serving.context.turns.turn(Whose(key.tenant, state.user), size):
-        accepted = await hand_over(serving.context, turn)
+        is_due = await hand_over(serving.context, turn)
     if told.state:
         share = Share(key.tenant, state.chat, state.user, state.model)
-        serving.counting.turn_ended(share, outcome_of(state))
-    answer = msgspec.json.encode(TurnAnswer(accepted.due))
+        runtime_of(request).counting.turn_ended(share, outcome_of(state))
+    answer = msgspec.json.encode(TurnAnswer(is_due))
     return Response(answer, 202, media_type="application/json")
 
 
@@ -97,7 +98,6 @@ def _finished_turn(tenant: int, told: TurnRequest, settings: Settings) -> Finish
     return FinishedTurn(
         tenant=tenant,
         state=told.state or _stated(told, settings),
-        is_seen=told.state is not None,
         rows=told.messages,
         is_branch=told.whole or told.state is None,
         title=_label(told.title),

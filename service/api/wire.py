@@ -16,7 +16,6 @@ from service.usecases.weigh import State
 
 # Open WebUI's ids are UUIDs, or `temporary:<socket id>`.
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=rf"^[^{CONTROL}]+$")]
-_Name = Annotated[str, Meta(min_length=1, max_length=200)]
 _Label = Annotated[str, Meta(max_length=10_000)]
 
 # Seconds of ten years.
@@ -321,8 +320,6 @@ class Change(BaseModel):
 class ViewAnswer(BaseModel):
     """A dialog for the user: what stands for the earlier part of a branch, or a question."""
 
-    left_alone: bool = Field(description="Whether the chat is left alone.")
-    window: int = Field(description="The model's, in tokens.")
     title: str = Field(description="The dialog's title.")
     text: str = Field(description="The dialog's text in Markdown; no word of the chat is markup.")
     change: Change | None = Field(description="Of a question; null where nothing may change.")

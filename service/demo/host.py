@@ -108,11 +108,7 @@ def inlet_body(
     metadata = {
         "user_id": "user-1",
         "chat_id": chat,
-        "user_message_id": user_message,
-        "user_message": rows[user_message],
         "regeneration_message_id": None,
-        "assistant_message_id": None,
-        "include_file_context": True,
     }
     return {
         "stream": True,

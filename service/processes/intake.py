@@ -13,7 +13,6 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from service.errors import BadRequest
 from service.recall import parts
 from service.storage import codec
 from service.text import tokens
@@ -87,8 +86,10 @@ class HandedMessage(msgspec.Struct, frozen=True):
             "array", "null", description="Of each file, `type`, `name` and `content_type` are kept."
         ),
     ] = None
-    usage: Annotated[Any, _described("object", "null")] = None
-    error: Any = None
+    usage: Annotated[
+        Any,
+        _described("object", "null", description="What the provider has counted; not stored."),
+    ] = None
     timestamp: Annotated[
         Any,
         _described("number", "null", description="Unix seconds; imported chats have milliseconds."),
@@ -133,27 +134,20 @@ class RawMessage:
     searched: bool = False
 
 
-def take(messages: Sequence[RawMessage], mask_secrets: bool, before: int = 0) -> list[Weighed]:
-    """Reads messages, one after the other. `before` is how many others the request has before them.
-
-    Raises:
-        BadRequest: one cannot be decoded as JSON; names its place in the request.
-    """
-    return [
-        _weighed(_decoded(place, one.text), mask_secrets, searched=one.searched)
-        for place, one in enumerate(messages, before)
-    ]
+def take(messages: Sequence[RawMessage], mask_secrets: bool) -> list[Weighed]:
+    """Reads messages, one after the other."""
+    return [_weighed(_decoded(one.text), mask_secrets, searched=one.searched) for one in messages]
 
 
-def unread(messages: Sequence[RawMessage], before: int = 0) -> list[Weighed]:
+def unread(messages: Sequence[RawMessage]) -> list[Weighed]:
     """The same for messages that are too hard to read: a note takes the place of each text.
 
     What the model is sent for it is estimated from its length. The text itself is not kept: it
     could not be searched for secrets, and it would be too hard again.
     """
     results = []
-    for place, one in enumerate(messages, before):
-        stored = _decoded(place, one.text)
+    for one in messages:
+        stored = _decoded(one.text)
         size = len(one.text)
         head = {name: stored[name] for name in _OF_A_NOTE if name in stored}
         weighed = noted(head, f"[A message of {size:,} bytes that could not be read in time]")
@@ -172,12 +166,9 @@ def noted(head: Stored, note: str) -> Weighed:
     return _weighed(head | {"content": note}, mask_secrets=False)
 
 
-def _decoded(place: int, text: bytes) -> Stored:
+def _decoded(text: bytes) -> Stored:
     """A message as it was ingested, without NUL characters."""
-    try:
-        stored = _stored(_DECODE(text))
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadRequest(f"messages[{place}] is not valid JSON: {error}") from None
+    stored = _stored(_DECODE(text))
     has_nul = _NUL.search(text)  # nearly never: then there is no need of a copy
     return _without_nul(stored) if has_nul else stored
 
@@ -217,8 +208,6 @@ def _stored(message: HandedMessage) -> Stored:
         "content": _only(message.content, str, list),
         "output": output,
         "files": _files(message.files),
-        "usage": _only(message.usage, dict),
-        "error": message.error,
         "timestamp": _time(message.timestamp),
     }
     return {name: value for name, value in fields.items() if value is not None}

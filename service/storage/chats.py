@@ -154,7 +154,7 @@ async def note_leaf(connection: AsyncConnection, chat: ChatKey, leaf: str | None
     """Copies what the read on the request path needs of the newest path into the chat's row.
 
     To be called, before the transaction ends, whenever another checkpoint has become the deepest
-    one of the leaf; `leaf` None keeps the leaf.
+    one of the leaf; `leaf` None keeps the leaf, and where it is not stored, there is none.
     """
     await connection.execute(_NOTE_LEAF, {"tenant": chat.tenant, "chat": chat.id, "leaf": leaf})
 
@@ -164,13 +164,6 @@ async def saved(connection: AsyncConnection, tenant: int) -> list[Saved]:
     query = select(chats.c.external_id, chats.c.user_id)
     query = query.where(chats.c.tenant_id == tenant, is_saved())
     return [Saved(*row) for row in await connection.execute(query.order_by(chats.c.id))]
-
-
-async def find(connection: AsyncConnection, tenant: int, chat: str) -> ChatKey | None:
-    """The key of a chat; None when this tenant has no such chat."""
-    query = select(chats.c.id).where(chats.c.tenant_id == tenant, chats.c.external_id == chat)
-    identity = (await connection.execute(query)).scalar_one_or_none()
-    return ChatKey(tenant, identity) if identity is not None else None
 
 
 async def look(

@@ -19,9 +19,23 @@ from service.storage.statements import Numbered
 from service.storage.tenancy import ChatKey
 
 _SQL = statements.load("contexts")
-CONTINUED = statements.numbered(_SQL["continued"])
-BRANCHED = statements.numbered(_SQL["path"] + _SQL["branched"])
-_ELSEWHERE = statements.numbered(_SQL["path"] + _SQL["elsewhere"])
+_LEAF_LINE = "chat.leaf_line, chat.leaf_savings, chat.leaf_windows"
+_HEAD_LINE = """
+    (head.ancestors || head.id)[cardinality(head.ancestors) - 14:],
+    head.savings[cardinality(head.savings) - 15:], head.windows[cardinality(head.windows) - 15:]
+"""
+_THIS = "chat.external_id = :chat"
+_UNEXPIRED = f"{_THIS} and coalesce(chat.expires_at > now(), true)"
+
+
+def _reading(newest: str, line: str, which: str) -> Numbered:
+    """One form of the read."""
+    return statements.numbered(_SQL["read"].format(newest=newest, line=line, which=which))
+
+
+CONTINUED = _reading(_SQL["leaf"], _LEAF_LINE, _UNEXPIRED)
+BRANCHED = _reading(_SQL["any"], _HEAD_LINE, _THIS)
+_ELSEWHERE = _reading(_SQL["any"], _HEAD_LINE, _SQL["lender"])
 _DOUBTS = statements.numbered(_SQL["doubts"])
 _FEW = 64  # nodes that are looked for at first: a fork goes off near its leaf
 
@@ -32,22 +46,18 @@ class Lookup(NamedTuple):
     Attributes:
         tenant: whose chat it is.
         chat: the host's chat id.
-        user: who asks; None when nobody says so.
         model: which model is asked.
         total: tokens of the request as it came, by our own count.
         limit: tokens above which it needs a summary, as the model's provider counts them.
         window: the model's window in tokens.
-        anyone: a fork is served what any chat of the tenant lends, not only those of `user`.
     """
 
     tenant: int
     chat: str
-    user: str | None
     model: str
     total: int
     limit: int
     window: int
-    anyone: bool = False
 
 
 class Doubts(NamedTuple):
@@ -71,30 +81,32 @@ class StoredContext(NamedTuple):
         factor: what the model's provider counts for one of our tokens.
         left_alone: whether the chat's user wants no summaries of it.
         wants_bodies: whether work waits for texts that are not kept any more.
-        compactor: who else compresses the chat.
         known: the id of the newest stored node of the path, keyed; None when none is stored.
         depth: how many nodes of the path are stored; 0 for another chat's.
         confirmed: whether the newest one was seen before, or told by the host.
         is_told: whether the host has told its own id of the newest one.
-        checkpoint: the one to serve if the request needs any; None when there is none.
-        sealed: its summary, as it is stored for `chat`.
+        sealed: the summary of the checkpoint, as it is stored for `chat`.
         was_served: whether a turn ended with it before.
         told_until: what the host calls the last message that it covers; None until it has told.
+        checkpoint: the one to serve if the request needs any; None when there is none.
     """
 
     chat: ChatKey
     factor: float
     left_alone: bool
     wants_bodies: bool
-    compactor: str | None
     known: str | None
     depth: int
     confirmed: bool
     is_told: bool
-    checkpoint: Checkpoint | None
     sealed: bytes
     was_served: bool
     told_until: str | None
+    checkpoint: Checkpoint | None
+
+
+_STORED = len(StoredContext._fields) - 1
+"""How many columns are its fields; the others are those of its checkpoint."""
 
 
 async def find(database: Database, lookup: Lookup, path: Sequence[Node]) -> StoredContext | None:
@@ -123,12 +135,11 @@ async def find(database: Database, lookup: Lookup, path: Sequence[Node]) -> Stor
 
 
 async def find_elsewhere(
-    database: Database, lookup: Lookup, path: Sequence[Node]
+    database: Database, lookup: Lookup, path: Sequence[Node], lender: str | None
 ) -> StoredContext | None:
-    """The same of another chat in which the same was said: the user's, or anyone's."""
+    """The same of another chat in which the same was said: of one of `lender`, or for None any."""
     seal = await database.seals.of(lookup.tenant)
     ids = [seal.keyed(node.id) for node in reversed(path)]
-    lender = None if lookup.anyone else lookup.user
     row = await _read(database, _ELSEWHERE, lookup, {"ids": ids, "lender": lender})
     if row is None:
         return None
@@ -168,27 +179,6 @@ async def _read(
 
 
 def _context(row: "asyncpg.Record", tenant: int) -> StoredContext:
-    checkpoint = None
-    if row["checkpoint"] is not None:
-        checkpoint = Checkpoint(
-            id=row["checkpoint"],
-            until=row["covered_until"],
-            messages=row["covered_messages"],
-            covered_tokens=row["covered_tokens"],
-            tokens=row["summary_tokens"],
-        )
-    return StoredContext(
-        chat=ChatKey(tenant, row["chat"]),
-        factor=row["factor"],
-        left_alone=row["left_alone"],
-        wants_bodies=row["wants_bodies"],
-        compactor=row["compactor"],
-        known=row["known"],
-        depth=row["depth"] or 0,
-        confirmed=bool(row["confirmed"]),
-        is_told=bool(row["is_told"]),
-        checkpoint=checkpoint,
-        sealed=row["summary"],
-        was_served=bool(row["was_served"]),
-        told_until=row["told_until"],
-    )
+    chat, *stored = row[:_STORED]
+    checkpoint = Checkpoint(*row[_STORED:]) if row[_STORED] is not None else None
+    return StoredContext._make([ChatKey(tenant, chat), *stored, checkpoint])

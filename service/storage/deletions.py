@@ -21,14 +21,6 @@ from service.storage.tables import messages as message_rows
 from service.storage.tenancy import ChatKey, of
 from service.storage.terms import among, not_among
 
-_NO_LEAF = {
-    "leaf_id": None,
-    "leaf_tokens": None,
-    "leaf_line": None,
-    "leaf_savings": None,
-    "leaf_windows": None,
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Note:
@@ -61,12 +53,7 @@ async def below(
     stays = list(takewhile(lambda message: message not in roots, [row.message_id for row in path]))
     deleted = await messages.drop_below(connection, chat.key, roots)
     lost = await what_read_them(connection, chat.key)
-    if stays:
-        await chats.note_leaf(connection, chat.key, stays[-1])
-    else:
-        # `note_leaf` copies from a message, and there is none left to copy from.
-        this = update(chat_rows).where(*of(chat.key, chat_rows))
-        await connection.execute(this.values(_NO_LEAF))
+    await chats.note_leaf(connection, chat.key, stays[-1] if stays else "")
     return deleted, lost
 
 

@@ -20,15 +20,12 @@ from service.storage.terms import among
 
 async def adopt(
     connection: AsyncConnection, chat: ChatKey, lender: ChatKey, ids: Sequence[int]
-) -> dict[int, int]:
+) -> None:
     """Copies a line of another chat, and makes the messages of this one point to it.
 
     Nothing when a part of it was deleted meanwhile, or was put out of service here, or when another
     summary of one of its boundaries serves here. The copies stay when the other chat is deleted.
     `connection` is in a transaction that has this chat locked and ends with a note of its leaf.
-
-    Returns:
-        The copies by the ids of the originals, shallowest first.
     """
     query = select(checkpoints.c.id, checkpoints.c.windows, *CONTENT).where(
         *of(lender, checkpoints), among(checkpoints.c.id, ids)
@@ -39,11 +36,11 @@ async def adopt(
     originals = [opened(row, seal, lender) | {"window": row["windows"][-1]} for row in rows]
     # Only this chat is locked: the lender's may have been deleted since they were found.
     if len(originals) < len(ids):
-        return {}
+        return
     # Before anything is added: a part of a line would serve nobody.
     copies = await _copies(connection, chat, originals)
     if copies is None:
-        return {}
+        return
     line = Lineage([], [], [])
     for original in originals:
         copy = copies.get(original["covered_until"])
@@ -55,7 +52,6 @@ async def adopt(
     for place in range(len(ids) - 1, -1, -1):
         until = originals[place]["covered_until"]
         await messages.point_to(connection, chat, until, line.ids[place], [])
-    return dict(zip(ids, line.ids, strict=True))
 
 
 async def _copies(

@@ -8,13 +8,15 @@ rare has statements of its own in between.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from sqlalchemy import delete, func, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service import request_ids
 from service.errors import Problem, ProblemType
+from service.planning import policy
 from service.storage import sealing, statements, tombstones
 from service.storage.chats import LABELS, seal_label
 from service.storage.database import Reads
@@ -32,6 +34,74 @@ _STORE = statements.numbered(_SQL["store"])
 _TELL = text(_SQL["tell"])
 _GONE = text(_SQL["gone"])
 _PLACES = tuple(MessageRow.__dataclass_fields__)
+
+
+Source = Literal["request", "turn", "branch", "unseen"]
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """One node of a path (`request.native`) as it is to be stored.
+
+    Attributes:
+        id: the hash of all words down to it.
+        words: the hash of its own words.
+        text: what is stored of it, as JSON (`intake.HandedMessage`).
+        host_id: what the host calls it; None where it has not told that.
+        host_hash: the hash of what the host stores; None likewise.
+    """
+
+    id: str
+    words: str
+    text: bytes
+    host_id: str | None = None
+    host_hash: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """A path that grew: the messages that follow `after`, root to leaf.
+
+    Attributes:
+        after: the id of the node that they follow; None for the root. All down to it was seen now.
+        source: who has shown them. What one `request` has shown is confirmed by a second one. What
+            the host has told as its whole `branch` is confirmed by the request that has shown it
+            too; else it is `unseen`. A `turn` is as sure as what it follows.
+        overhead: tokens that go to the model beside the stored messages; None where that is not
+            known, and stays.
+        usage_factor: what the provider counts for one of our tokens; None where nobody knows.
+        window_assumed: whether nobody told the model's window.
+        expires_in: seconds after which the chat is deleted, unless it is ingested again.
+        compactor: who else compresses it: `open-webui` or None.
+        title, user_name: the chat's and the user's, for operators; None leaves what is stored.
+        starts_over: nothing of the path is stored: what no second request has shown is deleted.
+        lender: whose summaries a fork adopts; None for anybody's in the tenant.
+    """
+
+    tenant: int
+    chat: str
+    user: str
+    model: str
+    policy: policy.Policy
+    window: int
+    after: str | None
+    messages: Sequence[Handed]
+    source: Source
+    overhead: int | None
+    lender: str | None
+    usage_factor: float | None = None
+    window_assumed: bool = False
+    expires_in: int | None = None
+    compactor: str | None = None
+    title: str | None = None
+    user_name: str | None = None
+    starts_over: bool = False
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of the messages, and of the one that they follow."""
+        ids = [message.id for message in self.messages]
+        return [*ids, self.after] if self.after else ids
 
 
 class Saving(NamedTuple):
@@ -58,9 +128,9 @@ _DECODE_SAVINGS = msgspec.json.Decoder(dict[int, Saving]).decode
 class KnownChat:
     """A chat as it was at the `version` of its row; `id` is None when it is not stored.
 
-    `begun_by` began it, `is_author` says that who ingests has sent messages to it before,
-    `wants_bodies` that work waits for texts that are not kept any more, and `left_alone` that its
-    user wants no summaries of it. `overhead` are the tokens that went beside its last request.
+    `begun_by` began it, `wants_bodies` says that work waits for texts that are not kept any more,
+    and `left_alone` that its user wants no summaries of it. `overhead` are the tokens that went
+    beside its last request.
     """
 
     id: int | None
@@ -70,7 +140,6 @@ class KnownChat:
     left_alone: bool
     is_due: bool
     overhead: int
-    is_author: bool
     has_messages: bool
 
 
@@ -116,60 +185,32 @@ class NewMessage:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """What is noted of a chat with an ingest, but for its messages.
+    """What is noted of a chat with a path, beside what came with that.
 
     Attributes:
-        user: who ingests.
         owner: who began the chat; the user, where nothing of it was stored any more.
-        title, user_name: what operators recognise the chat by; None for what is stored.
+        overhead: as of the path, or as it was.
         leaf: the newest message, with the deepest checkpoint on the path to it.
-        path: the ids of the messages that were sent, and of the one that they follow.
-        usage_factor: what the provider counts for one of our tokens; None for what is stored.
         delay: seconds until work is due; None when this makes none due.
         wants_bodies: whether work goes on waiting for texts that are not kept any more.
     """
 
-    user: str
     owner: str
-    is_author: bool
     left_alone: bool
-    model: str
-    window: int
-    window_assumed: bool
-    expires_in: int | None
-    compactor: str | None
     overhead: int
-    usage_factor: float | None
     leaf: MessageRow
-    path: Sequence[str]
     delay: float | None
     pressing: bool
     wants_bodies: bool
-    request_id: str | None
-    title: str | None
-    user_name: str | None
 
 
-async def look_up(
-    reads: Reads,
-    tenant: int,
-    chat: str,
-    user: str,
-    *,
-    ids: Sequence[str],
-    host_ids: Sequence[str | None],
-    words: Sequence[str],
-    lender: str | None,
-) -> Known:
-    """What is stored of a path; nothing is locked. The parameters are those of the statement."""
+async def look_up(reads: Reads, handed: Transcript) -> Known:
+    """What is stored of a path; nothing is locked."""
     values = {
-        "tenant": tenant,
-        "chat": chat,
-        "user": user,
-        "ids": ids,
-        "host_ids": host_ids,
-        "words": words,
-        "lender": lender,
+        **_fields(handed),
+        "ids": handed.ids,
+        "host_ids": [message.host_id for message in handed.messages],
+        "words": [message.words for message in handed.messages],
     }
     row = await reads.fetchrow(_KNOWN.sql, *_KNOWN.given(values))
     assert row is not None
@@ -185,38 +226,29 @@ async def look_up(
 
 
 async def open_chat(
-    connection: AsyncConnection,
-    tenant: int,
-    chat: str,
-    noted: Noted,
-    known: KnownChat,
-    kept: Sequence[str],
+    connection: AsyncConnection, handed: Transcript, known: KnownChat
 ) -> ChatKey | None:
     """Locks a chat as it is `known` until the transaction ends, or makes a new one.
 
-    None when it is not as it is known any more, or has lost the text of a message of `kept`.
+    None when it is not as it is known any more.
 
     Raises:
         Problem: GONE: the chat or its user was deleted a short time ago.
     """
-    await tombstones.begin(connection, tenant, chat, noted.user)
+    tenant, chat, user = handed.tenant, handed.chat, handed.user
+    await tombstones.begin(connection, tenant, chat, user)
     if known.id is None:
         # One that has expired, whether a sweep has come by or not.
         this_chat = chats.c.tenant_id == tenant, chats.c.external_id == chat
         expired = chats.c.expires_at <= func.now()
         await connection.execute(delete(chats).where(*this_chat, expired))
     seal = await sealing.of(connection, tenant)
-    names = Named("chat", chat), Named("user", noted.user)
+    names = Named("chat", chat), Named("user", user)
     values = {
-        "tenant": tenant,
-        "chat": chat,
-        "user": noted.user,
-        "model": noted.model,
-        "window": noted.window,
+        **_fields(handed),
         "hashes": [tombstones.keyed(seal.salt, name) for name in names],
         "id": known.id,
         "version": known.version,
-        "kept": kept,
     }
     row = await _fetched(connection, _OPEN, values)
     if row["deleted"]:
@@ -225,11 +257,15 @@ async def open_chat(
             " stop sending it",
             ProblemType.GONE,
         )
-    return None if row["id"] is None or row["lost"] else ChatKey(tenant, row["id"])
+    return None if row["id"] is None else ChatKey(tenant, row["id"])
 
 
 async def store(
-    connection: AsyncConnection, chat: ChatKey, new: Collection[NewMessage], noted: Noted
+    connection: AsyncConnection,
+    chat: ChatKey,
+    handed: Transcript,
+    new: Collection[NewMessage],
+    noted: Noted,
 ) -> int:
     """Writes messages, and notes all that changes of an opened chat.
 
@@ -244,13 +280,16 @@ async def store(
     seal = await sealing.of(connection, chat.tenant)
     values = {
         **_columns(chat, new, seal),
-        **{name: getattr(noted, name) for name in Noted.__dataclass_fields__},
-        **{name: seal_label(seal, chat, name, getattr(noted, name)) for name in LABELS},
+        **_fields(handed),
+        **_fields(noted),
+        **{name: seal_label(seal, chat, name, getattr(handed, name)) for name in LABELS},
         "tenant": chat.tenant,
         "chat": chat.id,
         "leaf": noted.leaf.message_id,
         "leaf_tokens": noted.leaf.path_tokens,
         "made": noted.leaf.checkpoint_id,
+        "path": handed.ids,
+        "request_id": request_ids.current(),
         "masks": sum(one.masks for one in new),
         "due": noted.delay is not None,
         "delay": float(noted.delay or 0),
@@ -287,6 +326,11 @@ async def gone_with(
         "path": list(on_path),
     }
     return list((await connection.execute(_GONE, parameters)).scalars())
+
+
+def _fields(value: Transcript | Noted) -> dict[str, Any]:
+    """What a statement may take of it, by name."""
+    return {name: getattr(value, name) for name in value.__dataclass_fields__}
 
 
 async def _fetched(

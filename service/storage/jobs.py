@@ -70,11 +70,6 @@ class Breaker:
 LONG: Final = 120
 """Seconds that due work may wait before somebody should look: as in the alert rules."""
 
-_SQL = statements.load("jobs")
-_PAGE = statements.numbered(_SQL["page"])
-_COUNTS = statements.numbered(_SQL["counts"])
-
-
 CHAT_STATE: Final = """
 case when chats.lease_until > now() then 'working'
      when chats.dead_at is not null then 'dead'
@@ -83,6 +78,9 @@ case when chats.lease_until > now() then 'working'
      else 'idle' end
 """
 """SQL: the `ChatState` of a row of `chats`."""
+_SQL = statements.load("jobs")
+_PAGE = statements.numbered(_SQL["page"].format(state=CHAT_STATE))
+_COUNTS = statements.numbered(_SQL["counts"].format(state=CHAT_STATE))
 
 
 async def page(

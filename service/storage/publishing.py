@@ -191,7 +191,7 @@ async def add(
     """
     parent = line.ids[-1] if line.ids else 0
     saved = content["covered_tokens"] - content["tokens"]
-    # The hot read bisects the savings, which therefore never fall along a line.
+    # Never falling along a line: the hot read takes the shallowest that saves enough.
     savings = [*line.savings, max([*line.savings[-1:], saved])]
     windows = [*line.windows, content["window"]]
     columns = {name: value for name, value in content.items() if name != "window"}

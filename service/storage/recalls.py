@@ -29,16 +29,16 @@ class RecallScope:
         checkpoint: the one that its request carries; 0 for none.
         whole: what no checkpoint covers too, because some of it was left out of the request or
             shortened.
-        anyone: chats of all users lend to forks.
+        lender: whose chats lend to forks; None for anybody's.
     """
 
     tenant: int
     chat: str
     user: str
     node: str
-    checkpoint: int = 0
-    whole: bool = False
-    anyone: bool = False
+    checkpoint: int
+    whole: bool
+    lender: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,10 @@ async def covered(connection: AsyncConnection, branch: RecallScope) -> VisiblePa
         "node": seal.keyed(branch.node),
         "checkpoint": branch.checkpoint,
         "whole": branch.whole,
-        "anyone": branch.anyone,
+        "lender": branch.lender,
     }
-    this = await chats.find(connection, branch.tenant, branch.chat)
-    row = await _covered(connection, parameters, [this.id] if this else [])
+    this = await chats.look(connection, branch.tenant, branch.chat)
+    row = await _covered(connection, parameters, [this.key.id] if this else [])
     if row is None or not await _is_theirs(connection, branch, row):
         lenders = list((await connection.execute(_LENDERS, parameters)).scalars())
         row = await _covered(connection, parameters, lenders)

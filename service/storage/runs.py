@@ -24,6 +24,7 @@ NOTHING = "nothing to do"
 """The outcome of a round that found nothing worth doing."""
 _ENDS = ("done", NOTHING, TOO_HARD, OWN_ERROR)
 _MOST_TROUBLES = 3
+_LATEST = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +59,11 @@ class Spent:
 _RUN = [runs.c[name] for name in Run.__dataclass_fields__]
 
 
-async def latest(connection: AsyncConnection, chat: ChatKey, limit: int = 20) -> list[Run]:
+async def latest(connection: AsyncConnection, chat: ChatKey) -> list[Run]:
     """The newest rounds of work that did something, newest first."""
     did_something = or_(runs.c.outcome != NOTHING, runs.c.calls > 0)
     query = select(*_RUN).where(*of(chat, runs), did_something)
-    query = query.order_by(runs.c.id.desc()).limit(limit)
+    query = query.order_by(runs.c.id.desc()).limit(_LATEST)
     seal = await sealing.of(connection, chat.tenant)
     latest_runs: list[Run] = []
     for row in (await connection.execute(query)).mappings():

@@ -200,9 +200,7 @@ checkpoints = Table(
     # The checkpoint that it grew from; 0 for none.
     Column("parent_id", BigInteger),
     Column("ancestors", ARRAY(BigInteger)),  # what it grew from, oldest first
-    # Tokens that each ancestor, and at last this one, saves a request: the running maximum. Never
-    # falling, so that the read on the request path finds the shallowest that saves enough by
-    # bisection.
+    # Tokens that each ancestor, and at last this one, saves a request: the running maximum.
     Column("savings", ARRAY(BigInteger)),
     # For which windows they were written, in tokens; as long as `savings`.
     Column("windows", ARRAY(Integer)),

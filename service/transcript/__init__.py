@@ -8,7 +8,7 @@ messages.
 from service.transcript.identities import identity
 from service.transcript.items import Call, Message, Native, Step, Stored
 from service.transcript.masking import masked
-from service.transcript.messages import parse
+from service.transcript.messages import parse, prompt_tokens_of
 from service.transcript.native import calls_of, folded, text_of, unfold
 from service.transcript.steps import native_tokens, sent_tokens, step_tokens, steps
 
@@ -24,6 +24,7 @@ __all__ = [
     "masked",
     "native_tokens",
     "parse",
+    "prompt_tokens_of",
     "sent_tokens",
     "step_tokens",
     "steps",

@@ -125,7 +125,6 @@ class Message:
     role: str
     items: tuple[Item, ...]
     timestamp: int | None = None
-    prompt_tokens: int | None = None
 
     @property
     def markers(self) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ _WRITTEN = ("message", "reasoning")  # types of output items with the model's ow
 def masked(stored: Stored) -> tuple[Stored, int]:
     """The message with what came from tools masked, and the number of masks.
 
-    Arguments, results, code and the error.
+    Arguments, results and code.
     """
     masking = _Masking()
     match stored.get("role"):
@@ -43,8 +43,6 @@ class _Masking:
                 return details.rewritten(value, self.text)
             case "output", list():
                 return [self.item(one) for one in value]
-            case "error", _:
-                return self.value(name, value)
             case _:
                 return value
 

@@ -27,14 +27,11 @@ def parse(stored: Stored) -> Message:
 
     Unknown parts become `Unknown` or nothing.
     """
-    usage = stored.get("usage")
     return Message(
         id=str(stored.get("id") or ""),
         role=str(stored.get("role") or ""),
         items=tuple(_unmarked(_items(stored))),
         timestamp=_seconds(stored.get("timestamp")),
-        # The second names are Ollama's.
-        prompt_tokens=_first(usage, "prompt_tokens", "prompt_eval_count"),
     )
 
 
@@ -89,11 +86,12 @@ def _attachment(file: dict[str, Any]) -> Attachment:
     return Attachment(name, AttachmentKind.IMAGE if is_image else AttachmentKind.FILE)
 
 
-def _first(usage: object, *names: str) -> int | None:
-    """The first of these counts that a provider gave."""
+def prompt_tokens_of(usage: object) -> int | None:
+    """What a provider has counted for a request; None where it does not say."""
     if not isinstance(usage, Mapping):
         return None
-    counts = (_whole(usage.get(name)) for name in names)
+    # The second name is Ollama's.
+    counts = (_whole(usage.get(name)) for name in ("prompt_tokens", "prompt_eval_count"))
     return next((count for count in counts if count is not None), None)
 
 

@@ -17,9 +17,9 @@ from service.planning import policy
 from service.request import native
 from service.request.native import ROOT, Node
 from service.storage import chats, checkpoints
-from service.storage.tenancy import ChatKey
-from service.transcript import Native, Stored, identity, parse, unfold
-from service.usecases.ingest import Accepted, Handed, Transcript, ingest
+from service.storage.ingests import Handed, Source, Transcript
+from service.transcript import Native, Stored, identity, prompt_tokens_of, unfold
+from service.usecases.ingest import ingest
 from service.usecases.weigh import ServeContext, State, sizes_of
 
 _SECONDS = 5.0  # for counting a question
@@ -32,8 +32,7 @@ class FinishedTurn:
 
     Attributes:
         tenant: whose chat it is.
-        state: of the turn, as the answer to its last request had it.
-        is_seen: whether there was such a request.
+        state: of the turn, as the answer to its last request had it, if there was one.
         rows: what the host stores, root to leaf: the turn, or the whole branch.
         is_branch: whether it is the whole branch.
         title, user_name: the chat's and the user's, for operators.
@@ -41,7 +40,6 @@ class FinishedTurn:
 
     tenant: int
     state: State
-    is_seen: bool
     rows: Sequence[Stored]
     is_branch: bool
     title: str | None = None
@@ -63,21 +61,18 @@ class _Unfolded:
     prints: list[bytes]
 
 
-async def hand_over(context: ServeContext, turn: FinishedTurn) -> Accepted:
-    """Stores a turn, and makes work due where a summary is to be written.
+async def hand_over(context: ServeContext, turn: FinishedTurn) -> bool:
+    """Stores a turn; returns whether a summary will be written.
 
     Raises: as `ingest`.
     """
     transcript = await _transcript_of(context, turn)
     if not transcript.messages:
-        return Accepted(due=False)
-    accepted = await ingest(context.database, context.texts, transcript)
+        return False
+    is_due = await ingest(context, transcript)
     if turn.state.served:
         await _note_served(context, turn)
-    if accepted.wake_up:
-        # After the commit: a worker that comes earlier would find no work.
-        await context.wake(accepted.wake_up, accepted.delay)
-    return accepted
+    return is_due
 
 
 def outcome_of(state: State) -> RequestOutcome:
@@ -107,32 +102,41 @@ async def _transcript_of(context: ServeContext, turn: FinishedTurn) -> Transcrip
         window_assumed=state.assumed,
         after=above,
         messages=[_handed(turn.rows, unfolded, node, files) for node in nodes],
-        source="branch" if turn.is_branch else "turn",
-        is_shown=_is_shown(state, nodes),
+        source=_source_of(turn, nodes),
         overhead=overhead,
         usage_factor=factor,
         expires_in=state.expires_in,
         compactor=chats.COMPACTS_ITSELF if state.compacted else None,
         title=turn.title,
         user_name=turn.user_name,
-        anyone=settings.share_forks == "tenant",
-        mask_secrets=settings.mask_secrets,
+        lender=settings.lender_to(state.user),
     )
 
 
-def _is_shown(state: State, nodes: Sequence[Node]) -> bool:
-    """Whether the turn's request has shown the path of these nodes."""
-    return state.above is None or any(node.id == state.above for node in nodes)
+def _source_of(turn: FinishedTurn, nodes: Sequence[Node]) -> Source:
+    """What the nodes are; a branch is one of which a request has shown the path."""
+    if not turn.is_branch:
+        return "turn"
+    above = turn.state.above
+    return "branch" if above is None or any(node.id == above for node in nodes) else "unseen"
 
 
 def _unfolded(rows: Sequence[Stored]) -> _Unfolded:
     messages: list[Native] = []
     sources: list[int] = []
     for place, row in enumerate(rows):
-        own = unfold([row])
+        own = _native_of(row)
         messages += own
         sources += [place] * len(own)
     return _Unfolded(messages, sources, [native.fingerprint(one) for one in messages])
+
+
+def _native_of(row: Stored) -> list[Native]:
+    """A row as a model is sent it: as its host tells that, or as Open WebUI makes it."""
+    told = row.get("native")
+    if isinstance(told, list):
+        return [one for one in told if isinstance(one, dict)]
+    return unfold([row])
 
 
 def _files_of(turn: FinishedTurn) -> dict[int, list[dict[str, str]]]:
@@ -154,7 +158,7 @@ def _handed(
     if not stored.get("files") and last in files:
         stored = stored | {"files": files[last]}
     told = identity(str(row["id"])) if row.get("id") else None
-    text = msgspec.Raw(_encode({key: value for key, value in stored.items() if key != "id"}))
+    text = _encode({key: value for key, value in stored.items() if key != "id"})
     words = native.words_of(unfolded.prints, node)
     return Handed(node.id, words, text, told, _hash_of(row) if told else None)
 
@@ -173,8 +177,8 @@ def _measured_factor(turn: FinishedTurn) -> float | None:
     of Open WebUI show a filter the first call alone, and some give the sum over all calls.
     """
     answer = turn.rows[-1]
-    counted = parse({"usage": answer.get("usage")}).prompt_tokens
-    calls = sum(message["role"] == "assistant" for message in unfold([answer]))
+    counted = prompt_tokens_of(answer.get("usage"))
+    calls = sum(message.get("role") == "assistant" for message in _native_of(answer))
     if not (turn.state.counted and counted) or calls != turn.state.calls:
         return None
     return policy.usage_factor(counted, turn.state.counted)
@@ -187,18 +191,18 @@ async def _overhead_of(
 
     None where no request was seen.
     """
-    if not turn.is_seen:
+    if not turn.state.calls:
         return None
-    places = [place for place, one in enumerate(unfolded.messages) if one["role"] == "user"][-1:]
-    asked = [unfolded.messages[place] for place in places]
-    prints = [unfolded.prints[place] for place in places]
-    sizes, _ = await sizes_of(context, asked, prints, _SECONDS)
+    messages, prints = unfolded.messages, unfolded.prints
+    newest = native.outline(messages, prints).newest
+    asked = slice(newest, newest + 1)
+    sizes, _ = await sizes_of(context, messages[asked], prints[asked], _SECONDS)
     return turn.state.beside + max(turn.state.question - sum(sizes), 0)
 
 
 async def _note_served(context: ServeContext, turn: FinishedTurn) -> None:
     """Notes that the summary of a turn has served, so that the user is shown it once."""
     async with context.database.engine.begin() as connection:
-        key: ChatKey | None = await chats.find(connection, turn.tenant, turn.state.chat)
-        if key:
-            await checkpoints.note_served(connection, key, turn.state.served)
+        chat = await chats.look(connection, turn.tenant, turn.state.chat)
+        if chat:
+            await checkpoints.note_served(connection, chat.key, turn.state.served)

@@ -11,101 +11,35 @@ host has the old one's id for the new one, the old one is deleted with all that 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import Literal
+from typing import NamedTuple
 
-import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service import request_ids
 from service.errors import Conflict, Problem, ProblemType
-from service.planning import policy
 from service.planning.plan import is_poorer
-from service.processes import Texts, intake
+from service.processes import intake
 from service.processes.intake import RawMessage, Weighed
 from service.recall.parts import STORED_FROM
-from service.storage import authors, chats, checkpoints, deletions, forks, ingests, messages, work
-from service.storage.database import Database
-from service.storage.ingests import Known, KnownChat, Lender, NewMessage, Noted, Saving
+from service.storage import authors, chats, deletions, forks, ingests, messages, work
+from service.storage.ingests import (
+    Handed,
+    Known,
+    KnownChat,
+    NewMessage,
+    Noted,
+    Saving,
+    Transcript,
+)
 from service.storage.messages import ERASED, MessageRow
 from service.storage.sealing import Seal
 from service.storage.tenancy import ChatKey
 from service.usecases.taking import take
+from service.usecases.weigh import ServeContext
 
-Source = Literal["request", "turn", "branch"]
 _A_TURN = 2  # messages; only more at once may be those of another chat, of which this is a fork
 
 
-@dataclass(frozen=True, slots=True)
-class Handed:
-    """One node of a path (`request.native`) as it is to be stored.
-
-    Attributes:
-        id: the hash of all words down to it.
-        words: the hash of its own words.
-        text: what is stored of it, as JSON (`intake.HandedMessage`).
-        host_id: what the host calls it; None where it has not told that.
-        host_hash: the hash of what the host stores; None likewise.
-    """
-
-    id: str
-    words: str
-    text: msgspec.Raw
-    host_id: str | None = None
-    host_hash: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Transcript:
-    """A path that grew: the messages that follow `after`, root to leaf.
-
-    Attributes:
-        after: the id of the node that they follow; None for the root. All down to it was seen now.
-        source: who has shown them. What one `request` has shown is confirmed by a second one, and
-            what the host has told as its whole `branch` by the request that shows it too. A `turn`
-            is as sure as what it follows.
-        is_shown: of a branch, whether a request has shown it.
-        overhead: tokens that go to the model beside the stored messages; None where that is not
-            known, and stays.
-        usage_factor: what the provider counts for one of our tokens; None where nobody knows.
-        window_assumed: whether nobody told the model's window.
-        expires_in: seconds after which the chat is deleted, unless it is ingested again.
-        compactor: who else compresses it: `open-webui` or None.
-        title, user_name: the chat's and the user's, for operators; None leaves what is stored.
-        starts_over: nothing of the path is stored: what no second request has shown is deleted.
-        anyone: a fork adopts what any chat of the tenant lends, not only those of `user`.
-        mask_secrets: whether secrets are masked in what is stored.
-    """
-
-    tenant: int
-    chat: str
-    user: str
-    model: str
-    policy: policy.Policy
-    window: int
-    after: str | None
-    messages: Sequence[Handed]
-    source: Source
-    overhead: int | None
-    is_shown: bool = True
-    usage_factor: float | None = None
-    window_assumed: bool = False
-    expires_in: int | None = None
-    compactor: str | None = None
-    title: str | None = None
-    user_name: str | None = None
-    starts_over: bool = False
-    anyone: bool = False
-    mask_secrets: bool = True
-
-    @property
-    def ids(self) -> list[str]:
-        """The ids of the messages, and of the one that they follow."""
-        ids = [message.id for message in self.messages]
-        return [*ids, self.after] if self.after else ids
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class _Accepted(NamedTuple):
     """What came of it.
 
     `wake_up` is the key of the wake-up message to send, in `delay` seconds, when a worker has to be
@@ -134,10 +68,13 @@ class _Path:
     owner: str
 
 
-async def ingest(database: Database, texts: Texts, handed: Transcript) -> Accepted:
-    """Stores the path and marks work due when the policy asks for it.
+async def ingest(context: ServeContext, handed: Transcript) -> bool:
+    """Stores the path, and wakes a worker when the policy asks for work.
 
     It is due in `work.DEBOUNCE` seconds, and at once when the next request is too large.
+
+    Returns:
+        Whether work is due.
 
     Raises:
         Conflict: `after` is not stored.
@@ -145,32 +82,28 @@ async def ingest(database: Database, texts: Texts, handed: Transcript) -> Accept
         Problem: GONE: the chat or its user was deleted a short time ago.
         Problem: NOT_THEIRS: the chat is another user's, and the path goes on from nothing of it.
     """
+    database = context.database
     # From here on, ids are those that are stored: see `storage.sealing`.
     handed = _keyed(handed, await database.seals.of(handed.tenant))
     weighed: dict[str, Weighed] = {}
     while True:
-        known = await ingests.look_up(
-            database.reads,
-            handed.tenant,
-            handed.chat,
-            handed.user,
-            ids=handed.ids,
-            host_ids=[message.host_id for message in handed.messages],
-            words=[message.words for message in handed.messages],
-            lender=None if handed.anyone else handed.user,
-        )
-        path = _path_of(handed, known)
+        path = _path_of(handed, await ingests.look_up(database.reads, handed))
         wanted = _wanted(handed, path)
         if not wanted.keys() <= weighed.keys():
-            read = await take(texts, list(wanted.values()), handed.mask_secrets)
+            masks = context.settings.mask_secrets
+            read = await take(context.texts, list(wanted.values()), masks)
             weighed = dict(zip(wanted, read, strict=True))
         # Ends without a commit if it does not come to one.
         async with database.engine.connect() as connection:
             accepted = await _stored(connection, handed, path, weighed)
             if accepted:
                 await connection.commit()
-                return accepted
-        # The chat has changed since it was read.
+        # Else the chat has changed since it was read.
+        if accepted:
+            if accepted.wake_up:
+                # After the commit: a worker that comes earlier would find no work.
+                await context.wake(accepted.wake_up, accepted.delay)
+            return accepted.due
 
 
 def _keyed(handed: Transcript, seal: Seal) -> Transcript:
@@ -217,38 +150,35 @@ def _owner_of(handed: Transcript, chat: KnownChat, *, goes_on: bool) -> str:
 
 async def _stored(
     connection: AsyncConnection, handed: Transcript, path: _Path, weighed: dict[str, Weighed]
-) -> Accepted | None:
+) -> _Accepted | None:
     """Stores what was read of a path; None when its chat has changed since it was looked up."""
     known = path.known
     rows, new = _rows(handed, path, weighed)
-    leaf = rows[-1]
-    noted = _noted(handed, path, leaf)
-    kept = [one.id for one in handed.messages[: path.same] if one.id not in known.without_text]
-    chat = await ingests.open_chat(connection, handed.tenant, handed.chat, noted, known.chat, kept)
+    noted = _noted(handed, path, rows[-1])
+    chat = await ingests.open_chat(connection, handed, known.chat)
     if chat is None:
         return None
     if known.chat.id is not None:
         await _notice(connection, chat, handed, path)
-    if known.lender is None:
-        sequence = await ingests.store(connection, chat, new, noted)
-    else:
-        # What it adopts decides whether work is due.
-        await ingests.store(connection, chat, new, replace(noted, delay=None))
-        path, leaf = await _adopted(connection, chat, known.lender, path, leaf)
-        noted = replace(_noted(handed, path, leaf), is_author=True)
-        sequence = await ingests.store(connection, chat, [], noted)
+    sequence = await ingests.store(connection, chat, handed, new, noted)
+    if known.lender:
+        # What it adopts may leave nothing to do, which the worker's plan sees.
+        await forks.adopt(
+            connection, chat, ChatKey(chat.tenant, known.lender.chat), known.lender.line
+        )
+        await chats.note_leaf(connection, chat)
     # Others may have written the messages of a fork or a clone.
     if len(new) > _A_TURN:
         await authors.copy(connection, chat, [one.row.message_id for one in new])
     return _accepted(chat, sequence, noted, is_due=known.chat.is_due)
 
 
-def _accepted(chat: ChatKey, sequence: int, noted: Noted, *, is_due: bool) -> Accepted:
+def _accepted(chat: ChatKey, sequence: int, noted: Noted, *, is_due: bool) -> _Accepted:
     """Whether work is due, and whether a worker has to be woken for it: not if one was before."""
     if noted.delay is None:
-        return Accepted(due=False)
+        return _Accepted(due=False)
     was_woken = is_due and not noted.pressing
-    return Accepted(True, None if was_woken else f"{chat.id}:{sequence}", noted.delay)
+    return _Accepted(True, None if was_woken else f"{chat.id}:{sequence}", noted.delay)
 
 
 async def _notice(
@@ -261,7 +191,8 @@ async def _notice(
     """
     again = handed.messages[: path.same]
     seen = path.known.found[again[-1].id] if again else path.base
-    confirms = seen is not None and not seen.confirmed and _shows(handed)
+    is_shown = handed.source in ("request", "branch")
+    confirms = seen is not None and not seen.confirmed and is_shown
     if seen:
         told = _told(again, path.known.found)
         await ingests.tell(connection, chat, seen.message_id if confirms else "", told)
@@ -291,11 +222,6 @@ async def _forget_edited(
     return await messages.drop_below(connection, chat, gone)
 
 
-def _shows(handed: Transcript) -> bool:
-    """Whether a request shows the path now, so that what was stored of it is confirmed."""
-    return handed.source == "request" or (handed.source == "branch" and handed.is_shown)
-
-
 def _noted(handed: Transcript, path: _Path, leaf: MessageRow) -> Noted:
     """What is noted of the chat, and whether work is due."""
     chat = path.known.chat
@@ -311,26 +237,14 @@ def _noted(handed: Transcript, path: _Path, leaf: MessageRow) -> Noted:
     is_work = is_needed and not left_alone and handed.compactor != chats.COMPACTS_ITSELF
     delay = 0 if pressing else work.DEBOUNCE
     return Noted(
-        user=handed.user,
         owner=path.owner,
-        is_author=chat.is_author,
         left_alone=left_alone,
-        model=handed.model,
-        window=handed.window,
-        window_assumed=handed.window_assumed,
-        expires_in=handed.expires_in,
-        compactor=handed.compactor,
         overhead=overhead,
-        usage_factor=handed.usage_factor,
         leaf=leaf,
-        path=handed.ids,
         delay=delay if is_work else None,
         pressing=pressing,
         # A turn brings none of the texts above it.
         wants_bodies=chat.wants_bodies and handed.source == "turn",
-        request_id=request_ids.current(),
-        title=handed.title,
-        user_name=handed.user_name,
     )
 
 
@@ -347,7 +261,7 @@ def _wanted(handed: Transcript, path: _Path) -> dict[str, RawMessage]:
     """What is to be read, by id: the messages that are new, and those whose texts are not kept."""
     above = path.base.depth if path.base else 0
     return {
-        message.id: RawMessage(bytes(message.text), searched=depth > STORED_FROM)
+        message.id: RawMessage(message.text, searched=depth > STORED_FROM)
         for place, (depth, message) in enumerate(enumerate(handed.messages, above + 1))
         if place >= path.same or message.id in path.known.without_text
     }
@@ -407,27 +321,6 @@ def _row(
 
 def _is_confirmed(handed: Transcript, parent: MessageRow | None) -> bool:
     """Whether a new message may be given to a model: the next request is sure to show it."""
-    match handed.source:
-        case "request":
-            return False
-        case "branch":
-            return handed.is_shown
-        case "turn":
-            return parent is None or parent.confirmed
-
-
-async def _adopted(
-    connection: AsyncConnection, chat: ChatKey, lender: Lender, path: _Path, leaf: MessageRow
-) -> tuple[_Path, MessageRow]:
-    """Copies the summaries of another chat that fit the new messages; the same with these."""
-    lent_by = ChatKey(chat.tenant, lender.chat)
-    copies = await forks.adopt(connection, chat, lent_by, lender.line)
-    if not copies:
-        return path, leaf
-    on_path = await checkpoints.along(connection, chat, copies.values())
-    savings = dict(path.known.savings)
-    for is_interim, made in ((False, on_path.settled), (True, on_path.interim)):
-        for one in made:
-            savings[one.id] = Saving(one.covered_tokens - one.tokens, is_interim, one.window)
-    known = replace(path.known, savings=savings)
-    return replace(path, known=known), replace(leaf, checkpoint_id=max(copies.values()))
+    if handed.source == "turn":
+        return parent is None or parent.confirmed
+    return handed.source == "branch"

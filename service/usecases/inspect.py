@@ -197,10 +197,10 @@ def no_checkpoint(chat: str, checkpoint: int) -> NotFound:
 
 
 async def _key(connection: AsyncConnection, tenant: int, chat: str) -> ChatKey:
-    key = await chats.find(connection, tenant, chat)
-    if key is None:
+    found = await chats.look(connection, tenant, chat)
+    if found is None:
         raise no_chat(chat)
-    return key
+    return found.key
 
 
 def _after(last: Overview) -> str:

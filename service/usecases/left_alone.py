@@ -23,7 +23,8 @@ from service.storage.tenancy import ChatKey
 from service.transcript import text_of, unfold
 from service.usecases import inspect
 
-_LOOK_EVERY = 0.03  # seconds between two looks whether a summary is written
+LOOK_EVERY = 0.03
+"""Seconds between two looks whether a summary is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,6 @@ async def view(
     lookup = Lookup(
         tenant=asker.by.tenant,
         chat=chat,
-        user=asker.user,
         model=own_chat.model,
         total=before,
         limit=limit,
@@ -141,17 +141,18 @@ async def resume(engine: AsyncEngine, asker: Asker, chat: str) -> str:
 
 async def worked(engine: AsyncEngine, asker: Asker, chat: str, seconds: float) -> None:
     """Waits until no summary of a chat is due or being written, so long at most."""
-
-    async def works() -> bool:
-        async with engine.connect() as connection:
-            own_chat = await chats.look(connection, asker.by.tenant, chat)
-        return own_chat is not None and own_chat.working
-
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             # No event tells of it: another process or machine writes the summary.
-            while await works():  # noqa: ASYNC110
-                await asyncio.sleep(_LOOK_EVERY)
+            while await is_worked_on(engine, asker.by.tenant, chat):  # noqa: ASYNC110
+                await asyncio.sleep(LOOK_EVERY)
+
+
+async def is_worked_on(engine: AsyncEngine, tenant: int, chat: str) -> bool:
+    """Whether a summary of a chat is due or being written."""
+    async with engine.connect() as connection:
+        found = await chats.look(connection, tenant, chat)
+    return found is not None and found.working
 
 
 async def _said_in(engine: AsyncEngine, chat: ChatKey, message: str | None) -> str:

@@ -5,7 +5,7 @@ requests have shown and what the host has told.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 import msgspec
@@ -16,8 +16,8 @@ from service.request.native import Node
 from service.settings import Settings
 from service.storage import chats, contexts
 from service.storage.contexts import Doubts, Lookup, StoredContext
+from service.storage.ingests import Handed, Transcript
 from service.transcript import text_of
-from service.usecases.ingest import Handed, Transcript
 from service.usecases.weigh import HostRequest, ServeContext, Weighed
 
 UNSAVED = ("temporary:", "local:")
@@ -76,35 +76,33 @@ async def locate(context: ServeContext, weighed: Weighed) -> Located:
     Raises:
         KeyMissing: this process cannot open what is stored of the tenant.
     """
-    request, outline = weighed.request, weighed.outline
-    chat, expires_in = _name_of(request, outline.head)
+    request, located = weighed.request, unread(weighed)
     lookup = Lookup(
         tenant=request.tenant,
-        chat=chat,
-        user=request.user,
+        chat=located.chat,
         model=request.model,
         total=weighed.total,
         limit=limit_of(context.settings, weighed),
         window=weighed.window,
-        anyone=context.settings.share_forks == "tenant",
     )
-    begin, nodes = outline.head, _path_of(weighed, outline.head)
+    nodes, starts = located.nodes, weighed.outline.starts
     stored = await contexts.find(context.database, lookup, nodes)
     if stored is None and nodes:
-        stored = await contexts.find_elsewhere(context.database, lookup, nodes)
-        return Located(chat, expires_in, begin, nodes, stored)
+        lender = context.settings.lender_to(request.user)
+        stored = await contexts.find_elsewhere(context.database, lookup, nodes, lender)
+        return replace(located, stored=stored)
+    located = replace(located, stored=stored)
     if stored is None or stored.known or not nodes:
-        return Located(chat, expires_in, begin, nodes, stored)
-    for begin_later in outline.starts[1:]:
-        later = _path_of(weighed, begin_later)
+        return located
+    for begin in starts[1:]:
+        later = _path_of(weighed, begin)
         found = await contexts.find(context.database, lookup, later)
         if found and found.known:
-            return Located(chat, expires_in, begin_later, later, found)
+            return replace(located, begin=begin, nodes=later, stored=found)
     doubts = await contexts.doubts(context.database, stored.chat)
     if doubts.is_volatile:
-        begin = outline.starts[-1]
-        nodes = _path_of(weighed, begin)
-    return Located(chat, expires_in, begin, nodes, stored, doubts)
+        located = replace(located, begin=starts[-1], nodes=_path_of(weighed, starts[-1]))
+    return replace(located, doubts=doubts)
 
 
 def _path_of(weighed: Weighed, begin: int) -> list[Node]:
@@ -114,10 +112,9 @@ def _path_of(weighed: Weighed, begin: int) -> list[Node]:
 
 def unread(weighed: Weighed) -> Located:
     """The path of a request without a look at what is stored."""
-    request, outline = weighed.request, weighed.outline
-    chat, expires_in = _name_of(request, outline.head)
-    nodes = native.path(request.messages, weighed.prints, outline.head, outline.newest)
-    return Located(chat, expires_in, outline.head, nodes, None)
+    begin = weighed.outline.head
+    chat, expires_in = _name_of(weighed.request, begin)
+    return Located(chat, expires_in, begin, _path_of(weighed, begin), None)
 
 
 def limit_of(settings: Settings, weighed: Weighed) -> int:
@@ -131,9 +128,7 @@ def beside_of(weighed: Weighed, begin: int) -> int:
     return sum(weighed.sizes[:begin]) + weighed.beside
 
 
-def transcript_of(
-    settings: Settings, weighed: Weighed, located: Located, *, compactor: str | None = None
-) -> Transcript:
+def transcript_of(settings: Settings, weighed: Weighed, located: Located) -> Transcript:
     """What of a path is not stored yet, as it is to be stored.
 
     The newest question is not part of it: retrieved texts may stand in that. For the plan of the
@@ -157,16 +152,14 @@ def transcript_of(
         source="request",
         overhead=overhead,
         expires_in=located.expires_in,
-        compactor=compactor,
         starts_over=located.doubts is not None,
-        anyone=settings.share_forks == "tenant",
-        mask_secrets=settings.mask_secrets,
+        lender=settings.lender_to(request.user),
     )
 
 
 def _handed(weighed: Weighed, node: Node) -> Handed:
     request, words = weighed.request, native.words_of(weighed.prints, node)
-    text = msgspec.Raw(_encode(native.stored_of(request.messages, node)))
+    text = _encode(native.stored_of(request.messages, node))
     told = [one for one in request.ids[node.begin : node.end] if one]
     return Handed(node.id, words, text, host_id=told[-1] if told else None)
 

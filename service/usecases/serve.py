@@ -23,17 +23,18 @@ from service.planning.plan import Checkpoint
 from service.request import native, record
 from service.request.fit import LEFT_OUT, Fitted, Piece, fit, note_of, told
 from service.request.shorter import is_system, with_note
-from service.storage import chats, contexts
+from service.storage import contexts
+from service.storage.ingests import Transcript
 from service.text import tokens
 from service.transcript import text_of
-from service.usecases.ingest import Accepted, Transcript, ingest
+from service.usecases.ingest import ingest
+from service.usecases.left_alone import LOOK_EVERY, is_worked_on
 from service.usecases.locate import Located, beside_of, limit_of, locate, transcript_of, unread
 from service.usecases.turns import Whose
 from service.usecases.weigh import HostRequest, ServeContext, State, Weighed, sizes_of, weigh
 
 COMPACTED = "Context compacted by Open WebUI itself"
 """The status line where the host compacts a chat by itself."""
-_LOOK_EVERY = 0.03  # seconds between two looks for a summary that is being written
 _LEAST_LEFT = 0.1  # seconds that are kept for putting it in
 _FILES = 50  # that are attached to a question, whose names are kept
 _QUESTION = 4  # a summary leaves room for the question, or for this part of the window
@@ -50,7 +51,7 @@ class Served:
     Attributes:
         status: `ready` with a summary in the request, `not_needed` where it is small enough, and
             `pending` where it needs a summary that is not written yet.
-        fitted: the messages to send.
+        fitted: the messages to send; `left_out` counts those of the turn's first request too.
         line: for the user; empty when nothing was changed.
         before, after: tokens of the request as it came and as it is sent, as the provider counts.
         state: for the turn.
@@ -137,21 +138,19 @@ def _was_cut(weighed: Weighed) -> bool:
     return any(LEFT_OUT in text_of(message) for message in head)
 
 
-async def store(context: ServeContext, unstored: Transcript) -> Accepted | None:
-    """Stores what a request has shown, and wakes a worker; None where it may not be stored.
+async def store(context: ServeContext, unstored: Transcript) -> bool:
+    """Stores what a request has shown; False where it may not be stored.
 
     Nothing is lost by that: the next request shows all of it again.
     """
-    size = sum(len(bytes(message.text)) for message in unstored.messages)
+    size = sum(len(message.text) for message in unstored.messages)
     try:
         async with context.turns.turn(Whose(unstored.tenant, unstored.user), size):
-            accepted = await ingest(context.database, context.texts, unstored)
+            await ingest(context, unstored)
     except Problem as error:
         log.info("compress.not_stored", chat=unstored.chat, why=error.type)
-        return None
-    if accepted.wake_up:
-        await context.wake(accepted.wake_up, accepted.delay)
-    return accepted
+        return False
+    return True
 
 
 def _as_it_came(weighed: Weighed) -> _Draft:
@@ -243,26 +242,20 @@ async def _awaited(context: ServeContext, weighed: Weighed, located: Located) ->
     It is stored first, with the size of its question: a worker has code write a summary at once.
     """
     transcript = transcript_of(context.settings, weighed, located)
+    engine, tenant, chat = context.database.engine, weighed.request.tenant, located.chat
     try:
         async with asyncio.timeout(weighed.seconds_left - _LEAST_LEFT):
-            if await store(context, transcript) is None:
+            if not await store(context, transcript):
                 return located
             # No event tells of it: another process or machine writes the summary.
-            while await _is_worked_on(context, weighed, located.chat):
+            while await is_worked_on(engine, tenant, chat):
                 found = await locate(context, weighed)
                 if not _is_too_large(weighed, found, await _with_summary(context, weighed, found)):
                     return found
-                await asyncio.sleep(_LOOK_EVERY)
+                await asyncio.sleep(LOOK_EVERY)
     except TimeoutError:
-        log.info("compress.not_written_in_time", chat=located.chat)
+        log.info("compress.not_written_in_time", chat=chat)
     return await locate(context, weighed)
-
-
-async def _is_worked_on(context: ServeContext, weighed: Weighed, chat: str) -> bool:
-    """Whether a summary of a chat is due or being written."""
-    async with context.database.engine.connect() as connection:
-        found = await chats.look(connection, weighed.request.tenant, chat)
-    return found is not None and found.working
 
 
 async def _served(
@@ -385,8 +378,8 @@ async def _fitted(context: ServeContext, weighed: Weighed, draft: _Draft, state:
     fitted = await _fit(context, cutting, weighed.seconds_left)
     after = fitted.tokens + weighed.beside
     # All calls of a turn begin with what the first one was sent.
-    left_out = state.first_left_out + fitted.left_out
-    cut = told(fitted._replace(left_out=left_out)) or state.first_cut
+    fitted = fitted._replace(left_out=state.first_left_out + fitted.left_out)
+    cut = told(fitted) or state.first_cut
     is_first = state.calls == 0
     before, sent = int(weighed.total * factor), int(after * factor)
     line = record.summarised(draft.covered, before, sent) if draft.covered else state.summarised
@@ -394,8 +387,7 @@ async def _fitted(context: ServeContext, weighed: Weighed, draft: _Draft, state:
         state,
         counted=after if weighed.is_counted else 0,
         calls=state.calls + 1,
-        left_out=left_out,
-        first_left_out=left_out if is_first else state.first_left_out,
+        first_left_out=fitted.left_out if is_first else state.first_left_out,
         summarised=line,
         cut=cut,
         first_cut=cut if is_first else state.first_cut,

@@ -31,22 +31,22 @@ async def take(texts: Texts, wanted: Sequence[RawMessage], mask_secrets: bool) -
         read: list[Weighed] | None = None
         # Each that was too hard took a whole deadline, for which its user's other uploads wait.
         if hard < _MOST_HARD or _bytes(some) <= _SMALL:
-            read = await _read(texts, some, mask_secrets, len(weighed))
+            read = await _read(texts, some, mask_secrets)
         if read is None:
             hard += 1
-            read = await asyncio.to_thread(intake.unread, some, len(weighed))
+            read = await asyncio.to_thread(intake.unread, some)
         weighed += read
     return weighed
 
 
 async def _read(
-    texts: Texts, some: Sequence[RawMessage], mask_secrets: bool, before: int
+    texts: Texts, some: Sequence[RawMessage], mask_secrets: bool
 ) -> list[Weighed] | None:
-    """What is in some messages, after so many others; None when they are too hard to read."""
+    """What is in some messages; None when they are too hard to read."""
     if _bytes(some) <= _SMALL:
-        return await asyncio.to_thread(intake.take, some, mask_secrets, before)
+        return await asyncio.to_thread(intake.take, some, mask_secrets)
     try:
-        return await texts.run(intake.take, some, mask_secrets, before)
+        return await texts.run(intake.take, some, mask_secrets)
     except TextTooHard as error:
         log.warning("handover.too_hard", kind=error.kind, messages=len(some))
         return None

@@ -55,7 +55,6 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
         counted: tokens of the request that was sent last; 0 where they are not all counted.
         calls: how many calls of the model were prepared in this turn.
         served: the checkpoint in the request, 0 for none.
-        left_out: how many messages are missing in it.
         first_left_out: how many were missing in the turn's first request. Later ones begin as that.
         summarised: what the user was told of the summary in it.
         cut: what the user was told of what is missing that no summary covers.
@@ -78,7 +77,6 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     counted: _Count = 0
     calls: _Count = 0
     served: _RowId = 0
-    left_out: _Count = 0
     first_left_out: _Count = 0
     summarised: _Words = ""
     cut: _Words = ""

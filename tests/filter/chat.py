@@ -135,7 +135,8 @@ class Chat:
         body = inlet_body(self.rows, user_message, chat=self.id, model=MODEL, system=self.system)
         _name_attached_files(body["messages"], path(self.rows, user_message))
         body["messages"] += copy.deepcopy(list(more))
-        body["metadata"] |= {"user_id": self.user, "message_id": f"a{self.numbers + 1}"} | metadata
+        told = {"user_id": self.user, "message_id": f"a{self.numbers + 1}"}
+        body["metadata"] |= told | {"user_message_id": user_message} | metadata
         if self.window:
             body["num_ctx"] = self.window
         return Turn(copy.deepcopy(body["messages"]), body, body["metadata"])

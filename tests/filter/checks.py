@@ -157,7 +157,7 @@ def nobody_waits() -> Iterator[None]:
     async def never(*_: object) -> bool:
         return False
 
-    with patch.object(serve, "_is_worked_on", never):
+    with patch.object(serve, "is_worked_on", never):
         yield
 
 

@@ -91,7 +91,7 @@ async def test_the_new_text_stands_and_nearly_all_else(service: Service, kind: T
                 sent = str(turn.messages)
                 covered = len(turn.original) - len(turn.messages) > 2
                 assert covered or f"number {share}" in sent
-                shares.append(1 - state.get("left_out", 0) / len(turn.original))
+                shares.append(1 - state.get("first_left_out", 0) / len(turn.original))
                 await chat.reply(turn, prose(60, f"answer after {share}"))
                 await drain(service.runtime)
             stored = await rows(

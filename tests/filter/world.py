@@ -190,7 +190,7 @@ class World:
             await drain(self.service.runtime)
             return False
 
-        with nobody_waits(), patch.object(serve, "_is_worked_on", done) if self.setting.waits else nullcontext():
+        with nobody_waits(), patch.object(serve, "is_worked_on", done) if self.setting.waits else nullcontext():
             yield
 
     async def check(self, turn: Turn, given: list[Native], sent: list[Native]) -> Call:

@@ -10,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.text import tokens
-from service.transcript import Message, Stored, native_tokens, parse, step_tokens, steps
+from service.transcript import (
+    Message,
+    Stored,
+    native_tokens,
+    parse,
+    prompt_tokens_of,
+    step_tokens,
+    steps,
+)
 from service.transcript.items import CodeRun, Marker, Reasoning, Text, ToolCall, ToolResult
 from tests.builders import answer, called, capture, ran, returned, said, scenarios, thought, user
 from tests.effort import examples
@@ -210,7 +218,7 @@ def test_a_timestamp_is_in_seconds(stored: Any, seconds: int | None) -> None:
     ],
 )
 def test_usage_of_a_provider_is_read(usage: Any, count: int | None) -> None:
-    assert parse(answer(said("x"), usage=usage)).prompt_tokens == count
+    assert prompt_tokens_of(usage) == count
 
 
 # ---- steps

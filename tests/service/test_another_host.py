@@ -14,7 +14,7 @@ from service.request import record
 from service.transcript import Native, sent_tokens
 from tests.conftest import Service
 from tests.filter.chat import working
-from tests.service.talk import prose
+from tests.service.talk import prose, rows
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -81,6 +81,31 @@ async def test_a_long_chat_stays_in_the_window_and_nothing_is_missing_that_no_su
     assert all(with_summary[first:])
     assert first < TURNS // 2
     assert sent_tokens(messages) > 2 * WINDOW
+
+
+async def test_an_answer_with_calls_is_told_as_the_model_was_sent_it(service: Service) -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
+    answer: list[Native] = [
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "three"},
+        {"role": "assistant", "content": "Cellar 7 has three pumps."},
+    ]
+    question: Native = {"role": "user", "content": "How many pumps does cellar 7 have?"}
+    about = {"chat": "chat-1", "user": "anna", "model": "model-1"}
+
+    async def post(path: str, body: dict[str, Any]) -> Any:
+        response = await service.as_filter.post(path, json=body)
+        assert response.is_success, response.text
+        return response.json()
+
+    asked = await post("/v1/compress", about | {"messages": [question]})
+    told = [{"id": "m1", **question}, {"id": "m2", "role": "assistant", "native": answer}]
+    await post("/v1/turns", {"state": asked["state"], "messages": told})
+    await post("/v1/compress", about | {"messages": [question, *answer, {"role": "user", "content": "And cellar 8?"}]})
+    await service.stored()
+
+    stored = await rows(service.runtime, "select host_id, confirmed from messages order by depth")
+    assert [tuple(one) for one in stored] == [("m1", True), ("m2", True)]
 
 
 async def test_a_request_goes_as_it_is_while_the_service_is_away(service: Service) -> None:

@@ -26,9 +26,9 @@ async def test_it_is_told_of_models_whose_window_nobody_told(service: Service) -
 async def test_it_is_told_of_models_whose_tools_leave_little_room(service: Service) -> None:
     for model, chat, tools in (("few", "a", 900), ("many", "b", 6400), ("many", "c", 6500), ("fewer", "d", 6400)):
         talk = Talk(service.as_filter, chat, model=model)
-        await talk.ingest(talk.turns(2), beside=tools)
+        await talk.ingest(talk.turns(2), beside=tools, calls=1)
     talk = Talk(service.as_filter, "e", model="fewer")
-    await talk.ingest(talk.turns(2), beside=100)  # its tools were switched off since
+    await talk.ingest(talk.turns(2), beside=100, calls=1)  # its tools were switched off since
 
     crowded = (await service.as_filter.get("/v1/filter")).json()["crowded"]
 

@@ -122,9 +122,9 @@ async def store(service: Service, some: Sequence[Line]) -> None:
                 ],
             )
             if line.is_newest:
-                key = await chats.find(connection, 1, line.chat)
-                assert key
-                await chats.note_leaf(connection, key, leaf)
+                chat = await chats.look(connection, 1, line.chat)
+                assert chat
+                await chats.note_leaf(connection, chat.key, leaf)
 
 
 def limits(line: Line, total: int) -> list[int]:
@@ -141,7 +141,7 @@ async def test_the_statements_choose_what_the_rule_says(service: Service) -> Non
     for number, line in enumerate(some):
         total = line.path_tokens + 300 * (number % 3)
         for limit, window in product(limits(line, total), WINDOWS[number % 2 :: 2]):
-            lookup = Lookup(1, line.chat, "user", "model", total, limit, window)
+            lookup = Lookup(1, line.chat, "model", total, limit, window)
             found = await contexts.find(service.runtime.database, lookup, [Node("leaf", "user", 0, 1)])
             wanted = line.chosen(total, limit, window)
             assert found
@@ -160,7 +160,7 @@ async def test_of_another_model_no_factor_is_known(service: Service) -> None:
     await store(service, [line])
 
     found = await contexts.find(
-        service.runtime.database, Lookup(1, line.chat, None, "other", 9000, 1, 8192), [Node("leaf", "user", 0, 1)]
+        service.runtime.database, Lookup(1, line.chat, "other", 9000, 1, 8192), [Node("leaf", "user", 0, 1)]
     )
 
     assert found

@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
+from tests.builders import called, returned, said
 from tests.conftest import Service
 from tests.service.talk import Json, Talk, row
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+PICTURE: Json = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
 
 
 async def factor(service: Service) -> float:
@@ -95,3 +96,14 @@ async def test_another_model_is_not_measured_by_the_one_before(talk: Talk) -> No
     second = await talk.ask(talk.add("next", leaf), seconds=20)
 
     assert second["tokens"]["before"] < 1.3 * first["tokens"]["before"]
+
+
+async def test_images_that_tools_gave_are_no_question_to_which_anything_was_added(talk: Talk, service: Service) -> None:
+    question = talk.add("question", talk.turns(4), content="Which pump is in this picture? " * 400)
+    asked = await talk.ask(question, seconds=20)
+    shown = [called("a"), returned("a", "a picture", PICTURE["image_url"]["url"]), said("It is P-7.")]
+    await talk.finish(asked, talk.add("answer", question, "assistant", output=shown))
+
+    stored = await row(service.runtime, "select overhead_tokens from chats")
+
+    assert stored.overhead_tokens == asked["state"]["beside"]

@@ -1,5 +1,6 @@
--- The one read of the request path, in three forms. All return the same columns, in the order in
--- which `contexts` takes them.
+-- The one read of the request path, in three forms, of which each fills in `read`: which `newest` node
+-- of the path is stored, of which checkpoints the choice is (`line`), and `which` chat it is. The
+-- columns are the fields of `StoredContext`, and then those of `Checkpoint`.
 --
 -- Parameters of all of them:
 --   tenant, model  whose chat it is, and which model is asked now
@@ -12,32 +13,26 @@
 -- changes least often. When no such one fits, the one for the largest window does; and the deepest
 -- when none at all does. Savings never fall along a line, which has 16 checkpoints at most.
 
--- continued --
--- A chat, and what serves its request if that goes on from the path that was ingested last: then
--- `leaf` is the newest node above the question. Four index probes, however long the path.
-select chat.id as chat, use.factor, chat.left_alone_at is not null as left_alone,
-    chat.wants_bodies, chat.compactor, newest.message_id as known, newest.depth, newest.confirmed,
-    newest.host_id is not null as is_told,
-    made.id as checkpoint, made.covered_until, made.covered_messages, made.covered_tokens,
-    made.tokens as summary_tokens, made.summary, made.served_at is not null as was_served,
+-- read --
+select chat.id, use.factor, chat.left_alone_at is not null, chat.wants_bodies, newest.message_id,
+    coalesce(newest.depth, 0), coalesce(newest.confirmed, false), newest.host_id is not null,
+    made.summary, made.served_at is not null,
     (
         select told.host_id from messages told
         where told.tenant_id = :tenant and told.chat_id = chat.id
             and told.message_id = made.covered_until
-    ) as told_until
+    ),
+    made.id, made.covered_until, made.covered_messages, made.covered_tokens, made.tokens
 from chats chat
 cross join lateral (
     select case when chat.model = :model then chat.usage_factor else 1 end
 ) use (factor)
-left join messages newest
-    on newest.tenant_id = :tenant and newest.chat_id = chat.id and newest.message_id = :leaf
-        and chat.leaf_id = :leaf
+{newest}
 left join checkpoints made
     on made.tenant_id = :tenant and made.chat_id = chat.id and newest.message_id is not null
         and made.id = (
             select line.id
-            from unnest(chat.leaf_line, chat.leaf_savings, chat.leaf_windows)
-                with ordinality line (id, savings, written_for, place)
+            from unnest({line}) with ordinality line (id, savings, written_for, place)
             cross join lateral (
                 select line.savings >= :total::bigint - floor(:limit::bigint / use.factor),
                     least(line.written_for * 2::bigint, :window::bigint)
@@ -46,26 +41,18 @@ left join checkpoints made
                 case when judged.fits then line.place else -line.place end
             limit 1
         )
-where chat.tenant_id = :tenant and chat.external_id = :chat
-    and coalesce(chat.expires_at > now(), true)
+where chat.tenant_id = :tenant and {which}
 
--- path --
--- How the two below begin: the newest stored node among `ids`, which come leaf first. ORDER BY,
--- because no join keeps the order by itself (a hash join did not).
-select chat.id as chat, use.factor, chat.left_alone_at is not null as left_alone,
-    chat.wants_bodies, chat.compactor, newest.message_id as known, newest.depth, newest.confirmed,
-    newest.host_id is not null as is_told,
-    made.id as checkpoint, made.covered_until, made.covered_messages, made.covered_tokens,
-    made.tokens as summary_tokens, made.summary, made.served_at is not null as was_served,
-    (
-        select told.host_id from messages told
-        where told.tenant_id = :tenant and told.chat_id = chat.id
-            and told.message_id = made.covered_until
-    ) as told_until
-from chats chat
-cross join lateral (
-    select case when chat.model = :model then chat.usage_factor else 1 end
-) use (factor)
+-- leaf --
+-- The path that was ingested last: `leaf` is the newest node above the question. Four index probes,
+-- however long the path.
+left join messages newest
+    on newest.tenant_id = :tenant and newest.chat_id = chat.id and newest.message_id = :leaf
+        and chat.leaf_id = :leaf
+
+-- any --
+-- Any path: the newest stored node among `ids`, which come leaf first. ORDER BY, because no join keeps
+-- the order by itself (a hash join did not).
 cross join lateral (
     select stored.message_id, stored.depth, stored.confirmed, stored.host_id,
         stored.checkpoint_id, sent.place
@@ -76,31 +63,12 @@ cross join lateral (
 ) newest
 left join checkpoints head
     on head.tenant_id = :tenant and head.chat_id = chat.id and head.id = newest.checkpoint_id
-left join checkpoints made
-    on made.tenant_id = :tenant and made.chat_id = chat.id and made.id = (
-        select line.id
-        from unnest((head.ancestors || head.id)[cardinality(head.ancestors) - 14:],
-                head.savings[cardinality(head.savings) - 15:],
-                head.windows[cardinality(head.windows) - 15:])
-            with ordinality line (id, savings, written_for, place)
-        cross join lateral (
-            select line.savings >= :total::bigint - floor(:limit::bigint / use.factor),
-                least(line.written_for * 2::bigint, :window::bigint)
-        ) judged (fits, likeness)
-        order by judged.fits desc, case when judged.fits then judged.likeness end desc,
-            case when judged.fits then line.place else -line.place end
-        limit 1
-    )
 
--- branched --
--- Any path of the chat.
-where chat.tenant_id = :tenant and chat.external_id = :chat
-
--- elsewhere --
--- Any path of another chat, for a fork, a clone or an import of `chat`, in which the same was said.
--- It is one of `lender`, or of anyone in the tenant for null. Of several, the one that knows the
--- newest message. A chat that expires lends nothing: it is deleted with everything stored for it.
-where chat.tenant_id = :tenant and (:lender::text is null or chat.user_id = :lender)
+-- lender --
+-- Another chat, for a fork, a clone or an import of `chat`, in which the same was said. It is one of
+-- `lender`, or of anyone in the tenant for null. Of several, the one that knows the newest message. A
+-- chat that expires lends nothing: it is deleted with everything stored for it.
+(:lender::text is null or chat.user_id = :lender)
     and chat.expires_at is null
     and chat.id in (
         select lent.chat_id from checkpoints lent

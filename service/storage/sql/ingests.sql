@@ -39,11 +39,6 @@ select chat.id, chat.version, coalesce(chat.user_id, :user) as begun_by,
     chat.left_alone_at is not null as left_alone, chat.due_at is not null as is_due,
     coalesce(chat.overhead_tokens, 0) as overhead,
     exists (
-        select from chat_authors
-        where chat_authors.tenant_id = :tenant and chat_authors.chat_id = chat.id
-            and chat_authors.user_id = :user and chat_authors.sent
-    ) as is_author,
-    exists (
         select from messages where messages.tenant_id = :tenant and messages.chat_id = chat.id
     ) as has_messages,
     (select json_agg(stored) from stored) as found,
@@ -97,7 +92,7 @@ left join lateral (
 
 -- open --
 -- Locks the chat's row, unless it has changed since it was read as `version`, or makes one where
--- there was none. `lost`: a text of the messages `kept` was dropped since, which changes no chat. In a statement of its own behind the locks of `tombstones`, so that it sees what
+-- there was none. In a statement of its own behind the locks of `tombstones`, so that it sees what
 -- those who held them have deleted.
 with deleted as (
     select from tombstones
@@ -116,15 +111,7 @@ with deleted as (
     returning id
 )
 select exists (select from deleted) as deleted,
-    (select id from locked union all select id from begun) as id,
-    exists (
-        select from unnest(cast(:kept as text[])) as kept (id)
-        cross join lateral (
-            select body from messages where messages.tenant_id = :tenant
-                and messages.chat_id = cast(:id as bigint) and messages.message_id = kept.id limit 1
-        ) stored
-        where stored.body is null
-    ) as lost
+    (select id from locked union all select id from begun) as id
 
 -- store --
 -- Inserts messages, or gives those a text that are without one; and notes all that changes of the
@@ -157,7 +144,12 @@ with fresh as (
         body = case when messages.author_id = '' then messages.body else excluded.body end
 ), author as (
     insert into chat_authors (tenant_id, chat_id, user_id)
-    select :tenant, :chat, :user where not :is_author
+    select :tenant, :chat, :user
+    where not exists (
+        select from chat_authors
+        where chat_authors.tenant_id = :tenant and chat_authors.chat_id = :chat
+            and chat_authors.user_id = :user and chat_authors.sent
+    )
     on conflict (chat_id, user_id) do update set sent = true
 )
 update chats

@@ -6,12 +6,7 @@ select chats.id, tenants.name as tenant, chats.external_id as chat_id, chats.mod
     case when job.state = 'working' then chats.leased_by end as worker,
     case when job.state = 'working' then chats.lease_until end as lease_until
 from chats join tenants on tenants.id = chats.tenant_id
-cross join lateral (
-    select case when chats.lease_until > now() then 'working'
-        when chats.dead_at is not null then 'dead'
-        when chats.due_at <= now() then 'due'
-        else 'waiting' end
-) job (state)
+cross join lateral (select {state}) job (state)
 where chats.tenant_id = :tenant and (chats.due_at is not null or chats.dead_at is not null)
     and job.state = any(:states::text[]) and chats.id > :after
 order by chats.id limit :limit
@@ -19,14 +14,9 @@ order by chats.id limit :limit
 -- counts --
 -- How many chats are in each state, and for how many seconds the first of them is due; of all
 -- tenants for null.
-select job.state, count(*) as chats, extract(epoch from now() - min(chat.due_at)) as seconds
-from chats chat
-cross join lateral (
-    select case when chat.lease_until > now() then 'working'
-        when chat.dead_at is not null then 'dead'
-        when chat.due_at <= now() then 'due'
-        else 'waiting' end
-) job (state)
-where (:tenant::bigint is null or chat.tenant_id = :tenant)
-    and (chat.due_at is not null or chat.dead_at is not null)
+select job.state, count(*) as chats, extract(epoch from now() - min(chats.due_at)) as seconds
+from chats
+join lateral (select {state}) job (state) on true
+where (:tenant::bigint is null or chats.tenant_id = :tenant)
+    and (chats.due_at is not null or chats.dead_at is not null)
 group by 1

@@ -1,10 +1,11 @@
 -- lenders --
--- For the first turn of a fork, which is not stored yet: the chats of `user`, or of anyone, that
--- have the checkpoint of its request.
+-- For the first turn of a fork, which is not stored yet: the chats of `lender`, or for null of anyone,
+-- that have the checkpoint of its request.
 select chat.id from chats chat
 join checkpoints lent
     on lent.tenant_id = :tenant and lent.chat_id = chat.id and lent.id = :checkpoint
-where chat.tenant_id = :tenant and (:anyone or chat.user_id = :user) and chat.expires_at is null
+where chat.tenant_id = :tenant and chat.expires_at is null
+    and (cast(:lender as text) is null or chat.user_id = :lender)
 
 -- covered --
 -- Of these chats (`chats`) what a request hides: down to the boundary of its checkpoint, or of its
