@@ -107,23 +107,23 @@ async def serve(context: ServeContext, request: HostRequest) -> Served:
     fit all the same is cut.
     """
     weighed = await weigh(context, request)
-    draft = _as_it_came(weighed)
+    came = _as_it_came(weighed)
     put_in = record.place_of(request.messages, weighed.outline.head)
     if put_in is not None or _was_cut(weighed):
-        return await _later_call(context, weighed, draft, put_in)
+        return await _later_call(context, weighed, came, put_in)
     try:
         located = await locate(context, weighed)
         if _is_compacted(weighed, located):
-            return await _compacted(context, weighed, located, draft)
+            return await _compacted(context, weighed, located, came)
         whole = await _wants_all(context, located)
-        draft = await _with_summary(context, weighed, located)
+        draft = await _with_summary(context, weighed, located, came)
         if _is_too_large(weighed, located, draft):
-            located = await _awaited(context, weighed, located)
-            draft = await _with_summary(context, weighed, located)
+            located = await _awaited(context, weighed, located, came)
+            draft = await _with_summary(context, weighed, located, came)
     except KeyMissing as error:
         log.warning("compress.key_missing", chat=request.chat, why=str(error))
         located = unread(weighed)
-        draft = await _with_summary(context, weighed, located)
+        draft = await _with_summary(context, weighed, located, came)
         return await _fitted(context, weighed, draft, _state_of(weighed, located))
     served = await _served(context, weighed, located, draft)
     return replace(served, whole=whole)
@@ -178,13 +178,15 @@ def _is_too_large(weighed: Weighed, located: Located, draft: _Draft) -> bool:
     return is_wanted and bool(located.nodes) and size > weighed.room
 
 
-async def _with_summary(context: ServeContext, weighed: Weighed, located: Located) -> _Draft:
-    """The request with the summary that is stored for it, if it needs one."""
-    draft, stored = _as_it_came(weighed), located.stored
+async def _with_summary(
+    context: ServeContext, weighed: Weighed, located: Located, came: _Draft
+) -> _Draft:
+    """The request as it `came`, with the summary that is stored for it, if it needs one."""
+    stored = located.stored
     limit = limit_of(context.settings, weighed)
-    if draft.tokens(weighed) * located.factor <= limit or (stored and stored.left_alone):
-        return draft
-    waiting = replace(draft, status="pending")
+    if came.tokens(weighed) * located.factor <= limit or (stored and stored.left_alone):
+        return came
+    waiting = replace(came, status="pending")
     cut = await _first_uncovered(context, weighed, located)
     if stored is None or cut is None:
         return waiting
@@ -198,9 +200,9 @@ async def _with_summary(context: ServeContext, weighed: Weighed, located: Locate
     put_in = [Piece(one, size, None) for one, size in zip(messages, sizes, strict=True)]
     opening = located.begin + len(put_in)
     return _Draft(
-        pieces=[*draft.pieces[: located.begin], *put_in, *draft.pieces[cut:]],
+        pieces=[*came.pieces[: located.begin], *put_in, *came.pieces[cut:]],
         opening=opening,
-        newest=draft.newest - cut + opening,
+        newest=came.newest - cut + opening,
         status="ready",
         summary=summary,
         covered=cut - located.begin,
@@ -236,7 +238,9 @@ def _leaves_room(weighed: Weighed, located: Located, summary: int) -> bool:
     return least * located.factor <= weighed.room
 
 
-async def _awaited(context: ServeContext, weighed: Weighed, located: Located) -> Located:
+async def _awaited(
+    context: ServeContext, weighed: Weighed, located: Located, came: _Draft
+) -> Located:
     """The path once a summary is stored with which the request fits, or none is being written.
 
     It is stored first, with the size of its question: a worker has code write a summary at once.
@@ -250,7 +254,8 @@ async def _awaited(context: ServeContext, weighed: Weighed, located: Located) ->
             # No event tells of it: another process or machine writes the summary.
             while await is_worked_on(engine, tenant, chat):
                 found = await locate(context, weighed)
-                if not _is_too_large(weighed, found, await _with_summary(context, weighed, found)):
+                draft = await _with_summary(context, weighed, found, came)
+                if not _is_too_large(weighed, found, draft):
                     return found
                 await asyncio.sleep(LOOK_EVERY)
     except TimeoutError:

@@ -592,7 +592,8 @@ async def test_after_the_pause_one_request_tries_and_the_others_do_not_wait_for_
         tap.arrived.clear()
         probe = asyncio.create_task(chat.inlet())
         await tap.arrived.wait()
-        await asyncio.gather(*(chat.inlet() for _ in range(5)))
+        with chat.host.importable():
+            await asyncio.gather(*(chat.inlet() for _ in range(5)))
         assert len(tap.seen) == 1
         probe.cancel()
         await asyncio.gather(probe, return_exceptions=True)
@@ -686,7 +687,8 @@ async def test_two_requests_at_once_do_not_mix() -> None:
         other = Chat(chat.host, chat.filter, "chat-2", system="Another prompt.")
         other.grow(3, 20)
         other.ask("The other last question")
-        turns = await asyncio.gather(*(one.inlet() for one in (chat, other) * 5))
+        with chat.host.importable():
+            turns = await asyncio.gather(*(one.inlet() for one in (chat, other) * 5))
         for turn in turns:
             assert turn.messages == [turn.original[0], *RECORD, *turn.original[5:]]
         assert len({seen.headers["x-request-id"] for seen in tap.seen}) == 10

@@ -273,14 +273,16 @@ class World:
 
     async def send_to_two_models(self) -> None:
         question = self.here.ask(filler(self.word(), 300))
-        turns = await asyncio.gather(self.inlet(question), self.inlet(question))
+        with self.here.host.importable():
+            turns = await asyncio.gather(self.inlet(question), self.inlet(question))
         answers = []
         for turn in turns:
             self.here.leaf = question
             self.reply("plain", 300, [], turn.body["usage"])
             answers.append(str(self.here.leaf))
         pairs = zip(turns, answers, strict=True)
-        await asyncio.gather(*(self.here.outlet(turn, one) for turn, one in pairs))
+        with self.here.host.importable():
+            await asyncio.gather(*(self.here.outlet(turn, one) for turn, one in pairs))
 
     async def regenerate(self, kind: str, guided: str) -> None:
         """`guided` by an instruction, which the metadata of Open WebUI 0.12 tell of."""
