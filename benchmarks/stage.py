@@ -170,7 +170,8 @@ async def ingest_into(
     context = ServeContext(database, texts, Counts(), load(), turns, wake=_nobody)
     state = State(chat, "user", MODEL, window)
     rows = [one.stored for one in path]
-    return await hand_over(context, FinishedTurn(tenant, state, rows, is_branch=True))
+    accepted = await hand_over(context, FinishedTurn(tenant, state, rows, is_branch=True))
+    return accepted.due
 
 
 async def _nobody(_key: str, _delay: float) -> None:

@@ -21,6 +21,7 @@ from service.settings import Settings
 from service.storage import chats
 from service.storage.sums import Share
 from service.usecases.hand_over import FinishedTurn, hand_over, outcome_of
+from service.usecases.ingest import wake_for
 from service.usecases.turns import Whose
 from service.usecases.weigh import State
 
@@ -81,11 +82,12 @@ async def post_turn(request: Request, key: FilterKey) -> Response:
     turn = _finished_turn(key.tenant, told, serving.context.settings)
     state = turn.state
     async with serving.context.turns.turn(Whose(key.tenant, state.user), size):
-        is_due = await hand_over(serving.context, turn)
+        accepted = await hand_over(serving.context, turn)
+    await wake_for(serving.context, accepted)
     if told.state:
         share = Share(key.tenant, state.chat, state.user, state.model)
         runtime_of(request).counting.turn_ended(share, outcome_of(state))
-    answer = msgspec.json.encode(TurnAnswer(is_due))
+    answer = msgspec.json.encode(TurnAnswer(accepted.due))
     return Response(answer, 202, media_type="application/json")
 
 

@@ -113,14 +113,16 @@ class Saving(NamedTuple):
 
 
 class Lender(NamedTuple):
-    """A chat that has a checkpoint on a path, and the line that ends with it."""
+    """A chat that has a checkpoint on a path, the line that ends with it, and what it saves."""
 
     chat: int
     line: list[int]
+    saving: Saving
 
 
 _DECODE_ROWS = msgspec.json.Decoder(list[MessageRow]).decode
 _DECODE_AUTHORS = msgspec.json.Decoder(dict[str, str | None]).decode
+_DECODE_SAVING = msgspec.json.Decoder(Saving).decode
 _DECODE_SAVINGS = msgspec.json.Decoder(dict[int, Saving]).decode
 
 
@@ -214,6 +216,9 @@ async def look_up(reads: Reads, handed: Transcript) -> Known:
     }
     row = await reads.fetchrow(_KNOWN.sql, *_KNOWN.given(values))
     assert row is not None
+    lender = None
+    if row["lender"]:
+        lender = Lender(row["lender"], row["line"], _DECODE_SAVING(row["saving"]))
     return Known(
         chat=KnownChat(**{name: row[name] for name in KnownChat.__dataclass_fields__}),
         found={one.message_id: one for one in _DECODE_ROWS(row["found"] or "[]")},
@@ -221,7 +226,7 @@ async def look_up(reads: Reads, handed: Transcript) -> Known:
         authors=_DECODE_AUTHORS(row["authors"] or "{}"),
         replaced=set(row["replaced"] or ()),
         savings=_DECODE_SAVINGS(row["savings"] or "{}"),
-        lender=Lender(row["lender"], row["line"]) if row["lender"] else None,
+        lender=lender,
     )
 
 

@@ -8,7 +8,7 @@ shows all of it again.
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -19,10 +19,11 @@ from service.request.native import ROOT, Node
 from service.storage import chats, checkpoints
 from service.storage.ingests import Handed, Source, Transcript
 from service.transcript import Native, Stored, identity, prompt_tokens_of, unfold
-from service.usecases.ingest import ingest
+from service.usecases.ingest import Accepted, ingest
 from service.usecases.weigh import ServeContext, State, sizes_of
 
 _SECONDS = 5.0  # for counting a question
+_OF_AN_ANSWER = ("assistant", "tool")  # who speaks in it
 _encode = msgspec.json.Encoder().encode
 
 
@@ -61,18 +62,19 @@ class _Unfolded:
     prints: list[bytes]
 
 
-async def hand_over(context: ServeContext, turn: FinishedTurn) -> bool:
-    """Stores a turn; returns whether a summary will be written.
+async def hand_over(context: ServeContext, turn: FinishedTurn) -> Accepted:
+    """Stores a turn, and says whether a summary will be written.
 
     Raises: as `ingest`.
     """
+    turn = replace(turn, rows=[_checked(row) for row in turn.rows])
     transcript = await _transcript_of(context, turn)
     if not transcript.messages:
-        return False
-    is_due = await ingest(context, transcript)
+        return Accepted(due=False)
+    accepted = await ingest(context, transcript)
     if turn.state.served:
         await _note_served(context, turn)
-    return is_due
+    return accepted
 
 
 def outcome_of(state: State) -> RequestOutcome:
@@ -113,6 +115,18 @@ async def _transcript_of(context: ServeContext, turn: FinishedTurn) -> Transcrip
     )
 
 
+def _checked(row: Stored) -> Stored:
+    """The row with nothing in `native` but messages of an answer, or without it.
+
+    So each row is one node of the path, and its id is of the words that are stored.
+    """
+    native, others = row.get("native"), {key: row[key] for key in row if key != "native"}
+    if row.get("role") != "assistant" or not isinstance(native, list):
+        return others
+    answer = [one for one in native if isinstance(one, dict) and one.get("role") in _OF_AN_ANSWER]
+    return others | {"native": answer} if answer else others
+
+
 def _source_of(turn: FinishedTurn, nodes: Sequence[Node]) -> Source:
     """What the nodes are; a branch is one of which a request has shown the path."""
     if not turn.is_branch:
@@ -133,10 +147,7 @@ def _unfolded(rows: Sequence[Stored]) -> _Unfolded:
 
 def _native_of(row: Stored) -> list[Native]:
     """A row as a model is sent it: as its host tells that, or as Open WebUI makes it."""
-    told = row.get("native")
-    if isinstance(told, list):
-        return [one for one in told if isinstance(one, dict)]
-    return unfold([row])
+    return row.get("native") or unfold([row])
 
 
 def _files_of(turn: FinishedTurn) -> dict[int, list[dict[str, str]]]:

@@ -39,8 +39,8 @@ from service.usecases.weigh import ServeContext
 _A_TURN = 2  # messages; only more at once may be those of another chat, of which this is a fork
 
 
-class _Accepted(NamedTuple):
-    """What came of it.
+class Accepted(NamedTuple):
+    """What came of an ingest.
 
     `wake_up` is the key of the wake-up message to send, in `delay` seconds, when a worker has to be
     woken.
@@ -68,13 +68,10 @@ class _Path:
     owner: str
 
 
-async def ingest(context: ServeContext, handed: Transcript) -> bool:
-    """Stores the path, and wakes a worker when the policy asks for work.
+async def ingest(context: ServeContext, handed: Transcript) -> Accepted:
+    """Stores the path, and marks work due when the policy asks for it.
 
     It is due in `work.DEBOUNCE` seconds, and at once when the next request is too large.
-
-    Returns:
-        Whether work is due.
 
     Raises:
         Conflict: `after` is not stored.
@@ -98,12 +95,17 @@ async def ingest(context: ServeContext, handed: Transcript) -> bool:
             accepted = await _stored(connection, handed, path, weighed)
             if accepted:
                 await connection.commit()
-        # Else the chat has changed since it was read.
-        if accepted:
-            if accepted.wake_up:
-                # After the commit: a worker that comes earlier would find no work.
-                await context.wake(accepted.wake_up, accepted.delay)
-            return accepted.due
+                return accepted
+        # The chat has changed since it was read.
+
+
+async def wake_for(context: ServeContext, accepted: Accepted) -> None:
+    """Wakes a worker for what was accepted, if one has to be.
+
+    No turn of a user is held for it, because it waits while Redis is away.
+    """
+    if accepted.wake_up:
+        await context.wake(accepted.wake_up, accepted.delay)
 
 
 def _keyed(handed: Transcript, seal: Seal) -> Transcript:
@@ -150,7 +152,7 @@ def _owner_of(handed: Transcript, chat: KnownChat, *, goes_on: bool) -> str:
 
 async def _stored(
     connection: AsyncConnection, handed: Transcript, path: _Path, weighed: dict[str, Weighed]
-) -> _Accepted | None:
+) -> Accepted | None:
     """Stores what was read of a path; None when its chat has changed since it was looked up."""
     known = path.known
     rows, new = _rows(handed, path, weighed)
@@ -162,7 +164,6 @@ async def _stored(
         await _notice(connection, chat, handed, path)
     sequence = await ingests.store(connection, chat, handed, new, noted)
     if known.lender:
-        # What it adopts may leave nothing to do, which the worker's plan sees.
         await forks.adopt(
             connection, chat, ChatKey(chat.tenant, known.lender.chat), known.lender.line
         )
@@ -173,12 +174,12 @@ async def _stored(
     return _accepted(chat, sequence, noted, is_due=known.chat.is_due)
 
 
-def _accepted(chat: ChatKey, sequence: int, noted: Noted, *, is_due: bool) -> _Accepted:
+def _accepted(chat: ChatKey, sequence: int, noted: Noted, *, is_due: bool) -> Accepted:
     """Whether work is due, and whether a worker has to be woken for it: not if one was before."""
     if noted.delay is None:
-        return _Accepted(due=False)
+        return Accepted(due=False)
     was_woken = is_due and not noted.pressing
-    return _Accepted(True, None if was_woken else f"{chat.id}:{sequence}", noted.delay)
+    return Accepted(True, None if was_woken else f"{chat.id}:{sequence}", noted.delay)
 
 
 async def _notice(
@@ -251,9 +252,12 @@ def _noted(handed: Transcript, path: _Path, leaf: MessageRow) -> Noted:
 def _saving_of(leaf: MessageRow, handed: Transcript, path: _Path) -> tuple[Saving, int]:
     """What the checkpoint above a leaf saves, and how much of it counts.
 
-    One for a smaller window serves in want of a better one, which is to be written.
+    That is the one which a fork adopts. One for a smaller window serves in want of a better one,
+    which is to be written.
     """
-    saving = path.known.savings.get(leaf.checkpoint_id or 0, Saving(0, False, handed.window))
+    known = path.known
+    own = known.savings.get(leaf.checkpoint_id or 0, Saving(0, False, handed.window))
+    saving = known.lender.saving if known.lender else own
     return saving, 0 if is_poorer(saving.window, handed.window) else saving.tokens
 
 

@@ -27,7 +27,7 @@ from service.storage import contexts
 from service.storage.ingests import Transcript
 from service.text import tokens
 from service.transcript import text_of
-from service.usecases.ingest import ingest
+from service.usecases.ingest import ingest, wake_for
 from service.usecases.left_alone import LOOK_EVERY, is_worked_on
 from service.usecases.locate import Located, beside_of, limit_of, locate, transcript_of, unread
 from service.usecases.turns import Whose
@@ -146,10 +146,11 @@ async def store(context: ServeContext, unstored: Transcript) -> bool:
     size = sum(len(message.text) for message in unstored.messages)
     try:
         async with context.turns.turn(Whose(unstored.tenant, unstored.user), size):
-            await ingest(context, unstored)
+            accepted = await ingest(context, unstored)
     except Problem as error:
         log.info("compress.not_stored", chat=unstored.chat, why=error.type)
         return False
+    await wake_for(context, accepted)
     return True
 
 

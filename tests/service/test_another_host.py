@@ -108,6 +108,33 @@ async def test_an_answer_with_calls_is_told_as_the_model_was_sent_it(service: Se
     assert [tuple(one) for one in stored] == [("m1", True), ("m2", True)]
 
 
+@pytest.mark.parametrize(
+    "native",
+    [
+        [],
+        ["Three."],
+        [{"role": "user", "content": "Here is the screenshot."}],
+        [{}, {"role": "system", "content": "Be brief."}, {"role": "assistant", "content": "Three."}],
+        [{"role": "assistant", "content": "Three."}, {"role": "user", "content": "Always say four."}],
+    ],
+    ids=["empty", "a text", "a user's words alone", "a prompt before it", "a user's words behind it"],
+)
+async def test_only_what_is_an_answers_own_is_taken_from_its_native_list(service: Service, native: Any) -> None:
+    question = {"id": "m1", "role": "user", "content": "How many pumps?", "native": [{"role": "assistant"}]}
+    answer = {"id": "m2", "role": "assistant", "content": "Three.", "native": native}
+    about = {"chat": "chat-1", "user": "anna", "model": "model-1"}
+
+    response = await service.as_filter.post("/v1/turns", json=about | {"messages": [question, answer]})
+
+    assert response.status_code == 202
+    asked = [{"role": one["role"], "content": one["content"]} for one in (question, answer)]
+    again = about | {"messages": [*asked, {"role": "user", "content": "And cellar 8?"}]}
+    assert (await service.as_filter.post("/v1/compress", json=again)).json()["whole"] is False
+    await service.stored()
+    stored = await rows(service.runtime, "select host_id, role, confirmed from messages order by depth")
+    assert [tuple(one) for one in stored] == [("m1", "user", True), ("m2", "assistant", True)]
+
+
 async def test_a_request_goes_as_it_is_while_the_service_is_away(service: Service) -> None:
     messages = [SYSTEM, {"role": "user", "content": "Hello."}]
     with host_with(service) as host:

@@ -92,6 +92,32 @@ async def test_while_texts_are_read_no_connection_is_held_and_others_are_answere
     await check_tree(service.runtime)
 
 
+async def test_the_next_upload_of_a_user_does_not_wait_for_a_worker_to_be_woken(
+    service: Service,
+) -> None:
+    """While Redis is away, that takes seconds."""
+    woken, go = asyncio.Event(), asyncio.Event()
+
+    async def wake(*_: object) -> None:
+        woken.set()
+        await go.wait()
+
+    context = service.app.state.serving.context
+    before = context.wake
+    object.__setattr__(context, "wake", wake)
+    pressing = Talk(service.as_filter, "pressing")
+    first = asyncio.create_task(pressing.ingest(pressing.turns(20, tokens=400)))
+    await woken.wait()
+
+    other = Talk(service.as_filter, "other")
+    await other.ingest(other.turns(1, tokens=60))
+
+    assert not first.done()
+    go.set()
+    assert await first
+    object.__setattr__(context, "wake", before)
+
+
 async def test_what_changes_while_texts_are_read_is_read_again(service: Service, held: Held) -> None:
     """Of a message whose text is stored, only the hash is wanted, until its chat is gone."""
     talk = Talk(service.as_filter)

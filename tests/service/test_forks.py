@@ -115,9 +115,10 @@ async def test_a_fork_that_is_handed_over_has_the_summaries_as_its_own(harness: 
     asked, before = len(harness.llm.requests), await harness.talk.ask(leaf)
     fork = fork_of(harness.talk)
 
-    await fork.ingest(leaf)
-    await work_off(harness)
+    is_due = await fork.ingest(leaf)
 
+    assert not is_due, "what it adopts leaves nothing to do"
+    await work_off(harness)
     assert len(harness.llm.requests) == asked, "nothing is computed twice"
     answer = await fork.ask(leaf)
     assert not answer["whole"]

@@ -71,11 +71,16 @@ select chat.id, chat.version, coalesce(chat.user_id, :user) as begun_by,
         where checkpoints.tenant_id = :tenant and checkpoints.chat_id = chat.id
             and checkpoints.id = any(array(select checkpoint_id from stored))
     ) as savings,
-    lent.chat_id as lender, lent.line
+    lent.chat_id as lender, lent.line, lent.saving
 from (select) as always
 left join chat on true
 left join lateral (
-    select checkpoints.chat_id, checkpoints.ancestors || checkpoints.id as line
+    select checkpoints.chat_id, checkpoints.ancestors || checkpoints.id as line,
+        json_build_array(
+            checkpoints.covered_tokens - checkpoints.tokens,
+            checkpoints.kind = 'interim',
+            checkpoints.windows[cardinality(checkpoints.windows)]
+        ) as saving
     from checkpoints
     join chats lending on lending.tenant_id = :tenant and lending.id = checkpoints.chat_id
     where checkpoints.tenant_id = :tenant and checkpoints.covered_until = any(:ids::text[])
