@@ -122,7 +122,7 @@ class Lender(NamedTuple):
 
 _DECODE_ROWS = msgspec.json.Decoder(list[MessageRow]).decode
 _DECODE_AUTHORS = msgspec.json.Decoder(dict[str, str | None]).decode
-_DECODE_SAVING = msgspec.json.Decoder(Saving).decode
+_DECODE_LENDER = msgspec.json.Decoder(Lender | None).decode
 _DECODE_SAVINGS = msgspec.json.Decoder(dict[int, Saving]).decode
 
 
@@ -216,17 +216,14 @@ async def look_up(reads: Reads, handed: Transcript) -> Known:
     }
     row = await reads.fetchrow(_KNOWN.sql, *_KNOWN.given(values))
     assert row is not None
-    lender = None
-    if row["lender"]:
-        lender = Lender(row["lender"], row["line"], _DECODE_SAVING(row["saving"]))
     return Known(
         chat=KnownChat(**{name: row[name] for name in KnownChat.__dataclass_fields__}),
-        found={one.message_id: one for one in _DECODE_ROWS(row["found"] or "[]")},
-        without_text=set(row["without_text"] or ()),
-        authors=_DECODE_AUTHORS(row["authors"] or "{}"),
-        replaced=set(row["replaced"] or ()),
-        savings=_DECODE_SAVINGS(row["savings"] or "{}"),
-        lender=lender,
+        found={one.message_id: one for one in _DECODE_ROWS(row["found"])},
+        without_text=set(row["without_text"]),
+        authors=_DECODE_AUTHORS(row["authors"]),
+        replaced=set(row["replaced"]),
+        savings=_DECODE_SAVINGS(row["savings"]),
+        lender=_DECODE_LENDER(row["lender"]),
     )
 
 

@@ -41,10 +41,10 @@ select chat.id, chat.version, coalesce(chat.user_id, :user) as begun_by,
     exists (
         select from messages where messages.tenant_id = :tenant and messages.chat_id = chat.id
     ) as has_messages,
-    (select json_agg(stored) from stored) as found,
-    (select array_agg(message_id) from stored where without_text) as without_text,
+    (select coalesce(json_agg(stored), '[]') from stored) as found,
+    array(select message_id from stored where without_text) as without_text,
     (
-        select json_object_agg(said.words, theirs.author_id)
+        select coalesce(json_object_agg(said.words, theirs.author_id), '{}')
         from (select distinct unnest(:words::text[]) as words) said
         cross join lateral (
             select author_id from messages where messages.tenant_id = :tenant
@@ -52,8 +52,8 @@ select chat.id, chat.version, coalesce(chat.user_id, :user) as begun_by,
             order by messages.created_at limit 1
         ) theirs
     ) as authors,
-    (
-        select array_agg(other.message_id)
+    array(
+        select other.message_id
         from unnest(:host_ids::text[]) as told (id)
         cross join lateral (
             select message_id from messages where messages.tenant_id = :tenant
@@ -62,25 +62,28 @@ select chat.id, chat.version, coalesce(chat.user_id, :user) as begun_by,
         ) other
     ) as replaced,
     (
-        select json_object_agg(checkpoints.id, json_build_array(
+        select coalesce(json_object_agg(checkpoints.id, json_build_array(
             checkpoints.covered_tokens - checkpoints.tokens,
             checkpoints.kind = 'interim',
             checkpoints.windows[cardinality(checkpoints.windows)]
-        ))
+        )), '{}')
         from checkpoints
         where checkpoints.tenant_id = :tenant and checkpoints.chat_id = chat.id
             and checkpoints.id = any(array(select checkpoint_id from stored))
     ) as savings,
-    lent.chat_id as lender, lent.line, lent.saving
+    coalesce(lent.lender, 'null') as lender
 from (select) as always
 left join chat on true
 left join lateral (
-    select checkpoints.chat_id, checkpoints.ancestors || checkpoints.id as line,
-        json_build_array(
-            checkpoints.covered_tokens - checkpoints.tokens,
-            checkpoints.kind = 'interim',
-            checkpoints.windows[cardinality(checkpoints.windows)]
-        ) as saving
+    select json_build_array(
+            checkpoints.chat_id,
+            checkpoints.ancestors || checkpoints.id,
+            json_build_array(
+                checkpoints.covered_tokens - checkpoints.tokens,
+                checkpoints.kind = 'interim',
+                checkpoints.windows[cardinality(checkpoints.windows)]
+            )
+        ) as lender
     from checkpoints
     join chats lending on lending.tenant_id = :tenant and lending.id = checkpoints.chat_id
     where checkpoints.tenant_id = :tenant and checkpoints.covered_until = any(:ids::text[])
