@@ -37,6 +37,7 @@ class Located:
         nodes: the path, root first; empty for a chat's first question.
         stored: what is stored of it; None when the chat is not stored.
         doubts: where the chat is stored, and nothing of this path.
+        is_kept: whether what this very request shows was stored before it was answered.
     """
 
     chat: str
@@ -45,6 +46,7 @@ class Located:
     nodes: Sequence[Node]
     stored: StoredContext | None
     doubts: Doubts | None = None
+    is_kept: bool = False
 
     @property
     def factor(self) -> float:
@@ -59,7 +61,7 @@ class Located:
     @property
     def has_news(self) -> bool:
         """Whether something of the path is to be stored, or was seen for the second time now."""
-        if not self.nodes:
+        if self.is_kept or not self.nodes:
             return False
         stored = self.stored
         if stored is None or self.depth < len(self.nodes):

@@ -248,20 +248,22 @@ async def _awaited(
     """
     transcript = transcript_of(context.settings, weighed, located)
     engine, tenant, chat = context.database.engine, weighed.request.tenant, located.chat
+    is_kept = False
     try:
         async with asyncio.timeout(weighed.seconds_left - _LEAST_LEFT):
-            if not await store(context, transcript):
+            is_kept = await store(context, transcript)
+            if not is_kept:
                 return located
             # No event tells of it: another process or machine writes the summary.
             while await is_worked_on(engine, tenant, chat):
                 found = await locate(context, weighed)
                 draft = await _with_summary(context, weighed, found, came)
                 if not _is_too_large(weighed, found, draft):
-                    return found
+                    return replace(found, is_kept=True)
                 await asyncio.sleep(LOOK_EVERY)
     except TimeoutError:
         log.info("compress.not_written_in_time", chat=chat)
-    return await locate(context, weighed)
+    return replace(await locate(context, weighed), is_kept=is_kept)
 
 
 async def _served(

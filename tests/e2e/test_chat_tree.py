@@ -20,7 +20,7 @@ from tests.waiting import until
 
 
 async def test_a_turn_that_is_regenerated_as_told_and_continued_has_the_summary(rig: Rig, tab: Tab) -> None:
-    path = await rig.long_chat(tab)
+    path = await rig.long_chat(tab, turns=26)  # enough for a summary by the model, whoever counts
     rig.model.script.append(Reply("The first half"))
 
     turn = await tab.send(asked := question())

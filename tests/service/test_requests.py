@@ -6,8 +6,9 @@ import pytest
 
 from tests.conftest import Service, drain
 from tests.service.grown import summarised
-from tests.service.harness import Harness
+from tests.service.harness import Harness, running
 from tests.service.talk import Json, Talk, check_tree, rows, with_texts
+from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -53,6 +54,26 @@ async def test_requests_alone_are_enough(talk: Talk, service: Service) -> None:
     stored = await rows(service.runtime, "select confirmed, host_id from messages")
     assert any(one.confirmed for one in stored)
     assert all(one.host_id is None for one in stored)
+
+
+async def test_a_request_that_waits_for_its_summary_confirms_nothing_of_what_it_shows(harness: Harness) -> None:
+    leaf = harness.talk.turns(40)
+
+    async def is_due() -> bool:
+        return bool(await rows(harness.runtime, "select 1 from chats where due_at is not null"))
+
+    async with running(harness.talk.ask(leaf, seconds=30)) as asked:
+        await until(is_due)
+        await harness.drain()
+        answer = await asked
+    await harness.service.stored()
+
+    assert answer["status"] == "ready"
+    assert not await rows(harness.runtime, "select 1 from messages where confirmed")
+    assert not harness.llm.requests, "no model reads what another filter may have put in front"
+    await harness.talk.ask(harness.talk.turns(1, leaf=leaf))
+    await harness.service.stored()
+    assert await rows(harness.runtime, "select 1 from messages where confirmed")
 
 
 async def test_an_edit_in_place_is_seen_in_the_request_that_shows_it(talk: Talk, service: Service) -> None:
