@@ -33,6 +33,8 @@ async def serving(answer: Answer, opened: Callable[[], None] = lambda: None) -> 
         task = asyncio.create_task(_serve(answer, reader, writer))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
+        # One that is cancelled before it has begun closes nothing.
+        task.add_done_callback(lambda _: writer.close())
 
     server = await asyncio.start_server(connected, "127.0.0.1", 0)
     try:
