@@ -19,7 +19,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Any
 
 import httpx
@@ -108,7 +108,7 @@ class Filter:
                     body["precis_check"] = {"error": repr(error)}
             elif turn["state"] is not None and turn["saved"] == body["chat_id"]:
                 rows = body["messages"]
-                first = 0 if turn["whole"] else questions_in(rows)[-1]
+                first = 0 if turn["whole"] else next(questions_in(rows), 0)
                 task = asyncio.create_task(self.send_turn(turn, rows[first:], user.get("name")))
                 self._in_background.add(task)
                 task.add_done_callback(self._in_background.discard)
@@ -184,7 +184,7 @@ class Filter:
         if text_of(messages[head]).startswith("[Previous conversation summary: "):
             head += 2  # the service's summary and what the model says to it stay
         start, excess = head, sum(sizes) - room
-        for place in questions_in(messages[head:]):
+        for place in sorted(questions_in(messages[head:])):
             if excess > 0:
                 excess -= sum(sizes[start : head + place])
                 start = head + place
@@ -271,16 +271,16 @@ def arranged(sent: list[Json], answer: list[Any]) -> list[Json]:
     """The messages of an answer, in which a number stands for the message that was sent there."""
     made = [sent[one] if type(one) is int else {"role": one["role"], **one} for one in answer]
     numbers = [-1, *(one for one in answer if type(one) is int)]
-    newest, shown = ([text_of(m[i])[:50] for i in questions_in(m)[-1:]] for m in (sent, made))
+    newest, shown = ([text_of(m[i])[:50] for i in islice(questions_in(m), 1)] for m in (sent, made))
     if numbers != sorted(set(numbers)) or newest != shown:
         raise ValueError("numbers fall, or the newest question is missing")
     return made
 
 
-def questions_in(messages: list[Json]) -> list[int]:
-    """Where users have asked something."""
-    asked = (place for place, message in enumerate(messages) if message["role"] == "user")
-    return [place for place in asked if not text_of(messages[place]).startswith(TOOL_IMAGES)]
+def questions_in(messages: list[Json]) -> Iterator[int]:
+    """Where users have asked something, the newest question first."""
+    asked = (i for i in reversed(range(len(messages))) if messages[i]["role"] == "user")
+    return (i for i in asked if not text_of(messages[i]).startswith(TOOL_IMAGES))
 
 
 def text_of(message: Json) -> str:
