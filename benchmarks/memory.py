@@ -139,8 +139,10 @@ async def _peak(servers: Urls, sent: Sequence[Sent]) -> Peak:
         urls = await stack.enter_async_context(stage.database(servers))
         key, _ = await stage.filter_key(urls.database)
         port = await stack.enter_async_context(stage.service(urls))
-        # Long enough for a text process: what that takes to start is no part of the result either.
-        await _status(port, key, _branch(iter([("user", {"content": "A few words. " * 4000})]), "first"))
+        # At once, and long enough for both text processes: what they take at rest is no part of the result.
+        warm = [("user", {"content": "A few words. " * 20_000})]
+        await asyncio.gather(*(_status(port, key, make(iter(warm))) for make in (_branch, _request)))
+        await asyncio.sleep(_STORED)
         processes = _service_on(port)
         rest = _rest(processes)
         statuses = await asyncio.gather(*(_status(port, key, one) for one in sent))

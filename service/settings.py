@@ -242,7 +242,7 @@ class Settings(BaseSettings):
         8 * 2**20,
         ge=2**16,
         description="Largest request body in bytes; above it, 413. A process holds four of them at"
-        " a time, a byte of which takes up to 16 bytes of memory; above it, 503 with"
+        " a time, a byte of which takes up to 23 bytes of memory; above it, 503 with"
         " `Retry-After`.",
     )
     use_proxy: bool = Field(

@@ -101,15 +101,19 @@ def fingerprint(message: Native) -> bytes:
     if words or role != "assistant":
         kind = _RESULT if role == "tool" else _TEXT
         # With the length of the words, because they may have any character.
-        said = f"{role}\x1f{len(words)}\x1f{words}{message.get('tool_call_id') or ''}"
-        found = kind + _digest(said)
+        head = f"{role}\x1f{len(words)}\x1f"
+        found = kind + _digest(head, words, str(message.get("tool_call_id") or ""))
     for name, call in calls:
         found += _CALL + _digest(f"{(name, call.get('name'), call.get('arguments'))}")
     return found
 
 
-def _digest(said: str) -> bytes:
-    return blake2b(said.encode("utf-8", "surrogatepass"), digest_size=_DIGEST).digest()
+def _digest(*parts: str) -> bytes:
+    """The hash of texts in a row, of which one may be large: they are not joined."""
+    digest = blake2b(digest_size=_DIGEST)
+    for part in parts:
+        digest.update(part.encode("utf-8", "surrogatepass"))
+    return digest.digest()
 
 
 def path(

@@ -15,7 +15,7 @@ from service.errors import TooMany
 BODIES: Final = 4
 """The largest bodies that one process holds at a time, in bytes.
 
-A byte of a body takes up to 16 bytes of memory while it is worked on.
+A byte of a body takes up to 23 bytes of memory while it is worked on.
 """
 # Each has a connection while it stores, and an engine has 15: the others are for all else.
 _AT_ONCE: Final = 12
