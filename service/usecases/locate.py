@@ -103,6 +103,10 @@ async def locate(context: ServeContext, weighed: Weighed) -> Located:
             return replace(located, begin=begin, nodes=later, stored=found)
     doubts = await contexts.doubts(context.database, stored.chat)
     if doubts.is_volatile:
+        # It may be this very path, which was stored since the look at it.
+        found = await contexts.find(context.database, lookup, nodes)
+        if found and found.known:
+            return replace(located, stored=found)
         located = replace(located, begin=starts[-1], nodes=_path_of(weighed, starts[-1]))
     return replace(located, doubts=doubts)
 

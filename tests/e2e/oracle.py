@@ -175,7 +175,8 @@ def measured(call: Call, dropped: Sequence[int], shorter: Sequence[int]) -> Iter
     if not (dropped or shorter):
         return
     owners = list(owners_in(call))
-    uncovered = [one for place, one in enumerate(call.chat) if owners[place] >= call.covered]
+    covered = range(call.front, call.covered)
+    uncovered = [one for one, owner in zip(call.chat, owners, strict=True) if owner not in covered]
     fits = call.beside + sent_tokens([*call.systems, *call.record, *uncovered])
     if fits <= call.room:
         yield "cut", f"{len(dropped)} dropped, {len(shorter)} shortened, {fits} of {call.window}, told: {call.line}"

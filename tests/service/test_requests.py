@@ -4,6 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
+from service.storage import contexts
+from service.storage.database import Database
+from service.storage.tenancy import ChatKey
 from tests.conftest import Service, drain
 from tests.service.grown import summarised
 from tests.service.harness import Harness, running
@@ -74,6 +77,29 @@ async def test_a_request_that_waits_for_its_summary_confirms_nothing_of_what_it_
     await harness.talk.ask(harness.talk.turns(1, leaf=leaf))
     await harness.service.stored()
     assert await rows(harness.runtime, "select 1 from messages where confirmed")
+
+
+async def test_a_path_that_is_stored_while_a_request_looks_for_it_is_found(
+    talk: Talk, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else its beginning is taken for one that changes in every turn."""
+    leaf = talk.turns(6, tokens=60)
+    await talk.ingest(leaf)
+    talk.edit(talk.path(leaf)[0]["id"], "Something else altogether.")
+    look = contexts.doubts
+
+    async def doubts_after_another(database: Database, chat: ChatKey) -> contexts.Doubts:
+        monkeypatch.undo()
+        await talk.ask(leaf)
+        await service.stored()
+        return await look(database, chat)
+
+    monkeypatch.setattr(contexts, "doubts", doubts_after_another)
+    await talk.ask(leaf)
+    await service.stored()
+
+    paths = await rows(service.runtime, "select max(depth), bool_and(confirmed) from messages where host_id is null")
+    assert [tuple(one) for one in paths] == [(len(talk.path(leaf)), True)]
 
 
 async def test_an_edit_in_place_is_seen_in_the_request_that_shows_it(talk: Talk, service: Service) -> None:
