@@ -226,6 +226,7 @@ class _Cut:
                 before = self._tokens
                 self._replace(place, lighter(self.pieces[place].message, missing))
                 missing -= before - self._tokens
+                self._shortened |= self._tokens < before
 
     def fitted(self, note: str) -> Fitted:
         """What is left, with the note if messages were left out and it takes no room from them."""

@@ -17,6 +17,7 @@ from service.settings import Settings
 from service.storage import chats, contexts
 from service.storage.contexts import Doubts, Lookup, StoredContext
 from service.storage.ingests import Handed, Transcript
+from service.storage.tenancy import ChatKey
 from service.transcript import text_of
 from service.usecases.weigh import HostRequest, ServeContext, Weighed
 
@@ -87,7 +88,7 @@ async def locate(context: ServeContext, weighed: Weighed) -> Located:
         limit=limit_of(context.settings, weighed),
         window=weighed.window,
     )
-    nodes, starts = located.nodes, weighed.outline.starts
+    nodes = located.nodes
     stored = await contexts.find(context.database, lookup, nodes)
     if stored is None and nodes:
         lender = context.settings.lender_to(request.user)
@@ -96,12 +97,20 @@ async def locate(context: ServeContext, weighed: Weighed) -> Located:
     located = replace(located, stored=stored)
     if stored is None or stored.known or not nodes:
         return located
+    return await _located_later(context, weighed, lookup, located, stored.chat)
+
+
+async def _located_later(
+    context: ServeContext, weighed: Weighed, lookup: Lookup, located: Located, chat: ChatKey
+) -> Located:
+    """The path of a request of which nothing is stored from its first question on."""
+    nodes, starts = located.nodes, weighed.outline.starts
     for begin in starts[1:]:
         later = _path_of(weighed, begin)
         found = await contexts.find(context.database, lookup, later)
         if found and found.known:
             return replace(located, begin=begin, nodes=later, stored=found)
-    doubts = await contexts.doubts(context.database, stored.chat)
+    doubts = await contexts.doubts(context.database, chat)
     if doubts.is_volatile:
         # It may be this very path, which was stored since the look at it.
         found = await contexts.find(context.database, lookup, nodes)

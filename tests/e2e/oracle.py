@@ -20,6 +20,7 @@ Json = dict[str, Any]
 MARK = re.compile(r"z\d{6}")
 RECORD = "[Previous conversation summary: "
 GONE = " characters were left out here"
+NO_FILE = "[A picture or file was left out here: it does not fit into the model's window.]"
 LEFT_OUT = re.compile(r"left out (\d+) older messages", re.IGNORECASE)
 IMAGES = "Here are the images from the tool results above."
 COUNTED = 0.98  # of a window: cuts go in steps, and a note takes room
@@ -136,11 +137,19 @@ def aligned(whole: Sequence[Json], rest: Sequence[Json]) -> dict[int, Json] | No
 
 
 def is_of(sent: Json, whole: Json) -> bool:
-    """Whether this is a message, perhaps without the middle of its text."""
+    """Whether this is a message, perhaps without the middle of its text or without its pictures."""
     same = all(sent.get(key) == whole.get(key) for key in ("role", "tool_calls", "tool_call_id"))
     begins, cut, _ = plain(sent).partition("\n[… ")
     is_cut = bool(cut) and GONE in plain(sent) and begins in plain(whole)
-    return same and (sent["content"] == whole["content"] or is_cut)
+    return same and (sent["content"] == whole["content"] or is_cut or lacks_pictures(sent["content"], whole["content"]))
+
+
+def lacks_pictures(sent: Any, whole: Any) -> bool:
+    """Whether parts are the same, but for marks in place of pictures."""
+    if not (isinstance(sent, list) and isinstance(whole, list)) or len(sent) != len(whole):
+        return False
+    marked = ({"type": "text", "text": NO_FILE} if part["type"] == "image_url" else part for part in whole)
+    return all(one in (part, mark) for one, part, mark in zip(sent, whole, marked, strict=True))
 
 
 def foreign(call: Call) -> Iterator[tuple[str, str]]:

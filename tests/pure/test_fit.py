@@ -415,6 +415,13 @@ def test_pictures_go_only_where_shorter_texts_are_not_enough_the_oldest_first() 
     assert less.shortened
 
 
+def test_a_picture_that_is_left_out_alone_is_told() -> None:
+    question = {"role": "user", "content": [{"type": "text", "text": "What is this?"}, PICTURE]}
+    result = fitted(request(system(), question), 500)
+    assert NO_FILE in text_of(sent(result)[1])
+    assert told(result) == "left out parts of long messages to make room"
+
+
 def test_long_arguments_of_the_newest_call_go_before_the_call_does() -> None:
     given = request(system(), asks("Write it."), call("done", arguments=json.dumps({"text": words(5000)})))
     result = fitted(given, 1000)
@@ -423,6 +430,7 @@ def test_long_arguments_of_the_newest_call_go_before_the_call_does() -> None:
     assert json.loads(made["function"]["arguments"]) == {
         "left_out": f"{len(json.dumps({'text': words(5000)}))} characters"
     }
+    assert result.shortened
 
 
 def test_a_question_that_is_answered_again_stays_with_its_answer_and_the_instruction() -> None:
