@@ -116,7 +116,8 @@ def findings(call: Call) -> Iterator[tuple[str, str]]:
     if twice := [place for place in kept if call.front <= owners[place] < call.covered]:
         yield "twice", f"{twice} are covered and sent"
     questions = [place for place, one in enumerate(call.chat) if is_question(one)]
-    newest = questions[-2:] if call.guided else questions[-1:]
+    # While the service is away, the filter leaves out whole turns down to the newest question, and no more.
+    newest = questions[-2:] if call.guided and call.answered else questions[-1:]
     turn = [*call.systems, *call.record, *call.chat[newest[0] :]]  # which the record has no room to spare for
     alone = call.beside + sent_tokens(turn)
     if lost := [place for place in newest if place in missing or (place in shorter and alone <= call.room)]:
@@ -179,7 +180,8 @@ def untold(call: Call, dropped: int, shorter: int) -> Iterator[tuple[str, str]]:
 def measured(call: Call, dropped: Sequence[int], shorter: Sequence[int]) -> Iterator[tuple[str, str]]:
     """Sizes: above the window, or cut where all had room."""
     size = call.beside + sent_tokens(call.sent)
-    if size > call.window:
+    is_least = not call.answered and sum(map(is_question, call.sent)) == 1 + bool(call.record)
+    if size > call.window and not is_least:
         yield "over", f"{size} of {call.window}: {call.sizes}, told: {call.line}"
     if not (dropped or shorter):
         return
