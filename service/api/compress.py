@@ -18,7 +18,7 @@ from service.errors import TooLarge, Unprocessable
 from service.request.fit import Piece
 from service.storage.sums import Share
 from service.usecases import serve
-from service.usecases.serve import Served
+from service.usecases.serve import PreparedRequest
 from service.usecases.weigh import HostRequest
 
 _ENCODE = msgspec.json.Encoder().encode
@@ -108,7 +108,7 @@ def _host_request(tenant: int, asked: CompressRequest) -> HostRequest:
     )
 
 
-def _answer(served: Served, messages: list[dict[str, Any]]) -> CompressAnswer:
+def _answer(served: PreparedRequest, messages: list[dict[str, Any]]) -> CompressAnswer:
     pieces = served.fitted.pieces
     made = [_place_or_message(piece, messages) for piece in pieces]
     is_as_it_came = made == list(range(len(messages)))

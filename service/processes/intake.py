@@ -100,7 +100,7 @@ _DECODE = msgspec.json.Decoder(HandedMessage).decode
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
+class TokenCountedMessage:
     """What is stored of a message, but for its place in the chat.
 
     Attributes:
@@ -134,12 +134,12 @@ class RawMessage:
     searched: bool = False
 
 
-def take(messages: Sequence[RawMessage], mask_secrets: bool) -> list[Weighed]:
+def take(messages: Sequence[RawMessage], mask_secrets: bool) -> list[TokenCountedMessage]:
     """Reads messages, one after the other."""
     return [_weighed(_decoded(one.text), mask_secrets, searched=one.searched) for one in messages]
 
 
-def unread(messages: Sequence[RawMessage]) -> list[Weighed]:
+def unread(messages: Sequence[RawMessage]) -> list[TokenCountedMessage]:
     """The same for messages that are too hard to read: a note takes the place of each text.
 
     What the model is sent for it is estimated from its length. The text itself is not kept: it
@@ -156,12 +156,12 @@ def unread(messages: Sequence[RawMessage]) -> list[Weighed]:
     return results
 
 
-def erased(role: str) -> Weighed:
+def erased(role: str) -> TokenCountedMessage:
     """What stands in place of a text that its user had erased."""
     return noted({"role": role}, "[This message was erased]")
 
 
-def noted(head: Stored, note: str) -> Weighed:
+def noted(head: Stored, note: str) -> TokenCountedMessage:
     """A message whose text is a note; `head` has its id and role."""
     return _weighed(head | {"content": note}, mask_secrets=False)
 
@@ -173,12 +173,12 @@ def _decoded(text: bytes) -> Stored:
     return _without_nul(stored) if has_nul else stored
 
 
-def _weighed(stored: Stored, mask_secrets: bool, *, searched: bool = False) -> Weighed:
+def _weighed(stored: Stored, mask_secrets: bool, *, searched: bool = False) -> TokenCountedMessage:
     body, masks = _packed(stored, mask_secrets, searched)
     parsed = parse(stored)
     cut = steps(parsed)
     count = cache(tokens.count)  # nearly always, what was said is all that is sent
-    return Weighed(
+    return TokenCountedMessage(
         role=parsed.role,
         body=body,
         masks=masks,

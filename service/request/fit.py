@@ -37,7 +37,7 @@ class Piece(NamedTuple):
     place: int | None
 
 
-class Fitted(NamedTuple):
+class FittedMessages(NamedTuple):
     """The messages to send.
 
     `left_out` counts the host's messages that are missing. `results` says whether old tool results
@@ -56,7 +56,7 @@ def note_of(recall: bool) -> str:
     return f"{LEFT_OUT}\n{OFFERED}" if recall else LEFT_OUT
 
 
-def told(fitted: Fitted) -> str:
+def told(fitted: FittedMessages) -> str:
     """The part of the user's status line about what was taken away; empty if nothing was."""
     if fitted.left_out:
         return f"left out {fitted.left_out} older messages to make room"
@@ -79,7 +79,7 @@ def fit(
     step: int,
     note: str,
     count: Callable[[str], int],
-) -> Fitted:
+) -> FittedMessages:
     """The request in `room` tokens; where it cannot be so small, the smallest that can be read.
 
     Args:
@@ -228,7 +228,7 @@ class _Cut:
                 missing -= before - self._tokens
                 self._shortened |= self._tokens < before
 
-    def fitted(self, note: str) -> Fitted:
+    def fitted(self, note: str) -> FittedMessages:
         """What is left, with the note if messages were left out and it takes no room from them."""
         kept = [piece for place, piece in enumerate(self.pieces) if place not in self._gone]
         left_out = sum(self.pieces[place].place is not None for place in self._gone)
@@ -237,7 +237,7 @@ class _Cut:
             if self.excess > 0 or sum(piece.tokens for piece in noted) <= self.room:
                 kept = noted
         tokens = sum(piece.tokens for piece in kept)
-        return Fitted(tuple(kept), left_out, self._results, self._shortened, tokens)
+        return FittedMessages(tuple(kept), left_out, self._results, self._shortened, tokens)
 
     def _noted(self, kept: list[Piece], note: str) -> list[Piece]:
         """The pieces with the note in the first system message; chat templates may refuse two."""

@@ -40,7 +40,7 @@ Source = Literal["request", "turn", "branch", "unseen"]
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
+class IncomingMessage:
     """One node of a path (`request.native`) as it is to be stored.
 
     Attributes:
@@ -85,7 +85,7 @@ class Transcript:
     policy: policy.Policy
     window: int
     after: str | None
-    messages: Sequence[Handed]
+    messages: Sequence[IncomingMessage]
     source: Source
     overhead: int | None
     lender: str | None
@@ -146,7 +146,7 @@ class KnownChat:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class StoredPath:
     """What is stored of a path before it is ingested.
 
     Attributes:
@@ -186,7 +186,7 @@ class NewMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class ChatUpdate:
     """What is noted of a chat with a path, beside what came with that.
 
     Attributes:
@@ -206,7 +206,7 @@ class Noted:
     wants_bodies: bool
 
 
-async def look_up(reads: Reads, handed: Transcript) -> Known:
+async def look_up(reads: Reads, handed: Transcript) -> StoredPath:
     """What is stored of a path; nothing is locked."""
     values = {
         **_fields(handed),
@@ -216,7 +216,7 @@ async def look_up(reads: Reads, handed: Transcript) -> Known:
     }
     row = await reads.fetchrow(_KNOWN.sql, *_KNOWN.given(values))
     assert row is not None
-    return Known(
+    return StoredPath(
         chat=KnownChat(**{name: row[name] for name in KnownChat.__dataclass_fields__}),
         found={one.message_id: one for one in _DECODE_ROWS(row["found"])},
         without_text=set(row["without_text"]),
@@ -267,7 +267,7 @@ async def store(
     chat: ChatKey,
     handed: Transcript,
     new: Collection[NewMessage],
-    noted: Noted,
+    noted: ChatUpdate,
 ) -> int:
     """Writes messages, and notes all that changes of an opened chat.
 
@@ -330,7 +330,7 @@ async def gone_with(
     return list((await connection.execute(_GONE, parameters)).scalars())
 
 
-def _fields(value: Transcript | Noted) -> dict[str, Any]:
+def _fields(value: Transcript | ChatUpdate) -> dict[str, Any]:
     """What a statement may take of it, by name."""
     return {name: getattr(value, name) for name in value.__dataclass_fields__}
 

@@ -17,9 +17,9 @@ from service.planning import policy
 from service.request import native
 from service.request.native import ROOT, Node
 from service.storage import chats, checkpoints
-from service.storage.ingests import Handed, Source, Transcript
+from service.storage.ingests import IncomingMessage, Source, Transcript
 from service.transcript import Native, Stored, identity, prompt_tokens_of, unfold
-from service.usecases.ingest import Accepted, ingest
+from service.usecases.ingest import IngestOutcome, ingest
 from service.usecases.weigh import ServeContext, State, sizes_of
 
 _SECONDS = 5.0  # for counting a question
@@ -48,7 +48,7 @@ class FinishedTurn:
 
 
 @dataclass(frozen=True, slots=True)
-class _Unfolded:
+class _NativeRows:
     """The rows of a turn as a model is sent them.
 
     Attributes:
@@ -62,7 +62,7 @@ class _Unfolded:
     prints: list[bytes]
 
 
-async def hand_over(context: ServeContext, turn: FinishedTurn) -> Accepted:
+async def hand_over(context: ServeContext, turn: FinishedTurn) -> IngestOutcome:
     """Stores a turn, and says whether a summary will be written.
 
     Raises: as `ingest`.
@@ -70,7 +70,7 @@ async def hand_over(context: ServeContext, turn: FinishedTurn) -> Accepted:
     turn = replace(turn, rows=[_checked(row) for row in turn.rows])
     transcript = await _transcript_of(context, turn)
     if not transcript.messages:
-        return Accepted(due=False)
+        return IngestOutcome(due=False)
     accepted = await ingest(context, transcript)
     if turn.state.served:
         await _note_served(context, turn)
@@ -135,14 +135,14 @@ def _source_of(turn: FinishedTurn, nodes: Sequence[Node]) -> Source:
     return "branch" if above is None or any(node.id == above for node in nodes) else "unseen"
 
 
-def _unfolded(rows: Sequence[Stored]) -> _Unfolded:
+def _unfolded(rows: Sequence[Stored]) -> _NativeRows:
     messages: list[Native] = []
     sources: list[int] = []
     for place, row in enumerate(rows):
         own = _native_of(row)
         messages += own
         sources += [place] * len(own)
-    return _Unfolded(messages, sources, [native.fingerprint(one) for one in messages])
+    return _NativeRows(messages, sources, [native.fingerprint(one) for one in messages])
 
 
 def _native_of(row: Stored) -> list[Native]:
@@ -158,10 +158,10 @@ def _files_of(turn: FinishedTurn) -> dict[int, list[dict[str, str]]]:
 
 def _handed(
     rows: Sequence[Stored],
-    unfolded: _Unfolded,
+    unfolded: _NativeRows,
     node: Node,
     files: dict[int, list[dict[str, str]]],
-) -> Handed:
+) -> IncomingMessage:
     """A node with what its host stores of it, which says more than a request does."""
     first, last = unfolded.sources[node.begin], unfolded.sources[node.end - 1]
     row = rows[last]
@@ -171,7 +171,7 @@ def _handed(
     told = identity(str(row["id"])) if row.get("id") else None
     text = _encode({key: value for key, value in stored.items() if key != "id"})
     words = native.words_of(unfolded.prints, node)
-    return Handed(node.id, words, text, told, _hash_of(row) if told else None)
+    return IncomingMessage(node.id, words, text, told, _hash_of(row) if told else None)
 
 
 def _hash_of(row: Stored) -> str:
@@ -196,7 +196,7 @@ def _measured_factor(turn: FinishedTurn) -> float | None:
 
 
 async def _overhead_of(
-    context: ServeContext, turn: FinishedTurn, unfolded: _Unfolded
+    context: ServeContext, turn: FinishedTurn, unfolded: _NativeRows
 ) -> int | None:
     """The tokens that went beside the path: what was added to the question counts too.
 

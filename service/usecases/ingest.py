@@ -18,16 +18,16 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.errors import Conflict, Problem, ProblemType
 from service.planning.plan import is_poorer
 from service.processes import intake
-from service.processes.intake import RawMessage, Weighed
+from service.processes.intake import RawMessage, TokenCountedMessage
 from service.recall.parts import STORED_FROM
 from service.storage import authors, chats, deletions, forks, ingests, messages, work
 from service.storage.ingests import (
-    Handed,
-    Known,
+    ChatUpdate,
+    IncomingMessage,
     KnownChat,
     NewMessage,
-    Noted,
     Saving,
+    StoredPath,
     Transcript,
 )
 from service.storage.messages import ERASED, MessageRow
@@ -39,7 +39,7 @@ from service.usecases.weigh import ServeContext
 _A_TURN = 2  # messages; only more at once may be those of another chat, of which this is a fork
 
 
-class Accepted(NamedTuple):
+class IngestOutcome(NamedTuple):
     """What came of an ingest.
 
     `wake_up` is the key of the wake-up message to send, in `delay` seconds, when a worker has to be
@@ -62,13 +62,13 @@ class _Path:
         owner: who began the chat; whoever sends the path, where nothing of it is stored any more.
     """
 
-    known: Known
+    known: StoredPath
     base: MessageRow | None
     same: int
     owner: str
 
 
-async def ingest(context: ServeContext, handed: Transcript) -> Accepted:
+async def ingest(context: ServeContext, handed: Transcript) -> IngestOutcome:
     """Stores the path, and marks work due when the policy asks for it.
 
     It is due in `work.DEBOUNCE` seconds, and at once when the next request is too large.
@@ -82,7 +82,7 @@ async def ingest(context: ServeContext, handed: Transcript) -> Accepted:
     database = context.database
     # From here on, ids are those that are stored: see `storage.sealing`.
     handed = _keyed(handed, await database.seals.of(handed.tenant))
-    weighed: dict[str, Weighed] = {}
+    weighed: dict[str, TokenCountedMessage] = {}
     while True:
         path = _path_of(handed, await ingests.look_up(database.reads, handed))
         wanted = _wanted(handed, path)
@@ -99,7 +99,7 @@ async def ingest(context: ServeContext, handed: Transcript) -> Accepted:
         # The chat has changed since it was read.
 
 
-async def wake_for(context: ServeContext, accepted: Accepted) -> None:
+async def wake_for(context: ServeContext, accepted: IngestOutcome) -> None:
     """Wakes a worker for what was accepted, if one has to be.
 
     No turn of a user is held for it, because it waits while Redis is away.
@@ -122,7 +122,7 @@ def _keyed(handed: Transcript, seal: Seal) -> Transcript:
     return replace(handed, after=handed.after and seal.keyed(handed.after), messages=messages)
 
 
-def _path_of(handed: Transcript, known: Known) -> _Path:
+def _path_of(handed: Transcript, known: StoredPath) -> _Path:
     """What is stored of the path, and whose it is.
 
     Raises:
@@ -151,8 +151,11 @@ def _owner_of(handed: Transcript, chat: KnownChat, *, goes_on: bool) -> str:
 
 
 async def _stored(
-    connection: AsyncConnection, handed: Transcript, path: _Path, weighed: dict[str, Weighed]
-) -> Accepted | None:
+    connection: AsyncConnection,
+    handed: Transcript,
+    path: _Path,
+    weighed: dict[str, TokenCountedMessage],
+) -> IngestOutcome | None:
     """Stores what was read of a path; None when its chat has changed since it was looked up."""
     known = path.known
     rows, new = _rows(handed, path, weighed)
@@ -174,12 +177,12 @@ async def _stored(
     return _accepted(chat, sequence, noted, is_due=known.chat.is_due)
 
 
-def _accepted(chat: ChatKey, sequence: int, noted: Noted, *, is_due: bool) -> Accepted:
+def _accepted(chat: ChatKey, sequence: int, noted: ChatUpdate, *, is_due: bool) -> IngestOutcome:
     """Whether work is due, and whether a worker has to be woken for it: not if one was before."""
     if noted.delay is None:
-        return Accepted(due=False)
+        return IngestOutcome(due=False)
     was_woken = is_due and not noted.pressing
-    return Accepted(True, None if was_woken else f"{chat.id}:{sequence}", noted.delay)
+    return IngestOutcome(True, None if was_woken else f"{chat.id}:{sequence}", noted.delay)
 
 
 async def _notice(
@@ -204,7 +207,7 @@ async def _notice(
         await deletions.what_read_them(connection, chat)
 
 
-def _told(again: Sequence[Handed], found: Mapping[str, MessageRow]) -> list[MessageRow]:
+def _told(again: Sequence[IncomingMessage], found: Mapping[str, MessageRow]) -> list[MessageRow]:
     """The rows of stored messages, with what the host calls them."""
     told = [one for one in again if one.host_id]
     return [replace(found[one.id], host_id=one.host_id, host_hash=one.host_hash) for one in told]
@@ -223,7 +226,7 @@ async def _forget_edited(
     return await messages.drop_below(connection, chat, gone)
 
 
-def _noted(handed: Transcript, path: _Path, leaf: MessageRow) -> Noted:
+def _noted(handed: Transcript, path: _Path, leaf: MessageRow) -> ChatUpdate:
     """What is noted of the chat, and whether work is due."""
     chat = path.known.chat
     overhead = chat.overhead if handed.overhead is None else handed.overhead
@@ -237,7 +240,7 @@ def _noted(handed: Transcript, path: _Path, leaf: MessageRow) -> Noted:
     is_needed = size >= handed.policy.prepare_at or saving.is_interim or chat.wants_bodies
     is_work = is_needed and not left_alone and handed.compactor != chats.COMPACTS_ITSELF
     delay = 0 if pressing else work.DEBOUNCE
-    return Noted(
+    return ChatUpdate(
         owner=path.owner,
         left_alone=left_alone,
         overhead=overhead,
@@ -272,7 +275,7 @@ def _wanted(handed: Transcript, path: _Path) -> dict[str, RawMessage]:
 
 
 def _rows(
-    handed: Transcript, path: _Path, weighed: dict[str, Weighed]
+    handed: Transcript, path: _Path, weighed: dict[str, TokenCountedMessage]
 ) -> tuple[list[MessageRow], list[NewMessage]]:
     """The rows of the path from `after` on, root to leaf, and those that are to be written."""
     rows = [path.base] if path.base else []
@@ -290,14 +293,17 @@ def _rows(
     return rows, new
 
 
-def _author_of(message: Handed, handed: Transcript, path: _Path) -> str | None:
+def _author_of(message: IncomingMessage, handed: Transcript, path: _Path) -> str | None:
     """Whose words they are: whoever sent them first, also if something above was edited since."""
     sender = None if handed.user == path.owner else handed.user
     return path.known.authors.get(message.words, sender)
 
 
 def _row(
-    handed: Transcript, message: Handed, weighed: Weighed | None, above: Sequence[MessageRow]
+    handed: Transcript,
+    message: IncomingMessage,
+    weighed: TokenCountedMessage | None,
+    above: Sequence[MessageRow],
 ) -> MessageRow:
     """The row of a new message below those `above`, with running totals."""
     if weighed is None:

@@ -16,10 +16,10 @@ from service.request.native import Node
 from service.settings import Settings
 from service.storage import chats, contexts
 from service.storage.contexts import Doubts, Lookup, StoredContext
-from service.storage.ingests import Handed, Transcript
+from service.storage.ingests import IncomingMessage, Transcript
 from service.storage.tenancy import ChatKey
 from service.transcript import text_of
-from service.usecases.weigh import HostRequest, ServeContext, Weighed
+from service.usecases.weigh import CountedRequest, HostRequest, ServeContext
 
 UNSAVED = ("temporary:", "local:")
 """How the ids of chats begin that Open WebUI does not store."""
@@ -28,7 +28,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class RequestPath:
     """The path of a request beside what is stored of it.
 
     Attributes:
@@ -70,7 +70,7 @@ class Located:
         return not stored.confirmed or stored.wants_bodies
 
 
-async def locate(context: ServeContext, weighed: Weighed) -> Located:
+async def locate(context: ServeContext, weighed: CountedRequest) -> RequestPath:
     """Looks for the path from each place of the request at which it may begin.
 
     Where nothing of a stored chat is found, something at its beginning was edited. Where nothing
@@ -101,8 +101,12 @@ async def locate(context: ServeContext, weighed: Weighed) -> Located:
 
 
 async def _located_later(
-    context: ServeContext, weighed: Weighed, lookup: Lookup, located: Located, chat: ChatKey
-) -> Located:
+    context: ServeContext,
+    weighed: CountedRequest,
+    lookup: Lookup,
+    located: RequestPath,
+    chat: ChatKey,
+) -> RequestPath:
     """The path of a request of which nothing is stored from its first question on."""
     nodes, starts = located.nodes, weighed.outline.starts
     for begin in starts[1:]:
@@ -120,30 +124,30 @@ async def _located_later(
     return replace(located, doubts=doubts)
 
 
-def _path_of(weighed: Weighed, begin: int) -> list[Node]:
+def _path_of(weighed: CountedRequest, begin: int) -> list[Node]:
     """The path of a request from a place on."""
     return native.path(weighed.request.messages, weighed.prints, begin, weighed.outline.newest)
 
 
-def unread(weighed: Weighed) -> Located:
+def unread(weighed: CountedRequest) -> RequestPath:
     """The path of a request without a look at what is stored."""
     begin = weighed.outline.head
     chat, expires_in = _name_of(weighed.request, begin)
-    return Located(chat, expires_in, begin, _path_of(weighed, begin), None)
+    return RequestPath(chat, expires_in, begin, _path_of(weighed, begin), None)
 
 
-def limit_of(settings: Settings, weighed: Weighed) -> int:
+def limit_of(settings: Settings, weighed: CountedRequest) -> int:
     """The tokens above which a request needs a summary, as the model's provider counts them."""
     share = settings.apply_share(weighed.request.model)
     return min(policy.apply_at(weighed.window, share), weighed.room)
 
 
-def beside_of(weighed: Weighed, begin: int) -> int:
+def beside_of(weighed: CountedRequest, begin: int) -> int:
     """The tokens of a request that stand before its path, or go along with it."""
     return sum(weighed.sizes[:begin]) + weighed.beside
 
 
-def transcript_of(settings: Settings, weighed: Weighed, located: Located) -> Transcript:
+def transcript_of(settings: Settings, weighed: CountedRequest, located: RequestPath) -> Transcript:
     """What of a path is not stored yet, as it is to be stored.
 
     The newest question is not part of it: retrieved texts may stand in that. For the plan of the
@@ -172,11 +176,11 @@ def transcript_of(settings: Settings, weighed: Weighed, located: Located) -> Tra
     )
 
 
-def _handed(weighed: Weighed, node: Node) -> Handed:
+def _handed(weighed: CountedRequest, node: Node) -> IncomingMessage:
     request, words = weighed.request, native.words_of(weighed.prints, node)
     text = _encode(native.stored_of(request.messages, node))
     told = [one for one in request.ids[node.begin : node.end] if one]
-    return Handed(node.id, words, text, host_id=told[-1] if told else None)
+    return IncomingMessage(node.id, words, text, host_id=told[-1] if told else None)
 
 
 def _name_of(request: HostRequest, head: int) -> tuple[str, int | None]:

@@ -21,7 +21,7 @@ from msgspec.structs import replace as replace_field
 from service.errors import KeyMissing, PrecisError, Problem
 from service.planning.plan import Checkpoint
 from service.request import native, record
-from service.request.fit import LEFT_OUT, Fitted, Piece, fit, note_of, told
+from service.request.fit import LEFT_OUT, FittedMessages, Piece, fit, note_of, told
 from service.request.shorter import is_system, with_note
 from service.storage import contexts
 from service.storage.ingests import Transcript
@@ -29,9 +29,9 @@ from service.text import tokens
 from service.transcript import text_of
 from service.usecases.ingest import ingest, wake_for
 from service.usecases.left_alone import LOOK_EVERY, is_worked_on
-from service.usecases.locate import Located, beside_of, limit_of, locate, transcript_of, unread
+from service.usecases.locate import RequestPath, beside_of, limit_of, locate, transcript_of, unread
 from service.usecases.turns import Whose
-from service.usecases.weigh import HostRequest, ServeContext, State, Weighed, sizes_of, weigh
+from service.usecases.weigh import CountedRequest, HostRequest, ServeContext, State, sizes_of, weigh
 
 COMPACTED = "Context compacted by Open WebUI itself"
 """The status line where the host compacts a chat by itself."""
@@ -45,7 +45,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class PreparedRequest:
     """What a request is sent as.
 
     Attributes:
@@ -63,7 +63,7 @@ class Served:
     """
 
     status: Status
-    fitted: Fitted
+    fitted: FittedMessages
     line: str
     before: int
     after: int
@@ -83,7 +83,7 @@ class _Draft:
         pieces: its messages.
         opening: how many of them stand before its tail.
         newest: the place of the newest question among them.
-        status: as of `Served`.
+        status: as of `PreparedRequest`.
         summary: the text of the summary among them.
         covered: how many messages that stands for.
     """
@@ -95,12 +95,12 @@ class _Draft:
     summary: str = ""
     covered: int = 0
 
-    def tokens(self, weighed: Weighed) -> int:
+    def tokens(self, weighed: CountedRequest) -> int:
         """Its size by our own count."""
         return sum(piece.tokens for piece in self.pieces) + weighed.beside
 
 
-async def serve(context: ServeContext, request: HostRequest) -> Served:
+async def serve(context: ServeContext, request: HostRequest) -> PreparedRequest:
     """Says what a request is sent as.
 
     Where it is too large, it waits for a summary that code writes, as long as it may. What does not
@@ -129,7 +129,7 @@ async def serve(context: ServeContext, request: HostRequest) -> Served:
     return replace(served, whole=whole)
 
 
-def _was_cut(weighed: Weighed) -> bool:
+def _was_cut(weighed: CountedRequest) -> bool:
     """Whether a request begins as one that was cut: by us, or by its host while we were away."""
     request = weighed.request
     if request.state and request.state.first_cut:
@@ -154,7 +154,7 @@ async def store(context: ServeContext, unstored: Transcript) -> bool:
     return True
 
 
-def _as_it_came(weighed: Weighed) -> _Draft:
+def _as_it_came(weighed: CountedRequest) -> _Draft:
     """The request without any change."""
     messages, outline = weighed.request.messages, weighed.outline
     sized = zip(messages, weighed.sizes, strict=True)
@@ -162,7 +162,7 @@ def _as_it_came(weighed: Weighed) -> _Draft:
     return _Draft(pieces, outline.head, outline.newest)
 
 
-def _is_compacted(weighed: Weighed, located: Located) -> bool:
+def _is_compacted(weighed: CountedRequest, located: RequestPath) -> bool:
     """Whether the host has compacted the chat itself, so that a part of its path is missing.
 
     A prompt may mention the mark; but then the path is stored from its first message on.
@@ -172,7 +172,7 @@ def _is_compacted(weighed: Weighed, located: Located) -> bool:
     return record.mentions_compaction(head) and not is_stored
 
 
-def _is_too_large(weighed: Weighed, located: Located, draft: _Draft) -> bool:
+def _is_too_large(weighed: CountedRequest, located: RequestPath, draft: _Draft) -> bool:
     """Whether a request needs a summary that could still be written."""
     is_wanted = not (located.stored and located.stored.left_alone)
     size = draft.tokens(weighed) * located.factor
@@ -180,7 +180,7 @@ def _is_too_large(weighed: Weighed, located: Located, draft: _Draft) -> bool:
 
 
 async def _with_summary(
-    context: ServeContext, weighed: Weighed, located: Located, came: _Draft
+    context: ServeContext, weighed: CountedRequest, located: RequestPath, came: _Draft
 ) -> _Draft:
     """The request as it `came`, with the summary that is stored for it, if it needs one."""
     stored = located.stored
@@ -210,7 +210,9 @@ async def _with_summary(
     )
 
 
-async def _first_uncovered(context: ServeContext, weighed: Weighed, located: Located) -> int | None:
+async def _first_uncovered(
+    context: ServeContext, weighed: CountedRequest, located: RequestPath
+) -> int | None:
     """The place of the first message that the stored summary does not cover.
 
     None without a summary that saves anything, or where a request would go on with an answer.
@@ -229,7 +231,7 @@ async def _first_uncovered(context: ServeContext, weighed: Weighed, located: Loc
     return nodes[covered].begin if nodes[covered].role == "user" else None
 
 
-def _leaves_room(weighed: Weighed, located: Located, summary: int) -> bool:
+def _leaves_room(weighed: CountedRequest, located: RequestPath, summary: int) -> bool:
     """False for a summary beside which not even a usual question would fit.
 
     It was written for a larger window, and nothing of a summary is ever cut.
@@ -240,8 +242,8 @@ def _leaves_room(weighed: Weighed, located: Located, summary: int) -> bool:
 
 
 async def _awaited(
-    context: ServeContext, weighed: Weighed, located: Located, came: _Draft
-) -> Located:
+    context: ServeContext, weighed: CountedRequest, located: RequestPath, came: _Draft
+) -> RequestPath:
     """The path once a summary is stored with which the request fits, or none is being written.
 
     It is stored first, with the size of its question: a worker has code write a summary at once.
@@ -267,8 +269,8 @@ async def _awaited(
 
 
 async def _served(
-    context: ServeContext, weighed: Weighed, located: Located, draft: _Draft
-) -> Served:
+    context: ServeContext, weighed: CountedRequest, located: RequestPath, draft: _Draft
+) -> PreparedRequest:
     """The draft in the room of its window, with all that is said of it."""
     stored = located.stored
     checkpoint = stored.checkpoint if stored and draft.summary else None
@@ -286,7 +288,7 @@ async def _served(
     return replace(served, unstored=unstored)
 
 
-def _is_new(weighed: Weighed, located: Located, checkpoint: Checkpoint) -> bool:
+def _is_new(weighed: CountedRequest, located: RequestPath, checkpoint: Checkpoint) -> bool:
     """Whether the user has not been shown a summary yet, in a chat that the host stores."""
     before = weighed.request.state
     is_of_this_turn = before is not None and before.served == checkpoint.id
@@ -295,13 +297,13 @@ def _is_new(weighed: Weighed, located: Located, checkpoint: Checkpoint) -> bool:
 
 
 async def _later_call(
-    context: ServeContext, weighed: Weighed, draft: _Draft, put_in: int | None
-) -> Served:
+    context: ServeContext, weighed: CountedRequest, draft: _Draft, put_in: int | None
+) -> PreparedRequest:
     """A later call of a turn: a summary that was `put_in` stays, and so does what was cut.
 
     Such a request does not show its path any more, so nothing of it is stored.
     """
-    unlocated = Located(weighed.request.chat, None, draft.opening, (), None)
+    unlocated = RequestPath(weighed.request.chat, None, draft.opening, (), None)
     state = weighed.request.state or _state_of(weighed, unlocated)
     if put_in is None:
         draft = replace(draft, status="pending")
@@ -323,15 +325,15 @@ def _noted(pieces: Sequence[Piece], note: str) -> list[Piece]:
 
 
 async def _compacted(
-    context: ServeContext, weighed: Weighed, located: Located, draft: _Draft
-) -> Served:
+    context: ServeContext, weighed: CountedRequest, located: RequestPath, draft: _Draft
+) -> PreparedRequest:
     """A request that its host has compacted: nothing is compressed twice."""
     state = replace_field(_state_of(weighed, located), above=None, compacted=True)
     served = await _fitted(context, weighed, draft, state)
     return replace(served, line=served.line or COMPACTED, whole=True)
 
 
-async def _wants_all(context: ServeContext, located: Located) -> bool:
+async def _wants_all(context: ServeContext, located: RequestPath) -> bool:
     """Whether the host is to tell the whole branch, because it has not told all of it.
 
     Once it has told a branch that no request shows, as another filter changes it each time, it is
@@ -348,7 +350,7 @@ async def _wants_all(context: ServeContext, located: Located) -> bool:
     return not doubts.is_told
 
 
-def _state_of(weighed: Weighed, located: Located) -> State:
+def _state_of(weighed: CountedRequest, located: RequestPath) -> State:
     """What is noted of a turn: at its first call, as far as later ones show more than that."""
     request = weighed.request
     question = request.messages[weighed.outline.newest :]
@@ -371,7 +373,9 @@ def _state_of(weighed: Weighed, located: Located) -> State:
     )
 
 
-async def _fitted(context: ServeContext, weighed: Weighed, draft: _Draft, state: State) -> Served:
+async def _fitted(
+    context: ServeContext, weighed: CountedRequest, draft: _Draft, state: State
+) -> PreparedRequest:
     """The draft in the room of its window."""
     factor = state.factor
     cutting = partial(
@@ -400,10 +404,12 @@ async def _fitted(context: ServeContext, weighed: Weighed, draft: _Draft, state:
         cut=cut,
         first_cut=cut if is_first else state.first_cut,
     )
-    return Served(draft.status, fitted, _line(line, cut), before, sent, state)
+    return PreparedRequest(draft.status, fitted, _line(line, cut), before, sent, state)
 
 
-async def _fit(context: ServeContext, cutting: "partial[Fitted]", seconds: float) -> Fitted:
+async def _fit(
+    context: ServeContext, cutting: "partial[FittedMessages]", seconds: float
+) -> FittedMessages:
     """The pieces in their room. Nearly all requests fit as they are.
 
     Texts are cut and counted in a process; where that takes too long, sizes are guessed.
@@ -411,7 +417,7 @@ async def _fit(context: ServeContext, cutting: "partial[Fitted]", seconds: float
     pieces: Sequence[Piece] = cutting.args[0]
     size = sum(piece.tokens for piece in pieces)
     if size <= cutting.keywords["room"]:
-        return Fitted(tuple(pieces), 0, False, False, size)
+        return FittedMessages(tuple(pieces), 0, False, False, size)
     try:
         async with asyncio.timeout(max(seconds, _LEAST_LEFT)):
             return await context.texts.run(cutting, count=tokens.count)

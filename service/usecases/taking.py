@@ -10,7 +10,7 @@ import structlog
 
 from service.errors import TextProcessAway, TextTooHard, Unavailable
 from service.processes import Texts, intake
-from service.processes.intake import RawMessage, Weighed
+from service.processes.intake import RawMessage, TokenCountedMessage
 
 _SMALL = 2**14  # bytes; reading so few takes milliseconds, whatever they are
 _SLICE = 2**16  # bytes that are read in one go
@@ -19,16 +19,18 @@ _MOST_HARD = 2  # deadlines that one ingest may cost
 log = structlog.get_logger(__name__)
 
 
-async def take(texts: Texts, wanted: Sequence[RawMessage], mask_secrets: bool) -> list[Weighed]:
+async def take(
+    texts: Texts, wanted: Sequence[RawMessage], mask_secrets: bool
+) -> list[TokenCountedMessage]:
     """Reads the messages.
 
     Raises:
         Unavailable: no text process starts.
     """
-    weighed: list[Weighed] = []
+    weighed: list[TokenCountedMessage] = []
     hard = 0
     for some in _slices(wanted):
-        read: list[Weighed] | None = None
+        read: list[TokenCountedMessage] | None = None
         # Each that was too hard took a whole deadline, for which its user's other uploads wait.
         if hard < _MOST_HARD or _bytes(some) <= _SMALL:
             read = await _read(texts, some, mask_secrets)
@@ -41,7 +43,7 @@ async def take(texts: Texts, wanted: Sequence[RawMessage], mask_secrets: bool) -
 
 async def _read(
     texts: Texts, some: Sequence[RawMessage], mask_secrets: bool
-) -> list[Weighed] | None:
+) -> list[TokenCountedMessage] | None:
     """What is in some messages; None when they are too hard to read."""
     if _bytes(some) <= _SMALL:
         return await asyncio.to_thread(intake.take, some, mask_secrets)

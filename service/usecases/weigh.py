@@ -138,7 +138,7 @@ class ServeContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
+class CountedRequest:
     """A request with its counts.
 
     Attributes:
@@ -184,7 +184,7 @@ class Weighed:
         return self.deadline - time.monotonic()
 
 
-async def weigh(context: ServeContext, request: HostRequest) -> Weighed:
+async def weigh(context: ServeContext, request: HostRequest) -> CountedRequest:
     """Counts a request, or estimates what cannot be counted in time."""
     deadline = time.monotonic() + request.patience
     prints = [native.fingerprint(message) for message in request.messages]
@@ -194,7 +194,7 @@ async def weigh(context: ServeContext, request: HostRequest) -> Weighed:
     )
     own = context.settings.of_model(request.model).window
     window = policy.believed(request.sizes_told) or own
-    return Weighed(
+    return CountedRequest(
         request=request,
         outline=native.outline(request.messages, prints, guided=request.guided),
         prints=prints,

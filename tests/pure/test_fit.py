@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.request.fit import LEFT_OUT, Fitted, Piece, fit, is_question, note_of, told
+from service.request.fit import LEFT_OUT, FittedMessages, Piece, fit, is_question, note_of, told
 from service.request.record import OFFERED
 from service.request.shorter import NO_FILE
 from service.summarising.message import NOTED
@@ -79,7 +79,7 @@ def fitted(
     note: str = LEFT_OUT,
     count: Callable[[str], int] = tokens.count,
     pieces: Sequence[Piece] = (),
-) -> Fitted:
+) -> FittedMessages:
     return fit(
         pieces or given.pieces,
         room=room,
@@ -91,7 +91,7 @@ def fitted(
     )
 
 
-def sent(result: Fitted) -> list[Native]:
+def sent(result: FittedMessages) -> list[Native]:
     return [piece.message for piece in result.pieces]
 
 
@@ -186,7 +186,7 @@ def test_a_request_that_fits_is_not_touched(given: Request, room: int) -> None:
     pieces = given.pieces
     whole = sum(piece.tokens for piece in pieces)
     result = fitted(given, max(room, whole), pieces=pieces)
-    assert result == Fitted(tuple(pieces), 0, False, False, whole)
+    assert result == FittedMessages(tuple(pieces), 0, False, False, whole)
     assert all(one is other for one, other in zip(result.pieces, pieces, strict=True))
     assert told(result) == ""
 

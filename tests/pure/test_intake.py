@@ -5,7 +5,7 @@ import tracemalloc
 
 import pytest
 
-from service.processes.intake import RawMessage, Weighed, take, unread
+from service.processes.intake import RawMessage, TokenCountedMessage, take, unread
 from service.storage import codec
 from service.transcript import Native, Stored, unfold
 from tests.builders import answer, called, returned, said
@@ -15,7 +15,7 @@ MOST_MEMORY = 10  # bytes for each byte of a message; the service and its proces
 LOOP = [said("I look."), called("a"), returned("a", "rows " * 500), said("So it is.")]
 
 
-def taken(stored: Stored) -> Weighed:
+def taken(stored: Stored) -> TokenCountedMessage:
     (one,) = take([RawMessage(json.dumps(stored).encode())], mask_secrets=True)
     return one
 
