@@ -31,7 +31,7 @@ AWAY = "Precis cannot be asked now."
 
 Json = dict[str, Any]
 
-# What a button shows: a picture of lines, which Open WebUI makes light on dark; and its words.
+# A button shows a picture of lines, which Open WebUI makes light on dark, and its words.
 ICON = (
     "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24' fill='none'"
     " stroke='black' stroke-width='2' stroke-linecap='round'><path d='{}'/></svg>"
@@ -50,7 +50,7 @@ class RefusedError(Exception):
 
 
 class Action:
-    """What Open WebUI calls: one object for all requests."""
+    """The object that Open WebUI calls, for all requests."""
 
     actions = BUTTONS  # Open WebUI puts them under each answer
 

@@ -38,10 +38,10 @@ KINDS |= {"message.updated", "message.deleted"}
 
 
 class Event:
-    """What Open WebUI calls: one object for all events, which keeps nothing but tasks."""
+    """The object that Open WebUI calls, for all events; it keeps nothing but tasks."""
 
     class Valves(BaseModel):
-        """What an admin sets in Open WebUI."""
+        """The settings that an admin makes in Open WebUI."""
 
         service_url: str = Field("http://127.0.0.1:8377", description="Address of Precis.")
         api_key: str = Field("", description="Key with scope `events`.", json_schema_extra=HIDDEN)
@@ -83,7 +83,7 @@ class Event:
 
 
 async def told_of(event: Json) -> Json | None:
-    """What the service is told of an event: ids, and no text. None when no chat is concerned."""
+    """The ids that the service is told of an event; None when no chat is concerned."""
     kind, subject, data = event["event"], event["subject"], event.get("data") or {}
     if "channel_id" in data or not data.get("delete_contents", True):
         return None

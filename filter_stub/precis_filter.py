@@ -42,7 +42,7 @@ HIDDEN: Json = {"input": {"type": "password"}}
 
 
 class Filter:
-    """What Open WebUI calls: one object for all requests."""
+    """The object that Open WebUI calls, for all requests."""
 
     class Valves(BaseModel):  # an admin sets them in Open WebUI
         service_url: str = Field("http://127.0.0.1:8377", description="Address of Precis.")
@@ -115,7 +115,7 @@ class Filter:
         return body
 
     def turn_of(self, body: Json, metadata: Json, model: Any, user: Any) -> Json:
-        """What is known of a turn, in plain values, which the metadata carry from hook to hook."""
+        """The note of a turn, in plain values, which the metadata carry from hook to hook."""
         chat, valves = str(metadata.get("chat_id") or ""), (user or {}).get("valves")
         api, kept = self.valves.api_days * 24, self.valves.temporary_hours
         hours = {"": api, "temporary": kept, "local": kept, "channel": 0}.get(chat.split(":")[0])
@@ -208,7 +208,7 @@ class Filter:
             await self.send("POST", "turns", told, 30.0, turn["id"])
 
     async def send(self, method: str, path: str, told: Any, seconds: float, turn: str = "") -> Any:
-        """What the service answers, also to `precis_action` and `precis_recall`."""
+        """Asks the service; `precis_action` and `precis_recall` ask through it too."""
         if self._failures >= FAILURES and time.monotonic() < self._again_at:
             raise ConnectionError("after failures in a row the service is left alone for a while")
         self._again_at = time.monotonic() + PAUSE

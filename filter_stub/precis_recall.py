@@ -21,7 +21,7 @@ FILTER = "precis"  # the filter's id in Open WebUI; it reaches the service
 CALLS = 5  # in one turn
 TIMEOUT = 5.0  # seconds that a look-up may take
 
-# What the model is told.
+# These texts are for the model.
 NO_SUMMARY = "No summary stands in this request, so nothing can be looked up."
 ENOUGH = f"Only {CALLS} look-ups are possible for one answer: answer with what you have."
 FAILED = "It could not be looked up. Ask for fewer words or one reference, or do without."
@@ -30,7 +30,7 @@ Json = dict[str, Any]
 
 
 class Tools:
-    """What Open WebUI calls: one object for all requests. Models are offered all public methods."""
+    """The object that Open WebUI calls. Models are offered all of its public methods."""
 
     async def precis_recall(
         self,

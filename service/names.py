@@ -29,7 +29,7 @@ By = Literal["day", "user", "model", "chat"]
 """What a part of the sums is."""
 
 RequestOutcome = Literal["compressed", "truncated_with_summary", "truncated", "unchanged"]
-"""What became of a turn's requests."""
+"""The outcomes of a turn's requests."""
 
 MOST_DAYS: Final = 3650
 """Until a key expires."""

@@ -1,4 +1,4 @@
-"""What a user reads after a click: Markdown, of which no word of the chat becomes markup."""
+"""The dialog after a click: Markdown, in which no word of the chat becomes markup."""
 
 from service.api.wire import Button, Change, ViewAnswer
 from service.usecases.left_alone import View
@@ -54,7 +54,7 @@ def answer_to(button: Button, view: View) -> ViewAnswer:
 
 
 def text_of(view: View) -> str:
-    """What stands for the earlier part of a branch, and how much of the window is used."""
+    """Tells what stands for the earlier part of a branch, and how much of the window is used."""
     parts = [_what_stands(view)]
     used = view.after if _is_served(view) else view.before
     share = used / view.window

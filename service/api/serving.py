@@ -1,4 +1,4 @@
-"""What the hot routes share in a process: counts, the order of uploads, work in the background."""
+"""The hot routes share this in a process: counts, the order of uploads, background work."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """What requests are served with, and what is done after an answer."""
+    """The resources of the hot routes, and the work that is done after an answer."""
 
     context: ServeContext
     _later: set[asyncio.Task[None]] = field(default_factory=set)
@@ -74,5 +74,5 @@ async def serving(runtime: Runtime) -> AsyncIterator[Serving]:
 
 
 def serving_of(request: Request) -> Serving:
-    """What this process serves requests with."""
+    """Finds the resources with which this process serves requests."""
     return cast(Serving, request.app.state.serving)

@@ -226,12 +226,12 @@ def request_room(window: int, wanted: int, beside: int) -> int:
 
 
 LEAST_FACTOR, MOST_FACTOR = 1.0, 3.0
-"""What a provider may count for one of our tokens."""
+"""The range of what a provider may count for one of our tokens."""
 _LEAST_COUNT = 0.9  # of our own count
 
 
 def usage_factor(prompt_tokens: int, counted: int) -> float | None:
-    """What a provider counts for one of our tokens; None where a count cannot be meant so.
+    """The tokens that a provider counts for one of ours; None where a count cannot mean that.
 
     A count far below ours is that of a `usage` without cached tokens, and one far above ours counts
     something else. With a tokenizer that counts a little less, requests fit anyway.

@@ -101,7 +101,7 @@ _DECODE = msgspec.json.Decoder(HandedMessage).decode
 
 @dataclass(frozen=True, slots=True)
 class TokenCountedMessage:
-    """What is stored of a message, but for its place in the chat.
+    """A message as it is stored, but for its place in the chat.
 
     Attributes:
         body: the packed message, its secrets masked, and what it is searched by.

@@ -1,1 +1,1 @@
-"""What becomes of a request to the model: how a summary is put into it."""
+"""A request to the model: its path, its size, and how a summary is put into it."""

@@ -1,4 +1,4 @@
-"""What a request costs: one count for each of its messages, by what it says.
+"""Counts what a request costs: each message has one count, found by what it says.
 
 A message is counted once. Its count is kept under a hash of it, so that the next request, which
 repeats nearly all of its messages, counts only what is new. No text is kept.
@@ -13,7 +13,7 @@ from service.text import tokens
 from service.transcript import Native, sent_tokens
 
 _MOST = 100_000  # counts in each of two generations
-# What a model thought is sent again by some hosts.
+# Some hosts send again what a model thought.
 _THOUGHT = ("thinking", "reasoning", "reasoning_content", "reasoning_details")
 _encode = msgspec.json.Encoder().encode
 

@@ -157,7 +157,7 @@ def _is_start(message: Native) -> bool:
 
 
 def _ranges(start: int, inner: Iterable[int], end: int) -> list[range]:
-    """What lies between `start` and `end`, cut at the `inner` places."""
+    """The ranges between `start` and `end`, cut at the `inner` places."""
     bounds = [start, *(place for place in inner if start < place < end), end]
     return [range(*pair) for pair in pairwise(bounds) if pair[0] < pair[1]]
 
@@ -229,7 +229,7 @@ class _Cut:
                 self._shortened |= self._tokens < before
 
     def fitted(self, note: str) -> FittedMessages:
-        """What is left, with the note if messages were left out and it takes no room from them."""
+        """The pieces that are left, with the note if some are not and it costs them no room."""
         kept = [piece for place, piece in enumerate(self.pieces) if place not in self._gone]
         left_out = sum(self.pieces[place].place is not None for place in self._gone)
         if note and self._gone:

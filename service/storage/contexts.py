@@ -74,7 +74,7 @@ class Doubts(NamedTuple):
 
 
 class StoredContext(NamedTuple):
-    """What is stored of a request's path.
+    """The stored part of a request's path, and the checkpoint to serve.
 
     Attributes:
         chat: where it is stored: the chat, or another one of which this is a fork.
@@ -110,7 +110,7 @@ _STORED = len(StoredContext._fields) - 1
 
 
 async def find(database: Database, lookup: Lookup, path: Sequence[Node]) -> StoredContext | None:
-    """What is stored of a path; None when the chat is not stored.
+    """Finds what is stored of a path; None when the chat is not stored.
 
     Args:
         database: where to look.
@@ -154,7 +154,7 @@ async def find_at(database: Database, lookup: Lookup, leaf: str) -> StoredContex
 
 
 async def doubts(database: Database, chat: ChatKey) -> Doubts:
-    """What is known of a chat of which a request shows nothing that is stored."""
+    """Reads why a request shows nothing that is stored of its chat."""
     row = await database.hot.fetchrow(_DOUBTS.sql, chat.tenant, chat.id)
     assert row is not None
     return Doubts(*row)

@@ -105,7 +105,7 @@ class Transcript:
 
 
 class Saving(NamedTuple):
-    """What a checkpoint saves a request: tokens, whether for a time only, and for which window."""
+    """A checkpoint's saving: tokens of a request, whether for a time only, for which window."""
 
     tokens: int
     is_interim: bool
@@ -147,7 +147,7 @@ class KnownChat:
 
 @dataclass(frozen=True, slots=True)
 class StoredPath:
-    """What is stored of a path before it is ingested.
+    """The stored part of a path, before the path is ingested.
 
     Attributes:
         found: the rows of the messages, by id, wherever in the chat they are.
@@ -187,7 +187,7 @@ class NewMessage:
 
 @dataclass(frozen=True, slots=True)
 class ChatUpdate:
-    """What is noted of a chat with a path, beside what came with that.
+    """The changes of a chat's row that an ingest makes, beside what came with the path.
 
     Attributes:
         owner: who began the chat; the user, where nothing of it was stored any more.
@@ -207,7 +207,7 @@ class ChatUpdate:
 
 
 async def look_up(reads: Reads, handed: Transcript) -> StoredPath:
-    """What is stored of a path; nothing is locked."""
+    """Reads what is stored of a path; nothing is locked."""
     values = {
         **_fields(handed),
         "ids": handed.ids,
@@ -320,7 +320,7 @@ async def tell(
 async def gone_with(
     connection: AsyncConnection, chat: ChatKey, replaced: Collection[str], on_path: Collection[str]
 ) -> list[str]:
-    """What is no part of a chat any more when these messages are not; `on_path` stays."""
+    """Finds what goes with these messages of a chat; `on_path` stays."""
     parameters = {
         "tenant": chat.tenant,
         "chat": chat.id,
@@ -331,7 +331,7 @@ async def gone_with(
 
 
 def _fields(value: Transcript | ChatUpdate) -> dict[str, Any]:
-    """What a statement may take of it, by name."""
+    """The fields by name, as a statement takes them."""
     return {name: getattr(value, name) for name in value.__dataclass_fields__}
 
 

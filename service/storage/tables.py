@@ -98,7 +98,7 @@ chats = Table(
     # Whether nobody told the model's window, so that PRECIS_WINDOW was taken.
     Column("window_assumed", Boolean),
     Column("overhead_tokens", Integer),
-    # What a provider counts for one token that is counted here.
+    # The tokens that a provider counts for one that is counted here.
     Column("usage_factor", Double),
     Column("leaf_id", Text),  # the newest message of the path that was ingested last
     # What the read on the request path needs of that path; `chats.note_leaf` keeps it.
@@ -152,7 +152,7 @@ messages = Table(
     # The host's own id, and the hash of what it stores; null until the host has told them.
     Column("host_id", Text),
     Column("host_hash", Text),  # keyed
-    # Of its own words, keyed: it tells whose they are, where they stand below an edit.
+    # The hash of its own words, keyed. It tells whose they are, where they stand below an edit.
     Column("words_hash", Text),
     # Seen more than once: in two requests, or as the host stores it.
     Column("confirmed", Boolean),

@@ -87,7 +87,7 @@ def _attachment(file: dict[str, Any]) -> Attachment:
 
 
 def prompt_tokens_of(usage: object) -> int | None:
-    """What a provider has counted for a request; None where it does not say."""
+    """The tokens that a provider has counted for a request; None where it does not say."""
     if not isinstance(usage, Mapping):
         return None
     # The second name is Ollama's.

@@ -78,7 +78,7 @@ async def hand_over(context: ServeContext, turn: FinishedTurn) -> IngestOutcome:
 
 
 def outcome_of(state: State) -> RequestOutcome:
-    """What became of the requests of a turn."""
+    """Says what became of the requests of a turn."""
     if state.cut:
         return "truncated_with_summary" if state.served else "truncated"
     return "compressed" if state.served else "unchanged"
@@ -128,7 +128,7 @@ def _checked(row: Stored) -> Stored:
 
 
 def _source_of(turn: FinishedTurn, nodes: Sequence[Node]) -> Source:
-    """What the nodes are; a branch is one of which a request has shown the path."""
+    """Says who has shown the nodes; a request has shown the path of a branch."""
     if not turn.is_branch:
         return "turn"
     above = turn.state.above
@@ -151,7 +151,7 @@ def _native_of(row: Stored) -> list[Native]:
 
 
 def _files_of(turn: FinishedTurn) -> dict[int, list[dict[str, str]]]:
-    """What is attached to the turn's question, by its row: hosts may not tell it with the row."""
+    """The files of the turn's question, by its row: hosts may not tell them with the row."""
     questions = [place for place, row in enumerate(turn.rows) if row.get("role") == "user"]
     return {questions[-1]: turn.state.files} if questions and turn.state.files else {}
 
@@ -182,7 +182,7 @@ def _hash_of(row: Stored) -> str:
 
 
 def _measured_factor(turn: FinishedTurn) -> float | None:
-    """What the provider counts for one of our tokens; None where that is not known.
+    """The tokens that the provider counts for one of ours; None where that is not known.
 
     A `usage` is that of the last call of a turn, so we must have prepared that one: some versions
     of Open WebUI show a filter the first call alone, and some give the sum over all calls.

@@ -40,7 +40,7 @@ _A_TURN = 2  # messages; only more at once may be those of another chat, of whic
 
 
 class IngestOutcome(NamedTuple):
-    """What came of an ingest.
+    """The outcome of an ingest.
 
     `wake_up` is the key of the wake-up message to send, in `delay` seconds, when a worker has to be
     woken.
@@ -123,7 +123,7 @@ def _keyed(handed: Transcript, seal: Seal) -> Transcript:
 
 
 def _path_of(handed: Transcript, known: StoredPath) -> _Path:
-    """What is stored of the path, and whose it is.
+    """The path beside what is stored of it, and its owner.
 
     Raises:
         Conflict: as `ingest`.
@@ -227,7 +227,7 @@ async def _forget_edited(
 
 
 def _noted(handed: Transcript, path: _Path, leaf: MessageRow) -> ChatUpdate:
-    """What is noted of the chat, and whether work is due."""
+    """The update of the chat's row, and whether work is due."""
     chat = path.known.chat
     overhead = chat.overhead if handed.overhead is None else handed.overhead
     left_alone = chat.left_alone and path.owner == chat.begun_by
@@ -236,7 +236,7 @@ def _noted(handed: Transcript, path: _Path, leaf: MessageRow) -> ChatUpdate:
     size = leaf.path_tokens + overhead - saved
     # The next request would have to be cut, so nobody waits for more messages.
     pressing = size > handed.policy.apply_at
-    # What an interim summary covers is to be read by a summariser.
+    # A summariser has to read what an interim summary covers.
     is_needed = size >= handed.policy.prepare_at or saving.is_interim or chat.wants_bodies
     is_work = is_needed and not left_alone and handed.compactor != chats.COMPACTS_ITSELF
     delay = 0 if pressing else work.DEBOUNCE
@@ -253,7 +253,7 @@ def _noted(handed: Transcript, path: _Path, leaf: MessageRow) -> ChatUpdate:
 
 
 def _saving_of(leaf: MessageRow, handed: Transcript, path: _Path) -> tuple[Saving, int]:
-    """What the checkpoint above a leaf saves, and how much of it counts.
+    """The saving of the checkpoint above a leaf, and how much of it counts.
 
     That is the one which a fork adopts. One for a smaller window serves in want of a better one,
     which is to be written.
@@ -265,7 +265,7 @@ def _saving_of(leaf: MessageRow, handed: Transcript, path: _Path) -> tuple[Savin
 
 
 def _wanted(handed: Transcript, path: _Path) -> dict[str, RawMessage]:
-    """What is to be read, by id: the messages that are new, and those whose texts are not kept."""
+    """The messages to read, by id: those that are new, and those whose texts are not kept."""
     above = path.base.depth if path.base else 0
     return {
         message.id: RawMessage(message.text, searched=depth > STORED_FROM)

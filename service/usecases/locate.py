@@ -51,7 +51,7 @@ class RequestPath:
 
     @property
     def factor(self) -> float:
-        """What the model's provider counts for one of our tokens."""
+        """The tokens that the model's provider counts for one of ours."""
         return self.stored.factor if self.stored else 1.0
 
     @property
@@ -148,7 +148,7 @@ def beside_of(weighed: CountedRequest, begin: int) -> int:
 
 
 def transcript_of(settings: Settings, weighed: CountedRequest, located: RequestPath) -> Transcript:
-    """What of a path is not stored yet, as it is to be stored.
+    """The part of a path that is not stored yet, as it is to be stored.
 
     The newest question is not part of it: retrieved texts may stand in that. For the plan of the
     next summary it goes beside the path.

@@ -46,7 +46,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PreparedRequest:
-    """What a request is sent as.
+    """A request as it is to be sent.
 
     Attributes:
         status: `ready` with a summary in the request, `not_needed` where it is small enough, and
@@ -351,7 +351,7 @@ async def _wants_all(context: ServeContext, located: RequestPath) -> bool:
 
 
 def _state_of(weighed: CountedRequest, located: RequestPath) -> State:
-    """What is noted of a turn: at its first call, as far as later ones show more than that."""
+    """The note of a turn: that of its first call, because later ones show less of the path."""
     request = weighed.request
     question = request.messages[weighed.outline.newest :]
     above = located.nodes[-1].id if located.nodes else None

@@ -42,7 +42,7 @@ log = structlog.get_logger(__name__)
 
 
 class State(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the service notes of a turn. Its host gives it back, and need not understand it.
+    """The service's note of a turn. Its host gives it back, and need not understand it.
 
     Attributes:
         chat, user, model: as they are stored.
@@ -120,7 +120,7 @@ class HostRequest:
 
 @dataclass(frozen=True, slots=True)
 class ServeContext:
-    """What requests are served with.
+    """The resources with which requests are served.
 
     Attributes:
         turns: orders uploads.
