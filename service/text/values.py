@@ -10,7 +10,7 @@ others, and are not compared.
 import re
 import tomllib
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -52,14 +52,15 @@ _WORD = re.compile(
 )
 _BEHIND = ".,:;!?…_-–—=/~〜～"  # end no value
 _NAMED = re.compile(
-    r"[^\W_]_[^\W_]|\w@\w|://\w|\Awww\.|\A(?:~|\.{0,2})/\w|\w/[^/]+/|\w\.(?:"
+    r"[^\W_]_[^\W_]|\w@\w|://\w|\Awww\.|\A(?:~|\.{0,2})/\w|\w\.(?:"
     + "|".join(_DATA["files"].split())
     + r")\Z",
     re.IGNORECASE,
 )
-# Digits, and the letters behind them: `$5GB`, `30-day`, `5-го`.
+# Digits, and the letters behind them: `$5GB`, `30-day`, `5-го`; a `v` before them is a version.
 _NUMBER = re.compile(
-    rf"{_CURRENCY}?(\d[\d.,'’ \u00a0\u202f]*+)([%‰°]?[^\W\d_]*+(?:[-‐][^\W\d_]++)*+)\W?"
+    rf"(?:{_CURRENCY}|[vV](?=\d))?(\d[\d.,'’ \u00a0\u202f]*+)"
+    r"([%‰°]?[^\W\d_]*+(?:[-‐][^\W\d_]++)*+)\W?"
 )
 _GROUPED = re.compile(r"\d{1,3}(?:[.,]\d{3})++")
 _DECIMAL = re.compile(r"\A([\d.,]*\d)([.,])(\d+)")
@@ -68,12 +69,18 @@ _HAN = re.compile(
     f"(?<![\\d{_HAN_DIGITS}])[\\d{_HAN_DIGITS}]*"
     f"[{_HAN_DIGITS}{_HAN_POWERS}][\\d{_HAN_DIGITS}{_HAN_POWERS}]*+"
 )
-# Between a name and its value, and between the numbers of a date, a time, a range or a size.
+# Between a name and its value; between the numbers of a date, a time, a range or a size; and before
+# the second end of a range that has a sign or a letter, such as `$500-$1,200` and `T2-T6`.
 _JOINT = re.compile(
-    r"(?<=\w)[=:：](?=\w)|(?<=\d)(?:[-–—‐~〜～/×x.]|[年月日時时点點년월시]\s?)(?=\d)"
+    r"(?<=\w)[=:：](?=\w)|(?<=\d)(?:[-–—‐~〜～/×xh.]|[年月日時时点點년월시]\s?)(?=\d)"
+    rf"|(?<=\d)[-–—‐~〜～](?=(?:{_CURRENCY}|[^\W\d_])\d)|(?<=\d[h%€°])[-–—‐~〜～](?=\d)"
 )
+# What stands between values that are written together: `1032+9600=10632`, `04:00–LAS`, `a→b`.
+_BETWEEN = re.compile(r"[+*=&^→←⇒|]|[–—](?!\d)|(?<!\d)[–—]")
+_ADDRESS = re.compile(r"://|@|\Awww\.", re.IGNORECASE)
 _PIECE = re.compile(r"\d+|[^\W\d_]+")
 _YEAR = 1000
+_SPACED = 8  # characters that hardly stand in a row by chance, blanks left out
 _LONGEST = 60  # characters of a number; to read thousands of digits takes quadratic time
 
 
@@ -82,13 +89,27 @@ def found(text: str) -> list[str]:
     plain = characters.digits(text)
     values: list[str] = []
     for word in _WORD.finditer(plain):
-        begin = word.start()
-        end = begin + len(word[0].rstrip(_BEHIND))
-        value = plain[begin:end]
-        has_digit = any(map(str.isdigit, value))
-        if len(value) > 1 and (has_digit or _NAMED.search(value)):
-            values.append(text[begin:end])
+        for begin, end in _pieces(word):
+            value = plain[begin:end]
+            has_digit = any(map(str.isdigit, value))
+            if len(value) > 1 and (has_digit or _NAMED.search(value)):
+                values.append(text[begin:end])
     return values
+
+
+def _pieces(word: re.Match[str]) -> Iterator[tuple[int, int]]:
+    """Where the values of a word begin and end; an address is one, whatever signs it has."""
+    begin, end = word.span()
+    if not _ADDRESS.search(word[0]):
+        for sign in _BETWEEN.finditer(word.string, begin, end):
+            yield begin, _end(word.string, begin, sign.start())
+            begin = sign.end()
+    yield begin, _end(word.string, begin, end)
+
+
+def _end(text: str, begin: int, end: int) -> int:
+    """Where a value ends that nothing goes on behind but a sign."""
+    return begin + len(text[begin:end].rstrip(_BEHIND))
 
 
 def readings(value: str) -> frozenset[Decimal]:
@@ -162,6 +183,10 @@ class Evidence:
         return " ".join(characters.folded(self.whole).split())
 
     @cached_property
+    def _without_blanks(self) -> str:
+        return self._folded.replace(" ", "")
+
+    @cached_property
     def _numbers(self) -> frozenset[Decimal]:
         """All numbers of the texts, in digits and in words, parts of names and dates too."""
         numbers = {Decimal(one) for one in self._row}
@@ -192,11 +217,11 @@ class Evidence:
 
     def has(self, value: str) -> bool:
         """Whether a value, or what is quoted, occurs in whatever spelling."""
-        if self.says(value) or readings(value) & self._numbers:
+        if self.says(value) or readings(value) & self._numbers or self._says_without_blanks(value):
             return True
         parts = _JOINT.split(characters.digits(value))
         if len(parts) == 1:
-            return False
+            return self._says_each_word(value)
         if all(map(str.isdecimal, parts)):
             return self._has_side_by_side([int(part[:_LONGEST]) for part in parts])
         return all(map(self.has, parts))
@@ -223,6 +248,18 @@ class Evidence:
                 return True
             place = self._folded.find(words, place + 1)
         return False
+
+    def _says_without_blanks(self, value: str) -> bool:
+        """Whether a long value occurs with blanks or line breaks in it: `FF 74 4F 63`."""
+        bare = "".join(characters.folded(value).split())
+        return len(bare) >= _SPACED and bare in self._without_blanks
+
+    def _says_each_word(self, value: str) -> bool:
+        """Whether what stands between slashes occurs: `€/portion`; a file is one value."""
+        words = value.split("/")
+        if len(words) == 1 or "." in value or _ADDRESS.search(value):
+            return False
+        return all(self.says(word) for word in words if word)
 
     def _stand_alone(self, begin: int, end: int) -> bool:
         """Whether the words between two places are no part of longer ones."""
