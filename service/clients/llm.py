@@ -134,12 +134,7 @@ class OllamaSummariser:
 
 
 def _request(endpoint: Endpoint, reading: Reading) -> _Payload:
-    prompt = build(reading)
-    messages = [
-        {"role": "system", "content": prompt.system},
-        {"role": "user", "content": prompt.user},
-    ]
-    return {"model": endpoint.model, "messages": messages, "stream": False}
+    return {"model": endpoint.model, "messages": build(reading).messages, "stream": False}
 
 
 def _openai_reply(answer: _Json) -> Reply:

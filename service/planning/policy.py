@@ -1,7 +1,7 @@
 """The token budgets of a chat, from its model's window and from what a provider counts. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil, sqrt
 
 DEFAULT_WINDOW = 131_072
@@ -18,13 +18,17 @@ PostgreSQL and Python then divide whole numbers, and agree.
 KEEP_MESSAGES = 10
 SUMMARY_SHARE = 0.36
 """The summary's share of a window of 16,384 tokens, at most; see `Policy.sized` for others."""
-PROMPT_TOKENS = 700
+PROMPT_TOKENS = 560
 """What the wording of `summarising.prompt` may cost at most; a test holds it below."""
-REPAIR_TOKENS = 160
-"""What a second call may cost more than the first, because it names the rejection reasons."""
-STATE_SHARE = 0.6
-"""The share of a summary that the state may have."""
-_LEAST_STATE, _MOST_STATE = 128, 4000  # tokens
+REPAIR_TOKENS = 400
+"""What the faults may cost that a second call names. It shows the first answer too, which may be a
+quarter longer than a state, in the place of the last state."""
+CALL_WORTH = 4
+"""A call is worth so many times the tokens that it reads again."""
+_STATE_SHARE = 0.7  # of a summary that the state may have, whatever else there is;
+_STATE_ROOT = 25  # and so many times the root of the summary's tokens: what there is to tell of a
+# long chat grows slower than the chat
+_LEAST_STATE = 128  # tokens
 _FILLED = 0.5  # of what a request may have; the rest is left for it to grow until the next summary
 _TAIL = 0.25  # of that is for the tail
 _NEEDED = 0.08  # of what it covers a summary may have even where that is more than its share
@@ -53,6 +57,14 @@ def output_tokens(state_tokens: int) -> int:
     return state_tokens * 3 // 2 + 256
 
 
+def state_room(whole: int, summariser_window: int) -> int:
+    """How many tokens of a summary of `whole` tokens a summariser may write as the state."""
+    wanted = min(int(whole * _STATE_SHARE), int(_STATE_ROOT * sqrt(whole)))
+    state = max(min(wanted, summariser_window // 8), _LEAST_STATE)
+    # `_LEAST_STATE` may be nearly all of a small summary; the rest has a quarter.
+    return min(state, whole * 3 // 4)
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """The token budgets in force for one chat. `Policy.sized` derives them from its model's window.
@@ -64,7 +76,8 @@ class Policy:
         request_tokens: half of what a request's messages may have; a summary never has more.
         keep_tokens: bound on the verbatim tail, unless the two newest turns are larger.
         keep_messages: wanted length of the tail; fewer until the tail fits into `keep_tokens`.
-        step_tokens: the least number of newly covered tokens that is worth a summariser's call.
+        step_tokens: so many newly covered tokens are worth a summariser's call in any case; fewer
+            are where the summary that it reads again is short.
         code_tokens: the least that is worth a summary by code, while a request is above `apply_at`:
             it costs no call.
         state_tokens: bound on the state that a summariser writes.
@@ -90,15 +103,15 @@ class Policy:
     max_chunks: int = 8
     overhead: int = 0
 
-    @property
-    def by_code(self) -> "Policy":
-        """Where code alone writes: what fits beside tail and summary is worth a summary."""
-        return replace(self, step_tokens=min(self.step_tokens, _CODE_STEPS * self.code_tokens))
+    def step_by_code(self, size: int) -> int:
+        """The least number of newly covered tokens that is worth a summary by code.
 
-    @property
-    def at_once(self) -> "Policy":
-        """For a request above `apply_at`: code writes at once, and little is worth a summary."""
-        return replace(self, prepare_at=self.apply_at + 1, step_tokens=self.code_tokens)
+        Little, while a request of `size` tokens is above `apply_at`; else what fits beside tail and
+        summary.
+        """
+        if size > self.apply_at:
+            return self.code_tokens
+        return min(self.step_tokens, _CODE_STEPS * self.code_tokens)
 
     def summary_room(self, covered: int, tail: int) -> int:
         """Tokens that a summary may have.
@@ -134,8 +147,8 @@ class Policy:
         Where that is less than 8 % of what it covers, it takes as much, up to half of what a
         request may have: the other half is the tail's, and what the next summary covers.
 
-        Up to 60 % of the summary is the state, which each call reads and writes again. All else
-        costs no call anything.
+        Up to 70 % of the summary is the state, and less of a large one; each call reads and writes
+        it again. All else costs no call anything.
 
         A call is worth a step of four times what it reads again. In a small window that is more
         than what fits beside the tail and the summary: there, summaries by code serve meanwhile.
@@ -154,8 +167,8 @@ class Policy:
         keep = int(filled * _TAIL)
         wanted = int(summary_share * sqrt(room * _SHARE_WINDOW))
         whole = min(wanted, filled - keep)
-        state = _state_tokens(whole, summariser_window)
-        entries = min(1000, room // 50, summariser_window // 16)
+        state = state_room(whole, summariser_window)
+        entries = min(1000, whole // 7, summariser_window // 16)
         again = state + entries + PROMPT_TOKENS
         return cls(
             window_tokens=window,
@@ -165,7 +178,7 @@ class Policy:
             keep_tokens=keep,
             keep_messages=keep_messages,
             # What a call reads again is to be a small part of what it reads new.
-            step_tokens=max(room // 5, 4 * again),
+            step_tokens=max(room // 5, CALL_WORTH * again),
             code_tokens=max((threshold - filled) // _CODE_STEPS, 1),
             state_tokens=state,
             summary_tokens=whole,
@@ -184,16 +197,10 @@ def _room(window: int, overhead: int, apply_share: float) -> int:
     return max(window - beside, left, _LEAST_ROOM)
 
 
-def _state_tokens(whole: int, summariser_window: int) -> int:
-    """How much of a summary of `whole` tokens a summariser writes."""
-    state = max(min(_MOST_STATE, int(whole * STATE_SHARE), summariser_window // 8), _LEAST_STATE)
-    # `_LEAST_STATE` may be nearly all of a small summary; the rest has a quarter.
-    return min(state, whole * 3 // 4)
-
-
 def _chunk_tokens(summariser_window: int, state: int, again: int) -> int:
     """What one call may read new, beside its answer and the `again` tokens that each call reads."""
-    call = summariser_window - output_tokens(state) - again - REPAIR_TOKENS
+    repair = REPAIR_TOKENS + state // 4
+    call = summariser_window - output_tokens(state) - again - repair
     # A tenth is left for tokenizers that count more than ours.
     return max(call * 9 // 10, _LEAST_CHUNK)
 

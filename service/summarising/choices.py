@@ -30,14 +30,10 @@ _ENDS = " .!。！,;:：…"
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The pins, by number, and what of an answer nothing bears out.
-
-    `dropped` are the quotations that it drops, as utterances: they are part of the talk again.
-    """
+    """The pins, by number, and what of an answer nothing bears out."""
 
     pins: tuple[Pin, ...]
     unfounded: tuple[str, ...] = ()
-    dropped: tuple[Utterance, ...] = ()
 
 
 def merged(
@@ -67,7 +63,7 @@ def merged(
     for dropped in answer.drops:
         book.drop(dropped)
     pins_left = _remembered(_merge_repeated(book.pins))
-    return Merged(pins_left, tuple(book.unfounded), tuple(book.dropped))
+    return Merged(pins_left, tuple(book.unfounded))
 
 
 class _Book:
@@ -78,7 +74,6 @@ class _Book:
     ) -> None:
         self.pins = {pin.number: pin for pin in pins}
         self.unfounded: list[str] = []
-        self.dropped: list[Utterance] = []
         self._of_sentence = {pin.utterance: pin.number for pin in pins if pin.utterance}
         # A replaced one may outlive the pin that replaced it.
         self._last = max((max(pin.number, pin.replaced_by or 0) for pin in pins), default=0)
@@ -103,11 +98,11 @@ class _Book:
         return []
 
     def pin(self, one: Utterance, kind: Kind) -> None:
-        """Pins a sentence, unless it is."""
-        if one.number in self._of_sentence:
+        """Pins a sentence, unless it is, or is no sentence but code or a pasted text."""
+        if one.number in self._of_sentence or not one.own:
             return
         self._last += 1
-        # What an assistant said or a user pasted binds nobody.
+        # What an assistant said binds nobody.
         fitting = kind if one.by_user else Kind.QUOTATION
         self.pins[self._last] = Pin(
             self._last,
@@ -129,15 +124,12 @@ class _Book:
         self.pins[old] = replace(self.pins[old], replaced_by=new)
 
     def drop(self, number: int) -> None:
-        """Makes a quotation a part of the talk again; rules stay, and what an operator wrote."""
+        """Drops a quotation; rules stay, and so does what an operator wrote."""
         pin = self.pins.get(number)
         if not pin or not self._holds(number) or pin.kind is Kind.RULE or pin.source == OPERATOR:
             self.unfounded.append(f"drop: P{number}")
             return
         self.pins[number] = replace(pin, replaced_by=DROPPED)
-        self.dropped.append(
-            Utterance(*_place(pin), pin.speaker, pin.text, source=pin.source, at=pin.at)
-        )
 
     def _replacement(self, old: int, by: str) -> int | None:
         """The number of the pin that takes the place of another, which is made if need be."""

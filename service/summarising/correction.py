@@ -7,10 +7,10 @@ from itertools import count
 import msgspec
 
 from service.errors import Unprocessable
+from service.summarising import state as states
 from service.summarising.choices import OPERATOR
 from service.summarising.memory import Kind, Memory, Pin
 from service.summarising.message import Parts
-from service.summarising.reply import as_state
 from service.summarising.utterances import Utterance
 
 _LONGEST_STATE = 100_000  # characters; what fits is counted in tokens as well
@@ -59,9 +59,9 @@ def corrected(
 
 def _state(text: str) -> tuple[str, ...]:
     """In the form in which it is stored."""
-    state = tuple(as_state(line) for line in text.splitlines() if line.strip())
+    state = states.parse(text.splitlines())
     # An empty file is a slip of a pipe or an editor, and the correction would be served at once.
-    if not _without_heads(state):
+    if all(line.startswith(states.HEAD) for line in state):
         raise Unprocessable("/state is empty; leave it out to keep it", pointer="/state")
     return state
 
@@ -131,11 +131,12 @@ def _text(text: str, most: int, pointer: str) -> str:
 
 
 def check(
-    written: Sequence[str], parts: Parts, size: int, *, before: int, covered: int, window: int
+    parts: Parts, size: int, *, owns_state: bool, before: int, covered: int, window: int
 ) -> None:
-    """Refuses a summary that has nothing in it, is too large, or lacks some of what was `written`.
+    """Refuses a summary that has nothing in it, is too large, or lacks some of an own state.
 
-    All in tokens. One may be as large as it was `before` the correction.
+    All in tokens. One may be as large as it was `before` the correction. `owns_state` says that the
+    operator wrote the state.
 
     Raises:
         Unprocessable: it says nothing, saves nothing, leaves too little of the window, or has no
@@ -152,13 +153,8 @@ def check(
             f" covers ({covered}), and a third of the window ({window})"
         )
     # What an operator wrote is never cut without a word.
-    left_out = _without_heads(written) - _without_heads(parts.state)
-    if left_out > 0:
+    if owns_state and parts.given_up:
         raise Unprocessable(
-            f"{left_out} lines of the state have no room in this summary; shorten it",
+            f"{len(parts.given_up)} sentences of the state have no room; shorten it",
             pointer="/state",
         )
-
-
-def _without_heads(state: Sequence[str]) -> int:
-    return sum(not line.startswith("#") for line in state)

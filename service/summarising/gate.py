@@ -2,8 +2,8 @@
 
 A reply that is no answer at all is rejected whole. A line in which the summariser speaks of itself
 or of its task is cut. Of all others, each value has to be borne out: a number, a date, a name, an
-id, a path or a quotation has to occur in what is covered, in any spelling, or to follow from the
-values beside it, as a sum or a rest does. The summariser is asked once about those that are not;
+id or a path has to occur in what is covered, in any spelling, or to follow from the amounts of the
+state, as a sum or a rest does. The summariser is asked once about those that are not;
 after that, the clauses that have them are cut, not their lines.
 """
 
@@ -17,6 +17,7 @@ from importlib import resources
 from itertools import chain, combinations
 from typing import Any, NamedTuple
 
+from service.summarising import state as states
 from service.summarising.reading import Finish, Reply
 from service.text import languages, sentences, values
 from service.text.plain import plain
@@ -26,9 +27,7 @@ from service.text.values import Evidence
 LEAST_GAIN = 9 / 10
 """How large a summary may be at most, as a share of what it replaces."""
 
-_QUOTED = re.compile(
-    r"[\"“„«]([^\"“”„«»\n]{2,120})[\"”“»]|`([^`\n]{1,120})`|(?<!\w)'([^'\n]{2,120})'(?!\w)"
-)
+_QUOTED = re.compile(r"[\"“„«]([^\"“”„«»\n]{2,120})[\"”“»]|(?<!\w)'([^'\n]{2,120})'(?!\w)")
 _HEAD = re.compile(r"\A#[^\n]{0,100}\n\s{0,40}(?:[-*]\s{1,8})?")
 # Of letters alone: `OBUT9V` and `Nightly_Sync` are values, which occur as a whole or do not.
 _NAME = re.compile(
@@ -46,8 +45,11 @@ _CLAUSE_ENDS = re.compile(
 _ENDS = " ,;:，；、-–—"
 _SUMMED = 6  # values that one value may be the sum of
 _BESIDE = 12  # values on a line that are combined; more would reach nearly any number
+_LISTED = 40  # lines of a list whose amounts are summed up
+_LARGE = 100  # a smaller number is the difference of some two numbers by chance
 _SHOWN = 160  # characters of a cut clause in a verdict
 _MOST_REASONS = 12
+_QUOTED_MOST = 80  # characters of what a summariser is told to be wrong
 _OF_ITSELF = "the summariser speaks of itself or of its task"
 _MARKED = {
     "copy": "repeats its prompt",
@@ -190,9 +192,15 @@ class Judged(NamedTuple):
 def judged(state: Sequence[str], grounds: Grounds) -> Judged:
     """What of a state may stand."""
     unknown = _unknown(state, grounds)
+    code = _code_lines(state)
     kept: list[str] = []
     dropped: list[Dropped] = []
-    for line, words in zip(state, unknown, strict=True):
+    for place, (line, words) in enumerate(zip(state, unknown, strict=True)):
+        if place in code:
+            # A line of code without one of its clauses would be other code.
+            kept += [] if words else [line]
+            dropped += [Dropped(line, _missing(words))] if words else []
+            continue
         if _is_of_itself(line, grounds):
             dropped.append(Dropped(line, _OF_ITSELF))
             continue
@@ -200,22 +208,37 @@ def judged(state: Sequence[str], grounds: Grounds) -> Judged:
         dropped += cut
         if any(map(str.isalnum, rest)):
             kept.append(rest)
-    doubts = _doubts(state, unknown, grounds.language)
-    if any(one.reason == _OF_ITSELF for one in dropped):
-        doubts = (Rejection("of_itself", _OF_ITSELF), *doubts)
-    return Judged(tuple(kept), tuple(dropped), doubts[:_MOST_REASONS])
+    return Judged(tuple(kept), tuple(dropped), _doubts(state, dropped, grounds.language))
+
+
+def _code_lines(state: Sequence[str]) -> frozenset[int]:
+    """The places of lines that are fenced, and of the fences."""
+    places: set[int] = set()
+    place = 0
+    for block in states.blocks(state):
+        if states.is_code(block):
+            places.update(range(place, place + len(block)))
+        place += len(block)
+    return frozenset(places)
 
 
 def _doubts(
-    state: Sequence[str], unknown: Iterable[Sequence[str]], language: str | None
+    state: Sequence[str], dropped: Iterable[Dropped], language: str | None
 ) -> tuple[Rejection, ...]:
+    """What a summariser is asked about: where it is wrong, and why."""
     found: list[Rejection] = []
     if language and languages.differs("\n".join(state), language):
         reason = f"not in the language of the conversation ({language})"
         found.append(Rejection("other_language", reason))
-    unfounded = chain.from_iterable(unknown)
-    found += [Rejection("value_unknown", f"{words} does not occur") for words in unfounded]
-    return tuple(found)
+    for one in dropped:
+        kind = "of_itself" if one.reason == _OF_ITSELF else "value_unknown"
+        where = sentences.shortened(one.line, _QUOTED_MOST)
+        found.append(Rejection(kind, f"“{where}”: {one.reason}"))
+    return tuple(found[:_MOST_REASONS])
+
+
+def _missing(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:3])} does not occur"
 
 
 def _is_of_itself(line: str, grounds: Grounds) -> bool:
@@ -242,8 +265,7 @@ def _without(line: str, unknown: Sequence[str]) -> tuple[str, list[Dropped]]:
     if len(standing) == len(clauses):
         # The value spans two clauses: nothing smaller than the line can be cut.
         standing = []
-    reason = f"{', '.join(unknown[:3])} does not occur"
-    cut = [Dropped(one, reason) for one in clauses if one not in standing]
+    cut = [Dropped(one, _missing(unknown)) for one in clauses if one not in standing]
     return " ".join(standing).strip(_ENDS), cut
 
 
@@ -253,14 +275,14 @@ def _has(clause: str, words: str) -> bool:
 
 
 def _unknown(state: Sequence[str], grounds: Grounds) -> list[list[str]]:
-    """Of each line the values, quotations and names that nothing bears out, as they stand."""
+    """Of each line the values and names that nothing bears out, as they stand."""
+    lines = list(map(plain, state))
+    missing = [grounds.evidence.missing(line) for line in lines]
+    amounts = [_amounts(line, values) for line, values in zip(lines, missing, strict=True)]
+    totals = _totals(amounts)
     found: list[list[str]] = []
-    above: set[Decimal] = set()
-    for line in map(plain, state):
-        missing = grounds.evidence.missing(line)
-        own = _amounts(line, missing)
-        found.append([*_underived(missing, own, above), *_unknown_names(line, grounds)])
-        above = own
+    for line, absent, own in zip(lines, missing, amounts, strict=True):
+        found.append([*_underived(absent, own, totals), *_unknown_names(line, grounds)])
     return found
 
 
@@ -273,38 +295,56 @@ def _amounts(line: str, missing: Sequence[str]) -> set[Decimal]:
     return numbers
 
 
-def _underived(
-    missing: Sequence[str], own: set[Decimal], above: Collection[Decimal]
-) -> Iterator[str]:
-    """Those of the missing values of a line that do not follow from its `own` numbers.
+def _totals(amounts: Sequence[Collection[Decimal]]) -> frozenset[Decimal]:
+    """The numbers that lines of a state may be reckoned up from: its amounts, sums over its lines.
 
-    A rest may be what is left of a total on the line above. What follows is one of its own for what
-    comes after it.
+    A list has its sum below it, and one amount in each line.
+    """
+    totals = set(chain.from_iterable(amounts))
+    for first in range(len(amounts)):
+        running = Decimal(0)
+        for own in amounts[first : first + _LISTED]:
+            if not own:
+                break
+            running += max(own)
+            totals.add(running)
+    return frozenset(totals)
+
+
+def _underived(
+    missing: Sequence[str], own: set[Decimal], totals: Collection[Decimal]
+) -> Iterator[str]:
+    """The missing values of a line that follow neither from its `own` numbers nor from `totals`.
+
+    A value that follows is one of the line's own for the values behind it.
     """
     for value in missing:
         numbers = values.readings(value)
-        if any(_follows(number, own, {*own, *above}) for number in numbers):
+        if any(_follows(number, own, totals) for number in numbers):
             own |= numbers
         else:
             yield value
 
 
 def _follows(number: Decimal, own: Collection[Decimal], totals: Collection[Decimal]) -> bool:
-    """Whether a number is a sum or a product of others, or with them makes a total."""
+    """Whether a number is a sum or a product of a line's own numbers, or the rest of a total.
+
+    A large number is also the rest of any total of the state, or of two of them: hardly any is so
+    by chance.
+    """
     few = sorted(own, reverse=True)[:_BESIDE]
     sums = {sum(some) for count in range(1, _SUMMED + 1) for some in combinations(few, count)}
     products = {one * other for one, other in combinations(few, 2)}
-    return number in sums | products or any(total - number in sums for total in totals)
+    if number in sums | products or any(total - number in sums for total in own):
+        return True
+    if number < _LARGE:
+        return False
+    rests = {abs(total - number) for total in totals}
+    return number in totals or not rests.isdisjoint({*sums, *totals})
 
 
 def _unknown_names(line: str, grounds: Grounds) -> Iterator[str]:
-    """Quotations, and words with a capital inside a sentence, that nothing covered has."""
-    for match in _QUOTED.finditer(line):
-        words = next(filter(None, match.groups())).strip(" .,;:!?…")
-        quoted = " ".join(words.split())
-        # A sign alone is shown, not quoted.
-        if len(quoted) > 1 and not grounds.evidence.has(quoted):
-            yield words
+    """Words with a capital inside a sentence that nothing covered has."""
     if not grounds.names_have_capitals:
         return
     for word in _NAME.findall(line):

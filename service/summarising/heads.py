@@ -14,7 +14,7 @@ RULES: Final = "## Rules and wishes, in the user's words"
 STATE: Final = "## State, in a model's words"
 QUOTATIONS: Final = "## Word for word"
 TALK: Final = "## What was said, in order, shortened"
-SINCE: Final = "## Also said, in order, shortened"
+SINCE: Final = "## Said since that state was written, in order, shortened"
 LEDGER: Final = "## Tool calls"
 
 _LONGEST = 300  # characters of a line that may be a head

@@ -16,21 +16,33 @@ from service.summarising.reading import Reading
 from service.summarising.wordings import ENGLISH, WORDINGS
 from service.text import tokens
 
-VERSION: Final = "2026-11-27.1"
+VERSION: Final = "2026-11-28.1"
 LANGUAGES: Final = frozenset(WORDINGS)
 """Those that have a wording of their own; the others get the English one."""
-_REPAIR_WORDING: Final = 50  # tokens
+_REPAIR_WORDING: Final = 90  # tokens, with two fence lines
 _RUN: Final = 24  # characters that are hardly alike by chance
 _NUMBERED: Final = re.compile(r"\A\[\d{1,9}\.\d{1,9}\]")
-_WORDS = 0.45  # of a token: a model counts words, and a state is names and figures
+# What a model can count, for a token of a state, which is names and figures more than prose.
+_WORDS, _CHARACTERS = 0.5, 1.3
+_COUNT_CHARACTERS = ("ja", "zh")
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The two messages that an LLM is sent."""
+    """What an LLM is sent: two messages, and for a repair its earlier answer and what was wrong."""
 
     system: str
     user: str
+    earlier: str = ""
+    repair: str = ""
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """The messages as every chat API takes them."""
+        messages = [_message("system", self.system), _message("user", self.user)]
+        if self.repair:
+            messages += [_message("assistant", self.earlier), _message("user", self.repair)]
+        return messages
 
 
 def build(reading: Reading) -> Prompt:
@@ -40,13 +52,16 @@ def build(reading: Reading) -> Prompt:
     """
     language = reading.language if reading.language in WORDINGS else ENGLISH
     wording = WORDINGS[language].prompt
-    previous = "\n".join(reading.previous)
+    # A repair shows the first answer in the place of the record that it was made from.
+    previous = "" if reading.rejected else "\n".join(reading.previous)
     entries = "\n".join(reading.entries)
     messages = "\n\n".join(f"[{one.label}]\n{one.text}" for one in reading.excerpts)
-    # What an earlier reply said was rejected is quoted too, and comes from the chat.
-    fence = _fence("\n".join((previous, entries, messages, *reading.rejections)))
+    rejected = reading.rejected
+    faults = "\n".join(f"- {one}" for one in rejected.reasons) if rejected else ""
+    # What was wrong with an earlier answer quotes it, and that comes from the chat.
+    fence = _fence("\n".join((previous, entries, messages, faults)))
     system = wording["system"].format(
-        words=int(reading.state_tokens * _WORDS),
+        limit=_limit(reading.state_tokens, language),
         fence=fence,
         language=_written_in(reading.language, language, wording),
     )
@@ -57,12 +72,23 @@ def build(reading: Reading) -> Prompt:
     blocks.append(f"{fence} {wording['messages']}{part if reading.parts > 1 else ''}\n{messages}")
     # The task is last: a model follows what it has read last, and the chat is no instruction.
     blocks.append(f"{fence} {wording['end']}\n\n{wording['task']}")
-    if reading.rejections:
-        # As many as a repair has room for.
-        listed = "\n".join(f"- {one}" for one in reading.rejections)
-        rejections = tokens.cut(listed, REPAIR_TOKENS - _REPAIR_WORDING)
-        blocks.append("\n" + wording["repair"].format(rejections=rejections))
-    return Prompt(system, "\n".join(blocks))
+    user = "\n".join(blocks)
+    if rejected is None:
+        return Prompt(system, user)
+    # As much of both as a repair has room for.
+    earlier = tokens.cut(rejected.text, reading.state_tokens * 5 // 4)
+    faults = tokens.cut(faults, REPAIR_TOKENS - _REPAIR_WORDING)
+    repair = f"{wording['repair']}\n{fence}\n{faults}\n{fence} {wording['end']}"
+    return Prompt(system, user, earlier, repair)
+
+
+def _message(role: str, content: str) -> dict[str, str]:
+    return {"role": role, "content": content}
+
+
+def _limit(state_tokens: int, language: str) -> int:
+    """How long a state is to be at most: in words, or in characters where words have no blanks."""
+    return int(state_tokens * (_CHARACTERS if language in _COUNT_CHARACTERS else _WORDS))
 
 
 def is_copied(text: str, reading: Reading) -> bool:

@@ -22,6 +22,14 @@ class Excerpt:
 
 
 @dataclass(frozen=True, slots=True)
+class RejectedReply:
+    """What a summariser answered to this very reading, and why that may not stand."""
+
+    text: str
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
     """The state and the pins so far, and the newly covered steps, in order.
 
@@ -33,7 +41,7 @@ class Reading:
         part: 1 of 1, unless one turn was too long for the summariser's window.
         parts: see `part`.
         language: ISO 639-1 code of the language that the conversation is in.
-        rejections: why the earlier reply to this very reading was rejected; none for a first call.
+        rejected: the earlier reply to this very reading, if it was rejected.
     """
 
     previous: tuple[str, ...]
@@ -43,7 +51,7 @@ class Reading:
     part: int = 1
     parts: int = 1
     language: str = "en"
-    rejections: tuple[str, ...] = ()
+    rejected: RejectedReply | None = None
 
 
 class Finish(StrEnum):

@@ -5,12 +5,14 @@ of a reply that was cut off all lines but the last count.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
 
+from service.summarising import state
 from service.summarising.reading import Finish, Reply
+from service.summarising.state import Segment
 from service.summarising.wordings import WORDINGS
 
 _MOST_LINES = 400
@@ -18,11 +20,6 @@ _LONGEST_LINE = 4000  # characters
 _LONGEST_LABEL = 40  # characters before the colon of `rules: 12.3`
 _MOST_NUMBERS = 512  # in one line
 
-_MARKS = re.compile(r"\A\s{0,80}(?:[-*+•–—]\s{1,8})?(?:#{1,6}\s{0,8})?[*_`]{0,3}")
-_HEAD = re.compile(r"\A\s{0,40}(?:(?P<marks>#{1,6})\s{0,8}|\*\*(?=[^*]{1,80}\*\*:?\s*\Z))")
-_ITEM = re.compile(r"\A\s{0,80}(?:[-*+•–—]|\d{1,3}[.)])\s{1,8}")
-_FENCE = re.compile(r"\A\s{0,20}(?:```|~~~)")
-_RULER = re.compile(r"\A\s*+[=\-_*~]{3,}+\s*\Z")
 # `12.3`, `P7`, `12`, or from one to another.
 _NUMBER = re.compile(
     r"(?<![\w.])(P\d{1,6}|\d{1,6}(?:\.\d{1,4})?)(?:\s?[-–—~～至]\s?(\d{1,6}(?:\.\d{1,4})?))?(?![\w.])"
@@ -34,8 +31,12 @@ _JOINED = re.compile(r"(\d{1,6}\.\d{1,4}|P\d{1,6}),(?=P?\d)")
 _REPLACED = re.compile(
     r"P(?P<pin>\d{1,6})\W{1,6}(?:[^\W\d]{1,12}\W{1,4})?(?P<by>P?\d{1,6}(?:\.\d{1,4})?)"
 )
-_POINTER = re.compile(r"\s?\[\d{1,6}\.\d{1,4}\]")
 _REASONING_ENDS = ("</think>", "</thinking>", "</reasoning>")
+# What models write where there is nothing to choose, though they are asked for no line then.
+_NOTHING = re.compile(
+    r"\A(?:[-–—]|none|nothing|n/a|keine?|rien|aucune?|ningun[ao]|nessun[ao]|nenhuma?|нет|无|なし)\.?\Z",
+    re.IGNORECASE,
+)
 _COLONS = re.compile(r"\s{0,4}[:：]\s{0,8}")
 _AROUND = " \t*_`"
 
@@ -57,7 +58,7 @@ class Answer:
     """What a reply says.
 
     Attributes:
-        state: its lines; heads begin with `## `, items with `- `.
+        state: its lines, as `state` has them.
         rules: numbers of sentences such as `12.3`, of whole steps such as `12`, of pins such as
             `P7`; and ranges such as `12.3-13.1`.
         quotations: the same.
@@ -91,20 +92,11 @@ def parse(reply: Reply) -> Answer:
     written = reply.text.splitlines()
     if reply.finish is Finish.LENGTH:
         written = written[:-1]
+    lines = [line[:_LONGEST_LINE] for line in written[:_MOST_LINES]]
     reader = _ReplyReader()
-    for line in written[:_MOST_LINES]:
-        reader.read(line[:_LONGEST_LINE])
+    for segment in state.segments(lines):
+        reader.read(segment)
     return reader.answer()
-
-
-def as_state(raw: str) -> str:
-    """A line with the marks that a state has: `## ` before a head, `- ` before an item."""
-    bare = _POINTER.sub("", raw)
-    head = _HEAD.match(bare)
-    if head:
-        return f"## {_MARKS.sub('', bare, count=1).strip().strip(_AROUND).rstrip(':：')}"
-    words = " ".join(_ITEM.sub("", bare).split())
-    return f"- {words}" if _ITEM.match(bare) else words
 
 
 @dataclass(slots=True)
@@ -115,20 +107,33 @@ class _ReplyReader:
     state: list[str] = field(default_factory=list)
     chosen: dict[Verb, list[str]] = field(default_factory=lambda: {verb: [] for verb in Verb})
 
-    def read(self, raw: str) -> None:
-        """Takes one line."""
-        if _FENCE.match(raw) or _RULER.match(raw) or not raw.strip(_AROUND):
+    def read(self, segment: Segment) -> None:
+        """Takes a segment. A fence around the answer itself is none of the state's."""
+        if segment.fence is not None and not self._is_answer(segment):
+            self.verb = None
+            self.state += state.fenced(segment)
             return
-        label, rest = _labelled(raw)
-        verb = _VERBS.get(label.casefold())
-        if verb and (not rest or _chooses(rest)):
+        for line in segment.lines:
+            if state.says_something(line):
+                self._read_line(line)
+
+    def _is_answer(self, segment: Segment) -> bool:
+        """Whether what is fenced chooses, or is where the answer begins with a head."""
+        first = next((line for line in segment.lines if line.strip()), "")
+        if _verb_of(first):
+            return True
+        return not self.state and state.parse_line(first).startswith(state.HEAD)
+
+    def _read_line(self, raw: str) -> None:
+        verb = _verb_of(raw)
+        if verb:
             self.verb = verb
-            self._choose(rest)
+            self._choose(_labelled(raw)[1])
         elif self.verb and _chooses(raw):
             self._choose(raw)
         else:
             self.verb = None
-            self.state.append(as_state(raw))
+            self.state.append(state.parse_line(raw))
 
     def answer(self) -> Answer:
         """What was read."""
@@ -147,9 +152,16 @@ class _ReplyReader:
             self.chosen[self.verb].append(rest)
 
 
+def _verb_of(raw: str) -> Verb | None:
+    """What a line chooses; None when it is a line of the state."""
+    label, rest = _labelled(raw)
+    verb = _VERBS.get(label.casefold())
+    return verb if verb and (not rest or _chooses(rest)) else None
+
+
 def _labelled(raw: str) -> tuple[str, str]:
     """What stands before the first colon of a line, and what behind it; all of it without one."""
-    line = _MARKS.sub("", raw, count=1).strip()
+    line = state.without_marks(raw).strip()
     colon = _COLONS.search(line)
     label = line[: colon.start()] if colon else line
     if len(label) > _LONGEST_LABEL:
@@ -159,8 +171,8 @@ def _labelled(raw: str) -> tuple[str, str]:
 
 def _chooses(rest: str) -> bool:
     """Whether a line names sentences or pins, and says nothing else."""
-    bare = _REPLACED.sub("1", _MARKS.sub("", rest, count=1))
-    return bool(_ONLY_NUMBERS.match(bare))
+    bare = _REPLACED.sub("1", state.without_marks(rest))
+    return bool(_ONLY_NUMBERS.match(bare) or _NOTHING.match(bare.strip(_AROUND)))
 
 
 def _numbers(line: str) -> Iterator[str]:
@@ -172,9 +184,10 @@ def _numbers(line: str) -> Iterator[str]:
         yield f"{first}-{last}" if last else first
 
 
-def _telling(lines: list[str]) -> Iterator[str]:
+def _telling(lines: Sequence[str]) -> Iterator[str]:
     """The lines without heads of nothing, and once what a small model writes again and again."""
-    for line, following in pairwise([*lines, "## "]):
-        is_empty = line.startswith("## ") and following.startswith("## ")
-        if line.strip("# ") and line != following and not is_empty:
-            yield line
+    end = ("## ",)
+    for block, following in pairwise([*state.blocks(lines), end]):
+        is_empty = block[0].startswith(state.HEAD) and following[0].startswith(state.HEAD)
+        if block[0].strip("# ") and block != following and not is_empty:
+            yield from block

@@ -1,8 +1,9 @@
 """What a summariser is shown of the covered steps. Pure.
 
-Each sentence has a number by which it can be pointed at. A tool's result is shown whole up to some
-400 tokens, and a longer one by its line in the ledger and its beginning. Of what was chosen before,
-that comes first which speaks of what is new: only what it sees can a summariser correct.
+Each sentence of somebody's own words has a number by which it can be pointed at. A tool's result is
+shown whole up to some 400 tokens, and a longer one by its line in the ledger and its beginning. Of
+what was chosen before, rules come first, and then what speaks of what is new: only what it sees can
+a summariser correct.
 """
 
 import re
@@ -12,7 +13,7 @@ from dataclasses import replace
 from itertools import chain
 
 from service.summarising import ledger
-from service.summarising.memory import Pin
+from service.summarising.memory import Kind, Pin
 from service.summarising.message import pin_line
 from service.summarising.reading import Excerpt
 from service.summarising.utterances import Passage, Utterance
@@ -71,14 +72,15 @@ def excerpts(
 def entries(held: Sequence[Pin], new: Sequence[Utterance], limit: int) -> tuple[str, ...]:
     """Pins that hold, as lines for the summariser, oldest first, within `limit` tokens.
 
-    When not all fit, those that share rare words or values with what is new; then the newest.
+    Rules come first, because a state does not repeat them. When not all fit, those that share rare
+    words or values with what is new; then the newest.
     """
     counted = Counter(chain.from_iterable(terms(one.text) for one in new if held))
 
-    def relevance(pin: Pin) -> tuple[float, int]:
+    def relevance(pin: Pin) -> tuple[bool, float, int]:
         shared = terms(pin.text) & counted.keys()
         weights = ((_VALUE if is_exact(term) else 1.0) / counted[term] for term in shared)
-        return sum(weights), pin.number
+        return pin.kind is Kind.RULE, sum(weights), pin.number
 
     chosen: list[tuple[int, str]] = []
     for pin in sorted(held, key=relevance, reverse=True):
@@ -91,10 +93,13 @@ def entries(held: Sequence[Pin], new: Sequence[Utterance], limit: int) -> tuple[
 
 
 def _numbered(passage: Passage) -> str:
-    """A passage with the numbers of what can be pointed at."""
+    """A passage with the numbers of what can be pointed at.
+
+    Code and pasted text are carried on by their size only, so a state has to say what they say.
+    """
     first = passage.utterances[0] if passage.utterances else None
     if first and not first.own:
-        return f"[{first.number}] ({first.sort})\n{_unnumbered(passage.text)}"
+        return f"({first.sort})\n{_unnumbered(passage.text)}"
     return " ".join(f"[{one.number}] {_unnumbered(one.text)}" for one in passage.utterances)
 
 

@@ -12,7 +12,7 @@ decides what follows on a rejected reply.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby
 
 from service.planning.policy import Policy
 from service.summarising import (
@@ -24,15 +24,23 @@ from service.summarising import (
     reply,
     room,
     shown,
+    state,
     utterances,
 )
-from service.summarising.gate import Grounds, Verdict
+from service.summarising.gate import Dropped, Grounds, Verdict
 from service.summarising.memory import Memory
-from service.summarising.message import Parts
-from service.summarising.reading import Excerpt, Reading, Reply, Summariser, TextRunner
+from service.summarising.message import HEAD_TOKENS, Parts
+from service.summarising.reading import (
+    Excerpt,
+    Reading,
+    RejectedReply,
+    Reply,
+    Summariser,
+    TextRunner,
+)
 from service.summarising.reply import Answer
 from service.summarising.utterances import Speaker, Utterance
-from service.text import languages, tokens
+from service.text import languages, sentences, tokens
 from service.text.blocks import Sort
 from service.transcript import Step
 
@@ -42,7 +50,8 @@ CALLS = 2  # of a summariser for one candidate: the second knows what was wrong 
 _LEAST_ROOM = 64  # tokens; a summary that saves nothing even with so little is not published
 _STANDS = 0.5  # of a state has to be left, or it is no answer
 _FEW = 0.1  # of a state may be cut without asking once more
-_SLACK = 5 / 4  # a model cannot count its own tokens exactly
+_SLACK = 5 / 4  # times its limit a state may have where there is room
+_MOST_NAMED, _NAMED = 8, 80  # sentences that a model is told to be without, and their characters
 _LEDGER = 4096  # tokens of the ledger that a state is compared with
 
 
@@ -90,6 +99,7 @@ class Material:
         sources: the whole texts of all steps that are read, those of tools too.
         language: of the conversation; None when it is not clear.
         masked: secrets in what is new.
+        last_call: the highest number of a call, `T12` or so; 0 without one.
     """
 
     memory: Memory
@@ -100,11 +110,14 @@ class Material:
     sources: tuple[str, ...] = ()
     language: str | None = None
     masked: int = 0
+    last_call: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """What became of a reply: the new memory, its summary with its tokens, and the gate's verdict.
+
+    `rejected` is the reply, when it may not stand, for the next call.
 
     `no_gain` says why the summary is not worth publishing although nothing is wrong with it: it is
     about as large as what it stands for, or has nothing in it. Empty when it is worth it. `calls`,
@@ -119,6 +132,7 @@ class Candidate:
     calls: int = 0
     read: int = 0
     wrote: int = 0
+    rejected: RejectedReply | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +189,7 @@ def gather(
     reading = Reading(
         previous=memory.state,
         excerpts=tuple(excerpts),
-        state_tokens=room.state_tokens(memory, policy),
+        state_tokens=policy.state_tokens,
         entries=shown.entries(held, said, policy.entry_tokens),
         part=part,
         parts=parts,
@@ -190,6 +204,7 @@ def gather(
         sources=tuple(_sources(steps)),
         language=detected,
         masked=masked,
+        last_call=first_call - 1,
     )
 
 
@@ -199,14 +214,14 @@ async def ask(
     material: Material,
     policy: Policy,
     covered: Covered,
-    rejections: tuple[str, ...] = (),
+    rejected: RejectedReply | None = None,
 ) -> Candidate:
-    """One call; `rejections` are why the one before was rejected, and are kept in the verdict.
+    """One call; `rejected` is the reply to the one before, whose faults are kept in the verdict.
 
     Raises:
         SummariserError: no usable answer came in time.
     """
-    material = replace(material, reading=replace(material.reading, rejections=rejections))
+    material = replace(material, reading=replace(material.reading, rejected=rejected))
     answer = await summariser.summarise(material.reading)
     return await run(_attempted, material, answer, policy, covered)
 
@@ -224,17 +239,15 @@ def compose(material: Material, written: Reply, policy: Policy, covered: Covered
     if rejection:
         return _candidate(material, material.memory, gate.rejected([rejection]), policy, covered)
 
-    state, verdict = _judged(answer, material)
+    written_state, verdict = _judged(answer, material, policy, covered)
     memory = material.memory
     merged = choices.merged(memory.pins, material.said, answer, _known(material))
     if verdict.accepted:
-        told = memory.heard + len(material.completed)
-        # A step that is still being read is part of the talk when it was read to its end.
-        dropped = (one for one in merged.dropped if one.step <= memory.heard)
-        talk = tuple(sorted((*memory.talk, *dropped), key=lambda one: (one.step, one.place)))
-        # A reply that only chooses leaves the state as it was.
-        state = state or memory.state
-        memory = replace(memory, state=state, pins=merged.pins, talk=talk, told=told)
+        # A reply that only chooses leaves the state as it was, and the talk that it does not tell.
+        if written_state:
+            told = memory.heard + len(material.completed)
+            memory = replace(memory, state=written_state, told=told)
+        memory = replace(memory, pins=merged.pins)
     return _candidate(
         material, memory, replace(verdict, unfounded=merged.unfounded), policy, covered
     )
@@ -305,36 +318,67 @@ def _attempted(material: Material, written: Reply, policy: Policy, covered: Cove
     """The candidate, and what its reply cost: the provider's counts, or else ours."""
     read, wrote = written.prompt_tokens, written.completion_tokens
     if read is None:
-        wording = prompt.build(material.reading)
-        read = tokens.count(wording.system) + tokens.count(wording.user)
+        asked = prompt.build(material.reading).messages
+        read = sum(tokens.count(one["content"]) for one in asked)
     if wrote is None:
         wrote = tokens.count(written.text)
     candidate = compose(material, written, policy, covered)
-    return replace(candidate, calls=1, read=read, wrote=wrote)
+    reasons = candidate.verdict.reasons
+    rejected = None if candidate.verdict.accepted else RejectedReply(written.text, reasons)
+    return replace(candidate, calls=1, read=read, wrote=wrote, rejected=rejected)
 
 
-def _judged(answer: Answer, material: Material) -> tuple[tuple[str, ...], Verdict]:
+def _judged(
+    answer: Answer, material: Material, policy: Policy, covered: Covered
+) -> tuple[tuple[str, ...], Verdict]:
     """The state as it may stand, and the verdict."""
-    grounds = _grounds(material)
-    limit = int(material.reading.state_tokens * _SLACK)
-    # A model that never stops writing has said what matters first.
-    state = tuple(_first(answer.state, limit))
-    kept, dropped, doubts = gate.judged(state, grounds)
-    other_language = any(one.kind == "other_language" for one in doubts)
-    left = _length(kept) / max(_length(state), 1)
-    asked_before = bool(material.reading.rejections)
-    unusable = other_language or (bool(state) and left < _STANDS)
-    if unusable or (doubts and left < 1 - _FEW and not asked_before):
+    judged = gate.judged(answer.state, _grounds(material))
+    rules = [message.pin_line(pin) for pin in material.memory.rules]
+    limit = _state_limit(material.reading.state_tokens, rules, _room(policy, covered))
+    fitted = state.fit(judged.kept, limit, rules, material.reading.language)
+    kept = tuple(chain.from_iterable(fitted.kept))
+    no_room = [Dropped(one, "no room") for one in fitted.given_up]
+    dropped = (*judged.dropped, *no_room)
+    doubts = (*_too_long(fitted.given_up), *judged.doubts)
+    before = material.reading.rejected
+    founded = _length(judged.kept) / _length(answer.state) if answer.state else 1
+    loses_much = bool(no_room) or founded < 1 - _FEW
+    if _is_unusable(judged.doubts, founded) or (doubts and loses_much and before is None):
         return (), replace(gate.rejected(doubts), dropped=dropped)
-    if asked_before:
-        return kept, Verdict("repaired", material.reading.rejections, dropped)
+    if before:
+        return kept, Verdict("repaired", before.reasons, dropped)
     return kept, Verdict("trimmed" if dropped else "accepted", dropped=dropped)
+
+
+def _is_unusable(doubts: Iterable[gate.Rejection], founded: float) -> bool:
+    """Whether a state is in another language, or too small a share of it is founded."""
+    return founded < _STANDS or any(one.kind == "other_language" for one in doubts)
+
+
+def _state_limit(told: int, rules: Sequence[str], whole: int) -> int:
+    """How many tokens of a state stand: those that its model was told, whatever else there is.
+
+    Some more do where the rules leave them, because a model cannot count its tokens.
+    """
+    left = whole - room.price(rules) - HEAD_TOKENS
+    return max(told, min(int(told * _SLACK), left))
+
+
+def _too_long(given_up: Sequence[str]) -> Iterator[gate.Rejection]:
+    """What a model is asked whose state is too long: which lines it may lose, the least first."""
+    if given_up:
+        named = "; ".join(f"“{sentences.shortened(one, _NAMED)}”" for one in given_up[:_MOST_NAMED])
+        reason = f"too long by {len(given_up)} sentences; what it may do without, first: {named}"
+        yield gate.Rejection("too_long", reason)
 
 
 def _grounds(material: Material) -> Grounds:
     """What a state is judged by: what is known, and that in the form in which it was shown."""
     shown = (excerpt.text for excerpt in material.reading.excerpts)
-    return Grounds(covered=(*_known(material), *shown), language=material.language)
+    # A model may name entries and calls by our labels, also a call that stands in a merged line.
+    labels = " ".join(f"T{number}" for number in range(1, material.last_call + 1))
+    covered = (*_known(material), *shown, *material.reading.entries, labels)
+    return Grounds(covered, material.language)
 
 
 def _known(material: Material) -> tuple[str, ...]:
@@ -366,10 +410,15 @@ def _candidate(
 
 
 def _fitted(memory: Memory, policy: Policy, covered: Covered) -> Parts:
+    return room.fitted(memory, _room(policy, covered))
+
+
+def _room(policy: Policy, covered: Covered) -> int:
+    """Tokens of what a summary says, without its frame."""
     # A summary of little has to be smaller than what it stands for, whatever the policy allows.
     smaller = int(covered.tokens * gate.LEAST_GAIN)
     whole = min(policy.summary_room(covered.tokens, covered.tail), smaller)
-    return room.fitted(memory, max(whole - message.FRAME_TOKENS, _LEAST_ROOM))
+    return max(whole - message.FRAME_TOKENS, _LEAST_ROOM)
 
 
 def _rendered(memory: Memory, parts: Parts, verdict: Verdict, covered: Covered) -> Candidate:
@@ -410,17 +459,5 @@ def _language(steps: Sequence[Step]) -> str | None:
     return languages.detect(by_users) or languages.detect(by_all)
 
 
-def _first(state: Sequence[str], limit: int) -> Iterator[str]:
-    for place, line in enumerate(state):
-        size = tokens.count(line) + 1
-        if size > limit:
-            if not place:
-                # All in one line: its whole words, because a cut number would be another one.
-                yield tokens.cut(line, limit).rpartition(" ")[0]
-            return
-        limit -= size
-        yield line
-
-
-def _length(state: Iterable[str]) -> int:
-    return sum(map(len, state))
+def _length(lines: Iterable[str]) -> int:
+    return sum(map(len, lines))

@@ -48,27 +48,22 @@ def told(utterance: Utterance) -> str:
     return f"{utterance.context} → {utterance.text}"
 
 
-def fitted(
-    said: Sequence[Utterance], room: int, known: Iterable[str] = (), least: float = 0
-) -> list[Utterance]:
+def fitted(said: Sequence[Utterance], room: int, known: Iterable[str] = ()) -> list[Utterance]:
     """The best of the talk that about `room` tokens show, in its order.
 
     Args:
         said: in the order of the talk.
         room: tokens.
         known: texts that stand elsewhere in the summary, whose terms need not be told again.
-        least: worth for each token that an utterance has to exceed, even where it has room.
     """
-    best = _chosen(said, room, known, least)
+    best = _chosen(said, room, known)
     # A head or a date stands once, so what they take together is measured.
     while best and size(lines(sorted(best, key=_place))) > room:
         best.pop()
     return sorted(best, key=_place)
 
 
-def _chosen(
-    said: Sequence[Utterance], room: int, known: Iterable[str], least: float
-) -> list[Utterance]:
+def _chosen(said: Sequence[Utterance], room: int, known: Iterable[str]) -> list[Utterance]:
     """What has room by its price alone, the best first."""
     ranking = _Ranking(said)
     ranking.cover(frozenset(term for text in known for term in _terms(text)))
@@ -82,7 +77,7 @@ def _chosen(
         # A head stands once, and so does the name of who speaks.
         price = _count(one.text) + _SPACE if head in heads else cost(one)
         price += 0 if one.step in begun else _STEP
-        if price > left or worth <= least:
+        if price > left or worth <= 0:
             continue
         left -= price
         chosen.append(one)

@@ -16,7 +16,7 @@ from service.settings import Settings
 from service.storage import audit, chats, checkpoints, messages, publishing, work
 from service.storage.audit import Operator
 from service.storage.chats import StoredChat
-from service.storage.checkpoints import Made
+from service.storage.checkpoints import CheckpointInfo
 from service.summarising import message, summarise
 from service.summarising.correction import GivenPin, check, corrected
 from service.summarising.memory import Memory
@@ -40,7 +40,7 @@ class DroppedCheckpoints:
 class ServedCheckpoint:
     """The checkpoint that serves from now on; `waits` as for `DroppedCheckpoints`."""
 
-    checkpoint: Made
+    checkpoint: CheckpointInfo
     waits: bool
 
 
@@ -75,8 +75,10 @@ async def correct(
     sent_at = rows[old.boundary].sent_at
     memory = corrected(before, state, pins, forget)
     # In a thread and in no transaction: an operator's text may be long.
-    own_state = () if state is None else memory.state
-    text, size = await asyncio.to_thread(_version, settings, row, old, memory, own_state, sent_at)
+    wrote = state is not None
+    text, size = await asyncio.to_thread(
+        _version, settings, row, old, memory, sent_at, owns_state=wrote
+    )
     texts = await publishing.pack(engine, row.key, old.parent_id or 0, memory, text)
     async with engine.begin() as connection:
         row = await _lock(connection, by.tenant, chat)
@@ -137,26 +139,28 @@ async def retry_dead(engine: AsyncEngine, by: Operator) -> int:
 def _version(
     settings: Settings,
     row: StoredChat,
-    old: Made,
+    old: CheckpointInfo,
     memory: Memory,
-    own_state: Sequence[str],
     sent_at: int | None,
+    *,
+    owns_state: bool,
 ) -> tuple[str, int]:
     """The text of another version of a checkpoint, and its size in tokens, if it fits.
 
-    `own_state` is the state, if the operator wrote it.
+    `owns_state` says that the operator wrote the state.
     """
     policy = settings.policy(row.model, row.window, row.overhead)
     covered = Covered(old.covered_messages, old.covered_tokens, sent_at, policy.keep_tokens)
     text, parts = summarise.rendered(memory, policy, covered)
     size = message.size(text)
-    check(own_state, parts, size, before=old.tokens, covered=covered.tokens, window=row.window)
+    sizes = {"before": old.tokens, "covered": covered.tokens, "window": row.window}
+    check(parts, size, owns_state=owns_state, **sizes)
     return text, size
 
 
 async def _serving(
     connection: AsyncConnection, row: StoredChat, chat: str, checkpoint: int
-) -> Made:
+) -> CheckpointInfo:
     """A checkpoint that serves.
 
     Raises:
@@ -184,8 +188,8 @@ async def _lacks_texts(connection: AsyncConnection, chat_row: StoredChat) -> boo
     path = await messages.path(connection, chat_row.key, chat_row.leaf) if chat_row.leaf else []
     pointed_to = {row.checkpoint_id or 0 for row in path}
     # What an interim summary covers, a summariser has yet to read.
-    settled = (await checkpoints.along(connection, chat_row.key, pointed_to)).settled
-    depth = max((checkpoint.messages for checkpoint in settled), default=0)
+    final = (await checkpoints.on_path(connection, chat_row.key, pointed_to)).final
+    depth = max((checkpoint.messages for checkpoint in final), default=0)
     uncovered = [row.message_id for row in path[depth:]]
     return bool(uncovered and await messages.without_body(connection, chat_row.key, uncovered))
 

@@ -22,10 +22,10 @@ def test_what_is_pointed_at_is_kept_with_its_words_source_and_place() -> None:
     assert pin == replace(RULE, at=pin.at)
 
 
-def test_an_assistants_or_a_pasted_sentence_is_never_a_rule() -> None:
+def test_an_assistants_sentence_is_never_a_rule_and_a_pasted_text_is_no_sentence() -> None:
     pasted = [replace(one, sort=Sort.PASTED) for one in SAID if one.number == "1.2"]
     made = merged((), [*SAID[:1], *pasted, *SAID[2:]], Answer(rules=("2.1", "1.2")))
-    assert [pin.kind for pin in made.pins] == [Kind.QUOTATION, Kind.QUOTATION]
+    assert [(pin.utterance, pin.kind) for pin in made.pins] == [("2.1", Kind.QUOTATION)]
 
 
 def test_a_range_names_all_between_its_ends_and_a_step_of_one_sentence_needs_no_place() -> None:
@@ -86,14 +86,13 @@ def test_a_pin_and_a_sentence_that_different_texts_name_are_chosen_by_the_summar
 
 def test_a_rule_is_not_dropped_and_the_answer_is_told_so() -> None:
     made = merged((RULE,), SAID, Answer(drops=(1,)))
-    assert (made.pins, made.unfounded, made.dropped) == ((RULE,), ("drop: P1",), ())
+    assert (made.pins, made.unfounded) == ((RULE,), ("drop: P1",))
 
 
-def test_a_quotation_that_is_dropped_is_talk_again_and_its_number_is_never_given_again() -> None:
+def test_the_number_of_a_quotation_that_is_dropped_is_never_given_again() -> None:
     quotation = replace(RULE, kind=Kind.QUOTATION)
     first = merged((quotation,), SAID, Answer(drops=(1,)))
     assert first.pins[0].replaced_by == DROPPED
-    assert first.dropped == (SAID[0],)
     assert merged(first.pins, SAID, Answer(rules=("1.2",))).pins[-1].number == 2
 
 

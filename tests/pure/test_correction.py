@@ -71,15 +71,16 @@ def test_a_forgotten_sentence_goes_from_the_talk_and_the_rest_stays() -> None:
 
 
 def test_a_summary_of_one_word_is_left_and_one_of_none_is_refused() -> None:
-    check((), Parts(talk=("user: Well.",)), 80, before=0, covered=900, window=8192)
+    check(Parts(talk=("user: Well.",)), 80, owns_state=False, before=0, covered=900, window=8192)
     with pytest.raises(Unprocessable, match="nothing would be left"):
-        check((), Parts(talk=("user: …",)), 80, before=900, covered=900, window=8192)
+        check(Parts(talk=("user: …",)), 80, owns_state=False, before=900, covered=900, window=8192)
 
 
 def test_a_state_that_has_no_room_is_refused_and_not_cut() -> None:
-    written, parts = ("## Goal", "Well.", "Better.", "## Open"), Parts(state=("### Goal", "Well."))
-    with pytest.raises(Unprocessable, match="1 lines of the state have no room"):
-        check(written, parts, 80, before=0, covered=900, window=8192)
+    parts = Parts(state=("### Goal", "Well."), given_up=("Better.",))
+    with pytest.raises(Unprocessable, match="1 sentences of the state have no room"):
+        check(parts, 80, owns_state=True, before=0, covered=900, window=8192)
+    check(parts, 80, owns_state=False, before=0, covered=900, window=8192)
 
 
 def test_a_sentence_that_is_not_there_is_refused_with_its_place() -> None:
@@ -125,9 +126,10 @@ def test_what_makes_no_sense_is_refused_with_its_place(
     ],
 )
 def test_a_correction_leaves_room(size: int, before: int, covered: int, window: int, fits: bool) -> None:
-    written, parts = ("## Goal", "Well."), Parts(state=("### Goal", "Well."))
+    parts = Parts(state=("### Goal", "Well."))
+    sizes = {"before": before, "covered": covered, "window": window}
     if fits:
-        check(written, parts, size, before=before, covered=covered, window=window)
+        check(parts, size, owns_state=True, **sizes)
     else:
         with pytest.raises(Unprocessable, match=f"{size} tokens"):
-            check(written, parts, size, before=before, covered=covered, window=window)
+            check(parts, size, owns_state=True, **sizes)

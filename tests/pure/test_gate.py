@@ -23,7 +23,6 @@ def founded(line: str, *covered: str, language: str | None = "en") -> tuple[str,
         ("还有50美元，已退款15美元。", "还有50美元，"),
         ("The file is /srv/other.csv, and all is well.", "The file is /srv/other.csv,"),
         ("All is well (see ZX-77).", "(see ZX-77)"),
-        ("He said “we never ever ship”; all is well.", "He said “we never ever ship”;"),
         ("It was Rasmussen who asked, and all is well.", "It was Rasmussen who asked,"),
     ],
 )
@@ -68,7 +67,7 @@ def test_what_a_summariser_is_asked_about_is_named_once_each_and_bounded() -> No
     state = [f"There are {number} of them." for number in range(1000, 1100)]
     doubts = gate.judged(state, Grounds(["nothing"], "en")).doubts
     assert len(doubts) == 12
-    assert doubts[0].reason == "1000 does not occur"
+    assert doubts[0].reason == "“There are 1000 of them.”: 1000 does not occur"
 
 
 def test_another_language_than_the_conversations_is_asked_about() -> None:

@@ -28,6 +28,27 @@ def test_choices_are_read_however_they_are_marked(text: str) -> None:
     assert read(text) == Answer(rules=("12.3", "14.1"))
 
 
+@pytest.mark.parametrize("nothing", ["none", "None.", "-", "keine", "なし"])
+def test_a_line_that_chooses_nothing_is_no_line_of_the_state(nothing: str) -> None:
+    assert read(f"rules: {nothing}\nquotations: {nothing}\n## Goal\nShip it.").state == ("## Goal", "Ship it.")
+
+
+FENCED = "```python\nif bar:\n    # rules: 12.3\n    stop()\n```"
+
+
+def test_what_is_fenced_is_code_and_a_fence_around_the_answer_is_none() -> None:
+    answer = f"## Goal\nShip it.\n{FENCED}\n- Well."
+    state = ("## Goal", "Ship it.", *FENCED.splitlines(), "- Well.")
+    assert read(f"rules: 12.3\n{answer}") == Answer(state, rules=("12.3",))
+    assert read("```\nrules: 12.3\n```\n## Goal\nShip it.") == Answer(("## Goal", "Ship it."), rules=("12.3",))
+    assert read("```markdown\n## Goal\nShip it.\n```").state == ("## Goal", "Ship it.")
+
+
+def test_a_fence_that_nothing_closes_is_closed_and_an_empty_one_is_left_out() -> None:
+    assert read("## Goal\nShip it.\n```\nx = 1").state == ("## Goal", "Ship it.", "```", "x = 1", "```")
+    assert read("## Goal\nShip it.\n```\n\n```").state == ("## Goal", "Ship it.")
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_translated_word_of_a_line_is_known(language: str) -> None:
     for verb in Verb:

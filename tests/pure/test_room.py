@@ -1,4 +1,4 @@
-"""What of a memory has room: rules before all, then the state, and nothing where there is something to say."""
+"""What of a memory has room: the state before all, then the rules, and no talk that a state tells."""
 
 from dataclasses import replace
 
@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.planning.policy import Policy
 from service.summarising import message, room
 from service.summarising.ledger import Entry
 from service.summarising.memory import Kind, Memory, Pin
@@ -47,10 +46,8 @@ def test_with_room_for_all_everything_stands_in_its_part_and_what_was_replaced_d
     assert parts.left_out == 0
 
 
-def test_beside_a_state_talk_stands_only_if_it_says_something_else() -> None:
-    shown = "\n".join(room.fitted(WHOLE, 1000).talk)
-    assert "Oslo" in shown
-    assert "The archive of ACME" not in shown
+def test_beside_a_state_stands_no_talk_that_its_model_has_read() -> None:
+    assert room.fitted(WHOLE, 1000).talk == ()
 
 
 def test_what_no_summariser_has_read_stands_though_the_state_has_its_words() -> None:
@@ -64,22 +61,6 @@ def test_rules_stand_whatever_their_age_and_the_longest_go_first() -> None:
     assert longest.text not in parts.rules
     assert parts.state
     assert parts.left_out == 40 - len(parts.rules)
-
-
-def test_a_state_is_asked_for_in_what_the_rules_leave_and_then_both_stand_whole() -> None:
-    policy = Policy.sized(8192)
-    assert room.state_tokens(WHOLE, policy) == policy.state_tokens
-    rules = [pin(number, f"Rule {number}: pump {number} stays below {number} bar.") for number in range(1, 200)]
-    some = tuple(rules[: policy.summary_tokens // 2 // tokens.count(rules[50].text)])
-    asked = room.state_tokens(Memory(pins=some), policy)
-    assert policy.state_tokens // 2 < asked < policy.state_tokens
-    line = "- Nobody has said yet who is going to pay for the new cellar."
-    state = (line,) * (asked // (tokens.count(line) + 2))
-    parts = room.fitted(Memory(state=state, pins=some), policy.summary_tokens - message.FRAME_TOKENS)
-    assert (parts.left_out, parts.state) == (0, state)
-    longer = room.fitted(Memory(state=2 * state, pins=some), policy.summary_tokens - message.FRAME_TOKENS)
-    assert longer.left_out == 0, "whoever wrote more than was asked for loses lines, and no rule"
-    assert room.state_tokens(Memory(pins=tuple(rules)), policy) == policy.state_tokens // 2
 
 
 def test_of_quotations_the_oldest_go_first() -> None:
@@ -96,8 +77,11 @@ def test_no_number_of_quotations_pushes_a_rule_out() -> None:
 
 
 def test_a_state_that_is_too_long_loses_lines_and_heads_without_one() -> None:
-    state = ("## A", "a " * 30, "## B", "b " * 400, "## C", "c.")
-    assert room.fitted(Memory(state=state), 120).state == ("### A", ("a " * 30).strip(), "### C", "c.")
+    state = ("## A", "Pump 7001 runs.", "## B", " ".join(["Well."] * 200), "## C", "Pump 8002 stands.")
+    parts = room.fitted(Memory(state=state), 120)
+    assert (parts.state[:2], parts.state[-2:]) == (("### A", state[1]), ("### C", state[-1]))
+    assert set(parts.given_up) == {"Well."}
+    assert room.fitted(Memory(state=state), 38).state == ("### A", state[1], "### C", state[-1])
 
 
 def test_the_talk_that_is_stored_is_bounded() -> None:

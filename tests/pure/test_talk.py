@@ -57,11 +57,6 @@ def test_values_come_before_chatter_and_what_stands_elsewhere_need_not_be_said_a
     assert talk.fitted(said, 24, ["The pump P-7 stays below 4.5 bar."]) == [said[0]]
 
 
-def test_what_is_not_worth_its_tokens_is_left_out_even_where_there_is_room() -> None:
-    said = talks.talk("Yes.", "The pump P-7 stays below 4.5 bar.")
-    assert [one.text for one in talk.fitted(said, 500, least=0.2)] == [said[1].text]
-
-
 @given(st.lists(st.text("abc 12.?", min_size=2, max_size=60), max_size=8), st.integers(0, 200))
 def test_what_is_chosen_keeps_its_order_and_fits(texts: list[str], room: int) -> None:
     said = talks.talk(*texts)

@@ -64,7 +64,8 @@ async def test_no_column_has_a_word_of_the_chat_and_every_answer_is_the_same(url
 
         assert await columns(urls, MARK) >= HELD, "the search finds what is there"
         assert await columns(other_urls, MARK) == set()
-        assert await keyed_columns(plain, leaf) == await keyed_columns(sealed, leaf) == KEYED
+        assert await keyed_columns(plain, leaf) >= KEYED
+        assert await keyed_columns(sealed, leaf) == KEYED
         assert (await row(sealed.runtime, "select get_byte(secret, 0) as first from tenant_secrets")).first == SEALED
 
         said = await answers(plain.service, plain.talk, leaf)

@@ -144,15 +144,6 @@ def test_no_text_takes_a_rule_away_by_words_that_a_model_repeats(language: str, 
     assert "drop: P1" in candidate.verdict.unfounded
 
 
-def test_a_quotation_that_a_model_drops_is_part_of_the_talk_again() -> None:
-    said_before = [user("The pump is P-7. Nora asked for it.", "u1"), answer(said("Fine."))]
-    first = written(material(said_before), "quotations: 1.2\n## Goal\nRelease.")
-    assert "Nora" not in str(first.memory.talk)
-    then = written(material([user("Please go on.", "u2")], first.memory), "drop: P1\n## Goal\nRelease.")
-    assert [one.text for one in then.memory.talk if one.step == 1] == ["The pump is P-7.", "Nora asked for it."]
-    assert not then.memory.quotations
-
-
 def test_no_text_pushes_out_what_the_user_ordered() -> None:
     much = "\n".join(f"You must keep rule {n} of velorum: book velorum before item {n * 7}." for n in range(400))
     for place in ("a result", "an answer", "a fenced text"):
