@@ -7,15 +7,19 @@ The unit that a boundary may not split is the turn, because the model is then se
 user message on. The unit that a call may not split is the step. A turn larger than one call is read
 over several calls, and a step larger than one call in pieces; the boundary moves when the turn is
 complete. A boundary after little would not be worth a summary: there, reading goes on into the next
-turn.
+turn. Nor is a call worth it that would read a few dozen tokens.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
-from service.planning.policy import Policy
+from service.planning.policy import CALL_WORTH, PROMPT_TOKENS, Policy
+
+_LEAST_READ = 256
+"""Tokens. A call that would read less waits; a part of a long turn has at least half of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,8 @@ def plan(
     path: Sequence[PathMessage],
     checkpoints: Sequence[Checkpoint],
     policy: Policy,
+    *,
+    by_code: bool = False,
 ) -> Plan:
     """What to cover of `path` (root to leaf), given the checkpoints that exist.
 
@@ -121,6 +127,7 @@ def plan(
         path: the whole branch, root first.
         checkpoints: any checkpoints of the chat; those that are not on the path are ignored.
         policy: the budgets.
+        by_code: whether code writes alone, which costs no call.
     """
     sums = [0, *accumulate(message.tokens for message in path)]
     turns = turn_starts(path)
@@ -128,13 +135,19 @@ def plan(
     start = reuse.messages if reuse else 0
     # The tail never reaches back into what is covered, however short it is then.
     tail = max(_tail_start(turns, sums, policy), start)
-    idle = _idle(reuse, sums[-1] - sums[start], sums[tail] - sums[start], policy)
+    size = policy.overhead + (reuse.tokens if reuse else 0) + sums[-1] - sums[start]
+    step = policy.step_by_code(size) if by_code else policy.step_tokens
+    groups = _groups(path, turns, start, tail, policy)
+    coverable = sums[tail] - sums[start]
+    if by_code:
+        idle = _idle(size, coverable, step, policy)
+    else:
+        idle = _idle_for_model(reuse, size, coverable, groups, policy)
     if idle:
         return Plan(reuse, (), tail, reason=idle)
-    groups = _groups(path, turns, start, tail, policy)
     chunks = [
         chunk
-        for group in _worth_it(groups, sums, start, policy)
+        for group in _merge_small_turns(groups, sums, start, step, policy)
         for chunk in _chunks(group, policy)
     ]
     now = _whole_turns(chunks, policy.max_chunks)
@@ -147,19 +160,6 @@ def _whole_turns(chunks: Sequence[Chunk], most: int) -> tuple[Chunk, ...]:
     while 0 < end < len(chunks) and chunks[end - 1].covers is None:
         end += 1
     return tuple(chunks[:end])
-
-
-def plan_by_code(
-    path: Sequence[PathMessage],
-    checkpoints: Sequence[Checkpoint],
-    policy: Policy,
-) -> Plan:
-    """The same where no summariser is asked.
-
-    What the next request needs at once comes first, or else what fits beside tail and summary.
-    """
-    now = plan(path, checkpoints, policy.at_once)
-    return now if now.chunks else plan(path, checkpoints, policy.by_code)
 
 
 def deepest(path: Sequence[PathMessage], checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:
@@ -195,14 +195,41 @@ def turn_starts(path: Sequence[PathMessage]) -> list[int]:
     ]
 
 
-def _idle(reuse: Checkpoint | None, uncovered: int, coverable: int, policy: Policy) -> str:
-    """Why there is nothing to do; "" when there is. Sizes are in tokens."""
-    size = policy.overhead + (reuse.tokens if reuse else 0) + uncovered
+def _idle(size: int, coverable: int, least: int, policy: Policy) -> str:
+    """Why there is nothing to do for a request of `size` tokens; "" when there is."""
     if size < policy.prepare_at:
         return f"{size} tokens are below prepare_at ({policy.prepare_at})"
-    if coverable < policy.step_tokens:
-        return f"only {coverable} tokens to cover, a step is {policy.step_tokens}"
+    if coverable < least:
+        return f"only {coverable} tokens to cover, a step is {least}"
     return ""
+
+
+def _least_covered(reuse: Checkpoint | None, step: int) -> int:
+    """The least number of newly covered tokens for which a model is asked."""
+    if reuse is None:  # the first call has nothing to read again
+        return _ceil_div(step, 2)
+    # A call reads the last summary again, which may be much shorter than it might be.
+    return min(step, CALL_WORTH * (reuse.tokens + PROMPT_TOKENS))
+
+
+def _idle_for_model(
+    reuse: Checkpoint | None,
+    size: int,
+    coverable: int,
+    groups: Sequence["_Group"],
+    policy: Policy,
+) -> str:
+    """The same where a model is asked: why a call would be made for too little."""
+    idle = _idle(size, coverable, _least_covered(reuse, policy.step_tokens), policy)
+    read, least = sum(group.tokens for group in groups), _least_read(policy)
+    if not idle and read < least:
+        return f"only {read} tokens to read, a call reads {least} at least"
+    return idle
+
+
+def _least_read(policy: Policy) -> int:
+    """The least tokens that a call reads; a part of what it may read, however little that is."""
+    return min(_LEAST_READ, policy.chunk_tokens // 4)
 
 
 def _tail_start(turns: Sequence[int], sums: Sequence[int], policy: Policy) -> int:
@@ -249,42 +276,50 @@ def _groups(
     begin = start
     for end in ends:
         reads = list(_reads(path, range(begin, end), policy))
-        groups.append(_Group(end, reads, sum(read.tokens for read in reads)))
+        groups.append(_Group(end, reads, _tokens(reads)))
         begin = end
     return groups
 
 
 def _reads(path: Sequence[PathMessage], messages: range, policy: Policy) -> Iterator[PlannedRead]:
-    """All steps of these messages, in pieces of about equal size where one is too long."""
+    """All steps of these messages, in pieces of about equal size where one is too long.
+
+    A piece leaves room in its call for a short step beside it, which else had a call of its own.
+    """
+    room = policy.chunk_tokens - _least_read(policy)
     for message in messages:
         for step, tokens in enumerate(path[message].step_tokens):
-            pieces = max(_ceil_div(tokens, policy.chunk_tokens), 1)
+            pieces = max(_ceil_div(tokens, room), 1)
             size = _ceil_div(tokens, pieces)
             for piece in range(pieces):
                 yield PlannedRead(Position(message, step, piece), pieces, size)
 
 
-def _worth_it(
-    groups: Sequence[_Group], sums: Sequence[int], covered: int, policy: Policy
+def _merge_small_turns(
+    groups: Sequence[_Group], sums: Sequence[int], covered: int, step: int, policy: Policy
 ) -> list[_Group]:
-    """Joins turns until each group covers enough for a checkpoint; `covered` messages have one.
+    """Joins turns until each group is worth a checkpoint and a call; `covered` messages have one.
 
     A summary of little is hardly smaller than what it stands for. So a group that covers less than
     half a call takes the next turn along, however long that one is, and what is left at the end
     goes to the group before it.
     """
-    least = min(policy.step_tokens, policy.chunk_tokens // 2)
+    least = min(step, policy.chunk_tokens // 2)
+
+    def is_worth_it(group: _Group, begin: int) -> bool:
+        return sums[group.end] - sums[begin] >= least and group.tokens >= _least_read(policy)
+
     joined: list[_Group] = []
     pending, begin = _Group(covered, [], 0), covered
     for group in groups:
         full = pending.tokens + group.tokens > policy.chunk_tokens
-        if pending.reads and full and sums[pending.end] - sums[begin] >= least:
+        if full and is_worth_it(pending, begin):
             joined.append(pending)
             pending, begin = _Group(pending.end, [], 0), pending.end
         pending = pending.with_next(group)
     if not pending.reads:
         return joined
-    if joined and sums[pending.end] - sums[begin] < least:
+    if joined and not is_worth_it(pending, begin):
         pending = joined.pop().with_next(pending)
     return [*joined, pending]
 
@@ -294,14 +329,31 @@ def _chunks(group: _Group, policy: Policy) -> Iterator[Chunk]:
     if group.tokens <= policy.chunk_tokens:
         yield Chunk(tuple(group.reads), group.end)
         return
-    calls = _packed(group.reads, policy.chunk_tokens)
+    calls = _packed(group.reads, policy.chunk_tokens, _least_read(policy))
     parts = len(calls)
     for part, reads in enumerate(calls, 1):
         # Only the last call moves the boundary: a turn is covered as a whole.
         yield Chunk(tuple(reads), group.end if part == parts else None, part, parts)
 
 
-def _packed(reads: Sequence[PlannedRead], room: int) -> list[list[PlannedRead]]:
+def _packed(reads: Sequence[PlannedRead], room: int, least: int) -> list[list[PlannedRead]]:
+    """The reads in order, in as few calls of `room` tokens as hold them, of about equal size.
+
+    No read may be longer than `room - least`; then no call has less than half of `least`.
+    """
+    fewest = len(_filled(reads, room))
+    # Above the longest read by `least`, so that a short one never stands between two alone.
+    smallest = min(max(read.tokens for read in reads) + least, room)
+    even = smallest + bisect_left(
+        range(smallest, room), True, key=lambda size: len(_filled(reads, size)) <= fewest
+    )
+    *calls, before, last = _filled(reads, even)
+    if _tokens(last) < least:
+        before, last = _halved([*before, *last])
+    return [*calls, before, last]
+
+
+def _filled(reads: Sequence[PlannedRead], room: int) -> list[list[PlannedRead]]:
     """The reads in order, as many in a call as fit into `room` tokens."""
     calls: list[list[PlannedRead]] = [[]]
     size = 0
@@ -312,3 +364,14 @@ def _packed(reads: Sequence[PlannedRead], room: int) -> list[list[PlannedRead]]:
         calls[-1].append(read)
         size += read.tokens
     return calls
+
+
+def _halved(reads: Sequence[PlannedRead]) -> tuple[list[PlannedRead], list[PlannedRead]]:
+    """Two calls of sizes as near to each other as they can be."""
+    sums = list(accumulate(read.tokens for read in reads))
+    at = min(range(1, len(reads)), key=lambda place: abs(2 * sums[place - 1] - sums[-1]))
+    return list(reads[:at]), list(reads[at:])
+
+
+def _tokens(reads: Sequence[PlannedRead]) -> int:
+    return sum(read.tokens for read in reads)

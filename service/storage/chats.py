@@ -137,7 +137,9 @@ class ServedModel:
 _NOTE_LEAF = text(statements.load("chats")["note_leaf"])
 COMPACTS_ITSELF = "open-webui"
 """The `compactor` beside which no summary is made: nothing is compressed twice."""
-_IS_LEASED = func.coalesce(chats.c.lease_until > func.now(), False)
+_IS_LEASED = func.coalesce(
+    func.greatest(chats.c.lease_until, chats.c.code_until) > func.now(), False
+)
 _NEWEST_CHATS = 200  # are looked through for the models that are in use
 LABELS = ("title", "user_name")
 """Sealed columns: what operators recognise a chat by."""
@@ -195,7 +197,7 @@ async def look(
 
 async def leave_alone(connection: AsyncConnection, chat: ChatKey) -> None:
     """From now on it is not served, and no work is due; one that is under way may end."""
-    nothing_due = update(chats).values(due_at=None, due_leaves=[], dead_at=None, pressing=False)
+    nothing_due = update(chats).values(due_at=None, code_at=None, due_leaves=[], dead_at=None)
     left_alone = nothing_due.where(*of(chat, chats)).values(left_alone_at=func.now())
     await connection.execute(left_alone)
 

@@ -59,7 +59,7 @@ order by line.id
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class CheckpointInfo:
     """One checkpoint without its texts.
 
     Those of one parent and boundary are versions of each other; `serving` says that some message
@@ -83,22 +83,24 @@ class Made:
     created_at: datetime
 
 
-class Along(NamedTuple):
-    """The checkpoints of a path: those that others grow from, and the interim ones.
+class PathCheckpoints(NamedTuple):
+    """The checkpoints of a path: the final ones, which others grow from, and the interim ones.
 
-    An interim one was made by code at once, and serves until a summariser has read what it covers.
+    An interim one was made by code, and serves until a summariser has read what it covers.
     """
 
-    settled: list[Checkpoint]
+    final: list[Checkpoint]
     interim: list[Checkpoint]
 
 
-async def everyone(connection: AsyncConnection, chat: ChatKey) -> list[Made]:
+async def everyone(connection: AsyncConnection, chat: ChatKey) -> list[CheckpointInfo]:
     """The chat's checkpoints, oldest first."""
     return await _made(connection, chat)
 
 
-async def look(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> Made | None:
+async def look(
+    connection: AsyncConnection, chat: ChatKey, checkpoint: int
+) -> CheckpointInfo | None:
     """One checkpoint; None when there is none of this id."""
     found = await _made(connection, chat, checkpoints.c.id == checkpoint)
     return found[0] if found else None
@@ -106,7 +108,7 @@ async def look(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> M
 
 async def _made(
     connection: AsyncConnection, chat: ChatKey, *which: ColumnElement[bool]
-) -> list[Made]:
+) -> list[CheckpointInfo]:
     seal = await sealing.of(connection, chat.tenant)
     others: dict[str, ColumnElement[Any]] = {
         "parent_id": func.nullif(checkpoints.c.parent_id, 0),
@@ -116,13 +118,13 @@ async def _made(
     }
     columns = [
         others[name].label(name) if name in others else checkpoints.c[name]
-        for name in Made.__dataclass_fields__
+        for name in CheckpointInfo.__dataclass_fields__
     ]
     query = select(*columns).where(*of(chat, checkpoints), *which).order_by(checkpoints.c.id)
     found = []
     for row in (await connection.execute(query)).mappings():
         packed = seal.open(place_of(chat, row["id"], "verdict"), row["verdict"])
-        found.append(Made(**{**row, "verdict": codec.unpack(packed)}))
+        found.append(CheckpointInfo(**{**row, "verdict": codec.unpack(packed)}))
     return found
 
 
@@ -160,15 +162,17 @@ async def summary(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -
     return codec.unpack_text(seal.open(place_of(chat, checkpoint, "summary"), sealed))
 
 
-async def along(connection: AsyncConnection, chat: ChatKey, ids: Collection[int]) -> Along:
+async def on_path(
+    connection: AsyncConnection, chat: ChatKey, ids: Collection[int]
+) -> PathCheckpoints:
     """Those of a path, of which `ids` are what its messages point to."""
     interim = checkpoints.c.kind == INTERIM
     query = select(interim, *_PLANNED).where(*of(chat, checkpoints), among(checkpoints.c.id, ids))
-    on_path = Along([], [])
+    found = PathCheckpoints([], [])
     for is_interim, *row in (await connection.execute(query)).all():
-        kind = on_path.interim if is_interim else on_path.settled
+        kind = found.interim if is_interim else found.final
         kind.append(Checkpoint(*row))
-    return on_path
+    return found
 
 
 async def memory(engine: AsyncEngine, chat: ChatKey, checkpoint: int) -> Memory | None:

@@ -140,7 +140,6 @@ class KnownChat:
     begun_by: str
     wants_bodies: bool
     left_alone: bool
-    is_due: bool
     overhead: int
     has_messages: bool
 
@@ -202,7 +201,6 @@ class ChatUpdate:
     overhead: int
     leaf: MessageRow
     delay: float | None
-    pressing: bool
     wants_bodies: bool
 
 
@@ -271,9 +269,9 @@ async def store(
 ) -> int:
     """Writes messages, and notes all that changes of an opened chat.
 
-    Work that was put off stays so, so that a failing chat is not tried again at every turn; unless
-    the next request is too large, because code can make a summary for it. Dead work gets one more
-    try: what was ingested may be what it needed. The work belongs to the newest request, whose
+    The model's work that was put off stays so, so that a failing chat is not tried again at every
+    turn; code's work is due in any case. Dead work gets one more try: what was ingested may be what
+    it needed. The work belongs to the newest request, whose
     messages it surely reads: hence its `request_id`.
 
     Returns:

@@ -71,9 +71,9 @@ LONG: Final = 120
 """Seconds that due work may wait before somebody should look: as in the alert rules."""
 
 CHAT_STATE: Final = """
-case when chats.lease_until > now() then 'working'
+case when greatest(chats.lease_until, chats.code_until) > now() then 'working'
      when chats.dead_at is not null then 'dead'
-     when chats.due_at <= now() then 'due'
+     when least(chats.due_at, chats.code_at) <= now() then 'due'
      when chats.due_at is not null then 'waiting'
      else 'idle' end
 """

@@ -188,26 +188,26 @@ async def drop_unconfirmed(connection: AsyncConnection, chat: ChatKey) -> int:
     return await drop_below(connection, chat, roots)
 
 
-async def point_to(
+async def assign_checkpoint(
     connection: AsyncConnection,
     chat: ChatKey,
     until: str,
     checkpoint: int,
-    replaces: Collection[int] | None,
+    superseded: Collection[int] | None,
 ) -> None:
     """Makes `checkpoint` the deepest one of its last covered message and of all below it.
 
-    A message keeps one that is deeper, or as deep, unless it is one of `replaces`; with None, none
-    does.
+    A message keeps one that is deeper, or as deep, unless it is one of `superseded`; with None,
+    none does.
     """
     query = update(messages).where(
         *of(chat, messages), messages.c.message_id.in_(subtree(chat, [until]))
     )
-    if replaces is not None:
+    if superseded is not None:
         query = query.where(
             or_(
                 messages.c.checkpoint_id.is_(None),
-                among(messages.c.checkpoint_id, replaces),
+                among(messages.c.checkpoint_id, superseded),
                 messages.c.checkpoint_id.in_(_outdone_by(chat, checkpoint)),
             )
         )
@@ -217,8 +217,8 @@ async def point_to(
 def _outdone_by(chat: ChatKey, checkpoint: int) -> Select[tuple[int]]:
     """The ids of those that `checkpoint` is deeper than, and of interim ones that are as deep.
 
-    Not only those that it grew from: interim summaries and copies of another chat's are published
-    beside the work of a round, which has not seen them.
+    Not only those that it grew from: code's summaries and copies of another chat's are published
+    while a model writes this one.
     """
     other, this = checkpoints.alias("made"), checkpoints.alias("this")
     as_deep_by_code = and_(
@@ -234,7 +234,7 @@ def _outdone_by(chat: ChatKey, checkpoint: int) -> Select[tuple[int]]:
     )
 
 
-async def lead_back(
+async def fall_back_to_ancestor(
     connection: AsyncConnection, chat: ChatKey, until: str, retiring: Collection[int]
 ) -> None:
     """Gives the messages above `until` that point to one of `retiring` the deepest one left.
@@ -242,8 +242,6 @@ async def lead_back(
     That is what the nearest message above them points to. It need not be what the retiring ones
     grew from: a branch may keep an interim one in service.
     """
-    if not retiring:
-        return
     columns = messages.c.message_id, messages.c.checkpoint_id
     on_path = messages.c.message_id.in_(above(chat, until))
     query = select(*columns).where(*of(chat, messages), on_path)

@@ -24,7 +24,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.storage import chats, codec, memories, messages, sealing, work
 from service.storage.checkpoints import line_of, opened, stored
-from service.storage.tables import checkpoints
+from service.storage.tables import INTERIM, checkpoints
 from service.storage.tables import messages as message_rows
 from service.storage.tenancy import ChatKey, of
 from service.storage.terms import among, not_among
@@ -51,12 +51,13 @@ class Packed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Fresh:
+class NewCheckpoint:
     """A checkpoint about to be published. `verdict` is what the gate found, as JSON.
 
     `window` is that of the model that it was written for, in tokens.
 
-    `replaces` are interim ones that it is to serve in place of.
+    `superseded` are deeper ones that it is to serve in place of. It does so anyway of the interim
+    ones above its boundary.
     """
 
     parent: int
@@ -68,7 +69,7 @@ class Fresh:
     summariser: str
     prompt_version: str
     verdict: dict[str, Any] = field(default_factory=dict)
-    replaces: Collection[int] = ()
+    superseded: Collection[int] = ()
 
 
 class Lineage(NamedTuple):
@@ -101,7 +102,7 @@ def _packed(number: int, line: Sequence[memories.Stored], memory: Memory, text: 
     return Packed(number, codec.pack_text(summary), memories.packed(memory, summary, line))
 
 
-async def publish(connection: AsyncConnection, lease: work.Lease, fresh: Fresh) -> int | None:
+async def publish(connection: AsyncConnection, lease: work.Lease, new: NewCheckpoint) -> int | None:
     """Publishes a checkpoint, unless what it was planned on has changed.
 
     In one transaction: the lease must be ours, no reset in between, and the covered message and the
@@ -114,16 +115,18 @@ async def publish(connection: AsyncConnection, lease: work.Lease, fresh: Fresh) 
     # Locks the chat, so that what is checked below still holds at the end of the transaction.
     if not await work.holds(connection, lease):
         return None
-    until = fresh.until.message_id
+    until = new.until.message_id
     if not await messages.find(connection, chat, [until]):
         return None
-    line = await lineage(connection, chat, fresh.parent)
+    line = await lineage(connection, chat, new.parent)
     if line is None:
         return None
-    number = fresh.texts.number
-    await add(connection, chat, line, number, _content(fresh))
-    await messages.point_to(connection, chat, until, number, fresh.replaces)
-    await _retire_replaced(connection, chat, fresh)
+    number = new.texts.number
+    await add(connection, chat, line, number, _content(new))
+    superseded = {*new.superseded, *await _interim_above(connection, chat, until)} - {number}
+    await messages.assign_checkpoint(connection, chat, until, number, superseded)
+    if superseded:
+        await _retire(connection, chat, until, superseded)
     await chats.note_leaf(connection, chat)
     return number
 
@@ -152,7 +155,7 @@ async def correct(
     content["window"] = row["windows"][-1]
     await add(connection, chat, grew_from, texts.number, content)
     until = row["covered_until"]
-    await messages.point_to(connection, chat, until, texts.number, None)
+    await messages.assign_checkpoint(connection, chat, until, texts.number, None)
     await _retire_others(connection, chat, texts.number, until, row["covered_messages"])
     await _end_work(connection, chat)
 
@@ -209,20 +212,20 @@ async def next_id(connection: AsyncConnection) -> int:
     return number
 
 
-def _content(fresh: Fresh) -> dict[str, Any]:
+def _content(new: NewCheckpoint) -> dict[str, Any]:
     """The columns of a new checkpoint that do not depend on the chat."""
     return {
-        "window": fresh.window,
-        "covered_until": fresh.until.message_id,
-        "covered_messages": fresh.until.depth,
-        "covered_tokens": fresh.until.path_tokens,
-        "kind": fresh.kind,
-        "tokens": fresh.tokens,
-        "summariser": fresh.summariser,
-        "prompt_version": fresh.prompt_version,
-        "verdict": codec.pack(fresh.verdict),
-        "summary": fresh.texts.summary,
-        "memory": fresh.texts.memory,
+        "window": new.window,
+        "covered_until": new.until.message_id,
+        "covered_messages": new.until.depth,
+        "covered_tokens": new.until.path_tokens,
+        "kind": new.kind,
+        "tokens": new.tokens,
+        "summariser": new.summariser,
+        "prompt_version": new.prompt_version,
+        "verdict": codec.pack(new.verdict),
+        "summary": new.texts.summary,
+        "memory": new.texts.memory,
     }
 
 
@@ -255,23 +258,34 @@ async def _retire_others(
     await connection.execute(update(checkpoints).where(*others).values(retired_at=func.now()))
 
 
-async def _retire_replaced(connection: AsyncConnection, chat: ChatKey, fresh: Fresh) -> None:
-    """Takes those out of service that `fresh` replaces.
+async def _interim_above(connection: AsyncConnection, chat: ChatKey, until: str) -> set[int]:
+    """The interim ones in service with a boundary on the path to `until`, or there."""
+    query = select(checkpoints.c.id).where(
+        *of(chat, checkpoints),
+        checkpoints.c.kind == INTERIM,
+        checkpoints.c.retired_at.is_(None),
+        checkpoints.c.covered_until.in_(messages.above(chat, until)),
+    )
+    return set((await connection.execute(query)).scalars())
 
-    One stays when a branch that goes off above its boundary needs it. The messages that led to one
+
+async def _retire(
+    connection: AsyncConnection, chat: ChatKey, until: str, superseded: Collection[int]
+) -> None:
+    """Takes those out of service that the one with the boundary `until` serves in place of.
+
+    One stays when a branch that goes off above that boundary needs it. The messages that led to one
     fall back to the deepest one left.
     """
-    if not fresh.replaces:
-        return
-    replaced = (*of(chat, checkpoints), among(checkpoints.c.id, fresh.replaces))
+    these = (*of(chat, checkpoints), among(checkpoints.c.id, superseded))
     pointing = select(message_rows).where(
         *of(chat, message_rows), message_rows.c.checkpoint_id == checkpoints.c.id
     )
-    above = messages.above(chat, fresh.until.message_id)
+    above = messages.above(chat, until)
     used_elsewhere = pointing.where(message_rows.c.message_id.not_in(above)).exists()
-    obsolete = select(checkpoints.c.id).where(*replaced, ~used_elsewhere)
-    retiring = list((await connection.execute(obsolete)).scalars())
-    await messages.lead_back(connection, chat, fresh.until.message_id, retiring)
-    # Only now: leading back has made some of them unused.
-    unused = (*replaced, ~pointing.exists())
+    obsolete = select(checkpoints.c.id).where(*these, ~used_elsewhere)
+    retiring = set((await connection.execute(obsolete)).scalars())
+    await messages.fall_back_to_ancestor(connection, chat, until, retiring)
+    # Only now: falling back has made some of them unused.
+    unused = (*these, ~pointing.exists())
     await connection.execute(update(checkpoints).where(*unused).values(retired_at=func.now()))

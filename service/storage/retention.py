@@ -187,6 +187,7 @@ def _old_bodies(days: int, after: BodyPlace | None) -> Select[Any]:
         messages.c.author_id.is_distinct_from(ERASED),
         messages.c.created_at < _before(days),
         chats.c.due_at.is_(None),
+        chats.c.code_at.is_(None),
         or_(chats.c.lease_until.is_(None), chats.c.lease_until < func.now()),
     )
     if after:  # the first term is what the index can use

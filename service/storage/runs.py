@@ -23,7 +23,7 @@ OWN_ERROR = "internal error"
 NOTHING = "nothing to do"
 """The outcome of a round that found nothing worth doing."""
 _ENDS = ("done", NOTHING, TOO_HARD, OWN_ERROR)
-_MOST_TROUBLES = 3
+_MOST_TROUBLES = 12  # as many as end in giving up
 _LATEST = 20
 
 
@@ -78,14 +78,20 @@ def place_of(chat: ChatKey, run: int) -> Where:
     return Where(runs.name, "reason", chat, run)
 
 
-async def troubles(connection: AsyncConnection, chat: ChatKey, run: int) -> Sequence[str]:
-    """How the rounds before this one ended where the work stands now, newest first, at most three.
+async def troubles(
+    connection: AsyncConnection, chat: ChatKey, run: int, *, by_code: bool
+) -> Sequence[str]:
+    """How the rounds before this one ended where the work stands now, newest first.
 
-    Each is `TOO_HARD` or `OWN_ERROR`. A round that published something got on, so that those before
-    it were about other texts; one that was stopped, or whose summariser failed, says nothing.
+    At most twelve, all of the same kind of work. Each is `TOO_HARD` or `OWN_ERROR`. A round that
+    published something got on, so that those before it were about other texts; one that was
+    stopped, or whose summariser failed, says nothing.
     """
     query = select(runs.c.outcome, runs.c.published).where(
-        *of(chat, runs), runs.c.id < run, runs.c.outcome.in_(_ENDS)
+        *of(chat, runs),
+        runs.c.by_code == by_code,
+        runs.c.id < run,
+        runs.c.outcome.in_(_ENDS),
     )
     outcomes: list[str] = []
     newest = query.order_by(runs.c.id.desc()).limit(_MOST_TROUBLES)
@@ -98,15 +104,18 @@ async def troubles(connection: AsyncConnection, chat: ChatKey, run: int) -> Sequ
     return outcomes
 
 
-async def begin(connection: AsyncConnection, chat: ChatKey, seq: int, request_id: str) -> int:
+async def begin(
+    connection: AsyncConnection, chat: ChatKey, seq: int, request_id: str, *, by_code: bool
+) -> int:
     """Notes that a round has begun, and that an earlier one that has not ended never will.
 
-    Whoever begins has the chat's only lease: the worker of the earlier one was killed, or the
-    database went away under it.
+    Whoever begins has the chat's only lease for this kind of work: the worker of the earlier one
+    was killed, or the database went away under it.
     """
-    lost = (*of(chat, runs), runs.c.outcome == "running")
+    lost = (*of(chat, runs), runs.c.by_code == by_code, runs.c.outcome == "running")
     await connection.execute(update(runs).where(*lost).values(outcome="lost", ended_at=func.now()))
-    statement = insert(runs).values(**chat.columns, seq=seq, request_id=request_id)
+    values = {"seq": seq, "request_id": request_id, "by_code": by_code}
+    statement = insert(runs).values(**chat.columns, **values)
     query = statement.returning(runs.c.id)
     return cast(int, (await connection.execute(query)).scalar_one())
 

@@ -114,12 +114,17 @@ chats = Table(
     Column("due_at", _TIME),
     # The leaves of the branches that are due, newest first; `ingests.sql` bounds their number.
     Column("due_leaves", ARRAY(Text)),
-    # Its requests are over apply_at now.
-    Column("pressing", Boolean),
+    # The lease on the model's work.
     Column("lease_token", Uuid),
     Column("lease_until", _TIME),
     Column("lease_endpoint", Text),  # the summariser endpoint that the work under this lease asks
     Column("leased_by", Text),  # the worker: host and process id
+    # When code's work is due; null: code has nothing to do. While it is worked on, that is the end
+    # of its lease, unless an ingest came.
+    Column("code_at", _TIME),
+    # The lease on code's work.
+    Column("code_token", Uuid),
+    Column("code_until", _TIME),
     Column("dead_at", _TIME),  # given up until a retry or the next ingest
     # Work waits for texts that were deleted; the next request has them.
     Column("wants_bodies", Boolean),
@@ -241,6 +246,7 @@ runs = Table(
     Column("id", BigInteger),
     *_chat(),
     Column("seq", BigInteger),  # the handed_seq that it worked on
+    Column("by_code", Boolean),  # whether it was code's work
     # Of the request that made the work due; all log lines of the round have it.
     Column("request_id", Text),
     Column("outcome", Text),

@@ -1,20 +1,26 @@
 """Due work: the columns of `chats` that say what is to be done, and who is doing it.
 
+There are two kinds. Code's work (`code_at`, a lease of `code_token` and `code_until`) takes a
+moment and needs nobody. The model's (`due_at`, `lease_token` and `lease_until`) follows it, and
+may wait for the summariser's endpoint. Each has a lease of its own, so code works on a chat also
+while a call for it is out. A chat is due, by `due_at`, as long as either has something to do.
+
 The row is the truth. Redis only wakes workers: flush it, and a sweep finds the work again. Workers
 do not choose: `claim` gives each the chat whose turn it is. All times are the database's, so
 workers' clocks do not matter.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 from uuid import UUID, uuid4
 
 from sqlalchemy import (
     ColumnElement,
-    Row,
     Text,
     and_,
     case,
+    extract,
     func,
     literal,
     null,
@@ -49,20 +55,29 @@ With the pauses between them, that is half a minute.
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to work on a chat until it expires; `token` fences whatever is written with it.
+    """The right to do one kind of work on a chat until it expires.
 
-    `fallback` says that the built-in summariser writes, because the LLM has failed on this chat too
-    often. `at_once` says that the LLM is away or has enough to do, but the chat's next request is
-    too large: code makes an interim summary, and the chat waits on. `leaf` is the newest one,
-    `other_leaves` those of other branches that are due, newest first. `chat_id` and `user_id` are
-    Open WebUI's, for the log; `request_id` is that of the request that made the work due.
-    `left_alone` says that the user wants no summary.
+    Attributes:
+        chat: the chat.
+        token: fences whatever is written with it.
+        by_code: whether it is for code's work.
+        ends_work: whether no other kind of work follows: the model's work, and code's where no
+            summariser is configured.
+        fallback: the built-in summariser writes in the model's place, because the LLM has failed on
+            this chat too often.
+        seq: the number of the newest ingest that made work due.
+        epoch: raised by a reset.
+        leaves: of the branches that are due; first the newest, on which the user goes on.
+        chat_id, user_id: Open WebUI's, for the log.
+        request_id: of the request that made the work due.
+        left_alone: the user wants no summary.
     """
 
     chat: ChatKey
     token: UUID
+    by_code: bool
+    ends_work: bool
     fallback: bool
-    at_once: bool
     seq: int
     epoch: int
     attempts: int
@@ -70,8 +85,7 @@ class Lease:
     window: int
     usage_factor: float
     overhead: int
-    leaf: str | None
-    other_leaves: Sequence[str]
+    leaves: Sequence[str]
     compactor: str | None
     chat_id: str
     user_id: str
@@ -79,12 +93,22 @@ class Lease:
     left_alone: bool
 
 
-_FREE = or_(chats.c.lease_until.is_(None), chats.c.lease_until < func.now())
-_RELEASED = {"lease_token": None, "lease_until": None, "lease_endpoint": None, "leased_by": None}
+_CODE_AT = chats.c.code_at
+_CODE_WAITS = and_(
+    chats.c.code_at <= func.now(),
+    or_(chats.c.code_until.is_(None), chats.c.code_until < func.now()),
+)
+_MODEL_WAITS = and_(
+    chats.c.due_at <= func.now(),
+    or_(chats.c.lease_until.is_(None), chats.c.lease_until < func.now()),
+    chats.c.code_until.is_(None),
+    func.coalesce(chats.c.code_at > func.now(), True),
+)
 _SQL = statements.load("work")
 _ONE_BY_ONE = text(_SQL["one_by_one"])
 _NEXT_CHAT = text(_SQL["next_chat"])
-_LEASE = text(_SQL["lease"])
+_LEASE_FOR_CODE = text(_SQL["lease_for_code"].format(columns=_SQL["columns"]))
+_LEASE_FOR_MODEL = text(_SQL["lease_for_model"].format(columns=_SQL["columns"]))
 
 
 async def mark_due_at_once(
@@ -99,6 +123,7 @@ async def mark_due_at_once(
     values = {
         "handed_seq": chats.c.handed_seq + 1,
         "due_at": func.now(),
+        "code_at": func.now(),
         "attempts": 0,
         "request_id": request_id,
         "dead_at": None,
@@ -106,23 +131,30 @@ async def mark_due_at_once(
     return f"{chat.id}:{(await connection.execute(query.values(values))).scalar_one()}"
 
 
+async def mark_due_for_code(connection: AsyncConnection, chat: ChatKey) -> None:
+    """Marks code's work due now: a model has written what code's summaries are to grow from."""
+    earlier = func.least(chats.c.code_at, func.now())
+    await connection.execute(update(chats).where(*of(chat, chats)).values(code_at=earlier))
+
+
 async def revive(connection: AsyncConnection, tenant: int) -> int:
     """Makes all dead work of a tenant due now; returns how many chats that are."""
     query = update(chats).where(chats.c.tenant_id == tenant, chats.c.dead_at.is_not(None))
-    revived = query.values(due_at=func.now(), attempts=0, dead_at=None)
+    now = func.now()
+    revived = query.values(due_at=now, code_at=now, attempts=0, dead_at=None)
     return (await connection.execute(revived)).rowcount
 
 
 async def claim(
     connection: AsyncConnection, worker: str, endpoint: str | None, calls: int
 ) -> Lease | None:
-    """Takes the lease of the chat whose turn it is; None when there is nothing to do now.
+    """Takes a lease for the work whose turn it is; None when there is nothing to do now.
 
-    The tenant with the least work under way is next; among equals they take turns. In a tenant the
-    chat that has been due for longest goes first. At most `calls` chats of the fleet ask one
-    endpoint at the same time, and a half-open one is asked for one chat. While it may not be asked,
-    only chats are given out that need no call: those on which it failed `FALLBACK_AFTER` times, for
-    which the built-in summariser is the fallback, and those whose requests are over `apply_at`.
+    The tenant with the least work under way is next; among equals they take turns. In a tenant,
+    code's work goes before the model's, and the chat that has been due for longest goes first. At
+    most `calls` chats of the fleet ask one endpoint at the same time, and a half-open one is asked
+    for one chat. While it may not be asked, the model's work is given out only for chats on which
+    it failed `FALLBACK_AFTER` times: there the built-in summariser is the fallback.
 
     `connection` is in a transaction that ends right after the claim; the built-in summariser, an
     `endpoint` None, needs no bound.
@@ -133,11 +165,35 @@ async def claim(
     row = turn.one_or_none()
     if row is None:
         return None
-    fallback = endpoint is not None and row.attempts >= FALLBACK_AFTER
-    at_once = not asking and not fallback
-    # A lease counts against the endpoint that it names, so one without a call names none.
-    asked_for = None if fallback or at_once else endpoint
-    return await _lease(connection, row, worker, asked_for, fallback=fallback, at_once=at_once)
+    chat, token = ChatKey(row.tenant_id, row.id), uuid4()
+    # Not now(): that is before this claim waited for those before it.
+    turn_taken = (
+        update(tenants).where(tenants.c.id == chat.tenant).values(served_at=func.clock_timestamp())
+    )
+    await connection.execute(turn_taken)
+    alone = endpoint is None
+    fallback = not row.by_code and not alone and row.attempts >= FALLBACK_AFTER
+    parameters = {
+        "tenant": chat.tenant,
+        "chat": chat.id,
+        "token": token,
+        "seconds": LEASE,
+        "worker": worker,
+    }
+    if row.by_code:
+        leased = await connection.execute(_LEASE_FOR_CODE, parameters | {"alone": alone})
+    else:
+        # A lease counts against the endpoint that it names, so one without a call names none.
+        asked = None if fallback else endpoint
+        leased = await connection.execute(_LEASE_FOR_MODEL, parameters | {"endpoint": asked})
+    return Lease(
+        chat=chat,
+        token=token,
+        by_code=row.by_code,
+        ends_work=alone or not row.by_code,
+        fallback=fallback,
+        **leased.mappings().one(),
+    )
 
 
 async def _may_ask(connection: AsyncConnection, endpoint: str, calls: int) -> bool:
@@ -149,53 +205,14 @@ async def _may_ask(connection: AsyncConnection, endpoint: str, calls: int) -> bo
     return count.scalar_one() < most
 
 
-async def _lease(
-    connection: AsyncConnection,
-    turn: Row[tuple[int, int, int]],
-    worker: str,
-    endpoint: str | None,
-    *,
-    fallback: bool,
-    at_once: bool,
-) -> Lease:
-    chat, token = ChatKey(turn.tenant_id, turn.id), uuid4()
-    # Not now(): that is before this claim waited for those before it.
-    turn_taken = (
-        update(tenants).where(tenants.c.id == chat.tenant).values(served_at=func.clock_timestamp())
-    )
-    await connection.execute(turn_taken)
-    parameters = {
-        "tenant": chat.tenant,
-        "chat": chat.id,
-        "token": token,
-        "seconds": LEASE,
-        "endpoint": endpoint,
-        "worker": worker,
-    }
-    leased = (await connection.execute(_LEASE, parameters)).mappings().one()
-    return Lease(chat=chat, token=token, fallback=fallback, at_once=at_once, **leased)
-
-
 async def renew(connection: AsyncConnection, lease: Lease) -> bool:
-    """Keeps the lease while a call takes long; False when it is lost."""
-    query = update(chats).where(*_mine(lease)).values(lease_until=in_seconds(LEASE))
+    """Keeps the lease while the work takes long; False when it is lost."""
+    end = in_seconds(LEASE)
+    values: dict[str, Any] = {"lease_until": end}
+    if lease.by_code:
+        values = {"code_until": end, "code_at": case((_asked_for_since(), _CODE_AT), else_=end)}
+    query = update(chats).where(*_mine(lease)).values(values)
     return (await connection.execute(query)).rowcount == 1
-
-
-async def grown(connection: AsyncConnection, lease: Lease) -> Lease | None:
-    """The lease on what was ingested since, if the chat's next request is too large with it."""
-    columns = chats.c.handed_seq, chats.c.leaf_id, chats.c.overhead_tokens, chats.c.usage_factor
-    query = select(*columns).where(*_mine(lease), chats.c.pressing, chats.c.handed_seq > lease.seq)
-    row = (await connection.execute(query)).one_or_none()
-    if row is None:
-        return None
-    return replace(
-        lease,
-        seq=row.handed_seq,
-        leaf=row.leaf_id,
-        overhead=row.overhead_tokens,
-        usage_factor=row.usage_factor,
-    )
 
 
 async def holds(connection: AsyncConnection, lease: Lease) -> bool:
@@ -207,31 +224,56 @@ async def holds(connection: AsyncConnection, lease: Lease) -> bool:
     return (await connection.execute(query)).scalar_one_or_none() == lease.epoch
 
 
-async def finish(connection: AsyncConnection, lease: Lease, *, again: bool) -> float | None:
-    """Ends the work; it stays due when more was ingested meanwhile, or there is more (`again`).
+async def gives_way(connection: AsyncConnection, lease: Lease) -> bool:
+    """Whether a round ends early: another chat waits for work of its kind, or its own went on."""
+    waits = _CODE_WAITS if lease.by_code else _MODEL_WAITS
+    # Another tenant's, too.
+    another = select(chats.c.id).where(waits, chats.c.id != lease.chat.id)
+    went_on = select(chats.c.id).where(*_mine(lease), chats.c.handed_seq > lease.seq)
+    query = select(or_(another.exists(), went_on.exists()))
+    return bool((await connection.execute(query)).scalar_one())
+
+
+async def finish_code(
+    connection: AsyncConnection, lease: Lease, *, again: bool, model_next: bool
+) -> float | None:
+    """Ends code's work, unless there is more (`again`), or it was made due meanwhile.
+
+    Unless the model is next, all work ends.
 
     Returns:
-        Seconds until it is due again; None when it is not.
+        Seconds until code's work is due again; None when it is not.
     """
     # Decided by the database: an ingest or a reset may come between our look and this statement.
+    code_at = func.now() if again else case((_asked_for_since(), _CODE_AT), else_=null())
+    values: dict[str, Any] = {"code_at": code_at}
+    if not again and not model_next:
+        ingested = or_(chats.c.handed_seq > lease.seq, chats.c.epoch != lease.epoch)
+        values |= _success(lease) | {"due_at": case((ingested, chats.c.due_at), else_=code_at)}
+    return await _release(connection, lease, values, chats.c.code_at)
+
+
+async def finish_model(connection: AsyncConnection, lease: Lease, *, again: bool) -> float | None:
+    """Ends the model's work, unless there is more (`again`), or something was ingested meanwhile.
+
+    The chat stays due as long as code's work is: that may leave something to the model.
+
+    Returns:
+        Seconds until the chat is due again; None when it is not.
+    """
     more = or_(literal(again), chats.c.handed_seq > lease.seq, chats.c.epoch != lease.epoch)
-    delay = 0 if again else DEBOUNCE
-    values = {
-        "due_leaves": chats.c.due_leaves if again else _leaves_besides(lease),
-        "due_at": case((more, in_seconds(delay)), else_=null()),
-        "attempts": 0,
-        "last_error": None,
-    }
-    query = update(chats).where(*_mine(lease)).values(values | _RELEASED)
-    due_at = (await connection.execute(query.returning(chats.c.due_at))).scalar_one_or_none()
-    return None if due_at is None else delay
+    due_at = case((more, in_seconds(0 if again else DEBOUNCE)), else_=_CODE_AT)
+    values = _success(lease) | {"due_at": due_at}
+    if again:
+        del values["due_leaves"]
+    return await _release(connection, lease, values, chats.c.due_at)
 
 
-def _leaves_besides(lease: Lease) -> ColumnElement[list[str]]:
-    """The leaves that became due while this work was done."""
+def _success(lease: Lease) -> dict[str, Any]:
+    """The changes after work that went well: its leaves are due no more, and nothing failed."""
     leaf = func.unnest(chats.c.due_leaves, type_=Text).column_valued("leaf")
-    done = lease.leaf or "", *lease.other_leaves
-    return func.array(select(leaf).where(not_among(leaf, done)).scalar_subquery())
+    became_due = select(leaf).where(not_among(leaf, lease.leaves)).scalar_subquery()
+    return {"due_leaves": func.array(became_due), "attempts": 0, "last_error": None}
 
 
 async def give_back(
@@ -240,70 +282,77 @@ async def give_back(
     """Releases the lease; the work is due again in `delay` seconds, or dead for None.
 
     Work that an ingest or an operator asked for during its last try is due again at once instead
-    of dead. Without an error the attempt does not count.
+    of dead. Without an error the attempt does not count. If code fails, the model's work may go on.
 
     Returns:
         Seconds until it is due again; None when it is dead, or the lease is lost.
     """
-    # `claim` has counted the attempt already.
-    attempts = chats.c.attempts if error else func.greatest(chats.c.attempts - 1, 0)
     ingested_since = chats.c.handed_seq > lease.seq
-    dead = {
-        "due_at": case((ingested_since, func.now()), else_=null()),
-        "dead_at": case((ingested_since, null()), else_=func.now()),
-    }
-    when = dead if delay is None else {"due_at": in_seconds(delay)}
-    query = update(chats).where(*_mine(lease)).returning(chats.c.due_at)
-    values = {"attempts": attempts, "last_error": error} | when | _RELEASED
-    due_at = (await connection.execute(query.values(values))).scalar_one_or_none()
-    return None if due_at is None else delay or 0
-
-
-async def wait_on(connection: AsyncConnection, lease: Lease) -> None:
-    """Releases a lease that was for an interim summary only.
-
-    The work stays due, and nothing of it was tried. What was ingested meanwhile may need another
-    interim summary.
-    """
-    needs_more = and_(chats.c.pressing, chats.c.handed_seq > lease.seq)
-    values = {"pressing": needs_more, "attempts": func.greatest(chats.c.attempts - 1, 0)}
-    await connection.execute(update(chats).where(*_mine(lease)).values(values | _RELEASED))
+    when: Any = in_seconds(delay or 0)
+    if delay is None:
+        when = case((ingested_since, func.now()), else_=null())
+    values: dict[str, Any] = {"last_error": error} if error or lease.ends_work else {}
+    if lease.by_code:
+        values["code_at"] = when
+    if lease.ends_work:
+        # `claim` has counted the attempt already.
+        attempts = chats.c.attempts if error else func.greatest(chats.c.attempts - 1, 0)
+        values |= {"due_at": when, "attempts": attempts}
+        if delay is None:
+            values["dead_at"] = case((ingested_since, null()), else_=func.now())
+    return await _release(connection, lease, values, when)
 
 
 async def wait_for_bodies(connection: AsyncConnection, lease: Lease, reason: str) -> float | None:
     """Ends the work until a request has shown the texts again; other branches are due no more.
+
+    If code misses them, the model's work may go on: another branch may have its texts.
 
     Returns:
         Seconds until it is due again; None when it is not. It is at once when something was
         ingested meanwhile, because that may have been the texts.
     """
     more = chats.c.handed_seq > lease.seq
-    values = {
-        "wants_bodies": ~more,
-        "due_leaves": [],
-        "due_at": case((more, func.now()), else_=null()),
-        "attempts": 0,
-    }
-    query = update(chats).where(*_mine(lease)).returning(chats.c.due_at)
-    due = await connection.execute(query.values(values | {"last_error": reason} | _RELEASED))
-    return None if due.scalar_one_or_none() is None else 0
+    when = case((more, func.now()), else_=null())
+    values: dict[str, Any] = {"wants_bodies": ~more, "last_error": reason}
+    if lease.by_code:
+        values["code_at"] = when
+    if lease.ends_work:
+        values |= {"due_leaves": [], "due_at": when, "attempts": 0}
+    return await _release(connection, lease, values, when)
+
+
+async def _release(
+    connection: AsyncConnection, lease: Lease, values: dict[str, Any], due: ColumnElement[Any]
+) -> float | None:
+    """Releases a lease that is still ours; the seconds until what is `due` then, None for never."""
+    released = {"code_token": None, "code_until": None}
+    if not lease.by_code:
+        released = dict.fromkeys(("lease_token", "lease_until", "lease_endpoint", "leased_by"))
+    seconds = extract("epoch", due - func.now())
+    query = update(chats).where(*_mine(lease)).values(values | released).returning(seconds)
+    found = (await connection.execute(query)).scalar_one_or_none()
+    return None if found is None else max(float(found), 0)
 
 
 async def ask_for_bodies(connection: AsyncConnection, chat: ChatKey) -> None:
     """Waits for the texts of a chat's next request; until then there is nothing to work on."""
-    await connection.execute(
-        update(chats).where(*of(chat, chats)).values(wants_bodies=True, due_at=None, dead_at=None)
-    )
+    nothing_due = update(chats).values(due_at=None, code_at=None, dead_at=None)
+    await connection.execute(nothing_due.where(*of(chat, chats)).values(wants_bodies=True))
 
 
-async def waiting(connection: AsyncConnection, limit: int, besides: ChatKey | None = None) -> int:
-    """How many chats, of all tenants, are due and not worked on; counted up to `limit`."""
-    query = select(chats.c.id).where(chats.c.due_at <= func.now(), _FREE)
-    if besides:
-        query = query.where(chats.c.id != besides.id)
+async def waiting(connection: AsyncConnection, limit: int) -> int:
+    """How many chats, of all tenants, have work that nobody does; counted up to `limit`."""
+    query = select(chats.c.id).where(or_(_CODE_WAITS, _MODEL_WAITS))
     count = select(func.count()).select_from(query.limit(limit).subquery())
     return (await connection.execute(count)).scalar_one()
 
 
+def _asked_for_since() -> ColumnElement[bool]:
+    """Whether code's work became due under its lease; else it is due when the lease ends."""
+    return chats.c.code_at < chats.c.code_until
+
+
 def _mine(lease: Lease) -> tuple[ColumnElement[bool], ...]:
-    return *of(lease.chat, chats), chats.c.lease_token == lease.token
+    token = chats.c.code_token if lease.by_code else chats.c.lease_token
+    return *of(lease.chat, chats), token == lease.token

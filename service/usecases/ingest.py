@@ -174,15 +174,9 @@ async def _stored(
     # Others may have written the messages of a fork or a clone.
     if len(new) > _A_TURN:
         await authors.copy(connection, chat, [one.row.message_id for one in new])
-    return _accepted(chat, sequence, noted, is_due=known.chat.is_due)
-
-
-def _accepted(chat: ChatKey, sequence: int, noted: ChatUpdate, *, is_due: bool) -> IngestOutcome:
-    """Whether work is due, and whether a worker has to be woken for it: not if one was before."""
     if noted.delay is None:
         return IngestOutcome(due=False)
-    was_woken = is_due and not noted.pressing
-    return IngestOutcome(True, None if was_woken else f"{chat.id}:{sequence}", noted.delay)
+    return IngestOutcome(True, f"{chat.id}:{sequence}", noted.delay)
 
 
 async def _notice(
@@ -235,18 +229,17 @@ def _noted(handed: Transcript, path: _Path, leaf: MessageRow) -> ChatUpdate:
     # A first look without the path, whatever its length; the worker's plan has the last word.
     size = leaf.path_tokens + overhead - saved
     # The next request would have to be cut, so nobody waits for more messages.
-    pressing = size > handed.policy.apply_at
+    is_over_limit = size > handed.policy.apply_at
     # A summariser has to read what an interim summary covers.
     is_needed = size >= handed.policy.prepare_at or saving.is_interim or chat.wants_bodies
     is_work = is_needed and not left_alone and handed.compactor != chats.COMPACTS_ITSELF
-    delay = 0 if pressing else work.DEBOUNCE
+    delay = 0 if is_over_limit else work.DEBOUNCE
     return ChatUpdate(
         owner=path.owner,
         left_alone=left_alone,
         overhead=overhead,
         leaf=leaf,
         delay=delay if is_work else None,
-        pressing=pressing,
         # A turn brings none of the texts above it.
         wants_bodies=chat.wants_bodies and handed.source == "turn",
     )

@@ -14,7 +14,7 @@ from service.errors import NotFound
 from service.storage import audit, chats, checkpoints, messages, runs
 from service.storage.audit import Change, Operator
 from service.storage.chats import EVERY, Cursor, Filters, Overview
-from service.storage.checkpoints import Made
+from service.storage.checkpoints import CheckpointInfo
 from service.storage.messages import Branch
 from service.storage.runs import Run
 from service.storage.tenancy import ChatKey
@@ -34,7 +34,7 @@ class Detail:
 
     chat: Overview
     branches: list[Branch]
-    checkpoints: list[Made]
+    checkpoints: list[CheckpointInfo]
     runs: list[Run]
 
 
@@ -60,7 +60,7 @@ class SummaryDetail:
     room for.
     """
 
-    checkpoint: Made
+    checkpoint: CheckpointInfo
     summary: str
     state: str
     pins: tuple[Pin, ...]
@@ -168,7 +168,9 @@ def _stands_in(summary: str, one: Utterance) -> bool:
     return f"[{one.number}]" in summary or one.text[:_TELLING] in summary
 
 
-async def made(connection: AsyncConnection, key: ChatKey, chat: str, checkpoint: int) -> Made:
+async def made(
+    connection: AsyncConnection, key: ChatKey, chat: str, checkpoint: int
+) -> CheckpointInfo:
     """A checkpoint without its texts; `chat` is how the error names the chat."""
     found = await checkpoints.look(connection, key, checkpoint)
     if found is None:

@@ -79,11 +79,11 @@ def reads_of(chunks: Sequence[Chunk]) -> list[tuple[Position, int]]:
 
 
 def expected_reads(path: Sequence[PathMessage], start: int, end: int, policy: Policy) -> list[tuple[Position, int]]:
-    """Every step between two path messages; one larger than a call in as few pieces as fit."""
-    reads = []
+    """Every step between two path messages; one that leaves no room in a call in as few pieces as do."""
+    reads, room = [], policy.chunk_tokens - min(256, policy.chunk_tokens // 4)
     for message in range(start, end):
         for step, cost in enumerate(path[message].step_tokens):
-            pieces = max(-(-cost // policy.chunk_tokens), 1)
+            pieces = max(-(-cost // room), 1)
             reads += [(Position(message, step, piece), pieces) for piece in range(pieces)]
     return reads
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.planning.plan import Checkpoint, PathMessage, Plan, Position, is_poorer, plan, plan_by_code, turn_starts
+from service.planning.plan import Checkpoint, PathMessage, Plan, Position, is_poorer, plan, turn_starts
 from service.planning.policy import Policy, is_crowded, request_room, usage_factor
 from tests.effort import examples
 from tests.pure.paths import (
@@ -198,27 +198,65 @@ def test_overhead_makes_work_due_earlier() -> None:
     assert plan(path, [], replace(policy, overhead=1000)).chunks
 
 
-def test_less_than_a_step_is_not_worth_a_checkpoint() -> None:
-    path = path_of([("user", 50, (50,)), ("assistant", 50, (50,))] * 10)
-    policy = replace(Policy.sized(), prepare_at=1, keep_tokens=200, step_tokens=901)
-    assert "a step is 901" in plan(path, [], policy).reason
-    assert plan(path, [], replace(policy, step_tokens=900)).chunks
-
-
-def test_code_covers_less_than_a_step_at_once_when_a_request_is_too_large() -> None:
-    path = path_of([("user", 50, (50,)), ("assistant", 50, (50,))] * 10)
-    policy = replace(Policy.sized(), prepare_at=1, keep_tokens=200, step_tokens=3600, code_tokens=900, apply_at=999)
-    assert plan(path, [], policy.at_once).chunks
-    assert "a step is 901" in plan(path, [], replace(policy, code_tokens=901).at_once).reason
-    assert "below" in plan(path, [], replace(policy, apply_at=1000).at_once).reason
-
-
-def test_alone_code_covers_what_fits_and_less_when_a_request_is_too_large() -> None:
+def test_code_covers_what_fits_and_less_when_a_request_is_too_large() -> None:
     path = path_of([("user", 50, (50,)), ("assistant", 50, (50,))] * 10)
     policy = replace(Policy.sized(), prepare_at=1, keep_tokens=200, step_tokens=3600, code_tokens=225)
-    assert plan_by_code(path, [], policy).chunks
-    assert "a step is 904" in plan_by_code(path, [], replace(policy, code_tokens=226)).reason
-    assert plan_by_code(path, [], replace(policy, code_tokens=226, apply_at=999)).chunks
+
+    def by_code(**other: int) -> Plan:
+        return plan(path, [], replace(policy, **other), by_code=True)
+
+    assert by_code().chunks
+    assert by_code(step_tokens=900, code_tokens=901).chunks
+    assert "a step is 904" in by_code(code_tokens=226).reason
+    assert by_code(code_tokens=226, apply_at=999).chunks
+    assert by_code(code_tokens=900, apply_at=999).chunks
+    assert "a step is 901" in by_code(code_tokens=901, apply_at=999).reason
+
+
+def test_less_than_a_step_is_not_worth_a_call_and_half_of_one_is_enough_for_the_first() -> None:
+    path = path_of([("user", 50, (50,)), ("assistant", 50, (50,))] * 10)
+    policy = replace(Policy.sized(), prepare_at=1, keep_tokens=200, step_tokens=1800)
+    assert plan(path, [], policy).chunks
+    assert "a step is 901" in plan(path, [], replace(policy, step_tokens=1801)).reason
+    read = checkpoint_of(path, policy, 1, 2)
+    assert "a step is 801" in plan(path, [read], replace(policy, step_tokens=801)).reason
+    assert plan(path, [read], replace(policy, step_tokens=800)).chunks
+
+
+# ---- calls that are worth it
+
+
+@given(situations())
+@settings(max_examples=examples(120))
+def test_no_call_reads_a_few_dozen_tokens_only(situation: Situation) -> None:
+    path, checkpoints, policy = situation
+    for chunk in plan(path, checkpoints, policy).chunks:
+        assert sum(read.tokens for read in chunk.reads) >= min(256, policy.chunk_tokens // 4) / 2
+
+
+def test_what_a_model_would_read_in_a_few_dozen_tokens_waits_and_code_covers_it() -> None:
+    path = path_of([("user", 500, (20,)), ("assistant", 500, (8,))] * 10)
+    policy = replace(Policy.sized(), prepare_at=1, keep_tokens=2000, step_tokens=100)
+    assert plan(path, [], policy).reason == "only 252 tokens to read, a call reads 256 at least"
+    assert plan(path, [], policy, by_code=True).chunks
+
+
+@pytest.mark.parametrize(
+    ("steps", "calls"),
+    [
+        ((600, 600, 600, 600, 30), [1200, 1230]),  # not 1800 and 630
+        ((1744, 1744, 40), [1744, 1784]),
+        ((900, 900, 900, 900, 900), [1800, 1800, 900]),
+        ((500,) * 9, [1500, 1500, 1500]),  # not 2000, 2000 and 500
+        ((20, 1744, 1744, 20), [1764, 1764]),
+        ((2000, 5), [1000, 1005]),  # a step that nearly fills a call leaves room for what is short
+    ],
+)
+def test_the_calls_of_a_long_turn_read_about_as_much_each(steps: tuple[int, ...], calls: list[int]) -> None:
+    path = path_of([("user", 0, ()), ("assistant", sum(steps), steps), ("user", 1, (1,)), ("assistant", 1, (1,))])
+    policy = replace(Policy.sized(), prepare_at=1, step_tokens=1, keep_messages=2, chunk_tokens=2000)
+    made = plan(path, [], policy)
+    assert [sum(read.tokens for read in chunk.reads) for chunk in made.chunks] == calls
 
 
 @given(messages(), POLICIES, st.data())
@@ -226,10 +264,10 @@ def test_alone_code_covers_what_fits_and_less_when_a_request_is_too_large() -> N
 def test_the_largest_summary_never_makes_itself_due_again(
     chat: list[Sizes], policy: Policy, data: st.DataObject
 ) -> None:
-    """Even above the window: only a step of new messages does."""
+    """Even above the window: only a step of new messages does, and that of a large summary is the largest."""
     path = path_of(chat)
     checkpoints = carry_out(path, policy, plan(path, [], replace(policy, max_chunks=1000)))
-    fat = [replace(one, tokens=data.draw(st.integers(0, 5000))) for one in checkpoints]
+    fat = [replace(one, tokens=data.draw(st.integers(policy.step_tokens, 50_000))) for one in checkpoints]
     if fat:
         done = plan(path, fat, policy)
         assert (done.chunks, done.tail_start) == ((), fat[-1].messages)

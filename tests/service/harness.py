@@ -45,7 +45,7 @@ class Harness:
         url = self.llm.openai_url if kind == "openai" else self.llm.ollama_url
         constants.change(**{name: more.pop(name) for name in constants.PLACES if name in more})
         asked = {"summariser": kind, "summariser_url": url, "summariser_model": "scripted"}
-        sizes = {"summariser_window": 5120, "summariser_timeout": 120, "window": 8192}
+        sizes = {"summariser_window": 5760, "summariser_timeout": 120, "window": 8192}
         settings = Settings(**(asked | sizes | more))
         summariser = configured(settings, self.http)
         others = for_models(settings, self.http)
@@ -54,9 +54,28 @@ class Harness:
         )
 
     async def compress(self, worker_context: WorkerContext | None = None) -> float | None:
-        """One round of work; returns the seconds until the chat is due again."""
-        worked = await compress(worker_context or self.worker_context())
-        return worked.again if worked else None
+        """One round of a model's work, with all of code's before and after it; only the latter without a model.
+
+        Returns the seconds until the chat is due again.
+        """
+        worker_context = worker_context or self.worker_context()
+        if worker_context.summariser:
+            await self.by_code(worker_context)
+        worked = await compress(worker_context)
+        if worker_context.summariser:
+            await self.by_code(worker_context)
+        is_due = await rows(self.runtime, "select 1 from chats where due_at is not null")
+        return worked.again if worked and is_due else None
+
+    async def by_code(self, worker_context: WorkerContext | None = None) -> None:
+        """Rounds until code has nothing to do."""
+        worker_context = worker_context or self.worker_context()
+        waits = "select 1 from chats where code_at <= now() and (code_until is null or code_until < now())"
+        for _ in range(60):
+            if not await rows(self.runtime, waits):
+                return
+            await compress(worker_context)
+        raise AssertionError("code's work is still due")
 
     async def drain(self, worker_context: WorkerContext | None = None) -> None:
         """Rounds until nothing is due any more."""
@@ -69,8 +88,10 @@ class Harness:
     async def chat(self) -> Any:
         return await row(self.runtime, "select *, due_at - now() as wait from chats")
 
-    async def runs(self) -> list[Any]:
-        stored = await rows(self.runtime, "select * from runs order by id")
+    async def runs(self, *, by_code: bool | None = None) -> list[Any]:
+        """The rounds of code's work, of the model's, or of both for None."""
+        of_kind = {None: "", True: "where by_code", False: "where not by_code"}[by_code]
+        stored = await rows(self.runtime, f"select * from runs {of_kind} order by id")
         reasons = [unpack_text(one.reason) if one.reason else "" for one in stored]
         return [SimpleNamespace(**{**one._mapping, "reason": why}) for one, why in zip(stored, reasons, strict=True)]
 
@@ -86,6 +107,7 @@ class Harness:
     async def due_now(self) -> None:
         """The back-off is over."""
         await run_sql(self.runtime, "update chats set due_at = now() where due_at is not null")
+        await run_sql(self.runtime, "update chats set code_at = now() where code_at is not null")
 
     async def work_off(self) -> None:
         """All work, whenever it is due."""
@@ -131,19 +153,19 @@ async def running(work: Coroutine[Any, Any, Any]) -> AsyncIterator["asyncio.Task
 
 
 async def long_chats(
-    harness: Harness, count: int, turns: int = 20, prefix: str = "chat", *, pressing: bool = False
+    harness: Harness, count: int, turns: int = 20, prefix: str = "chat", *, for_code: bool = False
 ) -> list[tuple[Talk, str]]:
     """So many due chats with the same messages; with 20 turns their requests are over `apply_at`, with 9 not yet.
 
-    Unless `pressing`, what their next requests need was made before.
+    Unless `for_code`, code has done its work before.
     """
     first = Talk(harness.service.as_filter)
     leaf = first.turns(turns)
     talks = [(Talk(harness.service.as_filter, f"{prefix}-{number}", first.rows), leaf) for number in range(count)]
     for talk, _ in talks:
         assert await talk.ingest(leaf)
-    if not pressing:
-        await run_sql(harness.runtime, "update chats set pressing = false")
+    if not for_code:
+        await run_sql(harness.runtime, "update chats set code_at = null")
     return talks
 
 

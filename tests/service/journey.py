@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from service.clients.openwebui import signed_in
 from service.storage import keys, messages, publishing, retention, work
 from service.storage.audit import Operator
-from service.storage.publishing import Fresh
+from service.storage.publishing import NewCheckpoint
 from service.storage.tables import metadata
 from service.summarising.memory import Memory
 from service.usecases.compress import compress
@@ -72,16 +72,19 @@ class Tenant:
     async def put_off(self, until: str) -> None:
         """Its due work is due at `until`, an SQL term."""
         whose = f"tenant_id = (select id from tenants where name = '{self.name}')"
-        where = f"{whose} and due_at is not null"
-        await execute(self.service.runtime.urls.database, f"update chats set due_at = {until} where {where}")
+        for column in ("due_at", "code_at"):
+            change = f"update chats set {column} = {until} where {whose} and {column} is not null"
+            await execute(self.service.runtime.urls.database, change)
 
     async def work(self, harness: Harness, calls: int | None = None) -> None:
-        """One round; what the model writes has the tenant's name. After so many `calls` it fails."""
+        """All work that is due; what the model writes has the tenant's name. After so many `calls` it fails."""
         await self.put_off("now()")
         harness.llm.default = told = Say(f"## State\n- Story of {self.name}.")
         if calls:
             harness.llm.script(*[told] * calls, Fail(400))
-        await compress(harness.worker_context())
+        worker_context = harness.worker_context()
+        while await compress(worker_context):
+            pass
 
 
 async def settle(tenant: Tenant, harness: Harness) -> str:
@@ -279,17 +282,16 @@ async def _by_hand(a: Tenant) -> None:
 
 
 async def _publish_twice(engine: AsyncEngine, connection: AsyncConnection, lease: work.Lease) -> None:
-    assert lease.leaf
+    assert lease.leaves
     assert await work.renew(connection, lease)
-    assert await work.grown(connection, lease) is None
-    path = await messages.path(connection, lease.chat, lease.leaf)
+    assert not await work.gives_way(connection, lease)
+    path = await messages.path(connection, lease.chat, lease.leaves[0])
     texts = [await publishing.pack(engine, lease.chat, 0, Memory(), "summary") for _ in range(2)]
-    fresh = [Fresh(0, path[5], "llm", packed, 1, 8192, "by hand", "1") for packed in texts]
+    fresh = [NewCheckpoint(0, path[5], "llm", packed, 1, 8192, "by hand", "1") for packed in texts]
     first, again = [await publishing.publish(connection, lease, one) for one in fresh]
     assert first
     assert again == first + 1, "another version"
     await work.give_back(connection, lease, None, 0)
-    await work.wait_on(connection, lease)
 
 
 async def _worth(a: Tenant) -> None:

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import publishing
-from service.storage.publishing import Fresh
+from service.storage.publishing import NewCheckpoint
 from service.storage.work import Lease
 from service.usecases.compress import WorkerContext
 from tests.fakes.scripted_llm import Hang
@@ -169,7 +169,7 @@ async def test_the_branch_on_which_a_user_goes_on_is_next_however_many_are_due(
     late = harness.talk.turns(20, leaf="root", prefix="late-")
     publish = publishing.publish
 
-    async def published(connection: AsyncConnection, lease: Lease, fresh: Fresh) -> int | None:
+    async def published(connection: AsyncConnection, lease: Lease, fresh: NewCheckpoint) -> int | None:
         if late not in await due(harness):
             await harness.talk.ingest(late)
         return await publish(connection, lease, fresh)
@@ -211,7 +211,7 @@ async def test_a_round_that_did_nothing_leaves_no_row(harness: Harness) -> None:
         await run_sql(harness.runtime, "update chats set due_at = now()")
         await harness.drain()
     worker_context = await _busy(harness)
-    await run_sql(harness.runtime, "update chats set due_at = now(), pressing = true where external_id = 'chat-1'")
+    await run_sql(harness.runtime, "update chats set due_at = now(), code_at = now() where external_id = 'chat-1'")
     await harness.compress(worker_context)
 
     assert [run.id for run in await harness.runs()] == before
@@ -225,7 +225,7 @@ async def test_a_round_in_which_only_code_wrote_leaves_a_row(harness: Harness) -
 
     await harness.compress(await _busy(harness))
 
-    assert [run.outcome for run in await harness.runs()] == ["waits"]
+    assert [(run.by_code, run.outcome) for run in await harness.runs()] == [(True, "done")]
     assert len(await harness.interim()) == 1
 
 

@@ -112,40 +112,42 @@ async def test_while_it_is_open_a_chat_whose_requests_are_too_large_gets_an_inte
     harness: Harness,
 ) -> None:
     await opened(harness)
-    ((large, leaf),) = await long_chats(harness, 1, prefix="large", pressing=True)
-    ((small, _),) = await long_chats(harness, 1, turns=9, prefix="small", pressing=True)
+    ((large, leaf),) = await long_chats(harness, 1, prefix="large", for_code=True)
+    ((small, _),) = await long_chats(harness, 1, turns=9, prefix="small", for_code=True)
     worker_context = harness.worker_context(summariser_window=32_768)
 
-    assert [await compress(worker_context) is not None for _ in range(3)] == [True, False, False]
+    assert [await compress(worker_context) is not None for _ in range(3)] == [True, True, False]
 
-    (made,) = await harness.interim()
-    assert (made.kind, made.summariser) == ("interim", "extractive")
+    assert {(made.kind, made.summariser) for made in await harness.interim()} == {("interim", "extractive")}
     assert (await large.ask(leaf))["status"] == "ready"
     tried = await row(harness.runtime, "select attempts from chats where external_id = :name", name=large.chat)
     assert tried.attempts == 0, "nothing of its work was tried"
     still = await row(harness.runtime, "select * from chats where external_id = :name", name=small.chat)
-    assert (still.pressing, still.attempts, still.last_error) == (False, 0, None)
-    assert still.due_at
+    assert (still.code_at, still.attempts, still.last_error) == (None, 0, None)
+    assert still.due_at, "it waits for the model"
     assert harness.llm.requests == []
     assert (await breaker(harness)).open, "what stands in says nothing about the model"
 
 
-async def test_what_is_handed_over_during_an_interim_round_is_looked_at_again(harness: Harness) -> None:
+async def test_what_is_handed_over_during_codes_round_is_looked_at_again(harness: Harness) -> None:
     await opened(harness)
-    ((talk, leaf),) = await long_chats(harness, 1, turns=20, pressing=True)
+    ((talk, leaf),) = await long_chats(harness, 1, turns=20, for_code=True)
     worker_context = harness.worker_context(**ONE_CALL)
     async with worker_context.engine.begin() as connection:
         lease = await work.claim(
             connection, "worker", worker_context.endpoint, worker_context.settings.summariser_calls
         )
     assert lease
-    assert lease.at_once
+    assert lease.by_code
 
     await talk.ingest(talk.turns(2, leaf=leaf))
     async with worker_context.engine.begin() as connection:
-        await work.wait_on(connection, lease)
+        assert await work.renew(connection, lease)
+        again = await work.finish_code(connection, lease, again=False, model_next=False)
 
-    assert (await harness.chat()).pressing
+    assert again == 0
+    assert (await row(harness.runtime, "select code_at <= now() as due from chats")).due
+    assert (await harness.chat()).due_at
 
 
 async def test_two_endpoints_have_two_breakers(harness: Harness) -> None:

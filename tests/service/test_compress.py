@@ -32,7 +32,7 @@ async def test_the_first_round_publishes_a_checkpoint_by_the_configured_model(ha
     await harness.drain(harness.worker_context(kind, summariser_window=32_768))
 
     (made,) = await harness.made()
-    (run,) = await harness.runs()
+    (run,) = await harness.runs(by_code=False)
     (request,) = harness.llm.requests
     assert request.path == ("/v1/chat/completions" if kind == "openai" else "/api/chat")
     if kind == "ollama":
@@ -65,7 +65,7 @@ async def test_a_crash_in_the_third_call_loses_that_call_only(harness: Harness) 
     async with running(harness.compress()):
         await harness.llm.received(3)
         assert [told(made) for made in await harness.made()] == ["First.", "Second."]
-    (run,) = await harness.runs()
+    (run,) = await harness.runs(by_code=False)
     assert (run.outcome, run.calls, run.published) == ("released", 2, 2)
     lost_call = harness.llm.requests[2]
 

@@ -61,7 +61,7 @@ class Queue:
     async def end(self, lease: Lease) -> None:
         """Its work is done."""
         async with self.harness.runtime.database.engine.begin() as connection:
-            await work.finish(connection, lease, again=False)
+            await work.finish_model(connection, lease, again=False)
 
     async def work_off(self, rounds: int = 30) -> list[str | None]:
         """One worker that does one chat after the other; the chats in that order."""
@@ -101,6 +101,44 @@ async def test_the_tenant_with_the_least_work_under_way_is_next(queue: Queue) ->
     assert order == ["late-0", "late-1", "late-2", "busy-3", "late-3", "busy-4", "busy-5"]
 
 
+async def test_calls_that_hang_take_no_turn_of_codes_work(queue: Queue) -> None:
+    await queue.put("hangs", 3, waited=5000)
+    worker_context = queue.harness.worker_context(summariser_calls=3)
+    assert [await queue.next(worker_context) for _ in range(4)] == ["hangs-0", "hangs-1", "hangs-2", None]
+    await run_sql(queue.harness.runtime, "update chats set code_at = now()")
+    await queue.put("other", 3, waited=10, code_at="now()")
+
+    leases = [await queue.claim(worker_context) for _ in range(7)]
+
+    names = [(await queue.name(lease) or "")[:5] for lease in leases if lease]
+    assert names == ["other", "hangs", "other", "hangs", "other", "hangs"]
+    assert all(lease.by_code for lease in leases if lease)
+
+
+async def test_of_a_tenant_codes_work_goes_before_the_models_and_one_chat_may_have_both(queue: Queue) -> None:
+    await queue.put("late", 1, waited=5000)
+    await queue.put("new", 1, waited=10, code_at="now()")
+    await run_sql(queue.harness.runtime, "update chats set tenant_id = (select min(id) from tenants)")
+    worker_context = queue.harness.worker_context()
+
+    first, second = await queue.claim(worker_context), await queue.claim(worker_context)
+
+    assert first
+    assert second
+    assert (await queue.name(first), first.by_code, first.ends_work) == ("new-0", True, False)
+    assert (await queue.name(second), second.by_code, second.ends_work) == ("late-0", False, True)
+    assert await queue.claim(worker_context) is None, "the model's work waits for code's"
+    async with queue.harness.runtime.database.engine.begin() as connection:
+        await work.finish_code(connection, first, again=False, model_next=True)
+    third = await queue.claim(worker_context)
+    assert third
+    assert (await queue.name(third), third.by_code) == ("new-0", False)
+    await run_sql(queue.harness.runtime, "update chats set code_at = now() where external_id = 'new-0'")
+    fourth = await queue.claim(worker_context)
+    assert fourth
+    assert (await queue.name(fourth), fourth.by_code) == ("new-0", True)
+
+
 # Chats of a tenant
 
 
@@ -126,7 +164,8 @@ async def test_a_chat_whose_row_something_refers_to_is_claimed_all_the_same(queu
 async def calls(harness: Harness) -> dict[str, int]:
     """The calls made for each chat so far."""
     found = await rows(
-        harness.runtime, "select external_id, sum(calls) from chats c join runs r on r.chat_id = c.id group by 1"
+        harness.runtime,
+        "select external_id, sum(calls) from chats c join runs r on r.chat_id = c.id where not by_code group by 1",
     )
     return {name: int(count) for name, count in found}
 
@@ -134,9 +173,9 @@ async def calls(harness: Harness) -> dict[str, int]:
 async def test_a_huge_chat_goes_back_to_the_end_of_the_queue_between_two_calls_when_others_wait(
     harness: Harness,
 ) -> None:
-    await long_chats(harness, 1, turns=40, prefix="huge", pressing=True)
-    await long_chats(harness, 2, turns=12, prefix="small", pressing=True)
-    worker_context = harness.worker_context(summariser_window=8192)  # one call for a small chat
+    await long_chats(harness, 1, turns=60, prefix="huge", for_code=True)
+    await long_chats(harness, 2, turns=12, prefix="small", for_code=True)
+    worker_context = harness.worker_context(summariser_window=16_384)  # one call for a small chat
 
     seen = []
     for _ in range(4):
@@ -151,8 +190,11 @@ async def test_a_huge_chat_goes_back_to_the_end_of_the_queue_between_two_calls_w
     assert (await row(harness.runtime, "select count(*) from chats where due_at is not null"))[0] == 0
     # Going back and coming again has read nothing twice.
     assert [told(one) for one in await harness.made()]
-    published = await row(harness.runtime, "select sum(calls) as calls, sum(published) as published from runs")
-    assert published.calls == published.published == len(harness.llm.requests)
+    published = await row(
+        harness.runtime, "select sum(calls) as calls, sum(published) as published from runs where not by_code"
+    )
+    assert published.calls == len(harness.llm.requests)
+    assert published.published == len(await harness.made())
 
 
 # The bound of an endpoint
@@ -173,7 +215,7 @@ class Room:
 
 
 async def test_the_whole_fleet_asks_an_endpoint_for_so_many_chats_at_the_same_time(harness: Harness) -> None:
-    await long_chats(harness, 7, pressing=True)
+    await long_chats(harness, 7)
     room = Room()
     harness.llm.thinking, harness.llm.default = room, Say("Fine.")
     benches = [harness.worker_context(summariser_window=32_768, summariser_calls=3) for _ in range(3)]

@@ -12,7 +12,7 @@ from service.planning.plan import Checkpoint
 from service.request.native import Node
 from service.storage import chats, codec, contexts, messages, publishing, work
 from service.storage.contexts import Lookup
-from service.storage.publishing import Fresh
+from service.storage.publishing import NewCheckpoint
 from service.summarising.memory import Memory
 from tests.conftest import Service, execute
 from tests.service.harness import Harness
@@ -179,7 +179,7 @@ async def test_publishing_notes_the_most_that_the_line_saves_so_far(harness: Har
         for number, size in enumerate(sizes):
             until = path[2 * number + 1]
             texts = await publishing.pack(worker_context.engine, lease.chat, parent, Memory(), f"summary {number}")
-            fresh = Fresh(parent, until, "llm", texts, size, WINDOWS[number % 4], "by", "1")
+            fresh = NewCheckpoint(parent, until, "llm", texts, size, WINDOWS[number % 4], "by", "1")
             parent = await publishing.publish(connection, lease, fresh) or 0
             assert parent
 

@@ -6,17 +6,17 @@ from typing import Any
 import pytest
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage import publishing
-from service.storage.publishing import Fresh
+from service.storage import publishing, work
+from service.storage.publishing import NewCheckpoint
 from service.storage.work import Lease
-from service.usecases.compress import WorkerContext
+from service.usecases.compress import WorkerContext, compress
+from service.usecases.compress.lease import claim
 from tests.constants import NEVER
-from tests.fakes.scripted_llm import Fail
+from tests.fakes.scripted_llm import Fail, Hang
 from tests.service.ageing import removed, without_text
 from tests.service.grown import in_one_call
-from tests.service.harness import Harness, state, thinking, told
+from tests.service.harness import Harness, long_chats, running, state, thinking, told
 from tests.service.talk import Json, check_tree, run_sql
-from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -43,11 +43,88 @@ async def test_it_retires_when_the_summariser_has_read_the_same(harness: Harness
     await check_tree(harness.runtime)
 
 
+async def test_the_summarisers_takes_its_place_at_the_same_boundary_and_serves_then(harness: Harness) -> None:
+    leaf = await harness.long_chat()
+    worker_context = harness.worker_context(**WIDE)
+    await harness.by_code(worker_context)
+    (interim,) = await harness.interim()
+    assert (await harness.talk.ask(leaf))["checkpoint"] == interim.id
+
+    await harness.compress(worker_context)
+
+    (made,) = await harness.made()
+    assert (made.kind, made.covered_until) == ("llm", interim.covered_until)
+    assert await harness.interim() == []
+    assert (await harness.talk.ask(leaf))["checkpoint"] == made.id
+    assert (await harness.chat()).due_at is None
+    await check_tree(harness.runtime)
+
+
+async def test_a_request_over_the_limit_is_served_although_a_call_for_its_chat_hangs(harness: Harness) -> None:
+    leaf = await harness.long_chat()
+    worker_context = harness.worker_context(**WIDE)
+    await harness.by_code(worker_context)
+    before = await harness.talk.ask(leaf)
+    harness.llm.default = Hang()
+
+    async with running(compress(worker_context)):
+        await harness.llm.received(1)
+        called = await harness.chat()
+        assert called.lease_token
+        leaf = harness.talk.turns(18, leaf=leaf)
+        await harness.talk.ingest(leaf)
+        await harness.by_code(worker_context)
+
+        answer = await harness.talk.ask(leaf)
+        assert answer["status"] == "ready"
+        assert answer["covered_messages"] > before["covered_messages"]
+        assert (await harness.chat()).lease_token == called.lease_token
+        assert len(harness.llm.requests) == 1
+
+
+async def test_another_chat_is_served_although_all_calls_hang(harness: Harness) -> None:
+    await long_chats(harness, 1, prefix="hangs")
+    harness.llm.default = Hang()
+    worker_context = harness.worker_context(**WIDE, summariser_calls=1)
+
+    async with running(compress(worker_context)):
+        await harness.llm.received(1)
+        ((talk, leaf),) = await long_chats(harness, 1, prefix="other", for_code=True)
+        assert await compress(worker_context)
+        assert await compress(worker_context) is None
+
+        assert (await talk.ask(leaf))["status"] == "ready"
+        assert len(harness.llm.requests) == 1
+
+
+async def test_a_kill_between_codes_work_and_the_models_loses_nothing(harness: Harness) -> None:
+    leaf = await harness.long_chat()
+    worker_context = harness.worker_context(**WIDE)
+    assert await claim(worker_context), "and then the worker is killed"
+    assert await compress(worker_context) is None, "its lease is kept for it"
+    await run_sql(harness.runtime, "update chats set code_at = now(), code_until = now() - interval '1 s'")
+
+    await harness.by_code(worker_context)
+    assert (await harness.talk.ask(leaf))["status"] == "ready"
+    async with harness.runtime.database.engine.connect() as connection:
+        assert await work.waiting(connection, 5) == 1, "a sweep finds the model's work"
+    killed = await claim(worker_context)
+    assert killed
+    assert not killed.lease.by_code
+    await run_sql(harness.runtime, "update chats set lease_until = now() - interval '1 s'")
+    await harness.drain(worker_context)
+
+    assert [one.kind for one in await harness.made()] == ["llm"]
+    assert sorted(run.outcome for run in await harness.runs() if run.outcome != "done") == ["lost", "lost"]
+    await check_tree(harness.runtime)
+
+
 async def test_it_is_made_without_a_call_when_there_is_little_to_read(harness: Harness) -> None:
+    harness.llm.default = long_state  # to read it again is worth a call for much that is new only
     leaf = await in_one_call(harness)
     calls = len(harness.llm.requests)
 
-    grown = harness.talk.turns(8, leaf=leaf)
+    grown = harness.talk.turns(9, leaf=leaf)
     await harness.talk.ingest(grown)
     await harness.drain(harness.worker_context(**WIDE))
 
@@ -60,6 +137,13 @@ async def test_it_is_made_without_a_call_when_there_is_little_to_read(harness: H
     assert answer["covered_messages"] > made.covered_messages
 
 
+def long_state(messages: list[Json]) -> str:
+    """An answer that repeats forty sentences."""
+    new = str(messages[1]["content"]).partition("messages that followed")[2]
+    said = re.findall(r"\[\d+\.\d+\] (Reading [^\[]*)", new)
+    return "\n".join([state("Story."), *(line.strip() for line in said[:40])])
+
+
 def keeping(messages: list[Json]) -> str:
     """An answer that keeps the first sentence of each message of a user."""
     new = str(messages[1]["content"]).partition("messages that followed")[2]
@@ -68,7 +152,7 @@ def keeping(messages: list[Json]) -> str:
 
 
 def going_on(harness: Harness, leaf: str, turns: int, served: list[Json], **more: Any) -> WorkerContext:
-    """A model that keeps sentences; while it thinks, the chat goes on until code serves it again."""
+    """A model that keeps sentences; while it thinks, the chat goes on, and code serves it again."""
     harness.llm.default = keeping
     return thinking(harness, lambda: goes_on(harness, leaf, turns, served), **WIDE, **more)
 
@@ -77,13 +161,8 @@ async def goes_on(harness: Harness, leaf: str, turns: int, served: list[Json]) -
     longer = harness.talk.turns(turns, leaf=leaf, prefix=f"{len(harness.talk.rows)}-")
     longer = harness.talk.turns(6, tokens=60, leaf=longer, prefix=f"{len(harness.talk.rows)}-")
     await harness.talk.ingest(longer)
-    before = await harness.talk.ask(longer)
-
-    async def is_deeper() -> bool:
-        served[:] = [await harness.talk.ask(longer)]
-        return bool((served[0]["covered_messages"] or 0) > (before["covered_messages"] or 0))
-
-    await until(is_deeper)
+    await harness.by_code(harness.worker_context(**WIDE))
+    served[:] = [await harness.talk.ask(longer)]
 
 
 async def test_a_branch_that_leaves_the_one_that_the_summariser_reads_is_served_meanwhile(harness: Harness) -> None:
@@ -102,33 +181,25 @@ async def test_a_branch_that_leaves_the_one_that_the_summariser_reads_is_served_
     await check_tree(harness.runtime)
 
 
-async def by_code_alone(harness: Harness, **more: Any) -> None:
-    """A round in which the model fails, after code has written what is served at once."""
-    harness.llm.default = Fail(400)
-    await run_sql(harness.runtime, "update chats set due_at = now()")
-    await harness.compress(harness.worker_context(fallback_after=NEVER, **WIDE, **more))
-
-
 async def test_what_the_summariser_published_since_is_taken_over_however_long_a_call_takes(harness: Harness) -> None:
     await harness.long_chat()
     served: list[Json] = []
 
-    for _ in range(3):
+    for number in range(3):
         before = (await harness.made())[-1:]
         await harness.compress(going_on(harness, leaf_of(harness), 18, served))
-        (interim,) = [one for one in await harness.interim() if one.id == served[0]["checkpoint"]]
-        assert pinned(interim) == [text for one in before for text in pinned(one)]
-        assert all(text in served[0]["summary"] for text in pinned(interim))
+        assert all(text in served[0]["summary"] for one in before for text in pinned(one))
+        made = (await harness.made())[-1]
+        assert len(pinned(made)) > 5 * (number + 1)
+        # Carried on at once, and not with the next turn, to where the one before served.
+        answer = await harness.talk.ask(leaf_of(harness))
+        assert answer["covered_messages"] >= served[0]["covered_messages"] > made.covered_messages
+        assert all(text in answer["summary"] for text in pinned(made))
+        assert made.state[0] in answer["summary"]
+        (interim,) = await harness.interim()
+        assert (interim.id, interim.parent_id) == (answer["checkpoint"], made.id)
+        assert (interim.state, pinned(interim)) == (made.state, pinned(made))
         await check_tree(harness.runtime)
-
-    made = (await harness.made())[-1]
-    assert len(pinned(made)) > len(pinned(interim)) > 10
-    assert made.covered_messages < interim.covered_messages
-    await by_code_alone(harness)
-    answer = await harness.talk.ask(leaf_of(harness))
-    assert all(text in answer["summary"] for text in pinned(made)), "at once, and not with the next turn"
-    assert [one.parent_id for one in await harness.interim()] == [made.id]
-    await check_tree(harness.runtime)
 
 
 async def test_one_that_got_its_id_after_the_summary_it_does_not_know_yields_too(
@@ -139,7 +210,7 @@ async def test_one_that_got_its_id_after_the_summary_it_does_not_know_yields_too
     served: list[Json] = []
     publish = publishing.publish
 
-    async def late(connection: AsyncConnection, lease: Lease, fresh: Fresh) -> int | None:
+    async def late(connection: AsyncConnection, lease: Lease, fresh: NewCheckpoint) -> int | None:
         if fresh.kind == "llm":
             await goes_on(harness, leaf, 18, served)
         return await publish(connection, lease, fresh)
@@ -147,14 +218,13 @@ async def test_one_that_got_its_id_after_the_summary_it_does_not_know_yields_too
     with monkeypatch.context() as patched:
         patched.setattr(publishing, "publish", late)
         await harness.compress(harness.worker_context(**WIDE))
-    (made,), (unaware,) = await harness.made(), await harness.interim()
-    assert unaware.id > made.id
+    (made,), (interim,) = await harness.made(), await harness.interim()
+    assert served[0]["checkpoint"] > made.id, "it serves before, and its id is newer"
+    assert made.state[0] not in served[0]["summary"]
 
-    await by_code_alone(harness)
-
-    (interim,) = await harness.interim()
     assert interim.parent_id == made.id
-    assert pinned(interim) == pinned(made) != pinned(unaware)
+    assert pinned(interim) == pinned(made)
+    assert (await harness.talk.ask(leaf_of(harness)))["checkpoint"] == interim.id
     await check_tree(harness.runtime)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from service.errors import CannotOpen
 from service.storage import checkpoints, codec, memories, messages, publishing
-from service.storage.publishing import Fresh
+from service.storage.publishing import NewCheckpoint
 from service.storage.tenancy import ChatKey
 from service.summarising.ledger import Entry
 from service.summarising.memory import Kind, Memory, Pin
@@ -79,7 +79,7 @@ async def line_of(harness: Harness) -> tuple[ChatKey, list[int]]:
         async with engine.begin() as connection:
             until = await messages.by_host_id(connection, lease.chat, path[number]["id"])
             assert until
-            fresh = Fresh(line[-1], until, "llm", texts, 1, lease.window, "by", "1")
+            fresh = NewCheckpoint(line[-1], until, "llm", texts, 1, lease.window, "by", "1")
             line.append(await publishing.publish(connection, lease, fresh) or 0)
     return lease.chat, line[1:]
 

@@ -45,7 +45,7 @@ async def test_a_call_that_fails_is_recorded_and_tried_again(
     after = await harness.talk.ask(leaf)
     assert after["covered_messages"] > before["covered_messages"], "what code made at once"
     assert "Story b." in after["summary"], "on top of what the model wrote before"
-    run, chat = (await harness.runs())[-1], await harness.chat()
+    run, chat = (await harness.runs(by_code=False))[-1], await harness.chat()
     assert (run.outcome, run.published) == ("failed", 0)
     assert reason in run.reason
     assert chat.last_error.partition(":")[0] == run.reason.partition(":")[0]
@@ -89,16 +89,17 @@ async def test_a_chat_that_grows_above_the_limit_gets_a_summary_by_code_during_t
     worker_context = harness.worker_context(summariser_window=32_768, fallback_after=NEVER)
     await harness.compress(worker_context)
     before = await harness.talk.ask(leaf)
-    assert (await harness.chat()).wait.total_seconds() > 0
+    asked, failed = len(harness.llm.requests), await harness.chat()
+    assert failed.wait.total_seconds() > 0
 
     leaf = harness.talk.turns(18, leaf=leaf)
     await harness.talk.ingest(leaf)
-    await harness.compress(worker_context)
+    assert await harness.compress(worker_context) is None, "the model is not asked"
 
     assert (await harness.talk.ask(leaf))["covered_messages"] > before["covered_messages"]
     chat = await harness.chat()
-    assert chat.attempts == 2
-    assert chat.wait.total_seconds() > 2, "the next pause is longer"
+    assert (chat.attempts, chat.due_at, chat.last_error) == (1, failed.due_at, failed.last_error)
+    assert len(harness.llm.requests) == asked
 
 
 async def test_after_enough_failures_a_degraded_checkpoint_is_published(harness: Harness) -> None:
@@ -162,7 +163,7 @@ async def test_work_that_failed_too_often_is_dead_with_its_reason_and_not_tried_
     assert "HTTP 400" in chat.last_error
     assert await compress(harness.worker_context(**ALONE)) is None
     assert len(harness.llm.requests) == 3
-    assert [run.outcome for run in await harness.runs()] == ["failed"] * 3
+    assert [run.outcome for run in await harness.runs(by_code=False)] == ["failed"] * 3
 
 
 async def test_a_new_hand_over_gives_dead_work_exactly_one_more_try(harness: Harness) -> None:

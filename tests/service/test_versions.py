@@ -3,7 +3,7 @@
 import pytest
 
 from service.storage import messages, publishing, work
-from service.storage.publishing import Fresh
+from service.storage.publishing import NewCheckpoint
 from service.storage.work import Lease
 from service.summarising.memory import Memory
 from service.usecases.retain import remove_old
@@ -141,7 +141,7 @@ async def published(harness: Harness, lease: Lease, parent: int, until: str, kin
     async with engine.begin() as connection:
         found = await messages.by_host_id(connection, lease.chat, until)
         assert found
-        fresh = Fresh(parent, found, known, texts, 10, lease.window, "by", "1", {"outcome": kind}, replaces)
+        fresh = NewCheckpoint(parent, found, known, texts, 10, lease.window, "by", "1", {"outcome": kind}, replaces)
         return await publishing.publish(connection, lease, fresh)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from service.planning.plan import is_poorer
 from service.storage import messages, publishing
-from service.storage.publishing import Fresh
+from service.storage.publishing import NewCheckpoint
 from service.summarising.memory import Memory
 from tests.conftest import Service, drain
 from tests.service.harness import Harness
@@ -93,7 +93,7 @@ async def line_of(harness: Harness, windows: list[int]) -> tuple[str, list[int]]
         async with engine.begin() as connection:
             until = await messages.by_host_id(connection, lease.chat, path[75 + 4 * place])
             assert until
-            fresh = Fresh(line[-1], until, "llm", texts, 10, window, "by", "1")
+            fresh = NewCheckpoint(line[-1], until, "llm", texts, 10, window, "by", "1")
             line.append(await publishing.publish(connection, replace(lease, window=window), fresh) or 0)
     return leaf, line[1:]
 

@@ -36,7 +36,7 @@ with chat as (
 )
 select chat.id, chat.version, coalesce(chat.user_id, :user) as begun_by,
     coalesce(chat.wants_bodies, false) as wants_bodies,
-    chat.left_alone_at is not null as left_alone, chat.due_at is not null as is_due,
+    chat.left_alone_at is not null as left_alone,
     coalesce(chat.overhead_tokens, 0) as overhead,
     exists (
         select from messages where messages.tenant_id = :tenant and messages.chat_id = chat.id
@@ -178,15 +178,12 @@ set user_id = :owner, model = :model, window_tokens = :window, window_assumed = 
     leaf_savings = made.savings[cardinality(made.savings) - 15:],
     leaf_windows = made.windows[cardinality(made.windows) - 15:],
     handed_seq = chats.handed_seq + case when :due then 1 else 0 end,
-    due_at = case
-        when :due and :pressing then least(chats.due_at, now())
-        when :due then coalesce(chats.due_at, now() + make_interval(secs => :delay))
+    due_at = case when :due then coalesce(chats.due_at, now() + make_interval(secs => :delay))
         else chats.due_at end,
+    code_at = case when :due then least(chats.code_at, now() + make_interval(secs => :delay))
+        else chats.code_at end,
     due_leaves = case when :due then array[cast(:leaf as text)] || other.leaves
         else chats.due_leaves end,
-    -- One branch that is too large stays so when another one comes before a worker does.
-    pressing = case when :due then :pressing or chats.pressing and chats.due_at is not null
-        else chats.pressing end,
     request_id = case when :due then cast(:request_id as text) else chats.request_id end,
     dead_at = case when :due then null else chats.dead_at end
 from (

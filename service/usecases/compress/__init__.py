@@ -1,7 +1,7 @@
 """The one use case of workers: claim the chat whose turn it is, plan, summarise, judge, publish.
 
-Data flows one way: a worker's `context`; a `lease` on a chat; its `round`; `chunks` of it, and
-`interim` summaries while they are written; the `plan` that orders them; and the `outcomes`.
+Data flows one way: a worker's `context`; a `lease` on a chat, for code's work or the model's;
+`rounds`, which do either; and the `outcomes`.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ async def compress(context: WorkerContext) -> Worked | None:
     """Does the work of the chat whose turn it is.
 
     Returns:
-        None when there is no work, or the summariser has enough to do.
+        None when there is no work but for a summariser that has enough to do.
     """
     claim = await lease.claim(context)
     if claim is None:

@@ -1,5 +1,7 @@
 """The lease on a chat: claimed before the work, renewed while it lasts, given back if it fails.
 
+There is one for code's work and one for the model's, so both may be done at the same time.
+
 The database decides who holds a lease, and all that is published is fenced by it. So one that
 expires too early costs a call and never spoils a summary.
 """
@@ -17,10 +19,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from service import metrics, request_ids
 from service.storage import breakers, outage, runs, sealing, work
 from service.storage.tenancy import ChatKey
+from service.summarising.reading import Summariser
 from service.usecases.compress.context import WorkerContext
 
 log = structlog.get_logger(__name__)
-
 
 TRIES = 2  # of texts on which our own code fails; the next one does without them
 
@@ -30,7 +32,7 @@ class Claim:
     """A chat that this worker works on: under which lease, in which run, and since when.
 
     `request_id` is that of the request that made the work due; a new one when nobody knows it.
-    `troubles` are the rounds that failed on these texts before, see `runs.troubles`.
+    `troubles` are the rounds of this kind that failed on these texts before (`runs.troubles`).
     """
 
     context: WorkerContext
@@ -51,7 +53,12 @@ class Claim:
         return self.context.engine
 
     @property
-    def why_by_size(self) -> str:
+    def summariser(self) -> Summariser | None:
+        """Who may be asked for this chat; None when code writes in its place."""
+        return None if self.lease.fallback else self.context.summariser_of(self.lease.model)
+
+    @property
+    def why_not_read(self) -> str:
         """Why this round gives its first messages by their size only; "" when it reads them."""
         if self.troubles[:1] == [runs.TOO_HARD]:
             return "a text of these messages was too hard to read"
@@ -95,8 +102,9 @@ async def claim(context: WorkerContext) -> Claim | None:
         if lease is None:
             return None
         request_id = lease.request_id or request_ids.fresh()
-        run = await runs.begin(connection, lease.chat, lease.seq, request_id)
-        troubles = await runs.troubles(connection, lease.chat, run)
+        by_code = lease.by_code
+        run = await runs.begin(connection, lease.chat, lease.seq, request_id, by_code=by_code)
+        troubles = await runs.troubles(connection, lease.chat, run, by_code=by_code)
     return Claim(context, lease, run, request_id, troubles)
 
 

@@ -16,9 +16,8 @@ from service.errors import (
     trace,
 )
 from service.storage import outage, runs, work
-from service.usecases.compress.chunks import Gone, Refused
 from service.usecases.compress.lease import TRIES, Claim, Release, end, give_back
-from service.usecases.compress.plan import Done, work_round
+from service.usecases.compress.rounds import Done, Gone, Refused, work_round
 
 # Failed attempts after which work is dead, and waits for `precis jobs retry`: 24 minutes after the
 # first, when the built-in summariser has failed six times too.
@@ -38,8 +37,7 @@ async def attempt(claim: Claim) -> float | None:
         Seconds until the chat is due again; None when it is not.
     """
     try:
-        done = await work_round(claim)
-        return await (_wait_on(claim, done) if done.waits else _end(claim, done))
+        return await _end(claim, await work_round(claim))
     except asyncio.CancelledError:
         stopped = _released(PrecisError("the worker was stopped"), delay=0)
         # Shielded, because the worker may be cancelled once more while it stops.
@@ -63,7 +61,9 @@ def _meaning(claim: Claim, error: Exception) -> Release:
         case TextProcessAway() | KeyMissing():  # what this process lacks says nothing of the chat
             return _released(error, delay=_LACK_PAUSE)
         case PrecisError():
-            return _failed(claim, "failed", error)
+            # Code's work asks nobody, so its errors are our own.
+            outcome = runs.OWN_ERROR if claim.lease.by_code else "failed"
+            return _failed(claim, outcome, error)
     if outage.is_away(error):  # which says nothing about the chat, nor about the summariser
         refusal = outage.refusal(error)
         pause = _REFUSAL_PAUSE if refusal else _OUTAGE_PAUSE
@@ -84,7 +84,8 @@ def _failed(claim: Claim, outcome: str, error: Exception) -> Release:
     No chat is given up because a summariser is away or a text is too hard, nor for an error of our
     own code while there is more to leave out.
     """
-    attempts = claim.lease.attempts
+    # The column counts those of the work that ends all.
+    attempts = claim.lease.attempts if claim.lease.ends_work else len(claim.troubles) + 1
     away = isinstance(error, SummariserAway)
     # The next round may do without the texts: that can go well at any time. One that did so already
     # may have failed on others, further on.
@@ -110,20 +111,15 @@ def _words(error: Exception) -> tuple[str, str]:
 
 async def _end(claim: Claim, done: Done) -> float | None:
     """Ends a round that went well."""
-    did_nothing = bool(done.nothing) and not done.has_served
+    did_nothing, again = bool(done.nothing), not done.complete
     outcome = "nothing to do" if did_nothing else "done"
-    reason = done.nothing or claim.why_by_size
+    reason = done.nothing or claim.why_not_read
     async with claim.engine.begin() as connection:
         await end(connection, claim, outcome, reason, did_nothing=did_nothing)
-        return await work.finish(connection, claim.lease, again=not done.complete)
-
-
-async def _wait_on(claim: Claim, done: Done) -> None:
-    """Ends a round in which the summariser could not be asked; the chat is due until it can be."""
-    reason = "the summariser is away, or has enough to do"
-    async with claim.engine.begin() as connection:
-        await end(connection, claim, "waits", reason, did_nothing=not done.has_served)
-        await work.wait_on(connection, claim.lease)
+        if claim.lease.by_code:
+            next_ = done.model_next
+            return await work.finish_code(connection, claim.lease, again=again, model_next=next_)
+        return await work.finish_model(connection, claim.lease, again=again)
 
 
 async def _wait_for_bodies(claim: Claim, reason: str) -> float | None:
