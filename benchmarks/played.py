@@ -10,10 +10,10 @@ from typing import ParamSpec, TypeVar
 
 from service.planning import plan as planning
 from service.planning.plan import Checkpoint, Chunk, PathMessage
-from service.planning.policy import STATE_SHARE, Policy
+from service.planning.policy import Policy, state_room
 from service.summarising import summarise
 from service.summarising.memory import Memory
-from service.summarising.reading import Reading, Reply, Summariser
+from service.summarising.reading import Reading, RejectedReply, Reply, Summariser
 from service.summarising.summarise import Candidate, Covered, Material, Read, gather
 from service.transcript import Step, Stored, native_tokens, parse, step_tokens, steps
 
@@ -82,8 +82,8 @@ class Played:
     Attributes:
         path: the chat.
         summariser: the LLM; None for the built-in way.
-        settled: the last summary that others grow from.
-        interim: what serves instead until the LLM has read more; None when that is not needed.
+        final: the last summary that others grow from.
+        interim: what code made of more, which serves until the LLM has read that; None for none.
         spent: tokens that the LLM read and wrote.
         outcomes: of all candidates, as the verdicts name them.
         reasons: why replies were rejected.
@@ -91,7 +91,7 @@ class Played:
 
     path: Path
     summariser: Summariser | None = None
-    settled: Summary = field(default_factory=Summary)
+    final: Summary = field(default_factory=Summary)
     interim: Summary | None = None
     spent: int = 0
     outcomes: list[str] = field(default_factory=list)
@@ -100,35 +100,46 @@ class Played:
     @property
     def shown(self) -> Summary:
         """The summary that serves."""
-        return self.interim or self.settled
+        return self.interim or self.final
 
     async def round(self, messages: int, policy: Policy, room: int | None = None) -> None:
-        """One round of reading, when the chat has so many messages.
+        """One round of work, when the chat has so many messages: code's, and then the LLM's.
+
+        As a worker does; where a summary has its `room`, only one of them is made.
 
         Args:
             messages: how many of the path there are.
             policy: the budgets.
             room: bounds the summary as rendered, in tokens, instead of the policy.
         """
-        plan = planning.plan if self.summariser or room is not None else planning.plan_by_code
-        planned = plan(self.path.nodes[:messages], _known(self.settled), policy)
+        if self.summariser and room is None:
+            self._by_code(messages, policy)
+        # Where a room is given, code covers whatever stands before the tail, as an LLM does.
+        by_code = self.summariser is None and room is None
+        nodes = self.path.nodes[:messages]
+        planned = planning.plan(nodes, _known(self.final), policy, by_code=by_code)
         tail = self.path.tokens(messages) - self.path.tokens(planned.tail_start)
         for chunk in planned.chunks:
             candidate = await self._chunk(chunk, policy, room, tail)
             self.outcomes.append(candidate.verdict.outcome)
             if not candidate.verdict.accepted or (room is None and candidate.no_gain):
                 return
-            self.settled = self._grown(self.settled, chunk, candidate)
-            if chunk.covers is not None:
-                self.interim = None
+            self.final = self._grown(self.final, chunk, candidate)
+        if planned.chunks and self.interim:
+            self._carry_on(messages, policy)
 
-    async def at_once(self, messages: int, policy: Policy) -> None:
-        """What code makes beside an LLM, when the next request is too large."""
-        if self.summariser is None:
-            return
-        known = [*_known(self.settled), *_known(self.interim)]
+    def _carry_on(self, messages: int, policy: Policy) -> None:
+        """What the LLM wrote takes the interim one's place, and is carried on to where that served."""
+        interim, self.interim = self.interim, None
+        final = self.final.made
+        if interim and interim.made and final and final.messages < interim.made.messages:
+            self._by_code(messages, replace(policy, prepare_at=0, step_tokens=1, code_tokens=1))
+
+    def _by_code(self, messages: int, policy: Policy) -> None:
+        """Code's work beside an LLM."""
+        known = [*_known(self.final), *_known(self.interim)]
         grown = self.shown
-        planned = planning.plan(self.path.nodes[:messages], known, policy.at_once)
+        planned = planning.plan(self.path.nodes[:messages], known, policy, by_code=True)
         tail = self.path.tokens(messages) - self.path.tokens(planned.tail_start)
         for chunk in planned.chunks:
             material = gather(grown.memory, self._reads(chunk), policy, part=chunk.part, parts=chunk.parts)
@@ -149,10 +160,10 @@ class Played:
     async def _chunk(self, chunk: Chunk, policy: Policy, room: int | None, tail: int) -> Candidate:
         covered = self._covered(chunk, tail)
         if room is not None:
-            state = max(int(room * STATE_SHARE), _LEAST)
             whole = max(room, _LEAST)
+            state = state_room(whole, 8 * whole)
             policy = replace(policy, state_tokens=state, summary_tokens=whole, request_tokens=whole)
-        material = gather(self.settled.memory, self._reads(chunk), policy, part=chunk.part, parts=chunk.parts)
+        material = gather(self.final.memory, self._reads(chunk), policy, part=chunk.part, parts=chunk.parts)
         asked = _Remembering(self.summariser, self.summariser.name) if self.summariser else None
         candidate = await self._attempt(asked, material, policy, covered)
         if room is not None and candidate.size > room:
@@ -203,15 +214,16 @@ class Played:
     ) -> Candidate:
         """As a worker does: a reply, one more when it is rejected, else what code makes."""
         rejections: tuple[str, ...] = ()
+        rejected: RejectedReply | None = None
         for _ in range(summarise.CALLS if asked else 0):
             assert asked
             calls = asked.calls
-            candidate = await summarise.ask(here, asked, material, policy, covered, rejections)
+            candidate = await summarise.ask(here, asked, material, policy, covered, rejected)
             if asked.calls > calls:
                 self.spent += candidate.read + candidate.wrote
             if candidate.verdict.accepted:
                 return candidate
-            rejections = candidate.verdict.reasons
+            rejected, rejections = candidate.rejected, candidate.verdict.reasons
             asked.reasons = [*asked.reasons, *(one for one in rejections if one not in asked.reasons)]
         outcome = "degraded" if asked else "extractive"
         return summarise.by_rule(material, policy, covered, outcome, rejections)

@@ -93,7 +93,6 @@ async def windowed(
     for end in path.turns:
         if end <= last:
             await played.round(end, policy)
-            await played.at_once(end, policy)
     return _shown(_sent(played, last + 1, window)), figures_of(played)
 
 
