@@ -341,9 +341,9 @@ def _judged(
     dropped = (*judged.dropped, *no_room)
     doubts = (*_too_long(fitted.given_up), *judged.doubts)
     before = material.reading.rejected
-    founded = _length(judged.kept) / _length(answer.state) if answer.state else 1
-    loses_much = bool(no_room) or founded < 1 - _FEW
-    if _is_unusable(judged.doubts, founded) or (doubts and loses_much and before is None):
+    founded = _share(judged.kept, answer.state)
+    is_asked_again = before is None and bool(no_room or (doubts and founded < 1 - _FEW))
+    if is_asked_again or _is_unusable(judged.doubts, founded):
         return (), replace(gate.rejected(doubts), dropped=dropped)
     if before:
         return kept, Verdict("repaired", before.reasons, dropped)
@@ -459,5 +459,7 @@ def _language(steps: Sequence[Step]) -> str | None:
     return languages.detect(by_users) or languages.detect(by_all)
 
 
-def _length(lines: Iterable[str]) -> int:
-    return sum(map(len, lines))
+def _share(kept: Iterable[str], state: Iterable[str]) -> float:
+    """The share of a state's characters that is kept; all of an empty one."""
+    whole = sum(map(len, state))
+    return sum(map(len, kept)) / whole if whole else 1
