@@ -66,12 +66,24 @@ async def test_a_user_sees_the_summary_that_the_model_was_sent_and_the_chat_stay
 # On the page
 
 
+async def correct(rig: Rig, tab: Tab, lines: str) -> None:
+    """Gives the first summary that serves another state, as an operator does; it alone serves then."""
+    chat = await rig.precis.show(str(tab.chat_id))
+    assert chat
+    serving = [one["id"] for one in chat["checkpoints"] if one["serving"]]
+    async with rig.precis.client("operator") as http:
+        written = {"state": f"## State\n{lines}"}
+        answer = await http.patch(f"/v1/chats/{tab.chat_id}/checkpoints/{serving[0]}", json=written)
+        assert answer.status_code == 200, answer.text
+
+
 @NO_CHROMIUM
 @NEWER_PAGES
 async def test_on_the_page_a_click_shows_the_summary_in_a_dialog_that_scrolls(
     rig: Rig, tab: Tab, page: Page, pictures: Path
 ) -> None:
     await open_log(rig, tab)
+    await correct(rig, tab, "\n".join(f"- Day {day}: P-7 was watched, and nothing was found." for day in range(60)))
     await page.goto(f"{rig.server.url}/c/{tab.chat_id}")
     await ask(rig, str(tab.chat_id), page, "When was P-7 back?", "At 14:05, with 2.1 mm/s.")
     await rig.precis.settled(str(tab.chat_id))
@@ -96,10 +108,7 @@ async def test_on_the_page_a_click_shows_the_summary_in_a_dialog_that_scrolls(
 @NEWER_PAGES
 async def test_on_the_page_no_text_of_a_summary_becomes_markup(rig: Rig, tab: Tab, page: Page) -> None:
     await open_log(rig, tab)
-    newest = (await rig.precis.checkpoints(str(tab.chat_id)))[-1].id
-    async with rig.precis.client("operator") as http:
-        corrected = {"state": f"## State\n- {HOSTILE}"}
-        await http.patch(f"/v1/chats/{tab.chat_id}/checkpoints/{newest}", json=corrected)
+    await correct(rig, tab, f"- {HOSTILE}")
     requested: list[str] = []
     page.on("request", lambda request: requested.append(request.url))
     await page.goto(f"{rig.server.url}/c/{tab.chat_id}")

@@ -63,11 +63,10 @@ async def test_an_edit_another_model_and_a_long_tool_loop_leave_a_summary_and_a_
     await rig.window(WINDOW)
     try:
         path = await rig.long_chat(tab)
-        before = await summarised(rig, tab)
-        assert before
+        assert await summarised(rig, tab)
 
         await tab.edit(path[2]["id"], edited := f"Edited. {fact('edited')}")
-        assert await summarised(rig, tab) >= before
+        assert await summarised(rig, tab)
         sent = rig.model.received[-1].messages
         assert facts(edited) <= facts(sent)
         assert not facts([path[2]]) & facts(sent)
@@ -75,12 +74,12 @@ async def test_an_edit_another_model_and_a_long_tool_loop_leave_a_summary_and_a_
         tab.models, tab.choices.params = [MODELS[1]], {"num_ctx": 4 * WINDOW}
         assert await summarised(rig, tab) == 0
         tab.models, tab.choices.params = [MODELS[0]], {}
-        assert await summarised(rig, tab) >= before
+        assert await summarised(rig, tab)
 
         rig.model.received.clear()
         rig.model.answer = lambda _: looks_up(len(rig.model.received))
         tab.choices.tool_ids = ["look_up"]
-        assert await summarised(rig, tab) >= before
+        assert await summarised(rig, tab)
         assert len(rig.model.received) > LOOK_UPS
         for received in rig.model.received:
             assert rig.size(received) <= WINDOW
