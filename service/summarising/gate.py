@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache, cached_property
+from heapq import nlargest
 from importlib import resources
 from itertools import chain, combinations
 from typing import Any, NamedTuple
@@ -46,6 +47,7 @@ _ENDS = " ,;:，；、-–—"
 _SUMMED = 6  # values that one value may be the sum of
 _BESIDE = 12  # values on a line that are combined; more would reach nearly any number
 _LISTED = 40  # lines of a list whose amounts are summed up
+_TOTALS = 400  # numbers that others may be the rest of: each is tried for every unknown one
 _LARGE = 100  # a smaller number is the difference of some two numbers by chance
 _SHOWN = 160  # characters of a cut clause in a verdict
 _MOST_REASONS = 12
@@ -215,7 +217,7 @@ def _code_lines(state: Sequence[str]) -> frozenset[int]:
     """The places of lines that are fenced, and of the fences."""
     places: set[int] = set()
     place = 0
-    for block in states.blocks(state):
+    for block in states.split_blocks(state):
         if states.is_code(block):
             places.update(range(place, place + len(block)))
         place += len(block)
@@ -275,7 +277,7 @@ def _has(clause: str, words: str) -> bool:
 
 
 def _unknown(state: Sequence[str], grounds: Grounds) -> list[list[str]]:
-    """Of each line the values and names that nothing bears out, as they stand."""
+    """The values and names of each line that nothing bears out, as they stand there."""
     lines = list(map(plain, state))
     missing = [grounds.evidence.missing(line) for line in lines]
     amounts = [_amounts(line, values) for line, values in zip(lines, missing, strict=True)]
@@ -308,7 +310,7 @@ def _totals(amounts: Sequence[Collection[Decimal]]) -> frozenset[Decimal]:
                 break
             running += max(own)
             totals.add(running)
-    return frozenset(totals)
+    return frozenset(nlargest(_TOTALS, totals))
 
 
 def _underived(

@@ -32,11 +32,6 @@ _REPLACED = re.compile(
     r"P(?P<pin>\d{1,6})\W{1,6}(?:[^\W\d]{1,12}\W{1,4})?(?P<by>P?\d{1,6}(?:\.\d{1,4})?)"
 )
 _REASONING_ENDS = ("</think>", "</thinking>", "</reasoning>")
-# What models write where there is nothing to choose, though they are asked for no line then.
-_NOTHING = re.compile(
-    r"\A(?:[-–—]|none|nothing|n/a|keine?|rien|aucune?|ningun[ao]|nessun[ao]|nenhuma?|нет|无|なし)\.?\Z",
-    re.IGNORECASE,
-)
 _COLONS = re.compile(r"\s{0,4}[:：]\s{0,8}")
 _AROUND = " \t*_`"
 
@@ -51,6 +46,8 @@ class Verb(StrEnum):
 
 
 _VERBS = {name: verb for one in WORDINGS.values() for verb in Verb for name in one.verbs[verb]}
+# Models write such a word where there is nothing to choose, though they are asked for no line then.
+_NOTHING = {name for one in WORDINGS.values() for name in one.verbs["nothing"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +91,7 @@ def parse(reply: Reply) -> Answer:
         written = written[:-1]
     lines = [line[:_LONGEST_LINE] for line in written[:_MOST_LINES]]
     reader = _ReplyReader()
-    for segment in state.segments(lines):
+    for segment in state.split_segments(lines):
         reader.read(segment)
     return reader.answer()
 
@@ -111,7 +108,7 @@ class _ReplyReader:
         """Takes a segment. A fence around the answer itself is none of the state's."""
         if segment.fence is not None and not self._is_answer(segment):
             self.verb = None
-            self.state += state.fenced(segment)
+            self.state += state.fence(segment)
             return
         for line in segment.lines:
             if state.says_something(line):
@@ -120,15 +117,15 @@ class _ReplyReader:
     def _is_answer(self, segment: Segment) -> bool:
         """Whether what is fenced chooses, or is where the answer begins with a head."""
         first = next((line for line in segment.lines if line.strip()), "")
-        if _verb_of(first):
+        if _read_choice(first):
             return True
         return not self.state and state.parse_line(first).startswith(state.HEAD)
 
     def _read_line(self, raw: str) -> None:
-        verb = _verb_of(raw)
-        if verb:
-            self.verb = verb
-            self._choose(_labelled(raw)[1])
+        choice = _read_choice(raw)
+        if choice:
+            self.verb, rest = choice
+            self._choose(rest)
         elif self.verb and _chooses(raw):
             self._choose(raw)
         else:
@@ -152,11 +149,11 @@ class _ReplyReader:
             self.chosen[self.verb].append(rest)
 
 
-def _verb_of(raw: str) -> Verb | None:
-    """What a line chooses; None when it is a line of the state."""
+def _read_choice(raw: str) -> tuple[Verb, str] | None:
+    """The verb of a line that chooses, and its numbers; None for a line of the state."""
     label, rest = _labelled(raw)
     verb = _VERBS.get(label.casefold())
-    return verb if verb and (not rest or _chooses(rest)) else None
+    return (verb, rest) if verb and (not rest or _chooses(rest)) else None
 
 
 def _labelled(raw: str) -> tuple[str, str]:
@@ -172,7 +169,8 @@ def _labelled(raw: str) -> tuple[str, str]:
 def _chooses(rest: str) -> bool:
     """Whether a line names sentences or pins, and says nothing else."""
     bare = _REPLACED.sub("1", state.without_marks(rest))
-    return bool(_ONLY_NUMBERS.match(bare) or _NOTHING.match(bare.strip(_AROUND)))
+    says_nothing = bare.strip(_AROUND).rstrip(".。").casefold() in _NOTHING
+    return says_nothing or bool(_ONLY_NUMBERS.match(bare))
 
 
 def _numbers(line: str) -> Iterator[str]:
@@ -187,7 +185,7 @@ def _numbers(line: str) -> Iterator[str]:
 def _telling(lines: Sequence[str]) -> Iterator[str]:
     """The lines without heads of nothing, and once what a small model writes again and again."""
     end = ("## ",)
-    for block, following in pairwise([*state.blocks(lines), end]):
+    for block, following in pairwise([*state.split_blocks(lines), end]):
         is_empty = block[0].startswith(state.HEAD) and following[0].startswith(state.HEAD)
         if block[0].strip("# ") and block != following and not is_empty:
             yield from block

@@ -25,17 +25,17 @@ _MOST_PINS = 400
 def fitted(memory: Memory, room: int) -> Parts:
     """What `room` tokens have room for."""
     told = state.fit(memory.state, room - HEAD_TOKENS, map(pin_line, memory.rules))
-    lines = tuple(chain.from_iterable(map(state.shown, told.kept)))
+    lines = tuple(chain.from_iterable(map(state.render, told.kept)))
     left = room - price(lines)
     # Rules do not age: as many as can stand. Of quotations the newest.
-    rules = _fitting(sorted(memory.rules, key=lambda pin: len(pin.text)), left)
+    rules = _fit_pins(sorted(memory.rules, key=lambda pin: len(pin.text)), left)
     left -= price(rules)
 
     calls = _calls(memory, int(left * _LEDGER) - HEAD_TOKENS, taken_up=True)
-    said = _untold(memory)
+    said = _untold_talk(memory)
     # Beside a state, what was said since goes before quotations, which it may have corrected.
     since = talk.lines(talk.fitted(said, int(left * _SINCE))) if memory.state else ()
-    quotations = _fitting(reversed(memory.quotations), left - price(calls) - price(since))
+    quotations = _fit_pins(reversed(memory.quotations), left - price(calls) - price(since))
     left -= price(quotations)
     known = [*rules, *lines, *quotations]
     spoken = talk.lines(talk.fitted(said, left - price(calls) - HEAD_TOKENS, known))
@@ -56,7 +56,7 @@ def fitted(memory: Memory, room: int) -> Parts:
 
 def stored(memory: Memory, room: int) -> Memory:
     """The memory without what no later summary will have room for; `room` is that of one."""
-    kept = tuple(talk.fitted(_untold(memory), _STORED * room))
+    kept = tuple(talk.fitted(_untold_talk(memory), _STORED * room))
     return replace(memory, pins=_few_enough(memory.pins), talk=kept)
 
 
@@ -68,7 +68,7 @@ def _few_enough(pins: Sequence[Pin]) -> tuple[Pin, ...]:
     return tuple(pin for pin in pins if pin.number not in gone)[-_MOST_PINS:]
 
 
-def _fitting(ranked: Iterable[Pin], room: int) -> tuple[str, ...]:
+def _fit_pins(ranked: Iterable[Pin], room: int) -> tuple[str, ...]:
     """The first of these pins that `room` tokens show, in the order in which they were said."""
     shown: dict[int, str] = {}
     left = room - HEAD_TOKENS
@@ -92,7 +92,7 @@ def _calls(memory: Memory, room: int, *, taken_up: bool = False) -> tuple[str, .
     return tuple(harmless(unmarked(line)) for line in shown)
 
 
-def _untold(memory: Memory) -> list[Utterance]:
+def _untold_talk(memory: Memory) -> list[Utterance]:
     """The talk that stands neither as a pin nor in the state, whose model has read it."""
     pinned = {pin.utterance for pin in (*memory.rules, *memory.quotations)}
     told = memory.told if memory.state else 0

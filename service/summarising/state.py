@@ -39,7 +39,7 @@ class Segment(NamedTuple):
     fence: str | None = None
 
 
-def segments(raw: Iterable[str]) -> Iterator[Segment]:
+def split_segments(raw: Iterable[str]) -> Iterator[Segment]:
     """Raw lines by whether they are fenced; a fence that nothing closes goes on to the end."""
     segment = Segment([])
     for line in raw:
@@ -58,11 +58,11 @@ def segments(raw: Iterable[str]) -> Iterator[Segment]:
 def parse(raw: Iterable[str]) -> tuple[str, ...]:
     """Raw lines as a state is stored: without blank lines and rulers, what is fenced as it is."""
     state: list[str] = []
-    for segment in segments(raw):
+    for segment in split_segments(raw):
         if segment.fence is None:
             state += [parse_line(line) for line in segment.lines if says_something(line)]
         else:
-            state += fenced(segment)
+            state += fence(segment)
     return tuple(state)
 
 
@@ -85,7 +85,7 @@ def without_marks(raw: str) -> str:
     return _MARKS.sub("", raw, count=1)
 
 
-def fenced(segment: Segment) -> Block:
+def fence(segment: Segment) -> Block:
     """A fenced segment with its fences; nothing when there is nothing in it."""
     lines = [line.rstrip() for line in segment.lines]
     if not any(lines):
@@ -93,7 +93,7 @@ def fenced(segment: Segment) -> Block:
     return (segment.fence or FENCE, *lines, FENCE)
 
 
-def blocks(state: Sequence[str]) -> list[Block]:
+def split_blocks(state: Sequence[str]) -> list[Block]:
     """The lines of a state, those between two fences together."""
     found: list[Block] = []
     opened: list[str] = []
@@ -115,15 +115,15 @@ def is_code(block: Block) -> bool:
     return block[0].startswith(FENCE)
 
 
-def shown(block: Block) -> Block:
+def render(block: Block) -> Block:
     """A block as a record shows it: a head stands below ours, and nothing in it does harm."""
     if not is_code(block):
-        return (_shown_line(block[0]),)
+        return (_render_line(block[0]),)
     code = (f"“{line}”" if heads.imitates_ours(line) else quoted(line) for line in block[1:-1])
     return (block[0], *code, FENCE)
 
 
-def _shown_line(line: str) -> str:
+def _render_line(line: str) -> str:
     """A line that imitates a head of ours is quoted words."""
     is_head, is_item = line.startswith(HEAD), line.startswith(ITEM)
     bare = line.removeprefix(HEAD if is_head else ITEM)
@@ -134,31 +134,33 @@ def _shown_line(line: str) -> str:
     return mark + words
 
 
-def size(block: Block) -> int:
+def count_tokens(block: Block) -> int:
     """Tokens of a block as it is shown."""
-    return sum(tokens.count(line) + _LINE for line in shown(block))
+    return sum(tokens.count(line) + _LINE for line in render(block))
 
 
-class Fitted(NamedTuple):
+class FittedState(NamedTuple):
     """The blocks that have room, in order, and the sentences and blocks that were given up."""
 
     kept: list[Block]
     given_up: list[str]
 
 
-def fit(state: Sequence[str], room: int, known: Iterable[str] = (), language: str = "en") -> Fitted:
+def fit(
+    state: Sequence[str], room: int, known: Iterable[str] = (), language: str = "en"
+) -> FittedState:
     """What of a state stands in `room` tokens.
 
     Where not all does, the sentences and fenced blocks go first that say least for their length
     which nothing else says: neither the rest of the state nor `known`. A head goes with the last
     line below it.
     """
-    whole = blocks(state)
-    surplus = sum(map(size, whole)) - room
+    whole = split_blocks(state)
+    surplus = sum(map(count_tokens, whole)) - room
     if surplus <= 0:
-        return Fitted(whole, [])
-    parts = _parts(whole, language)
-    least_first = _least_first(parts, known)
+        return FittedState(whole, [])
+    parts = _split_parts(whole, language)
+    least_first = _rank_parts(parts, known)
     kept, count = whole, 0
     # Sentences that are joined cost less than each by itself, so what is left is measured again.
     while surplus > 0 and count < len(least_first):
@@ -166,9 +168,9 @@ def fit(state: Sequence[str], room: int, known: Iterable[str] = (), language: st
             surplus -= least_first[count].size
             count += 1
         gone = set(least_first[:count])
-        kept = _rebuilt(whole, [part for part in parts if part not in gone])
-        surplus = sum(map(size, kept)) - room
-    return Fitted(kept, [part.text for part in least_first[:count]])
+        kept = _rebuild(whole, [part for part in parts if part not in gone])
+        surplus = sum(map(count_tokens, kept)) - room
+    return FittedState(kept, [part.text for part in least_first[:count]])
 
 
 class _Part(NamedTuple):
@@ -180,21 +182,21 @@ class _Part(NamedTuple):
     size: int
 
 
-def _parts(whole: Sequence[Block], language: str) -> list[_Part]:
+def _split_parts(whole: Sequence[Block], language: str) -> list[_Part]:
     parts: list[_Part] = []
     for number, block in enumerate(whole):
         line = block[0]
         if line.startswith(HEAD):
             continue
         if is_code(block):
-            parts.append(_Part(number, 0, "\n".join(block), size(block)))
+            parts.append(_Part(number, 0, "\n".join(block), count_tokens(block)))
             continue
         for place, sentence in enumerate(sentences.of_line(line.removeprefix(ITEM), language)):
             parts.append(_Part(number, place, sentence, tokens.count(sentence) + 1))
     return parts
 
 
-def _least_first(parts: Sequence[_Part], known: Iterable[str]) -> list[_Part]:
+def _rank_parts(parts: Sequence[_Part], known: Iterable[str]) -> list[_Part]:
     tellers = Counter[str]()
     for text in (*known, *(part.text for part in parts)):
         tellers.update(terms(text))
@@ -206,7 +208,7 @@ def _least_first(parts: Sequence[_Part], known: Iterable[str]) -> list[_Part]:
     return sorted(parts, key=worth)
 
 
-def _rebuilt(whole: Sequence[Block], parts: Sequence[_Part]) -> list[Block]:
+def _rebuild(whole: Sequence[Block], parts: Sequence[_Part]) -> list[Block]:
     """The blocks of what stays; a head only where something stands below it."""
     standing: dict[int, list[str]] = {}
     for part in parts:

@@ -334,14 +334,14 @@ def _judged(
     """The state as it may stand, and the verdict."""
     judged = gate.judged(answer.state, _grounds(material))
     rules = [message.pin_line(pin) for pin in material.memory.rules]
-    limit = _state_limit(material.reading.state_tokens, rules, _room(policy, covered))
+    limit = _state_limit(material.reading.state_tokens, rules, _summary_room(policy, covered))
     fitted = state.fit(judged.kept, limit, rules, material.reading.language)
     kept = tuple(chain.from_iterable(fitted.kept))
     no_room = [Dropped(one, "no room") for one in fitted.given_up]
     dropped = (*judged.dropped, *no_room)
-    doubts = (*_too_long(fitted.given_up), *judged.doubts)
+    doubts = (*_name_surplus(fitted.given_up), *judged.doubts)
     before = material.reading.rejected
-    founded = _share(judged.kept, answer.state)
+    founded = _kept_share(judged.kept, answer.state)
     is_asked_again = before is None and bool(no_room or (doubts and founded < 1 - _FEW))
     if is_asked_again or _is_unusable(judged.doubts, founded):
         return (), replace(gate.rejected(doubts), dropped=dropped)
@@ -364,7 +364,7 @@ def _state_limit(told: int, rules: Sequence[str], whole: int) -> int:
     return max(told, min(int(told * _SLACK), left))
 
 
-def _too_long(given_up: Sequence[str]) -> Iterator[gate.Rejection]:
+def _name_surplus(given_up: Sequence[str]) -> Iterator[gate.Rejection]:
     """What a model is asked whose state is too long: which lines it may lose, the least first."""
     if given_up:
         named = "; ".join(f"“{sentences.shortened(one, _NAMED)}”" for one in given_up[:_MOST_NAMED])
@@ -410,10 +410,10 @@ def _candidate(
 
 
 def _fitted(memory: Memory, policy: Policy, covered: Covered) -> Parts:
-    return room.fitted(memory, _room(policy, covered))
+    return room.fitted(memory, _summary_room(policy, covered))
 
 
-def _room(policy: Policy, covered: Covered) -> int:
+def _summary_room(policy: Policy, covered: Covered) -> int:
     """Tokens of what a summary says, without its frame."""
     # A summary of little has to be smaller than what it stands for, whatever the policy allows.
     smaller = int(covered.tokens * gate.LEAST_GAIN)
@@ -459,7 +459,7 @@ def _language(steps: Sequence[Step]) -> str | None:
     return languages.detect(by_users) or languages.detect(by_all)
 
 
-def _share(kept: Iterable[str], state: Iterable[str]) -> float:
+def _kept_share(kept: Iterable[str], state: Iterable[str]) -> float:
     """The share of a state's characters that is kept; all of an empty one."""
     whole = sum(map(len, state))
     return sum(map(len, kept)) / whole if whole else 1

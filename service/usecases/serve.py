@@ -184,10 +184,11 @@ async def _with_summary(
 ) -> _Draft:
     """The request as it `came`, with the summary that is stored for it, if it needs one."""
     stored = located.stored
-    # A later call of a turn begins like the first one, which a provider has in its cache, while it
-    # fits.
-    is_later = weighed.request.state is not None
-    limit = weighed.room if is_later else limit_of(context.settings, weighed)
+    # A turn that began without a summary goes on without while it fits: a provider has its
+    # beginning in its cache.
+    turn = weighed.request.state
+    began_without = turn is not None and not turn.served
+    limit = weighed.room if began_without else limit_of(context.settings, weighed)
     if came.tokens(weighed) * located.factor <= limit or (stored and stored.left_alone):
         return came
     waiting = replace(came, status="pending")

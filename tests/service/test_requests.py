@@ -43,6 +43,23 @@ async def test_a_summary_stands_for_exactly_the_messages_that_it_covers(talk: Ta
     await check_tree(service.runtime)
 
 
+async def test_a_turn_that_began_without_a_summary_goes_on_without_while_it_fits(talk: Talk, service: Service) -> None:
+    leaf = await summarised(service, talk)
+    first = await talk.ask(leaf)
+    assert first["status"] == "ready"
+    began_without = first["state"] | {"served": 0}
+    # The whole is above the bound of this window, and fits into it.
+    window = int(first["tokens"]["before"] / 0.82)
+
+    without = await talk.ask(leaf, state=began_without, window=window)
+    with_one = await talk.ask(leaf, state=first["state"], window=window)
+    small = await talk.ask(leaf, state=began_without)
+
+    assert (without["status"], without["messages"]) == ("not_needed", None)
+    assert with_one["status"] == "ready"
+    assert small["status"] == "ready", "it does not fit without"
+
+
 async def test_requests_alone_are_enough(talk: Talk, service: Service) -> None:
     leaf = talk.turns(20)
 

@@ -17,7 +17,7 @@ from service.errors import (
 )
 from service.storage import outage, runs, work
 from service.usecases.compress.lease import TRIES, Claim, Release, end, give_back
-from service.usecases.compress.rounds import Done, Gone, Refused, work_round
+from service.usecases.compress.rounds import ChatChanged, RoundOutcome, TextsMissing, work_round
 
 # Failed attempts after which work is dead, and waits for `precis jobs retry`: 24 minutes after the
 # first, when the built-in summariser has failed six times too.
@@ -43,7 +43,7 @@ async def attempt(claim: Claim) -> float | None:
         # Shielded, because the worker may be cancelled once more while it stops.
         await asyncio.shield(give_back(claim, stopped))
         raise
-    except Gone as error:
+    except TextsMissing as error:
         return await _wait_for_bodies(claim, str(error))
     except Exception as error:
         return await give_back(claim, _meaning(claim, error))
@@ -52,7 +52,7 @@ async def attempt(claim: Claim) -> float | None:
 def _meaning(claim: Claim, error: Exception) -> Release:
     """What the failure of a round means for its chat."""
     match error:
-        case Refused():
+        case ChatChanged():
             return _released(error, delay=0, outcome="refused")
         case TextTooHard():
             return _failed(claim, runs.TOO_HARD, error)
@@ -109,7 +109,7 @@ def _words(error: Exception) -> tuple[str, str]:
     return text, text
 
 
-async def _end(claim: Claim, done: Done) -> float | None:
+async def _end(claim: Claim, done: RoundOutcome) -> float | None:
     """Ends a round that went well."""
     did_nothing, again = bool(done.nothing), not done.complete
     outcome = "nothing to do" if did_nothing else "done"

@@ -55,19 +55,19 @@ from service.usecases.compress.lease import Claim
 log = structlog.get_logger(__name__)
 
 
-class Refused(PrecisError):
+class ChatChanged(PrecisError):
     """The chat was edited, reset or leased again while its summary was written."""
 
     def __init__(self) -> None:
         super().__init__("the chat was edited, reset or leased again while its summary was written")
 
 
-class Gone(PrecisError):
+class TextsMissing(PrecisError):
     """Texts that the work needs are not kept any more."""
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class RoundOutcome:
     """What a round did.
 
     Attributes:
@@ -128,12 +128,12 @@ class Publication:
     seconds: float = 0
 
 
-async def work_round(claim: Claim) -> Done:
+async def work_round(claim: Claim) -> RoundOutcome:
     """One round of work on each branch that is due, the newest first.
 
     Raises:
-        Refused: the chat is not as it was planned on any more.
-        Gone: a text is not kept any more.
+        ChatChanged: the chat is not as it was planned on any more.
+        TextsMissing: a text is not kept any more.
         SummariserError: the summariser failed.
         TextTooHard: a text took too long or too much memory.
         TextWorkFailed: work on a text raised an error; so may whatever else is our own code.
@@ -141,19 +141,19 @@ async def work_round(claim: Claim) -> Done:
     """
     nothing = _unwanted(claim)
     if nothing:
-        return Done(nothing)
+        return RoundOutcome(nothing)
     nothing, model_next = "no branch is due", False
     for number, leaf in enumerate(claim.lease.leaves):
         if number and not nothing and await _gives_way(claim):
-            return Done(complete=False)
+            return RoundOutcome(complete=False)
         # Read when its turn comes, because it may share what was published for those before it.
-        round_ = await _read(claim, leaf)
-        done = await _carry_out(round_, await asyncio.to_thread(_planned, round_))
+        round_ = await _read_branch(claim, leaf)
+        done = await _carry_out(round_, await asyncio.to_thread(_plan_round, round_))
         if not done.complete:
             return done
         nothing = done.nothing if not number else nothing and done.nothing
         model_next |= round_.is_interim and await asyncio.to_thread(_model_has_work, round_)
-    return Done(nothing, model_next=model_next)
+    return RoundOutcome(nothing, model_next=model_next)
 
 
 def _unwanted(claim: Claim) -> str:
@@ -168,7 +168,7 @@ async def _gives_way(claim: Claim) -> bool:
         return await work.gives_way(connection, claim.lease)
 
 
-async def _read(claim: Claim, leaf: str) -> Round:
+async def _read_branch(claim: Claim, leaf: str) -> Round:
     """Reads what is stored of a branch."""
     lease = claim.lease
     # Everything here is in our own tokens, of which the window holds fewer than its provider's.
@@ -199,10 +199,10 @@ def _path(rows: Sequence[MessageRow]) -> list[PathMessage]:
     ]
 
 
-def _planned(round_: Round) -> Plan:
+def _plan_round(round_: Round) -> Plan:
     """The plan of a round."""
     if round_.summariser:
-        return _planned_for_model(round_)
+        return _plan_for_model(round_)
     usable = [round_.final] if round_.final else []
     policy = round_.policy
     if round_.is_interim:
@@ -215,27 +215,27 @@ def _planned(round_: Round) -> Plan:
     return plan(_path(round_.rows), usable, policy, by_code=True)
 
 
-def _planned_for_model(round_: Round) -> Plan:
+def _plan_for_model(round_: Round) -> Plan:
     """What a model has to read now: nothing that no second request, and no host, has confirmed."""
     confirmed = _path([row for row in round_.rows if row.confirmed])
     return plan(confirmed, [round_.final] if round_.final else [], round_.policy)
 
 
 def _model_has_work(round_: Round) -> bool:
-    return bool(_planned_for_model(round_).chunks)
+    return bool(_plan_for_model(round_).chunks)
 
 
-async def _carry_out(round_: Round, planned: Plan) -> Done:
+async def _carry_out(round_: Round, planned: Plan) -> RoundOutcome:
     """Writes and publishes the chunks in order, until another chat waits at the end of a turn.
 
     Whatever ends a turn is published on its own, so a crash loses one call, or those of one long
     turn.
     """
     if not planned.chunks:
-        return Done(planned.reason)
+        return RoundOutcome(planned.reason)
     memory = await _memory_of(round_, planned.reuse)
     parent = first_parent = _parent(round_, planned)
-    done = Done(complete=planned.complete)
+    done = RoundOutcome(complete=planned.complete)
     for number, chunk in enumerate(planned.chunks):
         publication = await _write(round_, chunk, memory, is_first=number == 0)
         memory = publication.candidate.memory
@@ -244,14 +244,14 @@ async def _carry_out(round_: Round, planned: Plan) -> Done:
             # The next chunk's summary stands for this one as well. After the last one, another
             # round would end in the same way: new messages make work due.
             await _count_unpublished(round_, publication.candidate)
-            done = Done(no_gain)
+            done = RoundOutcome(no_gain)
             continue
-        superseded = _superseded(round_, planned, chunk)
+        superseded = _list_superseded(round_, planned, chunk)
         published = await _publish(round_, chunk.covers, parent, superseded, publication)
         parent = parent if round_.is_interim else published
-        done = Done(complete=planned.complete)
+        done = RoundOutcome(complete=planned.complete)
         if chunk is not planned.chunks[-1] and await _gives_way(round_.claim):
-            done = Done(complete=False)
+            done = RoundOutcome(complete=False)
             break
     if parent != first_parent:
         await _let_code_carry_on(round_.claim)
@@ -275,7 +275,7 @@ def _parent(round_: Round, planned: Plan) -> int:
     return grown_from.id if grown_from else 0
 
 
-def _superseded(round_: Round, planned: Plan, chunk: Chunk) -> list[int]:
+def _list_superseded(round_: Round, planned: Plan, chunk: Chunk) -> list[int]:
     """The checkpoints that serve no more, however deep they are, once a chunk is published.
 
     Outdated ones serve until code has carried on what a model wrote as far as they reach.
@@ -289,13 +289,13 @@ async def _memory_of(round_: Round, parent: Checkpoint | None) -> Memory:
     """What the next summary grows from.
 
     Raises:
-        Refused: the checkpoint was deleted since it was planned on.
+        ChatChanged: the checkpoint was deleted since it was planned on.
     """
     if parent is None:
         return Memory()
     memory = await checkpoints.memory(round_.claim.engine, round_.claim.chat, parent.id)
     if memory is None:
-        raise Refused
+        raise ChatChanged
     return memory
 
 
@@ -303,7 +303,7 @@ async def _write(round_: Round, chunk: Chunk, memory: Memory, *, is_first: bool)
     """The summary of a chunk, by the summariser or by code.
 
     Raises:
-        Gone: a text is not kept any more.
+        TextsMissing: a text is not kept any more.
     """
     began = time.monotonic()
     covered = _covered(round_, chunk)
@@ -375,7 +375,7 @@ async def _gather(round_: Round, chunk: Chunk, memory: Memory) -> Material:
     missing = [place for place in ids if ids[place] not in packed]
     if missing:
         first = rows[missing[0]]
-        raise Gone(
+        raise TextsMissing(
             f"the text of {len(missing)} messages is not kept any more, the first is"
             f" {first.host_id or first.message_id}; the chat's next request brings it"
         )
@@ -439,7 +439,7 @@ async def _publish(
         Its id.
 
     Raises:
-        Refused: the chat is not as it was planned on any more.
+        ChatChanged: the chat is not as it was planned on any more.
     """
     claim, candidate = round_.claim, publication.candidate
     until = round_.rows[covers - 1]
@@ -462,7 +462,7 @@ async def _publish(
         await _count(connection, round_, candidate, published=number is not None)
     # Raised after the transaction: what the call cost stays counted.
     if number is None:
-        raise Refused
+        raise ChatChanged
     metrics.PUBLISHED.labels(publication.kind).inc()
     log.info(
         "summary.published",
@@ -482,13 +482,13 @@ async def _count_unpublished(round_: Round, candidate: Candidate) -> None:
     """Counts what is not published: it was rejected, or the next one stands for it as well.
 
     Raises:
-        Refused: the chat is not as it was planned on any more, so the next call would be in vain.
+        ChatChanged: the chat is not as it was planned on any more: another call would be in vain.
     """
     async with round_.claim.engine.begin() as connection:
         is_held = await work.holds(connection, round_.claim.lease)
         await _count(connection, round_, candidate, published=False)
     if not is_held:
-        raise Refused
+        raise ChatChanged
 
 
 async def _count(
