@@ -189,9 +189,10 @@ async def test_a_branch_without_texts_asks_for_them_once_and_not_at_every_turn(h
 
     await harness.drain(harness.worker_context(**WIDE))
 
-    assert await unserved(harness, [second]) == []
     chat = await harness.chat()
     assert (chat.wants_bodies, chat.due_leaves) == (True, [])
+    # A request brings its texts, in the background: only now may one be sent.
+    assert await unserved(harness, [second]) == []
     longer = harness.talk.turns(1, leaf=second, prefix="b1-")
     await harness.talk.ingest(longer)
     await harness.drain(harness.worker_context(**WIDE))
