@@ -16,15 +16,16 @@ from service.summarising.reading import Reading
 from service.summarising.wordings import ENGLISH, WORDINGS
 from service.text import tokens
 
-VERSION: Final = "2026-11-28.1"
+VERSION: Final = "2026-11-28.2"
 LANGUAGES: Final = frozenset(WORDINGS)
 """Those that have a wording of their own; the others get the English one."""
 _REPAIR_WORDING: Final = 90  # tokens, with two fence lines
 _RUN: Final = 24  # characters that are hardly alike by chance
 _NUMBERED: Final = re.compile(r"\A\[\d{1,9}\.\d{1,9}\]")
 # What a model can count, for a token of a state, which is names and figures more than prose.
-_WORDS, _CHARACTERS = 0.5, 1.3
+_WORDS, _CHARACTERS = 0.45, 1.2
 _COUNT_CHARACTERS = ("ja", "zh")
+_LEAST_LIMIT = 0.5  # of the first limit is told in a repair
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def build(reading: Reading) -> Prompt:
     # What was wrong with an earlier answer quotes it, and that comes from the chat.
     fence = _fence("\n".join((previous, entries, messages, faults)))
     system = wording["system"].format(
-        limit=_limit(reading.state_tokens, language),
+        limit=_limit(reading, language),
         fence=fence,
         language=_written_in(reading.language, language, wording),
     )
@@ -86,9 +87,15 @@ def _message(role: str, content: str) -> dict[str, str]:
     return {"role": role, "content": content}
 
 
-def _limit(state_tokens: int, language: str) -> int:
-    """How long a state is to be at most: in words, or in characters where words have no blanks."""
-    return int(state_tokens * (_CHARACTERS if language in _COUNT_CHARACTERS else _WORDS))
+def _limit(reading: Reading, language: str) -> int:
+    """How long a state is to be at most: in words, or in characters where words have no blanks.
+
+    A repair of what was too long is told less in the same measure: no model counts what it writes.
+    """
+    room = reading.state_tokens
+    told = room * (_CHARACTERS if language in _COUNT_CHARACTERS else _WORDS)
+    written = tokens.count(reading.rejected.text) if reading.rejected else 0
+    return int(told * max(room / max(written, room), _LEAST_LIMIT))
 
 
 def is_copied(text: str, reading: Reading) -> bool:

@@ -5,8 +5,9 @@ two fence lines is code or a draft: it is stored and shown as it was written, bl
 """
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
+from heapq import heapify, heappop, heappush
+from itertools import chain
 from typing import NamedTuple
 
 from service.summarising import heads
@@ -25,7 +26,9 @@ _ITEM = re.compile(r"\A\s{0,80}(?:[-*+•–—]|\d{1,3}[.)])\s{1,8}")
 _RULER = re.compile(r"\A\s*+[=\-_*~]{3,}+\s*\Z")
 _POINTER = re.compile(r"\s?\[\d{1,6}\.\d{1,4}\]")
 _AROUND = " \t*_`"
+_CLAUSE = re.compile(r"(?<=;) |(?<=；)")
 _EXACT = 4  # what an exact value counts beside a word
+_NO_HEAD = -1
 _LINE = 2  # tokens of a list mark and a line break
 
 Block = tuple[str, ...]
@@ -140,10 +143,25 @@ def count_tokens(block: Block) -> int:
 
 
 class FittedState(NamedTuple):
-    """The blocks that have room, in order, and the sentences and blocks that were given up."""
+    """The blocks that have room, in order, and the clauses and blocks that were given up."""
 
     kept: list[Block]
     given_up: list[str]
+
+
+class _Part(NamedTuple):
+    """A clause of a line, or a whole fenced block: what goes or stays as one.
+
+    `place` is its place in the state, `block` that of its line, and `head` that of the head above
+    it: `_NO_HEAD` for none.
+    """
+
+    place: int
+    block: int
+    head: int
+    text: str
+    size: int
+    terms: frozenset[str]
 
 
 def fit(
@@ -151,82 +169,83 @@ def fit(
 ) -> FittedState:
     """What of a state stands in `room` tokens.
 
-    Where not all does, the sentences and fenced blocks go first that say least for their length
-    which nothing else says: neither the rest of the state nor `known`. A head goes with the last
-    line below it.
+    Where not all does, those clauses and fenced blocks stay that say most for their length which
+    is not said yet: neither by others that stay nor by `known`. A head stands with what is
+    below it. What is given up is told the least first.
     """
     whole = split_blocks(state)
-    surplus = sum(map(count_tokens, whole)) - room
-    if surplus <= 0:
+    if sum(map(count_tokens, whole)) <= room:
         return FittedState(whole, [])
     parts = _split_parts(whole, language)
-    least_first = _rank_parts(parts, known)
-    kept, count = whole, 0
-    # Sentences that are joined cost less than each by itself, so what is left is measured again.
-    while surplus > 0 and count < len(least_first):
-        while surplus > 0 and count < len(least_first):
-            surplus -= least_first[count].size
-            count += 1
-        gone = set(least_first[:count])
-        kept = _rebuild(whole, [part for part in parts if part not in gone])
-        surplus = sum(map(count_tokens, kept)) - room
-    return FittedState(kept, [part.text for part in least_first[:count]])
-
-
-class _Part(NamedTuple):
-    """A sentence of a line, or a whole fenced block: what goes or stays as one."""
-
-    block: int
-    place: int
-    text: str
-    size: int
+    told = set(chain.from_iterable(map(terms, known)))
+    best_first = [(-_worth(part, told), part) for part in parts]
+    heapify(best_first)
+    kept: list[_Part] = []
+    given_up: list[str] = []
+    begun = {_NO_HEAD}
+    left = room
+    while best_first:
+        _, part = heappop(best_first)
+        # What was kept since may say the same.
+        now = -_worth(part, told)
+        if best_first and now > best_first[0][0]:
+            heappush(best_first, (now, part))
+            continue
+        # The first part of a line brings its mark, and the first below a head the head.
+        opened = {part.block, part.head} - begun
+        cost = part.size + sum(_count_opening(whole[number]) for number in opened)
+        if cost <= left:
+            left -= cost
+            begun |= opened
+            told |= part.terms
+            kept.append(part)
+        else:
+            given_up.insert(0, part.text)
+    return FittedState(_rebuild(whole, kept, begun), given_up)
 
 
 def _split_parts(whole: Sequence[Block], language: str) -> list[_Part]:
     parts: list[_Part] = []
+    head = _NO_HEAD
     for number, block in enumerate(whole):
         line = block[0]
         if line.startswith(HEAD):
+            head = number
             continue
-        if is_code(block):
-            parts.append(_Part(number, 0, "\n".join(block), count_tokens(block)))
-            continue
-        for place, sentence in enumerate(sentences.of_line(line.removeprefix(ITEM), language)):
-            parts.append(_Part(number, place, sentence, tokens.count(sentence) + 1))
+        texts = ["\n".join(block)] if is_code(block) else _split_clauses(line, language)
+        for text in texts:
+            size = tokens.count(text) + 1
+            parts.append(_Part(len(parts), number, head, text, size, terms(text)))
     return parts
 
 
-def _rank_parts(parts: Sequence[_Part], known: Iterable[str]) -> list[_Part]:
-    tellers = Counter[str]()
-    for text in (*known, *(part.text for part in parts)):
-        tellers.update(terms(text))
-
-    def worth(part: _Part) -> float:
-        alone = [term for term in terms(part.text) if tellers[term] == 1]
-        return sum(_EXACT if is_exact(term) else 1 for term in alone) / part.size
-
-    return sorted(parts, key=worth)
+def _split_clauses(line: str, language: str) -> list[str]:
+    whole = sentences.of_line(line.removeprefix(ITEM), language)
+    return [clause for sentence in whole for clause in _CLAUSE.split(sentence) if clause]
 
 
-def _rebuild(whole: Sequence[Block], parts: Sequence[_Part]) -> list[Block]:
-    """The blocks of what stays; a head only where something stands below it."""
+def _count_opening(block: Block) -> int:
+    return count_tokens(block) if block[0].startswith(HEAD) else _LINE
+
+
+def _worth(part: _Part, told: Set[str]) -> float:
+    """What a part says for a token that is not told yet."""
+    new = part.terms - told
+    return sum(_EXACT if is_exact(term) else 1 for term in new) / part.size
+
+
+def _rebuild(whole: Sequence[Block], parts: Iterable[_Part], begun: Set[int]) -> list[Block]:
+    """The blocks of these parts, and the heads that stand above them, in order."""
     standing: dict[int, list[str]] = {}
-    for part in parts:
+    for part in sorted(parts):
         standing.setdefault(part.block, []).append(part.text)
     kept: list[Block] = []
     for number, block in enumerate(whole):
-        if block[0].startswith(HEAD):
-            _drop_empty_head(kept)
+        if number not in begun:
+            continue
+        if block[0].startswith(HEAD) or is_code(block):
             kept.append(block)
-        elif number in standing and is_code(block):
-            kept.append(block)
-        elif number in standing:
+        else:
             mark = ITEM if block[0].startswith(ITEM) else ""
             kept.append((mark + " ".join(standing[number]),))
-    _drop_empty_head(kept)
     return kept
-
-
-def _drop_empty_head(kept: list[Block]) -> None:
-    if kept and kept[-1][0].startswith(HEAD):
-        kept.pop()

@@ -231,7 +231,6 @@ def compose(material: Material, written: Reply, policy: Policy, covered: Covered
 
     The talk and the ledger grow by what was read, whatever the reply says.
     """
-    written = replace(written, text=reply.unreasoned(written.text))
     answer = reply.parse(written)
     own = (one for one in answer.state if not prompt.repeated(one, material.reading.language))
     answer = replace(answer, state=tuple(own))
@@ -322,6 +321,7 @@ def _attempted(material: Material, written: Reply, policy: Policy, covered: Cove
         read = sum(tokens.count(one["content"]) for one in asked)
     if wrote is None:
         wrote = tokens.count(written.text)
+    written = replace(written, text=reply.unreasoned(written.text))
     candidate = compose(material, written, policy, covered)
     reasons = candidate.verdict.reasons
     rejected = None if candidate.verdict.accepted else RejectedReply(written.text, reasons)
@@ -368,7 +368,7 @@ def _name_surplus(given_up: Sequence[str]) -> Iterator[gate.Rejection]:
     """What a model is asked whose state is too long: which lines it may lose, the least first."""
     if given_up:
         named = "; ".join(f"“{sentences.shortened(one, _NAMED)}”" for one in given_up[:_MOST_NAMED])
-        reason = f"too long by {len(given_up)} sentences; what it may do without, first: {named}"
+        reason = f"too long by {len(given_up)} clauses; what it may do without, first: {named}"
         yield gate.Rejection("too_long", reason)
 
 

@@ -81,7 +81,7 @@ def test_every_wording_is_in_its_language_and_names_the_bound(language: str) -> 
     built = prompt.build(replace(reading("x"), language=language))
     assert WORDINGS[language].prompt["language"] in built.system
     # Words, or characters where no blanks stand between words, for 400 tokens.
-    assert ("520" if language in ("ja", "zh") else "200") in built.system
+    assert ("480" if language in ("ja", "zh") else "180") in built.system
     assert not re.search(r"\{\w+\}", built.system + built.user)
 
 
@@ -122,6 +122,12 @@ def test_a_repair_shows_the_earlier_answer_and_names_each_fault_after_the_same_t
     assert [one["role"] for one in again.messages] == ["system", "user", "assistant", "user"]
     assert again.messages[2]["content"] == "## Goal\nShip it."
     assert "- too long\n- 12 does not occur\n" in again.repair
+
+
+@pytest.mark.parametrize(("times", "told"), [(0.5, 180), (1, 180), (1.5, 120), (9, 90)])
+def test_who_wrote_too_much_is_told_less_in_the_same_measure_and_never_below_half(times: float, told: int) -> None:
+    again = repair("en", "too long", earlier=" word" * int(400 * times))
+    assert f" {told} words" in again.system
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -84,6 +84,17 @@ def test_a_state_that_is_too_long_loses_lines_and_heads_without_one() -> None:
     assert room.fitted(Memory(state=state), 38).state == ("### A", state[1], "### C", state[-1])
 
 
+def test_a_line_that_is_too_long_loses_clauses_and_what_is_said_twice_stands_once() -> None:
+    twice = "close Murta Street to traffic"
+    state = ("## Done", f"- {twice}", "## Open", f"- {twice}; send the letter; ask Vicent for chairs.")
+    whole = room.fitted(Memory(state=state), 1000)
+    parts = room.fitted(Memory(state=state), 45)
+    assert whole.given_up == ()
+    assert len(parts.given_up) == 1
+    assert " ".join(parts.state).count(twice) == 1
+    assert "ask Vicent for chairs." in parts.state[-1]
+
+
 def test_the_talk_that_is_stored_is_bounded() -> None:
     long = tuple(talk(*(f"Number {number} is the {number}th." for number in range(500))))
     kept = room.stored(Memory(talk=long), 100).talk
