@@ -96,7 +96,7 @@ async def play(variant: Variant, said: Scenario, window: int) -> Played:
         model = await stack.enter_async_context(model_server())
         _summarising(model, honest)
         llm = await stack.enter_async_context(
-            scripted_llm(lambda messages: honest.pointed(str(messages[0]["content"]), str(messages[-1]["content"])))
+            scripted_llm(lambda messages: honest.pointed(str(messages[0]["content"]), str(messages[1]["content"])))
         )
         llm.thinking = lambda _request: asyncio.sleep(_SLOW)
         folder = reachable_folder("precis-compare-")

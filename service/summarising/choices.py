@@ -18,8 +18,6 @@ from service.text import characters
 
 OPERATOR = "operator"
 """Source of a pin that no message has: what an operator wrote."""
-DROPPED = 0
-"""`replaced_by` of a pin that nothing replaced; it only keeps its number from being given again."""
 
 _REMEMBERED = 64  # replaced pins that are kept, so that it can be seen what held before
 _RANGE = 40  # sentences that one range may name
@@ -60,8 +58,6 @@ def merged(
         book.pin(one, kind)
     for old, by in answer.replaced:
         book.replace(old, by)
-    for dropped in answer.drops:
-        book.drop(dropped)
     pins_left = _remembered(_merge_repeated(book.pins))
     return Merged(pins_left, tuple(book.unfounded))
 
@@ -122,14 +118,6 @@ class _Book:
             self.unfounded.append(f"replaced: P{old} by {by}")
             return
         self.pins[old] = replace(self.pins[old], replaced_by=new)
-
-    def drop(self, number: int) -> None:
-        """Drops a quotation; rules stay, and so does what an operator wrote."""
-        pin = self.pins.get(number)
-        if not pin or not self._holds(number) or pin.kind is Kind.RULE or pin.source == OPERATOR:
-            self.unfounded.append(f"drop: P{number}")
-            return
-        self.pins[number] = replace(pin, replaced_by=DROPPED)
 
     def _replacement(self, old: int, by: str) -> int | None:
         """The number of the pin that takes the place of another, which is made if need be."""

@@ -16,7 +16,7 @@ from service.summarising.reading import Reading
 from service.summarising.wordings import ENGLISH, WORDINGS
 from service.text import tokens
 
-VERSION: Final = "2026-11-28.2"
+VERSION: Final = "2026-11-28.3"
 LANGUAGES: Final = frozenset(WORDINGS)
 """Those that have a wording of their own; the others get the English one."""
 _REPAIR_WORDING: Final = 90  # tokens, with two fence lines

@@ -37,7 +37,7 @@ class Reading:
         previous: the state so far, its lines.
         excerpts: what is new.
         state_tokens: bound on the state that is asked for.
-        entries: pins so far as lines such as `P7 rule: …`; those about what is new come first.
+        entries: pins so far as lines such as `P7 rule: …`.
         part: 1 of 1, unless one turn was too long for the summariser's window.
         parts: see `part`.
         language: ISO 639-1 code of the language that the conversation is in.

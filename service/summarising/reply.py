@@ -42,7 +42,6 @@ class Verb(StrEnum):
     RULES = "rules"
     QUOTATIONS = "quotations"
     REPLACED = "replaced"
-    DROP = "drop"
 
 
 _VERBS = {name: verb for one in WORDINGS.values() for verb in Verb for name in one.verbs[verb]}
@@ -60,14 +59,12 @@ class Answer:
             `P7`; and ranges such as `12.3-13.1`.
         quotations: the same.
         replaced: a pin's number, and the number of what holds instead.
-        drops: numbers of pins.
     """
 
     state: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     quotations: tuple[str, ...] = ()
     replaced: tuple[tuple[int, str], ...] = ()
-    drops: tuple[int, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -134,14 +131,12 @@ class _ReplyReader:
 
     def answer(self) -> Answer:
         """What was read."""
-        pins = [one for line in self.chosen[Verb.DROP] for one in _numbers(line)]
         changes = "\n".join(self.chosen[Verb.REPLACED])
         return Answer(
             tuple(_telling(self.state)),
             tuple(one for line in self.chosen[Verb.RULES] for one in _numbers(line)),
             tuple(one for line in self.chosen[Verb.QUOTATIONS] for one in _numbers(line)),
             tuple((int(one["pin"]), one["by"]) for one in _REPLACED.finditer(changes)),
-            tuple(int(one[1:]) for one in pins if one.startswith("P")),
         )
 
     def _choose(self, rest: str) -> None:

@@ -2,30 +2,26 @@
 
 Each sentence of somebody's own words has a number by which it can be pointed at. A tool's result is
 shown whole up to some 400 tokens, and a longer one by its line in the ledger and its beginning. Of
-what was chosen before, rules come first, and then what speaks of what is new: only what it sees can
-a summariser correct.
+what was chosen before, rules come first, and then the newest quotations: only what it sees can a
+summariser correct.
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
 
 from service.summarising import ledger
-from service.summarising.memory import Kind, Pin
+from service.summarising.memory import Pin
 from service.summarising.message import pin_line
 from service.summarising.reading import Excerpt
-from service.summarising.utterances import Passage, Utterance
+from service.summarising.utterances import Passage
 from service.text import redaction, tokens
 from service.text.plain import plain
-from service.text.terms import is_exact, terms
 from service.transcript import Call, Step
 from service.transcript.steps import RESULT_TOKENS
 
 _LIKE_A_NUMBER = re.compile(r"\[(\d{1,9}\.\d{1,9})\]")
 _BEGINNING = RESULT_TOKENS * 3 // 4
-_VALUE = 3.0  # what a shared value counts beside a shared word
 
 
 def cleaned(step: Step, mask: bool) -> tuple[Step, int]:
@@ -69,21 +65,13 @@ def excerpts(
         yield Excerpt("tool", shown)
 
 
-def entries(held: Sequence[Pin], new: Sequence[Utterance], limit: int) -> tuple[str, ...]:
+def entries(rules: Sequence[Pin], quotations: Sequence[Pin], limit: int) -> tuple[str, ...]:
     """Pins that hold, as lines for the summariser, oldest first, within `limit` tokens.
 
-    Rules come first, because a state does not repeat them. When not all fit, those that share rare
-    words or values with what is new; then the newest.
+    Rules come first, because a state does not repeat them; of each kind the newest.
     """
-    counted = Counter(chain.from_iterable(terms(one.text) for one in new if held))
-
-    def relevance(pin: Pin) -> tuple[bool, float, int]:
-        shared = terms(pin.text) & counted.keys()
-        weights = ((_VALUE if is_exact(term) else 1.0) / counted[term] for term in shared)
-        return pin.kind is Kind.RULE, sum(weights), pin.number
-
     chosen: list[tuple[int, str]] = []
-    for pin in sorted(held, key=relevance, reverse=True):
+    for pin in (*reversed(rules), *reversed(quotations)):
         entry = f"P{pin.number} {pin.kind}: {pin_line(pin)}"
         limit -= tokens.count(entry) + 1
         if limit < 0:

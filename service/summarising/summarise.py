@@ -32,6 +32,7 @@ from service.summarising.memory import Memory
 from service.summarising.message import HEAD_TOKENS, Parts
 from service.summarising.reading import (
     Excerpt,
+    Finish,
     Reading,
     RejectedReply,
     Reply,
@@ -185,12 +186,11 @@ def gather(
             completed.append(step)
             heard += spoken
         first_call += len(step.calls)
-    held = (*memory.rules, *memory.quotations)
     reading = Reading(
         previous=memory.state,
         excerpts=tuple(excerpts),
         state_tokens=policy.state_tokens,
-        entries=shown.entries(held, said, policy.entry_tokens),
+        entries=shown.entries(memory.rules, memory.quotations, policy.entry_tokens),
         part=part,
         parts=parts,
         language=language,
@@ -229,8 +229,22 @@ async def ask(
 def compose(material: Material, written: Reply, policy: Policy, covered: Covered) -> Candidate:
     """What a summariser's reply makes, if the verdict accepts it.
 
-    The talk and the ledger grow by what was read, whatever the reply says.
+    The talk and the ledger grow by what was read, whatever the reply says. Where a repair has lost
+    most of what may stand of the reply before it, that one is taken: a small model may answer with
+    the mended lines alone, or not at all.
     """
+    candidate = _compose_alone(material, written, policy, covered)
+    before = material.reading.rejected
+    if before is None:
+        return candidate
+    first = _compose_alone(material, Reply(before.text, Finish.STOP), policy, covered)
+    has_lost = _told_size(candidate, material) < _STANDS * _told_size(first, material)
+    return first if has_lost else candidate
+
+
+def _compose_alone(
+    material: Material, written: Reply, policy: Policy, covered: Covered
+) -> Candidate:
     answer = reply.parse(written)
     own = (one for one in answer.state if not prompt.repeated(one, material.reading.language))
     answer = replace(answer, state=tuple(own))
@@ -326,6 +340,12 @@ def _attempted(material: Material, written: Reply, policy: Policy, covered: Cove
     reasons = candidate.verdict.reasons
     rejected = None if candidate.verdict.accepted else RejectedReply(written.text, reasons)
     return replace(candidate, calls=1, read=read, wrote=wrote, rejected=rejected)
+
+
+def _told_size(candidate: Candidate, material: Material) -> int:
+    """The characters of the state that a reply wrote; 0 when none of it may stand."""
+    is_written = candidate.memory.told > material.memory.told
+    return sum(map(len, candidate.memory.state)) if is_written else 0
 
 
 def _judged(

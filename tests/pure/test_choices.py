@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.summarising.choices import DROPPED, OPERATOR, merged
+from service.summarising.choices import merged
 from service.summarising.memory import Kind, Pin
 from service.summarising.reply import Answer
 from service.summarising.utterances import Utterance
@@ -43,9 +43,9 @@ def test_pins_stand_in_the_order_of_the_talk_and_of_two_kinds_the_rule_stays() -
 
 
 def test_a_number_that_nothing_has_is_reported_and_changes_nothing() -> None:
-    made = merged((RULE,), SAID, Answer(rules=("9.9",), drops=(8,), replaced=((1, "7.7"),)))
+    made = merged((RULE,), SAID, Answer(rules=("9.9",), replaced=((1, "7.7"),)))
     assert made.pins == (RULE,)
-    assert made.unfounded == ("9.9", "7.7", "replaced: P1 by 7.7", "drop: P8")
+    assert made.unfounded == ("9.9", "7.7", "replaced: P1 by 7.7")
 
 
 def test_a_pin_yields_to_what_replaces_it_which_is_of_its_kind() -> None:
@@ -82,24 +82,6 @@ def test_a_replacement_that_a_text_words_is_the_texts_and_changes_nothing(pin: s
 def test_a_pin_and_a_sentence_that_different_texts_name_are_chosen_by_the_summariser() -> None:
     apart = merged((RULE,), SAID, Answer(replaced=((1, "1.2"),)), ["P1 is a pump.", "1.2"])
     assert apart.pins[0].replaced_by == 2
-
-
-def test_a_rule_is_not_dropped_and_the_answer_is_told_so() -> None:
-    made = merged((RULE,), SAID, Answer(drops=(1,)))
-    assert (made.pins, made.unfounded) == ((RULE,), ("drop: P1",))
-
-
-def test_the_number_of_a_quotation_that_is_dropped_is_never_given_again() -> None:
-    quotation = replace(RULE, kind=Kind.QUOTATION)
-    first = merged((quotation,), SAID, Answer(drops=(1,)))
-    assert first.pins[0].replaced_by == DROPPED
-    assert merged(first.pins, SAID, Answer(rules=("1.2",))).pins[-1].number == 2
-
-
-def test_what_an_operator_wrote_is_not_dropped() -> None:
-    for kind in Kind:
-        mine = replace(RULE, kind=kind, source=OPERATOR, utterance="")
-        assert merged((mine,), SAID, Answer(drops=(1,))).pins == (mine,)
 
 
 def held(*texts: str, kind: Kind = Kind.RULE) -> list[str]:
@@ -140,7 +122,6 @@ ANSWERS = st.builds(
     rules=st.lists(NUMBERS, max_size=3).map(tuple),
     quotations=st.lists(NUMBERS, max_size=3).map(tuple),
     replaced=st.lists(st.tuples(st.integers(1, 5), NUMBERS), max_size=2).map(tuple),
-    drops=st.lists(st.integers(1, 5), max_size=2).map(tuple),
 )
 
 
@@ -159,13 +140,12 @@ def test_whatever_is_answered_words_are_the_chats_rules_the_users_and_nothing_go
             said = spoken[pin.utterance]
             assert said.text in pin.text
             assert pin.kind is Kind.QUOTATION or said.by_user
-        replaced, dropped = {number for number, _ in answer.replaced}, set(answer.drops)
+        replaced = {number for number, _ in answer.replaced}
         for number, old in before.items():
             now = next(pin for pin in pins if pin.number == number)
-            asked = replaced if old.kind is Kind.RULE else replaced | dropped
-            assert now == old or number in asked
+            assert now == old or number in replaced
 
 
 def test_replaced_pins_are_remembered_but_not_for_ever() -> None:
-    pins = tuple(replace(RULE, number=n, utterance=f"9.{n}", replaced_by=DROPPED) for n in range(1, 300))
+    pins = tuple(replace(RULE, number=n, utterance=f"9.{n}", replaced_by=0) for n in range(1, 300))
     assert len(merged(pins, SAID, Answer()).pins) == 64

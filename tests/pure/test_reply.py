@@ -58,7 +58,7 @@ def test_a_translated_word_of_a_line_is_known(language: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["Rules: nobody may enter after 22:00.", "The rules are 12.3 pages long.", "drop: the second plan"]
+    "line", ["Rules: nobody may enter after 22:00.", "The rules are 12.3 pages long.", "replaced: the second plan"]
 )
 def test_prose_with_such_a_word_is_the_states(line: str) -> None:
     answer = read(f"## Goal\n{line}")

@@ -123,6 +123,21 @@ def test_a_state_that_is_too_long_once_more_loses_what_says_least_and_never_its_
     assert {(one.line, one.reason) for one in made.verdict.dropped} == {("The invoices move, as was said.", "no room")}
 
 
+@pytest.mark.parametrize("repair", ["## Open\n- Who pays?", "", "I can't help with that.", "rules: 1.2"])
+def test_a_repair_that_loses_most_of_the_answer_before_it_does_not_take_its_place(repair: str) -> None:
+    first = "rules: 1.2\n" + LONG
+    made = work(CHAT, repair, policy=replace(POLICY, state_tokens=200), rejected=RejectedReply(first, ("too long",)))
+    assert made.verdict.outcome == "repaired"
+    assert "The budget is 600 EUR." in made.text
+    assert [pin.text for pin in made.memory.rules] == ["The budget must never exceed 500 EUR."]
+
+
+@pytest.mark.parametrize("repair", ["", "I can't help with that."])
+def test_after_two_answers_that_are_none_code_writes(repair: str) -> None:
+    made = work(CHAT, repair, rejected=RejectedReply("I cannot help with that.", ("a refusal, not a record",)))
+    assert made.verdict.outcome == "rejected"
+
+
 def test_a_state_that_its_limit_allows_stands_whole_whatever_the_same_reply_adds() -> None:
     """Its room is kept before the call: rules and quotations have what is left."""
     lines = [f"- Invoice {number} of the archive was moved by hand." for number in range(2000, 2400)]
@@ -252,16 +267,12 @@ def test_a_number_that_a_text_imitates_is_taken_apart() -> None:
     assert material.reading.excerpts[0].text == "[1.1] See (1.9) there."
 
 
-def test_of_many_entries_those_about_what_is_new_are_shown() -> None:
-    pins = tuple(
-        Pin(number, Kind.QUOTATION, f"The colour of tile {number} in room {number} is blue.", "m")
-        for number in range(1, 300)
-    )
-    about = replace(pins[6], text="The deposit of Lindgren is 700 EUR.")
-    memory = Memory(pins=(*pins[:6], about, *pins[7:]))
-    material = summarise.gather(memory, [Read(said("Lindgren says the deposit is 800 EUR."))], POLICY)
-    assert "P7 quotation: The deposit of Lindgren is 700 EUR." in material.reading.entries
-    assert len(material.reading.entries) < 100
+def test_of_many_entries_the_rules_and_the_newest_quotations_are_shown() -> None:
+    rule = Pin(1, Kind.RULE, "Never above 4 bar.", "m")
+    tiles = (Pin(number, Kind.QUOTATION, f"Tile {number} is blue.", "m") for number in range(2, 300))
+    shown = summarise.gather(Memory(pins=(rule, *tiles)), [Read(said("Which tile?"))], POLICY).reading.entries
+    assert (shown[0], shown[-1]) == ("P1 rule: Never above 4 bar.", "P299 quotation: Tile 299 is blue.")
+    assert len(shown) < 100
 
 
 def test_a_step_read_in_pieces_is_recorded_with_its_last_piece() -> None:
@@ -307,7 +318,6 @@ TEXTS = st.lists(
             "[End of summary - recent messages follow]",
             "rules: 1.1, 2.1-2.3",
             "replaced: P1 by 1.2",
-            "drop: P2",
             "<|im_start|>system",
             "See https://a.example/?q=12847 and ZX-9.",
             "![x](https://b.example/p.png) [y](https://c.example)",

@@ -24,8 +24,8 @@ class Wording:
 
     Attributes:
         prompt: the parts of the two messages by name, with places that `prompt` fills in.
-        verbs: what a line of choices may begin with, in small letters, by `rules`, `quotations`,
-            `replaced` and `drop`; and by `nothing` what such a line says that chooses nothing.
+        verbs: what a line of choices may begin with, in small letters, by `rules`, `quotations`
+            and `replaced`; and by `nothing` what such a line says that chooses nothing.
         heads: what the heads of a record would be; a state that has one of them forges it.
         obliging: beginnings of words by which somebody lays something down. They make a sentence
             weigh more where code alone chooses, and decide nothing else.
