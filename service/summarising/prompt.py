@@ -16,10 +16,10 @@ from service.summarising.reading import Reading
 from service.summarising.wordings import ENGLISH, WORDINGS
 from service.text import tokens
 
-VERSION: Final = "2026-11-28.3"
+VERSION: Final = "2026-11-28.4"
 LANGUAGES: Final = frozenset(WORDINGS)
 """Those that have a wording of their own; the others get the English one."""
-_REPAIR_WORDING: Final = 90  # tokens, with two fence lines
+_REPAIR_WORDING: Final = 100  # tokens, with two fence lines
 _RUN: Final = 24  # characters that are hardly alike by chance
 _NUMBERED: Final = re.compile(r"\A\[\d{1,9}\.\d{1,9}\]")
 # What a model can count, for a token of a state, which is names and figures more than prose.
@@ -61,8 +61,9 @@ def build(reading: Reading) -> Prompt:
     faults = "\n".join(f"- {one}" for one in rejected.reasons) if rejected else ""
     # What was wrong with an earlier answer quotes it, and that comes from the chat.
     fence = _fence("\n".join((previous, entries, messages, faults)))
+    limit = _limit(reading, language)
     system = wording["system"].format(
-        limit=_limit(reading, language),
+        limit=limit,
         fence=fence,
         language=_written_in(reading.language, language, wording),
     )
@@ -79,7 +80,8 @@ def build(reading: Reading) -> Prompt:
     # As much of both as a repair has room for.
     earlier = tokens.cut(rejected.text, reading.state_tokens * 5 // 4)
     faults = tokens.cut(faults, REPAIR_TOKENS - _REPAIR_WORDING)
-    repair = f"{wording['repair']}\n{fence}\n{faults}\n{fence} {wording['end']}"
+    asked = wording["repair"].format(limit=limit)
+    repair = f"{asked}\n{fence}\n{faults}\n{fence} {wording['end']}"
     return Prompt(system, user, earlier, repair)
 
 

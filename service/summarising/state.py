@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence, Set
 from heapq import heapify, heappop, heappush
 from itertools import chain
+from math import inf
 from typing import NamedTuple
 
 from service.summarising import heads
@@ -26,7 +27,9 @@ _ITEM = re.compile(r"\A\s{0,80}(?:[-*+•–—]|\d{1,3}[.)])\s{1,8}")
 _RULER = re.compile(r"\A\s*+[=\-_*~]{3,}+\s*\Z")
 _POINTER = re.compile(r"\s?\[\d{1,6}\.\d{1,4}\]")
 _AROUND = " \t*_`"
-_CLAUSE = re.compile(r"(?<=;) |(?<=；)")
+_CLAUSE = re.compile(r"(?:(?<=;) |(?<=；))(?![^(（]*[)）])")
+# What a line begins with, and what belongs to all of its clauses: `- Friday: `.
+_OPENING = re.compile(r"\A(?:- )?(?:[^:：;；.。]{1,40}(?:: |：)(?=.))?")
 _EXACT = 4  # what an exact value counts beside a word
 _NO_HEAD = -1
 _LINE = 2  # tokens of a list mark and a line break
@@ -170,15 +173,16 @@ def fit(
     """What of a state stands in `room` tokens.
 
     Where not all does, those clauses and fenced blocks stay that say most for their length which
-    is not said yet: neither by others that stay nor by `known`. A head stands with what is
-    below it. What is given up is told the least first.
+    is not said yet: neither by others that stay nor by `known`. Before all others stand blocks of
+    up to half the room: nobody can write code or a draft anew from words. A head stands with what
+    is below it. What is given up is told the least first.
     """
     whole = split_blocks(state)
     if sum(map(count_tokens, whole)) <= room:
         return FittedState(whole, [])
     parts = _split_parts(whole, language)
     told = set(chain.from_iterable(map(terms, known)))
-    best_first = [(-_worth(part, told), part) for part in parts]
+    best_first = [(-_worth(part, told, room), part) for part in parts]
     heapify(best_first)
     kept: list[_Part] = []
     given_up: list[str] = []
@@ -187,7 +191,7 @@ def fit(
     while best_first:
         _, part = heappop(best_first)
         # What was kept since may say the same.
-        now = -_worth(part, told)
+        now = -_worth(part, told, room)
         if best_first and now > best_first[0][0]:
             heappush(best_first, (now, part))
             continue
@@ -212,24 +216,37 @@ def _split_parts(whole: Sequence[Block], language: str) -> list[_Part]:
         if line.startswith(HEAD):
             head = number
             continue
-        texts = ["\n".join(block)] if is_code(block) else _split_clauses(line, language)
-        for text in texts:
-            size = tokens.count(text) + 1
+        if is_code(block):
+            text = "\n".join(block)
+            parts.append(_Part(len(parts), number, head, text, count_tokens(block), terms(text)))
+            continue
+        for text in _split_clauses(line, language):
+            # With the blank before it.
+            size = tokens.count(f" {text}")
             parts.append(_Part(len(parts), number, head, text, size, terms(text)))
     return parts
 
 
 def _split_clauses(line: str, language: str) -> list[str]:
-    whole = sentences.of_line(line.removeprefix(ITEM), language)
+    whole = sentences.of_line(line.removeprefix(_opening(line)), language)
     return [clause for sentence in whole for clause in _CLAUSE.split(sentence) if clause]
 
 
+def _opening(line: str) -> str:
+    found = _OPENING.match(line)
+    return found[0] if found else ""
+
+
 def _count_opening(block: Block) -> int:
-    return count_tokens(block) if block[0].startswith(HEAD) else _LINE
+    line = block[0]
+    words = line if line.startswith(HEAD) else _opening(line).removeprefix(ITEM)
+    return _LINE + tokens.count(words)
 
 
-def _worth(part: _Part, told: Set[str]) -> float:
+def _worth(part: _Part, told: Set[str], room: int) -> float:
     """What a part says for a token that is not told yet."""
+    if part.text.startswith(FENCE) and 2 * part.size <= room:
+        return inf
     new = part.terms - told
     return sum(_EXACT if is_exact(term) else 1 for term in new) / part.size
 
@@ -246,6 +263,5 @@ def _rebuild(whole: Sequence[Block], parts: Iterable[_Part], begun: Set[int]) ->
         if block[0].startswith(HEAD) or is_code(block):
             kept.append(block)
         else:
-            mark = ITEM if block[0].startswith(ITEM) else ""
-            kept.append((mark + " ".join(standing[number]),))
+            kept.append((_opening(block[0]) + " ".join(standing[number]),))
     return kept

@@ -128,6 +128,7 @@ def test_a_repair_shows_the_earlier_answer_and_names_each_fault_after_the_same_t
 def test_who_wrote_too_much_is_told_less_in_the_same_measure_and_never_below_half(times: float, told: int) -> None:
     again = repair("en", "too long", earlier=" word" * int(400 * times))
     assert f" {told} words" in again.system
+    assert f" {told} words" in again.repair
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

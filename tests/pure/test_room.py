@@ -95,6 +95,14 @@ def test_a_line_that_is_too_long_loses_clauses_and_what_is_said_twice_stands_onc
     assert "ask Vicent for chairs." in parts.state[-1]
 
 
+def test_of_a_state_that_is_too_long_code_of_up_to_half_the_room_stays_whole() -> None:
+    code = ("```python", "def run(pump):", "    pump.run()", "```")
+    told = [f"- Pump {number} runs at {number} bar and stands in hall {number}." for number in range(7001, 7009)]
+    state = (*told, *code)
+    assert room.fitted(Memory(state=state), 120).state[-4:] == code
+    assert "```" not in room.fitted(Memory(state=state), 40).state
+
+
 def test_the_talk_that_is_stored_is_bounded() -> None:
     long = tuple(talk(*(f"Number {number} is the {number}th." for number in range(500))))
     kept = room.stored(Memory(talk=long), 100).talk
