@@ -8,7 +8,7 @@ import asyncio
 import json
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,9 +95,7 @@ async def play(variant: Variant, said: Scenario, window: int) -> Played:
     async with AsyncExitStack() as stack:
         model = await stack.enter_async_context(model_server())
         _summarising(model, honest)
-        llm = await stack.enter_async_context(
-            scripted_llm(lambda messages: honest.pointed(str(messages[0]["content"]), str(messages[1]["content"])))
-        )
+        llm = await stack.enter_async_context(scripted_llm(lambda messages: honest.pointed(*_shown(messages))))
         llm.thinking = lambda _request: asyncio.sleep(_SLOW)
         folder = reachable_folder("precis-compare-")
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -114,6 +112,12 @@ async def play(variant: Variant, said: Scenario, window: int) -> Played:
         found = await _conversation(rig, tab, variant, said, window)
     found.spent, found.calls = honest.read + honest.wrote, honest.calls
     return found
+
+
+def _shown(messages: Sequence[Mapping[str, object]]) -> tuple[str, str]:
+    """The task, and all that is known: a repair has the earlier answer in the place of the record."""
+    system, *known = [str(one["content"]) for one in messages[:3]]
+    return system, "\n".join(known)
 
 
 def _settings(variant: Variant, url: str) -> dict[str, str]:
