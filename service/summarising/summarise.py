@@ -361,9 +361,9 @@ def _judged(
     dropped = (*judged.dropped, *no_room)
     doubts = (*_name_surplus(fitted.given_up), *judged.doubts)
     before = material.reading.rejected
-    founded = _kept_share(judged.kept, answer.state)
-    is_asked_again = before is None and bool(no_room or (doubts and founded < 1 - _FEW))
-    if is_asked_again or _is_unusable(judged.doubts, founded):
+    # Whoever mends a little may lose more.
+    is_asked_again = before is None and bool(doubts) and _kept_share(kept, answer.state) < 1 - _FEW
+    if is_asked_again or _is_unusable(judged.doubts, _kept_share(judged.kept, answer.state)):
         return (), replace(gate.rejected(doubts), dropped=dropped)
     if before:
         return kept, Verdict("repaired", before.reasons, dropped)
