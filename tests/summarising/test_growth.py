@@ -110,14 +110,14 @@ def seconds(work: Callable[[str], object], text: str) -> float:
 
 
 def too_slow(work: Callable[[str], object], text: Callable[[int], str], size: int, floor: float) -> str:
-    """How a text grows dear; empty when it does not. A pause of the machine is no growth: the best of three counts."""
+    """How a text grows dear; empty when it does not. A pause of the machine is no growth: the best of six counts."""
     once = seconds(work, text(size))
     if once < floor:
         return ""
     if once >= MOST:
         return f"{size} characters: more than {MOST} s"
     twice = MOST
-    for _ in range(3):
+    for _ in range(6):
         once = min(once, seconds(work, text(size)))
         twice = min(twice, seconds(work, text(2 * size)))
         if twice < min(max(GROWTH * once, floor), MOST):
