@@ -5,9 +5,9 @@ two fence lines is code or a draft: it is stored and shown as it was written, bl
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Container, Iterable, Iterator, Sequence, Set
 from heapq import heapify, heappop, heappush
-from itertools import chain
+from itertools import chain, count
 from math import inf
 from typing import NamedTuple
 
@@ -28,10 +28,8 @@ _RULER = re.compile(r"\A\s*+[=\-_*~]{3,}+\s*\Z")
 _POINTER = re.compile(r"\s?\[\d{1,6}\.\d{1,4}\]")
 _AROUND = " \t*_`"
 _CLAUSE = re.compile(r"(?:(?<=;) |(?<=；))(?![^(（]*[)）])")
-# What a line begins with, and what belongs to all of its clauses: `- Friday: `.
-_OPENING = re.compile(r"\A(?:- )?(?:[^:：;；.。]{1,40}(?:: |：)(?=.))?")
+_LABEL = re.compile(r"[^:：;；]{1,40}(?:: |：)(?=.)")
 _EXACT = 4  # what an exact value counts beside a word
-_NO_HEAD = -1
 _LINE = 2  # tokens of a list mark and a line break
 
 Block = tuple[str, ...]
@@ -152,19 +150,32 @@ class FittedState(NamedTuple):
     given_up: list[str]
 
 
+_Opening = int | tuple[int, int]
+"""A head or a line, by its block; or a sentence of a line."""
+
+
 class _Part(NamedTuple):
     """A clause of a line, or a whole fenced block: what goes or stays as one.
 
-    `place` is its place in the state, `block` that of its line, and `head` that of the head above
-    it: `_NO_HEAD` for none.
+    Attributes:
+        place: its place in the state.
+        block: that of its line.
+        sentence: the place of its sentence in the line.
+        label: what that sentence begins with, and what belongs to all of its clauses: `Friday: `.
+        text: its words.
+        size: their tokens.
+        terms: what they are about.
+        openings: what stands once for several parts, and its tokens.
     """
 
     place: int
     block: int
-    head: int
+    sentence: int
+    label: str
     text: str
     size: int
     terms: frozenset[str]
+    openings: dict[_Opening, int]
 
 
 def fit(
@@ -180,67 +191,52 @@ def fit(
     whole = split_blocks(state)
     if sum(map(count_tokens, whole)) <= room:
         return FittedState(whole, [])
-    parts = _split_parts(whole, language)
     told = set(chain.from_iterable(map(terms, known)))
-    best_first = [(-_worth(part, told, room), part) for part in parts]
+    best_first = [(-_worth(part, told, room), part.place, part) for part in _parts(whole, language)]
     heapify(best_first)
     kept: list[_Part] = []
     given_up: list[str] = []
-    begun = {_NO_HEAD}
+    begun: set[_Opening] = set()
     left = room
     while best_first:
-        _, part = heappop(best_first)
+        _, place, part = heappop(best_first)
         # What was kept since may say the same.
         now = -_worth(part, told, room)
         if best_first and now > best_first[0][0]:
-            heappush(best_first, (now, part))
+            heappush(best_first, (now, place, part))
             continue
-        # The first part of a line brings its mark, and the first below a head the head.
-        opened = {part.block, part.head} - begun
-        cost = part.size + sum(_count_opening(whole[number]) for number in opened)
+        cost = part.size + sum(part.openings[one] for one in part.openings.keys() - begun)
         if cost <= left:
             left -= cost
-            begun |= opened
+            begun |= part.openings.keys()
             told |= part.terms
             kept.append(part)
         else:
-            given_up.insert(0, part.text)
-    return FittedState(_rebuild(whole, kept, begun), given_up)
+            given_up.append(part.text)
+    return FittedState(_rebuild(whole, kept, begun), given_up[::-1])
 
 
-def _split_parts(whole: Sequence[Block], language: str) -> list[_Part]:
-    parts: list[_Part] = []
-    head = _NO_HEAD
+def _parts(whole: Sequence[Block], language: str) -> Iterator[_Part]:
+    places = count()
+    above: dict[_Opening, int] = {}
     for number, block in enumerate(whole):
         line = block[0]
         if line.startswith(HEAD):
-            head = number
-            continue
-        if is_code(block):
+            above = {number: count_tokens(block)}
+        elif is_code(block):
             text = "\n".join(block)
-            parts.append(_Part(len(parts), number, head, text, count_tokens(block), terms(text)))
-            continue
-        for text in _split_clauses(line, language):
-            # With the blank before it.
-            size = tokens.count(f" {text}")
-            parts.append(_Part(len(parts), number, head, text, size, terms(text)))
-    return parts
-
-
-def _split_clauses(line: str, language: str) -> list[str]:
-    whole = sentences.of_line(line.removeprefix(_opening(line)), language)
-    return [clause for sentence in whole for clause in _CLAUSE.split(sentence) if clause]
-
-
-def _opening(line: str) -> str:
-    found = _OPENING.match(line)
-    return found[0] if found else ""
-
-
-def _count_opening(block: Block) -> int:
-    line = block[0]
-    words = line if line.startswith(HEAD) else _opening(line).removeprefix(ITEM)
-    return _LINE + tokens.count(words)
+            size = count_tokens(block)
+            yield _Part(next(places), number, 0, "", text, size, terms(text), above | {number: 0})
+        else:
+            for sentence, words in enumerate(sentences.of_line(line.removeprefix(ITEM), language)):
+                labelled = _LABEL.match(words)
+                label = labelled[0] if labelled else ""
+                openings = above | {number: _LINE, (number, sentence): tokens.count(label)}
+                for clause in _CLAUSE.split(words.removeprefix(label)):
+                    size = tokens.count(f" {clause}")
+                    told = terms(clause)
+                    place = next(places)
+                    yield _Part(place, number, sentence, label, clause, size, told, openings)
 
 
 def _worth(part: _Part, told: Set[str], room: int) -> float:
@@ -251,11 +247,17 @@ def _worth(part: _Part, told: Set[str], room: int) -> float:
     return sum(_EXACT if is_exact(term) else 1 for term in new) / part.size
 
 
-def _rebuild(whole: Sequence[Block], parts: Iterable[_Part], begun: Set[int]) -> list[Block]:
+def _rebuild(
+    whole: Sequence[Block], parts: Iterable[_Part], begun: Container[_Opening]
+) -> list[Block]:
     """The blocks of these parts, and the heads that stand above them, in order."""
-    standing: dict[int, list[str]] = {}
-    for part in sorted(parts):
-        standing.setdefault(part.block, []).append(part.text)
+    words: dict[int, list[str]] = {}
+    labelled: set[tuple[int, int]] = set()
+    for part in sorted(parts, key=lambda part: part.place):
+        sentence = part.block, part.sentence
+        label = "" if sentence in labelled else part.label
+        labelled.add(sentence)
+        words.setdefault(part.block, []).append(label + part.text)
     kept: list[Block] = []
     for number, block in enumerate(whole):
         if number not in begun:
@@ -263,5 +265,6 @@ def _rebuild(whole: Sequence[Block], parts: Iterable[_Part], begun: Set[int]) ->
         if block[0].startswith(HEAD) or is_code(block):
             kept.append(block)
         else:
-            kept.append((_opening(block[0]) + " ".join(standing[number]),))
+            mark = ITEM if block[0].startswith(ITEM) else ""
+            kept.append((mark + " ".join(words[number]),))
     return kept

@@ -95,6 +95,14 @@ def test_a_line_that_is_too_long_loses_clauses_and_what_is_said_twice_stands_onc
     assert "ask Vicent for chairs." in parts.state[-1]
 
 
+def test_a_label_stands_before_the_clauses_of_its_own_sentence_and_never_alone() -> None:
+    state = ("- Friday: supper; the band 7001. Saturday: the market; the band 8002.", "- Supper; the market.")
+    shown = [room.fitted(Memory(state=state), size).state for size in range(12, 60)]
+    lines = {line for parts in shown for line in parts}
+    assert {"- Friday: the band 7001.", "- Friday: the band 7001. Saturday: the band 8002."} <= lines
+    assert not [line for line in lines if line.endswith(":") or "Friday: Saturday" in line]
+
+
 def test_of_a_state_that_is_too_long_code_of_up_to_half_the_room_stays_whole() -> None:
     code = ("```python", "def run(pump):", "    pump.run()", "```")
     told = [f"- Pump {number} runs at {number} bar and stands in hall {number}." for number in range(7001, 7009)]
