@@ -120,6 +120,7 @@ def plan(
     policy: Policy,
     *,
     by_code: bool = False,
+    reach: int = 0,
 ) -> Plan:
     """What to cover of `path` (root to leaf), given the checkpoints that exist.
 
@@ -128,13 +129,14 @@ def plan(
         checkpoints: any checkpoints of the chat; those that are not on the path are ignored.
         policy: the budgets.
         by_code: whether code writes alone, which costs no call.
+        reach: so many messages are to be covered, whatever the tail is.
     """
     sums = [0, *accumulate(message.tokens for message in path)]
     turns = turn_starts(path)
     reuse = deepest(path, checkpoints)
     start = reuse.messages if reuse else 0
     # The tail never reaches back into what is covered, however short it is then.
-    tail = max(_tail_start(turns, sums, policy), start)
+    tail = max(_tail_start(turns, sums, policy), start, reach)
     size = policy.overhead + (reuse.tokens if reuse else 0) + sums[-1] - sums[start]
     step = policy.step_by_code(size) if by_code else policy.step_tokens
     groups = _groups(path, turns, start, tail, policy)

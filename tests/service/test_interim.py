@@ -60,6 +60,27 @@ async def test_the_summarisers_takes_its_place_at_the_same_boundary_and_serves_t
     await check_tree(harness.runtime)
 
 
+async def test_it_is_carried_on_to_its_own_boundary_although_the_tail_may_be_longer_now(harness: Harness) -> None:
+    """Beside fewer tools a model leaves more of the chat verbatim than code did: its words serve all the same."""
+    leaf = harness.talk.turns(80, tokens=150)
+    await harness.talk.ingest(leaf)
+    worker_context = harness.worker_context(**WIDE)
+    harness.llm.default = lambda _: state("The pumps hum softly.")
+    await run_sql(harness.runtime, "update chats set overhead_tokens = 4000")
+    await harness.by_code(worker_context)
+    (deep,) = await harness.interim()
+    await run_sql(harness.runtime, "update chats set overhead_tokens = 0")
+
+    await harness.compress(worker_context)
+
+    (made,) = await harness.made()
+    (carried_on,) = await harness.interim()
+    assert deep.id < made.id < carried_on.id
+    assert made.covered_messages < deep.covered_messages == carried_on.covered_messages
+    assert "The pumps hum softly." in carried_on.summary
+    assert "The pumps hum softly." in (await harness.talk.ask(leaf))["summary"]
+
+
 async def test_a_request_over_the_limit_is_served_although_a_call_for_its_chat_hangs(harness: Harness) -> None:
     leaf = await harness.long_chat()
     worker_context = harness.worker_context(**WIDE)

@@ -204,15 +204,16 @@ def _plan_round(round_: Round) -> Plan:
     if round_.summariser:
         return _plan_for_model(round_)
     usable = [round_.final] if round_.final else []
-    policy = round_.policy
+    policy, reach = round_.policy, 0
     if round_.is_interim:
         # Each message is read once: what code wrote before is gone on from.
         outdated = round_.outdated
         usable += [one for one in [*round_.interim, *round_.poorer] if one not in outdated]
         if outdated:
-            # What a model wrote is to serve at once, whatever the request's size.
+            # What a model wrote is to serve at once, whatever the request's size and the tail now.
             policy = replace(policy, prepare_at=0, step_tokens=1, code_tokens=1)
-    return plan(_path(round_.rows), usable, policy, by_code=True)
+            reach = max(one.messages for one in outdated)
+    return plan(_path(round_.rows), usable, policy, by_code=True, reach=reach)
 
 
 def _plan_for_model(round_: Round) -> Plan:
