@@ -29,13 +29,13 @@ async def test_a_copy_gets_the_summary_of_its_source(
     rig: Rig, tab: Tab, copy: Callable[[Tab, list[Json]], Awaitable[str]]
 ) -> None:
     path = await rig.long_chat(tab)
-    (*_, made) = await rig.checkpoints(str(tab.chat_id))
+    made = [one.summary for one in await rig.checkpoints(str(tab.chat_id))]
     asked = len(rig.summariser.requests)
     await tab.open(await copy(tab, path))
 
     await tab.send(question())
 
-    assert view(rig.model.received[-1]).summary == made.summary
+    assert view(rig.model.received[-1]).summary in made
     await rig.settled(tab)
     assert len(rig.summariser.requests) == asked, "the same messages were summarised twice"
     await tab.send(question())
