@@ -67,7 +67,10 @@ def _state(text: str) -> tuple[str, ...]:
 
 
 def _without(talk: Sequence[Utterance], forget: Sequence[str]) -> tuple[Utterance, ...]:
-    """The talk without these sentences; their messages are read no more, so they stay away."""
+    """The talk without these sentences; their messages are read no more, so they stay away.
+
+    Nor do they stand any longer above the items of the list that they begin.
+    """
     known = {one.number for one in talk}
     for place, number in enumerate(forget):
         if number not in known:
@@ -77,7 +80,12 @@ def _without(talk: Sequence[Utterance], forget: Sequence[str]) -> tuple[Utteranc
                 pointer=f"/forget/{place}",
             )
     forgotten = set(forget)
-    return tuple(one for one in talk if one.number not in forgotten)
+    heads = {(one.step, one.text) for one in talk if one.number in forgotten}
+    return tuple(
+        replace(one, context="") if (one.step, one.context) in heads else one
+        for one in talk
+        if one.number not in forgotten
+    )
 
 
 def _pinned(old: Sequence[Pin], given: Sequence[GivenPin]) -> tuple[Pin, ...]:

@@ -31,8 +31,8 @@ FRAME_TOKENS, HEAD_TOKENS = 75, 12
 class Parts:
     """What is shown, each part a line or more, in order.
 
-    `left_out` counts the rules and quotations that have no room, `given_up` are the sentences of
-    the state that have none.
+    `is_since` says that the talk is newer than the state. `left_out` counts the rules and
+    quotations that have no room, `given_up` are the clauses of the state that have none.
     """
 
     rules: tuple[str, ...] = ()
@@ -40,6 +40,7 @@ class Parts:
     quotations: tuple[str, ...] = ()
     talk: tuple[str, ...] = ()
     ledger: tuple[str, ...] = ()
+    is_since: bool = False
     left_out: int = 0
     given_up: tuple[str, ...] = ()
 
@@ -62,7 +63,7 @@ def render(parts: Parts, messages: int, until: int | None) -> str:
         until: Unix time of the last covered message, in seconds.
     """
     head = f"{_HEAD.format(messages=messages, until=_moment(until))}\n{_NOTE}"
-    talk = heads.SINCE if parts.state else heads.TALK
+    talk = heads.SINCE if parts.is_since else heads.TALK
     sections = (
         _section(heads.RULES, [f"- {line}" for line in parts.rules]),
         _section(heads.STATE, parts.state),

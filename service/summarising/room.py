@@ -49,6 +49,8 @@ def fitted(memory: Memory, room: int) -> Parts:
         quotations=quotations,
         talk=spoken,
         ledger=calls,
+        # What an operator writes beside the talk of code's summary is not older than that.
+        is_since=bool(memory.state and memory.told),
         left_out=pins - len(rules) - len(quotations),
         given_up=tuple(told.given_up),
     )

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from service.errors import Unprocessable
+from service.summarising import room
 from service.summarising.correction import GivenPin, check, corrected
 from service.summarising.memory import Kind, Memory, Pin
 from service.summarising.message import Parts
@@ -68,6 +69,22 @@ def test_a_forgotten_sentence_goes_from_the_talk_and_the_rest_stays() -> None:
     new = corrected(old, None, None, ["3.1"])
 
     assert new == replace(old, talk=talk[1:])
+
+
+def test_a_forgotten_sentence_stands_no_longer_above_the_items_of_its_list() -> None:
+    head, item = (Utterance(3, place, Speaker.USER, text, "u3") for place, text in ((1, "I order:"), (2, "Seals.")))
+    old = replace(OLD, talk=(head, replace(item, context=head.text)), heard=3)
+
+    assert corrected(old, None, None, ["3.1"]).talk == (item,)
+
+
+def test_a_state_that_is_given_to_a_summary_by_code_makes_nothing_that_was_said_newer() -> None:
+    said = Utterance(3, 1, Speaker.USER, "We order seals.", "u3")
+    by_code = Memory(talk=(said,), heard=3)
+    by_a_model = replace(by_code, state=("Old.",), told=2)
+
+    assert not room.fitted(corrected(by_code, "## Goal\nOrder valves.", None), 400).is_since
+    assert room.fitted(corrected(by_a_model, "## Goal\nOrder valves.", None), 400).is_since
 
 
 def test_a_summary_of_one_word_is_left_and_one_of_none_is_refused() -> None:
