@@ -21,12 +21,21 @@ class Excerpt:
     text: str
 
 
+class Finish(StrEnum):
+    """Why the summariser stopped writing."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    OTHER = "other"  # a content filter, a tool call, an unknown word
+
+
 @dataclass(frozen=True, slots=True)
 class RejectedReply:
     """What a summariser answered to this very reading, and why that may not stand."""
 
     text: str
     reasons: tuple[str, ...]
+    finish: Finish = Finish.STOP
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +61,6 @@ class Reading:
     parts: int = 1
     language: str = "en"
     rejected: RejectedReply | None = None
-
-
-class Finish(StrEnum):
-    """Why the summariser stopped writing."""
-
-    STOP = "stop"
-    LENGTH = "length"
-    OTHER = "other"  # a content filter, a tool call, an unknown word
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,8 +191,9 @@ def fit(
     whole = split_blocks(state)
     if sum(map(count_tokens, whole)) <= room:
         return FittedState(whole, [])
+    parts = _split_parts(whole, language)
     told = set(chain.from_iterable(map(terms, known)))
-    best_first = [(-_worth(part, told, room), part.place, part) for part in _parts(whole, language)]
+    best_first = [(-_worth(part, told, room), part.place, part) for part in parts]
     heapify(best_first)
     kept: list[_Part] = []
     given_up: list[str] = []
@@ -216,27 +217,34 @@ def fit(
     return FittedState(_rebuild(whole, kept, begun), given_up[::-1])
 
 
-def _parts(whole: Sequence[Block], language: str) -> Iterator[_Part]:
+def _split_parts(whole: Sequence[Block], language: str) -> Iterator[_Part]:
+    """The parts of a state in order."""
     places = count()
     above: dict[_Opening, int] = {}
     for number, block in enumerate(whole):
-        line = block[0]
-        if line.startswith(HEAD):
+        if block[0].startswith(HEAD):
             above = {number: count_tokens(block)}
         elif is_code(block):
             text = "\n".join(block)
             size = count_tokens(block)
             yield _Part(next(places), number, 0, "", text, size, terms(text), above | {number: 0})
         else:
-            for sentence, words in enumerate(sentences.of_line(line.removeprefix(ITEM), language)):
-                labelled = _LABEL.match(words)
-                label = labelled[0] if labelled else ""
-                openings = above | {number: _LINE, (number, sentence): tokens.count(label)}
-                for clause in _CLAUSE.split(words.removeprefix(label)):
-                    size = tokens.count(f" {clause}")
-                    told = terms(clause)
-                    place = next(places)
-                    yield _Part(place, number, sentence, label, clause, size, told, openings)
+            yield from _split_line(block[0], number, places, above, language)
+
+
+def _split_line(
+    line: str, block: int, places: Iterator[int], above: dict[_Opening, int], language: str
+) -> Iterator[_Part]:
+    """The clauses of the line that is this block; `above` is the head over it."""
+    for sentence, words in enumerate(sentences.of_line(line.removeprefix(ITEM), language)):
+        labelled = _LABEL.match(words)
+        label = labelled[0] if labelled else ""
+        openings = above | {block: _LINE, (block, sentence): tokens.count(label)}
+        for clause in _CLAUSE.split(words.removeprefix(label)):
+            # A blank stands before it.
+            size = tokens.count(f" {clause}")
+            told = terms(clause)
+            yield _Part(next(places), block, sentence, label, clause, size, told, openings)
 
 
 def _worth(part: _Part, told: Set[str], room: int) -> float:

@@ -32,7 +32,6 @@ from service.summarising.memory import Memory
 from service.summarising.message import HEAD_TOKENS, Parts
 from service.summarising.reading import (
     Excerpt,
-    Finish,
     Reading,
     RejectedReply,
     Reply,
@@ -237,7 +236,7 @@ def compose(material: Material, written: Reply, policy: Policy, covered: Covered
     before = material.reading.rejected
     if before is None:
         return candidate
-    first = _compose_alone(material, Reply(before.text, Finish.STOP), policy, covered)
+    first = _compose_alone(material, Reply(before.text, before.finish), policy, covered)
     has_lost = _told_size(candidate, material) < _STANDS * _told_size(first, material)
     return first if has_lost else candidate
 
@@ -337,8 +336,9 @@ def _attempted(material: Material, written: Reply, policy: Policy, covered: Cove
         wrote = tokens.count(written.text)
     written = replace(written, text=reply.unreasoned(written.text))
     candidate = compose(material, written, policy, covered)
-    reasons = candidate.verdict.reasons
-    rejected = None if candidate.verdict.accepted else RejectedReply(written.text, reasons)
+    rejected = None
+    if not candidate.verdict.accepted:
+        rejected = RejectedReply(written.text, candidate.verdict.reasons, written.finish)
     return replace(candidate, calls=1, read=read, wrote=wrote, rejected=rejected)
 
 

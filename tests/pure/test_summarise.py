@@ -132,6 +132,13 @@ def test_a_repair_that_loses_most_of_the_answer_before_it_does_not_take_its_plac
     assert [pin.text for pin in made.memory.rules] == ["The budget must never exceed 500 EUR."]
 
 
+def test_an_answer_that_was_cut_off_stands_without_its_last_line_after_a_repair_that_says_nothing() -> None:
+    first = RejectedReply(LONG, ("too long",), Finish.LENGTH)
+    made = work(CHAT, "", policy=replace(POLICY, state_tokens=200), rejected=first)
+    assert "The budget is 600 EUR." in made.text
+    assert "Who pays?" not in made.text
+
+
 @pytest.mark.parametrize("repair", ["", "I can't help with that."])
 def test_after_two_answers_that_are_none_code_writes(repair: str) -> None:
     made = work(CHAT, repair, rejected=RejectedReply("I cannot help with that.", ("a refusal, not a record",)))
