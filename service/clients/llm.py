@@ -1,8 +1,8 @@
 """The two summarisers that ask a model over HTTP: `Reading` → one POST → `Reply`.
 
 `OpenAISummariser` speaks `/chat/completions` (OpenAI, llama.cpp, vLLM, ...), `OllamaSummariser`
-Ollama's own `/api/chat`. They differ in how a request is written and an answer is read;
-`_post_json` does the rest. Nothing is tried again here: the chat backs off, and the breaker stops
+Ollama's own `/api/chat`. They differ in how a request is written; `_post_json` does the
+rest. Nothing is tried again here: the chat backs off, and the breaker stops
 all calls (`usecases.compress`). Every failure is a `SummariserError` that names the model, the
 address, what happened and how to fix it; only its `detail` quotes what was answered, because
 servers repeat what they were asked. Nothing here judges a text: an empty or cut-off answer is a
@@ -12,25 +12,25 @@ servers repeat what they were asked. Nothing here judges a text: an empty or cut
 import asyncio
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from time import perf_counter
-from typing import Any, Final
+from typing import Final
 
 import httpx
 
 from service import metrics, request_ids
+from service.clients.answers import read_completion
 from service.errors import ConfigurationError, SummariserAway, SummariserError
 from service.planning.policy import output_tokens
 from service.summarising.prompt import build
-from service.summarising.reading import Finish, Reading, Reply
+from service.summarising.reading import Reading, Reply
 
 # Summaries have kilobytes; an endless answer must not fill memory.
 MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
 
 _ABOUT_THE_REQUEST: Final = frozenset({400, 413, 422})  # another chat's request may well be taken
-_FINISH: Final[Mapping[str, Finish]] = {"stop": Finish.STOP, "length": Finish.LENGTH}
 # No user, password or query: URLs are logged.
 _BASE_URL: Final = re.compile(r"https?://[^/?#@\s]+(/[^?#\s]*)?")
 _WINDOW_EXCEEDED: Final = re.compile("context.?(size|length|window)", re.IGNORECASE)
@@ -42,10 +42,7 @@ _HINTS: Final[Mapping[int, str]] = {
     **dict.fromkeys((401, 403), "Check the API key, and that it may use this model."),
     404: "Check the name of the model and the base URL.",
 }
-# What a server answered, of any shape: a lookup that fails in it ends in a `SummariserError`.
-_Json = Any
 _Payload = dict[str, object]
-_Reader = Callable[[_Json], Reply]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +106,7 @@ class OpenAISummariser:
             "temperature": _TEMPERATURE,
         }
         request = _request(self._endpoint, reading) | fields
-        return await _post_json(self._endpoint, "/chat/completions", request, _openai_reply)
+        return await _post_json(self._endpoint, "/chat/completions", request)
 
 
 class OllamaSummariser:
@@ -130,49 +127,18 @@ class OllamaSummariser:
         options = self._options | {"num_predict": output_tokens(reading.state_tokens)}
         fields = {"truncate": False, "shift": False, "options": options}
         request = _request(self._endpoint, reading) | fields
-        return await _post_json(self._endpoint, "/api/chat", request, _ollama_reply)
+        return await _post_json(self._endpoint, "/api/chat", request)
 
 
 def _request(endpoint: Endpoint, reading: Reading) -> _Payload:
     return {"model": endpoint.model, "messages": build(reading).messages, "stream": False}
 
 
-def _openai_reply(answer: _Json) -> Reply:
-    choice, usage = answer["choices"][0], answer.get("usage") or {}
-    return Reply(
-        text=_text(choice["message"].get("content")),
-        finish=_FINISH.get(str(choice.get("finish_reason")), Finish.OTHER),
-        prompt_tokens=_count(usage.get("prompt_tokens")),
-        completion_tokens=_count(usage.get("completion_tokens")),
-    )
-
-
-def _ollama_reply(answer: _Json) -> Reply:
-    return Reply(
-        text=_text(answer["message"].get("content")),
-        finish=_FINISH.get(str(answer.get("done_reason")), Finish.OTHER),
-        prompt_tokens=_count(answer.get("prompt_eval_count")),
-        completion_tokens=_count(answer.get("eval_count")),
-    )
-
-
-def _text(content: _Json) -> str:
-    """The text of a message whose content is a string, a list of parts, or missing."""
-    if isinstance(content, list):
-        content = "".join(part["text"] for part in content if part["type"] == "text")
-    # A cut-off answer may end in half of a surrogate pair. PostgreSQL stores neither that nor NUL.
-    return (content or "").encode(errors="replace").decode().replace("\0", "")
-
-
-def _count(value: object) -> int | None:
-    return value if type(value) is int else None
-
-
-async def _post_json(endpoint: Endpoint, path: str, request: _Payload, read: _Reader) -> Reply:
+async def _post_json(endpoint: Endpoint, path: str, request: _Payload) -> Reply:
     began, outcome = perf_counter(), "failed"
     try:
         async with asyncio.timeout(endpoint.limit.total_seconds()):
-            reply = await _answered(endpoint, path, request, read)
+            reply = await _answered(endpoint, path, request)
         outcome = "answered"
         return reply
     except TimeoutError:
@@ -185,12 +151,12 @@ async def _post_json(endpoint: Endpoint, path: str, request: _Payload, read: _Re
         metrics.SUMMARISER_CALLS.labels(outcome).observe(perf_counter() - began)
 
 
-async def _answered(endpoint: Endpoint, path: str, request: _Payload, read: _Reader) -> Reply:
+async def _answered(endpoint: Endpoint, path: str, request: _Payload) -> Reply:
     response, content = await exchange(endpoint, path, request)
     if response.status_code != httpx.codes.OK:
         raise _refusal(endpoint, response, content)
     try:
-        return read(json.loads(content))
+        return read_completion(json.loads(content))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         what = f"not a chat answer ({type(error).__name__})"
         quoted = f"{error}: {endpoint.excerpt(content)}"
