@@ -25,6 +25,7 @@ from service.api import (
     left_alone,
     people,
     problems,
+    prompts,
     recall,
     scrape,
     stats,
@@ -271,7 +272,8 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
     app.state.readiness = Kept()
     problems.install(app)
     operators = (chats, jobs, stats, keys, audit, people)
-    for module in (compress, turns, events, recall, left_alone, *operators, health, scrape):
+    of_filter = (compress, turns, prompts, events, recall, left_alone)
+    for module in (*of_filter, *operators, health, scrape):
         app.include_router(module.router)
     pages.install(app)
     return app

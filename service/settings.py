@@ -303,18 +303,22 @@ class Settings(BaseSettings):
         """Whose summaries a user's forks may reuse; None for anybody's in the tenant."""
         return None if self.share_forks == "tenant" else user
 
-    def policy(self, model: str, window: int | None, overhead: int = 0) -> Policy:
+    def policy(
+        self, model: str, window: int | None, overhead: int = 0, read: int | None = None
+    ) -> Policy:
         """The budgets for a chat of a model.
 
         Args:
             model: its id in Open WebUI.
             window: its window in tokens; None when Open WebUI does not know it.
             overhead: tokens of each request beside its messages, such as tool specifications.
+            read: tokens that a call of the model which writes summaries may have, with its answer;
+                never more than the setting says, and that for None.
         """
         own = self.of_model(model)
         return Policy.sized(
             window or own.window or self.window,
-            self.summariser_window,
+            min(self.summariser_window, read or self.summariser_window),
             overhead=overhead,
             apply_share=self.apply_share(model),
             keep_messages=own.keep_messages or self.keep_messages,

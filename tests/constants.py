@@ -7,7 +7,7 @@ precis(lease=4, debounce=0.1), "worker"     # a command line of another one
 import sys
 
 from service.processes import pool
-from service.storage import breakers, work
+from service.storage import breakers, prompts, work
 from service.usecases.compress import outcomes
 from workers import worker
 
@@ -18,6 +18,7 @@ PLACES = {
     "fallback_after": (work, "FALLBACK_AFTER"),
     "breaker_after": (breakers, "OPENED_BY"),
     "breaker_pause": (breakers, "PAUSE"),
+    "untaken": (prompts, "UNTAKEN"),
     "max_attempts": (outcomes, "MOST_ATTEMPTS"),
     "sweep_every": (worker, "SWEEP_EVERY"),
     "text_seconds": (pool, "SECONDS"),

@@ -87,7 +87,9 @@ async def post_turn(request: Request, key: FilterKey) -> Response:
     if told.state:
         share = Share(key.tenant, state.chat, state.user, state.model)
         runtime_of(request).counting.turn_ended(share, outcome_of(state))
-    answer = msgspec.json.encode(TurnAnswer(accepted.due))
+    is_for_host = bool(key.summariser) and serving.context.settings.summariser == "extractive"
+    asks = accepted.due and is_for_host and state.expires_in is None
+    answer = msgspec.json.encode(TurnAnswer(accepted.due, asks))
     return Response(answer, 202, media_type="application/json")
 
 

@@ -233,6 +233,59 @@ class TurnAnswer(msgspec.Struct, frozen=True):
     """The turn is stored."""
 
     due: Annotated[bool, Meta(description="Whether a summary will be written in the background.")]
+    asks: Annotated[
+        bool,
+        Meta(
+            description="Whether one of your own models is to write it: ask for the prompt by"
+            " `POST /v1/prompts/next`."
+        ),
+    ]
+
+
+class NextPromptRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whose prompt is asked for."""
+
+    chat: Annotated[_Identity, Meta(min_length=1, description="Your id of the chat.")]
+    wait: Annotated[
+        float, Meta(ge=0, le=8, description="Seconds to wait while a prompt may come.")
+    ] = 0
+
+
+class PromptForm(BaseModel):
+    """The request for your model; ask it past everything that would add to it."""
+
+    model: str
+    messages: list[dict[str, str]]
+    max_tokens: int
+    temperature: float
+    stream: bool
+
+
+class PromptToAnswer(BaseModel):
+    """A prompt that only you were given."""
+
+    id: str
+    seconds: float = Field(description="How long its model may take. No later reply is used.")
+    form: PromptForm
+
+
+class NextPromptAnswer(BaseModel):
+    """The next prompt of the chat, if there is one."""
+
+    prompt: PromptToAnswer | None
+    again: bool = Field(description="Whether to ask again: there is one, or may be soon.")
+
+
+class ReplyRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What your model answered, as it came: `completion` if you have it parsed, else `body`."""
+
+    status: Annotated[int, Meta(ge=100, le=599, description="HTTP status; 500 for an error.")]
+    completion: Annotated[
+        dict[str, Any] | None, Meta(description="An OpenAI-compatible answer, or Ollama's.")
+    ] = None
+    body: Annotated[
+        str, Meta(description="Its text: JSON, a stream of events, or what an error says.")
+    ] = ""
 
 
 class FilterAnswer(BaseModel):

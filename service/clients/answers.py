@@ -14,7 +14,8 @@ from service.errors import SummariserAway, SummariserError
 from service.summarising.reading import Finish, Reply
 
 _FINISH: Final[Mapping[str, Finish]] = {"stop": Finish.STOP, "length": Finish.LENGTH}
-_ABOUT_THE_REQUEST: Final = frozenset({400, 413, 422})  # another chat's request may well be taken
+ABOUT_THE_REQUEST: Final = frozenset({400, 413, 422})
+"""Statuses after which another chat's request may well be taken."""
 _EVENT: Final = "data:"
 _ENDED: Final = "[DONE]"
 _EXCERPT: Final = 300  # characters of an answer in an error
@@ -44,7 +45,7 @@ def read_answer(answer: RawAnswer, most_tokens: int) -> Reply:
     body = _parsed(answer.body)
     error = _error_in(body)
     if answer.status != 200 or error:
-        away = answer.status not in (200, *_ABOUT_THE_REQUEST)
+        away = answer.status not in (200, *ABOUT_THE_REQUEST)
         kind = SummariserAway if away else SummariserError
         what = f"HTTP {answer.status}" if answer.status != 200 else "an error in place of an answer"
         raise kind(what, f"{what}: {_excerpt(error or body)}")

@@ -21,7 +21,7 @@ from typing import Final
 import httpx
 
 from service import metrics, request_ids
-from service.clients.answers import read_completion
+from service.clients.answers import ABOUT_THE_REQUEST, read_completion
 from service.errors import ConfigurationError, SummariserAway, SummariserError
 from service.planning.policy import output_tokens
 from service.summarising.prompt import build
@@ -30,7 +30,6 @@ from service.summarising.reading import Reading, Reply
 # Summaries have kilobytes; an endless answer must not fill memory.
 MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
 
-_ABOUT_THE_REQUEST: Final = frozenset({400, 413, 422})  # another chat's request may well be taken
 # No user, password or query: URLs are logged.
 _BASE_URL: Final = re.compile(r"https?://[^/?#@\s]+(/[^?#\s]*)?")
 _WINDOW_EXCEEDED: Final = re.compile("context.?(size|length|window)", re.IGNORECASE)
@@ -208,5 +207,5 @@ def _refusal(endpoint: Endpoint, response: httpx.Response, content: bytearray) -
     hint = _HINTS.get(status, "")
     if not hint and _WINDOW_EXCEEDED.search(content.decode(errors="replace")):
         hint = "The configured window is larger than the server's: lower it, or raise the server's."
-    is_away = status not in _ABOUT_THE_REQUEST
+    is_away = status not in ABOUT_THE_REQUEST
     return endpoint.failure(f"HTTP {status}", hint, quoted=endpoint.excerpt(content), away=is_away)

@@ -25,6 +25,7 @@ REPAIR_TOKENS = 400
 quarter longer than a state, in the place of the last state."""
 CALL_WORTH = 4
 """A call is worth so many times the tokens that it reads again."""
+_THINKING = 4096  # tokens
 _STATE_SHARE = 0.7  # of a summary that the state may have, whatever else there is;
 _STATE_ROOT = 25  # and so many times the root of the summary's tokens: what there is to tell of a
 # long chat grows slower than the chat
@@ -55,6 +56,14 @@ def output_tokens(state_tokens: int) -> int:
     Models overshoot, and of an answer that meets the limit the end is lost.
     """
     return state_tokens * 3 // 2 + 256
+
+
+def thinking_tokens(window: int) -> int:
+    """How many tokens of its window a model may think before it writes a summary.
+
+    The host's own models may be such ones, and most of them cannot be told to do without.
+    """
+    return min(_THINKING, window // 4)
 
 
 def state_room(whole: int, summariser_window: int) -> int:

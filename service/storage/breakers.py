@@ -7,6 +7,8 @@ Half-open, once that has passed: one chat probes; its success closes the breaker
 it for twice as long.
 """
 
+from typing import NamedTuple
+
 from sqlalchemy import ColumnElement, case, func, literal_column, null, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -27,26 +29,42 @@ Short, because chats wait for it; each failed probe doubles it.
 """
 _LONGEST_PAUSE = 300  # seconds
 
+
+class Endpoint(NamedTuple):
+    """What a breaker is for: a summariser of the fleet (0), or a model of a tenant's host."""
+
+    name: str
+    tenant: int = 0
+
+
 _OPEN = endpoints.c.open_until > func.now()
 _STATE: ColumnElement[BreakerState] = literal_column(BREAKER_STATE)
 
 
-async def state(connection: AsyncConnection, name: str) -> BreakerState:
+async def state(connection: AsyncConnection, endpoint: Endpoint) -> BreakerState:
     """The breaker's state; an endpoint that is new is noted."""
-    query = select(_STATE).where(endpoints.c.name == name)
+    query = select(_STATE).where(*_this(endpoint))
     breaker: BreakerState | None = (await connection.execute(query)).scalar_one_or_none()
     if breaker is None:
-        await connection.execute(insert(endpoints).values(name=name).on_conflict_do_nothing())
+        new = insert(endpoints).values(name=endpoint.name, tenant_id=endpoint.tenant)
+        await connection.execute(new.on_conflict_do_nothing())
     return breaker or "closed"
 
 
-async def succeeded(connection: AsyncConnection, name: str) -> None:
+async def pause(connection: AsyncConnection, endpoint: Endpoint) -> float:
+    """Seconds for which an open breaker stays open."""
+    left = func.extract("epoch", endpoints.c.open_until - func.now())
+    query = select(left).where(*_this(endpoint))
+    return max(float((await connection.execute(query)).scalar_one() or 0), 0)
+
+
+async def succeeded(connection: AsyncConnection, endpoint: Endpoint) -> None:
     """Closes the breaker; writes nothing when it has nothing to forget."""
-    query = update(endpoints).where(endpoints.c.name == name, endpoints.c.failures > 0)
+    query = update(endpoints).where(*_this(endpoint), endpoints.c.failures > 0)
     await connection.execute(query.values(failures=0, open_until=None, last_error=None))
 
 
-async def failed(connection: AsyncConnection, name: str, error: str) -> None:
+async def failed(connection: AsyncConnection, endpoint: Endpoint, error: str) -> None:
     """Counts a failed call; the `OPENED_BY`-th consecutive one opens the breaker.
 
     It stays open for `PAUSE` seconds, and twice as long after each further failure.
@@ -58,7 +76,7 @@ async def failed(connection: AsyncConnection, name: str, error: str) -> None:
     still_closed = case((failures >= OPENED_BY, in_seconds(longer)), else_=null())
     await connection.execute(
         update(endpoints)
-        .where(endpoints.c.name == name)
+        .where(*_this(endpoint))
         .values(
             failures=case((_OPEN, endpoints.c.failures), else_=failures),
             open_until=case((_OPEN, endpoints.c.open_until), else_=still_closed),
@@ -66,3 +84,7 @@ async def failed(connection: AsyncConnection, name: str, error: str) -> None:
             changed_at=func.now(),
         )
     )
+
+
+def _this(endpoint: Endpoint) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    return endpoints.c.tenant_id == endpoint.tenant, endpoints.c.name == endpoint.name

@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     Select,
+    delete,
     func,
     literal_column,
     or_,
@@ -27,7 +28,7 @@ from service.names import ChatState, Has
 from service.storage import codec, sealing, statements
 from service.storage.jobs import CHAT_STATE
 from service.storage.sealing import Seal, Where
-from service.storage.tables import chats, checkpoints, messages
+from service.storage.tables import chats, checkpoints, messages, prompts
 from service.storage.tenancy import ChatKey, of
 
 
@@ -344,5 +345,6 @@ async def served_models(connection: AsyncConnection, tenant: int) -> list[Served
 
 
 async def fence(connection: AsyncConnection, chat: ChatKey) -> None:
-    """Work that is under way is refused when it comes to publish."""
+    """Work that is under way is refused when it comes to publish, and no reply is waited for."""
+    await connection.execute(delete(prompts).where(*of(chat, prompts)))
     await connection.execute(update(chats).where(*of(chat, chats)).values(epoch=chats.c.epoch + 1))

@@ -107,10 +107,11 @@ async def counts(reads: Reads, tenant: int | None) -> QueueCounts:
     )
 
 
-async def breakers(reads: Reads) -> list[Breaker]:
-    """All endpoints that the fleet has asked, by name."""
+async def breakers(reads: Reads, tenant: int) -> list[Breaker]:
+    """The fleet's endpoints, and the models of a tenant's host that were asked, by name."""
     rows = await reads.fetch(
         f"select name, {BREAKER_STATE} as state, failures, open_until, last_error"
-        " from endpoints order by name"
+        " from endpoints where endpoints.tenant_id = 0 or endpoints.tenant_id = $1 order by name",
+        tenant,
     )
     return [Breaker(**row) for row in rows]

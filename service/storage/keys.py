@@ -15,7 +15,7 @@ from service.names import KeyScope as KeyScope
 from service.storage import sealing
 from service.storage.audit import Operator
 from service.storage.database import Reads
-from service.storage.tables import api_keys, tenants
+from service.storage.tables import api_keys, endpoints, tenants
 from service.storage.terms import in_seconds
 
 OPENS: Final[Mapping[KeyScope, frozenset[KeyScope]]] = {
@@ -41,7 +41,7 @@ class Key:
 
     `seconds_left` until it expires are null without an expiry, and negative after it.
     `last_used_at` is some seconds late, `last_filter` the version of the filter, events function or
-    tool that asked last with it.
+    tool that asked last with it. `summariser` is the tenant's (`tables.tenants`).
     """
 
     id: int
@@ -55,6 +55,7 @@ class Key:
     expires_at: datetime | None
     last_used_at: datetime | None
     last_filter: str | None
+    summariser: str | None
     seconds_left: float | None
 
     @property
@@ -88,6 +89,7 @@ _COLUMNS = (
     api_keys.c.expires_at,
     api_keys.c.last_used_at,
     api_keys.c.last_filter,
+    tenants.c.summariser,
     _LEFT.label("seconds_left"),
 )
 
@@ -209,6 +211,12 @@ async def note_uses(connection: AsyncConnection, uses: Mapping[int, Use]) -> Non
         await connection.execute(query.values(last_filter=use.filter) if use.filter else query)
 
 
+async def choose_summariser(connection: AsyncConnection, name: str, summariser: str | None) -> None:
+    """Says which of its host's models writes a tenant's summaries, as `tables.tenants` has it."""
+    query = update(tenants).where(tenants.c.name == name).values(summariser=summariser)
+    await connection.execute(query)
+
+
 async def tenant(connection: AsyncConnection, name: str) -> int | None:
     """The tenant's id; None when there is no such tenant."""
     return (
@@ -221,8 +229,11 @@ async def erase_tenant(connection: AsyncConnection, name: str) -> bool:
 
     Without the secrets, what is sealed for it in copies of the database cannot be opened either.
     """
-    result = await connection.execute(delete(tenants).where(tenants.c.name == name))
-    return result.rowcount == 1
+    deleted = delete(tenants).where(tenants.c.name == name).returning(tenants.c.id)
+    identity = (await connection.execute(deleted)).scalar_one_or_none()
+    # Breakers refer to nobody, because the fleet's have no tenant.
+    await connection.execute(delete(endpoints).where(endpoints.c.tenant_id == identity))
+    return identity is not None
 
 
 def key_of(row: Mapping[Any, Any]) -> Key:

@@ -17,7 +17,15 @@ from service.storage import chats as of_chats
 from service.storage import checkpoints as of_checkpoints
 from service.storage import sealing
 from service.storage.sealing import SEALED, Seal, Where
-from service.storage.tables import chats, checkpoints, messages, runs, sealing_keys, tenant_secrets
+from service.storage.tables import (
+    chats,
+    checkpoints,
+    messages,
+    prompts,
+    runs,
+    sealing_keys,
+    tenant_secrets,
+)
 from service.storage.tenancy import ChatKey, of
 from service.storage.terms import not_among
 
@@ -43,6 +51,8 @@ _ROWS: Final = (
     _Sealed(messages, "message_id", ("body",)),
     _Sealed(checkpoints, "id", of_checkpoints.PACKED),
     _Sealed(runs, "id", ("reason",)),
+    _Sealed(prompts, "id", ("form",)),
+    _Sealed(prompts, "id", ("reply",)),
     *(_Sealed(chats, "id", (name,)) for name in of_chats.LABELS),
 )
 

@@ -38,6 +38,9 @@ tenants = Table(
     Column("name", Text),
     # When a worker last took one of its chats: whose turn it is.
     Column("served_at", _TIME),
+    # Which of the host's models writes summaries: `chat` is each chat's own, empty none, and null
+    # says that nobody has chosen.
+    Column("summariser", Text),
     Column("created_at", _TIME),
 )
 
@@ -228,10 +231,28 @@ checkpoints = Table(
     Column("retired_at", _TIME),
 )
 
+# Prompts for a host's own models.
+prompts = Table(
+    "prompts",
+    metadata,
+    Column("id", Text),  # cannot be guessed
+    *_chat(),
+    Column("digest", Text),  # of its form, keyed
+    Column("model", Text),  # the host's, which it is for
+    Column("basis", JSONB),  # what its round was planned on
+    Column("form", LargeBinary),  # the request's fields, packed
+    Column("taken_at", _TIME),  # when a host took it, which happens once
+    Column("reply", LargeBinary),  # as the host handed it in, packed
+    Column("replied_at", _TIME),
+    # When its round ends if there is no reply.
+    Column("expires_at", _TIME),
+)
+
 # The circuit breaker of each summariser endpoint.
 endpoints = Table(
     "endpoints",
     metadata,
+    Column("tenant_id", BigInteger),  # whose host has the model; 0: the fleet's
     Column("name", Text),
     Column("failures", Integer),  # consecutive
     # No call is made before; set while the breaker is not closed.

@@ -32,6 +32,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import breakers, statements
+from service.storage.breakers import Endpoint
 from service.storage.tables import chats, tenants
 from service.storage.tenancy import ChatKey, of
 from service.storage.terms import in_seconds, not_among
@@ -62,7 +63,7 @@ class Lease:
         token: fences whatever is written with it.
         by_code: whether it is for code's work.
         ends_work: whether no other kind of work follows: the model's work, and code's where no
-            summariser is configured.
+            model writes summaries.
         fallback: the built-in summariser writes in the model's place, because the LLM has failed on
             this chat too often.
         seq: the number of the newest ingest that made work due.
@@ -71,6 +72,7 @@ class Lease:
         chat_id, user_id: Open WebUI's, for the log.
         request_id: of the request that made the work due.
         left_alone: the user wants no summary.
+        writer: the model of the chat's host that writes its summaries; None where none does.
     """
 
     chat: ChatKey
@@ -91,6 +93,7 @@ class Lease:
     user_id: str
     request_id: str | None
     left_alone: bool
+    writer: str | None
 
 
 _CODE_AT = chats.c.code_at
@@ -106,9 +109,10 @@ _MODEL_WAITS = and_(
 )
 _SQL = statements.load("work")
 _ONE_BY_ONE = text(_SQL["one_by_one"])
-_NEXT_CHAT = text(_SQL["next_chat"])
-_LEASE_FOR_CODE = text(_SQL["lease_for_code"].format(columns=_SQL["columns"]))
-_LEASE_FOR_MODEL = text(_SQL["lease_for_model"].format(columns=_SQL["columns"]))
+_NEXT_CHAT = text(_SQL["next_chat"].format(writer=_SQL["writer"]))
+_COLUMNS = _SQL["columns"].format(writer=_SQL["writer"])
+_LEASE_FOR_CODE = text(_SQL["lease_for_code"].format(columns=_COLUMNS))
+_LEASE_FOR_MODEL = text(_SQL["lease_for_model"].format(columns=_COLUMNS))
 
 
 async def mark_due_at_once(
@@ -171,7 +175,7 @@ async def claim(
         update(tenants).where(tenants.c.id == chat.tenant).values(served_at=func.clock_timestamp())
     )
     await connection.execute(turn_taken)
-    alone = endpoint is None
+    alone = endpoint is None and row.writer is None
     fallback = not row.by_code and not alone and row.attempts >= FALLBACK_AFTER
     parameters = {
         "tenant": chat.tenant,
@@ -198,7 +202,7 @@ async def claim(
 
 async def _may_ask(connection: AsyncConnection, endpoint: str, calls: int) -> bool:
     """Whether one more chat may ask an endpoint, of which `calls` may at the same time."""
-    state = await breakers.state(connection, endpoint)
+    state = await breakers.state(connection, Endpoint(endpoint))
     most = {"closed": calls, "half-open": 1, "open": 0}[state]
     asking = chats.c.lease_endpoint == endpoint, chats.c.lease_until > func.now()
     count = await connection.execute(select(func.count()).where(*asking))
@@ -274,6 +278,19 @@ def _success(lease: Lease) -> dict[str, Any]:
     leaf = func.unnest(chats.c.due_leaves, type_=Text).column_valued("leaf")
     became_due = select(leaf).where(not_among(leaf, lease.leaves)).scalar_subquery()
     return {"due_leaves": func.array(became_due), "attempts": 0, "last_error": None}
+
+
+async def await_reply(connection: AsyncConnection, lease: Lease, seconds: float) -> float | None:
+    """Puts the model's work down until its reply is there, or so many seconds have passed.
+
+    That is no attempt, and what failed before is still to be seen.
+
+    Returns:
+        Seconds until the chat is due again; None when the lease is lost.
+    """
+    attempts = func.greatest(chats.c.attempts - 1, 0)
+    values = {"due_at": in_seconds(seconds), "attempts": attempts}
+    return await _release(connection, lease, values, chats.c.due_at)
 
 
 async def give_back(

@@ -79,8 +79,10 @@ class Reply:
 class Summariser(Protocol):
     """The one seam to whatever writes summaries."""
 
-    name: str
-    """Shown to operators and stored with each checkpoint, e.g. `openai:qwen3-8b`."""
+    @property
+    def name(self) -> str:
+        """Shown to operators and stored with each checkpoint, e.g. `openai:qwen3-8b`."""
+        ...
 
     async def summarise(self, reading: Reading) -> Reply:
         """Write the new state, and point at what has to stay word for word.

@@ -36,7 +36,7 @@ class Status:
 async def status(
     database: Database, tenant: int, settings: Settings, warnings: Sequence[str]
 ) -> Status:
-    """How a tenant's work stands. Endpoints are the fleet's.
+    """How a tenant's work stands. Endpoints are the fleet's, and the models of its host.
 
     `warnings` are what this process has found amiss with its settings and its summariser.
     """
@@ -45,7 +45,7 @@ async def status(
     month = await worth.read(reads, settings, tenant)
     lacked = await database.seals.lacked()
     own = _warnings(queue, month, lacked)
-    return Status(queue, await jobs.breakers(reads), month, [*own, *warnings])
+    return Status(queue, await jobs.breakers(reads, tenant), month, [*own, *warnings])
 
 
 async def list_jobs(

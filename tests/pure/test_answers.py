@@ -55,7 +55,8 @@ def test_an_answer_as_long_as_it_may_be_is_cut_off_whatever_it_says_itself() -> 
 
 
 def test_nothing_and_only_reasoning_are_an_empty_answer() -> None:
-    for content in (None, "", []):
+    nothing: list[Any] = [None, "", []]
+    for content in nothing:
         assert read_answer(RawAnswer(200, completion(content)), 400).text == ""
 
 

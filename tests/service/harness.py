@@ -127,6 +127,7 @@ _NUMBERED = ("chats", "checkpoints", "runs", "audit")
 _EMPTIED = "".join(
     [
         *(f"delete from {name};" for name in ("chats", "audit", "endpoints", "sums", "tombstones")),
+        "update tenants set summariser = null where summariser is not null;",
         *(f"select setval(pg_get_serial_sequence('{name}', 'id'), 1, false);" for name in _NUMBERED),
     ]
 )

@@ -104,6 +104,35 @@ async def settle(tenant: Tenant, harness: Harness) -> str:
     return leaf
 
 
+async def leave_prompt(tenant: Tenant, harness: Harness) -> None:
+    """A prompt for a model of the tenant's host, which nobody has taken; its work is due tomorrow."""
+    whose = f"where name = '{tenant.name}'"
+    await execute(tenant.service.runtime.urls.database, f"update tenants set summariser = 'chat' {whose}")
+    await tenant.put_off("now()")
+    worker_context = harness.worker_context("extractive")
+    while await compress(worker_context):
+        pass
+    await tenant.put_off("now() + interval '1 day'")
+
+
+async def _prompts(a: Tenant, harness: Harness) -> None:
+    """A model of A's host fails once, and writes then; at last code alone writes."""
+    next_ = {"chat": "chat-1"}
+    for answer in ({"status": 503, "body": "away"}, {"status": 200, "body": "nothing"}):
+        await a.ask("POST", "/chat-1/reset")
+        await leave_prompt(a, harness)
+        prompt = (await a.filter.post("/v1/prompts/next", json=next_)).json()["prompt"]
+        assert prompt["form"]["model"] == "model of tenant-a"
+        handed_in = await a.filter.post(f"/v1/prompts/{prompt['id']}/reply", json=answer)
+        assert handed_in.status_code == 202
+        assert not (await a.filter.post("/v1/prompts/next", json=next_)).json()["prompt"]
+        await a.put_off("now()")
+        await compress(harness.worker_context("extractive"))
+    assert "openwebui:model of tenant-a" in [one["name"] for one in (await a.get("/v1/status")).json()["endpoints"]]
+    async with a.service.runtime.database.engine.begin() as connection:
+        await keys.choose_summariser(connection, a.name, "")
+
+
 async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Callable[[], Awaitable[None]]) -> None:
     """A uses all that there is; `still` is called after each step."""
     theirs = (await b.ask("GET", "/chat-1")).json()["checkpoints"][-1]["id"]
@@ -135,6 +164,9 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     await _fork(a, leaf)
     await still()
     await _people(a, b, leaf)
+    await _prompts(a, harness)
+    await a.work(harness)
+    await still()
     await rotate(a.service.runtime.database, lambda _: None)
     await still()
 

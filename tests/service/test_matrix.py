@@ -24,7 +24,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 OPEN = {"/livez", "/readyz", "/version", "/docs", "/openapi.json", "/sign-in"}
 FILTERS = {
-    *(f"/v1/{name}" for name in ("compress", "turns", "recall", "filter")),
+    *(f"/v1/{name}" for name in ("compress", "turns", "prompts/next", "prompts/{prompt_id}/reply", "recall", "filter")),
     *(f"/v1/chats/{{chat_id}}/{name}" for name in ("view", "left-alone")),
 }
 # Behind the door: done, nothing there, not in this state, no such body, or not now.

@@ -21,7 +21,7 @@ from service import storage
 from service.storage import keys
 from tests.conftest import Service
 from tests.service.harness import Harness
-from tests.service.journey import TABLES, Tenant, journey, settle
+from tests.service.journey import TABLES, Tenant, journey, leave_prompt, settle
 from tests.service.talk import Talk
 from tests.service.test_metrics import check_labels
 
@@ -82,6 +82,7 @@ async def test_what_one_tenant_does_leaves_every_row_of_another_as_it_was_and_sh
     a, b = pair
     leaf = await settle(a, harness)
     assert await settle(b, harness) == leaf
+    await leave_prompt(b, harness)
     served = await b.talk.ask(leaf, seconds=20)  # all of it is counted
     assert served["status"] == "ready"
     await b.service.runtime.counting.store()
@@ -99,6 +100,7 @@ async def test_what_one_tenant_does_leaves_every_row_of_another_as_it_was_and_sh
         "sums",
         "tombstones",
         "tenant_secrets",
+        "endpoints",
     }
     assert await b.talk.ask(leaf, seconds=20) == served
     shown = "\n".join(answer.text for answer in a.answers)
@@ -120,6 +122,7 @@ async def test_what_one_tenant_does_leaves_every_row_of_another_as_it_was_and_sh
 
 def _route(request: httpx.Request) -> str:
     path = request.url.path.replace("/chat-1", "/{chat_id}")
+    path = re.sub("/prompts/[^/]+/reply", "/prompts/{prompt_id}/reply", path)
     path = re.sub("/keys/[0-9]+", "/keys/{key_id}", path)
     path = re.sub("/users/[^/]+", "/users/{user_id}", path)
     return f"{request.method} {re.sub('/checkpoints/[0-9]+', '/checkpoints/{checkpoint_id}', path)}"

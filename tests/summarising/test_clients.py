@@ -153,7 +153,7 @@ async def test_content_in_parts_is_joined(http: httpx.AsyncClient, llm: Scripted
     llm.script(Say("joined", parts=True), OtherShape({"choices": [{"message": {"content": parts}}]}))
     assert (await openai(http, llm).summarise(READING)).text == "joined"
     reply = await openai(http, llm).summarise(READING)
-    assert (reply.text, reply.finish) == ("in parts", Finish.OTHER)
+    assert (reply.text, reply.finish) == ("in parts", Finish.STOP)
     assert (reply.prompt_tokens, reply.completion_tokens) == (None, None)
 
 

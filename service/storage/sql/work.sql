@@ -17,7 +17,7 @@ select pg_advisory_xact_lock(hashtext('precis claim')),
 --
 -- asking    whether the summariser may be asked
 -- patience  failed attempts after which it is not asked
-select chats.id, chats.tenant_id, chats.attempts, head.by_code from tenants
+select chats.id, chats.tenant_id, chats.attempts, head.by_code, {writer} as writer from tenants
 cross join lateral (
     (
         select id, code_at as at, true as by_code from chats
@@ -60,6 +60,12 @@ set code_token = :token, code_until = now() + make_interval(secs => :seconds),
 where chats.tenant_id = :tenant and chats.id = :chat
 returning {columns}
 
+-- writer --
+-- The model of its host that writes a chat's summaries. A chat that expires is no chat of its page.
+case when chats.expires_at is null then
+    case tenants.summariser when 'chat' then chats.model else nullif(tenants.summariser, '') end
+end
+
 -- lease_for_model --
 -- An attempt counts from its beginning: a worker that dies in it cannot count it. No more than 1000
 -- are counted; a chat may fail for ever, a column does not count for ever.
@@ -74,4 +80,5 @@ handed_seq as seq, epoch, attempts, model, window_tokens as window, usage_factor
     overhead_tokens as overhead,
     case when leaf_id is null then array_remove(due_leaves, null)
         else leaf_id || array_remove(due_leaves, leaf_id) end as leaves,
-    compactor, external_id as chat_id, user_id, request_id, left_alone_at is not null as left_alone
+    compactor, external_id as chat_id, user_id, request_id, left_alone_at is not null as left_alone,
+    (select {writer} from tenants where tenants.id = chats.tenant_id) as writer

@@ -17,10 +17,12 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service import metrics, request_ids
-from service.storage import breakers, outage, runs, sealing, work
+from service.storage import breakers, outage, prompts, runs, sealing, work
+from service.storage.breakers import Endpoint
+from service.storage.prompts import Basis
 from service.storage.tenancy import ChatKey
-from service.summarising.reading import Summariser
 from service.usecases.compress.context import WorkerContext
+from service.usecases.compress.mailbox import endpoint_of
 
 log = structlog.get_logger(__name__)
 
@@ -33,6 +35,7 @@ class Claim:
 
     `request_id` is that of the request that made the work due; a new one when nobody knows it.
     `troubles` are the rounds of this kind that failed on these texts before (`runs.troubles`).
+    `put_down` is what the model's round was planned on that waits for a reply, or has one.
     """
 
     context: WorkerContext
@@ -40,6 +43,7 @@ class Claim:
     run: int
     request_id: str
     troubles: Sequence[str]
+    put_down: Basis | None = None
     began: float = field(default_factory=perf_counter)
 
     @property
@@ -53,9 +57,12 @@ class Claim:
         return self.context.engine
 
     @property
-    def summariser(self) -> Summariser | None:
-        """Who may be asked for this chat; None when code writes in its place."""
-        return None if self.lease.fallback else self.context.summariser_of(self.lease.model)
+    def endpoint(self) -> Endpoint | None:
+        """What a breaker counts failures of; None where code alone writes."""
+        if self.context.endpoint:
+            return Endpoint(self.context.endpoint)
+        writer = self.put_down.writer if self.put_down else self.lease.writer
+        return endpoint_of(self.chat, writer) if writer else None
 
     @property
     def why_not_read(self) -> str:
@@ -105,7 +112,9 @@ async def claim(context: WorkerContext) -> Claim | None:
         by_code = lease.by_code
         run = await runs.begin(connection, lease.chat, lease.seq, request_id, by_code=by_code)
         troubles = await runs.troubles(connection, lease.chat, run, by_code=by_code)
-    return Claim(context, lease, run, request_id, troubles)
+        is_for_code = by_code or lease.fallback
+        put_down = None if is_for_code else await prompts.basis(connection, lease.chat)
+    return Claim(context, lease, run, request_id, troubles, put_down)
 
 
 @asynccontextmanager
@@ -178,10 +187,12 @@ async def give_back(claim: Claim, release: Release) -> float | None:
 
 
 async def _store(connection: AsyncConnection, claim: Claim, release: Release) -> float | None:
-    context = claim.context
-    if release.away and context.endpoint:
-        await breakers.failed(connection, context.endpoint, release.reason)
+    if release.away and claim.endpoint:
+        await breakers.failed(connection, claim.endpoint, release.reason)
     await end(connection, claim, release.outcome, release.detail)
+    if release.counts:
+        # The next attempt asks anew.
+        await prompts.drop(connection, claim.chat)
     # Without an error the attempt does not count: the chat is not to blame.
     error = release.reason if release.counts else None
     return await work.give_back(connection, claim.lease, error, release.delay)

@@ -30,27 +30,31 @@ from service.planning.plan import (
     is_poorer,
     plan,
 )
-from service.planning.policy import Policy
+from service.planning.policy import Policy, thinking_tokens
 from service.processes import rounds
 from service.storage import (
     breakers,
     chats,
     checkpoints,
     messages,
+    prompts,
     publishing,
     runs,
     sums,
     work,
 )
 from service.storage.messages import MessageRow
+from service.storage.prompts import Basis
 from service.storage.publishing import NewCheckpoint
 from service.storage.runs import Spent
 from service.storage.tables import INTERIM
+from service.storage.work import Lease
 from service.summarising import prompt, summarise
 from service.summarising.memory import Memory
 from service.summarising.reading import RejectedReply, Summariser
 from service.summarising.summarise import Candidate, Covered, Material, Unread
 from service.usecases.compress.lease import Claim
+from service.usecases.compress.mailbox import Mailbox
 
 log = structlog.get_logger(__name__)
 
@@ -142,6 +146,14 @@ async def work_round(claim: Claim) -> RoundOutcome:
     nothing = _unwanted(claim)
     if nothing:
         return RoundOutcome(nothing)
+    if claim.put_down:
+        taken_up = await _take_up(claim, claim.put_down)
+        if not taken_up.complete:
+            return taken_up
+    return await _work_on_branches(claim)
+
+
+async def _work_on_branches(claim: Claim) -> RoundOutcome:
     nothing, model_next = "no branch is due", False
     for number, leaf in enumerate(claim.lease.leaves):
         if number and not nothing and await _gives_way(claim):
@@ -156,6 +168,15 @@ async def work_round(claim: Claim) -> RoundOutcome:
     return RoundOutcome(nothing, model_next=model_next)
 
 
+async def _take_up(claim: Claim, basis: Basis) -> RoundOutcome:
+    """Takes up the round that was put down for a reply, on what it was planned on then."""
+    round_ = await _read_branch(claim, basis.leaf, basis)
+    done = await _carry_out(round_, await asyncio.to_thread(_plan_round, round_))
+    async with claim.engine.begin() as connection:
+        await prompts.drop(connection, claim.chat)
+    return done
+
+
 def _unwanted(claim: Claim) -> str:
     """Why no summary of this chat is wanted; empty when one is."""
     if claim.lease.compactor == chats.COMPACTS_ITSELF:
@@ -168,28 +189,72 @@ async def _gives_way(claim: Claim) -> bool:
         return await work.gives_way(connection, claim.lease)
 
 
-async def _read_branch(claim: Claim, leaf: str) -> Round:
-    """Reads what is stored of a branch."""
+async def _read_branch(claim: Claim, leaf: str, basis: Basis | None = None) -> Round:
+    """Reads what is stored of a branch; of one that was put down, with its `basis`."""
     lease = claim.lease
-    # Everything here is in our own tokens, of which the window holds fewer than its provider's.
-    window = int(lease.window / lease.usage_factor)
-    policy = claim.context.settings.policy(lease.model, window, lease.overhead)
     async with claim.engine.connect() as connection:
         rows = await messages.path(connection, claim.chat, leaf)
         pointed_to = {row.checkpoint_id or 0 for row in rows}
         final, interim = await checkpoints.on_path(connection, claim.chat, pointed_to)
     poorer = [one for one in final if is_poorer(one.window, lease.window)]
     alike = [one for one in final if one not in poorer]
+    basis = basis or _basis_of(lease, rows)
     return Round(
         claim=claim,
-        policy=policy,
+        policy=_policy_of(claim, basis),
         rows=rows,
-        summariser=None if lease.by_code else claim.summariser,
+        summariser=_summariser_of(claim, basis),
         is_interim=not lease.ends_work,
         final=deepest(_path(rows), alike),
         poorer=poorer,
         interim=interim,
     )
+
+
+def _basis_of(lease: Lease, rows: Sequence[MessageRow]) -> Basis:
+    """What a round that begins now is planned on."""
+    confirmed = [row.message_id for row in rows if row.confirmed]
+    leaf = confirmed[-1] if confirmed else ""
+    return Basis(
+        leaf=leaf,
+        model=lease.model,
+        writer=lease.writer,
+        window=lease.window,
+        usage_factor=lease.usage_factor,
+        overhead=lease.overhead,
+    )
+
+
+def _policy_of(claim: Claim, basis: Basis) -> Policy:
+    """The budgets of a round.
+
+    All is in our own tokens, of which a window holds fewer than its provider's.
+    """
+    window, writer_window = int(basis.window / basis.usage_factor), _writer_window(claim, basis)
+    read = writer_window - thinking_tokens(writer_window) if writer_window else None
+    return claim.context.settings.policy(basis.model, window, basis.overhead, read)
+
+
+def _writer_window(claim: Claim, basis: Basis) -> int | None:
+    """The window of the host's model that writes, in tokens; None where none of them does."""
+    settings, writer = claim.context.settings, basis.writer
+    if claim.context.summariser or writer is None:
+        return None
+    if writer == basis.model:
+        return int(basis.window / basis.usage_factor)
+    return settings.of_model(writer).window or settings.summariser_window
+
+
+def _summariser_of(claim: Claim, basis: Basis) -> Summariser | None:
+    """Who is asked in a round; None when code writes."""
+    lease, context = claim.lease, claim.context
+    if lease.by_code or lease.fallback:
+        return None
+    writer_window = _writer_window(claim, basis)
+    if writer_window is None or basis.writer is None:
+        return context.summariser_of(basis.model)
+    thinking = thinking_tokens(writer_window)
+    return Mailbox(context.engine, context.texts, claim.chat, basis.writer, basis, thinking)
 
 
 def _path(rows: Sequence[MessageRow]) -> list[PathMessage]:
@@ -497,8 +562,8 @@ async def _count(
 ) -> None:
     """Counts what a candidate cost. Whatever a model answered, its endpoint is not away."""
     claim = round_.claim
-    if candidate.calls and claim.context.endpoint:
-        await breakers.succeeded(connection, claim.context.endpoint)
+    if candidate.calls and claim.endpoint:
+        await breakers.succeeded(connection, claim.endpoint)
     # Before the run, because it locks the chat's row, as a deletion does first.
     if round_.summariser and candidate.read:
         # `openai:gpt-4o-mini` is named without its kind, as prices are.

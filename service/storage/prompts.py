@@ -1,0 +1,209 @@
+"""Prompts that wait for a host which asks one of its own models, and the replies to them.
+
+A worker stores a prompt and puts its round down; the host takes the prompt, once, and hands the
+reply in; the round is taken up again, and finds the reply by the digest of its prompt. A chat has
+one prompt without a reply at most. Forms and replies are sealed. All times are the database's.
+"""
+
+import secrets
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import delete, func, insert, select, text, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.storage import breakers, sealing, statements
+from service.storage.breakers import Endpoint
+from service.storage.database import Reads
+from service.storage.sealing import Where
+from service.storage.tables import chats, prompts
+from service.storage.tenancy import ChatKey, of
+from service.storage.terms import in_seconds
+
+UNTAKEN: Final = 120.0
+"""Seconds that a prompt waits for a host to take it; the next turn makes another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What a round was planned on, so that it can be taken up whatever the chat does meanwhile.
+
+    Attributes:
+        leaf: the branch; its messages down to here may be read.
+        model: the chat's, as of then.
+        writer: the host's model that writes; None for another summariser.
+        window: of the chat's model, in tokens.
+        usage_factor: the tokens that its provider counts for one of ours.
+        overhead: tokens of each request that are no messages.
+    """
+
+    leaf: str
+    model: str
+    writer: str | None
+    window: int
+    usage_factor: float
+    overhead: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewPrompt:
+    """A prompt about to be stored: the host's model that it is for, and the request, packed."""
+
+    digest: str
+    model: str
+    basis: Basis
+    form: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TakenPrompt:
+    """A prompt that a host has taken; `form` is the request for its model, packed."""
+
+    id: str
+    form: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StoredReply:
+    """What is known of a prompt's reply.
+
+    Attributes:
+        answer: what a host handed in, packed; None until then.
+        seconds_left: until its round ends without it; negative after that.
+        is_taken: whether a host has taken the prompt.
+    """
+
+    answer: bytes | None
+    seconds_left: float
+    is_taken: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A reply was stored, so many seconds after its prompt was taken; with a wake-up message."""
+
+    wake_up: str
+    seconds: float
+
+
+_SQL = statements.load("prompts")
+_TAKE = text(_SQL["take"])
+_IS_PLANNED = statements.numbered(_SQL["is_planned"])
+
+
+async def find(connection: AsyncConnection, chat: ChatKey, digest: str) -> StoredReply | None:
+    """The reply to a prompt of a chat, as far as there is one; None for an unknown prompt."""
+    seal = await sealing.of(connection, chat.tenant)
+    left = func.extract("epoch", prompts.c.expires_at - func.now())
+    columns = prompts.c.id, prompts.c.reply, prompts.c.taken_at, left
+    query = select(*columns).where(*of(chat, prompts), prompts.c.digest == seal.keyed(digest))
+    row = (await connection.execute(query)).one_or_none()
+    if row is None:
+        return None
+    number, reply, taken_at, seconds_left = row
+    answer = seal.open(_place(chat, number, "reply"), reply) if reply else None
+    return StoredReply(answer, float(seconds_left), taken_at is not None)
+
+
+async def basis(connection: AsyncConnection, chat: ChatKey) -> Basis | None:
+    """What the round was planned on that waits for a reply, or has one; None when none does."""
+    query = select(prompts.c.basis).where(*of(chat, prompts)).limit(1)
+    row = (await connection.execute(query)).scalar_one_or_none()
+    return Basis(**row) if row else None
+
+
+async def store(connection: AsyncConnection, chat: ChatKey, new: NewPrompt) -> None:
+    """Stores a prompt; the caller holds the chat's lease."""
+    seal = await sealing.of(connection, chat.tenant)
+    number = secrets.token_urlsafe(16)
+    form = seal.seal(_place(chat, number, "form"), new.form)
+    fields = {name: getattr(new.basis, name) for name in Basis.__dataclass_fields__}
+    values = {
+        "id": number,
+        "digest": seal.keyed(new.digest),
+        "model": new.model,
+        "basis": fields,
+        "form": form,
+        "expires_at": in_seconds(UNTAKEN),
+    }
+    await connection.execute(insert(prompts).values(**chat.columns, **values))
+
+
+async def pause_of(connection: AsyncConnection, endpoint: Endpoint, model: str) -> float | None:
+    """Seconds for which a model that failed is left alone; None when it may be asked.
+
+    After them it is asked for one chat; the others wait until that is answered.
+    """
+    state = await breakers.state(connection, endpoint)
+    if state == "open":
+        return await breakers.pause(connection, endpoint)
+    is_out = select(prompts.c.id).where(
+        prompts.c.tenant_id == endpoint.tenant,
+        prompts.c.model == model,
+        prompts.c.reply.is_(None),
+        prompts.c.expires_at > func.now(),
+    )
+    if state == "half-open" and (await connection.execute(select(is_out.exists()))).scalar_one():
+        return breakers.PAUSE
+    return None
+
+
+async def take(
+    connection: AsyncConnection, tenant: int, chat: str, seconds: float
+) -> TakenPrompt | None:
+    """Takes the prompt of a chat that nobody has taken, by the host's id of the chat.
+
+    Nobody else is given it. The round waits for its reply for `seconds`, and then ends.
+    """
+    parameters = {"tenant": tenant, "external": chat, "seconds": seconds}
+    row = (await connection.execute(_TAKE, parameters)).one_or_none()
+    if row is None:
+        return None
+    key = ChatKey(tenant, row.chat_id)
+    seal = await sealing.of(connection, tenant)
+    return TakenPrompt(row.id, seal.open(_place(key, row.id, "form"), row.form))
+
+
+async def is_planned(reads: Reads, tenant: int, chat: str) -> bool:
+    """Whether a prompt of a chat is about to be stored, as far as can be said."""
+    values = {"tenant": tenant, "external": chat}
+    return bool(await reads.fetchval(_IS_PLANNED.sql, *_IS_PLANNED.given(values)))
+
+
+async def answer(
+    connection: AsyncConnection, tenant: int, number: str, reply: bytes
+) -> Answered | None:
+    """Stores the reply to a prompt that was taken, packed, and makes its round due.
+
+    None when no such prompt waits for a reply.
+    """
+    waits = (
+        prompts.c.tenant_id == tenant,
+        prompts.c.id == number,
+        prompts.c.taken_at.is_not(None),
+        prompts.c.reply.is_(None),
+    )
+    # The chat's row first, as whoever changes a chat locks it.
+    its_chat = select(prompts.c.chat_id).where(*waits).scalar_subquery()
+    due = update(chats).where(chats.c.tenant_id == tenant, chats.c.id == its_chat)
+    due = due.values(due_at=func.now()).returning(chats.c.id, chats.c.handed_seq)
+    row = (await connection.execute(due)).one_or_none()
+    if row is None:
+        return None
+    seal = await sealing.of(connection, tenant)
+    sealed = seal.seal(_place(ChatKey(tenant, row.id), number, "reply"), reply)
+    replied = update(prompts).where(*waits).values(reply=sealed, replied_at=func.now())
+    seconds = func.extract("epoch", prompts.c.replied_at - prompts.c.taken_at)
+    answered = (await connection.execute(replied.returning(seconds))).scalar_one_or_none()
+    if answered is None:
+        return None
+    return Answered(f"{row.id}:{row.handed_seq}:{number}", float(answered))
+
+
+async def drop(connection: AsyncConnection, chat: ChatKey) -> None:
+    """Deletes what a chat has of prompts and replies: their round has ended, or is refused."""
+    await connection.execute(delete(prompts).where(*of(chat, prompts)))
+
+
+def _place(chat: ChatKey, prompt: str, column: str) -> Where:
+    return Where(prompts.name, column, chat, prompt)

@@ -1,0 +1,61 @@
+"""Use case: a host has its own models write, by prompts that it takes and replies that it hands in.
+
+It asks for the prompts of one chat at a time, after a turn of that chat.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Final
+
+from service.errors import NotFound
+from service.storage import prompts
+from service.storage.database import Database
+from service.storage.prompts import Answered, TakenPrompt
+
+_LOOKS: Final = 0.5  # seconds between two looks
+_LATE: Final = 10.0  # seconds that a reply may be on its way
+
+
+@dataclass(frozen=True, slots=True)
+class NextPrompt:
+    """A prompt that was taken, or none; `again` says that one may be there soon."""
+
+    prompt: TakenPrompt | None
+    again: bool
+
+
+async def take_next(
+    database: Database, tenant: int, chat: str, wait: float, limit: float
+) -> NextPrompt:
+    """Takes the next prompt of a chat, for which its model has `limit` seconds.
+
+    While a worker has yet to say whether there is one, it is waited for, `wait` seconds at most.
+    """
+    loop = asyncio.get_running_loop()
+    until = loop.time() + wait
+    while True:
+        async with database.engine.begin() as connection:
+            taken = await prompts.take(connection, tenant, chat, limit + _LATE)
+        if taken:
+            return NextPrompt(taken, again=True)
+        if not await prompts.is_planned(database.reads, tenant, chat):
+            return NextPrompt(None, again=False)
+        if loop.time() + _LOOKS > until:
+            return NextPrompt(None, again=True)
+        await asyncio.sleep(_LOOKS)
+
+
+async def hand_in(database: Database, tenant: int, prompt: str, reply: bytes) -> Answered:
+    """Stores the reply to a prompt, packed, for its round.
+
+    Raises:
+        NotFound: no such prompt waits for a reply.
+    """
+    async with database.engine.begin() as connection:
+        answered = await prompts.answer(connection, tenant, prompt, reply)
+    if answered is None:
+        raise NotFound(
+            "no prompt with this id waits for a reply: it has one, its time is over, or its chat"
+            " was changed or deleted; nothing is to be done"
+        )
+    return answered
