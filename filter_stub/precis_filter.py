@@ -8,7 +8,8 @@ license: MIT
 """
 
 # Each request is shown to the Precis service, and is sent as the service answers; finished turns
-# are sent to it in the background. While it is away, the oldest messages are left out.
+# are sent to it in the background. Then models of Open WebUI write what the service has planned.
+# While it is away, the oldest messages are left out.
 
 import asyncio
 import json
@@ -29,6 +30,8 @@ log = logging.getLogger("precis")
 VERSION = "1.0.0"
 HOOKED = (0, 11, 2)  # Open WebUI calls `request` from this version on; before, inlet does its work
 FAILURES, PAUSE = 3, 5.0  # after so many in a row, one request in so many seconds tries again
+IDLE, PROMPTS, WAIT = 3.0, 24, 8  # seconds after a turn; questions; seconds that each may wait
+LOADED = ("num_ctx", "num_batch", "num_gpu", "num_thread", "use_mmap", "keep_alive")  # by Ollama
 WINDOW, UNASKED = 131_072, 4096  # tokens: of a model nobody knows; before the service was asked
 METADATA_KEY = "precis"  # where the metadata have what this file keeps
 RECALL = "precis_recall"  # id of the tool
@@ -96,7 +99,9 @@ class Filter:
 
     request = inlet  # before each call of a model, with all that Open WebUI has added
 
-    async def outlet(self, body: Json, __metadata__: Any = None, __user__: Any = None) -> Json:
+    async def outlet(
+        self, body: Json, __metadata__: Any = None, __user__: Any = None, __request__: Any = None
+    ) -> Json:
         """Sends the turn of a saved chat to the service in the background."""
         with log_and_suppress("a turn is not sent to the service"):
             user, turn = __user__ or {}, (__metadata__ or {}).get(METADATA_KEY) or {"state": None}
@@ -109,7 +114,7 @@ class Filter:
             elif turn["state"] is not None and turn["saved"] == body["chat_id"]:
                 rows = body["messages"]
                 first = 0 if turn["whole"] else next(questions_in(rows), 0)
-                task = asyncio.create_task(self.send_turn(turn, rows[first:], user.get("name")))
+                task = asyncio.create_task(self._finish_turn(turn, rows[first:], user, __request__))
                 self._in_background.add(task)
                 task.add_done_callback(self._in_background.discard)
         return body
@@ -126,6 +131,8 @@ class Filter:
         about |= {"prompt": params.get("system") or "", "keep_hours": hours, "recall": False}
         about["guided"] = bool(metadata.get("regeneration_message_id"))
         turn: Json = {"about": about, "state": None, "whole": False, "shown": ""}
+        options = body.get("options") or {}
+        turn["loaded"] = {key: options[key] for key in LOADED if key in options}
         turn |= {"id": secrets.token_hex(16), "saved": chat if hours is None else None}
         turn["window"] = next(iter(windows), self._windows.get(name))
         turn["sends"] = hours != 0 and getattr(valves, "compress", True)
@@ -195,7 +202,25 @@ class Filter:
         body["messages"] = with_note([*messages[:head], *messages[start:]])
         return [f"Left out {left_out} older messages to make room"]
 
-    async def send_turn(self, turn: Json, rows: list[Json], user_name: object) -> None:
+    async def _finish_turn(self, turn: Json, rows: list[Json], user: Json, request: Any) -> None:
+        """Sends a turn, and has models write what the service has planned for its chat."""
+        told, chat = await self.send_turn(turn, rows, user.get("name")), turn["about"]["chat"]
+        with log_and_suppress("no model writes a summary"):
+            chats = sys.modules["open_webui.models.chats"].Chats
+            # Up to 0.10, whoever calls Open WebUI may name any chat.
+            if not (told and told.get("asks") and await chats.is_chat_owner(chat, user["id"])):
+                return
+            await asyncio.sleep(IDLE)  # a user who goes on at once finds the model free
+            for _ in range(PROMPTS):
+                question = {"chat": chat, "wait": WAIT}
+                found = await self.send("POST", "prompts/next", question, WAIT + 10, turn["id"])
+                if prompt := found["prompt"]:
+                    reply = await answer_of_model(prompt, turn, user["id"], request)
+                    await self.send("POST", f"prompts/{prompt['id']}/reply", reply, 30, turn["id"])
+                elif not found["again"]:
+                    return
+
+    async def send_turn(self, turn: Json, rows: list[Json], user_name: object) -> Any:
         """Sends a turn as Open WebUI has stored it; without a state, it is a whole branch."""
         told: Json = {"state": turn["state"], "whole": turn["whole"], "user_name": user_name}
         if turn["state"] is None:
@@ -205,7 +230,7 @@ class Filter:
             chats = sys.modules["open_webui.models.chats"].Chats
             told["title"] = await chats.get_chat_title_by_id(turn["about"]["chat"])
         with log_and_suppress("a turn is not sent to the service"):
-            await self.send("POST", "turns", told, 30.0, turn["id"])
+            return await self.send("POST", "turns", told, 30.0, turn["id"])
 
     async def send(self, method: str, path: str, told: Any, seconds: float, turn: str = "") -> Any:
         """Asks the service; `precis_action` and `precis_recall` ask through it too."""
@@ -232,6 +257,37 @@ class Filter:
         is_down = answer.status_code >= 500 and "problem:key-missing" not in answer.text
         self._failures = self._failures + 1 if is_down else 0
         return answer.raise_for_status().json()
+
+
+async def answer_of_model(prompt: Json, turn: Json, owner: str, request: Any) -> Json:
+    """Asks the model of a prompt, with the rights of the chat's owner; its answer as it came."""
+    form, model = prompt["form"], request.app.state.MODELS.get(prompt["form"]["model"]) or {}
+    # Pipes keep things by such ids; these lead to no user and no saved chat.
+    ids = {"chat_id": f"local:{prompt['id']}", "message_id": "-", "session_id": "", "user_id": ""}
+    form["metadata"] = {"task": "precis", **ids}
+    if model.get("owned_by") == "ollama":
+        # Asked otherwise than by the chat, Ollama would load the model again.
+        loaded = turn["loaded"] if form["model"] == turn["about"]["model"] else {}
+        form["options"] = {**loaded, "num_predict": form.pop("max_tokens")}
+    # Not the turn's own state: its metadata would go along, and titles are written by it.
+    state = {"token": getattr(request.state, "token", None)}
+    try:
+        async with asyncio.timeout(prompt["seconds"]):
+            user = await sys.modules["open_webui.models.users"].Users.get_user_by_id(owner)
+            if user.role not in ("user", "admin") or model.get("owned_by") == "arena":
+                return {"status": 403, "body": "this user or this model is not to write summaries"}
+            ask = sys.modules["open_webui.utils.chat"].generate_chat_completion
+            fresh = type(request)({**request.scope, "state": state})
+            answer = await ask(fresh, form, user, bypass_system_prompt=True)
+            if isinstance(answer, dict):
+                return {"status": 200, "completion": answer}
+            stream = getattr(answer, "body_iterator", None)
+            parts = [part async for part in stream] if stream else [answer.body]
+            texts = [part if isinstance(part, str) else part.decode() for part in parts]
+            return {"status": answer.status_code, "body": "".join(texts)}
+    except Exception as error:  # the service says what it means
+        status = getattr(error, "status_code", 500)
+        return {"status": status, "body": f"{type(error).__name__}: {error}"}
 
 
 @contextmanager
