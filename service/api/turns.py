@@ -13,12 +13,12 @@ from service.api.deps import (
     documented,
     read_bytes,
 )
-from service.api.serving import serving_of
+from service.api.serving import Serving, serving_of
 from service.api.wire import FilterAnswer, TurnAnswer, TurnRequest, schema_of
 from service.errors import TooLarge, Unprocessable
 from service.planning import policy
 from service.settings import Settings
-from service.storage import chats
+from service.storage import chats, keys
 from service.storage.sums import Share
 from service.usecases.hand_over import FinishedTurn, hand_over, outcome_of
 from service.usecases.ingest import wake_for
@@ -42,18 +42,16 @@ router = APIRouter(tags=["filter"])
 
 @router.get("/v1/filter")
 async def get_filter(key: FilterKey, runtime: RuntimeDep) -> FilterAnswer:
-    """The service's version and the key's tenant.
-
-    `crowded` lists models in use whose tools leave little of the window for the chat, `assumed`
-    models whose window nobody gives.
-    """
-    async with runtime.database.engine.connect() as connection:
+    """The service's version, the key's tenant, who writes its summaries, and models in use."""
+    database, context = runtime.database, runtime.worker_context
+    async with database.engine.connect() as connection:
         served = await chats.served_models(connection, key.tenant)
     return FilterAnswer(
         version=__version__,
         tenant=key.tenant_name,
-        crowded=[one for one in served if policy.is_crowded(one.window, one.overhead)],
-        assumed=[one for one in served if one.assumed],
+        endpoint=context.summariser.name if context.summariser else None,
+        summariser=await keys.summariser_of(database.reads, key.tenant),
+        models=served,
     )
 
 
@@ -87,10 +85,16 @@ async def post_turn(request: Request, key: FilterKey) -> Response:
     if told.state:
         share = Share(key.tenant, state.chat, state.user, state.model)
         runtime_of(request).counting.turn_ended(share, outcome_of(state))
-    is_for_host = bool(key.summariser) and serving.context.settings.summariser == "extractive"
-    asks = accepted.due and is_for_host and state.expires_in is None
+    asks = accepted.due and state.expires_in is None and await _is_for_host(serving, key.tenant)
     answer = msgspec.json.encode(TurnAnswer(accepted.due, asks))
     return Response(answer, 202, media_type="application/json")
+
+
+async def _is_for_host(serving: Serving, tenant: int) -> bool:
+    """Whether models of a tenant's host write its summaries: an endpoint of ours goes first."""
+    if serving.context.settings.summariser != "extractive":
+        return False
+    return bool(await keys.summariser_of(serving.context.database.reads, tenant))
 
 
 def _finished_turn(tenant: int, told: TurnRequest, settings: Settings) -> FinishedTurn:

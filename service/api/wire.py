@@ -289,16 +289,18 @@ class ReplyRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FilterAnswer(BaseModel):
-    """Who answers the filter, and models with little room or an assumed window."""
+    """Who answers the filter, and who writes its summaries."""
 
     version: str = Field(description="Version of the service.")
     tenant: str = Field(description="Name of the tenant that the key belongs to.")
-    crowded: list[ServedModel] = Field(
-        description="Models of recent chats whose tools leave little room for the chat."
+    endpoint: str | None = Field(
+        description="The summariser of the settings, which goes before your models; null for none."
     )
-    assumed: list[ServedModel] = Field(
-        description="Models of recent chats whose window nobody told."
+    summariser: str | None = Field(
+        description="Which of your models writes: `chat` is each chat's own, empty none; null says"
+        " that nobody has chosen."
     )
+    models: list[ServedModel] = Field(description="Models of recent chats.")
 
 
 _Owner = Annotated[intake.Id, Meta(description="The user who asks; it has to be their chat.")]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
 from service.cli import shell
-from service.cli.output import say
+from service.cli.output import print_table, say
 from service.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -33,6 +35,11 @@ _API_KEY = click.option(
 @_EMAIL
 @_API_KEY
 @click.option("--service-url", help="URL at which Open WebUI reaches this service.")
+@click.option(
+    "--summariser",
+    help="Who writes summaries: `chat` for each chat's own model, the id of another model in Open"
+    " WebUI, or `none` for code alone.  [default: as it is; at first, chat]",
+)
 @click.option("--tenant", help="Tenant to make the key for, if you run several Open WebUIs.")
 @click.option(
     "--recall/--no-recall",
@@ -49,6 +56,7 @@ def install_filter(
     email: str | None,
     api_key: str | None,
     service_url: str | None,
+    summariser: str | None,
     tenant: str | None,
     recall: bool,
     action: bool,
@@ -66,11 +74,13 @@ def install_filter(
     # Where it really listens: `precis serve --port` is in nobody's settings.
     about = None if by_settings(current) else announcement(current.data_dir)
     here = about["address"] if about else reached_at(current.host, current.port)
-    wish = install.Wish(service_url, tenant, here, recall, action)
+    wish = install.Wish(service_url, tenant, here, summariser, recall, action)
 
     async def work() -> None:
         async with signed_in(url, _who(current, email, api_key)) as webui:
-            await install.install(webui, wish, lambda: shell.database(current), say)
+            databases = partial(shell.database, current)
+            rows = await install.install(webui, wish, databases, say, current)
+        print_table([asdict(row) for row in rows], "model window tools summary written_by")
 
     shell.run(work())
 

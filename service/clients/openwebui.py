@@ -286,11 +286,11 @@ class OpenWebUI:
         """Replaces all valves."""
         await self.ask("POST", f"/api/v1/functions/id/{function}/valves/update", valves)
 
-    async def models(self) -> list[str]:
-        """The ids of the models, as a chat offers them."""
+    async def models(self) -> list[Json]:
+        """The models, as a chat offers them."""
         # `refresh`: what Open WebUI remembers of them is read again.
         listed = await self.ask("GET", "/api/models", refresh="true")
-        return [one["id"] for one in listed.get("data") or []]
+        return list(listed.get("data") or [])
 
     async def outlet(self, model: str, more: Json) -> Json:
         """Sends two messages through the outlets of a model's filters; no model is asked.

@@ -41,7 +41,7 @@ class Key:
 
     `seconds_left` until it expires are null without an expiry, and negative after it.
     `last_used_at` is some seconds late, `last_filter` the version of the filter, events function or
-    tool that asked last with it. `summariser` is the tenant's (`tables.tenants`).
+    tool that asked last with it.
     """
 
     id: int
@@ -55,7 +55,6 @@ class Key:
     expires_at: datetime | None
     last_used_at: datetime | None
     last_filter: str | None
-    summariser: str | None
     seconds_left: float | None
 
     @property
@@ -89,7 +88,6 @@ _COLUMNS = (
     api_keys.c.expires_at,
     api_keys.c.last_used_at,
     api_keys.c.last_filter,
-    tenants.c.summariser,
     _LEFT.label("seconds_left"),
 )
 
@@ -104,6 +102,9 @@ _DIALECT: Final = asyncpg.dialect()  # type: ignore[no-untyped-call]
 _KNOWN: Final = str(
     select_keys().where(api_keys.c.hash == bindparam("hash")).compile(dialect=_DIALECT)
 )
+
+
+_SUMMARISER_OF: Final = "select summariser from tenants where tenants.id = $1"
 
 
 def hash_of(key: str) -> bytes:
@@ -211,10 +212,25 @@ async def note_uses(connection: AsyncConnection, uses: Mapping[int, Use]) -> Non
         await connection.execute(query.values(last_filter=use.filter) if use.filter else query)
 
 
-async def choose_summariser(connection: AsyncConnection, name: str, summariser: str | None) -> None:
-    """Says which of its host's models writes a tenant's summaries, as `tables.tenants` has it."""
-    query = update(tenants).where(tenants.c.name == name).values(summariser=summariser)
-    await connection.execute(query)
+async def choose_summariser(
+    connection: AsyncConnection, name: str, summariser: str | None
+) -> int | None:
+    """Says which of its host's models writes a tenant's summaries, as `tables.tenants` has it.
+
+    Returns:
+        The tenant's id; None when there is no such tenant.
+    """
+    chosen = update(tenants).where(tenants.c.name == name).values(summariser=summariser)
+    found: int | None = (
+        await connection.execute(chosen.returning(tenants.c.id))
+    ).scalar_one_or_none()
+    return found
+
+
+async def summariser_of(reads: Reads, tenant: int) -> str | None:
+    """Which of its host's models writes a tenant's summaries, as `tables.tenants` has it."""
+    summariser: str | None = await reads.fetchval(_SUMMARISER_OF, tenant)
+    return summariser
 
 
 async def tenant(connection: AsyncConnection, name: str) -> int | None:

@@ -101,6 +101,17 @@ async def revoke(engine: AsyncEngine, by: Operator, identity: int) -> None:
         await audit.record(connection, by, "key.revoke", None, **details)
 
 
+async def choose_summariser(
+    engine: AsyncEngine, tenant: str, actor: str, summariser: str | None
+) -> None:
+    """Says which of its host's models writes a tenant's summaries, as `tables.tenants` has it."""
+    async with engine.begin() as connection:
+        identity = await keys.choose_summariser(connection, tenant, summariser)
+        if identity is not None:
+            by = Operator(identity, actor)
+            await audit.record(connection, by, "summariser.choose", None, summariser=summariser)
+
+
 async def record_refusal(
     engine: AsyncEngine, key: Key, action: str, why: str, address: str
 ) -> None:

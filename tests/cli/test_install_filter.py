@@ -16,7 +16,7 @@ from service.usecases.install import is_private
 from tests.cli.conftest import says
 from tests.conftest import Service, fresh_database
 from tests.fakes.openwebui_api import EMAIL, PASSWORD, TOKEN, OpenWebUIApi, openwebui_api
-from tests.service.talk import rows
+from tests.service.talk import rows, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -128,6 +128,35 @@ async def test_a_tool_that_was_made_manually_is_shared_and_one_that_some_groups_
     install.webui.tools["precis_recall"]["access_grants"] = some
     assert "nothing to change" in (await install()).stdout
     assert install.webui.tools["precis_recall"]["access_grants"] == some
+
+
+async def test_each_chats_own_model_writes_unless_another_is_chosen_and_the_choice_stays(install: Installer) -> None:
+    await run_sql(install.service.runtime, "update tenants set summariser = null")
+    install.webui.models = ["model-1", "model-2"]
+
+    result = await install()
+    assert "summaries are written by each chat's own model, which reads some 0.6 tokens" in result.stdout
+    table = [line.split() for line in result.stdout.splitlines()[-3:]]
+    assert table[0] == ["model", "window", "tools", "summary", "written", "by"]
+    assert table[1] == ["model-1", "not", "known,", "131,072", "assumed", "16,682", "itself"]
+
+    result = await install("--summariser", "model-2", "--no-action")
+    assert "summaries are written by model model-2" in result.stdout
+    assert result.stdout.splitlines()[-2].endswith("model-2")
+    result = await install()
+    assert "summaries are written by model model-2" in result.stdout, "it stays as it is"
+
+    assert "summaries are written by code alone" in (await install("--summariser", "none")).stdout
+    assert "summaries are written by code alone" in (await install()).stdout
+    (row,) = await rows(install.service.runtime, "select summariser from tenants where name = 'default'")
+    assert row.summariser == ""
+
+
+async def test_a_model_that_open_webui_does_not_have_writes_nothing(install: Installer) -> None:
+    result = await install("--summariser", "model-9")
+    assert result.exit_code == 1
+    assert "has no model 'model-9' to write summaries; it has model-1, model-2" in result.stderr
+    assert install.webui.writes == []
 
 
 async def test_a_second_run_writes_nothing_and_does_not_even_open_the_database(install: Installer) -> None:
@@ -287,4 +316,6 @@ async def test_uninstalling_takes_functions_and_keys_and_a_second_time_finds_non
     assert install.webui.functions == {}
     assert install.webui.tools == {}
     assert await install.keys() == [False]
+    (row,) = await rows(install.service.runtime, "select summariser from tenants where name = 'default'")
+    assert row.summariser is None
     assert "no function of Precis" in (await install.cli("uninstall-filter", "--api-key", TOKEN)).stdout

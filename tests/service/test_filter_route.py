@@ -4,35 +4,47 @@ import httpx
 import pytest
 
 from service import LEAST_FILTER
+from service.storage import keys
 from tests.conftest import Service
 from tests.service.talk import Talk
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def test_it_is_told_of_models_whose_window_nobody_told(service: Service) -> None:
+async def test_it_is_told_of_models_and_whether_nobody_told_their_window(service: Service) -> None:
     for model, window, chat in (("known", 8192, "a"), ("guessed", None, "b")):
         talk = Talk(service.as_filter, chat, model=model, window=window)
         await talk.ask(talk.turns(2))
     await service.stored()
 
-    assumed = (await service.as_filter.get("/v1/filter")).json()["assumed"]
+    models = (await service.as_filter.get("/v1/filter")).json()["models"]
 
-    assert [(one["model"], one["window"]) for one in assumed] == [("guessed", service.runtime.settings.window)]
+    assert [(one["model"], one["window"], one["assumed"]) for one in models] == [
+        ("guessed", service.runtime.settings.window, True),
+        ("known", 8192, False),
+    ]
     listed = (await service.as_operator.get("/v1/chats")).json()["chats"]
     assert {one["chat_id"]: one["window_assumed"] for one in listed} == {"a": False, "b": True}
 
 
-async def test_it_is_told_of_models_whose_tools_leave_little_room(service: Service) -> None:
-    for model, chat, tools in (("few", "a", 900), ("many", "b", 6400), ("many", "c", 6500), ("fewer", "d", 6400)):
+async def test_it_is_told_what_tools_take_as_the_newest_chat_of_a_model_has_them(service: Service) -> None:
+    for model, chat, tools in (("many", "b", 6400), ("many", "c", 6500), ("fewer", "d", 6400)):
         talk = Talk(service.as_filter, chat, model=model)
         await talk.ingest(talk.turns(2), beside=tools, calls=1)
     talk = Talk(service.as_filter, "e", model="fewer")
     await talk.ingest(talk.turns(2), beside=100, calls=1)  # its tools were switched off since
 
-    crowded = (await service.as_filter.get("/v1/filter")).json()["crowded"]
+    models = (await service.as_filter.get("/v1/filter")).json()["models"]
 
-    assert [(one["model"], one["window"], one["overhead"]) for one in crowded] == [("many", 8192, 6500)]
+    assert {one["model"]: one["overhead"] for one in models} == {"many": 6500, "fewer": 100}
+
+
+@pytest.mark.parametrize("chosen", [None, "", "chat", "small"])
+async def test_it_is_told_who_writes_summaries(service: Service, chosen: str | None) -> None:
+    async with service.runtime.database.engine.begin() as connection:
+        await keys.choose_summariser(connection, "default", chosen)
+    told = (await service.as_filter.get("/v1/filter")).json()
+    assert (told["endpoint"], told["summariser"]) == (None, chosen)
 
 
 async def test_a_filter_that_is_too_old_is_told_the_least_version_and_other_clients_need_none(

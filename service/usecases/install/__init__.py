@@ -3,8 +3,8 @@
 That is the filter, the events function, the action and the tool, their valves and a key.
 
 In: a signed-in Open WebUI, a wish, a way to the database, where keys are made. Out: what was done,
-line by line. A run that finds everything as wished changes nothing. Data flows one way: what is
-`installed`, its `valves` and keys, and the `changes`.
+line by line, and the models. A run that finds everything as wished changes nothing. Data flows one
+way: what is `installed`, its `valves` and keys, the `changes`, who writes, and the `models`.
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,13 @@ from contextlib import AsyncExitStack
 from service.clients.openwebui import OpenWebUI
 from service.errors import OpenWebUIError
 from service.planning import policy
+from service.settings import Settings
 from service.usecases.install import changes as changing
 from service.usecases.install.installed import (
     EVENTS,
     FILES,
     FILTER,
+    Reached,
     Say,
     Wish,
     look,
@@ -25,6 +27,7 @@ from service.usecases.install.installed import (
     reach,
     wanted_of,
 )
+from service.usecases.install.models import ModelRow, check_writer, rows_of, told_of_writer
 from service.usecases.install.valves import Databases, InstallerKeys, is_private, valves_of
 
 __all__ = ["Say", "Wish", "install", "is_private", "uninstall"]
@@ -36,13 +39,19 @@ _TOOLS_OFF = (
 )
 
 
-async def install(webui: OpenWebUI, wish: Wish, databases: Databases, say: Say) -> None:
+async def install(
+    webui: OpenWebUI, wish: Wish, databases: Databases, say: Say, settings: Settings
+) -> list[ModelRow]:
     """Makes it as wished.
+
+    Returns:
+        The models, as Precis has them by these settings.
 
     Raises:
         OpenWebUIError: something is in the way; or all is done, but the filter does not reach the
             service.
     """
+    await check_writer(webui, wish)
     wanted = wanted_of(webui, wish)
     installed = await look(webui, wanted)
     if wish.recall and webui.tools_off:
@@ -63,14 +72,23 @@ async def install(webui: OpenWebUI, wish: Wish, databases: Databases, say: Say) 
             )
         # Only now that the new key has worked: until then the old one may be all there is.
         await of_installer.revoke_others(valves[FILTER]["api_key"], valves[EVENTS]["api_key"])
+        reached = reached._replace(summariser=await _choose_writer(of_installer, reached, wish))
     say(f"the filter in Open WebUI reaches Precis {reached.version} as tenant {reached.tenant!r}.")
-    for one in reached.crowded:
-        say(f"{one['model']}: {policy.crowding(one['window'], one['overhead'])}")
-    for one in reached.assumed:
-        say(
-            f"{one['model']}: a window of {one['window']:,} tokens is assumed! Nobody told it:"
-            " set it in PRECIS_MODELS"
-        )
+    say(told_of_writer(reached))
+    for one in reached.models:
+        if policy.is_crowded(one["window"], one["overhead"]):
+            say(f"{one['model']}: {policy.crowding(one['window'], one['overhead'])}")
+    return rows_of(await webui.models(), reached, settings)
+
+
+async def _choose_writer(of_installer: InstallerKeys, reached: Reached, wish: Wish) -> str | None:
+    """Stores who writes summaries, unless it is so; as `tables.tenants` has it."""
+    before = reached.summariser
+    wanted = wish.summariser or ("chat" if before is None else before)
+    chosen = "" if wanted == "none" else wanted
+    if chosen != before:
+        await of_installer.choose_summariser(reached.tenant, chosen)
+    return chosen
 
 
 async def uninstall(webui: OpenWebUI, databases: Databases, say: Say) -> None:
@@ -85,7 +103,9 @@ async def uninstall(webui: OpenWebUI, databases: Databases, say: Say) -> None:
     changes += changing.without_tool(webui, await our_tool(webui))
     await _carry_out(changes, say)
     async with AsyncExitStack() as stack:
-        await InstallerKeys(_NAME.format(webui.url), databases, stack, say).revoke_others()
+        of_installer = InstallerKeys(_NAME.format(webui.url), databases, stack, say)
+        for tenant in await of_installer.revoke_others():
+            await of_installer.choose_summariser(tenant, None)
     if not changes:
         say("no function of Precis is in this Open WebUI")
 

@@ -29,26 +29,32 @@ Say = Callable[[str], None]
 class Wish:
     """How it should be: with the tool (`recall`) and the buttons (`action`), or without.
 
-    Other values that are None leave it as it is; at the first time it is `first_url` and the first
-    tenant.
+    `summariser` is `chat` for each chat's own model, `none`, or the id of another model.
+
+    Other values that are None leave it as it is; at the first time it is `first_url`, the first
+    tenant, and each chat's own model.
     """
 
     service_url: str | None
     tenant: str | None
     first_url: str
+    summariser: str | None = None
     recall: bool = True
     action: bool = True
 
 
 class Reached(NamedTuple):
-    """What the filter says of the service that answers it; without a `problem`, all is well."""
+    """What the filter says of the service that answers it; without a `problem`, all is well.
+
+    `endpoint`, `summariser` and `models` are as in `api.wire.FilterAnswer`.
+    """
 
     problem: str | None
     version: str = ""
     tenant: str = ""
-    crowded: Sequence[Json] = ()
-    assumed: Sequence[Json] = ()
-    """The models whose tools leave little room, as the service has them."""
+    endpoint: str | None = None
+    summariser: str | None = None
+    models: Sequence[Json] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +146,12 @@ async def reach(webui: OpenWebUI, url: str) -> Reached:
     """Asks the filter, in Open WebUI's own process, who answers it."""
     # Also makes Open WebUI notice which filters its models have now. The filters of one are tried;
     # the model itself is asked nothing.
-    model = next(iter(await webui.models()), None)
-    if model is None:
+    models = await webui.models()
+    if not models:
         return Reached(
             "Open WebUI has no model yet, so no filter can be tried; add one and run this again"
         )
+    model = models[0]["id"]
     try:
         answer = (await webui.outlet(model, {"precis_check": True})).get("precis_check")
     except RequestRefused as refused:
@@ -155,7 +162,7 @@ async def reach(webui: OpenWebUI, url: str) -> Reached:
         return Reached(f"it does not run on {model!r}; see the log of Open WebUI")
     if "tenant" not in answer:
         return Reached(_advice(str(answer.get("error") or "what answers there is not Precis"), url))
-    return Reached(None, answer["version"], answer["tenant"], answer["crowded"], answer["assumed"])
+    return Reached(None, **answer)
 
 
 def _advice(error: str, url: str) -> str:

@@ -13,7 +13,7 @@ from service.storage import keys
 from service.storage.audit import Operator
 from service.storage.database import Database
 from service.usecases.install.installed import EVENTS, FILTER, Installed, Say, Wish
-from service.usecases.keys import create, revoke
+from service.usecases.keys import choose_summariser, create, revoke
 
 _INSIDE = (".localhost", ".local", ".internal", ".svc", ".svc.cluster.local")  # names inside
 
@@ -55,10 +55,20 @@ class InstallerKeys:
         self.say(f"{scope} key for tenant {tenant!r}: made")
         return made.key
 
-    async def revoke_others(self, *still_used: str) -> None:
-        """Revokes what earlier installs made, once a new key works; without `still_used`, all."""
+    async def choose_summariser(self, tenant: str, summariser: str | None) -> None:
+        """Stores which model writes a tenant's summaries."""
+        engine = (await self._open()).engine
+        await choose_summariser(engine, tenant, self.name, summariser)
+
+    async def revoke_others(self, *still_used: str) -> set[str]:
+        """Revokes what earlier installs made, once a new key works; without `still_used`, all.
+
+        Returns:
+            The names of the tenants whose keys were revoked.
+        """
+        tenants: set[str] = set()
         if still_used and not self._has_made:
-            return
+            return tenants
         engine = (await self._open()).engine
         async with engine.connect() as connection:
             mine = [await keys.find(connection, key) for key in still_used]
@@ -69,6 +79,8 @@ class InstallerKeys:
             if key.name == self.name and key.id not in ids and key.in_use:
                 await revoke(engine, Operator(key.tenant, self.name), key.id)
                 self.say(f"key {key.id} ({key.prefix}…): revoked")
+                tenants.add(key.tenant_name)
+        return tenants
 
 
 async def valves_of(
