@@ -54,7 +54,7 @@ class Reply:
     Attributes:
         text: what it says, before its tool calls.
         status: of 400 and above, the request is refused.
-        hold: half of the text is sent, and the rest when this event is set.
+        hold: half of the text is sent, and the rest when this event is set; without a stream, all of it then.
         breaks: the connection breaks after half of the text.
         usage: what the provider claims to have counted; None: what was counted here.
     """
@@ -194,6 +194,8 @@ def _app(model: Model) -> FastAPI:
         usage = reply.usage if reply.usage is not None else _usage(Received(body), reply)
         if body.get("stream"):
             return StreamingResponse(_stream(reply, usage), media_type="text/event-stream")
+        if reply.hold:
+            await reply.hold.wait()
         return JSONResponse(_whole(reply, usage))
 
     @app.post("/built")
