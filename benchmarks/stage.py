@@ -39,6 +39,7 @@ from service.usecases.compress import compress
 from service.usecases.hand_over import FinishedTurn, hand_over
 from service.usecases.turns import Turns
 from service.usecases.weigh import ServeContext, State
+from service.usecases.windows import Windows
 
 MODEL = "benchmark"
 ROOT = Path(__file__).parents[1]
@@ -166,8 +167,9 @@ async def ingest_into(
     database: Database, texts: Texts, tenant: int, chat: str, path: Sequence[Message], window: int
 ) -> bool:
     """Stores a whole branch in this process, and wakes nobody."""
-    turns = Turns(2**30)
-    context = ServeContext(database, texts, Counts(), load(), turns, wake=_nobody)
+    turns, settings = Turns(2**30), load()
+    windows = Windows(database, settings)
+    context = ServeContext(database, texts, Counts(), settings, turns, windows, wake=_nobody)
     state = State(chat, "user", MODEL, window)
     rows = [one.stored for one in path]
     accepted = await hand_over(context, FinishedTurn(tenant, state, rows, is_branch=True))

@@ -93,8 +93,9 @@ class Settings(BaseSettings):
     )
     summariser: Literal["extractive", "openai", "ollama"] = Field(
         "extractive",
-        description="What writes summaries: the built-in `extractive` summariser (no model), an"
-        " OpenAI-compatible server (`openai`), or `ollama`.",
+        description="Which endpoint of its own writes summaries: an OpenAI-compatible server"
+        " (`openai`), or `ollama`. With `extractive`, it is none: models of Open WebUI write, as"
+        " `precis install-filter --summariser` has chosen, or code alone.",
     )
     summariser_url: str = Field(
         "",
@@ -213,7 +214,7 @@ class Settings(BaseSettings):
         32_768,
         ge=4096,
         description="Context window of the summariser in tokens. The size of its prompts follows"
-        " from it.",
+        " from it; those of a chat's own model are never larger than its window either.",
     )
     # Long enough for a slow model: no user waits for a summary.
     summariser_timeout: float = Field(
@@ -384,8 +385,8 @@ def warnings(settings: Settings) -> list[str]:
     """What is allowed, and probably not meant."""
     if settings.summariser == "extractive" and settings.summariser_url:
         return [
-            f"{PREFIX}SUMMARISER_URL is set, but {PREFIX}SUMMARISER is extractive: no model writes"
-            f" summaries. Set {PREFIX}SUMMARISER to openai or ollama"
+            f"{PREFIX}SUMMARISER_URL is set, but {PREFIX}SUMMARISER is extractive, so nobody asks"
+            f" it. Set {PREFIX}SUMMARISER to openai or ollama"
         ]
     return []
 

@@ -1,4 +1,7 @@
-"""Prompts wait for a host that asks one of its own models; a tenant says which model that is."""
+"""Prompts wait for a host that asks one of its own models; a tenant says which model that is.
+
+Beside them, windows of models as their answers show them.
+"""
 
 from alembic import op
 
@@ -16,6 +19,7 @@ _UP = (
         model text not null,
         basis jsonb not null,
         form bytea not null,
+        created_at timestamptz default now() not null,
         taken_at timestamptz,
         reply bytea,
         replied_at timestamptz,
@@ -27,6 +31,17 @@ _UP = (
     )
     """,
     "create index ix_prompts_model on prompts (tenant_id, model)",
+    """
+    create table shown_windows (
+        tenant_id bigint not null,
+        model text not null,
+        window_tokens integer not null,
+        shown_at timestamptz default now() not null,
+        constraint pk_shown_windows primary key (tenant_id, model),
+        constraint fk_shown_windows_tenant_id foreign key (tenant_id)
+            references tenants (id) on delete cascade
+    )
+    """,
     # One breaker for each model of a tenant's host, beside the fleet's, which are nobody's.
     """
     alter table endpoints drop constraint pk_endpoints,
@@ -37,6 +52,7 @@ _UP = (
 _DOWN = (
     "delete from endpoints where tenant_id <> 0",
     "alter table endpoints drop column tenant_id, add constraint pk_endpoints primary key (name)",
+    "drop table shown_windows",
     "drop table prompts",
     "alter table tenants drop column summariser",
 )

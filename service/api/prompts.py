@@ -16,7 +16,11 @@ from service.usecases.prompts import hand_in, take_next
 router = APIRouter(prefix="/v1/prompts", tags=["filter"])
 
 
-@router.post("/next", openapi_extra=documented(NextPromptRequest, example={"chat": "chat-1"}))
+@router.post(
+    "/next",
+    response_model_exclude_unset=True,
+    openapi_extra=documented(NextPromptRequest, example={"chat": "chat-1"}),
+)
 async def post_next(request: Request, key: FilterKey, runtime: RuntimeDep) -> NextPromptAnswer:
     """Takes the next prompt of a chat, for one of your own models.
 

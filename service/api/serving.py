@@ -15,6 +15,7 @@ from service.runtime import Runtime
 from service.storage import outage
 from service.usecases.turns import Turns
 from service.usecases.weigh import ServeContext
+from service.usecases.windows import Windows
 
 _MOST_LATER = 200  # stores in the background; beyond that, the next request shows it again
 
@@ -64,6 +65,7 @@ async def serving(runtime: Runtime) -> AsyncIterator[Serving]:
         counts=Counts(),
         settings=runtime.settings,
         turns=Turns(runtime.settings.max_body_bytes),
+        windows=Windows(runtime.database, runtime.settings),
         wake=runtime.queue.wake,
     )
     this = Serving(context)

@@ -16,14 +16,13 @@ from service.api.deps import (
 from service.api.serving import Serving, serving_of
 from service.api.wire import FilterAnswer, TurnAnswer, TurnRequest, schema_of
 from service.errors import TooLarge, Unprocessable
-from service.planning import policy
-from service.settings import Settings
 from service.storage import chats, keys
 from service.storage.sums import Share
 from service.usecases.hand_over import FinishedTurn, hand_over, outcome_of
 from service.usecases.ingest import wake_for
 from service.usecases.turns import Whose
 from service.usecases.weigh import State
+from service.usecases.windows import Windows
 
 _LONGEST_LABEL = 200  # characters
 
@@ -77,7 +76,7 @@ async def post_turn(request: Request, key: FilterKey) -> Response:
     told = await decoded(body, TurnRequest)
     del body  # it may be megabytes
     serving = serving_of(request)
-    turn = _finished_turn(key.tenant, told, serving.context.settings)
+    turn = await _finished_turn(key.tenant, told, serving.context.windows)
     state = turn.state
     async with serving.context.turns.turn(Whose(key.tenant, state.user), size):
         accepted = await hand_over(serving.context, turn)
@@ -97,7 +96,7 @@ async def _is_for_host(serving: Serving, tenant: int) -> bool:
     return bool(await keys.summariser_of(serving.context.database.reads, tenant))
 
 
-def _finished_turn(tenant: int, told: TurnRequest, settings: Settings) -> FinishedTurn:
+async def _finished_turn(tenant: int, told: TurnRequest, windows: Windows) -> FinishedTurn:
     """The turn as the use case takes it."""
     if len(told.messages) > MOST_MESSAGES:
         raise TooLarge(
@@ -105,7 +104,7 @@ def _finished_turn(tenant: int, told: TurnRequest, settings: Settings) -> Finish
         )
     return FinishedTurn(
         tenant=tenant,
-        state=told.state or _stated(told, settings),
+        state=told.state or await _stated(tenant, told, windows),
         rows=told.messages,
         is_branch=told.whole or told.state is None,
         title=_label(told.title),
@@ -118,7 +117,7 @@ def _label(text: str | None) -> str | None:
     return text[:_LONGEST_LABEL] if text else None
 
 
-def _stated(told: TurnRequest, settings: Settings) -> State:
+async def _stated(tenant: int, told: TurnRequest, windows: Windows) -> State:
     """The state of a branch of which no request was seen."""
     if not (told.chat and told.model):
         raise Unprocessable(
@@ -127,11 +126,11 @@ def _stated(told: TurnRequest, settings: Settings) -> State:
             pointer="/state",
         )
     sizes = [told.window, *told.windows] if told.window else told.windows
-    window = policy.believed(sizes) or settings.of_model(told.model).window
+    window = await windows.of(tenant, told.model, sizes)
     return State(
         chat=told.chat,
         user=told.user or told.chat,
         model=told.model,
-        window=window or settings.window,
-        assumed=window is None,
+        window=window.tokens,
+        assumed=window.assumed,
     )

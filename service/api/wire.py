@@ -257,7 +257,7 @@ class PromptForm(BaseModel):
     model: str
     messages: list[dict[str, str]]
     max_tokens: int
-    temperature: float
+    temperature: float | None = None
     stream: bool
 
 

@@ -56,6 +56,7 @@ def status(as_json: bool) -> None:
         for warning in answer.pop("warnings"):
             say(f"{warning}.")
         queue = answer.pop("queue")
+        say(f"Summaries are written by {answer.pop('writer')}.")
         say(
             f"{queue['due']} due (the oldest for {queue['oldest_due_seconds']:.0f} s),"
             f" {queue['working']} working, {queue['waiting']} waiting, {queue['dead']} dead"

@@ -121,6 +121,7 @@ def plan(
     *,
     by_code: bool = False,
     reach: int = 0,
+    begun: bool = False,
 ) -> Plan:
     """What to cover of `path` (root to leaf), given the checkpoints that exist.
 
@@ -130,6 +131,8 @@ def plan(
         policy: the budgets.
         by_code: whether code writes alone, which costs no call.
         reach: so many messages are to be covered, whatever the tail is.
+        begun: whether a round goes on that was planned from an earlier checkpoint: then the same
+            chunks follow as were planned there, however little is left.
     """
     sums = [0, *accumulate(message.tokens for message in path)]
     turns = turn_starts(path)
@@ -143,6 +146,8 @@ def plan(
     coverable = sums[tail] - sums[start]
     if by_code:
         idle = _idle(size, coverable, step, policy)
+    elif begun:
+        idle = "" if coverable else "all is covered"
     else:
         idle = _idle_for_model(reuse, size, coverable, groups, policy)
     if idle:

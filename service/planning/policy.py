@@ -58,6 +58,11 @@ def output_tokens(state_tokens: int) -> int:
     return state_tokens * 3 // 2 + 256
 
 
+LEAST_WRITER = 6144
+"""The least window in tokens of a host's model that writes: in a smaller one, a call reads more
+again than it reads anew."""
+
+
 def thinking_tokens(window: int) -> int:
     """How many tokens of its window a model may think before it writes a summary.
 
@@ -261,6 +266,21 @@ def usage_factor(prompt_tokens: int, counted: int) -> float | None:
 
 
 LEAST_WINDOW, MOST_WINDOW = 2048, 100_000_000
+_SHOWN = 0.75  # of our count of a request: a server that has read less has cut it
+
+
+def shown_window(read: int, counted: int) -> int | None:
+    """The window of a model whose server has cut a request; None where it has cut nothing.
+
+    Servers have powers of two by default, and cut whole messages: so it is the next one.
+
+    Args:
+        read: the tokens of the request that the server has read, by its own count.
+        counted: our count of the very same request.
+    """
+    if read >= counted * _SHOWN:
+        return None
+    return max(1 << (read - 1).bit_length(), LEAST_WINDOW)
 
 
 def believed(told: Sequence[int]) -> int | None:

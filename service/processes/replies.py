@@ -13,23 +13,25 @@ from service.text import tokens
 _SHOWN: Final = 0.6
 """Of our count of a prompt. A model that was shown less of it was shown a part: hosts and servers
 cut without a word, and no two tokenizers differ by so much."""
-_WANTS_STREAM: Final = re.compile("stream", re.IGNORECASE)
+_ABOUT_TEMPERATURE: Final = re.compile(r"\btemperature\b", re.IGNORECASE)
+_ABOUT_STREAM: Final = re.compile(r"\bstream", re.IGNORECASE)  # "upstream" is another matter
+_Form = Mapping[str, Any]
 
 
 class Failure(NamedTuple):
     """Why there is no reply: in our own words, and in detail, which may quote the chat.
 
-    `is_away` says that every request would fail like this one, `wants_stream` that it may be
-    answered if it asks for a stream.
+    `is_away` says that every request would fail like this one. `amended` is a request that may be
+    answered in its place: some models refuse a temperature, and some pipes all but a stream.
     """
 
     reason: str
     detail: str
     is_away: bool = False
-    wants_stream: bool = False
+    amended: dict[str, Any] | None = None
 
 
-def read_reply(packed: bytes, form: Mapping[str, Any]) -> Reply | Failure:
+def read_reply(packed: bytes, form: _Form) -> Reply | Failure:
     """The reply to the request `form`, or why there is none."""
     handed_in = codec.unpack(packed)
     body = handed_in.get("completion")
@@ -37,9 +39,8 @@ def read_reply(packed: bytes, form: Mapping[str, Any]) -> Reply | Failure:
     try:
         reply = read_answer(answer, form["max_tokens"])
     except SummariserError as error:
-        wants_stream = not form["stream"] and bool(_WANTS_STREAM.search(error.detail))
         is_away = isinstance(error, SummariserAway)
-        return Failure(str(error), error.detail, is_away, wants_stream)
+        return Failure(str(error), error.detail, is_away, _amended(form, error.detail))
     whole = sum(tokens.count(message["content"]) for message in form["messages"])
     if reply.prompt_tokens is not None and reply.prompt_tokens < whole * _SHOWN:
         cut = (
@@ -49,3 +50,12 @@ def read_reply(packed: bytes, form: Mapping[str, Any]) -> Reply | Failure:
         )
         return Failure(cut, cut)
     return reply
+
+
+def _amended(form: _Form, refusal: str) -> dict[str, Any] | None:
+    """The request without what a refusal names; None where it names nothing that can go."""
+    if "temperature" in form and _ABOUT_TEMPERATURE.search(refusal):
+        return {name: value for name, value in form.items() if name != "temperature"}
+    if not form["stream"] and _ABOUT_STREAM.search(refusal):
+        return {**form, "stream": True}
+    return None

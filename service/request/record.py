@@ -47,10 +47,14 @@ def mentions_compaction(head: Sequence[Native]) -> bool:
     return any(_OWN_COMPACTION.search(text_of(message)) for message in head)
 
 
-def summarised(messages: int, before: int, after: int) -> str:
-    """The status line of a request with a summary; `before` and `after` are tokens."""
+def summarised(messages: int, before: int, after: int, by: str = "") -> str:
+    """The status line of a request with a summary.
+
+    `before` and `after` are tokens; `by` says who wrote it where that is to be known.
+    """
+    told = f"Summarised {messages} earlier messages{by}"
     for digits in (0, 1):
         whole, sent = (f"{size / 1000:.{digits}f}k" for size in (before, after))
         if whole != sent:
-            return f"Summarised {messages} earlier messages: {whole} → {sent} tokens"
-    return f"Summarised {messages} earlier messages"
+            return f"{told}: {whole} → {sent} tokens"
+    return told

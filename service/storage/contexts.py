@@ -87,6 +87,8 @@ class StoredContext(NamedTuple):
         is_told: whether the host has told its own id of the newest one.
         sealed: the summary of the checkpoint, as it is stored for `chat`.
         was_served: whether a turn ended with it before.
+        by_code: whether code wrote it where a model was to write.
+        fails: whether work on the chat has failed, and nothing of it went well since.
         told_until: what the host calls the last message that it covers; None until it has told.
         checkpoint: the one to serve if the request needs any; None when there is none.
     """
@@ -101,6 +103,8 @@ class StoredContext(NamedTuple):
     is_told: bool
     sealed: bytes
     was_served: bool
+    by_code: bool
+    fails: bool
     told_until: str | None
     checkpoint: Checkpoint | None
 

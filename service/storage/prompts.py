@@ -7,6 +7,7 @@ one prompt without a reply at most. Forms and replies are sealed. All times are 
 
 import secrets
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from sqlalchemy import delete, func, insert, select, text, update
@@ -79,6 +80,18 @@ class StoredReply:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitingPrompt:
+    """A prompt without a reply: for which of the host's models, since when, and when it was taken.
+
+    `taken_at` is null until the host takes it.
+    """
+
+    model: str
+    created_at: datetime
+    taken_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class Answered:
     """A reply was stored, so many seconds after its prompt was taken; with a wake-up message."""
 
@@ -110,6 +123,14 @@ async def basis(connection: AsyncConnection, chat: ChatKey) -> Basis | None:
     query = select(prompts.c.basis).where(*of(chat, prompts)).limit(1)
     row = (await connection.execute(query)).scalar_one_or_none()
     return Basis(**row) if row else None
+
+
+async def waiting(connection: AsyncConnection, chat: ChatKey) -> WaitingPrompt | None:
+    """The prompt of a chat that has no reply, if there is one."""
+    columns = [prompts.c[name] for name in WaitingPrompt.__dataclass_fields__]
+    query = select(*columns).where(*of(chat, prompts), prompts.c.reply.is_(None)).limit(1)
+    row = (await connection.execute(query)).one_or_none()
+    return WaitingPrompt(*row) if row else None
 
 
 async def store(connection: AsyncConnection, chat: ChatKey, new: NewPrompt) -> None:

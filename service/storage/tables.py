@@ -241,11 +241,22 @@ prompts = Table(
     Column("model", Text),  # the host's, which it is for
     Column("basis", JSONB),  # what its round was planned on
     Column("form", LargeBinary),  # the request's fields, packed
+    Column("created_at", _TIME),
     Column("taken_at", _TIME),  # when a host took it, which happens once
     Column("reply", LargeBinary),  # as the host handed it in, packed
     Column("replied_at", _TIME),
     # When its round ends if there is no reply.
     Column("expires_at", _TIME),
+)
+
+# Windows of models that nobody has told, as their answers show them.
+shown_windows = Table(
+    "shown_windows",
+    metadata,
+    Column("tenant_id", BigInteger),
+    Column("model", Text),
+    Column("window_tokens", Integer),
+    Column("shown_at", _TIME),
 )
 
 # The circuit breaker of each summariser endpoint.

@@ -8,7 +8,7 @@ messages.
 from service.transcript.identities import identity
 from service.transcript.items import Call, Message, Native, Step, Stored
 from service.transcript.masking import masked
-from service.transcript.messages import parse, prompt_tokens_of
+from service.transcript.messages import parse, prompt_tokens_of, tokens_read_of
 from service.transcript.native import calls_of, folded, text_of, unfold
 from service.transcript.steps import native_tokens, sent_tokens, step_tokens, steps
 
@@ -29,5 +29,6 @@ __all__ = [
     "step_tokens",
     "steps",
     "text_of",
+    "tokens_read_of",
     "unfold",
 ]

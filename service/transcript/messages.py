@@ -95,6 +95,14 @@ def prompt_tokens_of(usage: object) -> int | None:
     return next((count for count in counts if count is not None), None)
 
 
+def tokens_read_of(usage: object) -> int | None:
+    """The tokens of a request that Ollama has read; None for any other server.
+
+    It cuts a request that is too large without a word. Counts of others leave out what was cached.
+    """
+    return _whole(usage.get("prompt_eval_count")) if isinstance(usage, Mapping) else None
+
+
 def _seconds(value: object) -> int | None:
     """Unix time in seconds; imported chats have it in milliseconds."""
     moment = _whole(value)

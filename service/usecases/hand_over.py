@@ -18,7 +18,14 @@ from service.request import native
 from service.request.native import ROOT, Node
 from service.storage import chats, checkpoints
 from service.storage.ingests import IncomingMessage, Source, Transcript
-from service.transcript import Native, Stored, identity, prompt_tokens_of, unfold
+from service.transcript import (
+    Native,
+    Stored,
+    identity,
+    prompt_tokens_of,
+    tokens_read_of,
+    unfold,
+)
 from service.usecases.ingest import IngestOutcome, ingest
 from service.usecases.weigh import ServeContext, State, sizes_of
 
@@ -74,6 +81,7 @@ async def hand_over(context: ServeContext, turn: FinishedTurn) -> IngestOutcome:
     accepted = await ingest(context, transcript)
     if turn.state.served:
         await _note_served(context, turn)
+    await _note_window(context, turn)
     return accepted
 
 
@@ -187,12 +195,26 @@ def _measured_factor(turn: FinishedTurn) -> float | None:
     A `usage` is that of the last call of a turn, so we must have prepared that one: some versions
     of Open WebUI show a filter the first call alone, and some give the sum over all calls.
     """
-    answer = turn.rows[-1]
-    counted = prompt_tokens_of(answer.get("usage"))
-    calls = sum(message.get("role") == "assistant" for message in _native_of(answer))
-    if not (turn.state.counted and counted) or calls != turn.state.calls:
+    counted = prompt_tokens_of(turn.rows[-1].get("usage"))
+    if not (counted and _is_of_last_request(turn)):
         return None
     return policy.usage_factor(counted, turn.state.counted)
+
+
+def _is_of_last_request(turn: FinishedTurn) -> bool:
+    """Whether the `usage` of a turn is that of the request which was counted last."""
+    calls = sum(message.get("role") == "assistant" for message in _native_of(turn.rows[-1]))
+    return turn.state.counted > 0 and calls == turn.state.calls
+
+
+async def _note_window(context: ServeContext, turn: FinishedTurn) -> None:
+    """Notes the window of a model that nobody has told, if its server has cut the request."""
+    read = tokens_read_of(turn.rows[-1].get("usage"))
+    if not (read and turn.state.assumed and _is_of_last_request(turn)):
+        return
+    window = policy.shown_window(read, turn.state.counted)
+    if window:
+        await context.windows.note(turn.tenant, turn.state.model, window)
 
 
 async def _overhead_of(

@@ -11,11 +11,12 @@ from typing import Final
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.errors import NotFound
-from service.storage import audit, chats, checkpoints, messages, runs
+from service.storage import audit, chats, checkpoints, messages, prompts, runs
 from service.storage.audit import Change, Operator
 from service.storage.chats import EVERY, Cursor, Filters, Overview
 from service.storage.checkpoints import CheckpointInfo
 from service.storage.messages import Branch
+from service.storage.prompts import WaitingPrompt
 from service.storage.runs import Run
 from service.storage.tenancy import ChatKey
 from service.summarising.ledger import Entry
@@ -30,12 +31,16 @@ _TELLING: Final = 40  # characters by which a sentence is found in a summary
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """One chat with its branches, checkpoints and latest rounds of work."""
+    """One chat with its branches, checkpoints and latest rounds of work.
+
+    `prompt` is what a model of its host is to answer now.
+    """
 
     chat: Overview
     branches: list[Branch]
     checkpoints: list[CheckpointInfo]
     runs: list[Run]
+    prompt: WaitingPrompt | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +136,7 @@ async def show_chat(engine: AsyncEngine, tenant: int, chat: str) -> Detail:
             branches=await messages.branches(connection, key),
             checkpoints=await checkpoints.everyone(connection, key),
             runs=await runs.latest(connection, key),
+            prompt=await prompts.waiting(connection, key),
         )
 
 

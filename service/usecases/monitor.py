@@ -1,11 +1,11 @@
 """The queue and circuit breakers: what operators and their monitors ask often."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from service.names import State
 from service.settings import Settings
-from service.storage import jobs
+from service.storage import jobs, keys, windows
 from service.storage.database import Database, Reads
 from service.storage.jobs import LONG, Breaker, Job, QueueCounts
 from service.usecases import worth
@@ -22,11 +22,12 @@ class JobPage:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The queue in numbers, breakers, and the worth of the last 30 days.
+    """Who writes summaries, the queue in numbers, breakers, and the worth of the last 30 days.
 
     `warnings` are what to look at.
     """
 
+    writer: str
     queue: QueueCounts
     endpoints: list[Breaker]
     worth: Worth
@@ -44,8 +45,33 @@ async def status(
     queue = await jobs.counts(reads, tenant)
     month = await worth.read(reads, settings, tenant)
     lacked = await database.seals.lacked()
-    own = _warnings(queue, month, lacked)
-    return Status(queue, await jobs.breakers(reads, tenant), month, [*own, *warnings])
+    chosen = await keys.summariser_of(reads, tenant)
+    shown = await windows.shown(reads, tenant)
+    own = [*_warnings(queue, month, lacked), *_small_windows(shown)]
+    return Status(
+        writer=_writer_of(settings, chosen),
+        queue=queue,
+        endpoints=await jobs.breakers(reads, tenant),
+        worth=month,
+        warnings=[*own, *warnings],
+    )
+
+
+def _writer_of(settings: Settings, chosen: str | None) -> str:
+    """Who writes a tenant's summaries, of whose host's models one may be `chosen`."""
+    if settings.summariser != "extractive":
+        return f"{settings.summariser}:{settings.summariser_model}"
+    if not chosen:
+        return "code alone"
+    return "each chat's own model" if chosen == "chat" else f"model {chosen} of the chats' host"
+
+
+def _small_windows(shown: Mapping[str, int]) -> Iterator[str]:
+    for model, window in shown.items():
+        yield (
+            f"Of requests to {model}, its server reads {window:,} tokens at most and cuts the rest,"
+            " so this window is used: for a larger one, set num_ctx of the model in Open WebUI"
+        )
 
 
 async def list_jobs(

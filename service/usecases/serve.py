@@ -86,6 +86,7 @@ class _Draft:
         status: as of `PreparedRequest`.
         summary: the text of the summary among them.
         covered: how many messages that stands for.
+        by: who wrote it, as the status line says it.
     """
 
     pieces: Sequence[Piece]
@@ -94,6 +95,7 @@ class _Draft:
     status: Status = "not_needed"
     summary: str = ""
     covered: int = 0
+    by: str = ""
 
     def tokens(self, weighed: CountedRequest) -> int:
         """Its size by our own count."""
@@ -211,7 +213,15 @@ async def _with_summary(
         status="ready",
         summary=summary,
         covered=cut - located.begin,
+        by=_by(stored),
     )
+
+
+def _by(stored: contexts.StoredContext) -> str:
+    """Who wrote a summary, where a model was to write it."""
+    if not stored.by_code:
+        return ""
+    return " by code, because its model fails" if stored.fails else " by code for now"
 
 
 async def _first_uncovered(
@@ -398,7 +408,9 @@ async def _fitted(
     cut = told(fitted) or state.first_cut
     is_first = state.calls == 0
     before, sent = int(weighed.total * factor), int(after * factor)
-    line = record.summarised(draft.covered, before, sent) if draft.covered else state.summarised
+    line = state.summarised
+    if draft.covered:
+        line = record.summarised(draft.covered, before, sent, draft.by)
     state = replace_field(
         state,
         counted=after if weighed.is_counted else 0,

@@ -26,6 +26,7 @@ from service.settings import Settings
 from service.storage.database import Database
 from service.transcript import Native
 from service.usecases.turns import Turns
+from service.usecases.windows import Windows
 
 _SMALL = 2**16  # bytes; counting so many takes some 20 ms
 _SHARE, _LEAST = 0.5, 0.3  # of the time that a request may wait, and seconds, for counting
@@ -124,6 +125,7 @@ class ServeContext:
 
     Attributes:
         turns: orders uploads.
+        windows: of the models.
         wake: wakes a worker, in so many seconds.
         counting: counts that go on after their requests were answered.
     """
@@ -133,6 +135,7 @@ class ServeContext:
     counts: Counts
     settings: Settings
     turns: Turns
+    windows: Windows
     wake: Callable[[str, float], Awaitable[object]]
     counting: set["asyncio.Task[None]"] = field(default_factory=set)
 
@@ -192,8 +195,7 @@ async def weigh(context: ServeContext, request: HostRequest) -> CountedRequest:
     sizes, is_counted = await sizes_of(
         context, [*request.messages, beside], [*prints, b""], max(request.patience * _SHARE, _LEAST)
     )
-    own = context.settings.of_model(request.model).window
-    window = policy.believed(request.sizes_told) or own
+    window = await context.windows.of(request.tenant, request.model, request.sizes_told)
     return CountedRequest(
         request=request,
         outline=native.outline(request.messages, prints, guided=request.guided),
@@ -201,8 +203,8 @@ async def weigh(context: ServeContext, request: HostRequest) -> CountedRequest:
         sizes=sizes[:-1],
         beside=sizes[-1] if request.beside else 0,
         is_counted=is_counted and not any(map(_has_parts, request.messages)),
-        window=window or context.settings.window,
-        assumed=window is None,
+        window=window.tokens,
+        assumed=window.assumed,
         deadline=deadline,
     )
 

@@ -27,7 +27,6 @@ async def overview(
         place="/",
         status=status,
         days=columns(status.worth),
-        by_code=settings.summariser == "extractive",
     )
 
 

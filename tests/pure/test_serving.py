@@ -52,3 +52,5 @@ def test_the_mark_of_open_webuis_own_compaction_is_known() -> None:
 )
 def test_the_status_line_shows_two_sizes_only_where_they_differ(before: int, after: int, line: str) -> None:
     assert record.summarised(9, before, after) == line
+    by_code = line.replace("messages", "messages by code for now")
+    assert record.summarised(9, before, after, " by code for now") == by_code

@@ -5,7 +5,10 @@ from collections.abc import Awaitable, Callable
 import httpx
 import pytest
 
+from service.storage import prompts
+from service.storage.prompts import Basis, NewPrompt
 from service.storage.tables import metadata
+from service.storage.tenancy import ChatKey
 from service.usecases.compress import compress
 from tests.service.grown import by_the_model, in_one_call
 from tests.service.harness import Harness, thinking
@@ -27,6 +30,10 @@ async def full_chat(harness: Harness) -> int:
     """A chat with rows in every table of its own, and due work; returns its id."""
     await harness.talk.ingest(harness.talk.turns(12, leaf=await in_one_call(harness)))
     identity: int = (await harness.chat()).id
+    key = ChatKey((await harness.chat()).tenant_id, identity)
+    basis = Basis("leaf", "model-1", "model-1", 8192, 1.0, 0)
+    async with harness.runtime.database.engine.begin() as connection:
+        await prompts.store(connection, key, NewPrompt("digest", "model-1", basis, b"\x01form"))
     assert all((await own_rows(harness, identity)).values()), "a new table needs a row here"
     return identity
 

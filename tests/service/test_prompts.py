@@ -15,6 +15,7 @@ from tests.conftest import Service
 from tests.service.harness import Harness, state, told
 from tests.service.problems import is_problem
 from tests.service.talk import Json, Talk, opened, row, rows, run_sql
+from tests.web.visitor import visiting
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -122,15 +123,40 @@ async def test_the_chats_own_model_writes_what_code_has_served_meanwhile(host: H
     assert (await host.talk.ask(leaf))["status"] == "ready", "nobody waits for the model"
     assert await served(host) == []
 
-    assert await host.serve() > 0
+    answered = await host.serve()
 
     made = await served(host)
+    assert len(made) == answered > 2, "every call has led to a summary"
     assert {one.summariser for one in made} == {"openwebui:model-1"}
     assert "The pump was mended." in told(made[-1])
     assert {form["model"] for form in host.forms} == {"model-1"}
     assert (await host.next())["again"] is False
     assert await stored_prompts(host) == 0
     assert (await host.harness.chat()).due_at is None
+
+
+async def test_page_and_line_say_who_writes_and_why_not(host: Host, service: Service) -> None:
+    leaf = host.talk.turns(24)
+    await turn(host, leaf)
+    await host.work()
+    assert " messages by code for now: " in (await host.talk.ask(leaf))["status_text"]
+    key = service.as_operator.headers["Authorization"].removeprefix("Bearer ")
+    async with visiting(service, key) as visitor:
+        page = await visitor.get("/chats/chat-1")
+        assert "A summary waits for model model-1, which Open WebUI is to ask after a turn" in page.text
+        prompt = (await host.next())["prompt"]
+        assert "which Open WebUI asks since" in (await visitor.get("/chats/chat-1")).text
+        assert "Summaries are written by each chat's own model." in (await visitor.get("/")).text
+    await host.reply(prompt, fails(500))
+    await host.work()
+    assert " by code, because its model fails: " in (await host.talk.ask(leaf))["status_text"]
+
+    await host.harness.due_now()
+    await host.serve()
+
+    assert " by " not in (await host.talk.ask(leaf))["status_text"]
+    async with visiting(service, key) as visitor:
+        assert "A summary waits" not in (await visitor.get("/chats/chat-1")).text
 
 
 async def test_a_model_that_was_chosen_for_all_chats_is_asked_in_the_place_of_their_own(host: Host) -> None:
@@ -274,7 +300,7 @@ async def test_a_model_that_keeps_failing_is_left_alone_for_a_while_and_others_a
     await turn(host, host.talk.turns(24))
     host.answers = lambda _: fails(503)
     workers = host.harness.worker_context
-    host.workers = lambda: workers("extractive", breaker_after=2, breaker_pause=60)  # type: ignore[method-assign]
+    host.workers = lambda: workers("extractive", summariser_window=8192, breaker_after=2, breaker_pause=60)  # type: ignore[method-assign]
     for _ in range(2):
         await host.harness.due_now()
         assert await host.serve() == 1
@@ -314,6 +340,17 @@ async def test_an_answer_of_200_000_tokens_is_read_and_does_not_fill_the_summary
     assert all(one.tokens < WINDOW // 2 for one in made)
 
 
+async def test_a_model_that_refuses_a_temperature_is_asked_without_one(host: Host) -> None:
+    await turn(host, host.talk.turns(24))
+    refused = fails(400, "Unsupported value: 'temperature' does not support 0.3 with this model.")
+    host.answers = lambda form: refused if "temperature" in form else GOOD
+
+    assert await host.serve() > 1
+
+    assert ["temperature" in form for form in host.forms[:2]] == [True, False]
+    assert await served(host)
+
+
 async def test_a_pipe_that_answers_in_a_stream_only_is_asked_for_one(host: Host) -> None:
     await turn(host, host.talk.turns(24))
     event = '{"choices": [{"delta": {"content": "## State\\n- The pump was mended."}, "finish_reason": "stop"}]}'
@@ -325,6 +362,17 @@ async def test_a_pipe_that_answers_in_a_stream_only_is_asked_for_one(host: Host)
 
     assert [form["stream"] for form in host.forms[:2]] == [False, True]
     assert "The pump was mended." in told((await served(host))[-1])
+
+
+async def test_a_chat_that_is_left_alone_meanwhile_keeps_no_prompt(host: Host) -> None:
+    await turn(host, host.talk.turns(24))
+    await host.work()
+    prompt = (await host.next())["prompt"]
+    await run_sql(host.harness.runtime, "update chats set left_alone_at = now()")
+    assert (await host.reply(prompt, GOOD)).status_code == 202
+    await host.work()
+    assert await stored_prompts(host) == 0
+    assert await served(host) == []
 
 
 async def test_a_prompt_that_nobody_takes_is_made_anew_after_the_next_turn(host: Host) -> None:
@@ -365,7 +413,15 @@ async def test_a_model_that_never_answers_is_one_that_is_away(host: Host) -> Non
 # What a prompt may have
 
 
-@pytest.mark.parametrize("window", [4096, 8192, 16_384])
+async def test_a_model_with_a_tiny_window_is_not_asked(host: Host) -> None:
+    host.talk.window = 4096
+    await turn(host, host.talk.turns(12))
+    assert await host.serve() == 0
+    assert {one.kind for one in await host.harness.made()} == {"extractive"}
+    assert (await host.harness.chat()).due_at is None
+
+
+@pytest.mark.parametrize("window", [6144, 8192, 16_384])
 async def test_a_prompt_and_its_answer_fit_into_the_window_of_the_chats_own_model(host: Host, window: int) -> None:
     from service.text import tokens
 

@@ -101,6 +101,7 @@ async def test_what_one_tenant_does_leaves_every_row_of_another_as_it_was_and_sh
         "tombstones",
         "tenant_secrets",
         "endpoints",
+        "shown_windows",
     }
     assert await b.talk.ask(leaf, seconds=20) == served
     shown = "\n".join(answer.text for answer in a.answers)

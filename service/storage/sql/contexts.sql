@@ -17,6 +17,9 @@
 select chat.id, use.factor, chat.left_alone_at is not null, chat.wants_bodies, newest.message_id,
     coalesce(newest.depth, 0), coalesce(newest.confirmed, false), newest.host_id is not null,
     made.summary, made.served_at is not null,
+    -- An interim one with a parent carries on what a model wrote.
+    coalesce(made.kind = 'degraded' or made.kind = 'interim' and made.parent_id = 0, false),
+    chat.attempts > 0,
     (
         select told.host_id from messages told
         where told.tenant_id = :tenant and told.chat_id = chat.id

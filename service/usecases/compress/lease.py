@@ -190,7 +190,7 @@ async def _store(connection: AsyncConnection, claim: Claim, release: Release) ->
     if release.away and claim.endpoint:
         await breakers.failed(connection, claim.endpoint, release.reason)
     await end(connection, claim, release.outcome, release.detail)
-    if release.counts:
+    if release.counts and not claim.lease.by_code:
         # The next attempt asks anew.
         await prompts.drop(connection, claim.chat)
     # Without an error the attempt does not count: the chat is not to blame.

@@ -88,8 +88,8 @@ class Mailbox:
             "stream": False,
         }
         read = await self._reply_to(form)
-        if isinstance(read, replies.Failure) and read.wants_stream:
-            read = await self._reply_to(form | {"stream": True})
+        while isinstance(read, replies.Failure) and read.amended:
+            read = await self._reply_to(read.amended)
         if isinstance(read, Reply):
             return read
         kind = SummariserAway if read.is_away else SummariserError

@@ -124,6 +124,7 @@ async def _end(claim: Claim, done: RoundOutcome) -> float | None:
         if claim.lease.by_code:
             next_ = done.model_next
             return await work.finish_code(connection, claim.lease, again=again, model_next=next_)
+        await prompts.drop(connection, claim.chat)
         return await work.finish_model(connection, claim.lease, again=again)
 
 
@@ -135,6 +136,8 @@ async def _wait_for_bodies(claim: Claim, reason: str) -> float | None:
     log.info("compress.waits_for_texts", chat=claim.lease.chat_id, reason=reason)
     async with claim.engine.begin() as connection:
         await end(connection, claim, "waits", reason)
+        if not claim.lease.by_code:
+            await prompts.drop(connection, claim.chat)
         return await work.wait_for_bodies(connection, claim.lease, reason)
 
 

@@ -30,7 +30,7 @@ from service.planning.plan import (
     is_poorer,
     plan,
 )
-from service.planning.policy import Policy, thinking_tokens
+from service.planning.policy import LEAST_WRITER, Policy, thinking_tokens
 from service.processes import rounds
 from service.storage import (
     breakers,
@@ -95,6 +95,7 @@ class Round:
         rows: the branch, root to leaf.
         summariser: who is asked; None when code writes alone.
         is_interim: whether a model is to read what code writes.
+        begun: whether it was put down, and goes on now.
         final: the deepest checkpoint that is not interim, and was written for a window like the
             chat's: one for a smaller window has lost what this one has room for.
         poorer: those for a smaller window, which any new one supersedes.
@@ -106,6 +107,7 @@ class Round:
     rows: Sequence[MessageRow]
     summariser: Summariser | None
     is_interim: bool
+    begun: bool
     final: Checkpoint | None
     poorer: Sequence[Checkpoint]
     interim: Sequence[Checkpoint]
@@ -198,6 +200,7 @@ async def _read_branch(claim: Claim, leaf: str, basis: Basis | None = None) -> R
         final, interim = await checkpoints.on_path(connection, claim.chat, pointed_to)
     poorer = [one for one in final if is_poorer(one.window, lease.window)]
     alike = [one for one in final if one not in poorer]
+    begun = basis is not None
     basis = basis or _basis_of(lease, rows)
     return Round(
         claim=claim,
@@ -205,6 +208,7 @@ async def _read_branch(claim: Claim, leaf: str, basis: Basis | None = None) -> R
         rows=rows,
         summariser=_summariser_of(claim, basis),
         is_interim=not lease.ends_work,
+        begun=begun,
         final=deepest(_path(rows), alike),
         poorer=poorer,
         interim=interim,
@@ -240,9 +244,10 @@ def _writer_window(claim: Claim, basis: Basis) -> int | None:
     settings, writer = claim.context.settings, basis.writer
     if claim.context.summariser or writer is None:
         return None
+    window = settings.of_model(writer).window or settings.summariser_window
     if writer == basis.model:
-        return int(basis.window / basis.usage_factor)
-    return settings.of_model(writer).window or settings.summariser_window
+        window = int(basis.window / basis.usage_factor)
+    return window if window >= LEAST_WRITER else None
 
 
 def _summariser_of(claim: Claim, basis: Basis) -> Summariser | None:
@@ -284,7 +289,8 @@ def _plan_round(round_: Round) -> Plan:
 def _plan_for_model(round_: Round) -> Plan:
     """What a model has to read now: nothing that no second request, and no host, has confirmed."""
     confirmed = _path([row for row in round_.rows if row.confirmed])
-    return plan(confirmed, [round_.final] if round_.final else [], round_.policy)
+    usable = [round_.final] if round_.final else []
+    return plan(confirmed, usable, round_.policy, begun=round_.begun)
 
 
 def _model_has_work(round_: Round) -> bool:
@@ -299,12 +305,28 @@ async def _carry_out(round_: Round, planned: Plan) -> RoundOutcome:
     """
     if not planned.chunks:
         return RoundOutcome(planned.reason)
-    memory = await _memory_of(round_, planned.reuse)
-    parent = first_parent = _parent(round_, planned)
+    written = Written(await _memory_of(round_, planned.reuse), _parent(round_, planned))
+    first_parent = written.parent
+    try:
+        return await _write_chunks(round_, planned, written)
+    finally:
+        if written.parent != first_parent:
+            await _let_code_carry_on(round_.claim)
+
+
+@dataclass(slots=True)
+class Written:
+    """What the next chunk of a round grows from: what has been read, and its checkpoint."""
+
+    memory: Memory
+    parent: int
+
+
+async def _write_chunks(round_: Round, planned: Plan, written: Written) -> RoundOutcome:
     done = RoundOutcome(complete=planned.complete)
     for number, chunk in enumerate(planned.chunks):
-        publication = await _write(round_, chunk, memory, is_first=number == 0)
-        memory = publication.candidate.memory
+        publication = await _write(round_, chunk, written.memory, is_first=number == 0)
+        written.memory = publication.candidate.memory
         no_gain = publication.candidate.no_gain
         if chunk.covers is None or no_gain:
             # The next chunk's summary stands for this one as well. After the last one, another
@@ -313,14 +335,11 @@ async def _carry_out(round_: Round, planned: Plan) -> RoundOutcome:
             done = RoundOutcome(no_gain)
             continue
         superseded = _list_superseded(round_, planned, chunk)
-        published = await _publish(round_, chunk.covers, parent, superseded, publication)
-        parent = parent if round_.is_interim else published
+        published = await _publish(round_, chunk.covers, written.parent, superseded, publication)
+        written.parent = written.parent if round_.is_interim else published
         done = RoundOutcome(complete=planned.complete)
         if chunk is not planned.chunks[-1] and await _gives_way(round_.claim):
-            done = RoundOutcome(complete=False)
-            break
-    if parent != first_parent:
-        await _let_code_carry_on(round_.claim)
+            return RoundOutcome(complete=False)
     return done
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from filter_stub.precis_filter import windows_in
 from service.clients.openwebui import Json, OpenWebUI
 from service.errors import OpenWebUIError
-from service.planning.policy import believed
+from service.planning.policy import LEAST_WRITER, believed
 from service.settings import Settings
 from service.usecases.install.installed import Reached, Wish
 
@@ -71,14 +71,15 @@ def _row_of(model: Json, used: Json | None, reached: Reached, settings: Settings
         window, is_assumed, tools = used["window"], used["assumed"], used["overhead"]
     shown = f"not known, {window:,} assumed" if is_assumed else f"{window:,}"
     summary = settings.policy(name, window, tools or 0).summary_tokens
-    return ModelRow(name, shown, tools, summary, _writer_of(model, reached))
+    return ModelRow(name, shown, tools, summary, _writer_of(model, window, reached))
 
 
-def _writer_of(model: Json, reached: Reached) -> str:
+def _writer_of(model: Json, window: int, reached: Reached) -> str:
     if reached.endpoint:
         return reached.endpoint
     if not reached.summariser:
         return _CODE
     if reached.summariser != "chat":
         return reached.summariser
-    return _CODE if model.get("owned_by") == "arena" else "itself"
+    is_too_small = window < LEAST_WRITER
+    return _CODE if is_too_small or model.get("owned_by") == "arena" else "itself"
