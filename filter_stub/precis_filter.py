@@ -131,8 +131,7 @@ class Filter:
         about |= {"prompt": params.get("system") or "", "keep_hours": hours, "recall": False}
         about["guided"] = bool(metadata.get("regeneration_message_id"))
         turn: Json = {"about": about, "state": None, "whole": False, "shown": ""}
-        options = body.get("options") or {}
-        turn["loaded"] = {key: options[key] for key in LOADED if key in options}
+        turn["options"] = body.get("options")
         turn |= {"id": secrets.token_hex(16), "saved": chat if hours is None else None}
         turn["window"] = next(iter(windows), self._windows.get(name))
         turn["sends"] = hours != 0 and getattr(valves, "compress", True)
@@ -261,14 +260,7 @@ class Filter:
 
 async def answer_of_model(prompt: Json, turn: Json, owner: str, request: Any) -> Json:
     """Asks the model of a prompt, with the rights of the chat's owner; its answer as it came."""
-    form, model = prompt["form"], request.app.state.MODELS.get(prompt["form"]["model"]) or {}
-    # Pipes keep things by such ids; these lead to no user and no saved chat.
-    ids = {"chat_id": f"local:{prompt['id']}", "message_id": "-", "session_id": "", "user_id": ""}
-    form["metadata"] = {"task": "precis", **ids}
-    if model.get("owned_by") == "ollama":
-        # Asked otherwise than by the chat, Ollama would load the model again.
-        loaded = turn["loaded"] if form["model"] == turn["about"]["model"] else {}
-        form["options"] = {**loaded, "num_predict": form.pop("max_tokens")}
+    model = request.app.state.MODELS.get(prompt["form"]["model"]) or {}
     # Not the turn's own state: its metadata would go along, and titles are written by it.
     state = {"token": getattr(request.state, "token", None)}
     try:
@@ -278,7 +270,7 @@ async def answer_of_model(prompt: Json, turn: Json, owner: str, request: Any) ->
                 return {"status": 403, "body": "this user or this model is not to write summaries"}
             ask = sys.modules["open_webui.utils.chat"].generate_chat_completion
             fresh = type(request)({**request.scope, "state": state})
-            answer = await ask(fresh, form, user, bypass_system_prompt=True)
+            answer = await ask(fresh, form_of(prompt, turn, model), user, bypass_system_prompt=True)
             if isinstance(answer, dict):
                 return {"status": 200, "completion": answer}
             stream = getattr(answer, "body_iterator", None)
@@ -288,6 +280,19 @@ async def answer_of_model(prompt: Json, turn: Json, owner: str, request: Any) ->
     except Exception as error:  # the service says what it means
         status = getattr(error, "status_code", 500)
         return {"status": status, "body": f"{type(error).__name__}: {error}"}
+
+
+def form_of(prompt: Json, turn: Json, model: Json) -> Json:
+    """The request of a prompt as this model is sent it."""
+    # Pipes keep things by such ids; these lead to no user and no saved chat.
+    ids = {"chat_id": f"local:{prompt['id']}", "message_id": "-", "session_id": "", "user_id": ""}
+    form = {**prompt["form"], "metadata": {"task": "precis", **ids}}
+    if model.get("owned_by") == "ollama":
+        # Asked otherwise than by the chat, Ollama would load the model again.
+        options = turn["options"] if form["model"] == turn["about"]["model"] else None
+        form["options"] = {key: value for key, value in (options or {}).items() if key in LOADED}
+        form["options"]["num_predict"] = form.pop("max_tokens")
+    return form
 
 
 @contextmanager

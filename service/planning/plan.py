@@ -146,10 +146,8 @@ def plan(
     coverable = sums[tail] - sums[start]
     if by_code:
         idle = _idle(size, coverable, step, policy)
-    elif begun:
-        idle = "" if coverable else "all is covered"
     else:
-        idle = _idle_for_model(reuse, size, coverable, groups, policy)
+        idle = _idle_for_model(reuse, size, coverable, groups, policy, begun=begun)
     if idle:
         return Plan(reuse, (), tail, reason=idle)
     chunks = [
@@ -225,8 +223,12 @@ def _idle_for_model(
     coverable: int,
     groups: Sequence["_Group"],
     policy: Policy,
+    *,
+    begun: bool,
 ) -> str:
     """The same where a model is asked: why a call would be made for too little."""
+    if begun:
+        return "" if coverable else "all is covered"
     idle = _idle(size, coverable, _least_covered(reuse, policy.step_tokens), policy)
     read, least = sum(group.tokens for group in groups), _least_read(policy)
     if not idle and read < least:
