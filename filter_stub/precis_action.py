@@ -72,7 +72,7 @@ class Action:
         try:
             await click.find_filter(__request__)
             if __id__ == "now":
-                await click.send_branch(__model__)
+                await click.send_branch(__model__, __request__)
             await click.show(__id__)
         except RefusedError as error:
             await click.notify("warning", str(error))
@@ -98,8 +98,11 @@ class Click:
         valves = await Functions.get_function_valves_by_id(FILTER)
         self.filter.valves = self.filter.Valves(**(valves or {}))
 
-    async def send_branch(self, model: Json) -> None:
-        """Sends the whole branch, which the service may never have seen, if its user allows it."""
+    async def send_branch(self, model: Json, request: Any) -> None:
+        """Sends the whole branch, which the service may never have seen, if its user allows it.
+
+        What a model is to write of it is written in the background.
+        """
         from open_webui.models.chats import Chats
         from open_webui.models.functions import Functions
         from open_webui.utils.misc import get_message_list
@@ -113,7 +116,9 @@ class Click:
         rows = await Chats.get_messages_map_by_chat_id(self.chat)
         metadata = {"chat_id": self.chat, "user_id": self.user}
         turn = self.filter.turn_of(self.body, metadata, model, None)
-        await self.filter.send_turn(turn, get_message_list(rows, self.message), None)
+        told = await self.filter.send_turn(turn, get_message_list(rows, self.message), None)
+        if told and told.get("asks"):
+            self.filter.begin(self.filter.have_written(turn, self.user, request))
         await self.notify("info", STARTED)
 
     async def show(self, button: str) -> None:

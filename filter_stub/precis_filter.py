@@ -18,7 +18,7 @@ import re
 import secrets
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from itertools import accumulate, islice
 from typing import Any
@@ -114,10 +114,14 @@ class Filter:
             elif turn["state"] is not None and turn["saved"] == body["chat_id"]:
                 rows = body["messages"]
                 first = 0 if turn["whole"] else next(questions_in(rows), 0)
-                task = asyncio.create_task(self._finish_turn(turn, rows[first:], user, __request__))
-                self._in_background.add(task)
-                task.add_done_callback(self._in_background.discard)
+                self.begin(self._finish_turn(turn, rows[first:], user, __request__))
         return body
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Does some work in the background."""
+        task = asyncio.create_task(work)
+        self._in_background.add(task)
+        task.add_done_callback(self._in_background.discard)
 
     def turn_of(self, body: Json, metadata: Json, model: Any, user: Any) -> Json:
         """The note of a turn, in plain values, which the metadata carry from hook to hook."""
@@ -202,19 +206,23 @@ class Filter:
         return [f"Left out {left_out} older messages to make room"]
 
     async def _finish_turn(self, turn: Json, rows: list[Json], user: Json, request: Any) -> None:
-        """Sends a turn, and has models write what the service has planned for its chat."""
-        told, chat = await self.send_turn(turn, rows, user.get("name")), turn["about"]["chat"]
+        told = await self.send_turn(turn, rows, user.get("name"))
+        if told and told.get("asks"):
+            await self.have_written(turn, user["id"], request)
+
+    async def have_written(self, turn: Json, user: str, request: Any) -> None:
+        """Has models write what the service has planned for the chat of a turn."""
+        chat = turn["about"]["chat"]
         with log_and_suppress("no model writes a summary"):
-            chats = sys.modules["open_webui.models.chats"].Chats
             # Up to 0.10, whoever calls Open WebUI may name any chat.
-            if not (told and told.get("asks") and await chats.is_chat_owner(chat, user["id"])):
+            if not await sys.modules["open_webui.models.chats"].Chats.is_chat_owner(chat, user):
                 return
             await asyncio.sleep(IDLE)  # a user who goes on at once finds the model free
             for _ in range(PROMPTS):
                 question = {"chat": chat, "wait": WAIT}
                 found = await self.send("POST", "prompts/next", question, WAIT + 10, turn["id"])
                 if prompt := found["prompt"]:
-                    reply = await answer_of_model(prompt, turn, user["id"], request)
+                    reply = await answer_of_model(prompt, turn, user, request)
                     await self.send("POST", f"prompts/{prompt['id']}/reply", reply, 30, turn["id"])
                 elif not found["again"]:
                     return

@@ -68,7 +68,7 @@ def thinking_tokens(window: int) -> int:
 
     The host's own models may be such ones, and most of them cannot be told to do without.
     """
-    return min(_THINKING, window // 4)
+    return min(_THINKING, window // 8)
 
 
 def state_room(whole: int, summariser_window: int) -> int:

@@ -156,3 +156,16 @@ async def test_a_model_that_takes_its_time_holds_up_nobody_and_is_used_at_last(f
     finally:
         slow.set()
     await until(lambda: fresh.has_written(tab), 60)
+
+
+async def test_a_button_has_the_model_write_at_once(fresh: Fresh, tab: Tab) -> None:
+    fresh.script(writes)
+    await fresh.talk(tab, 12, "up")
+    await until(lambda: fresh.has_written(tab), 60)
+    await fresh.precis.settled(str(tab.chat_id))
+    await fresh.precis.run("chats", "reset", str(tab.chat_id), "--yes")
+    assert not await fresh.has_written(tab)
+
+    await tab.click("precis_action.now", True)
+
+    await until(lambda: fresh.has_written(tab), 60)

@@ -91,6 +91,7 @@ class Round:
 
     Attributes:
         claim: on the chat.
+        basis: what it is planned on.
         policy: the chat's budgets.
         rows: the branch, root to leaf.
         summariser: who is asked; None when code writes alone.
@@ -103,6 +104,7 @@ class Round:
     """
 
     claim: Claim
+    basis: Basis
     policy: Policy
     rows: Sequence[MessageRow]
     summariser: Summariser | None
@@ -198,12 +200,13 @@ async def _read_branch(claim: Claim, leaf: str, basis: Basis | None = None) -> R
         rows = await messages.path(connection, claim.chat, leaf)
         pointed_to = {row.checkpoint_id or 0 for row in rows}
         final, interim = await checkpoints.on_path(connection, claim.chat, pointed_to)
-    poorer = [one for one in final if is_poorer(one.window, lease.window)]
-    alike = [one for one in final if one not in poorer]
     begun = basis is not None
     basis = basis or _basis_of(lease, rows)
+    poorer = [one for one in final if is_poorer(one.window, basis.window)]
+    alike = [one for one in final if one not in poorer]
     return Round(
         claim=claim,
+        basis=basis,
         policy=_policy_of(claim, basis),
         rows=rows,
         summariser=_summariser_of(claim, basis),
@@ -536,7 +539,7 @@ async def _publish(
             claim.engine, claim.chat, parent, candidate.memory, candidate.text
         ),
         tokens=candidate.size,
-        window=claim.lease.window,
+        window=round_.basis.window,
         summariser=publication.by,
         prompt_version=prompt.VERSION,
         verdict=candidate.verdict.as_json(),

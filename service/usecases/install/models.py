@@ -12,7 +12,6 @@ from service.usecases.install.installed import Reached, Wish
 
 _CODE = "code"
 _SHOWN = 20  # models
-_READ = 0.6  # tokens that a summariser reads for a token of chat, in a window of 16,384 tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +50,8 @@ def told_of_writer(reached: Reached) -> str:
     if reached.summariser == "chat":
         whose = "each chat's own model"
     return (
-        f"summaries are written by {whose}, which reads some {_READ} tokens for each token of chat"
-        " in the background; --summariser none leaves them to code."
+        f"summaries are written by {whose}, which reads a long chat once or twice for that, in the"
+        " background; --summariser none leaves them to code."
     )
 
 
