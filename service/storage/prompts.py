@@ -8,7 +8,7 @@ one prompt without a reply at most. Forms and replies are sealed. All times are 
 import secrets
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, Literal
 
 from sqlalchemy import delete, func, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -23,6 +23,9 @@ from service.storage.terms import in_seconds
 
 UNTAKEN: Final = 120.0
 """Seconds that a prompt waits for a host to take it; the next turn makes another one."""
+
+
+Prospect = Literal["there", "soon"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,7 @@ class Answered:
 
 _SQL = statements.load("prompts")
 _TAKE = text(_SQL["take"])
-_IS_PLANNED = statements.numbered(_SQL["is_planned"])
+_PROSPECT = statements.numbered(_SQL["prospect"])
 
 
 async def find(connection: AsyncConnection, chat: ChatKey, digest: str) -> StoredReply | None:
@@ -185,10 +188,11 @@ async def take(
     return TakenPrompt(row.id, seal.open(_place(key, row.id, "form"), row.form))
 
 
-async def is_planned(reads: Reads, tenant: int, chat: str) -> bool:
-    """Whether a prompt of a chat is about to be stored, as far as can be said."""
+async def prospect(reads: Reads, tenant: int, chat: str) -> Prospect | None:
+    """Says whether a prompt of a chat is there to be taken, or may be soon."""
     values = {"tenant": tenant, "external": chat}
-    return bool(await reads.fetchval(_IS_PLANNED.sql, *_IS_PLANNED.given(values)))
+    found: Prospect | None = await reads.fetchval(_PROSPECT.sql, *_PROSPECT.given(values))
+    return found
 
 
 async def answer(

@@ -33,16 +33,16 @@ async def take_next(
     """
     loop = asyncio.get_running_loop()
     until = loop.time() + wait
-    while True:
-        async with database.engine.begin() as connection:
-            taken = await prompts.take(connection, tenant, chat, limit + _LATE)
-        if taken:
-            return NextPrompt(taken, again=True)
-        if not await prompts.is_planned(database.reads, tenant, chat):
-            return NextPrompt(None, again=False)
+    while prospect := await prompts.prospect(database.reads, tenant, chat):
+        if prospect == "there":
+            async with database.engine.begin() as connection:
+                taken = await prompts.take(connection, tenant, chat, limit + _LATE)
+            if taken:
+                return NextPrompt(taken, again=True)
         if loop.time() + _LOOKS > until:
             return NextPrompt(None, again=True)
         await asyncio.sleep(_LOOKS)
+    return NextPrompt(None, again=False)
 
 
 async def hand_in(database: Database, tenant: int, prompt: str, reply: bytes) -> Answered:

@@ -19,17 +19,16 @@ where prompts.tenant_id = :tenant and prompts.chat_id = chat.id and prompts.take
     and prompts.expires_at > now()
 returning prompts.id, prompts.chat_id, prompts.form
 
--- is_planned --
--- Whether a worker is to look at a chat within moments, or does so, and no prompt of it is with a
--- host: then a prompt of it may be stored soon.
-select exists (
-    select 1 from chats
-    where chats.tenant_id = :tenant and chats.external_id = :external
-        and chats.due_at <= now() + interval '20 seconds'
-        and not exists (
-            select 1 from prompts
-            where prompts.tenant_id = chats.tenant_id and prompts.chat_id = chats.id
-                and prompts.taken_at is not null and prompts.reply is null
-                and prompts.expires_at > now()
-        )
-)
+-- prospect --
+-- What there is for a host that asks for the prompt of a chat: `there`, if there is one that nobody
+-- has taken; `soon`, if a worker is to look at the chat within moments, or does so; else null, also
+-- while another asker has the prompt.
+select case
+        when prompt.taken_at is null and prompt.id is not null then 'there'
+        when prompt.id is null and chats.due_at <= now() + interval '20 seconds' then 'soon'
+    end
+from chats
+left join prompts prompt
+    on prompt.tenant_id = :tenant and prompt.chat_id = chats.id and prompt.reply is null
+        and prompt.expires_at > now()
+where chats.tenant_id = :tenant and chats.external_id = :external
