@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from http.client import FORBIDDEN
 from typing import Any, Final, NamedTuple
 
 from service.clients.answers import RawAnswer, read_answer
@@ -15,6 +16,8 @@ _SHOWN: Final = 0.6
 cut without a word, and no two tokenizers differ by so much."""
 _ABOUT_TEMPERATURE: Final = re.compile(r"\btemperature\b", re.IGNORECASE)
 _ABOUT_STREAM: Final = re.compile(r"\bstream", re.IGNORECASE)  # "upstream" is another matter
+# What Open WebUI says, with status 500, of a model that the user may not use or that is gone.
+_NOT_FOR_USER: Final = "Model not found"
 _Form = Mapping[str, Any]
 
 
@@ -39,7 +42,8 @@ def read_reply(packed: bytes, form: _Form) -> Reply | Failure:
     try:
         reply = read_answer(answer, form["max_tokens"])
     except SummariserError as error:
-        is_away = isinstance(error, SummariserAway)
+        is_refusal = answer.status == FORBIDDEN or _NOT_FOR_USER in error.detail
+        is_away = isinstance(error, SummariserAway) and not is_refusal
         return Failure(str(error), error.detail, is_away, _amended(form, error.detail))
     whole = sum(tokens.count(message["content"]) for message in form["messages"])
     if reply.prompt_tokens is not None and reply.prompt_tokens < whole * _SHOWN:

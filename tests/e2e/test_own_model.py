@@ -10,10 +10,11 @@ from dataclasses import dataclass
 import pytest_asyncio
 
 from tests.builders import Json
+from tests.e2e import recorder
 from tests.e2e.model import MODELS, Model, Received, Reply, echo, model_server
 from tests.e2e.openwebui import OpenWebUI, User, open_webui
 from tests.e2e.precis import Precis, fact, keep_facts, precis
-from tests.e2e.rig import filler
+from tests.e2e.rig import filler, source
 from tests.e2e.tab import Tab
 from tests.e2e.tab import tab as open_tab
 from tests.waiting import until
@@ -64,6 +65,15 @@ class Fresh:
         return str(((shown or {}).get("chat") or {}).get("last_error"))
 
 
+async def install_recorder(admin: User, url: str) -> None:
+    """A filter that runs on all models, and tells what it sees."""
+    form = {"id": "recorder", "name": "recorder", "content": source(recorder)}
+    await admin.post("/api/v1/functions/create", {**form, "meta": {"description": "recorder", "manifest": {}}})
+    await admin.post("/api/v1/functions/id/recorder/valves/update", {"url": url})
+    await admin.post("/api/v1/functions/id/recorder/toggle")
+    await admin.post("/api/v1/functions/id/recorder/toggle/global")
+
+
 def is_for_summary(received: Received) -> bool:
     return received.body.get("temperature") == 0.3
 
@@ -80,6 +90,7 @@ async def fresh(version: str, tmp_path_factory) -> AsyncIterator[Fresh]:  # type
         async with open_webui(version, folder, model.url) as server:
             admin = await server.sign_up("admin")
             said = await service.run("install-filter", "--url", server.url, "--api-key", admin.token)
+            await install_recorder(admin, model.url)
             yield Fresh(model, service, server, admin, said)
 
 
@@ -107,6 +118,7 @@ async def test_after_three_commands_the_chats_own_model_has_written_what_its_cha
     newest = [one for one in fresh.model.received if not is_for_summary(one)][-1]
     assert fact("north0") in str(newest.messages), "the model has kept it"
     assert all(one.tokens + one.tool_tokens <= WINDOW for one in fresh.model.received)
+    assert not [one for one in fresh.model.built if len(one.messages) == 2 and one.messages[0] in asked[0].messages]
     # Nothing of Open WebUI goes along, and nothing of the call is kept there.
     assert all("tools" not in one.body and len(one.messages) in (2, 4) for one in asked)
     chats = await fresh.admin.get("/api/v1/chats/")

@@ -174,7 +174,7 @@ ALLOWED = {
     "le": r"[\d.e-]+|\+Inf",
     "answer": r"ready|not_needed|pending",
     "direction": r"read|written",
-    "state": r"working|due|waiting|dead|waiting_for_texts|open|half-open|closed",
+    "state": r"working|due|waiting|dead|waiting_for_texts|waiting_for_model|open|half-open|closed",
     "kind": r"llm|extractive|degraded|interim|chats|messages|checkpoints|bodies|runs|audit|sums",
     "outcome": r"done|nothing to do|waits|failed|too hard|internal error|refused|released|answered|away"
     r"|compressed|truncated_with_summary|truncated|unchanged",

@@ -15,6 +15,7 @@ from tests.conftest import Service
 from tests.service.harness import Harness, state, told
 from tests.service.problems import is_problem
 from tests.service.talk import Json, Talk, opened, row, rows, run_sql
+from tests.service.test_metrics import value
 from tests.web.visitor import visiting
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -139,6 +140,7 @@ async def test_page_and_line_say_who_writes_and_why_not(host: Host, service: Ser
     leaf = host.talk.turns(24)
     await turn(host, leaf)
     await host.work()
+    assert await value(service, "precis_queue_chats", state="waiting_for_model") == 1
     assert " messages by code for now: " in (await host.talk.ask(leaf))["status_text"]
     key = service.as_operator.headers["Authorization"].removeprefix("Bearer ")
     async with visiting(service, key) as visitor:
@@ -271,7 +273,7 @@ async def test_a_prompt_that_is_deleted_with_what_it_quotes_takes_no_reply(host:
     ("answer", "cause"),
     [
         (fails(500), "HTTP 500"),
-        (fails(403, "403: Model not found"), "HTTP 403"),
+        (fails(403, "HTTPException: 403: Unauthorized"), "HTTP 403"),
         (fails(500, "RuntimeError: a pipe raised"), "HTTP 500"),
         (fails(429, '{"error": {"message": "slow down"}}'), "HTTP 429"),
         ({"status": 200, "completion": {"error": {"message": "no such model"}}}, "an error in place of an answer"),
@@ -316,6 +318,17 @@ async def test_a_model_that_keeps_failing_is_left_alone_for_a_while_and_others_a
     host.answers = lambda _: GOOD
     await host.harness.due_now()
     assert await host.serve() > 0
+
+
+@pytest.mark.parametrize(
+    "refusal", [fails(403, "HTTPException: 403: Unauthorized"), fails(500, "Exception: Model not found")]
+)
+async def test_a_refusal_of_one_user_says_nothing_of_the_model(host: Host, refusal: Json) -> None:
+    await turn(host, host.talk.turns(24))
+    host.answers = lambda _: refusal
+    assert await host.serve() == 1
+    (breaker,) = await rows(host.harness.runtime, "select * from endpoints where tenant_id <> 0")
+    assert breaker.failures == 0
 
 
 async def test_a_model_that_only_thinks_is_asked_once_more_and_then_code_writes(host: Host) -> None:
