@@ -12,10 +12,12 @@ async def demonstrate(worker: Beside) -> list[Turn]:
     say("Starting PostgreSQL, Valkey, the service and a worker …")
     turns: list[Turn] = []
     async with stage(worker) as set_up:
-        by, window = set_up.runtime.worker_context.by, set_up.runtime.settings.window
+        window = set_up.runtime.settings.window
+        summariser = set_up.runtime.worker_context.summariser
+        by = summariser.name if summariser else "code; in Open WebUI, each chat's own model writes"
         say(
             f"A conversation of {set_up.told.tokens:,} tokens, recorded in Open WebUI 0.12.4.\n"
-            f"Summaries by {by}; set PRECIS_SUMMARISER for another summariser.\n"
+            f"Summaries by {by}.\n"
         )
         async for turn in set_up.play():
             done = turn.status or f"{turn.sent:,} tokens, as they are"

@@ -9,7 +9,6 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from service.processes import Texts
 from service.settings import Settings
-from service.summarising import summarise
 from service.summarising.reading import Summariser
 
 
@@ -42,8 +41,8 @@ class WorkerContext:
 
     @property
     def by(self) -> str:
-        """Who writes summaries, for people."""
-        return self.summariser.name if self.summariser else summarise.BY_CODE
+        """Who writes summaries, for people; each tenant may choose models of its host."""
+        return self.summariser.name if self.summariser else "models of Open WebUI, or by code"
 
     @property
     def endpoint(self) -> str | None:
