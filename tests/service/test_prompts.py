@@ -161,6 +161,21 @@ async def test_page_and_line_say_who_writes_and_why_not(host: Host, service: Ser
         assert "A summary waits" not in (await visitor.get("/chats/chat-1")).text
 
 
+async def test_what_the_model_wrote_serves_while_its_next_prompt_waits(host: Host) -> None:
+    leaf = host.talk.turns(24)
+    await turn(host, leaf)
+    await host.work()
+    reached = (await host.harness.interim())[-1].covered_messages
+
+    await host.reply((await host.next())["prompt"], GOOD)
+    await host.work()
+
+    assert (await host.next())["prompt"], "more is to be read"
+    assert "The pump was mended." in (await host.talk.ask(leaf))["summary"]
+    (made,), carried_on = await served(host), (await host.harness.interim())[-1]
+    assert (carried_on.parent_id, carried_on.covered_messages) == (made.id, reached), "by code, as far as before"
+
+
 async def test_a_model_that_was_chosen_for_all_chats_is_asked_in_the_place_of_their_own(host: Host) -> None:
     await host.choose("small")
     await turn(host, host.talk.turns(24))
