@@ -449,6 +449,14 @@ async def test_a_model_with_a_tiny_window_is_not_asked(host: Host) -> None:
     assert (await host.harness.chat()).due_at is None
 
 
+async def test_a_model_is_asked_also_where_its_provider_counts_much_more_than_we_do(host: Host) -> None:
+    leaf = host.talk.turns(24)
+    await turn(host, leaf)
+    await run_sql(host.harness.runtime, "update chats set usage_factor = 3")
+    assert await host.serve() > 0
+    assert {one.kind for one in await host.harness.made()} == {"llm"}
+
+
 @pytest.mark.parametrize("window", [6144, 8192, 16_384])
 async def test_a_prompt_and_its_answer_fit_into_the_window_of_the_chats_own_model(host: Host, window: int) -> None:
     from service.text import tokens

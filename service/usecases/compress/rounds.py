@@ -247,10 +247,11 @@ def _writer_window(claim: Claim, basis: Basis) -> int | None:
     settings, writer = claim.context.settings, basis.writer
     if claim.context.summariser or writer is None:
         return None
-    window = settings.of_model(writer).window or settings.summariser_window
+    window, factor = settings.of_model(writer).window or settings.summariser_window, 1.0
     if writer == basis.model:
-        window = int(basis.window / basis.usage_factor)
-    return window if window >= LEAST_WRITER else None
+        window, factor = basis.window, basis.usage_factor
+    # Before 0.11.2, the factor counts tools too, which no prompt of ours has.
+    return int(window / factor) if window >= LEAST_WRITER else None
 
 
 def _summariser_of(claim: Claim, basis: Basis) -> Summariser | None:
