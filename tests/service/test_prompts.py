@@ -147,7 +147,7 @@ async def test_page_and_line_say_who_writes_and_why_not(host: Host, service: Ser
         page = await visitor.get("/chats/chat-1")
         assert "A summary waits for model model-1, which Open WebUI is to ask after a turn" in page.text
         prompt = (await host.next())["prompt"]
-        assert "which Open WebUI asks since" in (await visitor.get("/chats/chat-1")).text
+        assert "which Open WebUI asked" in (await visitor.get("/chats/chat-1")).text
         assert "Summaries are written by each chat's own model." in (await visitor.get("/")).text
     await host.reply(prompt, fails(500))
     await host.work()
