@@ -68,6 +68,7 @@ class Filter:
         self._in_background: set[asyncio.Task[None]] = set()  # keeps the tasks alive
         self._failures, self._again_at = 0, 0.0
         self._windows: dict[str, int] = {}  # tokens by model, as the service said last
+        self._newest: dict[str, str] = {}  # of long chats, the turn that began last
 
     async def inlet(
         self,
@@ -163,6 +164,7 @@ class Filter:
     async def _ask(self, body: Json, turn: Json) -> Any:
         """Puts in the messages that the service answers; returns what it says to the user."""
         sent, about, seconds = body["messages"], turn["about"], self.valves.timeout * 0.9
+        self._newest[about["chat"]] = turn["id"]
         question = about | {"state": turn["state"], "seconds": seconds * 0.9}
         question |= {"max_tokens": body.get("max_tokens"), "tools": body.get("tools")}
         question["messages"] = [without_pictures(message) for message in sent]
@@ -213,12 +215,16 @@ class Filter:
     async def have_written(self, turn: Json, user: str, request: Any) -> None:
         """Has models write what the service has planned for the chat of a turn."""
         chat = turn["about"]["chat"]
+        self._newest[chat] = turn["id"]
         with log_and_suppress("no model writes a summary"):
             # Up to 0.10, whoever calls Open WebUI may name any chat.
             if not await sys.modules["open_webui.models.chats"].Chats.is_chat_owner(chat, user):
                 return
-            await asyncio.sleep(IDLE)  # a user who goes on at once finds the model free
+            await asyncio.sleep(IDLE)
             for _ in range(PROMPTS):
+                # Users who go on find the model free, and their next turn asks.
+                if self._newest[chat] != turn["id"]:
+                    return
                 question = {"chat": chat, "wait": WAIT}
                 found = await self.send("POST", "prompts/next", question, WAIT + 10, turn["id"])
                 if prompt := found["prompt"]:

@@ -216,6 +216,22 @@ async def test_an_arena_model_is_not_asked(writing: Chat, service: Service) -> N
     assert "HTTP 403" in await causes(service, writing)
 
 
+async def test_a_user_who_goes_on_finds_the_model_free_and_the_next_turn_asks(writing: Chat, service: Service) -> None:
+    async def go_on() -> None:
+        models.thinking = None
+        writing.ask("And another thing?")
+        await writing.inlet()
+
+    models = Models(thinking=go_on)
+    await finish(writing, models, service)
+    assert len(models.asked) == 1, "what is planned next waits"
+    writing.answer("So it is.")
+
+    await finish(writing, models, service)
+
+    assert len(models.asked) > 1
+
+
 async def test_nobody_but_a_chats_owner_has_its_prompts_written(writing: Chat, service: Service, tap: Wire) -> None:
     models = Models(owner="somebody else")
     await finish(writing, models, service)
