@@ -228,7 +228,7 @@ class Filter:
                 question = {"chat": chat, "wait": WAIT}
                 found = await self.send("POST", "prompts/next", question, WAIT + 10, turn["id"])
                 if prompt := found["prompt"]:
-                    reply = await answer_of_model(prompt, turn, user, request)
+                    reply = await ask_model(prompt, turn, user, request)
                     await self.send("POST", f"prompts/{prompt['id']}/reply", reply, 30, turn["id"])
                 elif not found["again"]:
                     return
@@ -272,7 +272,7 @@ class Filter:
         return answer.raise_for_status().json()
 
 
-async def answer_of_model(prompt: Json, turn: Json, owner: str, request: Any) -> Json:
+async def ask_model(prompt: Json, turn: Json, owner: str, request: Any) -> Json:
     """Asks the model of a prompt, with the rights of the chat's owner; its answer as it came."""
     model = request.app.state.MODELS.get(prompt["form"]["model"]) or {}
     # Not the turn's own state: its metadata would go along, and titles are written by it.
@@ -284,19 +284,21 @@ async def answer_of_model(prompt: Json, turn: Json, owner: str, request: Any) ->
                 return {"status": 403, "body": "this user or this model is not to write summaries"}
             ask = sys.modules["open_webui.utils.chat"].generate_chat_completion
             fresh = type(request)({**request.scope, "state": state})
-            answer = await ask(fresh, form_of(prompt, turn, model), user, bypass_system_prompt=True)
+            form = build_form(prompt, turn, model)
+            answer = await ask(fresh, form, user, bypass_system_prompt=True)
             if isinstance(answer, dict):
                 return {"status": 200, "completion": answer}
             stream = getattr(answer, "body_iterator", None)
             parts = [part async for part in stream] if stream else [answer.body]
-            texts = [part if isinstance(part, str) else part.decode() for part in parts]
-            return {"status": answer.status_code, "body": "".join(texts)}
+            # Joined before it is decoded: a part may end within a character.
+            whole = b"".join(part.encode() if isinstance(part, str) else part for part in parts)
+            return {"status": answer.status_code, "body": whole.decode("utf-8", "replace")}
     except Exception as error:  # the service says what it means
         status = getattr(error, "status_code", 500)
         return {"status": status, "body": f"{type(error).__name__}: {error}"}
 
 
-def form_of(prompt: Json, turn: Json, model: Json) -> Json:
+def build_form(prompt: Json, turn: Json, model: Json) -> Json:
     """The request of a prompt as this model is sent it."""
     # Pipes keep things by such ids; these lead to no user and no saved chat.
     ids = {"chat_id": f"local:{prompt['id']}", "message_id": "-", "session_id": "", "user_id": ""}

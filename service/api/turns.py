@@ -126,7 +126,7 @@ async def _stated(tenant: int, told: TurnRequest, windows: Windows) -> State:
             pointer="/state",
         )
     sizes = [told.window, *told.windows] if told.window else told.windows
-    window = await windows.of(tenant, told.model, sizes)
+    window = await windows.find(tenant, told.model, sizes)
     return State(
         chat=told.chat,
         user=told.user or told.chat,

@@ -50,7 +50,7 @@ def read_answer(answer: RawAnswer, most_tokens: int) -> Reply:
         what = f"HTTP {answer.status}" if answer.status != 200 else "an error in place of an answer"
         raise kind(what, f"{what}: {_excerpt(error or body)}")
     try:
-        reply = _of_events(body) if isinstance(body, list) else read_completion(body)
+        reply = _read_events(body) if isinstance(body, list) else read_completion(body)
     except (LookupError, TypeError, AttributeError) as error:
         what = f"not a chat answer ({type(error).__name__})"
         raise SummariserError(what, f"{what}: {_excerpt(body)}") from error
@@ -111,7 +111,7 @@ def read_completion(body: _Json) -> Reply:
     return _reply(content, choice.get("finish_reason"), body.get("usage"))
 
 
-def _of_events(events: list[_Json]) -> Reply:
+def _read_events(events: list[_Json]) -> Reply:
     """The reply of a stream: its parts joined, how it ended, and what it cost."""
     if not events:
         raise LookupError("a stream without events")

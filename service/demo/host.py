@@ -61,17 +61,24 @@ class Host:
         modules = {name: ModuleType(name) for name in names}
         for ours in modules.values():
             vars(ours).update(VERSION=self.version, Chats=self, Tools=self)
-        before = {name: sys.modules.get(name) for name in modules}
-        sys.modules.update(modules)
-        try:
+        with replace_modules(modules):
             yield
-        finally:
-            # A real Open WebUI may be installed beside: its modules are put back.
-            for name, module in before.items():
-                if module is None:
-                    del sys.modules[name]
-                else:
-                    sys.modules[name] = module
+
+
+@contextmanager
+def replace_modules(modules: Mapping[str, ModuleType]) -> Iterator[None]:
+    """Puts these modules in the place of those of their names."""
+    before = {name: sys.modules.get(name) for name in modules}
+    sys.modules.update(modules)
+    try:
+        yield
+    finally:
+        # A real Open WebUI may be installed beside: its modules are put back.
+        for name, module in before.items():
+            if module is None:
+                del sys.modules[name]
+            else:
+                sys.modules[name] = module
 
 
 def load_filter(url: str, key: str, **valves: object) -> Any:  # noqa: ANN401 - of no known class

@@ -43,7 +43,7 @@ _STATE: ColumnElement[BreakerState] = literal_column(BREAKER_STATE)
 
 async def state(connection: AsyncConnection, endpoint: Endpoint) -> BreakerState:
     """The breaker's state; an endpoint that is new is noted."""
-    query = select(_STATE).where(*_this(endpoint))
+    query = select(_STATE).where(*_is_endpoint(endpoint))
     breaker: BreakerState | None = (await connection.execute(query)).scalar_one_or_none()
     if breaker is None:
         new = insert(endpoints).values(name=endpoint.name, tenant_id=endpoint.tenant)
@@ -51,16 +51,16 @@ async def state(connection: AsyncConnection, endpoint: Endpoint) -> BreakerState
     return breaker or "closed"
 
 
-async def pause(connection: AsyncConnection, endpoint: Endpoint) -> float:
+async def find_pause(connection: AsyncConnection, endpoint: Endpoint) -> float:
     """Seconds for which an open breaker stays open."""
     left = func.extract("epoch", endpoints.c.open_until - func.now())
-    query = select(left).where(*_this(endpoint))
+    query = select(left).where(*_is_endpoint(endpoint))
     return max(float((await connection.execute(query)).scalar_one() or 0), 0)
 
 
 async def succeeded(connection: AsyncConnection, endpoint: Endpoint) -> None:
     """Closes the breaker; writes nothing when it has nothing to forget."""
-    query = update(endpoints).where(*_this(endpoint), endpoints.c.failures > 0)
+    query = update(endpoints).where(*_is_endpoint(endpoint), endpoints.c.failures > 0)
     await connection.execute(query.values(failures=0, open_until=None, last_error=None))
 
 
@@ -76,7 +76,7 @@ async def failed(connection: AsyncConnection, endpoint: Endpoint, error: str) ->
     still_closed = case((failures >= OPENED_BY, in_seconds(longer)), else_=null())
     await connection.execute(
         update(endpoints)
-        .where(*_this(endpoint))
+        .where(*_is_endpoint(endpoint))
         .values(
             failures=case((_OPEN, endpoints.c.failures), else_=failures),
             open_until=case((_OPEN, endpoints.c.open_until), else_=still_closed),
@@ -86,5 +86,5 @@ async def failed(connection: AsyncConnection, endpoint: Endpoint, error: str) ->
     )
 
 
-def _this(endpoint: Endpoint) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+def _is_endpoint(endpoint: Endpoint) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
     return endpoints.c.tenant_id == endpoint.tenant, endpoints.c.name == endpoint.name

@@ -95,7 +95,7 @@ class WaitingPrompt:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class ReplyReceipt:
     """A reply was stored, so many seconds after its prompt was taken; with a wake-up message."""
 
     wake_up: str
@@ -121,14 +121,14 @@ async def find(connection: AsyncConnection, chat: ChatKey, digest: str) -> Store
     return StoredReply(answer, float(seconds_left), taken_at is not None)
 
 
-async def basis(connection: AsyncConnection, chat: ChatKey) -> Basis | None:
+async def find_basis(connection: AsyncConnection, chat: ChatKey) -> Basis | None:
     """What the round was planned on that waits for a reply, or has one; None when none does."""
     query = select(prompts.c.basis).where(*of(chat, prompts)).limit(1)
     row = (await connection.execute(query)).scalar_one_or_none()
     return Basis(**row) if row else None
 
 
-async def waiting(connection: AsyncConnection, chat: ChatKey) -> WaitingPrompt | None:
+async def find_waiting(connection: AsyncConnection, chat: ChatKey) -> WaitingPrompt | None:
     """The prompt of a chat that has no reply, if there is one."""
     columns = [prompts.c[name] for name in WaitingPrompt.__dataclass_fields__]
     query = select(*columns).where(*of(chat, prompts), prompts.c.reply.is_(None)).limit(1)
@@ -153,14 +153,14 @@ async def store(connection: AsyncConnection, chat: ChatKey, new: NewPrompt) -> N
     await connection.execute(insert(prompts).values(**chat.columns, **values))
 
 
-async def pause_of(connection: AsyncConnection, endpoint: Endpoint, model: str) -> float | None:
+async def find_pause(connection: AsyncConnection, endpoint: Endpoint, model: str) -> float | None:
     """Seconds for which a model that failed is left alone; None when it may be asked.
 
     After them it is asked for one chat; the others wait until that is answered.
     """
     state = await breakers.state(connection, endpoint)
     if state == "open":
-        return await breakers.pause(connection, endpoint)
+        return await breakers.find_pause(connection, endpoint)
     is_out = select(prompts.c.id).where(
         prompts.c.tenant_id == endpoint.tenant,
         prompts.c.model == model,
@@ -188,7 +188,7 @@ async def take(
     return TakenPrompt(row.id, seal.open(_place(key, row.id, "form"), row.form))
 
 
-async def prospect(reads: Reads, tenant: int, chat: str) -> Prospect | None:
+async def find_prospect(reads: Reads, tenant: int, chat: str) -> Prospect | None:
     """Says whether a prompt of a chat is there to be taken, or may be soon."""
     values = {"tenant": tenant, "external": chat}
     found: Prospect | None = await reads.fetchval(_PROSPECT.sql, *_PROSPECT.given(values))
@@ -197,7 +197,7 @@ async def prospect(reads: Reads, tenant: int, chat: str) -> Prospect | None:
 
 async def answer(
     connection: AsyncConnection, tenant: int, number: str, reply: bytes
-) -> Answered | None:
+) -> ReplyReceipt | None:
     """Stores the reply to a prompt that was taken, packed, and makes its round due.
 
     None when no such prompt waits for a reply.
@@ -222,7 +222,7 @@ async def answer(
     answered = (await connection.execute(replied.returning(seconds))).scalar_one_or_none()
     if answered is None:
         return None
-    return Answered(f"{row.id}:{row.handed_seq}:{number}", float(answered))
+    return ReplyReceipt(f"{row.id}:{row.handed_seq}:{number}", float(answered))
 
 
 async def drop(connection: AsyncConnection, chat: ChatKey) -> None:

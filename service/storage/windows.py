@@ -24,6 +24,6 @@ async def note(connection: AsyncConnection, tenant: int, model: str, window: int
     await connection.execute(new.on_conflict_do_update(index_elements=keys, set_=changed))
 
 
-async def shown(reads: Reads, tenant: int) -> dict[str, int]:
+async def find_shown(reads: Reads, tenant: int) -> dict[str, int]:
     """The windows in tokens that answers of a tenant's models have shown lately, by model."""
     return {row["model"]: row["window_tokens"] for row in await reads.fetch(_SHOWN, tenant)}

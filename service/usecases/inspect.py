@@ -136,7 +136,7 @@ async def show_chat(engine: AsyncEngine, tenant: int, chat: str) -> Detail:
             branches=await messages.branches(connection, key),
             checkpoints=await checkpoints.everyone(connection, key),
             runs=await runs.latest(connection, key),
-            prompt=await prompts.waiting(connection, key),
+            prompt=await prompts.find_waiting(connection, key),
         )
 
 

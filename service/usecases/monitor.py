@@ -46,7 +46,7 @@ async def status(
     month = await worth.read(reads, settings, tenant)
     lacked = await database.seals.lacked()
     chosen = await keys.summariser_of(reads, tenant)
-    shown = await windows.shown(reads, tenant)
+    shown = await windows.find_shown(reads, tenant)
     own = [*_warnings(queue, month, lacked), *_small_windows(shown)]
     return Status(
         writer=_writer_of(settings, chosen),

@@ -10,7 +10,7 @@ from typing import Final
 from service.errors import NotFound
 from service.storage import prompts
 from service.storage.database import Database
-from service.storage.prompts import Answered, TakenPrompt
+from service.storage.prompts import ReplyReceipt, TakenPrompt
 
 _LOOKS: Final = 0.5  # seconds between two looks
 _LATE: Final = 10.0  # seconds that a reply may be on its way
@@ -33,7 +33,7 @@ async def take_next(
     """
     loop = asyncio.get_running_loop()
     until = loop.time() + wait
-    while prospect := await prompts.prospect(database.reads, tenant, chat):
+    while prospect := await prompts.find_prospect(database.reads, tenant, chat):
         if prospect == "there":
             async with database.engine.begin() as connection:
                 taken = await prompts.take(connection, tenant, chat, limit + _LATE)
@@ -45,7 +45,7 @@ async def take_next(
     return NextPrompt(None, again=False)
 
 
-async def hand_in(database: Database, tenant: int, prompt: str, reply: bytes) -> Answered:
+async def hand_in(database: Database, tenant: int, prompt: str, reply: bytes) -> ReplyReceipt:
     """Stores the reply to a prompt, packed, for its round.
 
     Raises:

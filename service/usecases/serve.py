@@ -213,11 +213,11 @@ async def _with_summary(
         status="ready",
         summary=summary,
         covered=cut - located.begin,
-        by=_by(stored),
+        by=_describe_writer(stored),
     )
 
 
-def _by(stored: contexts.StoredContext) -> str:
+def _describe_writer(stored: contexts.StoredContext) -> str:
     """Who wrote a summary, where a model was to write it."""
     if not stored.by_code:
         return ""

@@ -195,7 +195,7 @@ async def weigh(context: ServeContext, request: HostRequest) -> CountedRequest:
     sizes, is_counted = await sizes_of(
         context, [*request.messages, beside], [*prints, b""], max(request.patience * _SHARE, _LEAST)
     )
-    window = await context.windows.of(request.tenant, request.model, request.sizes_told)
+    window = await context.windows.find(request.tenant, request.model, request.sizes_told)
     return CountedRequest(
         request=request,
         outline=native.outline(request.messages, prints, guided=request.guided),

@@ -25,7 +25,7 @@ class Window(NamedTuple):
     assumed: bool
 
 
-class _Shown(NamedTuple):
+class _ShownWindows(NamedTuple):
     by_model: dict[str, int]
     until: float
 
@@ -36,9 +36,9 @@ class Windows:
 
     database: Database
     settings: Settings
-    _shown: dict[int, _Shown] = field(default_factory=dict)
+    _shown: dict[int, _ShownWindows] = field(default_factory=dict)
 
-    async def of(self, tenant: int, model: str, told: Sequence[int]) -> Window:
+    async def find(self, tenant: int, model: str, told: Sequence[int]) -> Window:
         """The window of a tenant's model; `told` are sizes for it, the most trusted first."""
         known = policy.believed(told) or self.settings.of_model(model).window
         if known is None:
@@ -57,6 +57,6 @@ class Windows:
         if found is None or found.until < now:
             if len(self._shown) >= _MOST_TENANTS:
                 self._shown.clear()
-            by_model = await windows.shown(self.database.hot, tenant)
-            found = self._shown[tenant] = _Shown(by_model, now + _KNOWN_FOR)
+            by_model = await windows.find_shown(self.database.hot, tenant)
+            found = self._shown[tenant] = _ShownWindows(by_model, now + _KNOWN_FOR)
         return found.by_model

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import itertools
 import re
-import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from types import ModuleType, SimpleNamespace
@@ -14,6 +13,7 @@ import pytest
 
 from filter_stub import precis_action
 from service.api import dialog
+from service.demo.host import replace_modules
 from service.runtime import Runtime
 from tests.conftest import Service, drain
 from tests.dialogs import shown
@@ -104,16 +104,8 @@ def plugin(loaded: Any, valves: Json, wanted: Json) -> Iterator[None]:
     modules["open_webui.utils.plugin"].__dict__["get_function_module_from_cache"] = get_function_module_from_cache
     modules["open_webui.utils.misc"].__dict__["get_message_list"] = get_message_list
     modules["open_webui.models.functions"].__dict__["Functions"] = functions
-    before = {name: sys.modules.get(name) for name in modules}
-    sys.modules.update(modules)
-    try:
+    with replace_modules(modules):
         yield
-    finally:
-        for name, module in before.items():
-            if module is None:
-                del sys.modules[name]
-            else:
-                sys.modules[name] = module
 
 
 def get_message_list(rows: Json | None, leaf: str) -> list[Json]:

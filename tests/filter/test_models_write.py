@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import sys
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -14,7 +15,7 @@ import pytest_asyncio
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, StreamingResponse
 
-from service.demo.host import outlet_body
+from service.demo.host import outlet_body, replace_modules
 from service.storage import keys
 from tests.conftest import Service
 from tests.filter.chat import Chat, filter_of, ingested, working
@@ -78,16 +79,8 @@ class Models:
             }
             modules["open_webui.models.users"].Users = self
             modules["open_webui.utils.chat"].generate_chat_completion = self.generate_chat_completion
-            before = {name: sys.modules.get(name) for name in modules}
-            sys.modules.update(modules)
-            try:
+            with replace_modules(modules):
                 yield
-            finally:
-                for name, module in before.items():
-                    if module is None:
-                        del sys.modules[name]
-                    else:
-                        sys.modules[name] = module
 
 
 def request_of(owned_by: str = "openai") -> Request:
@@ -165,15 +158,14 @@ async def test_ollama_is_asked_as_it_has_the_model_loaded_by_the_chat(writing: C
     assert form["options"] == {"num_ctx": 8192, "keep_alive": "1h"}
 
 
+DELTA = {"choices": [{"delta": {"content": f"{TEXT} Grüße."}}]}
+STREAM = f"data: {json.dumps(DELTA, ensure_ascii=False)}\n\n".encode()
+
+
 @pytest.mark.parametrize(
     "made",
-    [
-        lambda: JSONResponse(GOOD),
-        lambda: StreamingResponse(
-            iter([f'data: {{"choices": [{{"delta": {{"content": {TEXT!r}}}}}]}}\n\n'.replace("'", '"')])
-        ),
-    ],
-    ids=["a response", "a stream"],
+    [lambda: JSONResponse(GOOD), lambda: StreamingResponse(bytes([byte]) for byte in STREAM)],
+    ids=["a response", "a stream whose parts end within characters"],
 )
 async def test_an_answer_goes_to_the_service_as_it_came(writing: Chat, service: Service, made: Any) -> None:
     await finish(writing, Models(made), service)

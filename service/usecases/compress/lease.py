@@ -113,7 +113,7 @@ async def claim(context: WorkerContext) -> Claim | None:
         run = await runs.begin(connection, lease.chat, lease.seq, request_id, by_code=by_code)
         troubles = await runs.troubles(connection, lease.chat, run, by_code=by_code)
         is_for_code = by_code or lease.fallback
-        put_down = None if is_for_code else await prompts.basis(connection, lease.chat)
+        put_down = None if is_for_code else await prompts.find_basis(connection, lease.chat)
     return Claim(context, lease, run, request_id, troubles, put_down)
 
 

@@ -27,7 +27,7 @@ _TEMPERATURE: Final = 0.3
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
-class PutDown(PrecisError):
+class ReplyPending(PrecisError):
     """The round is put down, for `seconds` at most: it waits for the reply to its prompt.
 
     A `new` prompt is to be stored; otherwise it is out, or the model is left alone for a while.
@@ -39,7 +39,7 @@ class PutDown(PrecisError):
         self.new = new
 
 
-class NobodyAsked(PrecisError):
+class PromptUntaken(PrecisError):
     """No host took the prompt in time."""
 
 
@@ -76,8 +76,8 @@ class Mailbox:
         """See `Summariser`.
 
         Raises:
-            PutDown: there is no reply yet, or the model has failed too often.
-            NobodyAsked: no host took the prompt in time.
+            ReplyPending: there is no reply yet, or the model has failed too often.
+            PromptUntaken: no host took the prompt in time.
             SummariserError: what the host handed in is no reply, or it handed nothing in.
         """
         form = {
@@ -103,13 +103,14 @@ class Mailbox:
             pause = None
             if stored is None:
                 endpoint = endpoint_of(self.chat, self.model)
-                pause = await prompts.pause_of(connection, endpoint, self.model)
+                pause = await prompts.find_pause(connection, endpoint, self.model)
         if pause is not None:
-            raise PutDown(f"model {self.model!r} has failed, and is left alone for a while", pause)
+            why = f"model {self.model!r} has failed, and is left alone for a while"
+            raise ReplyPending(why, pause)
         if stored is None:
             packed = await asyncio.to_thread(codec.pack, form)
             new = NewPrompt(digest, self.model, self.basis, packed)
-            raise PutDown(self._waits, prompts.UNTAKEN, new)
+            raise ReplyPending(self._waits, prompts.UNTAKEN, new)
         if stored.answer is None:
             return self._without_reply(stored)
         return await self.texts.run(replies.read_reply, stored.answer, form)
@@ -117,9 +118,9 @@ class Mailbox:
     def _without_reply(self, stored: StoredReply) -> replies.Failure:
         """What it means that a prompt has no reply."""
         if stored.seconds_left > 0:
-            raise PutDown(self._waits, stored.seconds_left)
+            raise ReplyPending(self._waits, stored.seconds_left)
         if not stored.is_taken:
-            raise NobodyAsked(
+            raise PromptUntaken(
                 f"nobody asked model {self.model!r} for it: Open WebUI does so after a turn of the"
                 " chat, if its function is of this version"
             )
@@ -128,5 +129,5 @@ class Mailbox:
 
 
 def endpoint_of(chat: ChatKey, model: str) -> Endpoint:
-    """What a model of a chat's host is called where it stands beside other summarisers."""
+    """Names a model of a chat's host among the other summarisers."""
     return Endpoint(f"openwebui:{model}", chat.tenant)

@@ -17,7 +17,7 @@ from service.errors import (
 )
 from service.storage import outage, prompts, runs, work
 from service.usecases.compress.lease import TRIES, Claim, Release, end, give_back
-from service.usecases.compress.mailbox import NobodyAsked, PutDown
+from service.usecases.compress.mailbox import PromptUntaken, ReplyPending
 from service.usecases.compress.rounds import ChatChanged, RoundOutcome, TextsMissing, work_round
 
 # Failed attempts after which work is dead, and waits for `precis jobs retry`: 24 minutes after the
@@ -46,9 +46,9 @@ async def attempt(claim: Claim) -> float | None:
         raise
     except TextsMissing as error:
         return await _wait_for_bodies(claim, str(error))
-    except PutDown as put_down:
-        return await _await_reply(claim, put_down)
-    except NobodyAsked as error:
+    except ReplyPending as pending:
+        return await _await_reply(claim, pending)
+    except PromptUntaken as error:
         return await _end_unasked(claim, str(error))
     except Exception as error:
         return await give_back(claim, _meaning(claim, error))
@@ -141,14 +141,14 @@ async def _wait_for_bodies(claim: Claim, reason: str) -> float | None:
         return await work.wait_for_bodies(connection, claim.lease, reason)
 
 
-async def _await_reply(claim: Claim, put_down: PutDown) -> float | None:
+async def _await_reply(claim: Claim, pending: ReplyPending) -> float | None:
     """Ends a round that waits for a reply; code's summaries serve meanwhile."""
     async with claim.engine.begin() as connection:
         is_held = await work.holds(connection, claim.lease)
-        await end(connection, claim, "waits", str(put_down), did_nothing=True)
-        if put_down.new and is_held:
-            await prompts.store(connection, claim.chat, put_down.new)
-        return await work.await_reply(connection, claim.lease, put_down.seconds)
+        await end(connection, claim, "waits", str(pending), did_nothing=True)
+        if pending.new and is_held:
+            await prompts.store(connection, claim.chat, pending.new)
+        return await work.await_reply(connection, claim.lease, pending.seconds)
 
 
 async def _end_unasked(claim: Claim, reason: str) -> float | None:

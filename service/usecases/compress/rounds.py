@@ -309,28 +309,28 @@ async def _carry_out(round_: Round, planned: Plan) -> RoundOutcome:
     """
     if not planned.chunks:
         return RoundOutcome(planned.reason)
-    written = Written(await _memory_of(round_, planned.reuse), _parent(round_, planned))
-    first_parent = written.parent
+    progress = Progress(await _memory_of(round_, planned.reuse), _parent(round_, planned))
+    first_parent = progress.parent
     try:
-        return await _write_chunks(round_, planned, written)
+        return await _write_chunks(round_, planned, progress)
     finally:
-        if written.parent != first_parent:
+        if progress.parent != first_parent:
             await _let_code_carry_on(round_.claim)
 
 
 @dataclass(slots=True)
-class Written:
-    """What the next chunk of a round grows from: what has been read, and its checkpoint."""
+class Progress:
+    """How far a round has come: the memory and the checkpoint that the next chunk grows from."""
 
     memory: Memory
     parent: int
 
 
-async def _write_chunks(round_: Round, planned: Plan, written: Written) -> RoundOutcome:
+async def _write_chunks(round_: Round, planned: Plan, progress: Progress) -> RoundOutcome:
     done = RoundOutcome(complete=planned.complete)
     for number, chunk in enumerate(planned.chunks):
-        publication = await _write(round_, chunk, written.memory, is_first=number == 0)
-        written.memory = publication.candidate.memory
+        publication = await _write(round_, chunk, progress.memory, is_first=number == 0)
+        progress.memory = publication.candidate.memory
         no_gain = publication.candidate.no_gain
         if chunk.covers is None or no_gain:
             # The next chunk's summary stands for this one as well. After the last one, another
@@ -339,8 +339,8 @@ async def _write_chunks(round_: Round, planned: Plan, written: Written) -> Round
             done = RoundOutcome(no_gain)
             continue
         superseded = _list_superseded(round_, planned, chunk)
-        published = await _publish(round_, chunk.covers, written.parent, superseded, publication)
-        written.parent = written.parent if round_.is_interim else published
+        published = await _publish(round_, chunk.covers, progress.parent, superseded, publication)
+        progress.parent = progress.parent if round_.is_interim else published
         done = RoundOutcome(complete=planned.complete)
         if chunk is not planned.chunks[-1] and await _gives_way(round_.claim):
             return RoundOutcome(complete=False)

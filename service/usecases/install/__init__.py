@@ -27,7 +27,7 @@ from service.usecases.install.installed import (
     reach,
     wanted_of,
 )
-from service.usecases.install.models import ModelRow, check_writer, rows_of, told_of_writer
+from service.usecases.install.models import ModelRow, check_writer, describe_writer, list_rows
 from service.usecases.install.valves import Databases, InstallerKeys, is_private, valves_of
 
 __all__ = ["Say", "Wish", "install", "is_private", "uninstall"]
@@ -74,11 +74,11 @@ async def install(
         await of_installer.revoke_others(valves[FILTER]["api_key"], valves[EVENTS]["api_key"])
         reached = reached._replace(summariser=await _choose_writer(of_installer, reached, wish))
     say(f"the filter in Open WebUI reaches Precis {reached.version} as tenant {reached.tenant!r}.")
-    say(told_of_writer(reached))
+    say(describe_writer(reached))
     for one in reached.models:
         if policy.is_crowded(one["window"], one["overhead"]):
             say(f"{one['model']}: {policy.crowding(one['window'], one['overhead'])}")
-    return rows_of(await webui.models(), reached, settings)
+    return list_rows(await webui.models(), reached, settings)
 
 
 async def _choose_writer(of_installer: InstallerKeys, reached: Reached, wish: Wish) -> str | None:

@@ -40,7 +40,7 @@ async def check_writer(webui: OpenWebUI, wish: Wish) -> None:
         )
 
 
-def told_of_writer(reached: Reached) -> str:
+def describe_writer(reached: Reached) -> str:
     """Who writes summaries, what that costs, and how it is changed."""
     if reached.endpoint:
         return f"summaries are written by {reached.endpoint}, as PRECIS_SUMMARISER says."
@@ -55,7 +55,7 @@ def told_of_writer(reached: Reached) -> str:
     )
 
 
-def rows_of(listed: Sequence[Json], reached: Reached, settings: Settings) -> list[ModelRow]:
+def list_rows(listed: Sequence[Json], reached: Reached, settings: Settings) -> list[ModelRow]:
     """The first models of Open WebUI's list."""
     used = {one["model"]: one for one in reached.models}
     return [_row_of(one, used.get(one["id"]), reached, settings) for one in listed[:_SHOWN]]
