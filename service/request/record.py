@@ -7,7 +7,7 @@ message: that would give weight to whatever stands in it.
 import re
 from collections.abc import Sequence
 
-from service.summarising.message import BEGINS, END, NOTED
+from service.summarising.message import BEGINS, NOTED
 from service.transcript import Native, text_of
 
 OFFERED = 'Older text and full tool results: precis_recall(query="…") or precis_recall(ref="T12").'
@@ -20,7 +20,8 @@ _OWN_COMPACTION = re.compile(r"^\[CONVERSATION SUMMARY\]\n", re.MULTILINE)
 def inserted(summary: str, *, recall: bool) -> list[Native]:
     """The messages of a summary; with `recall` it says how to look up more."""
     if recall:
-        summary = summary.replace(END, f"{OFFERED}\n\n{END}", 1)
+        said, _, end = summary.rpartition("\n\n")
+        summary = f"{said}\n\n{OFFERED}\n\n{end}"
     return [{"role": "user", "content": summary}, {"role": "assistant", "content": NOTED}]
 
 

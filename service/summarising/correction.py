@@ -69,7 +69,7 @@ def _state(text: str) -> tuple[str, ...]:
 def _without(talk: Sequence[Utterance], forget: Sequence[str]) -> tuple[Utterance, ...]:
     """The talk without these sentences; their messages are read no more, so they stay away.
 
-    Nor do they stand any longer above the items of the list that they begin.
+    Nor do they stand any longer before the items of their list, or the answer to them.
     """
     known = {one.number for one in talk}
     for place, number in enumerate(forget):
@@ -79,13 +79,14 @@ def _without(talk: Sequence[Utterance], forget: Sequence[str]) -> tuple[Utteranc
                 " `precis chats show CHAT --checkpoint ID` list them",
                 pointer=f"/forget/{place}",
             )
-    forgotten = set(forget)
-    heads = {(one.step, one.text) for one in talk if one.number in forgotten}
-    return tuple(
-        replace(one, context="") if (one.step, one.context) in heads else one
-        for one in talk
-        if one.number not in forgotten
-    )
+    gone = [one.text for one in talk if one.number in forget]
+    left: list[Utterance] = []
+    for one in talk:
+        if one.number in forget:
+            continue
+        is_above = any(text in one.context for text in gone)
+        left.append(replace(one, context="") if is_above else one)
+    return tuple(left)
 
 
 def _pinned(old: Sequence[Pin], given: Sequence[GivenPin]) -> tuple[Pin, ...]:

@@ -13,8 +13,8 @@ from service.text.plain import plain
 RULES: Final = "## Rules and wishes, in the user's words"
 STATE: Final = "## State, in a model's words"
 QUOTATIONS: Final = "## Word for word"
-TALK: Final = "## What was said, in order, shortened"
-SINCE: Final = "## Said since that state was written, in order, shortened"
+TALK: Final = "## What was said, shortened"
+SINCE: Final = "## Said since then, shortened"
 LEDGER: Final = "## Tool calls"
 
 _LONGEST = 300  # characters of a line that may be a head

@@ -31,14 +31,13 @@ def fitted(memory: Memory, room: int) -> Parts:
     rules = _fit_pins(sorted(memory.rules, key=lambda pin: len(pin.text)), left)
     left -= price(rules)
 
-    calls = _calls(memory, int(left * _LEDGER) - HEAD_TOKENS, taken_up=True)
+    calls = _calls(memory, int(left * _LEDGER) - HEAD_TOKENS, used=True)
     said = _untold_talk(memory)
     # Beside a state, what was said since goes before quotations, which it may have corrected.
     since = talk.lines(talk.fitted(said, int(left * _SINCE))) if memory.state else ()
     quotations = _fit_pins(reversed(memory.quotations), left - price(calls) - price(since))
     left -= price(quotations)
-    known = [*rules, *lines, *quotations]
-    spoken = talk.lines(talk.fitted(said, left - price(calls) - HEAD_TOKENS, known))
+    spoken = talk.lines(talk.fitted(said, left - price(calls) - HEAD_TOKENS))
     if not memory.state:
         # What the talk did not need is the ledger's.
         calls = _calls(memory, left - price(spoken) - HEAD_TOKENS)
@@ -89,8 +88,8 @@ def price(lines: Sequence[str]) -> int:
     return size(lines) + HEAD_TOKENS if lines else 0
 
 
-def _calls(memory: Memory, room: int, *, taken_up: bool = False) -> tuple[str, ...]:
-    shown = ledger.lines(memory.ledger, room, taken_up=taken_up)
+def _calls(memory: Memory, room: int, *, used: bool = False) -> tuple[str, ...]:
+    shown = ledger.lines(memory.ledger, room, used=used)
     return tuple(harmless(unmarked(line)) for line in shown)
 
 

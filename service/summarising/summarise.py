@@ -175,8 +175,9 @@ def gather(
     completed: list[Step] = []
     heard: list[Utterance] = []
     first_call = ledger.last_number(memory.ledger) + 1
+    spoken = [one for one in memory.talk if one.step == memory.heard]
     for number, (step, pieces) in enumerate(zip(steps, grouped, strict=True), memory.heard + 1):
-        passages = utterances.passages(step, number, language)
+        passages = utterances.passages(step, number, language, spoken)
         spoken = [one for passage in passages for one in passage.utterances]
         for read in pieces:
             excerpts += shown.excerpts(step, passages, first_call, read.piece, read.pieces)

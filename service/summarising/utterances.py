@@ -4,18 +4,23 @@
 whenever it is read, so a summariser can point at a sentence, and its words stay those of the chat.
 """
 
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from service.text import sentences
+from service.text import sentences, tokens
 from service.text.blocks import Block, Sort, blocks
 from service.transcript import Step
 from service.transcript.items import Attachment
 
 _FENCES = ("```", "~~~")
-_SHOWN = 100  # characters of a line of what is described by its size
+_TAG = re.compile(r"</?[a-z][^<>]{0,200}>", re.IGNORECASE)
+_WHOLE = 160  # characters of code or a pasted text that stands as it is
+_MOST_LINES = 100  # of a longer one, to choose from
+_LONGEST_LINE = 4000  # characters of such a line
 _LONGEST = 400_000  # characters of a step that is cut into sentences
+_SHORT = 8  # tokens of an answer that means nothing without its question
 
 
 class Speaker(StrEnum):
@@ -27,17 +32,18 @@ class Speaker(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """A sentence, or a description of a pasted text or code.
+    """A sentence, or a line of a pasted text or code.
 
     Attributes:
         step: number of its step in the chat, from 1.
         place: its number in the step, from 1.
         speaker: who said it.
-        text: on one line; its own words, or size and first line of what is not its own.
+        text: on one line; in quotation marks if these are not the speaker's own words.
         source: id of the message.
         at: Unix seconds of the message, if they are known.
         sort: own words, a pasted text, or code.
-        context: the head of the list that it stands in; "" for none.
+        context: what it means nothing without: the head of its list, the first row of its table,
+            the question that it answers, or what it is a line of; "" for none.
     """
 
     step: int
@@ -77,19 +83,23 @@ class Passage:
     utterances: tuple[Utterance, ...]
 
 
-def passages(step: Step, number: int, language: str = "en") -> list[Passage]:
+def passages(
+    step: Step, number: int, language: str = "en", before: Sequence[Utterance] = ()
+) -> list[Passage]:
     """A step's parts in order, its sentences numbered.
 
     Args:
         step: of a user or an assistant.
         number: of the step in the chat, from 1.
         language: ISO 639-1 code; decides about abbreviations.
+        before: the utterances of the step before, which a short one answers.
     """
     reader = _StepReader(step, number, language)
     found: list[Passage] = []
     for block in _blocks(step):
-        found += reader.own(block) if block.sort is Sort.OWN else reader.foreign(block)
-    return found + [reader.attached(one) for one in step.attachments]
+        found += reader.own(block) if block.sort is Sort.OWN else [reader.foreign(block)]
+    found += [reader.attached(one) for one in step.attachments]
+    return _with_question(found, before)
 
 
 def _blocks(step: Step) -> Sequence[Block]:
@@ -97,6 +107,20 @@ def _blocks(step: Step) -> Sequence[Block]:
     if len(step.text) > _LONGEST:
         return [Block(step.text, Sort.PASTED)]
     return blocks(step.text, by_user=step.role == Speaker.USER)
+
+
+def _with_question(found: list[Passage], before: Sequence[Utterance]) -> list[Passage]:
+    """A short answer with its question, and with the item of a list that it names."""
+    if len(found) != 1 or len(found[0].utterances) != 1:
+        return found
+    (answer,) = found[0].utterances
+    if not answer.by_user or answer.context or tokens.count(answer.text) > _SHORT:
+        return found
+    questions = [one.text for one in before if sentences.asks(one.text)]
+    named = set(re.findall(r"\w+", answer.text.casefold()))
+    items = [one.text for one in before if sentences.mark_of(one.text) in named]
+    context = " ".join([*questions[-1:], *items[:1]])
+    return [Passage(found[0].text, (replace(answer, context=context),))]
 
 
 class _StepReader:
@@ -107,34 +131,55 @@ class _StepReader:
         self._number = number
         self._language = language
         self._place = 0
-        self._head = ""  # the last sentence that is no item
+        self._head = ""  # the last sentence that is no item, or the first row of a table
 
     def own(self, block: Block) -> Iterator[Passage]:
         """The lines of a block. Items of a list have the sentence above it as their head."""
+        in_table = False
         for line in sentences.lines(block.text):
             start = line.lstrip()
+            is_row = start.startswith("|")
             # A Markdown heading begins a part, and may be the head of a list itself.
-            item = not start.startswith("#") and (start.startswith("|") or sentences.is_item(line))
-            told = self._sentences(line, self._head if item else "")
-            if told and not item:
+            is_item = not start.startswith("#") and sentences.is_item(line)
+            has_head = is_item or (is_row and in_table)
+            told = self._row(line) if is_row else self._sentences(line)
+            if has_head:
+                told = [replace(one, context=self._head) for one in told]
+            elif told:
                 self._head = told[-1].text
+            in_table = is_row
             yield Passage(line, tuple(told))
 
-    def _sentences(self, line: str, head: str) -> list[Utterance]:
+    def _sentences(self, line: str) -> list[Utterance]:
         found = sentences.of_line(sentences.unmarked(line), self._language)
-        return [self._utterance(text, Sort.OWN, head) for text in found]
+        return [self._utterance(text) for text in found]
 
-    def foreign(self, block: Block) -> Iterator[Passage]:
-        """A pasted text or code: one utterance, with its size, first and last line."""
-        described = _described(block, _written(block.text))
-        head = self._head if block.sort is Sort.CODE else ""
-        yield Passage(block.text, (self._utterance(described, block.sort, head),))
+    def _row(self, line: str) -> list[Utterance]:
+        """A row of a table, which is one sentence; the line below its first row says nothing."""
+        words = " ".join(line.split()).strip("| ")
+        return [self._utterance(words)] if any(map(str.isalnum, words)) else []
+
+    def foreign(self, block: Block) -> Passage:
+        """A pasted text or code: as it is if it is short, or else its lines, to choose from."""
+        name = "code" if block.sort is Sort.CODE else "pasted text"
+        written = list(_written(block))
+        whole = " ".join(written)
+        if len(whole) <= _WHOLE:
+            told = f"[{name}: “{whole}”]"
+            return Passage(block.text, (self._utterance(told, block.sort),))
+        head = f"[{name}, {len(written)} lines]"
+        parts = (
+            self._utterance(f"“{part}”", block.sort, head)
+            for line in _telling(written)
+            for part in sentences.of_line(line[:_LONGEST_LINE], self._language)
+        )
+        return Passage(block.text, tuple(parts))
 
     def attached(self, attachment: Attachment) -> Passage:
         """A file, an image or another part that is no text."""
-        return Passage(attachment.told, (self._utterance(attachment.told, Sort.PASTED, ""),))
+        return Passage(attachment.told, (self._utterance(attachment.told, Sort.PASTED),))
 
-    def _utterance(self, text: str, sort: Sort, head: str) -> Utterance:
+    def _utterance(self, text: str, sort: Sort = Sort.OWN, context: str = "") -> Utterance:
         self._place += 1
         return Utterance(
             step=self._number,
@@ -144,31 +189,22 @@ class _StepReader:
             source=self._step.message_id,
             at=self._step.at,
             sort=sort,
-            context=head if head != text else "",
+            context=context,
         )
 
 
-def _written(text: str) -> list[str]:
-    """The lines of a block that are neither blank nor a code fence."""
-    lines = (line for line in text.splitlines() if line.strip())
-    return [line for line in lines if not line.lstrip().startswith(_FENCES)]
+def _written(block: Block) -> Iterator[str]:
+    """The lines of a block that say something: without blank ones, code fences and tags."""
+    for line in block.text.splitlines():
+        bare = line if block.sort is Sort.CODE else _TAG.sub(" ", line)
+        words = " ".join(bare.split())
+        if any(map(str.isalnum, words)) and not words.startswith(_FENCES):
+            yield words
 
 
-def _described(block: Block, written: Sequence[str]) -> str:
-    """A foreign block in a line; code that is no longer than that as it stands."""
-    is_code = block.sort is Sort.CODE
-    described = f"[{'code' if is_code else 'pasted text'}, {len(written)} lines"
-    if written:
-        described += f", begins “{_part(written[0])}”"
-    if len(written) > 1:
-        # A trace says in its last line what happened.
-        described += f", ends “{_part(written[-1])}”"
-    described += "]"
-    whole = " ".join(" ".join(written).split())
-    if is_code and len(whole) <= len(described):
-        return f"[code: “{whole}”]"
-    return described
-
-
-def _part(line: str) -> str:
-    return sentences.shortened(sentences.unmarked(line), _SHOWN)
+def _telling(lines: Sequence[str]) -> list[str]:
+    """Those that report a failure, and the first of the others, in order."""
+    ranked = sorted(
+        range(len(lines)), key=lambda place: not sentences.reports_failure(lines[place])
+    )
+    return [lines[place] for place in sorted(ranked[:_MOST_LINES])]

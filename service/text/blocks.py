@@ -6,11 +6,14 @@ of these counts as the speaker's own.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from enum import StrEnum
 from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
+
+from service.text.sentences import is_item
 
 
 class Sort(StrEnum):
@@ -40,7 +43,12 @@ _QUOTED = re.compile(
     r"|«[^«»]{300,}+»|「[^「」]{300,}+」",
     re.DOTALL,
 )
-_QUOTED_LINE = re.compile(r"[ \t]{0,8}(?:>|\|[ \t])")
+_ROW = re.compile(r"[ \t]{0,8}\|.*\|[ \t]*\Z")
+_QUOTED_LINE = re.compile(r"[ \t]{0,8}>")
+# A sign inside a word, as identifiers, paths and frames of a console have: not in numbers alone.
+_SIGN_INSIDE = re.compile(r"[^\W\d]\w*[-:/.@_]\w|\w[-:/.@_]\w*[^\W\d]")
+_WORD = re.compile(r"\w+")
+_OF_ONE_SHAPE = 3  # lines that nobody writes by hand
 # Lines of a terminal, of a log and of a stack trace.
 _OUTPUT = re.compile(
     r"[ \t]{0,8}(?:[$%#]|>>>|\.\.\.|PS [A-Z]:[^>\n]{0,200}>"
@@ -131,12 +139,24 @@ def _elements(text: str) -> Iterator[_Span]:
 def _by_lines(text: str, *, by_user: bool) -> list[Block]:
     """Takes quoted lines and runs of code out of what has no marks around it."""
     lines = text.splitlines()
-    forms = "".join(_form(line, by_user=by_user) for line in lines)
+    shapes = [_shape(line) if by_user else "" for line in lines]
+    counts = Counter(filter(None, shapes))
+    forms = "".join(
+        "c" if counts[shape] >= _OF_ONE_SHAPE else _form(line, by_user=by_user)
+        for line, shape in zip(lines, shapes, strict=True)
+    )
     forms = _CODE_RUN.sub(lambda run: "C" * len(run[0]), forms)
     sorts = {"C": Sort.CODE, ">": Sort.PASTED}
     placed = ((sorts.get(form, Sort.OWN), line) for form, line in zip(forms, lines, strict=True))
     runs = groupby(placed, key=itemgetter(0))
     return [Block("\n".join(line for _, line in run), sort) for sort, run in runs]
+
+
+def _shape(line: str) -> str:
+    """The signs of a line between its words; "" for an item of a list and for prose."""
+    if is_item(line) or not _SIGN_INSIDE.search(line[:_LINE_READ]):
+        return ""
+    return _WORD.sub("w", line[:_LINE_READ].strip())
 
 
 def _form(line: str, *, by_user: bool) -> str:
@@ -148,6 +168,8 @@ def _form(line: str, *, by_user: bool) -> str:
         return "c" if ran else "."
     if _QUOTED_LINE.match(line):
         return ">"
+    if _ROW.match(line):
+        return "."
     return "c" if _OUTPUT.match(line) or _dense(line) else "."
 
 

@@ -12,9 +12,22 @@ from sentencex import segment  # type: ignore[import-untyped]
 LONGEST = 320
 """Characters of a sentence; a longer one is split between words, so that its end is not lost."""
 
-_BULLET = re.compile(r"\s{0,40}(?:(?:[*•+\-–—]|\d{1,3}[.)]|#{1,6}|\[[ xX]\])\s{1,20}){1,3}")
+# The number of an item stays, because a later message may name it.
+_BULLET = re.compile(r"\s{0,40}(?:(?:[*•+\-–—]|#{1,6}|\[[ xX]\])\s{1,20}){1,3}")
+_ITEM = re.compile(r"\s{0,40}(?:[*•+\-–—]|\d{1,3}[.)]|[a-zA-Z]\)|#{1,6}|\[[ xX]\])\s")
+_NUMBERED = re.compile(r"\s{0,40}(\d{1,3}|[a-zA-Z])[.)]\s")
+_ORDINAL = re.compile(r"(?<!\d)\d{1,3}\.\s*\Z")
+_NOUNS_HAVE_CAPITALS = ("de", "lb")
 _IN_NAMES = "_$"
 _SOLID_ENDS = "。！？…」』"  # no blank follows
+_FAILURE = re.compile(
+    r"(?i:\b(?:error|exception|traceback|failed|failure|fatal|panic|denied|timed out|"
+    r"timeout (?:after|exceeded|expired))\b)|[a-z](?:Error|Exception)\b"
+)
+_NO_FAILURE = re.compile(
+    r"\b(?:no|0|without) (?:error|failure)|\berrors?\W{0,2}[=:]\s*(?:0|none|null|false|\[\])",
+    re.IGNORECASE,
+)
 _PIECE = 2000  # characters that are split at once: sentencex is quadratic in open brackets
 # Not `2 ** 10` or `**kwargs`.
 _EMPHASIS = re.compile(r"(?<![\w*])\*\*(?=\S)([^*\n]{1,400})(?<=\S)\*\*(?![\w*])")
@@ -27,7 +40,7 @@ def lines(text: str) -> Iterator[str]:
 
 def of_line(line: str, language: str = "en") -> Iterator[str]:
     """The sentences of one line."""
-    for sentence in _whole(_segments(line, language)):
+    for sentence in _whole(_segments(line, language), language):
         for part in _by_size(" ".join(sentence.split()), LONGEST):
             if part.strip():
                 yield part.strip()
@@ -46,11 +59,11 @@ def _segments(line: str, language: str) -> Iterator[str]:
         yield rest
 
 
-def _whole(segments: Iterable[str]) -> Iterator[str]:
-    """Segments, joined where no blank stands behind a point: `Physics.Overlap` is one name."""
+def _whole(segments: Iterable[str], language: str) -> Iterator[str]:
+    """Segments, joined where no sentence ends between two."""
     joined = ""
     for following in segments:
-        if joined and not _one_name(joined[-1], following[0]):
+        if joined and not _goes_on(joined, following, language):
             yield joined
             joined = ""
         joined += following
@@ -58,11 +71,19 @@ def _whole(segments: Iterable[str]) -> Iterator[str]:
         yield joined
 
 
-def _one_name(before: str, after: str) -> bool:
-    """Whether the characters on both sides of a cut may belong to one name."""
-    if before.isspace() or before in _SOLID_ENDS:
+def _goes_on(before: str, after: str, language: str) -> bool:
+    """Whether a sentence goes on behind a cut.
+
+    It does behind the number of an item, behind `2.` before a small letter or where nouns have
+    capitals, and without a blank: `Physics.Overlap` is one name.
+    """
+    last, first = before[-1], after[0]
+    if _ORDINAL.search(before):
+        is_item = before.strip()[:-1].isdigit()
+        return is_item or first.islower() or language in _NOUNS_HAVE_CAPITALS
+    if last.isspace() or last in _SOLID_ENDS:
         return False
-    return after.isalnum() or after in _IN_NAMES
+    return first.isalnum() or first in _IN_NAMES
 
 
 def unmarked(line: str) -> str:
@@ -74,23 +95,46 @@ def unmarked(line: str) -> str:
 
 def is_item(line: str) -> bool:
     """Whether a line has the mark of a list, or of a heading."""
-    return bool(_BULLET.match(line))
+    return bool(_ITEM.match(line))
+
+
+def mark_of(line: str) -> str:
+    """`2` of `2. Blue`, `b` of `b) Blue`; "" for a line that is no such item."""
+    marked = _NUMBERED.match(line)
+    return marked[1].casefold() if marked else ""
 
 
 def _by_size(text: str, most: int) -> Iterator[str]:
-    """A text in parts of so many characters, cut between words where there are blanks."""
+    """A text in parts of about so many characters, cut between words.
+
+    A part of an address would be another address, so a word stays whole, up to `_PIECE`; scripts
+    without blanks are cut where a part is full.
+    """
     begin = 0
     while len(text) - begin > most:
-        cut = text.rfind(" ", begin + 1, begin + most)
-        end = cut if cut > begin else begin + most
+        end = text.rfind(" ", begin + 1, begin + most)
+        if end <= begin:
+            end = _end_of_word(text, begin, most)
         yield text[begin:end]
         begin = end
     yield text[begin:]
 
 
+def _end_of_word(text: str, begin: int, most: int) -> int:
+    if not text[begin : begin + most].isascii():
+        return begin + most
+    blank = text.find(" ", begin + most, begin + _PIECE)
+    return blank if blank >= 0 else min(begin + _PIECE, len(text))
+
+
 def asks(sentence: str) -> bool:
     """Whether a sentence is a question, by its mark."""
     return sentence.rstrip("\"')]”’»」").endswith(("?", "？", "؟"))
+
+
+def reports_failure(line: str) -> bool:
+    """Whether a line of a log or a tool says that something failed."""
+    return bool(_FAILURE.search(line)) and not _NO_FAILURE.search(line)
 
 
 def shortened(sentence: str, most: int) -> str:

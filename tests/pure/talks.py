@@ -22,6 +22,7 @@ def heard(steps: Sequence[Step]) -> list[Utterance]:
     """The utterances of steps, numbered from 1."""
     found: list[Utterance] = []
     for number, step in enumerate(steps, 1):
-        for passage in passages(step, number):
+        before = [one for one in found if one.step == number - 1]
+        for passage in passages(step, number, before=before):
             found += passage.utterances
     return found

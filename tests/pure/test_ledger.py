@@ -37,17 +37,19 @@ ROWS = [{"id": 1, "name": "Ann", "note": ""}, {"id": 2, "name": "Bob Stone", "no
         ("0 issues.", '"0 issues."'),
         (
             ROWS,
-            '10 rows | columns: id, name, note | first: {id: 1, name: Ann, note: ""}',
+            '10 items | [{id: 1, name: Ann, note: ""}, {id: 2, name: "Bob Stone", note: ""}, {id: 1, name: Ann, note: ""}, '
+            '{id: 2, name: "Bob Stone", note: ""}, {id: 1, name: Ann, note: ""}, {id: 2, name: "Bob Stone", note: ""}, '
+            '{id: 1, name: Ann, note: ""}, …]',
         ),
-        (ROWS[:2], '2 rows | columns: id, name, note | first: {id: 1, name: Ann, note: ""}'),
+        (ROWS[:2], '2 items | [{id: 1, name: Ann, note: ""}, {id: 2, name: "Bob Stone", note: ""}]'),
         ("id,total\n1,17.50\n2,99.00", '"id,total 1,17.50 2,99.00"'),
         ({"error": "no such table"}, 'error: "no such table"'),
         ("Traceback (most recent call last):\n  File x\nKeyError: 'a'", "error: \"KeyError: 'a'\""),
         ({"content": [{"type": "text", "text": "[1, 2, 3]"}]}, "3 items | [1, 2, 3]"),
-        ('"[{\\"a\\": 1}, {\\"a\\": 2}]"', "2 rows | columns: a | first: {a: 1}"),
+        ('"[{\\"a\\": 1}, {\\"a\\": 2}]"', "2 items | [{a: 1}, {a: 2}]"),
     ],
 )
-def test_a_result_is_told_by_its_size_columns_and_ends(result: object, expected: str) -> None:
+def test_a_result_is_told_by_its_size_and_what_it_begins_with(result: object, expected: str) -> None:
     assert outcome(result) == expected
 
 
@@ -93,24 +95,21 @@ CALLS = (
 )
 
 
-def test_what_later_calls_went_on_with_has_a_line_of_its_own_and_the_others_share_one_for_each_tool() -> None:
-    shown = ledger.lines(ledger.extend((), [step(*CALLS)]), 90, taken_up=True)
-    assert shown == (
-        "- T1 book() → seat: 14C, code: ZX81",
-        "- T2–T3 weather(…) × 2 → 2 results",
-        '- T4–T5 pay(…) × 2 → 0 results, 2 errors | error: "the card has expired"',
-    )
+def test_a_result_that_a_later_call_used_has_a_line_of_its_own_and_the_others_share_one() -> None:
+    shown = ledger.lines(ledger.extend((), [step(*CALLS)]), 90, used=True)
+    assert shown == ("- T1 book() → seat: 14C, code: ZX81", "- T2–T5 weather × 2, pay × 2 (2 failed)")
 
 
 def test_each_call_has_a_line_of_its_own_where_there_is_room() -> None:
     shown = ledger.lines(ledger.extend((), [step(*CALLS)]), 100)
     assert len(shown) == len(CALLS)
-    assert shown[-1] == '- T5 pay(code=ZX81) → error: "the card has expired"'
+    assert shown[-1] == '- T5 pay(code: ZX81) → error: "the card has expired"'
 
 
-def test_the_oldest_tools_are_left_out_where_not_even_one_line_for_each_has_room() -> None:
-    (shown,) = ledger.lines(ledger.extend((), [step(*CALLS)]), 40)
-    assert shown.startswith("- T4–T5 pay")
+def test_with_little_room_the_calls_are_counted() -> None:
+    calls = [call("word " * 40, "weather", day=day) for day in ("monday", "tuesday")]
+    shown = ledger.lines(ledger.extend((), [step(*calls, call('{"error": "no card"}', "pay"))]), 25)
+    assert shown == ('- T3 pay() → error: "no card"', "- T1–T2 weather × 2")
 
 
 def test_calls_that_nobody_could_read_keep_the_numbers_right() -> None:

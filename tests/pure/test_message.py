@@ -3,7 +3,7 @@
 from service.summarising import message
 from service.summarising.message import Parts
 
-END = "[End of summary - recent messages follow]"
+END = "[End of summary]"
 
 
 def test_parts_that_say_nothing_have_no_head() -> None:
@@ -12,7 +12,7 @@ def test_parts_that_say_nothing_have_no_head() -> None:
         "[Previous conversation summary: 2 messages]",
         text.splitlines()[1],
         "",
-        "## What was said, in order, shortened",
+        "## What was said, shortened",
         "user: Ship it.",
         "",
         END,

@@ -42,7 +42,7 @@ def test_with_room_for_all_everything_stands_in_its_part_and_what_was_replaced_d
     assert parts.rules == ("Never above 4 bar.",)
     assert parts.state == ("### Goal", STATE[1], "### Open", STATE[3])
     assert parts.quotations == ("assistant: We meet in the Grand Hotel on 3 May.",)
-    assert parts.ledger == ("- T1 look_up(id=7) → 3 rows | columns: id, total",)
+    assert parts.ledger == ("- T1 look_up",)
     assert parts.left_out == 0
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.text.sentences import LONGEST, asks, is_item, lines, of_line, unmarked
+from service.text.sentences import LONGEST, asks, is_item, lines, mark_of, of_line, reports_failure, unmarked
 
 
 def split(text: str, language: str = "en") -> list[str]:
@@ -26,6 +26,7 @@ def collapsed(text: str) -> str:
         ("One line\nanother line", ["One line", "another line"]),
         ("必须用中文。不要删除。", ["必须用中文。", "不要删除。"]),
         ("no capital here. nor here", ["no capital here.", "nor here"]),
+        ("2. The blue one. Take it.", ["2. The blue one.", "Take it."]),
         ("", []),
     ],
 )
@@ -38,16 +39,34 @@ def test_on_a_long_line_sentences_end_where_they_do_on_a_short_one() -> None:
     assert split(" ".join(said)) == said
 
 
-def test_an_abbreviation_of_the_language_ends_no_sentence() -> None:
-    assert split("Wir kommen am 10. April um acht, z. B. abends.", "de") == [
-        "Wir kommen am 10. April um acht, z. B. abends."
-    ]
+@pytest.mark.parametrize(
+    ("language", "sentence"),
+    [
+        ("de", "Wir kommen am 10. April um acht, z. B. abends."),
+        ("de", "Die Kisten stehen im 2. Stock, und das 107. Paket ist zerbrechlich."),
+        ("tr", "Depo binanın 3. katında, kapı 7."),
+        ("pl", "Biuro jest na 2. piętrze, obok windy."),
+        ("hu", "A raktár a 4. emeleten van."),
+        ("no", "Kontoret ligger i 2. etasje."),
+        ("cs", "Sklad je ve 3. patře."),
+        ("fi", "Varasto on 2. kerroksessa."),
+    ],
+)
+def test_an_abbreviation_or_an_ordinal_ends_no_sentence(language: str, sentence: str) -> None:
+    assert split(sentence, language) == [sentence]
 
 
-@pytest.mark.parametrize("mark", ["- ", "* ", "1. ", "2) ", "### ", "  • ", "- 3. ", "- [ ] ", "1. [x] "])
+@pytest.mark.parametrize("mark", ["- ", "* ", "### ", "  • ", "- [ ] "])
 def test_list_marks_and_heads_are_left_out(mark: str) -> None:
     assert split(f"{mark}We must ship **7** boxes") == ["We must ship 7 boxes"]
     assert is_item(f"{mark}We must ship")
+
+
+@pytest.mark.parametrize(("mark", "name"), [("1. ", "1"), ("2) ", "2"), ("b) ", "b")])
+def test_the_number_of_an_item_stays_so_that_it_can_be_named(mark: str, name: str) -> None:
+    assert split(f"{mark}We must ship") == [f"{mark}We must ship"]
+    assert is_item(f"{mark}We must ship")
+    assert mark_of(f"{mark}We must ship") == name
 
 
 @pytest.mark.parametrize(
@@ -75,8 +94,28 @@ def test_a_long_sentence_is_taken_apart_between_words_and_none_of_it_is_lost() -
 @pytest.mark.parametrize("text", ["x" * 5000, "很" * 5000, "We must ship " + "1234567890 " * 600])
 def test_nothing_of_an_endless_text_is_lost(text: str) -> None:
     parts = split(text)
-    assert all(len(part) <= LONGEST for part in parts)
+    assert all(len(part) <= 2000 for part in parts)
     assert "".join("".join(parts).split()) == "".join(text.split())
+
+
+def test_a_long_address_is_whole() -> None:
+    address = f"https://files.test/{'a-b/' * 120}end"
+    assert address in split(f"Take it from {address} and unpack it.")[1]
+
+
+@pytest.mark.parametrize(
+    ("line", "reports"),
+    [
+        ("2026-05-01 ERROR disk 7", True),
+        ("TypeError: nothing there", True),
+        ("3 tests FAILED", True),
+        ("0 errors, all well", False),
+        ("errors: 0", False),
+        ("a terror of a film", False),
+    ],
+)
+def test_a_line_that_reports_a_failure_is_known(line: str, reports: bool) -> None:
+    assert reports_failure(line) is reports
 
 
 @pytest.mark.parametrize("text", ["Really?", "真的吗？", "هل انتهى؟", 'He asked "why?"'])

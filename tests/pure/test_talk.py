@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.summarising import talk
-from service.text.blocks import Sort
 from tests.pure import talks
 
 
@@ -23,13 +22,50 @@ def test_what_is_left_out_between_two_sentences_is_marked() -> None:
     assert talk.lines([first, last]) == ("user: It is one. … It is three.",)
 
 
-def test_the_same_words_count_most_from_a_user_and_more_where_an_answer_begins_than_further_on() -> None:
-    words = "The train costs 12,847 EUR."
-    _, opening, _, _, further, own = talks.talk("Hm.", f"{words} Good. Fine. {words}", words)
-    room = talk.cost(own) + 6
-    assert talk.fitted([opening, further, own, replace(own, sort=Sort.PASTED, place=9)], room) == [own]
-    assert talk.fitted([replace(own, text="Does the train cost 12,847 EUR?"), own], room) == [own]
-    assert talk.fitted([opening, further], room) == [opening]
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (["Is it so?", "It is 9 EUR.", "It is a fine day."], "It is a fine day."),  # a user before an answer
+        (["", "It is a train. It is a ship."], "It is a train."),  # how an answer begins
+        (["It is a fine day.", "", "It is a dull day."], "It is a dull day."),  # what was said last
+        (["It is 9 EUR.", "", "It is a fine day."], "It is 9 EUR."),  # a value
+        (["It is a dull day.", "", "Is it a fine day?"], "It is a dull day."),  # what is no question
+    ],
+)
+def test_with_room_for_one_sentence_the_more_important_one_stands(texts: list[str], expected: str) -> None:
+    (one,) = talk.fitted(talks.talk(*texts), 12)
+    assert one.text == expected
+
+
+def test_each_message_has_one_sentence_before_any_has_a_second() -> None:
+    long = " ".join(f"The {thing} of the old house is quite blue again." for thing in ("door", "floor", "wall") * 3)
+    said = talks.talk("The roof is red.", "Yes.", long)
+    assert [one.text for one in talk.fitted(said, 36) if one.by_user][0] == "The roof is red."
+
+
+def test_a_short_message_stands_as_a_whole() -> None:
+    said = talks.talk(
+        "It is a fine day. It is 9 EUR.", "", "Take the train then. It is 7 EUR.", "", "It is a dull day."
+    )
+    assert [one.step for one in talk.fitted(said, 38)] == [1, 1, 3, 3]
+
+
+def test_what_differs_in_its_numbers_only_gives_way_to_what_was_said_once() -> None:
+    again = [text for number in range(40) for text in (f"Try gateway {number} and tell me.", "It is away.")]
+    said = talks.talk("The spare key hangs in locker 118.", "Noted.", *again)
+    assert "The spare key hangs in locker 118." in [one.text for one in talk.fitted(said, 60)]
+
+
+def test_the_same_words_stand_once_where_they_were_said_last() -> None:
+    said = talks.talk("It is in box 4.", "Yes.", "It is in box 4.", "Yes.")
+    assert [one.step for one in talk.fitted(said, 500) if one.by_user] == [3]
+
+
+def test_a_line_that_reports_a_failure_comes_before_other_lines_of_a_log() -> None:
+    log = "\n".join([f"2026-05-01 10:00:{number} INFO all is well" for number in range(10, 50)])
+    said = talks.talk(f"Why?\n{log}\n2026-05-01 10:01:07 ERROR no disk")
+    shown = [one.text for one in talk.fitted(said, 60)]
+    assert "“2026-05-01 10:01:07 ERROR no disk”" in shown
 
 
 def test_the_head_of_a_list_stands_once_with_its_items() -> None:
@@ -48,13 +84,7 @@ def test_the_head_of_a_list_stands_once_with_its_items() -> None:
 def test_what_lays_something_down_comes_before_a_remark(rule: str, remark: str) -> None:
     said = talks.talk(rule, "Fine.", remark)
     users = [one for one in said if one.by_user]
-    assert talk.fitted(users, max(map(talk.cost, users)) + 8) == [users[0]]
-
-
-def test_values_come_before_chatter_and_what_stands_elsewhere_need_not_be_said_again() -> None:
-    said = talks.talk("That is really very nice of you indeed. The pump P-7 stays below 4.5 bar.")
-    assert talk.fitted(said, 24) == [said[1]]
-    assert talk.fitted(said, 24, ["The pump P-7 stays below 4.5 bar."]) == [said[0]]
+    assert talk.fitted(users, talk.size(talk.lines(users[:1])) + 2) == [users[0]]
 
 
 @given(st.lists(st.text("abc 12.?", min_size=2, max_size=60), max_size=8), st.integers(0, 200))

@@ -115,7 +115,7 @@ async def test_invariant_4_a_call_and_its_results_stay_together(harness: Harness
 
     for request in harness.llm.requests:  # in what is read
         for number in range(9):
-            _, called_here, below = request.text.partition(f"query(n=n{number})")
+            _, called_here, below = request.text.partition(f"query(n: n{number})")
             assert bool(called_here) == (f"r{number} r{number}" in below) == (f"r{number} r{number}" in request.text)
     question = talk.add("question", leaf)
     kept = [message for message in await sent(talk, question) if message["role"] in ("assistant", "tool")]

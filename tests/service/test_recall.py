@@ -123,7 +123,7 @@ async def test_a_text_that_is_not_kept_comes_again_with_the_next_request(chat: C
     again = await recalling.recall(chat.talk, asked, ref="T1")
 
     assert gone["status"] == "not_kept"
-    assert "look_up(topic=" in gone["text"], "the ledger's line stands for it"
+    assert "look_up(topic:" in gone["text"], "the ledger's line stands for it"
     assert unsearched["not_kept"] == len(chat.talk.path(asked["covered_until"]))
     assert again["content"].startswith("row 0")
 

@@ -73,4 +73,4 @@ def test_no_name_in_a_result_ends_its_part(name: str, value: str) -> None:
 
 @pytest.mark.parametrize("name", ["search_web", "server:tool", "files/read", "天気", "get-user.v2"])
 def test_a_usual_name_stands_as_it_is(name: str) -> None:
-    assert shown(name=name, arguments=json.dumps({name: 7})) == f'- T1 {name}({name}=7) → "3 rows"'
+    assert shown(name=name, arguments=json.dumps({name: 7})) == f'- T1 {name}({name}: 7) → "3 rows"'

@@ -5,8 +5,8 @@ all later checkpoints, and lines of them within some room. What is stored is bou
 merge first.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
 
@@ -54,7 +54,7 @@ def extend(entries: Sequence[Entry], steps: Iterable[Step]) -> tuple[Entry, ...]
         return tuple(grown)
     # Some more at once, or each further call would merge again.
     surplus = len(grown) - _ENTRIES * 3 // 4
-    return (*_by_tool(grown[:surplus]), *grown[surplus:])
+    return (*_merge_by_tool(grown[:surplus]), *grown[surplus:])
 
 
 def unread_calls(entries: Sequence[Entry], count: int) -> tuple[Entry, ...]:
@@ -82,43 +82,48 @@ def called(call: Call) -> str:
 
 def line(entry: Entry) -> str:
     """An entry on one line."""
-    name = f"{entry.tool}({entry.arguments})"
-    reference = f"T{entry.first}"
-    if entry.count > 1:
-        reference += f"–T{entry.last}"
-        name += f" × {entry.count}"
-    return f"- {reference} {name} → {values.shorten(' | '.join(entry.parts), _OUTCOME)}"
+    outcome = values.shorten(" | ".join(entry.parts), _OUTCOME)
+    return f"- T{entry.first} {entry.tool}({entry.arguments}) → {outcome}"
 
 
-def lines(entries: Sequence[Entry], limit: int, *, taken_up: bool = False) -> tuple[str, ...]:
-    """The ledger within `limit` tokens.
+def lines(entries: Sequence[Entry], limit: int, *, used: bool = False) -> tuple[str, ...]:
+    """The ledger within `limit` tokens, in order.
 
-    First results with values on which later calls went on have lines of their own; then, unless
-    only they are asked for, the newest. Others share one for each tool.
+    Calls on whose results later ones went on come first; then, unless only `used` ones are asked
+    for, the newest. All others share the last line, if it has room.
     """
-    alone = {place: line(entries[place]) for place in _ranked(entries, taken_up)}
-    kept = _beside(entries, alone)
-    while sum(map(_cost, kept)) > max(limit, 0):
-        if alone:
-            alone.popitem()
-            kept = _beside(entries, alone)
-        else:
-            kept = kept[1:]
+    shown: dict[int, str] = {}
+    left = limit
+    for place in _rank(entries, used):
+        if entries[place].count > 1:
+            continue
+        text = line(entries[place])
+        if _cost(text) <= left:
+            left -= _cost(text)
+            shown[place] = text
+    others = [entry for place, entry in enumerate(entries) if place not in shown]
+    kept = [text for _, text in sorted(shown.items())]
+    if others and _cost(_line_of(others)) <= left:
+        kept.append(_line_of(others))
     return tuple(kept)
 
 
-def _beside(entries: Sequence[Entry], alone: Mapping[int, str]) -> list[str]:
-    """The lines of those that stand alone, and of the others by tool, in order."""
-    others = _by_tool([entry for place, entry in enumerate(entries) if place not in alone])
-    shown = [(entries[place].first, text) for place, text in alone.items()]
-    shown += [(entry.first, line(entry)) for entry in others]
-    return [text for _, text in sorted(shown)]
+def _line_of(others: Sequence[Entry]) -> str:
+    """Calls by their tools on one line."""
+    counted: list[str] = []
+    for entry in _merge_by_tool(others):
+        times = f" × {entry.count}" if entry.count > 1 else ""
+        failed = f" ({entry.failed} failed)" if entry.failed else ""
+        counted.append(f"{entry.tool}{times}{failed}")
+    first, last = others[0].first, last_number(others)
+    reference = f"T{first}–T{last}" if last > first else f"T{first}"
+    return f"- {reference} {values.shorten(', '.join(counted), _OUTCOME)}"
 
 
-def _ranked(entries: Sequence[Entry], taken_up: bool) -> Sequence[int]:
+def _rank(entries: Sequence[Entry], used: bool) -> Sequence[int]:
     """The places, first those with most of what later arguments have for their length.
 
-    Then the newest, unless only what is `taken_up` is wanted.
+    Then the newest, unless only `used` ones are wanted.
     """
     worth: dict[int, float] = {}
     asked: set[str] = set()
@@ -127,7 +132,7 @@ def _ranked(entries: Sequence[Entry], taken_up: bool) -> Sequence[int]:
         worth[place] = len(taken) / _cost(line(entry))
         asked |= _values(entry.arguments)
     ranked = sorted(worth, key=worth.__getitem__, reverse=True)
-    return [place for place in ranked if worth[place] or not taken_up]
+    return [place for place in ranked if worth[place] or not used]
 
 
 @lru_cache(maxsize=4096)
@@ -152,35 +157,26 @@ def _arguments(raw: str) -> str:
         return values.quoted(raw, _ARGUMENTS) if raw.strip() else ""
     if not isinstance(value, dict):
         return values.value(value, _ARGUMENTS)
-    room = _ARGUMENTS if len(value) == 1 else _ARGUMENTS // 2
-    named = (f"{values.word(key)}={values.value(one, room)}" for key, one in value.items())
-    return values.listed(named, _ARGUMENTS)
+    return values.fields(value, _ARGUMENTS)
 
 
-def _by_tool(entries: Sequence[Entry]) -> list[Entry]:
+def _merge_by_tool(entries: Sequence[Entry]) -> list[Entry]:
+    """One for each tool, with what its calls have in common."""
     merged: dict[str, Entry] = {}
     for entry in entries:
-        old = merged.get(entry.tool)
-        merged[entry.tool] = _joined(old, entry) if old else entry
-    return sorted(merged.values(), key=lambda entry: entry.first)
+        old = merged.get(entry.tool, replace(entry, failed=0, count=0))
+        merged[entry.tool] = Entry(
+            first=old.first,
+            last=entry.last,
+            tool=entry.tool,
+            arguments="",
+            parts=(),
+            failed=old.failed + entry.failed,
+            count=old.count + entry.count,
+        )
+    return list(merged.values())
 
 
-def _joined(old: Entry, new: Entry) -> Entry:
-    """Both in one."""
-    calls, failed = old.count + new.count, old.failed + new.failed
-    errors = f", {failed} errors" if failed else ""
-    error = next((one.parts[-1:] for one in (new, old) if one.failed), ())
-    return Entry(
-        min(old.first, new.first),
-        max(old.last, new.last),
-        old.tool,
-        "…",
-        (f"{calls - failed} results{errors}", *error),
-        failed,
-        calls,
-    )
-
-
-@lru_cache(maxsize=4096)  # a line is weighed in each round of shrinking
+@lru_cache(maxsize=4096)  # a line is weighed several times
 def _cost(shown: str) -> int:
     return tokens.count(shown) + 1

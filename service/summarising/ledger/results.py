@@ -1,4 +1,4 @@
-"""What a tool answered, in a few parts of a line: its size, columns, fields, errors. Pure.
+"""What a tool answered, in a few parts of a line: its size, first rows, fields, errors. Pure.
 
 In: the text of a result, as JSON, an error or anything else. Out: an `Outcome`, whose parts stand
 in order of worth. All else of a result is looked up when it is needed.
@@ -7,28 +7,18 @@ in order of worth. All else of a result is looked up when it is needed.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 from service.summarising.ledger import values
-from service.summarising.ledger.values import Number, listed, parsed, quoted
+from service.summarising.ledger.values import Number, parsed, quoted
 from service.text import tokens
+from service.text.sentences import reports_failure
 
 _PART = 240  # characters of a part
 _FIELDS = 420  # of the fields of an object
-_COLUMNS = 40
 _LAYERS = 4  # a text in a text in a text
 _TRACE = 40  # lines that an error message may have
 _EMPTY = ("", "null", "None", "{}", "[]")
-_ERROR = re.compile(
-    r"\b(?:error|exception|traceback|failed|failure|fatal|panic|denied|timed out|"
-    r"timeout (?:after|exceeded|expired))\b",
-    re.IGNORECASE,
-)
-_NO_ERROR = re.compile(
-    r"\b(?:no|0|without) (?:error|failure)|\berrors?\W{0,2}[=:]\s*(?:0|none|null|false|\[\])",
-    re.IGNORECASE,
-)
 _BEGINS_WITH_ERROR = re.compile(
     r"\A(?:Traceback \(most recent|(?:[\w.]*(?:Error|Exception)|ERROR|FATAL|fatal)\b[^\n:]{0,60}:)",
     re.IGNORECASE,
@@ -54,9 +44,9 @@ def read(text: str) -> Outcome:
     if text in _EMPTY or value in _EMPTY:
         return Outcome(("empty result",))
     if isinstance(value, dict):
-        return Outcome((_of_object(value),), _failed(value))
+        return Outcome((values.fields(value, _FIELDS),), _failed(value))
     if isinstance(value, list):
-        return Outcome(tuple(_of_list(value)))
+        return Outcome((_counted(len(value), "item"), values.value(value, _PART)))
     return _of_text(value if isinstance(value, str) else text)
 
 
@@ -88,13 +78,6 @@ def _is_text_part(one: Any) -> bool:  # noqa: ANN401 - a tool's JSON
     return isinstance(one, dict) and one.get("type") == "text" and isinstance(one.get("text"), str)
 
 
-def _of_object(value: Mapping[str, Any]) -> str:
-    """An object by its fields: plain values first, in their order, then what is nested."""
-    ordered = sorted(value.items(), key=lambda field: isinstance(field[1], list | dict))
-    fields = [f"{values.word(name)}: {values.value(one, _PART)}" for name, one in ordered]
-    return listed(fields, _FIELDS, len(fields))
-
-
 def _failed(value: Mapping[str, Any]) -> bool:
     """Whether an object reports a failure; tools have many ways to report one."""
     if any(_is_failure(value.get(key)) for key in _FAILURES) or value.get("isError") is True:
@@ -112,18 +95,6 @@ def _is_failure(reported: Any) -> bool:  # noqa: ANN401 - a tool's JSON
     return str(reported).lower() not in _NO_FAILURE
 
 
-def _of_list(items: Sequence[Any]) -> Iterator[str]:
-    """Rows by their columns, the names of all of them, and the first; other items as they are."""
-    if not all(isinstance(row, dict) for row in items):
-        yield _counted(len(items), "item")
-        yield values.value(items, _PART)
-        return
-    names = list(dict.fromkeys(chain.from_iterable(items)))[:_COLUMNS]
-    yield _counted(len(items), "row")
-    yield f"columns: {listed(map(values.word, names), _PART, _COLUMNS)}"
-    yield f"first: {values.row(items[0], _PART)}"
-
-
 def _of_text(text: str) -> Outcome:
     """Describes a text without a structure: an error, lines, or words."""
     written = [one for one in text.splitlines() if one.strip()]
@@ -132,13 +103,13 @@ def _of_text(text: str) -> Outcome:
         words = written[-1] if text.startswith("Traceback") else text
         return Outcome((f"error: {quoted(words, _PART)}",), failed=True)
     if len(text) <= _PART:
-        return Outcome((quoted(text, _PART),), failed=bool(_ERROR.match(text)))
+        return Outcome((quoted(text, _PART),))
     return Outcome(tuple(_of_long_text(text, written)))
 
 
 def _of_long_text(text: str, written: Sequence[str]) -> Iterator[str]:
     yield f"{_counted(len(written), 'line')} ({len(text)} characters)"
-    mentions = [one for one in written if _ERROR.search(one) and not _NO_ERROR.search(one)]
+    mentions = [one for one in written if reports_failure(one)]
     if mentions:
         yield f"{len(mentions)} mention an error: {quoted(mentions[0], _PART // 2)}"
     yield f"begins {quoted(text, _PART)}"

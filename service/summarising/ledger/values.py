@@ -6,21 +6,20 @@ words stands in quotation marks, so that nothing of it looks like our own words 
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from service.text import characters
 from service.text.plain import plain
 
-VALUE = 80  # characters that a cell, a name or a nested value may take
-ITEMS = 12  # of an object or an array
+_VALUE = 80  # characters that a name or a nested value may take
+_ITEMS = 12  # of an object or an array
 _DEPTH = 4
 
 # Blanks of any kind, the signs of a line, and arrows of any shape.
 _AMBIGUOUS = re.compile(
     r'[\s,;="|(){}\[\]×\u2190-\u21ff\u2794-\u27be\u27f0-\u27ff\u2900-\u297f\u2b00-\u2bff]'
 )
-_BLANKS = re.compile("[ \t\n\r\x0b\x0c\x1c-\x1f\x85\u2028\u2029]+")
 _UNSPACED = re.compile(f"[{characters.UNSPACED}\u3000-\u303f\uff00-\uffef]")
 
 
@@ -46,11 +45,6 @@ def parsed(text: str) -> Any:  # noqa: ANN401 - a tool's JSON
         return None
 
 
-def line(text: str, limit: int) -> str:
-    """`text` on one line of at most `limit` characters."""
-    return shorten(_BLANKS.sub(" ", plain(text[: limit * 4])).strip(" "), limit)
-
-
 def shorten(text: str, limit: int) -> str:
     """A line of at most `limit` characters, cut between words."""
     if len(text) <= limit:
@@ -64,54 +58,44 @@ def shorten(text: str, limit: int) -> str:
     return "…"
 
 
-def listed(parts: Iterable[str], room: int, most: int = ITEMS) -> str:
+def quoted(text: str, room: int) -> str:
+    """`text` on one line, in quotation marks."""
+    words = " ".join(plain(text[: room * 4]).split())
+    return '"' + shorten(words, room).replace('"', "'") + '"'
+
+
+def word(text: str) -> str:
+    """A name or a value: bare as long as nothing around it makes it ambiguous."""
+    shown = quoted(text, _VALUE)
+    bare = shown.strip('"')
+    return bare if bare and not _AMBIGUOUS.search(characters.narrowed(bare)) else shown
+
+
+def value(one: Any, room: int = _VALUE, depth: int = 0) -> str:  # noqa: ANN401 - a tool's JSON
+    """A parsed JSON value; of an array or object as much as fits."""
+    if isinstance(one, dict | list) and depth >= _DEPTH:
+        return f"[{len(one)} values]"
+    if isinstance(one, dict):
+        return "{" + fields(one, room, depth) + "}"
+    if isinstance(one, list):
+        return "[" + _listed((value(item, _VALUE, depth + 1) for item in one), room) + "]"
+    if isinstance(one, Number):
+        return str(one) if len(one) <= _VALUE else f"[number of {len(one)} characters]"
+    return word(one) if isinstance(one, str) else json.dumps(one)
+
+
+def fields(cells: Mapping[str, Any], room: int, depth: int = 0) -> str:
+    """The fields of an object, as many as fit: plain values first, then what is nested."""
+    ordered = sorted(cells.items(), key=lambda field: isinstance(field[1], list | dict))
+    return _listed((f"{word(key)}: {value(one, _VALUE, depth + 1)}" for key, one in ordered), room)
+
+
+def _listed(parts: Iterable[str], room: int) -> str:
     """As many of `parts` as fit, and an ellipsis for the rest."""
     shown: list[str] = []
-    for count, part in enumerate(parts):
-        if count == most or (shown and len(part) + 2 > room):
+    for part in parts:
+        if len(shown) == _ITEMS or (shown and len(part) + 2 > room):
             return ", ".join([*shown, "…"])
         shown.append(part)
         room -= len(part) + 2
     return ", ".join(shown)
-
-
-def quoted(text: str, room: int) -> str:
-    """`text` on one line, in quotation marks."""
-    return '"' + line(text, room).replace('"', "'") + '"'
-
-
-def value(one: Any, room: int = VALUE, depth: int = 0) -> str:  # noqa: ANN401 - a tool's JSON
-    """A parsed JSON value; of an array or object as much as fits."""
-    if isinstance(one, dict):
-        return row(one, room, depth)
-    if isinstance(one, list):
-        return _array(one, room, depth)
-    if isinstance(one, Number):
-        return str(one) if len(one) <= VALUE else f"[number of {len(one)} characters]"
-    if isinstance(one, str):
-        return word(one, room)
-    if isinstance(one, bool):
-        return str(one).lower()
-    return "null"
-
-
-def row(cells: Mapping[str, Any], room: int, depth: int = 0) -> str:
-    """An object with as many of its values as fit; nested too deeply, by its size."""
-    if depth >= _DEPTH:
-        return f"{{{len(cells)} fields}}"
-    shown = (f"{word(key)}: {value(one, VALUE, depth + 1)}" for key, one in cells.items())
-    return "{" + listed(shown, room) + "}"
-
-
-def _array(items: Sequence[Any], room: int, depth: int) -> str:
-    if depth >= _DEPTH:
-        return f"[{len(items)} items]"
-    return "[" + listed((value(one, VALUE, depth + 1) for one in items), room) + "]"
-
-
-def word(text: str, room: int = VALUE) -> str:
-    """A name or a value: bare as long as it is one word that nothing around it makes ambiguous."""
-    shown = line(text, room)
-    if not shown or _AMBIGUOUS.search(characters.narrowed(shown)):
-        return quoted(text, room)
-    return shown
