@@ -19,6 +19,7 @@ from service.summarising.utterances import Utterance
 _LEDGER = 0.35  # of what state and rules leave, for calls on whose results others went on
 _SINCE = 0.5  # of what state and rules leave, for what was said since, before quotations have it
 _STORED = 3  # times the room: so much talk is kept for later summaries
+_CHARACTERS = 4  # of a token; a talk of so few is kept without a choice
 _MOST_PINS = 400
 
 
@@ -57,8 +58,10 @@ def fitted(memory: Memory, room: int) -> Parts:
 
 def stored(memory: Memory, room: int) -> Memory:
     """The memory without what no later summary will have room for; `room` is that of one."""
-    kept = tuple(talk.fitted(_untold_talk(memory), _STORED * room))
-    return replace(memory, pins=_few_enough(memory.pins), talk=kept)
+    kept = _untold_talk(memory)
+    if sum(len(one.text) for one in kept) > _STORED * room * _CHARACTERS:
+        kept = talk.fitted(kept, _STORED * room)
+    return replace(memory, pins=_few_enough(memory.pins), talk=tuple(kept))
 
 
 def _few_enough(pins: Sequence[Pin]) -> tuple[Pin, ...]:

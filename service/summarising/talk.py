@@ -26,6 +26,7 @@ _LINE = 2  # tokens of a list mark and a line break
 
 # A number, an address, a path, a name with a point or a line inside.
 _VALUE = re.compile(r"\d|\w[@/_]\w|\w\.\w{2}")
+_DIGITS = re.compile(r"\d+")
 
 _count = lru_cache(maxsize=8192)(tokens.count)
 
@@ -90,7 +91,7 @@ def _by_worth(said: Sequence[Utterance]) -> Iterator[Utterance]:
     for step, spoken in groupby(reversed(said), key=lambda one: one.step):
         for tier, turn, one in _in_turns(list(spoken)):
             # What differs in its numbers only was said again and again.
-            pattern = _without_digits(told(one))
+            pattern = _DIGITS.sub("", told(one))
             ranked.append(((tier, max(turn, said_since[pattern]), -step, one.place), one))
             said_since[pattern] += 1
     return (one for _, one in sorted(ranked, key=itemgetter(0)))
@@ -103,12 +104,11 @@ def _in_turns(spoken: Sequence[Utterance]) -> Iterator[tuple[_Tier, int, Utteran
     one of its sentences may mean something else.
     """
     tiers = sorted((_tier(one), one.place, one) for one in spoken if _says_something(one))
-    own = [one for one in spoken if one.by_user]
-    is_short = sum(_count(one.text) for one in own) <= _SHORT
-    best = min(map(_tier, own), default=_Tier.RULE)
+    own = [(tier, one) for tier, _, one in tiers if one.by_user]
+    is_short = sum(_count(one.text) for _, one in own) <= _SHORT
     for turn, (tier, _, one) in enumerate(tiers):
         if is_short and one.by_user:
-            yield best, 0, one
+            yield own[0][0], 0, one
         else:
             yield tier, turn, one
 
@@ -128,10 +128,6 @@ def _tier(one: Utterance) -> _Tier:
     if has_value:
         return _Tier.VALUE
     return _Tier.QUESTION if asks(one.text) else _Tier.STATEMENT
-
-
-def _without_digits(words: str) -> str:
-    return "".join(sign for sign in words if not sign.isdigit())
 
 
 def lines(said: Sequence[Utterance]) -> tuple[str, ...]:

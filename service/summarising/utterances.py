@@ -138,7 +138,7 @@ class _StepReader:
         in_table = False
         for line in sentences.lines(block.text):
             start = line.lstrip()
-            is_row = start.startswith("|")
+            is_row = sentences.is_row(line)
             # A Markdown heading begins a part, and may be the head of a list itself.
             is_item = not start.startswith("#") and sentences.is_item(line)
             has_head = is_item or (is_row and in_table)

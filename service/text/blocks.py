@@ -13,7 +13,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
 
-from service.text.sentences import is_item
+from service.text.sentences import is_item, is_row
 
 
 class Sort(StrEnum):
@@ -43,10 +43,9 @@ _QUOTED = re.compile(
     r"|«[^«»]{300,}+»|「[^「」]{300,}+」",
     re.DOTALL,
 )
-_ROW = re.compile(r"[ \t]{0,8}\|.*\|[ \t]*\Z")
 _QUOTED_LINE = re.compile(r"[ \t]{0,8}>")
 # A sign inside a word, as identifiers, paths and frames of a console have: not in numbers alone.
-_SIGN_INSIDE = re.compile(r"[^\W\d]\w*[-:/.@_]\w|\w[-:/.@_]\w*[^\W\d]")
+_SIGN_INSIDE = re.compile(r"[^\W\d]\w{0,40}[-:/.@]\w|\w[-:/.@]\w{0,40}[^\W\d]")
 _WORD = re.compile(r"\w+")
 _OF_ONE_SHAPE = 3  # lines that nobody writes by hand
 # Lines of a terminal, of a log and of a stack trace.
@@ -168,7 +167,7 @@ def _form(line: str, *, by_user: bool) -> str:
         return "c" if ran else "."
     if _QUOTED_LINE.match(line):
         return ">"
-    if _ROW.match(line):
+    if is_row(line):
         return "."
     return "c" if _OUTPUT.match(line) or _dense(line) else "."
 

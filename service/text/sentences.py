@@ -23,9 +23,11 @@ _SOLID_ENDS = "。！？…」』"  # no blank follows
 _FAILURE = re.compile(
     r"(?i:\b(?:error|exception|traceback|failed|failure|fatal|panic|denied|timed out|"
     r"timeout (?:after|exceeded|expired))\b)|[a-z](?:Error|Exception)\b"
+    r"|\b(?:success|ok)\"?: false|\b(?:exit_?code|returncode)\"?[:=] ?[1-9]"
 )
 _NO_FAILURE = re.compile(
-    r"\b(?:no|0|without) (?:error|failure)|\berrors?\W{0,2}[=:]\s*(?:0|none|null|false|\[\])",
+    r"\b(?:no|0|without) (?:error|failure)"
+    r"|\berrors?\W{0,2}[=:]\s*\"?(?:0|none|null|false|\[\]|\")(?!\w)",
     re.IGNORECASE,
 )
 _PIECE = 2000  # characters that are split at once: sentencex is quadratic in open brackets
@@ -96,6 +98,12 @@ def unmarked(line: str) -> str:
 def is_item(line: str) -> bool:
     """Whether a line has the mark of a list, or of a heading."""
     return bool(_ITEM.match(line))
+
+
+def is_row(line: str) -> bool:
+    """Whether a line is a row of a table."""
+    bare = line.strip()
+    return len(bare) > 1 and bare.startswith("|") and bare.endswith("|")
 
 
 def mark_of(line: str) -> str:

