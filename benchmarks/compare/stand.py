@@ -152,7 +152,8 @@ async def _installed(rig: Rig, variant: Variant, window: int) -> None:
         on = {"ENABLE_CONTEXT_COMPACTION": True, **dict.fromkeys(limits, threshold)}
         await rig.admin.post(_CONFIG, before | on)
         return
-    await rig.install()
+    # Without a summariser of its own, the chat's model would write.
+    await rig.install("--summariser", "none")
     await rig.window(window)
     await rig.function("notes", source(notes))
     await rig.admin.post("/api/v1/functions/id/notes/valves/update", {"path": str(_noted_turns(rig)), "priority": 1000})

@@ -40,9 +40,9 @@ class Rig:
     admin: User
     installed: Json = field(default_factory=dict)  # the valves as the installer set them
 
-    async def install(self) -> None:
-        """The filter, by the installer; the recorder and the tool, by hand."""
-        await self.precis.run("install-filter", "--url", self.server.url, "--api-key", self.admin.token)
+    async def install(self, *options: str) -> None:
+        """The filter, by the installer with these options; the recorder and the tool, by hand."""
+        await self.precis.run("install-filter", "--url", self.server.url, "--api-key", self.admin.token, *options)
         self.installed = await self.admin.get(f"/api/v1/functions/id/{FILTER}/valves")
         await self.function("recorder", source(recorder))
         await self.admin.post("/api/v1/functions/id/recorder/valves/update", {"url": self.model.url, "priority": -1000})

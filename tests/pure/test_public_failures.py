@@ -46,7 +46,7 @@ CHATS = {
     "a long address": ([f"Our file is {ADDRESS} as ever.", "Noted."], [ADDRESS]),
     "a small table": (
         [
-            "Our prices:\n| part | net |\n|---|---|\n| bolt | 0.42 |\n| nut | 0.17 |\n| rod | 3.10 |\nAlways quote net.",
+            "Prices:\n| part | net |\n|---|---|\n| bolt | 0.42 |\n| nut | 0.17 |\n| rod | 3.1 |\nAlways quote net.",
             "Fine.",
         ],
         ["part | net", "nut | 0.17", "Always quote net."],
