@@ -75,5 +75,10 @@ class Memory:
         """Those that hold."""
         return self._holding(Kind.QUOTATION)
 
+    @property
+    def newest(self) -> list[Utterance]:
+        """What is stored of the step that was read last."""
+        return [one for one in self.talk if one.step == self.heard]
+
     def _holding(self, kind: Kind) -> tuple[Pin, ...]:
         return tuple(pin for pin in self.pins if pin.kind is kind and pin.replaced_by is None)

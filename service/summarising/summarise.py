@@ -175,7 +175,7 @@ def gather(
     completed: list[Step] = []
     heard: list[Utterance] = []
     first_call = ledger.last_number(memory.ledger) + 1
-    spoken = [one for one in memory.talk if one.step == memory.heard]
+    spoken = memory.newest
     for number, (step, pieces) in enumerate(zip(steps, grouped, strict=True), memory.heard + 1):
         passages = utterances.passages(step, number, language, spoken)
         spoken = [one for passage in passages for one in passage.utterances]

@@ -113,19 +113,23 @@ def _in_turns(spoken: Sequence[Utterance]) -> Iterator[tuple[_Tier, int, Utteran
             yield tier, turn, one
 
 
+def _tier_of_answer(one: Utterance) -> _Tier:
+    """That of an assistant's sentence, or of a line of what a user has pasted."""
+    tells = one.own and (one.place == 1 or bool(_VALUE.search(told(one))))
+    return _Tier.ANSWER if tells or reports_failure(one.text) else _Tier.REST
+
+
 def _says_something(one: Utterance) -> bool:
     return any(map(str.isalnum, one.text))
 
 
 def _tier(one: Utterance) -> _Tier:
-    has_value = bool(_VALUE.search(told(one)))
     is_line = not one.own and bool(one.context)
     if is_line or one.speaker is Speaker.ASSISTANT:
-        tells = one.own and (one.place == 1 or has_value)
-        return _Tier.ANSWER if tells or reports_failure(one.text) else _Tier.REST
+        return _tier_of_answer(one)
     if one.own and OBLIGING.search(one.text):
         return _Tier.RULE
-    if has_value:
+    if _VALUE.search(told(one)):
         return _Tier.VALUE
     return _Tier.QUESTION if asks(one.text) else _Tier.STATEMENT
 

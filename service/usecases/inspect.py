@@ -20,13 +20,13 @@ from service.storage.prompts import WaitingPrompt
 from service.storage.runs import Run
 from service.storage.tenancy import ChatKey
 from service.summarising.ledger import Entry
+from service.summarising.markup import harmless, unmarked
 from service.summarising.memory import Memory, Pin
 from service.summarising.utterances import Speaker, Utterance
 
 CURSOR: Final = "^([0-9]{1,16}-[0-9]{1,18})?$"
 """How the cursor of a list of chats looks; empty for its beginning."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_TELLING: Final = 40  # characters by which a sentence is found in a summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +170,7 @@ async def show_summary(
 
 
 def _stands_in(summary: str, one: Utterance) -> bool:
-    # Numbers stand only before what is worth pointing at, and long sentences are shortened.
-    return f"[{one.number}]" in summary or one.text[:_TELLING] in summary
+    return harmless(unmarked(one.text)) in summary
 
 
 async def made(
