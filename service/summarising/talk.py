@@ -1,6 +1,6 @@
 """The talk: which sentences stand in a summary that nobody chose, and how they are shown. Pure.
 
-Users' own sentences come before answers, and newer ones before older ones: so a correction stands
+What users said comes before answers, and what is newer before what is older: so a correction stands
 before what it corrects. Each message has its best sentence before any has its second.
 """
 
@@ -17,7 +17,7 @@ from service.summarising.markup import harmless, unmarked
 from service.summarising.utterances import Speaker, Utterance
 from service.summarising.wordings import OBLIGING
 from service.text import tokens
-from service.text.sentences import asks, reports_failure
+from service.text.sentences import reports_failure
 
 _SPACE = 1  # tokens around an utterance
 _SHORT = 60  # tokens of a user's message that stands as a whole
@@ -36,14 +36,11 @@ class _Tier(IntEnum):
 
     RULE = 0
     """A user's own, that lays something down."""
-    VALUE = 1
-    """A user's, with a number, a path or the like."""
-    STATEMENT = 2
-    QUESTION = 3
-    """A user's, without a value: what it is about stands in the answer too."""
-    ANSWER = 4
+    SAID = 1
+    """What else a user said or sent."""
+    ANSWER = 2
     """The first sentence of an answer, one with a value, and a line that reports a failure."""
-    REST = 5
+    REST = 3
 
 
 def told(utterance: Utterance) -> str:
@@ -127,11 +124,7 @@ def _tier(one: Utterance) -> _Tier:
     is_line = not one.own and bool(one.context)
     if is_line or one.speaker is Speaker.ASSISTANT:
         return _tier_of_answer(one)
-    if one.own and OBLIGING.search(one.text):
-        return _Tier.RULE
-    if _VALUE.search(told(one)):
-        return _Tier.VALUE
-    return _Tier.QUESTION if asks(one.text) else _Tier.STATEMENT
+    return _Tier.RULE if one.own and OBLIGING.search(one.text) else _Tier.SAID
 
 
 def lines(said: Sequence[Utterance]) -> tuple[str, ...]:

@@ -128,6 +128,8 @@ def test_very_many_calls_are_stored_as_few() -> None:
         grown = ledger.extend(grown, [step(call(f"result {number}", f"tool{number % 7}"))])
     assert len(grown) <= 160
     assert grown[-1].last == 500
+    *alone, others = ledger.lines(grown, 10_000)
+    assert (len(alone), others.count("×")) == (sum(entry.count == 1 for entry in grown), 7)
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "b"]), st.text(max_size=80)), max_size=12), st.integers(0, 400))

@@ -28,8 +28,7 @@ def test_what_is_left_out_between_two_sentences_is_marked() -> None:
         (["Is it so?", "It is 9 EUR.", "It is a fine day."], "It is a fine day."),  # a user before an answer
         (["", "It is a train. It is a ship."], "It is a train."),  # how an answer begins
         (["It is a fine day.", "", "It is a dull day."], "It is a dull day."),  # what was said last
-        (["It is 9 EUR.", "", "It is a fine day."], "It is 9 EUR."),  # a value
-        (["It is a dull day.", "", "Is it a fine day?"], "It is a dull day."),  # what is no question
+        (["", "It is 9 EUR.", "", "It is a ship. It is 7 EUR."], "It is a ship."),  # the newest
     ],
 )
 def test_with_room_for_one_sentence_the_more_important_one_stands(texts: list[str], expected: str) -> None:
@@ -44,10 +43,13 @@ def test_each_message_has_one_sentence_before_any_has_a_second() -> None:
 
 
 def test_a_short_message_stands_as_a_whole() -> None:
-    said = talks.talk(
-        "It is a fine day. It is 9 EUR.", "", "Take the train then. It is 7 EUR.", "", "It is a dull day."
-    )
-    assert [one.step for one in talk.fitted(said, 38)] == [1, 1, 3, 3]
+    said = talks.talk("It is a dull day. It is 9 EUR.", "", "Take the train then. You must be there at 7.", "", "Hm.")
+    assert [one.step for one in talk.fitted(said, 24)] == [3, 3]
+
+
+def test_the_first_sentence_and_one_with_a_value_come_before_the_rest_of_an_answer() -> None:
+    said = talks.talk("", "It is a ship. It is a fine one. It leaves at 7.")
+    assert [one.place for one in talk.fitted(said, 18)] == [1, 3]
 
 
 def test_what_differs_in_its_numbers_only_gives_way_to_what_was_said_once() -> None:

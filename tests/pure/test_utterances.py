@@ -49,6 +49,7 @@ def test_a_row_of_a_table_is_told_with_the_first_row() -> None:
         ("Gladly. Shall we take the barn for 80 guests?", "Yes please.", "Shall we take the barn for 80 guests?"),
         ("Which one?\n1. the barn\n2. the mill for 900", "2", "Which one? 2. the mill for 900"),
         ("Which one?\na) the barn\nb) the mill", "b, thanks", "Which one? b) the mill"),
+        ("Is it late? Shall we take the barn?", "Yes.", "Shall we take the barn?"),
         ("Nehmen wir die Scheune?", "Ja, gern.", "Nehmen wir die Scheune?"),
         ("納屋にしますか？", "はい。", "納屋にしますか？"),
         ("That is all.", "Thanks!", ""),
