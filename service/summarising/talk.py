@@ -36,11 +36,13 @@ class _Tier(IntEnum):
 
     RULE = 0
     """A user's own, that lays something down."""
-    SAID = 1
+    VALUE = 1
+    """A user's, with a number, a path or the like, which nobody can make up for."""
+    SAID = 2
     """What else a user said or sent."""
-    ANSWER = 2
+    ANSWER = 3
     """The first sentence of an answer, one with a value, and a line that reports a failure."""
-    REST = 3
+    REST = 4
 
 
 def told(utterance: Utterance) -> str:
@@ -124,7 +126,9 @@ def _tier(one: Utterance) -> _Tier:
     is_line = not one.own and bool(one.context)
     if is_line or one.speaker is Speaker.ASSISTANT:
         return _tier_of_answer(one)
-    return _Tier.RULE if one.own and OBLIGING.search(one.text) else _Tier.SAID
+    if one.own and OBLIGING.search(one.text):
+        return _Tier.RULE
+    return _Tier.VALUE if _VALUE.search(told(one)) else _Tier.SAID
 
 
 def lines(said: Sequence[Utterance]) -> tuple[str, ...]:

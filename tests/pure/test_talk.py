@@ -28,6 +28,7 @@ def test_what_is_left_out_between_two_sentences_is_marked() -> None:
         (["Is it so?", "It is 9 EUR.", "It is a fine day."], "It is a fine day."),  # a user before an answer
         (["", "It is a train. It is a ship."], "It is a train."),  # how an answer begins
         (["It is a fine day.", "", "It is a dull day."], "It is a dull day."),  # what was said last
+        (["It is 9 EUR.", "", "It is a fine day."], "It is 9 EUR."),  # a value
         (["", "It is 9 EUR.", "", "It is a ship. It is 7 EUR."], "It is a ship."),  # the newest
     ],
 )

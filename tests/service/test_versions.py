@@ -49,6 +49,17 @@ def serving(made: list[Json]) -> list[int]:
     return [one["id"] for one in made if one["serving"]]
 
 
+# Looking
+
+
+async def test_of_each_sentence_it_is_told_whether_it_stands_in_the_summary(service: Service, talk: Talk) -> None:
+    _, made = await grown(service, talk, 2)
+    found = await shown(service, made[-1]["id"])
+    told = {one["in_summary"] for one in found["talk"]}
+    assert told == {True, False}
+    assert all((one["text"] in found["summary"]) == one["in_summary"] for one in found["talk"])
+
+
 # Correcting
 
 
