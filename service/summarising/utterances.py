@@ -76,7 +76,7 @@ class Passage:
     """A part of a step as it stands there, and what is pointed at of it.
 
     `text` is a line of its own words, whose sentences are the utterances, or a whole block of
-    pasted text or code, which is one utterance.
+    pasted text or code, of which they are some lines.
     """
 
     text: str
@@ -204,7 +204,6 @@ def _written(block: Block) -> Iterator[str]:
 
 def _telling(lines: Sequence[str]) -> list[str]:
     """Those that report a failure, and the first of the others, in order."""
-    ranked = sorted(
-        range(len(lines)), key=lambda place: not sentences.reports_failure(lines[place])
-    )
+    places = range(len(lines))
+    ranked = sorted(places, key=lambda place: not sentences.reports_failure(lines[place]))
     return [lines[place] for place in sorted(ranked[:_MOST_LINES])]
