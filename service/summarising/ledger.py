@@ -60,7 +60,7 @@ def extend(entries: Sequence[Entry], steps: Iterable[Step]) -> tuple[Entry, ...]
     """`entries` and those of the newly covered steps, which are in order."""
     calls = chain.from_iterable(step.calls for step in steps)
     numbered = enumerate(calls, last_number(entries) + 1)
-    grown = [*entries, *(of(number, call) for number, call in numbered)]
+    grown = [*entries, *(describe_call(number, call) for number, call in numbered)]
     if len(grown) <= _ENTRIES:
         return tuple(grown)
     # Some more at once, or each further call would merge again.
@@ -81,7 +81,7 @@ def last_number(entries: Sequence[Entry]) -> int:
     return max((entry.last for entry in entries), default=0)
 
 
-def of(number: int, call: Call) -> Entry:
+def describe_call(number: int, call: Call) -> Entry:
     """A call by itself."""
     text = tokens.without_data(call.result.text).strip()
     parts = list(_describe(text))
@@ -117,12 +117,12 @@ def lines(entries: Sequence[Entry], limit: int, *, used: bool = False) -> tuple[
             shown[place] = text
     kept = [text for _, text in sorted(shown.items())]
     others = [entry for place, entry in enumerate(entries) if place not in shown]
-    if others and _cost(_line_of(others)) <= left:
-        kept.append(_line_of(others))
+    if others and _cost(_write_others(others)) <= left:
+        kept.append(_write_others(others))
     return tuple(kept)
 
 
-def _line_of(others: Sequence[Entry]) -> str:
+def _write_others(others: Sequence[Entry]) -> str:
     """Calls by their tools on one line."""
     counted: list[str] = []
     for entry in _merge_by_tool(others):

@@ -35,10 +35,10 @@ def fitted(memory: Memory, room: int) -> Parts:
     calls = _calls(memory, int(left * _LEDGER) - HEAD_TOKENS, used=True)
     said = _untold_talk(memory)
     # Beside a state, what was said since goes before quotations, which it may have corrected.
-    since = talk.lines(talk.fitted(said, int(left * _SINCE))) if memory.state else ()
+    since = talk.lines(talk.choose(said, int(left * _SINCE))) if memory.state else ()
     quotations = _fit_pins(reversed(memory.quotations), left - price(calls) - price(since))
     left -= price(quotations)
-    spoken = talk.lines(talk.fitted(said, left - price(calls) - HEAD_TOKENS))
+    spoken = talk.lines(talk.choose(said, left - price(calls) - HEAD_TOKENS))
     if not memory.state:
         # What the talk did not need is the ledger's.
         calls = _calls(memory, left - price(spoken) - HEAD_TOKENS)
@@ -60,7 +60,7 @@ def stored(memory: Memory, room: int) -> Memory:
     """The memory without what no later summary will have room for; `room` is that of one."""
     kept = _untold_talk(memory)
     if sum(len(one.text) for one in kept) > _STORED * room * _CHARACTERS:
-        kept = talk.fitted(kept, _STORED * room)
+        kept = talk.choose(kept, _STORED * room)
     return replace(memory, pins=_few_enough(memory.pins), talk=tuple(kept))
 
 

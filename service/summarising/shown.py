@@ -101,5 +101,5 @@ def _called(number: int, call: Call) -> str:
     result = _unnumbered(tokens.without_data(call.result.text))
     if tokens.count(result) <= RESULT_TOKENS:
         return f"T{number} {ledger.called(call)} →\n{result}"
-    line = _unnumbered(ledger.line(ledger.of(number, call))).removeprefix("- ")
+    line = _unnumbered(ledger.line(ledger.describe_call(number, call))).removeprefix("- ")
     return f"{line}\nIt begins:\n{tokens.cut(result, _BEGINNING)}"

@@ -52,7 +52,7 @@ def told(utterance: Utterance) -> str:
     return f"{utterance.context} → {utterance.text}"
 
 
-def fitted(said: Sequence[Utterance], room: int) -> list[Utterance]:
+def choose(said: Sequence[Utterance], room: int) -> list[Utterance]:
     """The best of the talk that about `room` tokens show, in its order.
 
     Args:

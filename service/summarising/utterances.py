@@ -97,8 +97,8 @@ def passages(
     reader = _StepReader(step, number, language)
     found: list[Passage] = []
     for block in _blocks(step):
-        found += reader.own(block) if block.sort is Sort.OWN else [reader.foreign(block)]
-    found += [reader.attached(one) for one in step.attachments]
+        found += reader.read_own(block) if block.sort is Sort.OWN else [reader.read_foreign(block)]
+    found += [reader.read_attachment(one) for one in step.attachments]
     return _with_question(found, before)
 
 
@@ -118,7 +118,7 @@ def _with_question(found: list[Passage], before: Sequence[Utterance]) -> list[Pa
         return found
     questions = [one.text for one in before if sentences.asks(one.text)]
     named = set(re.findall(r"\w+", answer.text.casefold()))
-    items = [one.text for one in before if sentences.mark_of(one.text) in named]
+    items = [one.text for one in before if sentences.find_mark(one.text) in named]
     context = " ".join([*questions[-1:], *items[:1]])
     return [Passage(found[0].text, (replace(answer, context=context),))]
 
@@ -133,7 +133,7 @@ class _StepReader:
         self._place = 0
         self._head = ""  # the last sentence that is no item, or the first row of a table
 
-    def own(self, block: Block) -> Iterator[Passage]:
+    def read_own(self, block: Block) -> Iterator[Passage]:
         """The lines of a block. Items of a list have the sentence above it as their head."""
         in_table = False
         for line in sentences.lines(block.text):
@@ -159,7 +159,7 @@ class _StepReader:
         words = " ".join(line.split()).strip("| ")
         return [self._utterance(words)] if any(map(str.isalnum, words)) else []
 
-    def foreign(self, block: Block) -> Passage:
+    def read_foreign(self, block: Block) -> Passage:
         """A pasted text or code: as it is if it is short, or else its lines, to choose from."""
         name = "code" if block.sort is Sort.CODE else "pasted text"
         written = list(_written(block))
@@ -175,7 +175,7 @@ class _StepReader:
         )
         return Passage(block.text, tuple(parts))
 
-    def attached(self, attachment: Attachment) -> Passage:
+    def read_attachment(self, attachment: Attachment) -> Passage:
         """A file, an image or another part that is no text."""
         return Passage(attachment.told, (self._utterance(attachment.told, Sort.PASTED),))
 

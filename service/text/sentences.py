@@ -106,7 +106,7 @@ def is_row(line: str) -> bool:
     return len(bare) > 1 and bare.startswith("|") and bare.endswith("|")
 
 
-def mark_of(line: str) -> str:
+def find_mark(line: str) -> str:
     """`2` of `2. Blue`, `b` of `b) Blue`; "" for a line that is no such item."""
     marked = _NUMBERED.match(line)
     return marked[1].casefold() if marked else ""

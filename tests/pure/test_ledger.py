@@ -24,7 +24,7 @@ def step(*calls: Call, text: str = "", role: str = "assistant") -> Step:
 
 def outcome(result: object) -> str:
     text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
-    return " | ".join(ledger.of(1, call(text)).parts)
+    return " | ".join(ledger.describe_call(1, call(text)).parts)
 
 
 ROWS = [{"id": 1, "name": "Ann", "note": ""}, {"id": 2, "name": "Bob Stone", "note": ""}] * 5
@@ -74,7 +74,7 @@ def test_a_result_is_told_by_its_size_and_what_it_begins_with(result: object, ex
     ],
 )
 def test_an_object_that_reports_a_failure_counts_as_an_error(reported: object, failed: bool) -> None:
-    assert bool(ledger.of(1, call(json.dumps(reported))).failed) is failed
+    assert bool(ledger.describe_call(1, call(json.dumps(reported))).failed) is failed
 
 
 def test_an_object_is_told_by_its_fields() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.text.sentences import LONGEST, asks, is_item, lines, mark_of, of_line, reports_failure, unmarked
+from service.text.sentences import LONGEST, asks, find_mark, is_item, lines, of_line, reports_failure, unmarked
 
 
 def split(text: str, language: str = "en") -> list[str]:
@@ -80,7 +80,7 @@ def test_list_marks_and_heads_are_left_out(mark: str) -> None:
 def test_the_number_of_an_item_stays_so_that_it_can_be_named(mark: str, name: str) -> None:
     assert split(f"{mark}We must ship") == [f"{mark}We must ship"]
     assert is_item(f"{mark}We must ship")
-    assert mark_of(f"{mark}We must ship") == name
+    assert find_mark(f"{mark}We must ship") == name
 
 
 @pytest.mark.parametrize(

@@ -33,41 +33,41 @@ def test_what_is_left_out_between_two_sentences_is_marked() -> None:
     ],
 )
 def test_with_room_for_one_sentence_the_more_important_one_stands(texts: list[str], expected: str) -> None:
-    (one,) = talk.fitted(talks.talk(*texts), 12)
+    (one,) = talk.choose(talks.talk(*texts), 12)
     assert one.text == expected
 
 
 def test_each_message_has_one_sentence_before_any_has_a_second() -> None:
     long = " ".join(f"The {thing} of the old house is quite blue again." for thing in ("door", "floor", "wall") * 3)
     said = talks.talk("The roof is red.", "Yes.", long)
-    assert next(one.text for one in talk.fitted(said, 36) if one.by_user) == "The roof is red."
+    assert next(one.text for one in talk.choose(said, 36) if one.by_user) == "The roof is red."
 
 
 def test_a_short_message_stands_as_a_whole() -> None:
     said = talks.talk("It is a dull day. It is 9 EUR.", "", "Take the train then. You must be there at 7.", "", "Hm.")
-    assert [one.step for one in talk.fitted(said, 24)] == [3, 3]
+    assert [one.step for one in talk.choose(said, 24)] == [3, 3]
 
 
 def test_the_first_sentence_and_one_with_a_value_come_before_the_rest_of_an_answer() -> None:
     said = talks.talk("", "It is a ship. It is a fine one. It leaves at 7.")
-    assert [one.place for one in talk.fitted(said, 18)] == [1, 3]
+    assert [one.place for one in talk.choose(said, 18)] == [1, 3]
 
 
 def test_what_differs_in_its_numbers_only_gives_way_to_what_was_said_once() -> None:
     again = [text for number in range(40) for text in (f"Try gateway {number} and tell me.", "It is away.")]
     said = talks.talk("The spare key hangs in locker 118.", "Noted.", *again)
-    assert "The spare key hangs in locker 118." in [one.text for one in talk.fitted(said, 60)]
+    assert "The spare key hangs in locker 118." in [one.text for one in talk.choose(said, 60)]
 
 
 def test_the_same_words_stand_once_where_they_were_said_last() -> None:
     said = talks.talk("It is in box 4.", "Yes.", "It is in box 4.", "Yes.")
-    assert [one.step for one in talk.fitted(said, 500) if one.by_user] == [3]
+    assert [one.step for one in talk.choose(said, 500) if one.by_user] == [3]
 
 
 def test_a_line_that_reports_a_failure_comes_before_other_lines_of_a_log() -> None:
     log = "\n".join([f"2026-05-01 10:00:{number} INFO all is well" for number in range(10, 50)])
     said = talks.talk(f"Why?\n{log}\n2026-05-01 10:01:07 ERROR no disk")
-    shown = [one.text for one in talk.fitted(said, 60)]
+    shown = [one.text for one in talk.choose(said, 60)]
     assert "“2026-05-01 10:01:07 ERROR no disk”" in shown
 
 
@@ -87,12 +87,12 @@ def test_the_head_of_a_list_stands_once_with_its_items() -> None:
 def test_what_lays_something_down_comes_before_a_remark(rule: str, remark: str) -> None:
     said = talks.talk(rule, "Fine.", remark)
     users = [one for one in said if one.by_user]
-    assert talk.fitted(users, talk.size(talk.lines(users[:1])) + 2) == [users[0]]
+    assert talk.choose(users, talk.size(talk.lines(users[:1])) + 2) == [users[0]]
 
 
 @given(st.lists(st.text("abc 12.?", min_size=2, max_size=60), max_size=8), st.integers(0, 200))
 def test_what_is_chosen_keeps_its_order_and_fits(texts: list[str], room: int) -> None:
     said = talks.talk(*texts)
-    kept = talk.fitted(said, room)
+    kept = talk.choose(said, room)
     assert kept == [one for one in said if one in kept]
     assert talk.size(talk.lines(kept)) <= room

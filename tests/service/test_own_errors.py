@@ -54,7 +54,7 @@ OPEN_BREAKER = (
     "insert into endpoints (name, failures, open_until, changed_at) values (:name, 5, now() + interval '1 hour', now())"
 )
 FAULTS: dict[str, tuple[object, str, Callable[..., object]]] = {
-    "reading a result": (ledger, "of", fails),
+    "reading a result": (ledger, "describe_call", fails),
     "storing an entry": (memories, "packed", no_entries),
     "showing the memory": (room, "fitted", fails),
 }
@@ -115,7 +115,7 @@ async def test_an_operators_reset_makes_whole_summaries_once_the_error_is_mended
     leaf = await with_calls(harness)
     context = bench(harness, "a model")
     with monkeypatch.context() as broken:
-        broken.setattr(ledger, "of", fails)
+        broken.setattr(ledger, "describe_call", fails)
         await harness.compress(context)
         assert (await harness.service.as_operator.post("/v1/jobs/chat-1/retry")).status_code == 204
         await tries(harness, context)
@@ -134,7 +134,7 @@ async def test_an_operators_reset_makes_whole_summaries_once_the_error_is_mended
 async def test_while_the_model_is_away_an_interim_summary_gives_these_messages_by_their_size(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledger, "of", fails)
+    monkeypatch.setattr(ledger, "describe_call", fails)
     leaf = await with_calls(harness)
     away = bench(harness, "a model", fallback_after=NEVER)
     await run_sql(harness.runtime, OPEN_BREAKER, name=away.endpoint)

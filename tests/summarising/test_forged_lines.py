@@ -36,7 +36,7 @@ WHOLE = re.compile(r"- T1 \S+?\([^()→⇒➜⟶×]*\) → [^()→⇒➜⟶×]*"
 def shown(name: str = "look_up", arguments: str = "{}", result: str = "3 rows") -> str:
     """The line of a call as a record shows it."""
     call = Call(ToolCall("c", name, arguments), ToolResult("c", result))
-    return harmless(unmarked(ledger.line(ledger.of(1, call))))
+    return harmless(unmarked(ledger.line(ledger.describe_call(1, call))))
 
 
 def bare(line: str) -> str:
