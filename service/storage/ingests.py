@@ -300,10 +300,14 @@ async def store(
 
 async def tell(
     connection: AsyncConnection, chat: ChatKey, leaf: str, told: Collection[MessageRow]
-) -> None:
-    """Notes that all down to `leaf` was seen again, and the host's ids of those that it `told`."""
+) -> set[str | None]:
+    """Notes that all down to `leaf` was seen again, and the host's ids of those that it `told`.
+
+    Returns:
+        What is confirmed by that, and the node above it; None where that is the chat's beginning.
+    """
     if not (leaf or told):
-        return
+        return set()
     parameters = {
         "tenant": chat.tenant,
         "chat": chat.id,
@@ -312,7 +316,8 @@ async def tell(
         "host_ids": [row.host_id for row in told],
         "host_hashes": [row.host_hash for row in told],
     }
-    await connection.execute(_TELL, parameters)
+    seen = (await connection.execute(_TELL, parameters)).all()
+    return {node for one in seen if one.is_up for node in (one.message_id, one.parent_id)}
 
 
 async def gone_with(

@@ -180,9 +180,23 @@ async def drop_below(connection: AsyncConnection, chat: ChatKey, roots: Collecti
     return (await connection.execute(statement)).rowcount
 
 
-async def drop_unconfirmed(connection: AsyncConnection, chat: ChatKey) -> int:
-    """Deletes what one request has shown and nobody else, with all below it; how many messages."""
-    seen_once = messages.c.confirmed.is_(False), messages.c.host_id.is_(None)
+async def drop_unconfirmed(
+    connection: AsyncConnection, chat: ChatKey, above: Collection[str | None]
+) -> int:
+    """Deletes what one request has shown and nobody else, with all below it.
+
+    Args:
+        connection: to the database.
+        chat: the chat.
+        above: the nodes directly below which such messages stand; None for the chat's beginning.
+
+    Returns:
+        How many messages.
+    """
+    places = [among(messages.c.parent_id, [one for one in above if one])]
+    if None in above:
+        places.append(messages.c.parent_id.is_(None))
+    seen_once = messages.c.confirmed.is_(False), messages.c.host_id.is_(None), or_(*places)
     query = select(messages.c.message_id).where(*of(chat, messages), *seen_once)
     roots = list((await connection.execute(query)).scalars())
     return await drop_below(connection, chat, roots)

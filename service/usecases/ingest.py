@@ -185,18 +185,21 @@ async def _notice(
     """Notes what was seen again, and deletes what is no part of the chat any more.
 
     That is what the host has edited. And where a request goes on from what one request alone had
-    shown, or from nothing that is stored, what no second one has shown will not come again.
+    shown, or from nothing that is stored, what one request has shown in the same place will not
+    come again. Elsewhere it may: another conversation may have begun with the same words.
     """
     again = handed.messages[: path.same]
     seen = path.known.found[again[-1].id] if again else path.base
     is_shown = handed.source in ("request", "branch")
     confirms = seen is not None and not seen.confirmed and is_shown
+    places: set[str | None] = {None} if handed.starts_over else set()
     if seen:
         told = _told(again, path.known.found)
-        await ingests.tell(connection, chat, seen.message_id if confirms else "", told)
+        confirmed = await ingests.tell(connection, chat, seen.message_id if confirms else "", told)
+        places |= confirmed if handed.source == "request" else set()
     deleted = await _forget_edited(connection, chat, handed, path)
-    if handed.starts_over or (confirms and handed.source == "request"):
-        deleted += await messages.drop_unconfirmed(connection, chat)
+    if places:
+        deleted += await messages.drop_unconfirmed(connection, chat, places)
     if deleted:
         await deletions.what_read_them(connection, chat)
 

@@ -119,6 +119,35 @@ async def test_a_path_that_is_stored_while_a_request_looks_for_it_is_found(
     assert [tuple(one) for one in paths] == [(len(talk.path(leaf)), True)]
 
 
+async def test_what_one_request_has_shown_in_a_place_goes_when_two_others_show_something_else_there(
+    talk: Talk, service: Service
+) -> None:
+    leaf = talk.turns(1)
+    old = talk.turns(1, leaf=leaf, prefix="old")
+    new = talk.turns(2, leaf=leaf, prefix="new")
+
+    for shown in (leaf, leaf, old, new, new):
+        await talk.ask(shown)
+        await service.stored()
+
+    stored = await rows(service.runtime, "select depth from messages order by depth")
+    assert [one.depth for one in stored] == [*range(1, len(talk.path(new)) + 1)]
+
+
+async def test_what_one_request_has_shown_below_the_place_where_the_next_goes_on_goes_too(
+    talk: Talk, service: Service
+) -> None:
+    leaf = talk.turns(2)
+    old = talk.turns(2, leaf=leaf, prefix="old")
+
+    for shown in (old, leaf):
+        await talk.ask(shown)
+        await service.stored()
+
+    stored = await rows(service.runtime, "select depth from messages order by depth")
+    assert [one.depth for one in stored] == [*range(1, len(talk.path(leaf)) + 1)]
+
+
 async def test_an_edit_in_place_is_seen_in_the_request_that_shows_it(talk: Talk, service: Service) -> None:
     leaf = await summarised(service, talk)
     assert (await talk.ask(leaf))["status"] == "ready"

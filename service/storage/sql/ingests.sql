@@ -203,7 +203,7 @@ returning chats.handed_seq
 
 -- tell --
 -- Notes that nodes which are stored were seen again, and what the host calls those that it told.
--- Of the others only the unconfirmed ones above `leaf` are touched.
+-- Of the others only the unconfirmed ones above `leaf` are touched, which are confirmed then (`is_up`).
 with recursive up as (
     select message_id, parent_id from messages
     where messages.tenant_id = :tenant and chat_id = :chat and message_id = :leaf and not confirmed
@@ -231,6 +231,7 @@ from (
     from up full join told on told.id = up.message_id
 ) seen
 where messages.tenant_id = :tenant and messages.chat_id = :chat and messages.message_id = seen.id
+returning messages.message_id, messages.parent_id, seen.is_up
 
 -- gone --
 -- The nodes `replaced`, which the host has under the same ids somewhere else now; what stood above
