@@ -23,6 +23,7 @@ from service.api import (
     jobs,
     keys,
     left_alone,
+    litellm,
     people,
     problems,
     prompts,
@@ -60,8 +61,8 @@ Keeps long Open WebUI conversations inside the model's context window.
 - With an `operator:read` key: look at chats, summaries and the queue.
 - With an `operator` key: correct a summary too, reset or delete a chat, and make keys.
 
-Send an API key as `Authorization: Bearer <key>`; `precis keys create` makes one. Errors are
-`application/problem+json` (RFC 9457).
+Send an API key as `Authorization: Bearer <key>`, or as `X-Api-Key`; `precis keys create` makes one.
+Errors are `application/problem+json` (RFC 9457).
 """
 
 _REFUSED: dict[str, Any] = {
@@ -77,6 +78,7 @@ Header = tuple[bytes, bytes]
 _HOT = {
     "/v1/compress": Route("/v1/compress", compress.post_compress, methods=["POST"]),
     "/v1/turns": Route("/v1/turns", turns.post_turn, methods=["POST"]),
+    litellm.PATH: Route(litellm.PATH, litellm.post_guardrail, methods=["POST"]),
 }
 _NO_GUESS = (b"x-content-type-options", b"nosniff")
 _NO_STORE = (b"cache-control", b"no-store")
@@ -117,7 +119,7 @@ class _Sending:
     def __init__(self, send: Send, request_id: str, path: str) -> None:
         self._send = send
         self._request_id = request_id.encode()
-        self._is_api = path.startswith("/v1/")
+        self._is_api = path.startswith(("/v1/", "/beta/"))
         self.status = 0
         self.ended = perf_counter()
 
@@ -272,7 +274,7 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
     app.state.readiness = Kept()
     problems.install(app)
     operators = (chats, jobs, stats, keys, audit, people)
-    of_filter = (compress, turns, prompts, events, recall, left_alone)
+    of_filter = (compress, litellm, turns, prompts, events, recall, left_alone)
     for module in (*of_filter, *operators, health, scrape):
         app.include_router(module.router)
     pages.install(app)

@@ -6,6 +6,7 @@ precis(lease=4, debounce=0.1), "worker"     # a command line of another one
 
 import sys
 
+from service.api import litellm
 from service.processes import pool
 from service.storage import breakers, prompts, work
 from service.usecases.compress import outcomes
@@ -22,6 +23,7 @@ PLACES = {
     "max_attempts": (outcomes, "MOST_ATTEMPTS"),
     "sweep_every": (worker, "SWEEP_EVERY"),
     "text_seconds": (pool, "SECONDS"),
+    "litellm_seconds": (litellm, "SECONDS"),
 }
 USUAL = {name: getattr(*place) for name, place in PLACES.items()}
 USUAL |= {"debounce": 0, "lease": 60}  # a busy machine may stand still for long

@@ -47,12 +47,14 @@ async def caller(request: Request, scope: KeyScope) -> Key:
 async def _sent_key(request: Request) -> str:
     """The key as it was sent."""
     kind, _, sent_key = header(request, b"authorization").partition(" ")
-    if kind.lower() == "bearer" and sent_key:
+    if kind.lower() != "bearer":
+        sent_key = header(request, b"x-api-key")
+    if sent_key.strip():
         return sent_key.strip()
     limiter, address = limiter_of(request), address_of(request)
     await limiter.check_wrong_keys(address)
     limiter.wrong_key(address)
-    raise Unauthorised("send an API key as `Authorization: Bearer <key>`")
+    raise Unauthorised("send an API key as `Authorization: Bearer <key>`, or as `X-Api-Key`")
 
 
 async def _key_in_use(request: Request, sent_key: str) -> Key:

@@ -61,22 +61,31 @@ async def post_compress(request: Request, key: FilterKey) -> Response:
     """
     # The body itself is not kept: it may be megabytes.
     asked = await decoded(await read_bytes(request), CompressRequest)
-    host_request = _host_request(key.tenant, asked)
-    serving = serving_of(request)
-    began = perf_counter()
-    served = await serve.serve(serving.context, host_request)
-    not_sent = served.before - served.after if served.covered else 0
-    metrics.context_answered(served.status, perf_counter() - began, saved=not_sent)
-    state = served.state
-    share = Share(key.tenant, state.chat, asked.user or "", state.model)
-    runtime_of(request).counting.not_sent(share, not_sent)
-    if served.unstored:
-        serving.later(serve.store(serving.context, served.unstored))
+    served = await prepare(request, host_request(key.tenant, asked))
     return Response(_ENCODE(_answer(served, asked.messages)), media_type="application/json")
 
 
-def _host_request(tenant: int, asked: CompressRequest) -> HostRequest:
-    """The request as the use case takes it."""
+async def prepare(request: Request, asked: HostRequest) -> PreparedRequest:
+    """Prepares a request to a model, counts what that saves, and has what is new of it stored."""
+    serving = serving_of(request)
+    began = perf_counter()
+    served = await serve.serve(serving.context, asked)
+    not_sent = served.before - served.after if served.covered else 0
+    metrics.context_answered(served.status, perf_counter() - began, saved=not_sent)
+    share = Share(asked.tenant, served.state.chat, asked.user, served.state.model)
+    runtime_of(request).counting.not_sent(share, not_sent)
+    if served.unstored:
+        serving.later(serve.store(serving.context, served.unstored))
+    return served
+
+
+def host_request(tenant: int, asked: CompressRequest) -> HostRequest:
+    """The request as the use case takes it.
+
+    Raises:
+        TooLarge: it has more than `MOST_MESSAGES` messages.
+        Unprocessable: `ids` and `messages` are not of one length.
+    """
     if len(asked.messages) > MOST_MESSAGES:
         raise TooLarge(
             f"the request has {len(asked.messages)} messages, and {MOST_MESSAGES} are accepted;"
@@ -109,12 +118,9 @@ def _host_request(tenant: int, asked: CompressRequest) -> HostRequest:
 
 
 def _answer(served: PreparedRequest, messages: list[dict[str, Any]]) -> CompressAnswer:
-    pieces = served.fitted.pieces
-    made = [_place_or_message(piece, messages) for piece in pieces]
-    is_as_it_came = made == list(range(len(messages)))
     state = served.state
     return CompressAnswer(
-        messages=None if is_as_it_came else made,
+        messages=list_to_send(served, messages),
         status=served.status,
         tokens=Tokens(served.before, served.after, state.window),
         state=state,
@@ -126,6 +132,14 @@ def _answer(served: PreparedRequest, messages: list[dict[str, Any]]) -> Compress
         left_out=served.fitted.left_out,
         whole=served.whole,
     )
+
+
+def list_to_send(
+    served: PreparedRequest, messages: list[dict[str, Any]]
+) -> list[int | dict[str, Any]] | None:
+    """The places of messages that go as they came, among new ones; None if all go as they came."""
+    made = [_place_or_message(piece, messages) for piece in served.fitted.pieces]
+    return None if made == list(range(len(messages))) else made
 
 
 def _place_or_message(piece: Piece, messages: list[dict[str, Any]]) -> int | dict[str, Any]:

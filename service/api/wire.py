@@ -53,7 +53,7 @@ _Message = Annotated[
         examples=[{"role": "user", "content": "And what was the total?"}],
     ),
 ]
-_Identity = Annotated[str, Meta(max_length=200, pattern=rf"^[^{CONTROL}]*$(?!\n)")]
+Identity = Annotated[str, Meta(max_length=200, pattern=rf"^[^{CONTROL}]*$(?!\n)")]
 _Size = Annotated[int, Meta(ge=0, le=2**40)]
 _Windows = Annotated[
     list[_Size],
@@ -75,18 +75,18 @@ class CompressRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         list[_Message], Meta(description="All messages, as you would send them to the model.")
     ]
     chat: Annotated[
-        _Identity,
+        Identity,
         Meta(
             description="Your id of the chat. Without one, Precis finds the chat by its user and"
             " its first question, and keeps it for `keep_hours`."
         ),
     ] = ""
     user: Annotated[
-        _Identity | None,
+        Identity | None,
         Meta(description="Who asks. Users share no summary unless `PRECIS_SHARE_FORKS` allows it."),
     ] = None
     ids: Annotated[
-        list[_Identity | None] | None,
+        list[Identity | None] | None,
         Meta(
             description="Your id of each of `messages`, or null. `covered_until` then has one of"
             " them, and Precis deletes the text of a message that you have edited."
@@ -214,9 +214,9 @@ class TurnRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             " the whole branch."
         ),
     ] = None
-    chat: Annotated[_Identity, Meta(description="Only without `state`.")] = ""
-    user: Annotated[_Identity | None, Meta(description="Only without `state`.")] = None
-    model: Annotated[_Identity, Meta(description="Only without `state`.")] = ""
+    chat: Annotated[Identity, Meta(description="Only without `state`.")] = ""
+    user: Annotated[Identity | None, Meta(description="Only without `state`.")] = None
+    model: Annotated[Identity, Meta(description="Only without `state`.")] = ""
     window: Annotated[_Size | None, Meta(description="Only without `state`.")] = None
     windows: _Windows = []
     whole: Annotated[bool, Meta(description="Whether this is the whole branch.")] = False
@@ -245,7 +245,7 @@ class TurnAnswer(msgspec.Struct, frozen=True):
 class NextPromptRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whose prompt is asked for."""
 
-    chat: Annotated[_Identity, Meta(min_length=1, description="Your id of the chat.")]
+    chat: Annotated[Identity, Meta(min_length=1, description="Your id of the chat.")]
     wait: Annotated[
         float, Meta(ge=0, le=8, description="Seconds to wait while a prompt may come.")
     ] = 0
@@ -352,7 +352,7 @@ class ViewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ] = "summary"
     message_id: Annotated[
-        _Identity, Meta(description="Your id of a message of the branch; empty for the newest.")
+        Identity, Meta(description="Your id of a message of the branch; empty for the newest.")
     ] = ""
     wait: Annotated[
         float,

@@ -19,6 +19,7 @@ from service.storage.contexts import Doubts, Lookup, StoredContext
 from service.storage.ingests import IncomingMessage, Transcript
 from service.storage.tenancy import ChatKey
 from service.transcript import text_of
+from service.transcript.identities import identity
 from service.usecases.weigh import CountedRequest, HostRequest, ServeContext
 
 UNSAVED = ("temporary:", "local:")
@@ -121,7 +122,29 @@ async def _located_later(
         if found and found.known:
             return replace(located, stored=found)
         located = replace(located, begin=starts[-1], nodes=_path_of(weighed, starts[-1]))
+    elif weighed.request.by_chain:
+        return await locate(context, _named_apart(weighed, located))
     return replace(located, doubts=doubts)
+
+
+def _named_apart(weighed: CountedRequest, located: RequestPath) -> CountedRequest:
+    """The same request under a name of its own: it goes on from nothing of the chat.
+
+    Nobody deletes it by that name, so that it expires.
+    """
+    request = weighed.request
+    own_request = replace(
+        request,
+        chat=identity(f"{located.chat}~{_opening_of(located.nodes)}"),
+        keep_hours=request.keep_hours or _KEPT_HOURS,
+        by_chain=False,
+    )
+    return replace(weighed, request=own_request)
+
+
+def _opening_of(nodes: Sequence[Node]) -> str:
+    """What two conversations have in common that begin with the same question and answer."""
+    return nodes[:2][-1].id
 
 
 def _path_of(weighed: CountedRequest, begin: int) -> list[Node]:
@@ -132,8 +155,9 @@ def _path_of(weighed: CountedRequest, begin: int) -> list[Node]:
 def unread(weighed: CountedRequest) -> RequestPath:
     """The path of a request without a look at what is stored."""
     begin = weighed.outline.head
-    chat, expires_in = _name_of(weighed.request, begin)
-    return RequestPath(chat, expires_in, begin, _path_of(weighed, begin), None)
+    nodes = _path_of(weighed, begin)
+    chat, expires_in = _name_of(weighed.request, begin, nodes)
+    return RequestPath(chat, expires_in, begin, nodes, None)
 
 
 def limit_of(settings: Settings, weighed: CountedRequest) -> int:
@@ -183,15 +207,20 @@ def _handed(weighed: CountedRequest, node: Node) -> IncomingMessage:
     return IncomingMessage(node.id, words, text, host_id=told[-1] if told else None)
 
 
-def _name_of(request: HostRequest, head: int) -> tuple[str, int | None]:
+def _name_of(request: HostRequest, head: int, nodes: Sequence[Node]) -> tuple[str, int | None]:
     """The id under which a chat is stored, and after how many seconds it is deleted.
 
-    A chat that its host does not store is found by its user and its first question.
+    A chat that its host does not store is found by its user and its first question; where the
+    chain of messages tells chats apart, by the first answer too.
     """
     if request.chat and not request.chat.startswith(UNSAVED):
         hours = request.keep_hours
         return request.chat, hours * 3600 if hours else None
-    users = (one for one in request.messages[head:] if one.get("role") == "user")
-    first = f"{request.user}\n{text_of(next(users, {}))}"
+    if request.by_chain and nodes:
+        opening = _opening_of(nodes)
+    else:
+        users = (one for one in request.messages[head:] if one.get("role") == "user")
+        opening = text_of(next(users, {}))
+    first = f"{request.user}\n{opening}"
     name = sha256(first.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     return f"{chats.UNSAVED}{name}", (request.keep_hours or _KEPT_HOURS) * 3600

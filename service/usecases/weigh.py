@@ -101,6 +101,8 @@ class HostRequest:
         patience: seconds that the request may wait.
         keep_hours: for how long the chat is kept; None for the usual time.
         state: of the turn, in its later calls.
+        by_chain: whether the chain of messages tells which chat it is: the host gives no id, or one
+            for several conversations, as for those of a session's sub-agents.
     """
 
     tenant: int
@@ -117,6 +119,7 @@ class HostRequest:
     patience: float
     keep_hours: int | None
     state: State | None
+    by_chain: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,14 @@ Since 0.11 Open WebUI has a slim mode, which needs 660 MB instead of 3 GB. What 
 """
 
 import fcntl
+import functools
 import hashlib
 import logging
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -47,44 +48,44 @@ def installed(version: str) -> Path:
     Raises:
         CalledProcessError: pip or uv could not install it; what they said is on the standard error.
     """
-    environment = home() / version
+    sources = [_constraints(version), *([HERE / "slim.txt"] if is_slim(version) else [])]
+    return prepared(version, sources, functools.partial(_install, version))
+
+
+def prepared(name: str, sources: Sequence[Path], install: Callable[[Path], None]) -> Path:
+    """Return an environment that is kept under this name; it is installed anew when one of its sources has changed."""
+    environment = home() / name
     finished = environment / "installed"
-    with _locked(home() / f"{version}.lock"):
-        recipe = _recipe(version)
+    recipe = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
+    with _locked(home() / f"{name}.lock"):
         if not finished.exists() or finished.read_text() != recipe:
-            log.info("installing Open WebUI %s into %s", version, environment)
+            log.info("installing %s into %s", name, environment)
             shutil.rmtree(environment, ignore_errors=True)
-            _install(version, environment)
+            uv("venv", "--python", PYTHON, environment)
+            install(environment / "bin" / "python")
             finished.write_text(recipe)
     return environment
 
 
-def _install(version: str, environment: Path) -> None:
-    python = environment / "bin" / "python"
-    _uv("venv", "--python", PYTHON, environment)
+def _install(version: str, python: Path) -> None:
     install: tuple[str | Path, ...] = ("pip", "install", "--python", python)
     if is_slim(version):
-        _uv(*install, "--no-deps", f"open-webui=={version}")
-        _uv(*install, "-c", _constraints(version), "-r", HERE / "slim.txt")
+        uv(*install, "--no-deps", f"open-webui=={version}")
+        uv(*install, "-c", _constraints(version), "-r", HERE / "slim.txt")
     else:
         # First, and by pip, whose settings say where a build without several GB of CUDA packages is.
         pip = (sys.executable, "-m", "pip", "--python", python, "install", "-c", _constraints(version))
         subprocess.run([*pip, "--quiet", "torch"], check=True)
-        _uv(*install, "-c", _constraints(version), f"open-webui=={version}")
+        uv(*install, "-c", _constraints(version), f"open-webui=={version}")
 
 
-def _uv(*arguments: str | Path) -> None:
+def uv(*arguments: str | Path) -> None:
+    """Runs uv. Raises: CalledProcessError."""
     subprocess.run([sys.executable, "-m", "uv", "--quiet", *arguments], check=True)
 
 
 def _constraints(version: str) -> Path:
     return HERE / "constraints" / f"{version}.txt"
-
-
-def _recipe(version: str) -> str:
-    """A digest of all that decides what is installed."""
-    sources = [_constraints(version), *([HERE / "slim.txt"] if is_slim(version) else [])]
-    return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
 
 
 @contextmanager

@@ -100,7 +100,7 @@ async def _answer(
     tap.arrived.set()
     match tap.behaviour:
         case str(url):
-            ours = ("authorization", "content-type", "precis-filter", "x-request-id")
+            ours = ("authorization", "x-api-key", "content-type", "precis-filter", "x-request-id")
             headers = {name: seen.headers[name] for name in ours if name in seen.headers}
             response = await upstream.request(seen.method, url + seen.path, content=raw.content, headers=headers)
             return await _send(writer, response.status_code, response.content)

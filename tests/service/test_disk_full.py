@@ -18,7 +18,7 @@ from tests.conftest import Service, execute, serving
 from tests.service.grown import summarised
 from tests.service.problems import LEAF, TURNS, three_turns
 from tests.service.talk import Talk, run_sql
-from tests.service.test_matrix import FILTERS, every_route
+from tests.service.test_matrix import API, FILTERS, every_route
 from tests.web.visitor import SAME_ORIGIN, visiting
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -65,7 +65,7 @@ async def test_no_route_answers_in_plain_text_while_nothing_can_be_stored(servic
         for method, path in every_route(service):
             where = re.sub(r"\{\w+(:\w+)?\}", "1", path.replace("{chat_id}", "chat-1").replace("{user_id}", "user-1"))
             key = service.filter_key if path in FILTERS else service.operator_key
-            is_api = path.startswith("/v1/")
+            is_api = path.startswith(API)
             headers = {"Authorization": f"Bearer {key}"} if is_api else FORM
             body = "{}" if is_api else urlencode({"key": service.operator_key})
             answer = await visitor.client.request(method, where, headers=headers, content=body)
@@ -80,7 +80,7 @@ def check(method: str, where: str, answer: httpx.Response) -> None:
     assert answer.status_code != 500, told
     kind = answer.headers.get("content-type", "").partition(";")[0]
     if answer.is_error and where != "/readyz":
-        is_page = not where.startswith(("/v1/", "/metrics", "/openapi"))
+        is_page = not where.startswith((*API, "/metrics", "/openapi"))
         assert kind == ("text/html" if is_page else "application/problem+json"), told
 
 

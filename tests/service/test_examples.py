@@ -3,6 +3,7 @@
 import httpx
 import pytest
 
+from service.api.litellm import PATH as DOOR
 from tests.conftest import Service
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -19,14 +20,16 @@ async def with_examples(service: Service) -> dict[str, object]:
 
 async def test_the_examples_of_the_api_run_and_are_shown(service: Service) -> None:
     examples = await with_examples(service)
-    assert set(examples) == {"/v1/compress", "/v1/turns", "/v1/prompts/next"}
+    assert set(examples) == {"/v1/compress", "/v1/turns", "/v1/prompts/next", DOOR}
 
     fitted = await service.as_filter.post("/v1/compress", json=examples["/v1/compress"])
     stored = await service.as_filter.post("/v1/turns", json=examples["/v1/turns"])
 
     asked = await service.as_filter.post("/v1/prompts/next", json=examples["/v1/prompts/next"])
     assert (fitted.status_code, stored.status_code, asked.status_code) == (200, 202, 200)
+    passed = await service.as_filter.post(DOOR, json=examples[DOOR])
+    assert passed.json() == {"action": "NONE"}
     assert (fitted.json()["status"], fitted.json()["messages"]) == ("not_needed", None)
     async with httpx.AsyncClient(base_url=service.url) as client:
         page = (await client.get("/docs")).text
-    assert page.count("How many pumps does cellar 7 have?") == 2
+    assert page.count("How many pumps does cellar 7 have?") == 3

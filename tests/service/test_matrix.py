@@ -23,9 +23,11 @@ from tests.web.visitor import visiting
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 OPEN = {"/livez", "/readyz", "/version", "/docs", "/openapi.json", "/sign-in"}
+API = ("/v1/", "/beta/")
 FILTERS = {
     *(f"/v1/{name}" for name in ("compress", "turns", "prompts/next", "prompts/{prompt_id}/reply", "recall", "filter")),
     *(f"/v1/chats/{{chat_id}}/{name}" for name in ("view", "left-alone")),
+    "/beta/litellm_basic_guardrail_api",
 }
 # Behind the door: done, nothing there, not in this state, no such body, or not now.
 IN = {200, 201, 202, 204, 400, 404, 409, 422}
@@ -77,7 +79,7 @@ def _wanted(method: str, path: str, who: Identity) -> set[int]:
             return {200}
         # A form that no page of ours sent; or one that did, without a key in it.
         return {401} if who.session else {403}
-    if not path.startswith("/v1/"):
+    if not path.startswith(API):
         return {401} if path == "/metrics" else _wanted_of_page(method, path, who)
     if who.scope is None:
         return {401}
@@ -144,14 +146,14 @@ async def test_every_route_answers_every_identity_as_the_rules_say(
         for method, path in routes:
             for who in identities:
                 where, headers = _where(path), dict(who.headers)
-                if method == "POST" and not path.startswith("/v1/"):
+                if method == "POST" and not path.startswith(API):
                     headers["Content-Type"] = "application/x-www-form-urlencoded"
                 answer = await http.request(method, where, headers=headers)
                 asked += 1
                 wanted = _wanted(method, path, who)
                 if answer.status_code not in wanted:
                     unexpected.append(f"{method} {path} as {who.name}: {answer.status_code}, not {sorted(wanted)}")
-                if answer.status_code == 401 and path.startswith("/v1/"):
+                if answer.status_code == 401 and path.startswith(API):
                     assert answer.headers["www-authenticate"] == "Bearer"
     assert not unexpected, "\n".join(unexpected)
     assert asked == len(routes) * len(identities) > 500
