@@ -7,11 +7,10 @@ In: a request as LiteLLM translates it from any of its three wires, in the shape
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 from fastapi import APIRouter
-from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -46,40 +45,30 @@ _USER_FIELDS = ("user_api_key_end_user_id", "user_api_key_user_id", "user_api_ke
 
 
 class GuardrailRequest(msgspec.Struct, frozen=True):
-    """What LiteLLM sends; its other fields are passed over."""
+    """What LiteLLM sends; its other fields are passed over.
 
-    input_type: Annotated[
-        Literal["request", "response"], Meta(description="Nothing changes in a `response`.")
-    ] = "request"
-    structured_messages: Annotated[
-        list[dict[str, Any]] | None, Meta(description="All messages, as of a chat completion.")
-    ] = None
-    model: Annotated[
-        Identity | None, Meta(description="The model's name in LiteLLM; `PRECIS_MODELS` has it.")
-    ] = None
-    tools: Annotated[
-        list[dict[str, Any]] | None, Meta(description="Specifications of the tools that go along.")
-    ] = None
-    request_data: Annotated[
-        dict[str, Any] | None,
-        Meta(description="Who asks: `user_api_key_end_user_id`, or else `user_api_key_user_id`."),
-    ] = None
-    request_headers: Annotated[
-        dict[str, str] | None,
-        Meta(description="Those of the request to LiteLLM, as far as `extra_headers` names them."),
-    ] = None
+    Attributes:
+        input_type: nothing changes in a `response`.
+        structured_messages: all messages, as of a chat completion.
+        model: its name in LiteLLM, for which `PRECIS_MODELS` may have the window.
+        tools: specifications of the tools that go along.
+        request_data: what LiteLLM knows of who asks.
+        request_headers: those of the request to LiteLLM.
+    """
+
+    input_type: Literal["request", "response"] = "request"
+    structured_messages: list[Native] | None = None
+    model: Identity | None = None
+    tools: list[dict[str, Any]] | None = None
+    request_data: dict[str, Any] | None = None
+    request_headers: dict[str, str] | None = None
 
 
 class GuardrailAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What LiteLLM is to do."""
+    """Which messages LiteLLM is to send instead; with `NONE`, it sends its own."""
 
-    action: Annotated[
-        Literal["NONE", "GUARDRAIL_INTERVENED"],
-        Meta(description="`NONE`: the request goes as it is."),
-    ]
-    structured_messages: Annotated[
-        list[dict[str, Any]] | None, Meta(description="The messages to send instead.")
-    ] = None
+    action: Literal["NONE", "GUARDRAIL_INTERVENED"]
+    structured_messages: list[Native] | None = None
 
 
 _UNCHANGED = GuardrailAnswer("NONE")
