@@ -138,7 +138,8 @@ class Settings(BaseSettings):
         {},
         description='Settings of single models, as JSON: `{"llama3:8b": {"window": 8192,'
         ' "apply_at": 0.7, "keep_messages": 6, "summary_share": 0.25}}`. The name is the'
-        " model's id in Open WebUI. `window` is used when Open WebUI does not know it."
+        " model's id in Open WebUI, or its name in LiteLLM. `window` is used when the host does not"
+        " tell it."
         " `summariser_model` names another model at PRECIS_SUMMARISER_URL for this model's chats."
         " The settings above apply to whatever is left out.",
     )
