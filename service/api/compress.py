@@ -61,31 +61,40 @@ async def post_compress(request: Request, key: FilterKey) -> Response:
     """
     # The body itself is not kept: it may be megabytes.
     asked = await decoded(await read_bytes(request), CompressRequest)
-    served = await prepare(request, host_request(key.tenant, asked))
+    served = await prepare_request(request, key.tenant, asked)
     return Response(_ENCODE(_answer(served, asked.messages)), media_type="application/json")
 
 
-async def prepare(request: Request, asked: HostRequest) -> PreparedRequest:
-    """Prepares a request to a model, counts what that saves, and has what is new of it stored."""
+async def prepare_request(
+    request: Request, tenant: int, asked: CompressRequest, *, shares_ids: bool = False
+) -> PreparedRequest:
+    """Prepares a request to a model, counts the tokens that this saves, and stores its new part.
+
+    Args:
+        request: the HTTP request.
+        tenant: of the key.
+        asked: the request to a model.
+        shares_ids: as of `HostRequest`.
+
+    Raises:
+        TooLarge: the request has more than `MOST_MESSAGES` messages.
+        Unprocessable: `ids` and `messages` are not of one length.
+    """
     serving = serving_of(request)
+    host_request = _host_request(tenant, asked, shares_ids=shares_ids)
     began = perf_counter()
-    served = await serve.serve(serving.context, asked)
+    served = await serve.serve(serving.context, host_request)
     not_sent = served.before - served.after if served.covered else 0
     metrics.context_answered(served.status, perf_counter() - began, saved=not_sent)
-    share = Share(asked.tenant, served.state.chat, asked.user, served.state.model)
+    share = Share(tenant, served.state.chat, asked.user or "", served.state.model)
     runtime_of(request).counting.not_sent(share, not_sent)
     if served.unstored:
         serving.later(serve.store(serving.context, served.unstored))
     return served
 
 
-def host_request(tenant: int, asked: CompressRequest) -> HostRequest:
-    """The request as the use case takes it.
-
-    Raises:
-        TooLarge: it has more than `MOST_MESSAGES` messages.
-        Unprocessable: `ids` and `messages` are not of one length.
-    """
+def _host_request(tenant: int, asked: CompressRequest, *, shares_ids: bool) -> HostRequest:
+    """The request as the use case takes it."""
     if len(asked.messages) > MOST_MESSAGES:
         raise TooLarge(
             f"the request has {len(asked.messages)} messages, and {MOST_MESSAGES} are accepted;"
@@ -114,13 +123,14 @@ def host_request(tenant: int, asked: CompressRequest) -> HostRequest:
         patience=min(asked.seconds, _LONGEST_WAIT),
         keep_hours=asked.keep_hours,
         state=asked.state,
+        shares_ids=shares_ids,
     )
 
 
 def _answer(served: PreparedRequest, messages: list[dict[str, Any]]) -> CompressAnswer:
     state = served.state
     return CompressAnswer(
-        messages=list_to_send(served, messages),
+        messages=make_list_to_send(served, messages),
         status=served.status,
         tokens=Tokens(served.before, served.after, state.window),
         state=state,
@@ -134,7 +144,7 @@ def _answer(served: PreparedRequest, messages: list[dict[str, Any]]) -> Compress
     )
 
 
-def list_to_send(
+def make_list_to_send(
     served: PreparedRequest, messages: list[dict[str, Any]]
 ) -> list[int | dict[str, Any]] | None:
     """The places of messages that go as they came, among new ones; None if all go as they came."""

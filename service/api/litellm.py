@@ -6,7 +6,6 @@ In: a request as LiteLLM translates it from any of its three wires, in the shape
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 import msgspec
@@ -14,17 +13,17 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.api.compress import host_request, list_to_send, prepare
+from service.api.compress import make_list_to_send, prepare_request
 from service.api.deps import FilterKey, decoded, documented, read_bytes
 from service.api.wire import CompressRequest, Identity, schema_of
 from service.request.record import is_inserted
-from service.transcript import Native, text_of
+from service.transcript import Native
 from service.transcript.identities import identity
 from service.usecases.serve import PreparedRequest
 
 PATH = "/beta/litellm_basic_guardrail_api"
 """LiteLLM puts it behind the address that it is given."""
-# The first that a request has names its chat; a parent's session is none of its own.
+# The first of these headers that a request has names its chat. A parent's session is not its own.
 _CHAT_HEADERS = [
     re.compile(name)
     for name in (
@@ -45,7 +44,7 @@ _USER_FIELDS = ("user_api_key_end_user_id", "user_api_key_user_id", "user_api_ke
 
 
 class GuardrailRequest(msgspec.Struct, frozen=True):
-    """What LiteLLM sends; its other fields are passed over.
+    """The body that LiteLLM sends. It has more fields, which Precis does not need.
 
     Attributes:
         input_type: nothing changes in a `response`.
@@ -65,7 +64,7 @@ class GuardrailRequest(msgspec.Struct, frozen=True):
 
 
 class GuardrailAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Which messages LiteLLM is to send instead; with `NONE`, it sends its own."""
+    """The answer to LiteLLM: the messages to send, or `NONE` if it is to send its own."""
 
     action: Literal["NONE", "GUARDRAIL_INTERVENED"]
     structured_messages: list[Native] | None = None
@@ -96,12 +95,14 @@ async def post_guardrail(request: Request, key: FilterKey) -> Response:
     `POST /v1/compress` does. `X-Precis: off` among the headers leaves a request as it is.
     """
     asked = await decoded(await read_bytes(request), GuardrailRequest)
-    answer = await _answer(request, key.tenant, asked)
+    answer = await _fit_into_window(request, key.tenant, asked)
     return Response(msgspec.json.encode(answer), media_type="application/json")
 
 
-async def _answer(request: Request, tenant: int, asked: GuardrailRequest) -> GuardrailAnswer:
-    headers = _headers_of(asked)
+async def _fit_into_window(
+    request: Request, tenant: int, asked: GuardrailRequest
+) -> GuardrailAnswer:
+    headers = _read_headers(asked)
     messages = asked.structured_messages
     is_off = headers.get("x-precis", "").lower() == "off"
     if asked.input_type == "response" or is_off or not (messages and asked.model):
@@ -109,29 +110,29 @@ async def _answer(request: Request, tenant: int, asked: GuardrailRequest) -> Gua
     told = CompressRequest(
         model=asked.model,
         messages=messages,
-        chat=_chat_of(headers),
-        user=_user_of(headers, asked.request_data or {}),
+        chat=_find_chat_id(headers),
+        user=_find_user(headers, asked.request_data or {}),
         tools=asked.tools,
         seconds=SECONDS,
     )
-    served = await prepare(request, replace(host_request(tenant, told), by_chain=True))
-    made = list_to_send(served, messages)
+    served = await prepare_request(request, tenant, told, shares_ids=True)
+    made = make_list_to_send(served, messages)
     if made is None:
         return _UNCHANGED
-    return GuardrailAnswer("GUARDRAIL_INTERVENED", _rows(served, made, messages))
+    return GuardrailAnswer("GUARDRAIL_INTERVENED", _make_rows(served, made, messages))
 
 
-def _headers_of(asked: GuardrailRequest) -> dict[str, str]:
+def _read_headers(asked: GuardrailRequest) -> dict[str, str]:
     """The headers that LiteLLM has forwarded, by their names in lower case."""
     sent = asked.request_headers or {}
     return {name.lower(): value for name, value in sent.items() if value != _NOT_FORWARDED}
 
 
-def _chat_of(headers: Mapping[str, str]) -> str:
-    """The id that a host gives the chat; empty where it gives none.
+def _find_chat_id(headers: Mapping[str, str]) -> str:
+    """Finds the id that the host gives the chat; empty if it gives none.
 
-    LiteLLM's own trace id is none: where no header names a session, LiteLLM makes up a new one for
-    each request, and where only a parent's does, it is the parent's.
+    LiteLLM's trace id is not one: without a header that names a session, LiteLLM makes up a new
+    trace id for each request, and it may take a parent's session for it.
     """
     for pattern in _CHAT_HEADERS:
         for name, value in headers.items():
@@ -140,36 +141,37 @@ def _chat_of(headers: Mapping[str, str]) -> str:
     return ""
 
 
-def _user_of(headers: Mapping[str, str], data: Mapping[str, Any]) -> str:
-    """Who asks: as the host names them, or else as LiteLLM does by the key."""
+def _find_user(headers: Mapping[str, str], data: Mapping[str, Any]) -> str:
+    """Finds the id of the user that the host gives, or else the one that LiteLLM knows."""
     named = [headers.get(name) for name in _USER_HEADERS]
     known = [data.get(name) for name in _USER_FIELDS]
     user = next((one for one in [*named, *known] if one), "")
     return identity(str(user)) if user else ""
 
 
-def _rows(
+def _make_rows(
     served: PreparedRequest, made: Sequence[int | Native], messages: Sequence[Native]
 ) -> list[Native]:
-    """The rows to send; LiteLLM leaves those alone that come back as it showed them.
+    """Makes the rows to send; LiteLLM leaves those alone that come back as it showed them.
 
-    Where the provider was to keep a covered message in its cache, it is to keep the summary there.
+    If a covered message had a mark for the provider's cache, the summary gets the last such mark.
     """
     rows = [messages[one] if isinstance(one, int) else one for one in made]
     if not served.covered:
         return rows
     place = next(place for place in range(len(rows)) if is_inserted(rows[place : place + 2]))
     marks: list[object] = []
+    # The summary stands where the first message that it covers stood.
     for message in messages[place : place + served.covered]:
-        marks += _cache_marks(message)
+        marks += _find_cache_marks(message)
     if marks:
-        text = {"type": "text", "text": text_of(rows[place]), "cache_control": marks[-1]}
+        text = {"type": "text", "text": rows[place]["content"], "cache_control": marks[-1]}
         rows[place] = rows[place] | {"content": [text]}
     return rows
 
 
-def _cache_marks(message: Native) -> list[object]:
-    """What a message and its parts say of the provider's cache."""
+def _find_cache_marks(message: Native) -> list[object]:
+    """Finds each `cache_control` of a message and of its parts."""
     content = message.get("content")
     parts = content if isinstance(content, list) else []
     holders = [one for one in [message, *parts] if isinstance(one, dict)]

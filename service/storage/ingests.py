@@ -304,7 +304,8 @@ async def tell(
     """Notes that all down to `leaf` was seen again, and the host's ids of those that it `told`.
 
     Returns:
-        What is confirmed by that, and the node above it; None where that is the chat's beginning.
+        The ids of the nodes that this confirms, and of the node above them; None stands for the
+        chat's beginning.
     """
     if not (leaf or told):
         return set()

@@ -183,12 +183,12 @@ async def drop_below(connection: AsyncConnection, chat: ChatKey, roots: Collecti
 async def drop_unconfirmed(
     connection: AsyncConnection, chat: ChatKey, above: Collection[str | None]
 ) -> int:
-    """Deletes what one request has shown and nobody else, with all below it.
+    """Deletes messages that one request alone has shown, with all that is below them.
 
     Args:
         connection: to the database.
         chat: the chat.
-        above: the nodes directly below which such messages stand; None for the chat's beginning.
+        above: the nodes directly below which they stand; None stands for the chat's beginning.
 
     Returns:
         How many messages.

@@ -184,9 +184,9 @@ async def _notice(
 ) -> None:
     """Notes what was seen again, and deletes what is no part of the chat any more.
 
-    That is what the host has edited. And where a request goes on from what one request alone had
-    shown, or from nothing that is stored, what one request has shown in the same place will not
-    come again. Elsewhere it may: another conversation may have begun with the same words.
+    A message that the host has edited is deleted. So is a message that one request alone has
+    shown, where a second request now confirms another one in its place: the first will not come
+    again. In other places it may: another conversation may have begun with the same words.
     """
     again = handed.messages[: path.same]
     seen = path.known.found[again[-1].id] if again else path.base

@@ -122,28 +122,28 @@ async def _located_later(
         if found and found.known:
             return replace(located, stored=found)
         located = replace(located, begin=starts[-1], nodes=_path_of(weighed, starts[-1]))
-    elif weighed.request.by_chain:
-        return await locate(context, _named_apart(weighed, located))
+    elif weighed.request.shares_ids:
+        return await locate(context, _give_own_name(weighed, located))
     return replace(located, doubts=doubts)
 
 
-def _named_apart(weighed: CountedRequest, located: RequestPath) -> CountedRequest:
-    """The same request under a name of its own: it goes on from nothing of the chat.
+def _give_own_name(weighed: CountedRequest, located: RequestPath) -> CountedRequest:
+    """Names the chat of a request that goes on from nothing of the chat with its id.
 
-    Nobody deletes it by that name, so that it expires.
+    Nobody can delete it by that name, so that it expires.
     """
     request = weighed.request
-    own_request = replace(
+    renamed = replace(
         request,
-        chat=identity(f"{located.chat}~{_opening_of(located.nodes)}"),
+        chat=identity(f"{located.chat}~{_id_of_opening(located.nodes)}"),
         keep_hours=request.keep_hours or _KEPT_HOURS,
-        by_chain=False,
+        shares_ids=False,
     )
-    return replace(weighed, request=own_request)
+    return replace(weighed, request=renamed)
 
 
-def _opening_of(nodes: Sequence[Node]) -> str:
-    """What two conversations have in common that begin with the same question and answer."""
+def _id_of_opening(nodes: Sequence[Node]) -> str:
+    """The id of a path's first answer: two conversations share it only if they begin alike."""
     return nodes[:2][-1].id
 
 
@@ -210,14 +210,14 @@ def _handed(weighed: CountedRequest, node: Node) -> IncomingMessage:
 def _name_of(request: HostRequest, head: int, nodes: Sequence[Node]) -> tuple[str, int | None]:
     """The id under which a chat is stored, and after how many seconds it is deleted.
 
-    A chat that its host does not store is found by its user and its first question; where the
-    chain of messages tells chats apart, by the first answer too.
+    A chat that its host does not store is found by its user and its first question, and by the
+    answer to that where the host shares ids.
     """
     if request.chat and not request.chat.startswith(UNSAVED):
         hours = request.keep_hours
         return request.chat, hours * 3600 if hours else None
-    if request.by_chain and nodes:
-        opening = _opening_of(nodes)
+    if request.shares_ids and nodes:
+        opening = _id_of_opening(nodes)
     else:
         users = (one for one in request.messages[head:] if one.get("role") == "user")
         opening = text_of(next(users, {}))

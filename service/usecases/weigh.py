@@ -101,8 +101,8 @@ class HostRequest:
         patience: seconds that the request may wait.
         keep_hours: for how long the chat is kept; None for the usual time.
         state: of the turn, in its later calls.
-        by_chain: whether the chain of messages tells which chat it is: the host gives no id, or one
-            for several conversations, as for those of a session's sub-agents.
+        shares_ids: whether several conversations of the host may come under one chat id, as those
+            of a session's sub-agents do, or without one. Their messages tell them apart.
     """
 
     tenant: int
@@ -119,7 +119,7 @@ class HostRequest:
     patience: float
     keep_hours: int | None
     state: State | None
-    by_chain: bool = False
+    shares_ids: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,11 +49,11 @@ def installed(version: str) -> Path:
         CalledProcessError: pip or uv could not install it; what they said is on the standard error.
     """
     sources = [_constraints(version), *([HERE / "slim.txt"] if is_slim(version) else [])]
-    return prepared(version, sources, functools.partial(_install, version))
+    return prepare_environment(version, sources, functools.partial(_install, version))
 
 
-def prepared(name: str, sources: Sequence[Path], install: Callable[[Path], None]) -> Path:
-    """Return an environment that is kept under this name; it is installed anew when one of its sources has changed."""
+def prepare_environment(name: str, sources: Sequence[Path], install: Callable[[Path], None]) -> Path:
+    """Return an environment that is kept under this name, and install it again when one of its sources has changed."""
     environment = home() / name
     finished = environment / "installed"
     recipe = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
@@ -80,7 +80,11 @@ def _install(version: str, python: Path) -> None:
 
 
 def uv(*arguments: str | Path) -> None:
-    """Runs uv. Raises: CalledProcessError."""
+    """Runs uv.
+
+    Raises:
+        CalledProcessError: uv failed; its own words are on the standard error.
+    """
     subprocess.run([sys.executable, "-m", "uv", "--quiet", *arguments], check=True)
 
 

@@ -1,4 +1,4 @@
-"""Installs LiteLLM's proxy: `python -m tests.hosts`. Tests cannot, because they look at no certificates."""
+"""Installs LiteLLM's proxy: `python -m tests.hosts`. A test cannot install it, because tests read no certificates."""
 
 from tests.hosts.litellm_proxy import installed
 

@@ -19,7 +19,7 @@ import httpx
 import yaml
 
 from service.embedded.process import HOST, Program, free_port, running
-from tests.e2e.versions import prepared, uv
+from tests.e2e.versions import prepare_environment, uv
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "litellm.md"
 REQUIREMENTS = Path(__file__).with_name("litellm.txt")
@@ -31,14 +31,14 @@ _ENV = Program("litellm", Path(shutil.which("env") or "/usr/bin/env"), None, sig
 
 def installed() -> Path:
     """Return the environment of the proxy, after installing it if need be."""
-    return prepared("litellm", [REQUIREMENTS], _install)
+    return prepare_environment("litellm", [REQUIREMENTS], _install)
 
 
 def _install(python: Path) -> None:
     uv("pip", "install", "--python", python, "-r", REQUIREMENTS)
 
 
-def _configuration(provider: str, precis: str, key: str, seconds: int) -> str:
+def _configure(provider: str, precis: str, key: str, seconds: int) -> str:
     blocks: list[str] = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     guardrails = blocks[0]
     assert ADDRESS in guardrails
@@ -47,18 +47,15 @@ def _configuration(provider: str, precis: str, key: str, seconds: int) -> str:
     chat = {"model": "openai/gpt-x", "api_base": f"{provider}/v1", "api_key": "not-a-secret"}
     claude = {"model": "anthropic/claude-x", "api_base": provider, "api_key": "not-a-secret"}
     models = [{"model_name": "gpt-x", "litellm_params": chat}, {"model_name": "claude-x", "litellm_params": claude}]
-    return yaml.safe_dump({"model_list": models}) + _with(guardrails, precis, key, seconds)
-
-
-def _with(guardrails: str, precis: str, key: str, seconds: int) -> str:
-    return guardrails.replace(ADDRESS, precis).replace(KEY, key).replace(TIMEOUT, f"timeout: {seconds} ")
+    ours = guardrails.replace(ADDRESS, precis).replace(KEY, key).replace(TIMEOUT, f"timeout: {seconds} ")
+    return yaml.safe_dump({"model_list": models}) + ours
 
 
 @contextlib.asynccontextmanager
 async def litellm(folder: Path, provider: str, precis: str, key: str, seconds: int) -> AsyncIterator[str]:
     """Runs the proxy until the block ends, and yields its address. It waits `seconds` for Precis."""
     configuration = folder / "config.yaml"
-    configuration.write_text(_configuration(provider, precis, key, seconds), encoding="utf-8")
+    configuration.write_text(_configure(provider, precis, key, seconds), encoding="utf-8")
     port = free_port()
     settings = {"LITELLM_MASTER_KEY": MASTER_KEY, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
     variables = [f"{name}={value}" for name, value in settings.items()]

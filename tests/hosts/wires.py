@@ -1,10 +1,9 @@
 """Chats on the three wires that LiteLLM has, each in its own shape, and a provider that answers on all of them.
 
-A chat is a list of items as its client keeps it. The provider refuses what a real one would, and calls a tool when a
-question says so.
+A chat is a list of items as its client keeps it. The provider notes which requests a real one would refuse, and
+calls a tool when a question says so.
 """
 
-from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -19,7 +18,7 @@ ARGUMENTS = '{"topic": "pumps"}'
 
 
 class Wire(Protocol):
-    """One wire. `items` names the list of a body."""
+    """The shapes of one wire. `items` is the name of the list in a body."""
 
     @property
     def path(self) -> str: ...
@@ -27,29 +26,23 @@ class Wire(Protocol):
     @property
     def items(self) -> str: ...
 
-    @abstractmethod
-    def body(self, items: list[Json]) -> Json:
-        """A request with these items."""
+    def make_body(self, items: list[Json]) -> Json:
+        """Makes a request with these items."""
 
-    @abstractmethod
-    def question(self, text: str, *, picture: bool) -> Json:
-        """What a user says."""
+    def make_question(self, text: str, *, picture: bool) -> Json:
+        """Makes a question of a user."""
 
-    @abstractmethod
-    def answer(self, text: str, call: str) -> Json:
-        """What the provider answers: a text, or a call of this id if it has one."""
+    def make_answer(self, text: str, call: str) -> Json:
+        """Makes an answer of the provider: a text, or a call if there is an id for it."""
 
-    @abstractmethod
-    def said(self, answer: Json) -> list[Json]:
-        """What the client keeps of an answer."""
+    def keep_items(self, answer: Json) -> list[Json]:
+        """Takes out of an answer the items that the client keeps."""
 
-    @abstractmethod
-    def result(self, call: str, text: str) -> Json:
-        """The result of a call."""
+    def make_result(self, call: str, text: str) -> Json:
+        """Makes the result of a call."""
 
-    @abstractmethod
-    def fault(self, body: Json) -> str:
-        """Why a provider refuses a request; empty if it does not."""
+    def find_fault(self, body: Json) -> str:
+        """Says why a provider would refuse a request; empty if it would not."""
 
 
 @dataclass(frozen=True)
@@ -57,17 +50,17 @@ class ChatCompletions:
     path: str = "/v1/chat/completions"
     items: str = "messages"
 
-    def body(self, items: list[Json]) -> Json:
+    def make_body(self, items: list[Json]) -> Json:
         function = {"name": "look_up", "description": "Looks up.", "parameters": PARAMETERS}
         messages = [{"role": "system", "content": SYSTEM}, *items]
         return {"model": "gpt-x", "messages": messages, "tools": [{"type": "function", "function": function}]}
 
-    def question(self, text: str, *, picture: bool) -> Json:
+    def make_question(self, text: str, *, picture: bool) -> Json:
         image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}", "detail": "low"}}
         content = [{"type": "text", "text": text}, image] if picture else text
         return {"role": "user", "content": content}
 
-    def answer(self, text: str, call: str) -> Json:
+    def make_answer(self, text: str, call: str) -> Json:
         function = {"name": "look_up", "arguments": ARGUMENTS}
         calls = {"content": None, "tool_calls": [{"id": call, "type": "function", "function": function}]}
         message = {"role": "assistant"} | (calls if call else {"content": text})
@@ -76,14 +69,14 @@ class ChatCompletions:
         made = {"id": "c", "object": "chat.completion", "created": 1, "model": "gpt-x"}
         return made | {"choices": [choice], "usage": usage}
 
-    def said(self, answer: Json) -> list[Json]:
+    def keep_items(self, answer: Json) -> list[Json]:
         message = answer["choices"][0]["message"]
         return [{key: message[key] for key in ("role", "content", "tool_calls") if message.get(key)}]
 
-    def result(self, call: str, text: str) -> Json:
+    def make_result(self, call: str, text: str) -> Json:
         return {"role": "tool", "tool_call_id": call, "content": text}
 
-    def fault(self, body: Json) -> str:
+    def find_fault(self, body: Json) -> str:
         asked: set[str] = set()
         for message in body["messages"]:
             if message["role"] == "tool":
@@ -102,18 +95,18 @@ class Messages:
     path: str = "/v1/messages"
     items: str = "messages"
 
-    def body(self, items: list[Json]) -> Json:
+    def make_body(self, items: list[Json]) -> Json:
         tool = {"name": "look_up", "description": "Looks up.", "input_schema": PARAMETERS}
         system = [{"type": "text", "text": SYSTEM, "cache_control": {"type": "ephemeral"}}]
         thinking = {"type": "enabled", "budget_tokens": 1024}
         beside = {"system": system, "tools": [tool], "thinking": thinking, "max_tokens": 2000}
         return {"model": "claude-x", "messages": items} | beside
 
-    def question(self, text: str, *, picture: bool) -> Json:
+    def make_question(self, text: str, *, picture: bool) -> Json:
         image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}}
         return {"role": "user", "content": [{"type": "text", "text": text}, *([image] if picture else [])]}
 
-    def answer(self, text: str, call: str) -> Json:
+    def make_answer(self, text: str, call: str) -> Json:
         thought = {"type": "thinking", "thinking": f"I look up {call}.", "signature": f"signature of {call}"}
         use = {"type": "tool_use", "id": call, "name": "look_up", "input": {"topic": "pumps"}}
         content = [thought, use] if call else [{"type": "text", "text": text}]
@@ -121,13 +114,13 @@ class Messages:
         made = {"id": "m", "type": "message", "role": "assistant", "model": "claude-x", "usage": usage}
         return made | {"content": content, "stop_reason": "tool_use" if call else "end_turn"}
 
-    def said(self, answer: Json) -> list[Json]:
+    def keep_items(self, answer: Json) -> list[Json]:
         return [{"role": "assistant", "content": answer["content"]}]
 
-    def result(self, call: str, text: str) -> Json:
+    def make_result(self, call: str, text: str) -> Json:
         return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": call, "content": text}]}
 
-    def fault(self, body: Json) -> str:
+    def find_fault(self, body: Json) -> str:
         asked: set[str] = set()
         for place, message in enumerate(body["messages"]):
             if message["role"] != ("user", "assistant")[place % 2]:
@@ -146,15 +139,15 @@ class Responses:
     path: str = "/v1/responses"
     items: str = "input"
 
-    def body(self, items: list[Json]) -> Json:
+    def make_body(self, items: list[Json]) -> Json:
         tool = {"type": "function", "name": "look_up", "description": "Looks up.", "parameters": PARAMETERS}
         return {"model": "gpt-x", "instructions": SYSTEM, "input": items, "tools": [tool], "store": False}
 
-    def question(self, text: str, *, picture: bool) -> Json:
+    def make_question(self, text: str, *, picture: bool) -> Json:
         image = {"type": "input_image", "image_url": f"data:image/png;base64,{PIXEL}", "detail": "low"}
         return {"role": "user", "content": [{"type": "input_text", "text": text}, *([image] if picture else [])]}
 
-    def answer(self, text: str, call: str) -> Json:
+    def make_answer(self, text: str, call: str) -> Json:
         thought = {"type": "reasoning", "id": f"rs_{call}", "summary": [], "encrypted_content": f"secret of {call}"}
         use = {"type": "function_call", "id": f"fc_{call}", "call_id": call, "name": "look_up", "status": "completed"}
         part = {"type": "output_text", "text": text, "annotations": []}
@@ -165,13 +158,13 @@ class Responses:
         beside = {"usage": usage, "parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
         return made | beside | {"output": [thought, use | {"arguments": ARGUMENTS}] if call else [spoken]}
 
-    def said(self, answer: Json) -> list[Json]:
+    def keep_items(self, answer: Json) -> list[Json]:
         return [{key: value for key, value in item.items() if value is not None} for item in answer["output"]]
 
-    def result(self, call: str, text: str) -> Json:
+    def make_result(self, call: str, text: str) -> Json:
         return {"type": "function_call_output", "call_id": call, "output": text}
 
-    def fault(self, body: Json) -> str:
+    def find_fault(self, body: Json) -> str:
         items = body["input"]
         calls = [item["call_id"] for item in items if item.get("type") == "function_call"]
         results = [item["call_id"] for item in items if item.get("type") == "function_call_output"]
@@ -193,9 +186,9 @@ class Provider:
             return {}
         wire = WIRES[2] if "input" in body else WIRES[body["model"] == "claude-x"]
         self.bodies.append(body)
-        fault = wire.fault(body)
+        fault = wire.find_fault(body)
         if fault:
             self.faults.append(fault)
         newest = str(body[wire.items][-1])
         call = f"call{len(self.bodies)}" if LOOK_UP in newest else ""
-        return wire.answer(prose(250, f"answer {len(self.bodies)}"), call)
+        return wire.make_answer(prose(250, f"answer {len(self.bodies)}"), call)

@@ -22,8 +22,8 @@ UNCHANGED = {"action": "NONE"}
 MARK, LONGER = {"type": "ephemeral"}, {"type": "ephemeral", "ttl": "1h"}
 
 
-async def asked(service: Service, messages: list[Json], headers: Mapping[str, str] = {}, **more: object) -> Json:
-    """What the door answers."""
+async def ask_door(service: Service, messages: list[Json], headers: Mapping[str, str] = {}, **more: object) -> Json:
+    """Asks the door, and returns its answer."""
     body: Json = {
         "input_type": "request",
         "litellm_trace_id": "made-up-for-this-request",
@@ -49,15 +49,15 @@ class Session:
     messages: list[Json] = field(default_factory=lambda: [SYSTEM])
 
     async def ask(self, question: object) -> list[Json]:
-        """The list that goes to the model."""
+        """Asks a question; returns the list that goes to the model."""
         self.messages.append({"role": "user", "content": question})
         who = {"user_api_key_user_id": self.user}
-        answer = await asked(self.service, self.messages, self.headers, request_data=who)
+        answer = await ask_door(self.service, self.messages, self.headers, request_data=who)
         sent: list[Json] = answer.get("structured_messages", self.messages)
         return sent.copy()
 
     async def turn(self, number: int) -> list[Json]:
-        """A turn about something that only this session has; returns what went to the model."""
+        """Takes a turn about a code that only this session has; returns what went to the model."""
         sent = await self.ask(f"The code of {self.name} {number} is {self.name}-{number}. {prose(150, self.name)}")
         self.messages.append({"role": "assistant", "content": prose(350, f"{self.name} {number}")})
         await self.service.stored()
@@ -69,12 +69,12 @@ def is_summarised(sent: list[Json]) -> bool:
     return record.is_inserted(sent[1:3])
 
 
-async def ids(service: Service) -> list[str]:
+async def chat_ids(service: Service) -> list[str]:
     return [one.external_id for one in await rows(service.runtime, "select external_id from chats order by id")]
 
 
 async def long_session(service: Service, **more: Any) -> tuple[Session, list[Json]]:
-    """A session that has outgrown the window, and what its newest request is sent as."""
+    """Makes a session that has outgrown the window; returns its newest request too, as it is sent."""
     session = Session(service, "alpha", **more)
     sent: list[Json] = []
     for number in range(24):
@@ -96,11 +96,11 @@ async def test_a_long_chat_stays_in_the_window_and_its_tail_goes_word_for_word(s
         summarised.append(is_summarised(sent))
 
     assert summarised[-1]
-    assert await ids(service) == ["chat-1"]
+    assert await chat_ids(service) == ["chat-1"]
 
 
 async def test_below_the_limit_nothing_changes(service: Service) -> None:
-    assert await asked(service, [SYSTEM, {"role": "user", "content": "Hello."}]) == UNCHANGED
+    assert await ask_door(service, [SYSTEM, {"role": "user", "content": "Hello."}]) == UNCHANGED
 
 
 async def test_requests_begin_with_the_same_words_until_there_is_a_newer_summary(service: Service) -> None:
@@ -127,10 +127,10 @@ async def test_requests_begin_with_the_same_words_until_there_is_a_newer_summary
 )
 async def test_what_is_no_request_of_a_chat_goes_as_it_is(service: Service, more: Json) -> None:
     session, _ = await long_session(service)
-    chats = await ids(service)
+    chats = await chat_ids(service)
 
-    assert await asked(service, session.messages, **({"request_headers": {}} | more)) == UNCHANGED
-    assert await ids(service) == chats
+    assert await ask_door(service, session.messages, **({"request_headers": {}} | more)) == UNCHANGED
+    assert await chat_ids(service) == chats
 
 
 async def test_a_key_may_come_as_litellm_sends_it(service: Service) -> None:
@@ -169,10 +169,10 @@ NEXT = {"role": "user", "content": "Three?"}
     ],
 )
 async def test_a_chat_has_the_id_that_its_host_gives_it(service: Service, headers: Json, chat: str) -> None:
-    await asked(service, [*PAIR, NEXT], headers)
+    await ask_door(service, [*PAIR, NEXT], headers)
     await service.stored()
 
-    assert await ids(service) == [chat]
+    assert await chat_ids(service) == [chat]
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ async def test_a_chat_has_the_id_that_its_host_gives_it(service: Service, header
 async def test_who_asks_is_whom_the_host_names_or_else_who_has_the_key(
     service: Service, headers: Json, data: Json, user: str
 ) -> None:
-    await asked(service, [*PAIR, NEXT], headers, request_data=data)
+    await ask_door(service, [*PAIR, NEXT], headers, request_data=data)
     await service.stored()
 
     assert (await row(service.runtime, "select user_id from chats")).user_id == user
@@ -196,11 +196,11 @@ async def test_who_asks_is_whom_the_host_names_or_else_who_has_the_key(
 async def test_without_an_id_the_first_question_and_its_answer_tell_chats_apart(service: Service) -> None:
     other = [PAIR[0], {"role": "assistant", "content": "Five."}]
     for opening in (PAIR, other):
-        await asked(service, [SYSTEM, *opening, NEXT])
-        await asked(service, [{"role": "system", "content": "Another prompt."}, *opening, NEXT])
+        await ask_door(service, [SYSTEM, *opening, NEXT])
+        await ask_door(service, [{"role": "system", "content": "Another prompt."}, *opening, NEXT])
         await service.stored()
 
-    assert len(await ids(service)) == 2
+    assert len(await chat_ids(service)) == 2
 
 
 async def test_two_users_with_two_sessions_that_begin_alike_all_get_their_own_summary(service: Service) -> None:
@@ -213,7 +213,7 @@ async def test_two_users_with_two_sessions_that_begin_alike_all_get_their_own_su
     for number in range(24):
         for session in sessions:
             sent[session.name] = await session.turn(number)
-            assert await asked(service, title) == UNCHANGED
+            assert await ask_door(service, title) == UNCHANGED
             texts = str(sent[session.name])
             assert not [one.name for one in sessions if one is not session and f"{one.name}-" in texts]
             assert sent_tokens(sent[session.name]) <= ROOM
@@ -248,7 +248,7 @@ async def test_what_changes_at_the_beginning_in_each_request_does_not_make_new_c
         chat.messages[1:2] = [{"role": "user", "content": f"It is {number} o'clock."}]
         await chat.turn(number)
 
-    assert await ids(service) == ["session-1"]
+    assert await chat_ids(service) == ["session-1"]
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ async def test_the_summary_has_the_cache_mark_that_what_it_covers_had(
 async def test_the_tools_that_go_along_take_their_part_of_the_window(service: Service) -> None:
     tools = [{"type": "function", "function": {"name": "look_up", "description": prose(900, "tool")}}]
 
-    await asked(service, [*PAIR, NEXT], tools=tools)
+    await ask_door(service, [*PAIR, NEXT], tools=tools)
     await service.stored()
 
     assert (await row(service.runtime, "select overhead_tokens from chats")).overhead_tokens > 900

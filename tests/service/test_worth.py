@@ -65,6 +65,14 @@ async def chats(service: Service, *names: str) -> None:
         await talk.ingest(talk.turns(1))
 
 
+async def test_what_a_request_of_an_unknown_user_kept_out_is_nobodys(service: Service, talk: Talk) -> None:
+    leaf = await summarised(service, talk)
+
+    await talk.ask(leaf, user=None)
+
+    assert list(not_sent(await stats(service, "user"))) == [sums.NOBODY]
+
+
 async def test_an_answer_with_a_summary_is_counted_with_what_it_kept_out(service: Service, talk: Talk) -> None:
     leaf = await summarised(service, talk)
     answer = await talk.ask(leaf)

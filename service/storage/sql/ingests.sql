@@ -203,7 +203,7 @@ returning chats.handed_seq
 
 -- tell --
 -- Notes that nodes which are stored were seen again, and what the host calls those that it told.
--- Of the others only the unconfirmed ones above `leaf` are touched, which are confirmed then (`is_up`).
+-- It confirms `leaf` and the unconfirmed nodes above it (`is_up`).
 with recursive up as (
     select message_id, parent_id from messages
     where messages.tenant_id = :tenant and chat_id = :chat and message_id = :leaf and not confirmed
