@@ -70,11 +70,7 @@ async def prepare_request(
 ) -> PreparedRequest:
     """Prepares a request to a model, counts the tokens that this saves, and stores its new part.
 
-    Args:
-        request: the HTTP request.
-        tenant: of the key.
-        asked: the request to a model.
-        shares_ids: as of `HostRequest`.
+    `HostRequest` explains `shares_ids`.
 
     Raises:
         TooLarge: the request has more than `MOST_MESSAGES` messages.

@@ -24,18 +24,15 @@ from service.usecases.serve import PreparedRequest
 PATH = "/beta/litellm_basic_guardrail_api"
 """LiteLLM puts it behind the address that it is given."""
 # The first of these headers that a request has names its chat. A parent's session is not its own.
-_CHAT_HEADERS = [
-    re.compile(name)
-    for name in (
-        "x-precis-chat",
-        "x-openwebui-chat-id",
-        "x-conversation-id",
-        "x-litellm-session-id",
-        "x-(?!.*parent).+-session-id",
-        "x-session-id",
-        "x-session-affinity",
-    )
-]
+_CHAT_HEADERS = (
+    "x-precis-chat",
+    "x-openwebui-chat-id",
+    "x-conversation-id",
+    "x-litellm-session-id",
+    "x-(?!.*parent).+-session-id",
+    "x-session-id",
+    "x-session-affinity",
+)
 SECONDS = 0.6
 """How long a request may wait for a summary by code: LiteLLM waits for one second."""
 _NOT_FORWARDED = "[present]"  # the value of a header that `extra_headers` does not name
@@ -95,13 +92,11 @@ async def post_guardrail(request: Request, key: FilterKey) -> Response:
     `POST /v1/compress` does. `X-Precis: off` among the headers leaves a request as it is.
     """
     asked = await decoded(await read_bytes(request), GuardrailRequest)
-    answer = await _fit_into_window(request, key.tenant, asked)
+    answer = await _fit_request(request, key.tenant, asked)
     return Response(msgspec.json.encode(answer), media_type="application/json")
 
 
-async def _fit_into_window(
-    request: Request, tenant: int, asked: GuardrailRequest
-) -> GuardrailAnswer:
+async def _fit_request(request: Request, tenant: int, asked: GuardrailRequest) -> GuardrailAnswer:
     headers = _read_headers(asked)
     messages = asked.structured_messages
     is_off = headers.get("x-precis", "").lower() == "off"
@@ -136,7 +131,7 @@ def _find_chat_id(headers: Mapping[str, str]) -> str:
     """
     for pattern in _CHAT_HEADERS:
         for name, value in headers.items():
-            if pattern.fullmatch(name) and value:
+            if value and re.fullmatch(pattern, name):
                 return identity(value)
     return ""
 

@@ -128,15 +128,12 @@ async def _located_later(
 
 
 def _give_own_name(weighed: CountedRequest, located: RequestPath) -> CountedRequest:
-    """Names the chat of a request that goes on from nothing of the chat with its id.
-
-    Nobody can delete it by that name, so that it expires.
-    """
+    """Renames the chat of a request that goes on from nothing of it."""
     request = weighed.request
     renamed = replace(
         request,
         chat=identity(f"{located.chat}~{_id_of_opening(located.nodes)}"),
-        keep_hours=request.keep_hours or _KEPT_HOURS,
+        keep_hours=request.keep_hours or _KEPT_HOURS,  # nobody deletes a chat of this name
         shares_ids=False,
     )
     return replace(weighed, request=renamed)
