@@ -36,7 +36,7 @@ def main() -> None:
     for variant in _VARIANTS:
         if given.only in variant.name:
             began = time.monotonic()
-            variants.append(to_json(variant, shell.run(play(variant, said, given.window))) | {"own": variant.own})
+            variants.append(to_json(variant, shell.run(play(variant, said, given.window))))
             print(f"{variant.name}: {time.monotonic() - began:.0f} s", flush=True)
     found = {
         "turns": given.turns,

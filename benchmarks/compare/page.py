@@ -3,7 +3,7 @@
 In: the object that a run writes. Out: the page and its plot.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,8 @@ _HEADS = (
     "over the window",
     "turns that waited",
     "summariser calls",
-    "its tokens per chat token",
+    "tokens it read for one of the chat",
+    "begins like the request before",
 )
 _PAGE = """\
 # Beside Open WebUI's own compaction
@@ -111,8 +112,16 @@ def _row(one: Json) -> Sequence[object]:
         one["over"],
         sum(wait > _WAITED for wait in one["waits"]),
         one["calls"],
-        f"{one['spent'] / max(one['chat'], 1):.2f}",
+        f"{one['read'] / max(one['chat'], 1):.2f}",
+        " / ".join(_beginnings(one["beginnings"])),
     )
+
+
+def _beginnings(found: Sequence[Json]) -> Iterator[str]:
+    """The mean share of a request that begins like the one before: of all, with the same summary, with a new one."""
+    for these in (found, [one for one in found if not one["is_new"]], [one for one in found if one["is_new"]]):
+        shares = [one["share"] for one in these]
+        yield f"{sum(shares) / len(shares):.0%} ({len(shares)})" if shares else "–"
 
 
 def _said(kinds: Sequence[str]) -> int:

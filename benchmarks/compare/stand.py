@@ -10,15 +10,16 @@ import shutil
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from benchmarks.compare import lookups, notes, rows_tool
+from benchmarks.compare import beginning, lookups, notes, rows_tool
+from benchmarks.compare.beginning import Beginning
 from benchmarks.compare.honest import Honest
 from benchmarks.compare.scenario import Item, Scenario, called, flat
 from service.planning import policy
 from service.transcript import native_tokens
-from tests.e2e.model import Call, Model, Received, Reply, model_server, plain
+from tests.e2e.model import MODELS, Call, Model, Received, Reply, model_server, plain
 from tests.e2e.openwebui import open_webui
 from tests.e2e.precis import Precis
 from tests.e2e.rig import Rig, source
@@ -41,12 +42,21 @@ _YARD = "The yard code is {}."
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """What is tried. `limit` is what the summariser may write; 0: there is none. `own`: Open WebUI's compaction."""
+    """What is tried.
+
+    Attributes:
+        name: as it is shown.
+        limit: tokens that the summariser may write; 0: there is none.
+        own: whether Open WebUI's own compaction does it.
+        pause: whether the user waits between turns until Precis is done.
+        builtin: whether Open WebUI's own tools are offered, which take some 7,000 tokens of the window.
+    """
 
     name: str
     limit: int
     own: bool = False
     pause: bool = True
+    builtin: bool = True
 
 
 @dataclass(slots=True)
@@ -57,12 +67,14 @@ class Played:
         alive: by turn, (kinds of the items that hold and are alive, kinds of those that hold).
         found: kinds of the items that are not alive in the last turn and that two look-ups find; None: there are none.
         sizes: by turn, tokens of the largest request.
+        beginnings: by turn from the second on, what its first request has of the request before.
         waits: by turn, seconds from sending to the first request at the model.
         malformed: requests that a strict provider would refuse.
         over: requests larger than the window.
         leaks: requests with what was said on another branch.
         stale: requests with what was edited away.
-        spent: tokens that the summariser read and wrote.
+        read: tokens that the summariser read.
+        wrote: those that it wrote.
         calls: of it.
         chat: tokens of the chat.
     """
@@ -70,12 +82,14 @@ class Played:
     alive: list[tuple[list[str], list[str]]] = field(default_factory=list)
     found: list[str] | None = None
     sizes: list[int] = field(default_factory=list)
+    beginnings: list[Beginning] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
     malformed: int = 0
     over: int = 0
     leaks: int = 0
     stale: int = 0
-    spent: int = 0
+    read: int = 0
+    wrote: int = 0
     calls: int = 0
     chat: int = 0
 
@@ -110,7 +124,7 @@ async def play(variant: Variant, said: Scenario, window: int) -> Played:
         tab = await stack.enter_async_context(open_tab(rig.admin))
         tab.choices.tool_ids = ["rows"]
         found = await _conversation(rig, tab, variant, said, window)
-    found.spent, found.calls = honest.read + honest.wrote, honest.calls
+    found.read, found.wrote, found.calls = honest.read, honest.wrote, honest.calls
     return found
 
 
@@ -145,6 +159,10 @@ def _summarising(model: Model, honest: Honest) -> None:
 async def _installed(rig: Rig, variant: Variant, window: int) -> None:
     tool = {"id": "rows", "name": "rows", "content": source(rows_tool)}
     await rig.admin.post("/api/v1/tools/create", {**tool, "meta": {"description": "rows", "manifest": {}}})
+    if not variant.builtin:
+        model = {"id": MODELS[0], "base_model_id": None, "name": MODELS[0], "params": {}}
+        capabilities = {"builtin_tools": False}
+        await rig.admin.post("/api/v1/models/create", {**model, "meta": {"capabilities": capabilities}})
     if variant.own:
         threshold = policy.apply_at(window)
         limits = ("CONTEXT_COMPACTION_TOKEN_THRESHOLD", "CONTEXT_COMPACTION_TOKEN_CAP")
@@ -196,6 +214,7 @@ async def _conversation(rig: Rig, tab: Tab, variant: Variant, said: Scenario, wi
 @dataclass(frozen=True, slots=True)
 class _Sent:
     turn: Turn
+    before: Received | None
     requests: Sequence[Received]
     wait: float
 
@@ -211,7 +230,8 @@ async def _sent(rig: Rig, tab: Tab, text: str, instead: str | None) -> _Sent:
 
     waiting = asyncio.create_task(arrived())
     turn = await (tab.edit_and_send(instead, text) if instead else tab.send(text))
-    return _Sent(turn, rig.model.received[before:], await waiting)
+    earlier = rig.model.received[before - 1] if before else None
+    return _Sent(turn, earlier, rig.model.received[before:], await waiting)
 
 
 def _looked(found: Played, done: _Sent, said: Scenario, turn: int, window: int, gone: Sequence[str]) -> None:
@@ -220,6 +240,8 @@ def _looked(found: Played, done: _Sent, said: Scenario, turn: int, window: int, 
     holding = [item for item in said.items if item.holds(turn)]
     found.alive.append(([one.kind for one in holding if one.alive(first)], [one.kind for one in holding]))
     found.sizes.append(max(one.tokens + one.tool_tokens for one in done.requests))
+    if done.before:
+        found.beginnings.append(beginning.compared(done.before.messages, done.requests[0].messages))
     found.waits.append(done.wait)
     for request in done.requests:
         text = _text(request)
@@ -262,5 +284,4 @@ def _answer(received: Received, said: Scenario) -> Reply:
 
 def to_json(variant: Variant, found: Played) -> dict[str, object]:
     """As it is written."""
-    names = ("alive", "found", "sizes", "waits", "malformed", "over", "leaks", "stale", "spent", "calls", "chat")
-    return {"name": variant.name, **{name: getattr(found, name) for name in names}}
+    return {"name": variant.name, "own": variant.own, **asdict(found)}

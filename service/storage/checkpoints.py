@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, func, select, text, update
+from sqlalchemy import ColumnElement, func, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.errors import CannotOpen
@@ -24,7 +24,7 @@ from service.summarising.memory import Memory
 
 _OF_ITS_CHAT = (
     *("id", "tenant_id", "chat_id", "parent_id", "ancestors", "savings", "windows"),
-    *("created_at", "served_at", "retired_at"),
+    *("created_at", "retired_at"),
 )
 CONTENT = [column for column in checkpoints.c if column.name not in _OF_ITS_CHAT]
 """The columns that say the same in whatever chat, once they are opened."""
@@ -134,13 +134,6 @@ def _boundary(chat: ChatKey) -> ColumnElement[str]:
         *of(chat, message_rows), message_rows.c.message_id == checkpoints.c.covered_until
     )
     return func.coalesce(told.scalar_subquery(), checkpoints.c.covered_until)
-
-
-async def note_served(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> None:
-    """Notes that a turn ended with a checkpoint in its request."""
-    first = (checkpoints.c.id == checkpoint, checkpoints.c.served_at.is_(None))
-    query = update(checkpoints).where(*of(chat, checkpoints), *first)
-    await connection.execute(query.values(served_at=func.now()))
 
 
 def _serving(chat: ChatKey) -> ColumnElement[bool]:

@@ -86,7 +86,7 @@ class StoredContext(NamedTuple):
         confirmed: whether the newest one was seen before, or told by the host.
         is_told: whether the host has told its own id of the newest one.
         sealed: the summary of the checkpoint, as it is stored for `chat`.
-        was_served: whether a turn ended with it before.
+        was_served: whether it, or a newer one, has stood in a request before.
         by_code: whether code wrote it where a model was to write.
         fails: whether work on the chat has failed, and nothing of it went well since.
         told_until: what the host calls the last message that it covers; None until it has told.

@@ -74,6 +74,7 @@ class Transcript:
         expires_in: seconds after which the chat is deleted, unless it is ingested again.
         compactor: who else compresses it: `open-webui` or None.
         title, user_name: the chat's and the user's, for operators; None leaves what is stored.
+        served: the checkpoint in the request; 0 where there was none.
         starts_over: nothing of the path is stored: what no second request has shown is deleted.
         lender: whose summaries a fork adopts; None for anybody's in the tenant.
     """
@@ -95,6 +96,7 @@ class Transcript:
     compactor: str | None = None
     title: str | None = None
     user_name: str | None = None
+    served: int = 0
     starts_over: bool = False
 
     @property

@@ -110,6 +110,7 @@ chats = Table(
     Column("leaf_line", ARRAY(BigInteger)),
     Column("leaf_savings", ARRAY(BigInteger)),  # what each of them saves
     Column("leaf_windows", ARRAY(Integer)),  # for which window each was written, in tokens
+    Column("served_id", BigInteger),  # the checkpoint in the newest request that had one
     # Raised by a reset; fences publishing.
     Column("epoch", Integer),
     # Due work. The row is the truth; Redis only wakes workers.
@@ -226,7 +227,6 @@ checkpoints = Table(
     # What the publish gate found, or who corrected it; packed.
     Column("verdict", LargeBinary),
     Column("created_at", _TIME),
-    Column("served_at", _TIME),  # when a turn first ended with it in its request
     # When another was put in its place: no message leads to it.
     Column("retired_at", _TIME),
 )

@@ -16,7 +16,7 @@ from service.names import RequestOutcome
 from service.planning import policy
 from service.request import native
 from service.request.native import ROOT, Node
-from service.storage import chats, checkpoints
+from service.storage import chats
 from service.storage.ingests import IncomingMessage, Source, Transcript
 from service.transcript import (
     Native,
@@ -79,8 +79,6 @@ async def hand_over(context: ServeContext, turn: FinishedTurn) -> IngestOutcome:
     if not transcript.messages:
         return IngestOutcome(due=False)
     accepted = await ingest(context, transcript)
-    if turn.state.served:
-        await _note_served(context, turn)
     await _note_window(context, turn)
     return accepted
 
@@ -120,6 +118,7 @@ async def _transcript_of(context: ServeContext, turn: FinishedTurn) -> Transcrip
         title=turn.title,
         user_name=turn.user_name,
         lender=settings.lender_to(state.user),
+        served=state.served,
     )
 
 
@@ -231,11 +230,3 @@ async def _overhead_of(
     asked = slice(newest, newest + 1)
     sizes, _ = await sizes_of(context, messages[asked], prints[asked], _SECONDS)
     return turn.state.beside + max(turn.state.question - sum(sizes), 0)
-
-
-async def _note_served(context: ServeContext, turn: FinishedTurn) -> None:
-    """Notes that the summary of a turn has served, so that the user is shown it once."""
-    async with context.database.engine.begin() as connection:
-        chat = await chats.look(connection, turn.tenant, turn.state.chat)
-        if chat:
-            await checkpoints.note_served(connection, chat.key, turn.state.served)

@@ -298,8 +298,10 @@ async def _served(
             covered=draft.covered,
             covered_until=stored.told_until or checkpoint.until,
         )
-    unstored = transcript_of(context.settings, weighed, located) if located.has_news else None
-    return replace(served, unstored=unstored)
+    if not located.has_news:
+        return served
+    unstored = transcript_of(context.settings, weighed, located)
+    return replace(served, unstored=replace(unstored, served=state.served))
 
 
 def _is_new(weighed: CountedRequest, located: RequestPath, checkpoint: Checkpoint) -> bool:

@@ -9,14 +9,15 @@
 --   window         the model's window
 --
 -- A checkpoint is served that was written for a window like this one: at least half as large. Of
--- those with which the request fits, `made` is the shallowest, because the injected beginning then
--- changes least often. When no such one fits, the one for the largest window does; and the deepest
--- when none at all does. Savings never fall along a line, which has 16 checkpoints at most.
+-- those with which the request fits, `made` is the one that served last, because the request then
+-- begins like the one before. When that one fits no more, it is the deepest, after which most turns
+-- fit. Where none fits, it is the deepest as well. Savings never fall along a line, which has 16
+-- checkpoints at most.
 
 -- read --
 select chat.id, use.factor, chat.left_alone_at is not null, chat.wants_bodies, newest.message_id,
     coalesce(newest.depth, 0), coalesce(newest.confirmed, false), newest.host_id is not null,
-    made.summary, made.served_at is not null,
+    made.summary, coalesce(made.id <= chat.served_id, false),
     -- An interim one with a parent carries on what a model wrote.
     coalesce(made.kind = 'degraded' or made.kind = 'interim' and made.parent_id = 0, false),
     chat.attempts > 0,
@@ -41,7 +42,7 @@ left join checkpoints made
                     least(line.written_for * 2::bigint, :window::bigint)
             ) judged (fits, likeness)
             order by judged.fits desc, case when judged.fits then judged.likeness end desc,
-                case when judged.fits then line.place else -line.place end
+                judged.fits and line.id = chat.served_id desc, line.place desc
             limit 1
         )
 where chat.tenant_id = :tenant and {which}

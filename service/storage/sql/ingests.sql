@@ -177,6 +177,7 @@ set user_id = :owner, model = :model, window_tokens = :window, window_assumed = 
     leaf_line = (made.ancestors || made.id)[cardinality(made.ancestors) - 14:],
     leaf_savings = made.savings[cardinality(made.savings) - 15:],
     leaf_windows = made.windows[cardinality(made.windows) - 15:],
+    served_id = coalesce(nullif(cast(:served as bigint), 0), chats.served_id),
     handed_seq = chats.handed_seq + case when :due then 1 else 0 end,
     due_at = case when :due then coalesce(chats.due_at, now() + make_interval(secs => :delay))
         else chats.due_at end,
