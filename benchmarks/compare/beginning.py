@@ -6,7 +6,7 @@ In: the messages of two requests. Out: a `Beginning`. Tool specifications are le
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from os.path import commonprefix
+from itertools import takewhile
 from typing import Any
 
 from service.summarising.message import BEGINS
@@ -34,8 +34,8 @@ class Beginning:
 def compared(before: Sequence[Message], after: Sequence[Message]) -> Beginning:
     """How much of `after` begins like `before`."""
     earlier, text = _text(before), _text(after)
-    same = commonprefix([earlier, text])
-    share = tokens.count(same) / max(tokens.count(text), 1)
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(earlier, text, strict=False)))
+    share = tokens.count(text[:same]) / max(tokens.count(text), 1)
     return Beginning(share, _summary(before) != _summary(after))
 
 

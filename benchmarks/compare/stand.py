@@ -19,6 +19,7 @@ from benchmarks.compare.honest import Honest
 from benchmarks.compare.scenario import Item, Scenario, called, flat
 from service.planning import policy
 from service.transcript import native_tokens
+from tests.builders import Json
 from tests.e2e.model import MODELS, Call, Model, Received, Reply, model_server, plain
 from tests.e2e.openwebui import open_webui
 from tests.e2e.precis import Precis
@@ -160,7 +161,7 @@ async def _installed(rig: Rig, variant: Variant, window: int) -> None:
     tool = {"id": "rows", "name": "rows", "content": source(rows_tool)}
     await rig.admin.post("/api/v1/tools/create", {**tool, "meta": {"description": "rows", "manifest": {}}})
     if not variant.builtin:
-        model = {"id": MODELS[0], "base_model_id": None, "name": MODELS[0], "params": {}}
+        model: Json = {"id": MODELS[0], "base_model_id": None, "name": MODELS[0], "params": {}}
         capabilities = {"builtin_tools": False}
         await rig.admin.post("/api/v1/models/create", {**model, "meta": {"capabilities": capabilities}})
     if variant.own:

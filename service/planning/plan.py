@@ -20,6 +20,7 @@ from service.planning.policy import CALL_WORTH, PROMPT_TOKENS, Policy
 
 _LEAST_READ = 256
 """Tokens. A call that would read less waits; a part of a long turn has at least half of it."""
+_QUESTIONS = 3  # the next one is expected to be no larger than the largest of so many
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +142,14 @@ def plan(
     # The tail never reaches back into what is covered, however short it is then.
     tail = max(_tail_start(turns, sums, policy), start, reach)
     size = policy.overhead + (reuse.tokens if reuse else 0) + sums[-1] - sums[start]
-    step = policy.step_by_code(size) if by_code else policy.step_tokens
+    is_urgent = size + _question(path) > policy.apply_at
+    step = policy.step_by_code(is_urgent=is_urgent) if by_code else policy.step_tokens
     groups = _groups(path, turns, start, tail, policy)
     coverable = sums[tail] - sums[start]
-    if by_code:
+    if by_code and reuse and not (is_urgent or reach):
+        # Each new summary changes how requests begin: so it comes late, and covers all there is.
+        idle = f"a request of {size} tokens has room for another question"
+    elif by_code:
         idle = _idle(size, coverable, step, policy)
     else:
         idle = _idle_for_model(reuse, size, coverable, groups, policy, begun=begun)
@@ -198,6 +203,12 @@ def turn_starts(path: Sequence[PathMessage]) -> list[int]:
         for index, message in enumerate(path)
         if index == 0 or (message.role == "user" and path[index - 1].role != "user")
     ]
+
+
+def _question(path: Sequence[PathMessage]) -> int:
+    """The tokens that the next question may have: those of the largest of the last."""
+    asked = [message.tokens for message in path if message.role == "user"]
+    return max(asked[-_QUESTIONS:], default=0)
 
 
 def _idle(size: int, coverable: int, least: int, policy: Policy) -> str:

@@ -92,8 +92,8 @@ class Policy:
         keep_messages: wanted length of the tail; fewer until the tail fits into `keep_tokens`.
         step_tokens: so many newly covered tokens are worth a summariser's call in any case; fewer
             are where the summary that it reads again is short.
-        code_tokens: the least that is worth a summary by code, while a request is above `apply_at`:
-            it costs no call.
+        code_tokens: the least that is worth a summary by code where the next request needs one: it
+            costs no call.
         state_tokens: bound on the state that a summariser writes.
         summary_tokens: what a summary may have in any case; see `summary_room`.
         entry_tokens: how much of the pins a summariser is shown.
@@ -117,13 +117,12 @@ class Policy:
     max_chunks: int = 8
     overhead: int = 0
 
-    def step_by_code(self, size: int) -> int:
+    def step_by_code(self, *, is_urgent: bool) -> int:
         """The least number of newly covered tokens that is worth a summary by code.
 
-        Little, while a request of `size` tokens is above `apply_at`; else what fits beside tail and
-        summary.
+        Little where the next request needs one; else what fits beside tail and summary.
         """
-        if size > self.apply_at:
+        if is_urgent:
             return self.code_tokens
         return min(self.step_tokens, _CODE_STEPS * self.code_tokens)
 

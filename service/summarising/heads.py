@@ -11,11 +11,15 @@ from service.summarising.wordings import WORDINGS
 from service.text.plain import plain
 
 RULES: Final = "## Rules and wishes, in the user's words"
+NEWER_RULES: Final = "## Newer rules and wishes, in the user's words"
 STATE: Final = "## State, in a model's words"
 QUOTATIONS: Final = "## Word for word"
+NEWER_QUOTATIONS: Final = "## Newer, word for word"
+CALLS: Final = "## Tool calls that others went on from"
+NEWER_CALLS: Final = "## Newer tool calls that others went on from"
 TALK: Final = "## What was said, shortened"
 SINCE: Final = "## Said since then, shortened"
-LEDGER: Final = "## Tool calls"
+OTHER_CALLS: Final = "## Tool calls"
 
 _LONGEST = 300  # characters of a line that may be a head
 _ALIKE = 0.7  # of the pairs of letters of two texts: a few other letters or words change less
@@ -50,7 +54,8 @@ def _pairs(letters: str) -> frozenset[tuple[str, str]]:
 
 
 _TRANSLATED = chain.from_iterable(one.heads for one in WORDINGS.values())
+_IN_FRONT = (RULES, QUOTATIONS, CALLS, STATE)
+_BEHIND = (NEWER_RULES, NEWER_QUOTATIONS, NEWER_CALLS, TALK, SINCE, OTHER_CALLS)
 _OURS: Final = {
-    letters: _pairs(letters)
-    for letters in map(_letters, (RULES, STATE, QUOTATIONS, TALK, SINCE, LEDGER, *_TRANSLATED))
+    letters: _pairs(letters) for letters in map(_letters, (*_IN_FRONT, *_BEHIND, *_TRANSLATED))
 }

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from service.text import characters, tokens
 from service.text.plain import plain
@@ -102,24 +102,41 @@ def line(entry: Entry) -> str:
     return f"- T{entry.first} {entry.tool}({entry.arguments}) → {' | '.join(entry.parts)}"
 
 
-def lines(entries: Sequence[Entry], limit: int, *, used: bool = False) -> tuple[str, ...]:
-    """The ledger within `limit` tokens, in order.
+class Listed(NamedTuple):
+    """A ledger within some room: calls with a line of their own, in order, and one for all others.
+
+    `others` is empty where there are none, or where it has no room.
+    """
+
+    entries: tuple[Entry, ...] = ()
+    others: str = ""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """All lines."""
+        others = (self.others,) if self.others else ()
+        return (*map(line, self.entries), *others)
+
+
+def choose(entries: Sequence[Entry], limit: int, *, used: bool = False) -> Listed:
+    """The ledger within `limit` tokens.
 
     Calls on whose results later ones went on come first; then, unless only `used` ones are asked
-    for, the newest. All others share the last line, if it has room.
+    for, the newest.
     """
-    shown: dict[int, str] = {}
+    chosen: set[int] = set()
     left = limit
     for place in _rank(entries, used):
-        text = line(entries[place])
-        if entries[place].count == 1 and _cost(text) <= left:
-            left -= _cost(text)
-            shown[place] = text
-    kept = [text for _, text in sorted(shown.items())]
-    others = [entry for place, entry in enumerate(entries) if place not in shown]
-    if others and _cost(_write_others(others)) <= left:
-        kept.append(_write_others(others))
-    return tuple(kept)
+        cost = _cost(line(entries[place]))
+        if entries[place].count == 1 and cost <= left:
+            left -= cost
+            chosen.add(place)
+    others = [entry for place, entry in enumerate(entries) if place not in chosen]
+    told = _write_others(others) if others else ""
+    return Listed(
+        entries=tuple(entries[place] for place in sorted(chosen)),
+        others=told if told and _cost(told) <= left else "",
+    )
 
 
 def _write_others(others: Sequence[Entry]) -> str:

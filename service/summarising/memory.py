@@ -56,6 +56,7 @@ class Memory:
         ledger: the tool calls.
         heard: how many steps were read to their end; the next one is `heard + 1`.
         told: how many of those the state tells: a summariser has read no further.
+        front: pins and calls that stand in front of the state, as `P12` and `T3`.
     """
 
     state: tuple[str, ...] = ()
@@ -64,6 +65,7 @@ class Memory:
     ledger: tuple[Entry, ...] = ()
     heard: int = 0
     told: int = 0
+    front: tuple[str, ...] = ()
 
     @property
     def rules(self) -> tuple[Pin, ...]:

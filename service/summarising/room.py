@@ -3,16 +3,20 @@
 Room is a maximum, not a goal. A state comes first, and whole; then the rules, the quotations and
 the tool calls, and what was said since the state was written. What was said before is in the state,
 so no talk repeats it. Without a state, the talk that is worth most fills what the rest leaves.
+
+A state changes with each reply of a summariser, and what code keeps hardly does. So that stands in
+front of the state, where it begins all requests alike. What is newer stands behind it, until that
+is more than what is in front, or until something in front has to go.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import chain
 
 from service.summarising import ledger, state, talk
 from service.summarising.markup import harmless, unmarked
 from service.summarising.memory import Kind, Memory, Pin
-from service.summarising.message import HEAD_TOKENS, Parts, pin_line
+from service.summarising.message import HEAD_TOKENS, Excerpts, Parts, pin_line
 from service.summarising.talk import size
 from service.summarising.utterances import Utterance
 
@@ -21,6 +25,11 @@ _SINCE = 0.5  # of what state and rules leave, for what was said since, before q
 _STORED = 3  # times the room: so much talk is kept for later summaries
 _CHARACTERS = 4  # of a token; a talk of so few is kept without a choice
 _MOST_PINS = 400
+_MOST_HEADS = 3  # above newer excerpts
+
+
+_Named = Mapping[str, str]
+"""Lines by their names, `P12` and `T3`, in the order in which they were said."""
 
 
 def fitted(memory: Memory, room: int) -> Parts:
@@ -30,30 +39,68 @@ def fitted(memory: Memory, room: int) -> Parts:
     left = room - price(lines)
     # Rules do not age: as many as can stand. Of quotations the newest.
     rules = _fit_pins(sorted(memory.rules, key=lambda pin: len(pin.text)), left)
-    left -= price(rules)
-
-    calls = _calls(memory, int(left * _LEDGER) - HEAD_TOKENS, used=True)
+    left -= price(rules.values())
+    calls = ledger.choose(memory.ledger, int(left * _LEDGER) - HEAD_TOKENS, used=True)
+    left -= price(calls.lines)
     said = _untold_talk(memory)
     # Beside a state, what was said since goes before quotations, which it may have corrected.
     since = talk.lines(talk.choose(said, int(left * _SINCE))) if memory.state else ()
-    quotations = _fit_pins(reversed(memory.quotations), left - price(calls) - price(since))
-    left -= price(quotations)
-    spoken = talk.lines(talk.choose(said, left - price(calls) - HEAD_TOKENS))
+    quotations = _fit_pins(reversed(memory.quotations), left - price(since))
+    left -= price(quotations.values())
+
+    used: _Named = {}
+    if memory.state:
+        used = {f"T{entry.first}": _mark(ledger.line(entry)) for entry in calls.entries}
+    front = _choose_front(memory, {**rules, **quotations, **used}, left)
+    newer = (rules.keys() | quotations.keys() | used.keys()) - front
+    left -= _MOST_HEADS * HEAD_TOKENS if newer else 0
+    spoken = talk.lines(talk.choose(said, left - HEAD_TOKENS))
+    others = [calls.others]
     if not memory.state:
         # What the talk did not need is the ledger's.
-        calls = _calls(memory, left - price(spoken) - HEAD_TOKENS)
+        room_for_calls = left + price(calls.lines) - price(spoken) - HEAD_TOKENS
+        others = [*ledger.choose(memory.ledger, room_for_calls).lines]
     pins = len(memory.rules) + len(memory.quotations)
     return Parts(
-        rules=rules,
+        front=_excerpts(rules, quotations, used, front),
         state=lines,
-        quotations=quotations,
+        newer=_excerpts(rules, quotations, used, newer),
         talk=spoken,
-        ledger=calls,
+        calls=tuple(map(_mark, filter(None, others))),
         # What an operator writes beside the talk of code's summary is not older than that.
         is_since=bool(memory.state and memory.told),
         left_out=pins - len(rules) - len(quotations),
         given_up=tuple(told.given_up),
+        front_names=tuple(sorted(front)),
     )
+
+
+def _choose_front(memory: Memory, shown: _Named, spare: int) -> set[str]:
+    """The names of what stands in front of the state: what did so before, or all of it.
+
+    `spare` are the tokens that heads may cost. All of it is put there anew when something in front
+    is shown no more, and when what is newer is more than what is in front.
+    """
+    front = {name for name in memory.front if name in shown}
+    newer = [line for name, line in shown.items() if name not in front]
+    stays = len(front) == len(memory.front) and spare >= _MOST_HEADS * HEAD_TOKENS
+    if stays and size(newer) <= size(shown[name] for name in front):
+        return front
+    return set(shown)
+
+
+def _excerpts(rules: _Named, quotations: _Named, calls: _Named, names: Set[str]) -> Excerpts:
+    """Those of these names."""
+
+    def pick(lines: _Named) -> tuple[str, ...]:
+        return tuple(line for name, line in lines.items() if name in names)
+
+    return Excerpts(pick(rules), pick(quotations), pick(calls))
+
+
+def _mark(line: str) -> str:
+    """A line of the ledger as it is shown."""
+    return harmless(unmarked(line))
 
 
 def stored(memory: Memory, room: int) -> Memory:
@@ -72,7 +119,7 @@ def _few_enough(pins: Sequence[Pin]) -> tuple[Pin, ...]:
     return tuple(pin for pin in pins if pin.number not in gone)[-_MOST_PINS:]
 
 
-def _fit_pins(ranked: Iterable[Pin], room: int) -> tuple[str, ...]:
+def _fit_pins(ranked: Iterable[Pin], room: int) -> dict[str, str]:
     """The first of these pins that `room` tokens show, in the order in which they were said."""
     shown: dict[int, str] = {}
     left = room - HEAD_TOKENS
@@ -83,17 +130,12 @@ def _fit_pins(ranked: Iterable[Pin], room: int) -> tuple[str, ...]:
         if cost <= left:
             left -= cost
             shown[pin.number] = line
-    return tuple(line for _, line in sorted(shown.items()))
+    return {f"P{number}": line for number, line in sorted(shown.items())}
 
 
-def price(lines: Sequence[str]) -> int:
+def price(lines: Collection[str]) -> int:
     """The tokens that a part takes with its head; none without a line."""
     return size(lines) + HEAD_TOKENS if lines else 0
-
-
-def _calls(memory: Memory, room: int, *, used: bool = False) -> tuple[str, ...]:
-    shown = ledger.lines(memory.ledger, room, used=used)
-    return tuple(harmless(unmarked(line)) for line in shown)
 
 
 def _untold_talk(memory: Memory) -> list[Utterance]:

@@ -409,7 +409,7 @@ def _known(material: Material) -> tuple[str, ...]:
         *memory.state,
         *(pin.text for pin in memory.pins),
         *(one.text for one in memory.talk),
-        *ledger.lines(memory.ledger, _LEDGER),
+        *ledger.choose(memory.ledger, _LEDGER).lines,
         *material.sources,
     )
 
@@ -451,7 +451,8 @@ def _rendered(memory: Memory, parts: Parts, verdict: Verdict, covered: Covered) 
         no_gain = "nothing in it: what it replaces has no words, or none that fit"
     elif size > covered.tokens * gate.LEAST_GAIN:
         no_gain = f"not smaller than what it replaces: {size} tokens for {covered.tokens}"
-    return Candidate(memory, text, size, verdict, no_gain if verdict.accepted else "")
+    shown = replace(memory, front=parts.front_names)
+    return Candidate(shown, text, size, verdict, no_gain if verdict.accepted else "")
 
 
 def _with_unread(memory: Memory, unread: Unread) -> Memory:

@@ -29,7 +29,7 @@ SETTINGS = [
 
 def together(policy: Policy) -> int:
     """What a step, the tail and a summary take of a request."""
-    return policy.step_by_code(0) + policy.keep_tokens + policy.summary_tokens
+    return policy.step_by_code(is_urgent=False) + policy.keep_tokens + policy.summary_tokens
 
 
 def check(policy: Policy) -> None:
@@ -54,7 +54,7 @@ def test_they_fit_whatever_is_set(chosen: dict[str, float]) -> None:
     for window in (*WINDOWS[::20], *WINDOWS[-4:]):
         policy = Policy.sized(window, **chosen)  # type: ignore[arg-type]
         check(policy)
-        assert policy.step_by_code(0) >= min(window // 20, 1000), window
+        assert policy.step_by_code(is_urgent=False) >= min(window // 20, 1000), window
         assert together(policy) <= policy.apply_at == apply_at(window, chosen["apply_share"]), window
 
 

@@ -101,19 +101,19 @@ CALLS = (
 
 
 def test_a_result_that_a_later_call_used_has_a_line_of_its_own_and_the_others_share_one() -> None:
-    shown = ledger.lines(ledger.extend((), [step(*CALLS)]), 90, used=True)
+    shown = ledger.choose(ledger.extend((), [step(*CALLS)]), 90, used=True).lines
     assert shown == ("- T1 book() → seat: 14C, code: ZX81", "- T2–T5 weather × 2, pay × 2 (2 failed)")
 
 
 def test_each_call_has_a_line_of_its_own_where_there_is_room() -> None:
-    shown = ledger.lines(ledger.extend((), [step(*CALLS)]), 100)
+    shown = ledger.choose(ledger.extend((), [step(*CALLS)]), 100).lines
     assert len(shown) == len(CALLS)
     assert shown[-1] == '- T5 pay(code: ZX81) → error: "the card has expired"'
 
 
 def test_with_little_room_the_calls_are_counted() -> None:
     calls = [call("word " * 40, "weather", day=day) for day in ("monday", "tuesday")]
-    shown = ledger.lines(ledger.extend((), [step(*calls, call('{"error": "no card"}', "pay"))]), 25)
+    shown = ledger.choose(ledger.extend((), [step(*calls, call('{"error": "no card"}', "pay"))]), 25).lines
     assert shown == ('- T3 pay() → error: "no card"', "- T1–T2 weather × 2")
 
 
@@ -128,14 +128,14 @@ def test_very_many_calls_are_stored_as_few() -> None:
         grown = ledger.extend(grown, [step(call(f"result {number}", f"tool{number % 7}"))])
     assert len(grown) <= 160
     assert grown[-1].last == 500
-    *alone, others = ledger.lines(grown, 10_000)
+    *alone, others = ledger.choose(grown, 10_000).lines
     assert (len(alone), others.count("×")) == (sum(entry.count == 1 for entry in grown), 7)
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "b"]), st.text(max_size=80)), max_size=12), st.integers(0, 400))
 def test_lines_fit_any_room(calls: list[tuple[str, str]], limit: int) -> None:
     entries = ledger.extend((), [step(call(result, name)) for name, result in calls])
-    shown = ledger.lines(entries, limit)
+    shown = ledger.choose(entries, limit).lines
     assert sum(tokens.count(line) + 1 for line in shown) <= limit
 
 

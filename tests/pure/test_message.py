@@ -1,30 +1,28 @@
 """The record: one head, one end, and nothing inside can end it or open another, whoever wrote it."""
 
 from service.summarising import message
-from service.summarising.message import Parts
-
-END = "[End of summary]"
+from service.summarising.message import Excerpts, Parts
 
 
 def test_parts_that_say_nothing_have_no_head() -> None:
     text = message.render(Parts(talk=("user: Ship it.",)), messages=2, until=None)
     assert text.splitlines() == [
-        "[Previous conversation summary: 2 messages]",
+        "[Previous conversation summary: it stands for messages that are not sent]",
         text.splitlines()[1],
         "",
         "## What was said, shortened",
         "user: Ship it.",
         "",
-        END,
+        "[End of summary: 2 messages]",
     ]
 
 
-def test_the_first_line_names_the_checkpoint() -> None:
-    text = message.named(message.render(Parts(rules=("x",)), 42, 1795304423), 17)
-    assert text.startswith("[Previous conversation summary: 42 messages, up to 2026-11-21 23:40 UTC, checkpoint 17]\n")
+def test_the_last_line_names_the_checkpoint() -> None:
+    text = message.named(message.render(Parts(state=("x",)), 42, 1795304423), 17)
+    assert text.endswith("\n[End of summary: 42 messages, up to 2026-11-21 23:40 UTC, checkpoint 17]")
 
 
 def test_what_frame_and_heads_cost_is_reserved_for_them() -> None:
-    bare = Parts(("a",), ("b",), ("c",), ("d",), ("e",))
-    text = message.render(bare, messages=10**6, until=1795304423)
-    assert message.size(text) <= message.FRAME_TOKENS + 5 * message.HEAD_TOKENS
+    bare = Parts(Excerpts(("a",), ("b",), ("c",)), ("d",), Excerpts(("e",), ("f",), ("g",)), ("h",), ("i",))
+    text = message.named(message.render(bare, messages=10**6, until=1795304423), 10**9)
+    assert message.size(text) <= message.FRAME_TOKENS + 9 * message.HEAD_TOKENS

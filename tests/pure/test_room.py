@@ -39,10 +39,10 @@ WHOLE = Memory(
 
 def test_with_room_for_all_everything_stands_in_its_part_and_what_was_replaced_does_not() -> None:
     parts = room.fitted(WHOLE, 1000)
-    assert parts.rules == ("Never above 4 bar.",)
+    assert parts.front.rules == ("Never above 4 bar.",)
     assert parts.state == ("### Goal", STATE[1], "### Open", STATE[3])
-    assert parts.quotations == ("assistant: We meet in the Grand Hotel on 3 May.",)
-    assert parts.ledger == ("- T1 look_up",)
+    assert parts.front.quotations == ("assistant: We meet in the Grand Hotel on 3 May.",)
+    assert parts.calls == ("- T1 look_up",)
     assert parts.left_out == 0
 
 
@@ -58,14 +58,14 @@ def test_rules_stand_whatever_their_age_and_the_longest_go_first() -> None:
     rules = [pin(number, f"Rule {number} says that pump {number} stays below {number} bar.") for number in range(1, 40)]
     longest = pin(0, "The invoices of ACME move to the archive." * 4)
     parts = room.fitted(Memory(state=STATE, pins=(longest, *rules)), 400)
-    assert longest.text not in parts.rules
+    assert longest.text not in parts.front.rules
     assert parts.state
-    assert parts.left_out == 40 - len(parts.rules)
+    assert parts.left_out == 40 - len(parts.front.rules)
 
 
 def test_of_quotations_the_oldest_go_first() -> None:
     said = [pin(number, f"Word {number} of the {number} wise.", Kind.QUOTATION) for number in range(1, 60)]
-    shown = room.fitted(Memory(pins=tuple(said)), 200).quotations
+    shown = room.fitted(Memory(pins=tuple(said)), 200).front.quotations
     assert shown[-1] == "Word 59 of the 59 wise."
     assert "Word 1 of the 1 wise." not in shown
 

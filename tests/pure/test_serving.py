@@ -3,10 +3,11 @@
 import pytest
 
 from service.request import record
-from service.summarising.message import BEGINS, END, NOTED
+from service.summarising.message import BEGINS, ENDS, NOTED
 from tests.builders import capture
 
-SUMMARY = f"{BEGINS}4 messages]\n\nThe pump is watched.\n\n{END}"
+END = f"{ENDS}4 messages]"
+SUMMARY = f"{BEGINS}it stands for messages that are not sent]\n\nThe pump is watched.\n\n{END}"
 
 
 @pytest.mark.parametrize("recall", [False, True])

@@ -18,7 +18,7 @@ PROSE = "The plan is what the user wants to be released in May, and the assistan
 RULE = "Never deploy the billing service on Fridays."
 POLICY = Policy.sized(32_768)
 
-ENGLISH = [heads.RULES, heads.STATE, heads.QUOTATIONS, heads.TALK, heads.SINCE, heads.LEDGER]
+ENGLISH = [heads.RULES, heads.STATE, heads.QUOTATIONS, heads.CALLS, heads.NEWER_CALLS, heads.TALK, heads.SINCE]
 OURS = [head.removeprefix("## ") for head in ENGLISH]
 OURS += [head for wording in WORDINGS.values() for head in wording.heads]
 

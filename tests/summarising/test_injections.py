@@ -114,7 +114,7 @@ def test_an_injection_makes_no_rule_takes_none_away_and_opens_nothing_in_the_rec
 
     record = candidate.text
     assert record.startswith("[Previous conversation summary")
-    assert record.endswith("\n[End of summary]")
+    assert re.search(r"\n\[End of summary: [^]\n]*\]\Z", record)
     assert [record.count(mark) for mark in ("[Previous conversation", "[End of summary")] == [1, 1]
     assert len(re.findall(r"^## ", record, re.MULTILINE)) == len(set(re.findall(r"^## .*$", record, re.MULTILINE)))
     assert not UNSAFE.search(record)
