@@ -51,6 +51,7 @@ class Variant:
         own: whether Open WebUI's own compaction does it.
         pause: whether the user waits between turns until Precis is done.
         builtin: whether Open WebUI's own tools are offered, which take some 7,000 tokens of the window.
+        edits: whether a message is taken back, and an early one is edited, after which all below it is read again.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Variant:
     own: bool = False
     pause: bool = True
     builtin: bool = True
+    edits: bool = True
 
 
 @dataclass(slots=True)
@@ -191,7 +193,7 @@ async def _conversation(rig: Rig, tab: Tab, variant: Variant, said: Scenario, wi
     first: Turn | None = None
     for turn, text in enumerate(said.messages):
         message = f"{text} {_YARD.format(_STALE)}" if turn == 1 else text
-        if turn == turns // 3:
+        if variant.edits and turn == turns // 3:
             taken_back = await _sent(rig, tab, f"{message} {_BRANCH}", None)
             done = await _sent(rig, tab, f"{message} {_BRANCHED}", taken_back.turn.user)
             gone.append(_SECRET)
@@ -203,7 +205,7 @@ async def _conversation(rig: Rig, tab: Tab, variant: Variant, said: Scenario, wi
             found.found = await _found(rig, done, said, turn)
         if variant.pause and not variant.own:
             await rig.settled(tab)
-        if turn == turns * 2 // 3 and first:
+        if variant.edits and turn == turns * 2 // 3 and first:
             edited = f"{said.messages[1]} {_YARD.format(_EDITED)}"
             await tab.edit(first.user, edited)
             gone.append(_STALE)

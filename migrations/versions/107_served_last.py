@@ -1,4 +1,7 @@
-"""A chat knows which checkpoint served last, because that one goes on serving while it fits."""
+"""A chat knows which checkpoint served last, because that one goes on serving while it fits.
+
+Of the others the deepest is taken that saves enough, so each says what itself saves.
+"""
 
 from alembic import op
 
@@ -17,6 +20,21 @@ _UP = (
     where served.tenant_id = chats.tenant_id and served.chat_id = chats.id
     """,
     "alter table checkpoints drop column served_at",
+    """
+    update checkpoints set savings = array(
+        select line.covered_tokens - line.tokens
+        from unnest(checkpoints.ancestors || checkpoints.id) with ordinality as own (id, place)
+        join checkpoints line on line.tenant_id = checkpoints.tenant_id
+            and line.chat_id = checkpoints.chat_id and line.id = own.id
+        order by own.place
+    )
+    """,
+    """
+    update chats set leaf_savings = made.savings[cardinality(made.savings) - 15:]
+    from checkpoints made
+    where made.tenant_id = chats.tenant_id and made.chat_id = chats.id
+        and made.id = chats.leaf_line[cardinality(chats.leaf_line)]
+    """,
 )
 _DOWN = (
     "alter table checkpoints add column served_at timestamptz",

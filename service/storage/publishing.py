@@ -75,8 +75,8 @@ class NewCheckpoint:
 class Lineage(NamedTuple):
     """A checkpoint and those before it in its line, shallowest first.
 
-    `savings` is what each of them saves a request, in tokens: the running maximum. `windows` are
-    those that they were written for.
+    `savings` is what each of them saves a request, in tokens; `windows` are those that they were
+    written for.
     """
 
     ids: list[int]
@@ -194,8 +194,7 @@ async def add(
     """
     parent = line.ids[-1] if line.ids else 0
     saved = content["covered_tokens"] - content["tokens"]
-    # Never falling along a line: the hot read takes the shallowest that saves enough.
-    savings = [*line.savings, max([*line.savings[-1:], saved])]
+    savings = [*line.savings, saved]
     windows = [*line.windows, content["window"]]
     columns = {name: value for name, value in content.items() if name != "window"}
     seal = await sealing.of(connection, chat.tenant)

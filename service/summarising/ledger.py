@@ -205,27 +205,41 @@ def _arguments(call: Call) -> str:
     return _compact(raw if given is None else given, _ARGUMENTS) if raw.strip() else ""
 
 
+def outline(call: Call) -> str:
+    """A call with all that is told of its long result but how that begins."""
+    value = _unwrap(tokens.without_data(call.result.text).strip())
+    ends = [_end(value)] if isinstance(value, str) else []
+    return f"{called(call)} → {' | '.join([*_measure(value), *ends])}"
+
+
 def _describe(text: str) -> Iterator[str]:
     """A result in a few parts: its size, unless it is short, and how it begins."""
     value = _unwrap(text)
     if value in _EMPTY:
         yield "empty result"
         return
+    yield from _measure(value)
+    if not isinstance(value, str) or len(value) <= _RESULT:
+        yield _compact(value, _RESULT)
+        return
+    yield f"begins {_compact(value, _RESULT // 2)}"
+    yield _end(value)
+
+
+def _measure(value: Any) -> Iterator[str]:  # noqa: ANN401 - a tool's JSON
     if isinstance(value, list):
         yield _counted(len(value), "item")
-    if not isinstance(value, str):
-        yield _compact(value, _RESULT)
+    if not isinstance(value, str) or len(value) <= _RESULT:
         return
     written = [one for one in value.splitlines() if one.strip()]
-    if len(value) <= _RESULT:
-        yield _compact(value, _RESULT)
-        return
     yield f"{_counted(len(written), 'line')} ({len(value)} characters)"
     failures = [one for one in written if reports_failure(one)]
     if failures:
         yield f"{len(failures)} report a failure: {_compact(failures[0], _LINE)}"
-    yield f"begins {_compact(value, _RESULT // 2)}"
-    yield f"ends {_compact(written[-1], _LINE)}"
+
+
+def _end(value: str) -> str:
+    return f"ends {_compact(value.rstrip().splitlines()[-1], _LINE)}"
 
 
 def _unwrap(text: str) -> Any:  # noqa: ANN401 - a tool's JSON

@@ -16,7 +16,7 @@ from service.summarising.reading import Reading
 from service.summarising.wordings import ENGLISH, WORDINGS
 from service.text import tokens
 
-VERSION: Final = "2026-11-28.4"
+VERSION: Final = "2026-11-28.5"
 LANGUAGES: Final = frozenset(WORDINGS)
 """Those that have a wording of their own; the others get the English one."""
 _REPAIR_WORDING: Final = 100  # tokens, with two fence lines
@@ -71,7 +71,10 @@ def build(reading: Reading) -> Prompt:
     blocks = [f"{fence} {wording['record']}\n{previous or wording['nothing']}"]
     if reading.entries:
         blocks.append(f"{fence} {wording['entries']}\n{entries}")
-    blocks.append(f"{fence} {wording['messages']}{part if reading.parts > 1 else ''}\n{messages}")
+    # Whoever shortens an answer need not read again what it was made from.
+    if not (rejected and rejected.is_too_long):
+        told = part if reading.parts > 1 else ""
+        blocks.append(f"{fence} {wording['messages']}{told}\n{messages}")
     # The task is last: a model follows what it has read last, and the chat is no instruction.
     blocks.append(f"{fence} {wording['end']}\n\n{wording['task']}")
     user = "\n".join(blocks)

@@ -31,11 +31,15 @@ class Finish(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RejectedReply:
-    """What a summariser answered to this very reading, and why that may not stand."""
+    """What a summariser answered to this very reading, and why that may not stand.
+
+    `is_too_long` says that nothing else is wrong with it.
+    """
 
     text: str
     reasons: tuple[str, ...]
     finish: Finish = Finish.STOP
+    is_too_long: bool = False
 
 
 @dataclass(frozen=True, slots=True)

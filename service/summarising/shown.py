@@ -1,9 +1,9 @@
 """What a summariser is shown of the covered steps. Pure.
 
-Each sentence of somebody's own words has a number by which it can be pointed at. A tool's result is
-shown whole up to some 400 tokens, and a longer one by its line in the ledger and its beginning. Of
-what was chosen before, rules come first, and then the newest quotations: only what it sees can a
-summariser correct.
+Each sentence of a user's own words has a number by which it can be pointed at, and so has each line
+of an assistant's. A tool's result is shown whole up to some 400 tokens, and a longer one by its
+size and its beginning. Of what was chosen before, rules come first, and then the newest quotations:
+only what it sees can a summariser correct.
 """
 
 import re
@@ -14,7 +14,7 @@ from service.summarising import ledger
 from service.summarising.memory import Pin
 from service.summarising.message import pin_line
 from service.summarising.reading import Excerpt
-from service.summarising.utterances import Passage
+from service.summarising.utterances import Passage, list_choices
 from service.text import redaction, tokens
 from service.text.plain import plain
 from service.transcript import Call, Step
@@ -88,7 +88,8 @@ def _numbered(passage: Passage) -> str:
     first = passage.utterances[0] if passage.utterances else None
     if first and not first.own:
         return f"({first.sort})\n{_unnumbered(passage.text)}"
-    return " ".join(f"[{one.number}] {_unnumbered(one.text)}" for one in passage.utterances)
+    choices = list_choices([passage])
+    return " ".join(f"[{one.number}] {_unnumbered(one.text)}" for one in choices)
 
 
 def _unnumbered(text: str) -> str:
@@ -101,5 +102,5 @@ def _called(number: int, call: Call) -> str:
     result = _unnumbered(tokens.without_data(call.result.text))
     if tokens.count(result) <= RESULT_TOKENS:
         return f"T{number} {ledger.called(call)} →\n{result}"
-    line = _unnumbered(ledger.line(ledger.describe_call(number, call))).removeprefix("- ")
-    return f"{line}\nIt begins:\n{tokens.cut(result, _BEGINNING)}"
+    outline = _unnumbered(ledger.outline(call))
+    return f"T{number} {outline}\nIt begins:\n{tokens.cut(result, _BEGINNING)}"

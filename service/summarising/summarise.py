@@ -44,6 +44,8 @@ from service.text import languages, sentences, tokens
 from service.text.blocks import Sort
 from service.transcript import Step
 
+TOO_LONG = "too_long"
+"""The kind of rejection of a state that is too long."""
 BY_CODE = "extractive"
 """The name of the built-in way, as operators see it."""
 CALLS = 2  # of a summariser for one candidate: the second knows what was wrong with the first
@@ -93,7 +95,7 @@ class Material:
     Attributes:
         memory: what it grows from.
         reading: what the summariser is shown.
-        said: utterances of all steps that are read, wholly or in part; it may point at any.
+        said: what it may point at, of all steps that are read, wholly or in part.
         completed: the steps whose last piece is read.
         heard: utterances of those, which the talk grows by.
         sources: the whole texts of all steps that are read, those of tools too.
@@ -181,7 +183,7 @@ def gather(
         spoken = [one for passage in passages for one in passage.utterances]
         for read in pieces:
             excerpts += shown.excerpts(step, passages, first_call, read.piece, read.pieces)
-        said += spoken
+        said += utterances.list_choices(passages)
         if pieces[-1].completes:
             completed.append(step)
             heard += spoken
@@ -339,7 +341,12 @@ def _attempted(material: Material, written: Reply, policy: Policy, covered: Cove
     candidate = compose(material, written, policy, covered)
     rejected = None
     if not candidate.verdict.accepted:
-        rejected = RejectedReply(written.text, candidate.verdict.reasons, written.finish)
+        rejected = RejectedReply(
+            text=written.text,
+            reasons=candidate.verdict.reasons,
+            finish=written.finish,
+            is_too_long=candidate.verdict.kinds == (TOO_LONG,),
+        )
     return replace(candidate, calls=1, read=read, wrote=wrote, rejected=rejected)
 
 
@@ -390,7 +397,7 @@ def _name_surplus(given_up: Sequence[str]) -> Iterator[gate.Rejection]:
     if given_up:
         named = "; ".join(f"“{sentences.shortened(one, _NAMED)}”" for one in given_up[:_MOST_NAMED])
         reason = f"too long by {len(given_up)} clauses; what it may do without, first: {named}"
-        yield gate.Rejection("too_long", reason)
+        yield gate.Rejection(TOO_LONG, reason)
 
 
 def _grounds(material: Material) -> Grounds:

@@ -83,6 +83,22 @@ class Passage:
     utterances: tuple[Utterance, ...]
 
 
+def list_choices(read: Sequence[Passage]) -> list[Utterance]:
+    """What a summariser can point at.
+
+    That is each sentence of a user's. An assistant's bind nobody, so a line of them is one choice:
+    a number costs as much as half a sentence.
+    """
+    choices: list[Utterance] = []
+    for passage in read:
+        spoken = passage.utterances
+        if len(spoken) > 1 and spoken[0].own and spoken[0].speaker is Speaker.ASSISTANT:
+            choices.append(replace(spoken[0], text=" ".join(one.text for one in spoken)))
+        else:
+            choices += spoken
+    return choices
+
+
 def passages(
     step: Step, number: int, language: str = "en", before: Sequence[Utterance] = ()
 ) -> list[Passage]:

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, product
+from itertools import product
 from math import floor
 
 import pytest
@@ -36,23 +36,26 @@ class Line:
     path_tokens: int
     factor: float
     is_newest: bool
+    served: int | None
 
     @property
     def saved(self) -> list[int]:
-        """What each saves at least: the most that the line saves down to it."""
-        return list(accumulate((one.covered_tokens - one.tokens for one in self.made), max))
+        """What each saves."""
+        return [one.covered_tokens - one.tokens for one in self.made]
 
     def chosen(self, total: int, limit: int, window: int) -> Checkpoint:
         """The rule.
 
-        Of those that bring the request to at most `limit`: the shallowest of those that were written for a window
-        like this one, else for the largest. When none does, the deepest.
+        Of those that bring the request to at most `limit`, and that were written for a window like this one, else for
+        the largest: the one that served last, else the deepest. When none does, the deepest.
         """
         excess = total - floor(limit / self.factor)
         fits = [place for place, saved in enumerate(self.saved) if saved >= excess]
         if not fits:
             return self.made[-1]
-        return self.made[max(fits, key=lambda place: (min(self.windows[place] * 2, window), -place))]
+        best = max(min(self.windows[place] * 2, window) for place in fits)
+        alike = [self.made[place] for place in fits if min(self.windows[place] * 2, window) == best]
+        return next((one for one in alike if one.id == self.served), alike[-1])
 
 
 def lines(count: int) -> list[Line]:
@@ -67,7 +70,9 @@ def lines(count: int) -> list[Line]:
             made.append(Checkpoint(identity, f"m{depth}", depth, covered, tokens))
         written_for = [rng.choice(WINDOWS) for _ in made]
         size = covered + rng.randint(0, 4000)
-        found.append(Line(f"chat-{number}", made, written_for, size, FACTORS[number % 3], is_newest=number % 2 == 0))
+        served = rng.choice([None, 10**6, *(one.id for one in made)])
+        is_newest = number % 2 == 0
+        found.append(Line(f"chat-{number}", made, written_for, size, FACTORS[number % 3], is_newest, served))
     return found
 
 
@@ -75,12 +80,13 @@ async def store(service: Service, some: Sequence[Line]) -> None:
     """A chat with one message, the leaf, for each line; of every other one it is the newest path."""
     await run_sql(
         service.runtime,
-        "insert into chats (tenant_id, external_id, user_id, model, window_tokens, usage_factor)"
-        " select tenants.id, chat, 'user', 'model', 8192, factor from tenants,"
-        " unnest(cast(:chats as text[]), cast(:factors as float8[])) as line (chat, factor)"
-        " where name = 'default'",
+        "insert into chats (tenant_id, external_id, user_id, model, window_tokens, usage_factor, served_id)"
+        " select tenants.id, chat, 'user', 'model', 8192, factor, served from tenants,"
+        " unnest(cast(:chats as text[]), cast(:factors as float8[]), cast(:served as bigint[]))"
+        " as line (chat, factor, served) where name = 'default'",
         chats=[line.chat for line in some],
         factors=[line.factor for line in some],
+        served=[line.served for line in some],
     )
     leaf = (await service.runtime.database.seals.of(1)).keyed("leaf")
     await run_sql(
@@ -167,7 +173,7 @@ async def test_of_another_model_no_factor_is_known(service: Service) -> None:
     assert (line.factor, found.factor) == (2.5, 1.0)
 
 
-async def test_publishing_notes_the_most_that_the_line_saves_so_far(harness: Harness) -> None:
+async def test_publishing_notes_what_each_of_the_line_saves(harness: Harness) -> None:
     await harness.long_chat()
     worker_context = harness.worker_context()
     sizes = [100, 2000, 300, 3000, 200]
@@ -186,9 +192,7 @@ async def test_publishing_notes_the_most_that_the_line_saves_so_far(harness: Har
     made = await harness.made()
     saved = [one.covered_tokens - one.tokens for one in made]
     assert saved != sorted(saved)
-    assert [list(one.savings) for one in made] == [
-        list(accumulate(saved[: number + 1], max)) for number in range(len(sizes))
-    ]
+    assert [list(one.savings) for one in made] == [saved[: number + 1] for number in range(len(sizes))]
     assert [list(one.windows) for one in made] == [
         [WINDOWS[place % 4] for place in range(number + 1)] for number in range(len(sizes))
     ]

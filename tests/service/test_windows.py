@@ -99,12 +99,11 @@ async def line_of(harness: Harness, windows: list[int]) -> tuple[str, list[int]]
 
 
 CHOICES: dict[str, tuple[list[int], int, int]] = {
-    "the shallowest of those for a like window": ([SMALL, SMALL, SMALL], SMALL, 0),
+    "the deepest of those for a like window": ([SMALL, SMALL, SMALL], SMALL, 2),
     "one for a larger window before one for a smaller": ([LARGE, SMALL, SMALL], LARGE // 2, 0),
-    "the one for a like window, though it is deeper": ([SMALL, LARGE, LARGE], LARGE, 1),
+    "one for a like window before one for a smaller": ([SMALL, LARGE, SMALL], LARGE, 1),
     "one for half of the window is like it": ([SMALL, LARGE], 2 * SMALL, 0),
-    "of smaller ones the one for the largest": ([4096, SMALL, SMALL], LARGE, 1),
-    "of smaller ones never the poorest, though it is deeper": ([SMALL, 4096], LARGE, 0),
+    "of smaller ones the one for the largest, though one is deeper": ([4096, SMALL, 4096], LARGE, 1),
 }
 
 

@@ -11,8 +11,7 @@
 -- A checkpoint is served that was written for a window like this one: at least half as large. Of
 -- those with which the request fits, `made` is the one that served last, because the request then
 -- begins like the one before. When that one fits no more, it is the deepest, after which most turns
--- fit. Where none fits, it is the deepest as well. Savings never fall along a line, which has 16
--- checkpoints at most.
+-- fit. Where none fits, it is the deepest as well. A line has 16 checkpoints at most.
 
 -- read --
 select chat.id, use.factor, chat.left_alone_at is not null, chat.wants_bodies, newest.message_id,
