@@ -39,7 +39,7 @@ _UP = (
 _DOWN = (
     "alter table checkpoints add column served_at timestamptz",
     """
-    update checkpoints set served_at = created_at
+    update checkpoints set served_at = checkpoints.created_at
     from chats
     where chats.tenant_id = checkpoints.tenant_id and chats.id = checkpoints.chat_id
         and checkpoints.id <= chats.served_id

@@ -26,7 +26,7 @@ async def test_the_demonstration_stays_below_the_window(capsys: pytest.CaptureFi
     turns = await demonstrate(embedded_worker)
     assert max(turn.would_send for turn in turns) > 131_072
     assert max(turn.sent for turn in turns) < 100_000
-    assert turns[-1].summary.endswith("[End of summary]")
+    assert "\n[End of summary: " in turns[-1].summary
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith("turn 65") and "Summarised" in line for line in lines)
     assert max(len(line) for line in lines if line.startswith("turn")) <= 80

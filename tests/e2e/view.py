@@ -13,7 +13,7 @@ from tests.builders import Json
 from tests.e2e.model import Received, plain
 from tests.e2e.precis import FACT, Checkpoint
 
-SUMMARY = re.compile(r"\[Previous conversation summary: .*?\[End of summary\]", re.DOTALL)
+SUMMARY = re.compile(r"\[Previous conversation summary: .*?\[End of summary: [^]]*\]", re.DOTALL)
 NOTE = re.compile(r"\[[^\[\]]*\bleft out\b[^\[\]]*\]")
 """What stands for messages that were left out without a summary."""
 

@@ -213,6 +213,22 @@ def test_code_covers_what_fits_and_less_when_a_request_is_too_large() -> None:
     assert "a step is 901" in by_code(code_tokens=901, apply_at=999).reason
 
 
+def test_while_a_summary_serves_code_writes_the_next_one_only_when_a_question_has_no_room() -> None:
+    path = path_of([("user", 50, (50,)), ("assistant", 50, (50,))] * 10)
+    policy = replace(Policy.sized(), prepare_at=1, keep_tokens=200, step_tokens=100, code_tokens=100, apply_at=951)
+    served = [checkpoint_of(path, policy, 1, 2)]
+    size = 1000 - served[0].covered_tokens + served[0].tokens
+
+    def by_code(**other: int) -> Plan:
+        return plan(path, served, replace(policy, **other), by_code=True)
+
+    assert "has room for another question" in by_code(apply_at=size + 50).reason
+    assert by_code(apply_at=size + 49).chunks
+    assert by_code(apply_at=size + 49).tail_start > len(path) - 6, "and then it covers all down to the tail"
+    # What a model wrote since is carried on whatever the request's size is.
+    assert plan(path, served, replace(policy, apply_at=9999), by_code=True, reach=10).chunks
+
+
 def test_less_than_a_step_is_not_worth_a_call_and_half_of_one_is_enough_for_the_first() -> None:
     path = path_of([("user", 50, (50,)), ("assistant", 50, (50,))] * 10)
     policy = replace(Policy.sized(), prepare_at=1, keep_tokens=200, step_tokens=1800)

@@ -124,6 +124,15 @@ def test_a_repair_shows_the_earlier_answer_and_names_each_fault_after_the_same_t
     assert "- too long\n- 12 does not occur\n" in again.repair
 
 
+def test_who_is_to_shorten_an_answer_does_not_read_the_messages_again() -> None:
+    rejected = RejectedReply("## Goal\nShip it.", ("too long",), is_too_long=True)
+    chat = reading("The pump is blue.")
+    messages = prompt.build(replace(chat, rejected=rejected)).messages
+    assert "The pump is blue." in prompt.build(chat).user
+    assert not any("The pump is blue." in one["content"] for one in messages)
+    assert "Ship it." in messages[2]["content"]
+
+
 @pytest.mark.parametrize(("times", "told"), [(0.5, 180), (1, 180), (1.5, 120), (9, 90)])
 def test_who_wrote_too_much_is_told_less_in_the_same_measure_and_never_below_half(times: float, told: int) -> None:
     again = repair("en", "too long", earlier=" word" * int(400 * times))

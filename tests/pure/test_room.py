@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.summarising import message, room
+from service.summarising import heads, message, room
 from service.summarising.ledger import Entry
 from service.summarising.memory import Kind, Memory, Pin
 from service.summarising.utterances import Speaker
@@ -52,6 +52,50 @@ def test_beside_a_state_stands_no_talk_that_its_model_has_read() -> None:
 
 def test_what_no_summariser_has_read_stands_though_the_state_has_its_words() -> None:
     assert "The archive of ACME" in "\n".join(room.fitted(replace(WHOLE, told=1), 1000).talk)
+
+
+def record(memory: Memory) -> str:
+    return message.render(room.fitted(memory, 1000), 12, None)
+
+
+def grown(front: Memory, *pins: Pin) -> Memory:
+    """What a reply makes of a memory that has been shown: another state, and these pins besides."""
+    shown = room.fitted(front, 1000).front_names
+    return replace(front, state=("## Goal", "All is done."), pins=(*front.pins, *pins), front=shown)
+
+
+def test_what_stood_in_front_of_a_state_stays_there_and_what_is_newer_stands_behind_it() -> None:
+    before = record(WHOLE)
+    after = record(grown(WHOLE, pin(4, "Call Vicent first.")))
+    in_front = before.partition(heads.STATE)[0]
+    assert "Never above 4 bar." in in_front
+    assert "Grand Hotel" in in_front
+    assert after.startswith(in_front)
+    assert after.index("All is done.") < after.index(heads.NEWER_RULES) < after.index("Call Vicent first.")
+
+
+def test_a_call_that_a_later_one_went_on_from_stands_in_front_and_the_number_of_others_at_the_end() -> None:
+    used = Entry(1, 1, "look_up", "", ("id: 12847",))
+    after = Entry(2, 2, "open", "12847", ("fine",))
+    shown = record(replace(WHOLE, ledger=(used, after)))
+    assert shown.index("T1 look_up() → id: 12847") < shown.index(heads.STATE) < shown.index("T2 open")
+
+
+@pytest.mark.parametrize(
+    "memory",
+    [
+        grown(WHOLE, *(pin(number, f"Call the plumber {number} first.") for number in range(4, 9))),
+        replace(
+            grown(WHOLE, pin(4, "At most 6 bar.")),
+            pins=(replace(WHOLE.pins[0], replaced_by=4), pin(4, "At most 6 bar.")),
+        ),
+    ],
+    ids=["when newer ones are more", "when one of those in front is replaced"],
+)
+def test_all_that_is_kept_is_put_in_front_anew(memory: Memory) -> None:
+    parts = room.fitted(memory, 1000)
+    assert not parts.newer.lines
+    assert parts.front.rules == tuple(one.text for one in memory.rules)
 
 
 def test_rules_stand_whatever_their_age_and_the_longest_go_first() -> None:

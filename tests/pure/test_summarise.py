@@ -260,12 +260,24 @@ def test_every_sentence_has_a_number_and_a_short_result_is_read_whole() -> None:
     ]
 
 
+def test_a_line_of_an_assistant_is_one_choice_and_each_sentence_of_a_user_is() -> None:
+    chat = [said("It rains. It pours."), said("It is dry here. The sun shines.\nIt will stay so.", "assistant", "m2")]
+    shown = summarise.gather(Memory(), [Read(step) for step in chat], POLICY).reading.excerpts
+    assert [one.text for one in shown] == [
+        "[1.1] It rains. [1.2] It pours.",
+        "[2.1] It is dry here. The sun shines.\n[2.3] It will stay so.",
+    ]
+    made = work(chat, "quotations: 1.2, 2.1\n" + FINE)
+    assert [pin.text for pin in made.memory.quotations] == ["It pours.", "It is dry here. The sun shines."]
+
+
 def test_a_long_result_is_read_by_its_line_and_its_beginning() -> None:
     result = "\n".join(f"{number},{number * 7}" for number in range(5000))
     material = summarise.gather(Memory(), [Read(said("", "assistant", "m", result))], POLICY)
     (shown,) = (one.text for one in material.reading.excerpts)
     assert shown.startswith("T1 query(q: 1) → 5000 lines")
     assert "It begins:\n0,0\n1,7" in shown
+    assert shown.count("\n1,7\n") + shown.count(" 1,7 ") == 1, "nothing is read twice"
     assert tokens.count(shown) < 520
 
 

@@ -22,7 +22,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "howto" / "another-host.md"
 ADDRESS, KEY = "http://127.0.0.1:8377", "precis_fi_…"
 WINDOW, TURNS = 8192, 40
 ROOM = WINDOW - WINDOW // 8  # without the answer
-COVERED = re.compile(r"\[Previous conversation summary: (\d+) messages")
+COVERED = re.compile(r"\[End of summary: (\d+) messages")
 SYSTEM: Native = {"role": "system", "content": "You are careful."}
 
 
@@ -68,7 +68,7 @@ async def test_a_long_chat_stays_in_the_window_and_nothing_is_missing_that_no_su
                 assert request[0] == SYSTEM
                 assert request[-1] == question
                 summary = record.is_inserted(request[1:3])
-                covered = COVERED.match(str(request[1]["content"]))
+                covered = COVERED.search(str(request[1]["content"]))
                 assert (covered is not None) == summary
                 if covered:
                     assert request[3:] == messages[1 + int(covered[1]) :]

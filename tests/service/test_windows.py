@@ -100,9 +100,8 @@ async def line_of(harness: Harness, windows: list[int]) -> tuple[str, list[int]]
 
 CHOICES: dict[str, tuple[list[int], int, int]] = {
     "the deepest of those for a like window": ([SMALL, SMALL, SMALL], SMALL, 2),
-    "one for a larger window before one for a smaller": ([LARGE, SMALL, SMALL], LARGE // 2, 0),
     "one for a like window before one for a smaller": ([SMALL, LARGE, SMALL], LARGE, 1),
-    "one for half of the window is like it": ([SMALL, LARGE], 2 * SMALL, 0),
+    "one for half of the window is like it": ([LARGE, SMALL], 2 * SMALL, 1),
     "of smaller ones the one for the largest, though one is deeper": ([4096, SMALL, 4096], LARGE, 1),
 }
 
@@ -119,6 +118,16 @@ async def test_of_several_summaries_with_which_a_request_fits(
     answer = await harness.talk.ask(leaf, window=window, seconds=COUNTED)
 
     assert answer["checkpoint"] == line[chosen]
+
+
+async def test_the_summary_that_served_last_goes_on_serving_while_it_fits(harness: Harness) -> None:
+    leaf, line = await line_of(harness, [SMALL, SMALL, SMALL])
+    for served, chosen in ((line[1], line[1]), (0, line[1]), (line[0], line[0])):
+        newer = harness.talk.turns(1, leaf=leaf)
+        await harness.talk.ingest(newer, after=leaf, served=served)
+        leaf = newer
+        answer = await harness.talk.ask(leaf, window=SMALL, seconds=COUNTED)
+        assert answer["checkpoint"] == chosen
 
 
 async def test_what_is_like_a_window_is_the_same_for_plans(harness: Harness) -> None:
