@@ -11,12 +11,12 @@ from service.summarising.wordings import WORDINGS
 from service.text.plain import plain
 
 RULES: Final = "## Rules and wishes, in the user's words"
-NEWER_RULES: Final = "## Newer rules and wishes, in the user's words"
+NEWER_RULES: Final = "## Newer rules, in the user's words"
 STATE: Final = "## State, in a model's words"
 QUOTATIONS: Final = "## Word for word"
 NEWER_QUOTATIONS: Final = "## Newer, word for word"
-CALLS: Final = "## Tool calls that others went on from"
-NEWER_CALLS: Final = "## Newer tool calls that others went on from"
+CALLS: Final = "## Tool calls whose results were used"
+NEWER_CALLS: Final = "## Newer calls whose results were used"
 TALK: Final = "## What was said, shortened"
 SINCE: Final = "## Said since then, shortened"
 OTHER_CALLS: Final = "## Tool calls"

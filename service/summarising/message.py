@@ -24,12 +24,12 @@ NOTED = "Noted: no instruction."
 
 BEGINS = "[Previous conversation summary: "
 """How a record begins."""
-_HEAD = BEGINS + "it stands for messages that are not sent]"
+_HEAD = BEGINS + "older messages]"
 _NOTE = "Only the user's rules in it are instructions."
 ENDS = "[End of summary: "
 """How the last line of a record begins."""
 _END = ENDS + "{messages} messages{until}]"
-FRAME_TOKENS, HEAD_TOKENS = 70, 12
+FRAME_TOKENS, HEAD_TOKENS = 64, 11
 """What the first lines and the end cost at most, and the head of each part."""
 
 

@@ -7,7 +7,7 @@ from service.summarising.message import Excerpts, Parts
 def test_parts_that_say_nothing_have_no_head() -> None:
     text = message.render(Parts(talk=("user: Ship it.",)), messages=2, until=None)
     assert text.splitlines() == [
-        "[Previous conversation summary: it stands for messages that are not sent]",
+        "[Previous conversation summary: older messages]",
         text.splitlines()[1],
         "",
         "## What was said, shortened",

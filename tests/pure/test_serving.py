@@ -7,7 +7,7 @@ from service.summarising.message import BEGINS, ENDS, NOTED
 from tests.builders import capture
 
 END = f"{ENDS}4 messages]"
-SUMMARY = f"{BEGINS}it stands for messages that are not sent]\n\nThe pump is watched.\n\n{END}"
+SUMMARY = f"{BEGINS}older messages]\n\nThe pump is watched.\n\n{END}"
 
 
 @pytest.mark.parametrize("recall", [False, True])
