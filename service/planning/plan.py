@@ -155,11 +155,8 @@ def plan(
         idle = _idle_for_model(reuse, size, coverable, groups, policy, begun=begun)
     if idle:
         return Plan(reuse, (), tail, reason=idle)
-    chunks = [
-        chunk
-        for group in _merge_small_turns(groups, sums, start, step, policy)
-        for chunk in _chunks(group, policy)
-    ]
+    joined = _merge_small_turns(groups, sums, start, step, policy, may_wait=not by_code)
+    chunks = [chunk for group in joined for chunk in _chunks(group, policy)]
     now = _whole_turns(chunks, policy.max_chunks)
     return Plan(reuse, now, tail, complete=len(now) == len(chunks))
 
@@ -316,13 +313,20 @@ def _reads(path: Sequence[PathMessage], messages: range, policy: Policy) -> Iter
 
 
 def _merge_small_turns(
-    groups: Sequence[_Group], sums: Sequence[int], covered: int, step: int, policy: Policy
+    groups: Sequence[_Group],
+    sums: Sequence[int],
+    covered: int,
+    step: int,
+    policy: Policy,
+    *,
+    may_wait: bool,
 ) -> list[_Group]:
     """Joins turns until each group is worth a checkpoint and a call; `covered` messages have one.
 
     A summary of little is hardly smaller than what it stands for. So a group that covers less than
-    half a call takes the next turn along, however long that one is, and what is left at the end
-    goes to the group before it.
+    half a call takes the next turn along, however long that one is. What is left at the end goes to
+    the group before it, or waits if it may: each call reads the last summary again, so full ones
+    cost least.
     """
     least = min(step, policy.chunk_tokens // 2)
 
@@ -338,6 +342,9 @@ def _merge_small_turns(
             pending, begin = _Group(pending.end, [], 0), pending.end
         pending = pending.with_next(group)
     if not pending.reads:
+        return joined
+    is_little = sums[pending.end] - sums[begin] < step
+    if joined and may_wait and is_little and pending.tokens < policy.chunk_tokens * 3 // 4:
         return joined
     if joined and not is_worth_it(pending, begin):
         pending = joined.pop().with_next(pending)

@@ -29,16 +29,30 @@ from tests.pure.paths import (
 
 @given(situations())
 @settings(max_examples=examples(120))
-def test_every_step_is_read_exactly_once_and_in_order(situation: Situation) -> None:
+def test_every_step_is_read_exactly_once_and_in_order_but_for_a_rest_that_would_fill_no_call(
+    situation: Situation,
+) -> None:
     path, checkpoints, policy = situation
     made = plan(path, checkpoints, replace(policy, max_chunks=1000))
     start = made.reuse.messages if made.reuse else 0
     if made.chunks:
         assert made.complete
-        assert reads_of(made.chunks) == expected_reads(path, start, made.tail_start, policy)
-        assert made.chunks[-1].covers == made.tail_start
+        end = made.chunks[-1].covers
+        assert end
+        assert reads_of(made.chunks) == expected_reads(path, start, end, policy)
+        rest = path[end : made.tail_start]
+        assert not rest or sum(message.tokens for message in rest) < policy.step_tokens
+        assert sum(sum(message.step_tokens) for message in rest) < policy.chunk_tokens * 3 // 4
     else:
         assert made.reason
+
+
+@given(situations())
+@settings(max_examples=examples(80))
+def test_code_leaves_no_rest(situation: Situation) -> None:
+    path, checkpoints, policy = situation
+    made = plan(path, checkpoints, replace(policy, max_chunks=1000), by_code=True)
+    assert not made.chunks or made.chunks[-1].covers == made.tail_start
 
 
 @given(situations())
