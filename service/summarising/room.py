@@ -22,7 +22,7 @@ from service.summarising.utterances import Utterance
 
 _LEDGER = 0.35  # of what state and rules leave, for calls on whose results others went on
 _SINCE = 0.5  # of what state and rules leave, for what was said since, before quotations have it
-_STORED = 3  # times the room: so much talk is kept for later summaries
+_STORED = 2  # times the room: so much talk is kept for later summaries
 _CHARACTERS = 4  # of a token; a talk of so few is kept without a choice
 _MOST_PINS = 400
 _MOST_HEADS = 3  # above newer excerpts
