@@ -14,13 +14,14 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from statistics import median_low
 from typing import NamedTuple
 
 from service.planning.policy import CALL_WORTH, PROMPT_TOKENS, Policy
 
 _LEAST_READ = 256
 """Tokens. A call that would read less waits; a part of a long turn has at least half of it."""
-_QUESTIONS = 3  # the next one is expected to be no larger than the largest of so many
+_QUESTIONS = 3  # by so many the size of the next one is told; one of them may be a long paste
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,7 @@ def plan(
     # The tail never reaches back into what is covered, however short it is then.
     tail = max(_tail_start(turns, sums, policy), start, reach)
     size = policy.overhead + (reuse.tokens if reuse else 0) + sums[-1] - sums[start]
-    is_urgent = size + _question(path) > policy.apply_at
+    is_urgent = size + _next_question(path) > policy.apply_at
     step = policy.step_by_code(is_urgent=is_urgent) if by_code else policy.step_tokens
     groups = _groups(path, turns, start, tail, policy)
     coverable = sums[tail] - sums[start]
@@ -202,10 +203,10 @@ def turn_starts(path: Sequence[PathMessage]) -> list[int]:
     ]
 
 
-def _question(path: Sequence[PathMessage]) -> int:
-    """The tokens that the next question may have: those of the largest of the last."""
+def _next_question(path: Sequence[PathMessage]) -> int:
+    """The tokens that the next question may have: those of the middle one of the last."""
     asked = [message.tokens for message in path if message.role == "user"]
-    return max(asked[-_QUESTIONS:], default=0)
+    return median_low(asked[-_QUESTIONS:]) if asked else 0
 
 
 def _idle(size: int, coverable: int, least: int, policy: Policy) -> str:

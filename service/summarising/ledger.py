@@ -208,7 +208,7 @@ def _arguments(call: Call) -> str:
 def outline(call: Call) -> str:
     """A call with all that is told of its long result but how that begins."""
     value = _unwrap(tokens.without_data(call.result.text).strip())
-    ends = [_end(value)] if isinstance(value, str) else []
+    ends = [_end(value)] if isinstance(value, str) and value else []
     return f"{called(call)} → {' | '.join([*_measure(value), *ends])}"
 
 

@@ -117,6 +117,13 @@ def test_with_little_room_the_calls_are_counted() -> None:
     assert shown == ('- T3 pay() → error: "no card"', "- T1–T2 weather × 2")
 
 
+@pytest.mark.parametrize(
+    "result", ['"  "', '[{"type": "text", "text": ""}, {"type": "text", "text": ""}]', "x\n" * 400 + "  "]
+)
+def test_any_result_has_an_outline(result: str) -> None:
+    assert ledger.outline(call(result)).startswith("look_up() →")
+
+
 def test_calls_that_nobody_could_read_keep_the_numbers_right() -> None:
     grown = ledger.extend(ledger.unread_calls((), 3), [step(call("1"))])
     assert [(entry.first, entry.last) for entry in grown] == [(1, 3), (4, 4)]

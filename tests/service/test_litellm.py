@@ -112,6 +112,9 @@ async def test_requests_begin_with_the_same_words_until_there_is_a_newer_summary
 
     assert await rows(service.runtime, "select id from checkpoints") == made
     assert again[: len(sent)] == sent
+    # No turn is handed over, so the request itself says which summary served.
+    (chat,) = await rows(service.runtime, "select served_id from chats")
+    assert chat.served_id in [one.id for one in made]
 
 
 @pytest.mark.parametrize(
