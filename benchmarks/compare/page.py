@@ -79,8 +79,8 @@ A provider charges less for the beginning that a request has in common with the 
 read it again. Below is its share of the tokens, tool specifications aside: in the mean of all turns, of those with the
 same summary, and of those with a new one. A summary changes seldom, because the one that served goes on serving while
 the request fits; and a new one begins as the old one did: with the user's rules, what was quoted, and the tool calls
-whose results were used. The conversation is the same, without edits, and Open WebUI's own tools, which take 7,000 tokens,
-are off.
+whose results were used. The conversation is the same without edits. Open WebUI's own tools are off, which take 7,000
+tokens.
 
 {by_window}
 
