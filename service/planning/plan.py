@@ -143,15 +143,14 @@ def plan(
     # The tail never reaches back into what is covered, however short it is then.
     tail = max(_tail_start(turns, sums, policy), start, reach)
     size = policy.overhead + (reuse.tokens if reuse else 0) + sums[-1] - sums[start]
-    is_urgent = size + _next_question(path) > policy.apply_at
-    step = policy.step_by_code(is_urgent=is_urgent) if by_code else policy.step_tokens
     groups = _groups(path, turns, start, tail, policy)
     coverable = sums[tail] - sums[start]
-    if by_code and reuse and not (is_urgent or reach):
-        # Each new summary changes how requests begin: so it comes late, and covers all there is.
-        idle = f"a request of {size} tokens has room for another question"
-    elif by_code:
-        idle = _idle(size, coverable, step, policy)
+    step = policy.step_tokens
+    if by_code:
+        is_urgent = size + _next_question(path) > policy.apply_at
+        step = policy.step_by_code(is_urgent=is_urgent)
+        may_wait = reuse is not None and not is_urgent and not reach
+        idle = _idle_for_code(size, coverable, step, policy, may_wait=may_wait)
     else:
         idle = _idle_for_model(reuse, size, coverable, groups, policy, begun=begun)
     if idle:
@@ -216,6 +215,17 @@ def _idle(size: int, coverable: int, least: int, policy: Policy) -> str:
     if coverable < least:
         return f"only {coverable} tokens to cover, a step is {least}"
     return ""
+
+
+def _idle_for_code(size: int, coverable: int, least: int, policy: Policy, *, may_wait: bool) -> str:
+    """The same where code writes.
+
+    Each new summary changes how requests begin. So one that `may_wait` comes late, when it covers
+    all that there is.
+    """
+    if may_wait:
+        return f"a request of {size} tokens has room for another question"
+    return _idle(size, coverable, least, policy)
 
 
 def _least_covered(reuse: Checkpoint | None, step: int) -> int:
@@ -324,32 +334,44 @@ def _merge_small_turns(
 ) -> list[_Group]:
     """Joins turns until each group is worth a checkpoint and a call; `covered` messages have one.
 
-    A summary of little is hardly smaller than what it stands for. So a group that covers less than
-    half a call takes the next turn along, however long that one is. What is left at the end goes to
-    the group before it, or waits if it may: each call reads the last summary again, so full ones
-    cost least.
+    What is left at the end goes to the group before it, or waits if it may: each call reads the
+    last summary again, so full ones cost least.
     """
-    least = min(step, policy.chunk_tokens // 2)
+    joined, rest = _fill_calls(groups, sums, covered, step, policy)
+    if not rest.reads:
+        return joined
+    if not joined:
+        return [rest]
+    left = sums[rest.end] - sums[joined[-1].end]
+    if may_wait and left < step and rest.tokens < policy.chunk_tokens * 3 // 4:
+        return joined
+    if _is_worth_it(rest, left, step, policy):
+        return [*joined, rest]
+    return [*joined[:-1], joined[-1].with_next(rest)]
 
-    def is_worth_it(group: _Group, begin: int) -> bool:
-        return sums[group.end] - sums[begin] >= least and group.tokens >= _least_read(policy)
 
+def _fill_calls(
+    groups: Sequence[_Group], sums: Sequence[int], covered: int, step: int, policy: Policy
+) -> tuple[list[_Group], _Group]:
+    """Groups of turns that fill a call each, and what is left after them.
+
+    A summary of little is hardly smaller than what it stands for. So a group that covers less than
+    half a call takes the next turn along, however long that one is.
+    """
     joined: list[_Group] = []
     pending, begin = _Group(covered, [], 0), covered
     for group in groups:
         full = pending.tokens + group.tokens > policy.chunk_tokens
-        if full and is_worth_it(pending, begin):
+        if full and _is_worth_it(pending, sums[pending.end] - sums[begin], step, policy):
             joined.append(pending)
             pending, begin = _Group(pending.end, [], 0), pending.end
         pending = pending.with_next(group)
-    if not pending.reads:
-        return joined
-    is_little = sums[pending.end] - sums[begin] < step
-    if joined and may_wait and is_little and pending.tokens < policy.chunk_tokens * 3 // 4:
-        return joined
-    if joined and not is_worth_it(pending, begin):
-        pending = joined.pop().with_next(pending)
-    return [*joined, pending]
+    return joined, pending
+
+
+def _is_worth_it(group: _Group, covered: int, step: int, policy: Policy) -> bool:
+    """Whether a group that covers so many tokens is worth a checkpoint and a call."""
+    return covered >= min(step, policy.chunk_tokens // 2) and group.tokens >= _least_read(policy)
 
 
 def _chunks(group: _Group, policy: Policy) -> Iterator[Chunk]:

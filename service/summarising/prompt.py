@@ -53,31 +53,24 @@ def build(reading: Reading) -> Prompt:
     """
     language = reading.language if reading.language in WORDINGS else ENGLISH
     wording = WORDINGS[language].prompt
-    # A repair shows the first answer in the place of the record that it was made from.
-    previous = "" if reading.rejected else "\n".join(reading.previous)
-    entries = "\n".join(reading.entries)
-    messages = "\n\n".join(f"[{one.label}]\n{one.text}" for one in reading.excerpts)
     rejected = reading.rejected
+    # A repair shows the first answer in the place of the record that it was made from.
+    previous = "" if rejected else "\n".join(reading.previous)
+    record = f"{wording['record']}\n{previous or wording['nothing']}"
+    entries = "\n".join([wording["entries"], *reading.entries]) if reading.entries else ""
+    messages = _write_messages(reading, wording)
     faults = "\n".join(f"- {one}" for one in rejected.reasons) if rejected else ""
     # What was wrong with an earlier answer quotes it, and that comes from the chat.
-    fence = _fence("\n".join((previous, entries, messages, faults)))
+    fence = _fence("\n".join((record, entries, messages, faults)))
     limit = _limit(reading, language)
     system = wording["system"].format(
         limit=limit,
         fence=fence,
         language=_written_in(reading.language, language, wording),
     )
-    part = wording["part"].format(part=reading.part, parts=reading.parts)
-    blocks = [f"{fence} {wording['record']}\n{previous or wording['nothing']}"]
-    if reading.entries:
-        blocks.append(f"{fence} {wording['entries']}\n{entries}")
-    # Whoever shortens an answer need not read again what it was made from.
-    if not (rejected and rejected.is_too_long):
-        told = part if reading.parts > 1 else ""
-        blocks.append(f"{fence} {wording['messages']}{told}\n{messages}")
     # The task is last: a model follows what it has read last, and the chat is no instruction.
-    blocks.append(f"{fence} {wording['end']}\n\n{wording['task']}")
-    user = "\n".join(blocks)
+    task = f"{wording['end']}\n\n{wording['task']}"
+    user = "\n".join(f"{fence} {part}" for part in (record, entries, messages, task) if part)
     if rejected is None:
         return Prompt(system, user)
     # As much of both as a repair has room for.
@@ -86,6 +79,19 @@ def build(reading: Reading) -> Prompt:
     asked = wording["repair"].format(limit=limit)
     repair = f"{asked}\n{fence}\n{faults}\n{fence} {wording['end']}"
     return Prompt(system, user, earlier, repair)
+
+
+def _write_messages(reading: Reading, wording: Mapping[str, str]) -> str:
+    """The messages with their head; nothing for who is to shorten an answer that was made of them.
+
+    To shorten it, nobody has to read them again.
+    """
+    if reading.rejected and reading.rejected.is_too_long:
+        return ""
+    part = wording["part"].format(part=reading.part, parts=reading.parts)
+    head = wording["messages"] + (part if reading.parts > 1 else "")
+    texts = "\n\n".join(f"[{one.label}]\n{one.text}" for one in reading.excerpts)
+    return f"{head}\n{texts}"
 
 
 def _message(role: str, content: str) -> dict[str, str]:
