@@ -129,7 +129,7 @@ async def test_after_enough_failures_a_degraded_checkpoint_is_published(harness:
     await harness.compress(worker_context)
     written = [one for one in await harness.made() if one.kind == "llm"]
     assert (written[0].parent_id, told(written[-1])) == (made.id, "From the model.")
-    assert (await harness.talk.ask(leaf))["checkpoint"] == written[-1].id
+    assert "From the model." in (await harness.talk.ask(leaf))["summary"]
     await check_tree(harness.runtime)
 
 
