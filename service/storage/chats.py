@@ -344,6 +344,11 @@ async def served_models(connection: AsyncConnection, tenant: int) -> list[Served
     return [ServedModel(*row) for row in await connection.execute(query)]
 
 
+async def let_serve(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> None:
+    """Makes a checkpoint the one that goes on serving while requests fit with it."""
+    await connection.execute(update(chats).where(*of(chat, chats)).values(served_id=checkpoint))
+
+
 async def fence(connection: AsyncConnection, chat: ChatKey) -> None:
     """Work that is under way is refused when it comes to publish, and no reply is waited for."""
     await connection.execute(delete(prompts).where(*of(chat, prompts)))

@@ -136,8 +136,9 @@ async def correct(
 ) -> None:
     """Adds another version of a checkpoint that serves, and puts it in its place.
 
-    It serves at its boundary and below, on every branch. All others that reach as far are retired,
-    but those of branches that go off above.
+    It serves at its boundary and below, on every branch, and goes on when a deeper one is there,
+    which a model may have worded otherwise. All others that reach as far are retired, but those of
+    branches that go off above.
     """
     query = select(checkpoints).where(*of(chat, checkpoints), checkpoints.c.id == original)
     row = (await connection.execute(query)).mappings().one()
@@ -157,6 +158,7 @@ async def correct(
     until = row["covered_until"]
     await messages.assign_checkpoint(connection, chat, until, texts.number, None)
     await _retire_others(connection, chat, texts.number, until, row["covered_messages"])
+    await chats.let_serve(connection, chat, texts.number)
     await _end_work(connection, chat)
 
 

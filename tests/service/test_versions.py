@@ -15,6 +15,7 @@ from tests.service.talk import Json, Talk, check_tree, rows, run_sql, tables
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SMALL = 4096  # of a window: a request needs the deepest summary that there is
+LARGE = 16_000  # a request has room beside the first summary
 
 
 async def grown(service: Service, talk: Talk, count: int = 3) -> tuple[str, list[Json]]:
@@ -90,6 +91,19 @@ async def test_a_correction_is_a_version_that_serves_and_the_old_one_is_kept(ser
     after = await shown(service, made[-1]["id"])
     assert after == old | {"checkpoint": old["checkpoint"] | {"serving": False}}
     await check_tree(service.runtime)
+
+
+async def test_what_an_operator_wrote_goes_on_serving_though_a_deeper_summary_is_there(
+    service: Service, talk: Talk
+) -> None:
+    leaf, made = await grown(service, talk)
+    answer = await correct(service, made[0]["id"], state="## Goal\n- Keep the pumps.")
+    await drain(service.runtime)
+    assert serving(await listed(service))[-1] > answer["checkpoint"]["id"], "the work goes on from it"
+
+    served = await talk.ask(leaf, windows=[LARGE])
+
+    assert served["checkpoint"] == answer["checkpoint"]["id"]
 
 
 async def test_a_branch_that_goes_off_above_what_is_corrected_is_untouched(service: Service, talk: Talk) -> None:
