@@ -51,7 +51,7 @@ def fitted(memory: Memory, room: int) -> Parts:
     used: _Named = {}
     if memory.state:
         used = {f"T{entry.first}": _mark(ledger.line(entry)) for entry in calls.entries}
-    front = _choose_front(memory, {**rules, **quotations, **used}, left)
+    front = _choose_front(memory, {**rules, **quotations, **used})
     newer = (rules.keys() | quotations.keys() | used.keys()) - front
     left -= _MOST_HEADS * HEAD_TOKENS if newer else 0
     spoken = talk.lines(talk.choose(said, left - HEAD_TOKENS))
@@ -75,16 +75,16 @@ def fitted(memory: Memory, room: int) -> Parts:
     )
 
 
-def _choose_front(memory: Memory, shown: _Named, spare: int) -> set[str]:
+def _choose_front(memory: Memory, shown: _Named) -> set[str]:
     """The names of what stands in front of the state: what did so before, or all of it.
 
-    `spare` are the tokens that heads may cost. All of it is put there anew when something in front
-    is shown no more, and when what is newer is more than what is in front.
+    All of it is put there anew when something in front is shown no more, and when what is newer is
+    more than what is in front.
     """
     front = {name for name in memory.front if name in shown}
     newer = [line for name, line in shown.items() if name not in front]
-    stays = len(front) == len(memory.front) and spare >= _MOST_HEADS * HEAD_TOKENS
-    if stays and size(newer) <= size(shown[name] for name in front):
+    is_whole = len(front) == len(memory.front)
+    if is_whole and size(newer) <= size(shown[name] for name in front):
         return front
     return set(shown)
 

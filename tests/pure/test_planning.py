@@ -240,7 +240,22 @@ def test_while_a_summary_serves_code_writes_the_next_one_only_when_a_question_ha
     assert by_code(apply_at=size + 49).chunks
     assert by_code(apply_at=size + 49).tail_start > len(path) - 6, "and then it covers all down to the tail"
     # What a model wrote since is carried on whatever the request's size is.
-    assert plan(path, served, replace(policy, apply_at=9999), by_code=True, reach=10).chunks
+    assert plan(path, served, replace(policy, apply_at=10**6), by_code=True, reach=10).chunks
+    # One long paste among the last questions is no measure of the next one.
+    pasted = path_of(
+        [("user", 50, (50,)), ("assistant", 50, (50,))] * 8 + [("user", 500, (500,)), ("assistant", 1, (1,))]
+    )
+    now = sum(message.tokens for message in pasted) - served[0].covered_tokens + served[0].tokens
+    assert not plan(pasted, served, replace(policy, apply_at=now + 50), by_code=True).chunks
+
+
+def test_what_would_not_fill_another_call_waits_for_what_comes() -> None:
+    path = path_of([("user", 50, (50,)), ("assistant", 50, (50,))] * 20)
+    policy = replace(Policy.sized(), prepare_at=1, keep_tokens=200, step_tokens=1500, chunk_tokens=1200)
+    (call,) = plan(path, [], policy).chunks
+    assert (call.covers, sum(read.tokens for read in call.reads)) == (24, 1200)
+    assert len(plan(path, [], replace(policy, chunk_tokens=1000)).chunks) == 2, "the second one is nearly full"
+    assert len(plan(path, [], policy, by_code=True).chunks) == 2, "no call of code's costs anything"
 
 
 def test_less_than_a_step_is_not_worth_a_call_and_half_of_one_is_enough_for_the_first() -> None:

@@ -87,7 +87,7 @@ def test_a_call_that_a_later_one_went_on_from_stands_in_front_and_the_number_of_
         grown(WHOLE, *(pin(number, f"Call the plumber {number} first.") for number in range(4, 9))),
         replace(
             grown(WHOLE, pin(4, "At most 6 bar.")),
-            pins=(replace(WHOLE.pins[0], replaced_by=4), pin(4, "At most 6 bar.")),
+            pins=(replace(WHOLE.pins[0], replaced_by=4), WHOLE.pins[1], pin(4, "At most 6 bar.")),
         ),
     ],
     ids=["when newer ones are more", "when one of those in front is replaced"],
@@ -96,6 +96,18 @@ def test_all_that_is_kept_is_put_in_front_anew(memory: Memory) -> None:
     parts = room.fitted(memory, 1000)
     assert not parts.newer.lines
     assert parts.front.rules == tuple(one.text for one in memory.rules)
+
+
+def test_with_what_is_newer_behind_a_state_a_record_keeps_to_its_room() -> None:
+    rules = tuple(pin(number, f"No chair stands in hall {number} of the old mill after nine.") for number in (1, 2, 3))
+    quoted = tuple(pin(number, f"Bar {number}.", Kind.QUOTATION) for number in range(10, 15))
+    since = tuple(talk("It is. " * 60, "So it is. " * 60))
+    memory = replace(grown(Memory(state=STATE, pins=rules), pin(4, "Call Vicent."), *quoted), talk=since)
+    for size in range(80, 300):
+        parts = room.fitted(memory, size)
+        text = message.named(message.render(parts, 10**6, 1795304423), 10**9)
+        assert message.size(text) <= size + message.FRAME_TOKENS, parts
+    assert parts.newer.rules == ("Call Vicent.",)
 
 
 def test_rules_stand_whatever_their_age_and_the_longest_go_first() -> None:

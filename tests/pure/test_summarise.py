@@ -1,7 +1,8 @@
 """The way from steps to a summary: what is read, and what a reply becomes together with talk and ledger."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import ParamSpec, TypeVar
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from service.planning.policy import Policy, output_tokens
 from service.summarising import heads, message, prompt, summarise
 from service.summarising.memory import Kind, Memory, Pin
-from service.summarising.reading import Finish, RejectedReply, Reply
+from service.summarising.reading import Finish, Reading, RejectedReply, Reply
 from service.summarising.summarise import Candidate, Covered, Read, Unread
 from service.summarising.wordings import WORDINGS
 from service.text import tokens
@@ -18,6 +19,8 @@ from service.text.values import Evidence
 from service.transcript import Step, step_tokens
 from tests.pure.talks import said
 
+P = ParamSpec("P")
+T = TypeVar("T")
 POLICY = Policy.sized(8192)
 COVERED = Covered(12, 4000, 1795304423)
 FINE = "## Goal\nMove the invoices.\n## State\nEverything is ready."
@@ -58,6 +61,36 @@ def test_choices_state_talk_and_ledger_become_one_record() -> None:
         "[End of summary: 12 messages, up to 2026-11-21 23:40 UTC]"
     )
     assert made.size == message.size(made.text)
+
+
+def test_a_record_begins_like_the_one_that_it_grew_from() -> None:
+    first = work(CHAT[:2], "rules: 1.1, 1.2\n" + FINE)
+    second = work(CHAT[2:], "rules: 3.1\n## Goal\nMove them all.", first.memory)
+    beginning = first.text.partition(heads.STATE)[0]
+    assert "The budget must never exceed 500 EUR." in beginning
+    assert second.text.startswith(beginning)
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_too_long"),
+    [("LONG", True), ("LONG\n## Figures\n" + "It costs 999,999 EUR. " * 40, False)],
+    ids=["too long", "too long and wrong"],
+)
+async def test_only_who_has_just_to_shorten_an_answer_reads_nothing_again(answer: str, is_too_long: bool) -> None:
+    class Answering:
+        name = "scripted"
+
+        async def summarise(self, _reading: Reading) -> Reply:
+            return Reply(answer.replace("LONG", LONG), Finish.STOP)
+
+    async def here(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return function(*args, **kwargs)
+
+    policy = replace(POLICY, state_tokens=200)
+    material = summarise.gather(Memory(), [Read(step) for step in CHAT], policy)
+    made = await summarise.ask(here, Answering(), material, policy, COVERED)
+    assert made.rejected
+    assert made.rejected.is_too_long is is_too_long
 
 
 def test_beside_a_state_only_what_was_said_since_stands_and_it_stands_below_it() -> None:
