@@ -40,10 +40,7 @@ class Honest:
         rest = [item for item in known if item.kind not in _RULES]
         told = self._fitting(rest, self._limit - 6 * len(rules) - 60)  # what stands around it
         quoted = [numbers[item.text] for item in rest if item not in told and item.text in numbers]
-        # As it is asked: what the record has stays in its order, and what is new follows.
-        carried = sorted((item for item in told if _place(prompt, item) >= 0), key=lambda item: _place(prompt, item))
-        new = [item for item in told if item not in carried]
-        state = {"Goal": ["Plan the refit of the halls."], "What holds": [item.text for item in (*carried, *new)]}
+        state = {"Goal": ["Plan the refit of the halls."], "What holds": [item.text for item in told]}
         return self._counted(system + prompt, pointing.reply(state, rules, quoted, self._replaced(prompt, numbers)))
 
     def _replaced(self, prompt: str, numbers: Mapping[str, str]) -> Iterator[tuple[int, str]]:
@@ -75,8 +72,3 @@ class Honest:
         self.read += tokens.count(prompt)
         self.wrote += tokens.count(answer)
         return answer
-
-
-def _place(prompt: str, item: Item) -> int:
-    """Where an item stands in the record so far, of which each line is an item of a list; -1: nowhere."""
-    return prompt.find(f"- {item.text}")

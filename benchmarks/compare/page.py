@@ -85,8 +85,6 @@ tokens.
 {by_window}
 
 What makes a model read twice is an edit of an early message: all below it is read again.
-The script keeps lines that still hold in their words and their order, as the prompt asks. Models that were tried keep a
-tenth to two thirds of them, so after a new summary less begins alike.
 
 One run each, so a point more or less says nothing. Not shown: whether a model makes use of what is there, and how a
 real summariser chooses.
