@@ -31,7 +31,7 @@ class Beginning:
     is_new: bool
 
 
-def compared(before: Sequence[Message], after: Sequence[Message]) -> Beginning:
+def measure_beginning(before: Sequence[Message], after: Sequence[Message]) -> Beginning:
     """How much of `after` begins like `before`."""
     earlier, text = _text(before), _text(after)
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(earlier, text, strict=False)))

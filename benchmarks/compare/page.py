@@ -29,7 +29,7 @@ _HEADS = (
     "over the window",
     "turns that waited",
     "summariser calls",
-    "it read for a token of the chat",
+    "tokens that it read for one of the chat",
     "begins like the request before",
 )
 _HEADS_BY_WINDOW = (
@@ -41,7 +41,7 @@ _HEADS_BY_WINDOW = (
     "with the same summary",
     "with a new one",
     "new ones",
-    "a summariser read for a token of the chat",
+    "tokens that a summariser read for one of the chat",
 )
 _PAGE = """\
 # Beside Open WebUI's own compaction
@@ -76,15 +76,14 @@ sends the next message at once.
 ## What a cache keeps, and what summaries cost
 
 A provider charges less for the beginning that a request has in common with the one before, and a local server need not
-read it again. Below is its share of the tokens, tool specifications aside: in the mean of all turns, of those with the
-same summary, and of those with a new one. A summary changes seldom, because the one that served goes on serving while
-the request fits; and a new one begins as the old one did: with the user's rules, what was quoted, and the tool calls
-whose results were used. The conversation is the same without edits. Open WebUI's own tools are off, which take 7,000
-tokens.
+read it again. The table shows its share of the tokens, tool specifications aside: in the mean of all turns, of those
+with the same summary, and of those with a new one. In Precis a summary goes on serving while the request fits, and the
+next one begins with what it has in common with it: the user's rules, what was quoted, and the tool calls whose results
+were used. The conversation is the same without edits. Open WebUI's own tools are off, which take 7,000 tokens.
 
 {by_window}
 
-What makes a model read twice is an edit of an early message: all below it is read again.
+After an edit of an early message, a model reads all below it again.
 
 One run each, so a point more or less says nothing. Not shown: whether a model makes use of what is there, and how a
 real summariser chooses.

@@ -244,7 +244,7 @@ def _looked(found: Played, done: _Sent, said: Scenario, turn: int, window: int, 
     found.alive.append(([one.kind for one in holding if one.alive(first)], [one.kind for one in holding]))
     found.sizes.append(max(one.tokens + one.tool_tokens for one in done.requests))
     if done.before:
-        found.beginnings.append(beginning.compared(done.before.messages, done.requests[0].messages))
+        found.beginnings.append(beginning.measure_beginning(done.before.messages, done.requests[0].messages))
     found.waits.append(done.wait)
     for request in done.requests:
         text = _text(request)

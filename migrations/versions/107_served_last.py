@@ -1,6 +1,7 @@
 """A chat knows which checkpoint served last, because that one goes on serving while it fits.
 
-Of the others the deepest is taken that saves enough, so each says what itself saves.
+When it does not fit any more, the deepest checkpoint serves that saves enough: so each of a line says
+what it saves itself.
 """
 
 from alembic import op

@@ -21,7 +21,7 @@ from service.planning.policy import CALL_WORTH, PROMPT_TOKENS, Policy
 
 _LEAST_READ = 256
 """Tokens. A call that would read less waits; a part of a long turn has at least half of it."""
-_QUESTIONS = 3  # by so many the size of the next one is told; one of them may be a long paste
+_QUESTIONS = 3  # tell how long the next one may be; one of them may be a long paste
 
 
 @dataclass(frozen=True, slots=True)

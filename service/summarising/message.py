@@ -34,8 +34,8 @@ FRAME_TOKENS, HEAD_TOKENS = 64, 11
 
 
 @dataclass(frozen=True, slots=True)
-class Excerpts:
-    """Lines that code keeps of a chat, by their kinds; they stay as they are."""
+class KeptLines:
+    """Lines that code keeps from a chat, by their kinds; they never change."""
 
     rules: tuple[str, ...] = ()
     quotations: tuple[str, ...] = ()
@@ -54,18 +54,18 @@ class Parts:
     Attributes:
         front: what has stood in front of the states before this one too.
         state: what a summariser or an operator wrote, as lines of Markdown.
-        newer: excerpts that were chosen since `front` was put together.
+        newer: lines that were kept after `front` had been put together.
         talk: what was said.
-        calls: those on whose results nobody went on, or their number.
+        calls: tool calls whose results nobody used, or how many there are.
         is_since: whether the talk is newer than the state.
         left_out: how many rules and quotations have no room.
         given_up: the clauses of the state that have none.
         front_names: by which a `Memory` knows what stands in `front`.
     """
 
-    front: Excerpts = Excerpts()
+    front: KeptLines = KeptLines()
     state: tuple[str, ...] = ()
-    newer: Excerpts = Excerpts()
+    newer: KeptLines = KeptLines()
     talk: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
     is_since: bool = False

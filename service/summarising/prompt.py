@@ -82,10 +82,7 @@ def build(reading: Reading) -> Prompt:
 
 
 def _write_messages(reading: Reading, wording: Mapping[str, str]) -> str:
-    """The messages with their head; nothing for who is to shorten an answer that was made of them.
-
-    To shorten it, nobody has to read them again.
-    """
+    """The messages with their head; nothing where a model is only to shorten its own answer."""
     if reading.rejected and reading.rejected.is_too_long:
         return ""
     part = wording["part"].format(part=reading.part, parts=reading.parts)

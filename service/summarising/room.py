@@ -16,7 +16,7 @@ from itertools import chain
 from service.summarising import ledger, state, talk
 from service.summarising.markup import harmless, unmarked
 from service.summarising.memory import Kind, Memory, Pin
-from service.summarising.message import HEAD_TOKENS, Excerpts, Parts, pin_line
+from service.summarising.message import HEAD_TOKENS, KeptLines, Parts, pin_line
 from service.summarising.talk import size
 from service.summarising.utterances import Utterance
 
@@ -25,8 +25,7 @@ _SINCE = 0.5  # of what state and rules leave, for what was said since, before q
 _STORED = 2  # times the room: so much talk is kept for later summaries
 _CHARACTERS = 4  # of a token; a talk of so few is kept without a choice
 _MOST_PINS = 400
-_MOST_HEADS = 3  # above newer excerpts
-
+_MOST_HEADS = 3  # that newer lines may have above them
 
 _Named = Mapping[str, str]
 """Lines by their names, `P12` and `T3`, in the order in which they were said."""
@@ -62,9 +61,9 @@ def fitted(memory: Memory, room: int) -> Parts:
         others = [*ledger.choose(memory.ledger, room_for_calls).lines]
     pins = len(memory.rules) + len(memory.quotations)
     return Parts(
-        front=_excerpts(rules, quotations, used, front),
+        front=_pick_lines(rules, quotations, used, front),
         state=lines,
-        newer=_excerpts(rules, quotations, used, newer),
+        newer=_pick_lines(rules, quotations, used, newer),
         talk=spoken,
         calls=tuple(map(_mark, filter(None, others))),
         # What an operator writes beside the talk of code's summary is not older than that.
@@ -89,13 +88,13 @@ def _choose_front(memory: Memory, shown: _Named) -> set[str]:
     return set(shown)
 
 
-def _excerpts(rules: _Named, quotations: _Named, calls: _Named, names: Set[str]) -> Excerpts:
-    """Those of these names."""
+def _pick_lines(rules: _Named, quotations: _Named, calls: _Named, names: Set[str]) -> KeptLines:
+    """The lines that have one of these names."""
 
     def pick(lines: _Named) -> tuple[str, ...]:
         return tuple(line for name, line in lines.items() if name in names)
 
-    return Excerpts(pick(rules), pick(quotations), pick(calls))
+    return KeptLines(pick(rules), pick(quotations), pick(calls))
 
 
 def _mark(line: str) -> str:

@@ -1,7 +1,7 @@
 """The record: one head, one end, and nothing inside can end it or open another, whoever wrote it."""
 
 from service.summarising import message
-from service.summarising.message import Excerpts, Parts
+from service.summarising.message import KeptLines, Parts
 
 
 def test_parts_that_say_nothing_have_no_head() -> None:
@@ -23,6 +23,6 @@ def test_the_last_line_names_the_checkpoint() -> None:
 
 
 def test_what_frame_and_heads_cost_is_reserved_for_them() -> None:
-    bare = Parts(Excerpts(("a",), ("b",), ("c",)), ("d",), Excerpts(("e",), ("f",), ("g",)), ("h",), ("i",))
+    bare = Parts(KeptLines(("a",), ("b",), ("c",)), ("d",), KeptLines(("e",), ("f",), ("g",)), ("h",), ("i",))
     text = message.named(message.render(bare, messages=10**6, until=1795304423), 10**9)
     assert message.size(text) <= message.FRAME_TOKENS + 9 * message.HEAD_TOKENS

@@ -8,10 +8,11 @@
 --   limit          tokens above which it needs a summary, as the model's provider counts
 --   window         the model's window
 --
--- A checkpoint is served that was written for a window like this one: at least half as large. Of
--- those with which the request fits, `made` is the one that served last, because the request then
--- begins like the one before. When that one fits no more, it is the deepest, after which most turns
--- fit. Where none fits, it is the deepest as well. A line has 16 checkpoints at most.
+-- `made` is chosen among the checkpoints with which the request fits. Those go first that were
+-- written for a window like this one, at least half as large; without any, those for the largest.
+-- Among equals it is the one that served last, because the request then begins like the one before;
+-- else the deepest, after which most turns fit. The deepest serves too where the request fits with
+-- none. A line has 16 checkpoints at most.
 
 -- read --
 select chat.id, use.factor, chat.left_alone_at is not null, chat.wants_bodies, newest.message_id,
