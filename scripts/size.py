@@ -1,15 +1,18 @@
 """Counts what is to be kept small, and compares it with `sizes.toml`: see `scripts/size`."""
 
+import ast
 import subprocess
 import sys
 import tomllib
 from collections import Counter
 from pathlib import Path
+from statistics import median_high
 
 from service.settings import Settings
 
 SIZES = Path("sizes.toml")
 ROOMS = ("service", "workers", "filter_stub", "migrations", "tests", "benchmarks")
+PRODUCT = ("service", "workers", "filter_stub")
 
 
 def tracked(pattern: str) -> list[Path]:
@@ -30,11 +33,54 @@ def lines() -> dict[str, int]:
         if path.parts[0] not in ROOMS:
             continue
         number = len(path.read_text().splitlines())
-        counted[path.parts[0]] += number
-        if path.parts[0] == "service":
-            room = path.parts[1] if len(path.parts) > 2 else "."
-            counted[f"service/{room}"] += number
+        for room in rooms_of(path):
+            counted[room] += number
     return dict(sorted(counted.items()))
+
+
+def rooms_of(path: Path) -> list[str]:
+    """The top-level folder of a file, and its room in `service`."""
+    top = path.parts[0]
+    if top != "service":
+        return [top]
+    room = path.parts[1] if len(path.parts) > 2 else "."
+    return [top, f"{top}/{room}"]
+
+
+def densities() -> dict[str, float]:
+    """How dense the code of each room is: two numbers.
+
+    The first is the number of syntax nodes that the middle function has in its body, without its
+    docstring. The second is the number of such nodes for each line of all bodies. Nested functions
+    count by themselves too.
+    """
+    functions: dict[str, list[tuple[int, int]]] = {}
+    for path in tracked("*.py"):
+        if path.parts[0] not in PRODUCT:
+            continue
+        measured = [
+            measure(node)
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        ]
+        for room in rooms_of(path):
+            functions.setdefault(room, []).extend(measured)
+    sizes: dict[str, float] = {}
+    for room, measured in sorted(functions.items()):
+        nodes = [number for number, _ in measured]
+        body_lines = [number for _, number in measured]
+        sizes[f"nodes a function, {room}"] = median_high(nodes)
+        sizes[f"nodes a line, {room}"] = round(sum(nodes) / sum(body_lines), 1)
+    return sizes
+
+
+def measure(function: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[int, int]:
+    """The syntax nodes and the lines of a function's body without its docstring."""
+    has_docstring = ast.get_docstring(function) is not None and len(function.body) > 1
+    body = function.body[1:] if has_docstring else function.body
+    nodes = sum(1 for statement in body for _ in ast.walk(statement))
+    end = function.end_lineno or body[0].lineno
+    return nodes, end - body[0].lineno + 1
 
 
 def counts() -> dict[str, int]:
@@ -47,7 +93,7 @@ def counts() -> dict[str, int]:
     }
 
 
-def written(sizes: dict[str, int]) -> str:
+def written(sizes: dict[str, float]) -> str:
     """`sizes.toml`."""
     head = "# What scripts/size allows, and its rule.\n"
     return head + "".join(f'"{name}" = {number}\n' for name, number in sizes.items())
@@ -56,7 +102,7 @@ def written(sizes: dict[str, int]) -> str:
 def main(lower: bool) -> int:
     """The exit status: 1 when something is larger than it may be."""
     allowed = tomllib.loads(SIZES.read_text()) if SIZES.exists() else {}
-    sizes = lines() | counts()
+    sizes: dict[str, float] = lines() | counts() | densities()
     if lower:
         kept = {name: min(number, allowed.get(name, number)) for name, number in sizes.items()}
         SIZES.write_text(written(kept))
