@@ -88,19 +88,19 @@ def quality(chats: Sequence[Chat]) -> dict[str, float]:
     scores: dict[str, list[float]] = {}
     for chat in chats:
         parsed = [parse(stored) for stored in chat.messages]
-        path = [parts.parts(message) for message in parsed]
+        path = [parts.make_parts(message) for message in parsed]
         said = "\n".join(str(stored.get("content") or "") for stored in chat.messages[:60])
         language = languages.detect(said)
         for one in chat.asked:
-            hits = ranking.ranked(path, one.question, language, max(_AMONG))
+            hits = ranking.rank_passages(path, one.question, language, max(_AMONG))
             places = [hit.message for hit in hits]
             for most in _AMONG:
                 alone = set(places[:most])
-                beside = alone.union(*(hit.beside for hit in hits[:most]))
+                beside = alone.union(*(hit.neighbours for hit in hits[:most]))
                 wanted = one.evidence
                 scores.setdefault(f"r{most}", []).append(len(wanted & beside) / len(wanted))
                 scores.setdefault(f"r{most}_alone", []).append(len(wanted & alone) / len(wanted))
-            ten = {place for hit in hits[:10] for place in (hit.message, *hit.beside)}
+            ten = {place for hit in hits[:10] for place in (hit.message, *hit.neighbours)}
             parts_found = {chat.part_of[place] for place in ten}
             parts_wanted = {chat.part_of[place] for place in one.evidence}
             scores.setdefault("any10", []).append(float(bool(parts_found & parts_wanted)))

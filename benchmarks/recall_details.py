@@ -134,7 +134,7 @@ class Searched:
         calls = 0
         for place, stored in enumerate(messages):
             message = parse(stored)
-            words = parts.parts(message) if place >= _UNSTORED else None
+            words = parts.make_parts(message) if place >= _UNSTORED else None
             bodies[place] = codec.pack(stored, words)
             calls_above.append(calls)
             calls += sum(len(step.calls) for step in steps(message))

@@ -14,7 +14,7 @@ from service.api.deps import (
 )
 from service.api.wire import RecallRequest
 from service.errors import Unprocessable
-from service.recall.shown import Finding
+from service.recall.display import Finding
 from service.storage.recalls import RecallScope
 from service.usecases import recall
 from service.usecases.recall import RecallQuestion

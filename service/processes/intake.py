@@ -195,7 +195,7 @@ def _packed(stored: Stored, mask_secrets: bool, searched: bool) -> tuple[bytes, 
     A function of its own, so that the masked copy is free before the message is weighed.
     """
     clean, masks = masked(stored) if mask_secrets else (stored, 0)
-    words = parts.parts(parse(clean)) if searched else None
+    words = parts.make_parts(parse(clean)) if searched else None
     return codec.pack(clean, words), masks
 
 

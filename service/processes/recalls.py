@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from service.recall import parts, ranking, shown
-from service.recall.shown import Finding, PageRequest
+from service.recall import display, parts, ranking
+from service.recall.display import Finding, PageRequest
 from service.storage import codec
 from service.text import languages
 from service.transcript import Message, masked, parse, steps
@@ -30,16 +30,16 @@ def search(
         words = codec.unpack_words(body)
         if words is None:
             message = parse(codec.unpack(body))
-            words = parts.parts(message)
+            words = parts.make_parts(message)
             if sum(map(len, sample)) < _SAMPLE:
-                sample.append(parts.said(message))
+                sample.append(parts.spoken_text(message))
         path[place] = words
     language = languages.detect("\n".join(sample)[:_SAMPLE])
     # One more than is told, to know whether there are more.
-    hits = ranking.ranked(path, query, language, first + shown.RESULTS)[first - 1 :]
-    near = {place for hit in hits for place in (hit.message, *hit.beside)}
+    hits = ranking.rank_passages(path, query, language, first + display.RESULTS)[first - 1 :]
+    near = {place for hit in hits for place in (hit.message, *hit.neighbours)}
     messages = {place: _message(bodies[place], mask) for place in near}
-    return shown.index(hits, messages, calls_above, room, first)
+    return display.render_hits(hits, messages, calls_above, room, first)
 
 
 def named(bodies: Mapping[int, bytes], identity: str, *, marker: bool) -> tuple[int, int] | None:
@@ -61,7 +61,7 @@ def named(bodies: Mapping[int, bytes], identity: str, *, marker: bool) -> tuple[
 
 def page(body: bytes, request: PageRequest, mask: bool) -> Finding:
     """A message or a result as it is stored."""
-    return shown.page(_message(body, mask), request)
+    return display.render_page(_message(body, mask), request)
 
 
 def _message(body: bytes, mask: bool) -> Message:

@@ -1,5 +1,5 @@
 """Finds covered messages and results of tools again, and shows them exactly. Pure.
 
-`passages` are what is found as one, `parts` what a message is searched by, `ranking` finds,
-`references` says what `T12` means, and `shown` is what a model or an operator reads.
+`words` and `passages` split a text, `parts` cut a message into blocks that a search finds,
+`ranking` finds the best passages, `references` resolves `T12`, and `display` renders the answer.
 """

@@ -1,122 +1,134 @@
-"""What a message is searched by: what was said, and its results of tools, in blocks. Pure.
+"""Cuts a message into the parts that a search finds: its words, and its tools' results. Pure.
 
-In: a parsed message. Out: parts, which may be stored beside the message, as JSON arrays.
+The input is a parsed message. The output are parts, which may be stored beside the message as JSON
+arrays.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from service.recall.passages import passages
-from service.recall.words import words
+from service.recall.passages import find_passages
+from service.recall.words import split_words
 from service.transcript import Message, steps
 
 STORED_FROM = 50
-"""Depth from which on parts are stored beside the message, in some 125 bytes each of 130 tokens.
-Those above are made when somebody asks, which takes 10 ms, and tell the chat's language."""
-_LINES = 40  # of a block
-_SAID = 1000  # characters of a block of an answer, some 150 words
-_RESULT = 4000
+"""Depth from which on parts are stored beside the message. They take about 125 bytes for each 130
+tokens. Parts of messages above are made when somebody asks, which takes 10 ms, and their texts tell
+the chat's language."""
+LONGEST_LINE = 1000
+"""Characters of a line. A longer line counts as several, so that each can be shown by itself."""
+_BLOCK_LINES = 40
+_ANSWER_CHARACTERS = 1000  # of a block of an answer: about 150 words
+_RESULT_CHARACTERS = 4000  # of a block of a tool's result
 _OWN_TOOL = "precis_recall"
 
 
 class SearchedPart(Struct, frozen=True, array_like=True):
-    """What is found as one.
+    """A block of a message, which a search finds as one."""
 
-    Attributes:
-        call: which call of the message, from 1; 0 for what was said in it.
-        first: line of the result, or of what was `said`, from 1.
-        last: line of the same.
-        by_user: whether a user said it.
-        words: a line for each passage (see `recall.passages`) that begins in it, each word of it
-            once; of a result, a line with the words of the call stands above.
-    """
-
+    #: Number of the tool call in the message, from 1; 0 for the message's own words.
     call: int
+    #: First and last line of the block, from 1, in the result or in the message's own words.
     first: int
     last: int
     by_user: bool
+    #: A line for each passage that begins in the block (see `recall.passages`), with each of its
+    #: words once. For a result, a line with the words of the call stands above them.
     words: str
 
     @property
     def passages(self) -> list[str]:
         """The words of each passage."""
-        found = self.words.split("\n")
-        return found[1:] if self.call else found
+        lines = self.words.split("\n")
+        return lines[1:] if self.call else lines
 
 
-def parts(message: Message) -> list[SearchedPart]:
-    """What is found of a message: what nobody said, such as a system message, has no part."""
-    by_user = message.role == "user"  # what they say is one part: mostly short, about one thing
-    text = said(message)
-    found = list(_blocks(text, 0, by_user, None if by_user else _SAID))
+def make_parts(message: Message) -> list[SearchedPart]:
+    """The parts of a message. A message that nobody said, such as a system message, has none."""
+    by_user = message.role == "user"
+    # A user's message is one part, because it is mostly short and about one thing.
+    longest = None if by_user else _ANSWER_CHARACTERS
+    parts = _make_blocks(spoken_text(message), 0, by_user, longest)
     calls = [call for step in steps(message) for call in step.calls]
     for number, call in enumerate(calls, 1):
-        # What was looked up before is a copy of what stands elsewhere.
-        if call.call.name != _OWN_TOOL:
-            called = _joined(words(f"{call.call.name} {call.call.arguments}"))
-            blocks = _blocks(call.result.text, number, False, _RESULT)
-            found += [replace(part, words=f"{called}\n{part.words}") for part in blocks]
-    return [part for part in found if part.words.strip()]
+        # An earlier look-up only copies what stands elsewhere in the chat.
+        if call.call.name == _OWN_TOOL:
+            continue
+        words_of_call = _join_once(split_words(f"{call.call.name} {call.call.arguments}"))
+        for block in _make_blocks(call.result.text, number, False, _RESULT_CHARACTERS):
+            parts.append(replace(block, words=f"{words_of_call}\n{block.words}"))
+    return [part for part in parts if part.words.strip()]
 
 
-def said(message: Message) -> str:
-    """What was said in a message, without its calls."""
-    found: list[str] = []
+def spoken_text(message: Message) -> str:
+    """The text of a message without its tool calls."""
+    texts: list[str] = []
     for step in steps(message):
-        found += [step.text, *(attachment.told for attachment in step.attachments)]
-    return "\n".join(filter(None, found))
+        texts.append(step.text)
+        texts.extend(attachment.told for attachment in step.attachments)
+    return "\n".join(filter(None, texts))
 
 
-def _blocks(text: str, call: int, by_user: bool, characters: int | None) -> Iterator[SearchedPart]:
-    """A text in blocks of so many characters; None makes one block of it."""
-    spans = lines(text)
-    found = passages(text, said=not call)
-    for first, last in _cut(spans, characters) if characters else [(1, len(spans))]:
-        told = [_joined(words(text[one])) for one in begun(found, spans, first, last)]
-        yield SearchedPart(call, first, last, by_user, "\n".join(told))
+def _make_blocks(text: str, call: int, by_user: bool, characters: int | None) -> list[SearchedPart]:
+    """Cuts a text into blocks of about so many characters; None makes one block of it."""
+    lines = split_lines(text)
+    passages = find_passages(text, is_speech=not call)
+    bounds = _cut_blocks(lines, characters) if characters else [(1, len(lines))]
+    blocks: list[SearchedPart] = []
+    for first, last in bounds:
+        begun = select_passages(passages, lines, first, last)
+        words = [_join_once(split_words(text[passage])) for passage in begun]
+        blocks.append(SearchedPart(call, first, last, by_user, "\n".join(words)))
+    return blocks
 
 
-def begun(found: Sequence[slice], spans: Sequence[slice], first: int, last: int) -> Sequence[slice]:
-    """The passages of a text that begin in some of its lines, which stand at `spans`."""
-    if first > len(spans):  # a text that was masked since may have fewer lines
+def select_passages(
+    passages: Sequence[slice], lines: Sequence[slice], first: int, last: int
+) -> Sequence[slice]:
+    """The passages that begin in the lines from `first` to `last`, which count from 1.
+
+    `lines` says where each line of the text stands. A text that was masked since may have fewer.
+    """
+    if first > len(lines):
         return []
-    from_here = bisect_left(found, spans[first - 1].start, key=attrgetter("start"))
-    if last >= len(spans):
-        return found[from_here:]
-    return found[from_here : bisect_left(found, spans[last].start, key=attrgetter("start"))]
+    start = bisect_left(passages, lines[first - 1].start, key=attrgetter("start"))
+    if last >= len(lines):
+        return passages[start:]
+    end = bisect_left(passages, lines[last].start, key=attrgetter("start"))
+    return passages[start:end]
 
 
-def _joined(told: Sequence[str]) -> str:
-    return " ".join(dict.fromkeys(told))
+def _join_once(words: Sequence[str]) -> str:
+    """The words on one line, each once."""
+    return " ".join(dict.fromkeys(words))
 
 
-def _cut(spans: Sequence[slice], characters: int) -> Iterator[tuple[int, int]]:
+def _cut_blocks(lines: Sequence[slice], characters: int) -> list[tuple[int, int]]:
     """The numbers of the first and last line of each block, from 1."""
+    blocks: list[tuple[int, int]] = []
     first = 1
-    for number, span in enumerate(spans, 1):
-        size = span.stop - spans[first - 1].start
-        full = number - first >= _LINES or size > characters
-        if full and number > first:
-            yield first, number - 1
+    for number, line in enumerate(lines, 1):
+        size = line.stop - lines[first - 1].start
+        is_full = number - first >= _BLOCK_LINES or size > characters
+        if is_full and number > first:
+            blocks.append((first, number - 1))
             first = number
-    yield first, len(spans)
+    blocks.append((first, len(lines)))
+    return blocks
 
 
-LONGEST_LINE = 1000
-"""Characters of a line. A longer one counts as several, so that each can be shown by itself."""
-
-
-def lines(text: str) -> list[slice]:
-    """Where the lines of a text stand, as they are numbered; line ends are between them."""
-    found: list[slice] = []
+def split_lines(text: str) -> list[slice]:
+    """Where the numbered lines of a text stand. Line ends belong to no line."""
+    lines: list[slice] = []
     start = 0
     for line in text.split("\n"):
         stop = start + len(line)
-        cuts = range(start, max(stop, start + 1), LONGEST_LINE)
-        found += [slice(cut, min(cut + LONGEST_LINE, stop)) for cut in cuts]
+        # An empty line counts as one, too.
+        for begin in range(start, max(stop, start + 1), LONGEST_LINE):
+            lines.append(slice(begin, min(begin + LONGEST_LINE, stop)))
         start = stop + 1
-    return found
+    return lines

@@ -1,8 +1,8 @@
-"""What a reference means on a path: `T12`, `M34`, `12.3`, `marker:…`, or the id of a call. Pure.
+"""Resolves a reference on a path: `T12`, `M34`, `12.3`, `marker:…`, or the id of a call. Pure.
 
-`T12` is the twelfth call of a tool, as the ledger numbers them; `M34` the message at depth 34;
-`12.3` a sentence, as summaries number them, and so the message of the twelfth step. On a branch
-they mean the same for ever, because they count what stands above.
+`T12` is the twelfth tool call, as the ledger numbers them. `M34` is the message at depth 34. `12.3`
+is a sentence, as summaries number them, and leads to the message of the twelfth step. A reference
+never changes its meaning on a branch, because it counts what stands above.
 """
 
 import re
@@ -12,91 +12,101 @@ from itertools import accumulate
 
 _COUNTED = re.compile(r"\s*(?:([TM])\s?)?(\d{1,9})(?:\.\d{1,9})?\s*", re.IGNORECASE)
 _MARKER = "marker:"
-_NEAR = 2  # references before and behind the one that was asked for
+_NEARBY = 2  # references that are offered on each side of an unknown one
 
-CallCounts = Sequence[int]  # of a message: how many calls each of its steps has
+CallCounts = Sequence[int]
+"""The number of calls in each step of a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a reference leads to.
+    """The message or the call that a reference leads to."""
 
-    Attributes:
-        message: its place in the path, from 0.
-        call: which call of the message, from 1; 0 for the message itself.
-        before: how many calls stand above the message.
-    """
-
+    #: Place of the message in the path, from 0.
     message: int
+    #: Number of the call in the message, from 1; 0 for the message itself.
     call: int
-    before: int
+    #: Number of calls in all messages above.
+    calls_above: int
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
-    """Nothing; `near` are references that there are."""
+class UnknownReference:
+    """A reference that leads nowhere."""
 
-    near: tuple[str, ...]
+    #: Existing references that are nearest to it.
+    nearby: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class IdReference:
-    """What only the texts can tell: `id` is that of a call, or of a `marker`."""
+    """An id that only the texts can resolve."""
 
+    #: The id of a call, or of a marker.
     id: str
-    marker: bool
+    is_marker: bool
 
 
-def meant(reference: str, path: Sequence[CallCounts]) -> Target | Missing | IdReference:
-    """What a reference leads to in the covered part of a path, from the root on."""
-    if reference.strip().lower().startswith(_MARKER):
-        return IdReference(reference.strip()[len(_MARKER) :].strip(" []"), marker=True)
+def resolve(reference: str, path: Sequence[CallCounts]) -> Target | UnknownReference | IdReference:
+    """The target of a reference on the covered part of a path, which begins at the root."""
+    bare = reference.strip()
+    if bare.lower().startswith(_MARKER):
+        return IdReference(bare[len(_MARKER) :].strip(" []"), is_marker=True)
     counted = _COUNTED.fullmatch(reference)
     if not counted:
-        return IdReference(reference.strip(), marker=False)
+        return IdReference(bare, is_marker=False)
     number = int(counted[2])
     match (counted[1] or "").upper():
         case "T":
-            return _call(number, path)
+            return _resolve_call(number, path)
         case "M":
-            return _message(number, path)
+            return _resolve_message(number, path)
         case _:
-            return _step(number, path)
+            return _resolve_step(number, path)
 
 
-def above(path: Sequence[CallCounts]) -> list[int]:
-    """How many calls stand above each message."""
-    return [0, *accumulate(sum(one) for one in path)][: len(path)]
+def count_calls_above(path: Sequence[CallCounts]) -> list[int]:
+    """The number of calls above each message."""
+    totals = [0, *accumulate(map(sum, path))]
+    return totals[: len(path)]
 
 
-def _message(number: int, path: Sequence[CallCounts]) -> Target | Missing:
+def _resolve_message(number: int, path: Sequence[CallCounts]) -> Target | UnknownReference:
     if not 1 <= number <= len(path):
-        return Missing(_near("M", number, len(path)))
-    return Target(number - 1, 0, above(path)[number - 1])
+        return UnknownReference(_list_nearby("M", number, len(path)))
+    return Target(number - 1, 0, count_calls_above(path)[number - 1])
 
 
-def _call(number: int, path: Sequence[CallCounts]) -> Target | Missing:
-    ends = list(accumulate(sum(one) for one in path))
-    place = _holding(number, ends)
+def _resolve_call(number: int, path: Sequence[CallCounts]) -> Target | UnknownReference:
+    totals = list(accumulate(map(sum, path)))
+    place = _find_place(number, totals)
     if place is None:
-        return Missing(_near("T", number, ends[-1] if ends else 0))
-    before = ends[place] - sum(path[place])
-    return Target(place, number - before, before)
+        return UnknownReference(_list_nearby("T", number, totals[-1] if totals else 0))
+    calls_above = totals[place] - sum(path[place])
+    return Target(place, number - calls_above, calls_above)
 
 
-def _step(number: int, path: Sequence[CallCounts]) -> Target | Missing:
-    place = _holding(number, list(accumulate(len(one) for one in path)))
+def _resolve_step(number: int, path: Sequence[CallCounts]) -> Target | UnknownReference:
+    totals = list(accumulate(map(len, path)))
+    place = _find_place(number, totals)
     if place is None:
-        return Missing(_near("M", len(path), len(path)))
-    return Target(place, 0, above(path)[place])
+        return UnknownReference(_list_nearby("M", len(path), len(path)))
+    return Target(place, 0, count_calls_above(path)[place])
 
 
-def _holding(number: int, ends: Sequence[int]) -> int | None:
-    """The first place up to which `number` are counted; None if there are fewer."""
-    return next((place for place, end in enumerate(ends) if 1 <= number <= end), None)
+def _find_place(number: int, totals: Sequence[int]) -> int | None:
+    """The first place whose running total reaches `number`; None if the totals are lower."""
+    if number < 1:
+        return None
+    for place, total in enumerate(totals):
+        if number <= total:
+            return place
+    return None
 
 
-def _near(kind: str, number: int, last: int) -> tuple[str, ...]:
+def _list_nearby(kind: str, number: int, last: int) -> tuple[str, ...]:
+    """The references of one kind around a number, of which `last` is the highest."""
     middle = min(max(number, 1), last)
-    numbers = range(max(middle - _NEAR, 1), min(middle + _NEAR, last) + 1)
-    return tuple(f"{kind}{one}" for one in numbers)
+    first = max(middle - _NEARBY, 1)
+    end = min(middle + _NEARBY, last)
+    return tuple(f"{kind}{nearby}" for nearby in range(first, end + 1))

@@ -1,16 +1,16 @@
-"""The words of a text as a search compares them, in any script. Pure, linear.
+"""Splits a text into the words that a search compares, in any script. Pure, linear.
 
 A text is searched by its words in small letters, by pairs of characters where a script has no
 blanks, and by identifiers, whole and in their parts: `order_id`, `INV-2031`, `src/main.py`,
-`getUserName`. Endings are compared by the stemmer of a language, when a question is asked: so what
-is stored of a text does not depend on how well its language was guessed.
+`getUserName`. A language's stemmer compares endings only when a question is asked, so the stored
+words of a text do not depend on how well its language was guessed.
 """
 
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from itertools import chain, pairwise
+from itertools import pairwise
 
 from Stemmer import Stemmer
 
@@ -56,68 +56,85 @@ _STEMMERS = {
 }
 
 
-def words(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """The words of a text. Their order means nothing: identifiers stand behind all others."""
-    plain = text if text.isascii() else _plain(text)
+    plain = text if text.isascii() else _spell_plainly(text)
     tokens = _TOKEN.findall(plain.casefold())
-    found = [token for token in tokens if token.isalnum()]
+    words = [token for token in tokens if token.isalnum()]
     identifiers = [token for token in tokens if not token.isalnum()]
-    found += [part for one in identifiers for part in _WORD.findall(one)]
-    whole = [one for one in identifiers if len(one) <= _LONGEST]
-    return [*_spaced(found), *whole, *_ungrouped(whole), *_humps(plain)]
+    for identifier in identifiers:
+        words.extend(_WORD.findall(identifier))
+    whole = [identifier for identifier in identifiers if len(identifier) <= _LONGEST]
+    return [*_split_unspaced(words), *whole, *_join_thousands(whole), *_split_humps(plain)]
 
 
-def _plain(text: str) -> str:
-    """Spelt in one way; values are no part of the words beside them, as in `订单INV-2031已发货`."""
-    one_way = characters.decimal(characters.normalised(text.replace("№", " ")))  # else `No2031`
-    return _GLUED.sub(r" \g<0> ", one_way)
+def _spell_plainly(text: str) -> str:
+    """One spelling for each character, and blanks around text of a script without blanks.
+
+    So a value is no part of the words beside it, as in `订单INV-2031已发货`.
+    """
+    without_sign = text.replace("№", " ")  # which would become `No2031`
+    one_spelling = characters.decimal(characters.normalised(without_sign))
+    return _GLUED.sub(r" \g<0> ", one_spelling)
 
 
-def _spaced(found: Sequence[str]) -> Iterable[str]:
-    """The words; of a script without blanks, pairs of characters."""
-    if "".join(found).isascii():  # quicker to see than that none is glued
-        return found
-    pieces = (pairwise(word) if _GLUED.match(word) and len(word) > 1 else (word,) for word in found)
-    return map("".join, chain.from_iterable(pieces))
+def _split_unspaced(words: Sequence[str]) -> Iterable[str]:
+    """The words; for a script without blanks, pairs of characters."""
+    # This test is quicker than looking at each word.
+    if "".join(words).isascii():
+        return words
+    split: list[str] = []
+    for word in words:
+        if _GLUED.match(word) and len(word) > 1:
+            split.extend(map("".join, pairwise(word)))
+        else:
+            split.append(word)
+    return split
 
 
-def _humps(text: str) -> Iterator[str]:
-    """The parts of names such as `getUserName`."""
-    if not _HUMPED.search(text):  # nearly always
+def _split_humps(text: str) -> Iterator[str]:
+    """Yields the parts of names such as `getUserName`."""
+    # Nearly all texts have none.
+    if not _HUMPED.search(text):
         return
     for word in _WORD.findall(text):
         if _HUMPED.search(word):
-            yield from (hump.casefold() for hump in _HUMP.findall(word))
+            for hump in _HUMP.findall(word):
+                yield hump.casefold()
 
 
-def _ungrouped(found: Iterable[str]) -> Iterator[str]:
-    """Numbers such as `1,200` as `1200`."""
-    return (_GROUPS.sub("", one) for one in found if _GROUPED.fullmatch(one))
+def _join_thousands(words: Iterable[str]) -> Iterator[str]:
+    """Yields numbers such as `1,200` as `1200`."""
+    for word in words:
+        if _GROUPED.fullmatch(word):
+            yield _GROUPS.sub("", word)
 
 
-def stems(found: Iterable[str], language: str | None) -> dict[str, str]:
-    """What each word is compared by: its stem without accents; a value is compared as it stands."""
-    compared = {word: word for word in found}
-    spelt = [word for word in compared if word.isalpha()]
+def find_stems(words: Iterable[str], language: str | None) -> dict[str, str]:
+    """The stem without accents by which each word is compared. A value is its own stem."""
+    stem_of = {word: word for word in words}
+    alphabetic = [word for word in stem_of if word.isalpha()]
     name = _STEMMERS.get(language or "")
-    stemmed = _stemming(name).stemWords(spelt) if name else spelt
-    compared.update(zip(spelt, map(_bare, stemmed), strict=True))
-    return compared
+    stems = _load_stemmer(name).stemWords(alphabetic) if name else alphabetic
+    stem_of.update(zip(alphabetic, map(_strip_accents, stems), strict=True))
+    return stem_of
 
 
-def asked(word: str, language: str | None) -> set[str]:
-    """What the word of a question is compared by: somebody may have left out its accents."""
-    return {*stems([word], language).values(), *stems([_bare(word)], language).values()}
+def find_variants(word: str, language: str | None) -> set[str]:
+    """The stems of a question's word, with and without the accents that somebody may leave out."""
+    as_written = find_stems([word], language)
+    without_accents = find_stems([_strip_accents(word)], language)
+    return {*as_written.values(), *without_accents.values()}
 
 
 @cache
-def _stemming(name: str) -> Stemmer:
+def _load_stemmer(name: str) -> Stemmer:
     return Stemmer(name)
 
 
-def _bare(word: str) -> str:
+def _strip_accents(word: str) -> str:
     """A word of the Latin script without accents. In others a mark makes another letter."""
     if word.isascii() or word[0] > "\u024f":
         return word
-    apart = unicodedata.normalize("NFD", word)
-    return "".join(letter for letter in apart if not unicodedata.combining(letter))
+    decomposed = unicodedata.normalize("NFD", word)
+    return "".join(letter for letter in decomposed if not unicodedata.combining(letter))

@@ -14,8 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from service.errors import NotFound, TextProcessAway, TextTooHard, Unavailable
 from service.processes import Texts, recalls
 from service.recall import references
-from service.recall.references import IdReference, Missing, Target
-from service.recall.shown import Finding, PageRequest
+from service.recall.display import Finding, PageRequest
+from service.recall.references import IdReference, Target, UnknownReference
 from service.storage import audit, chats, checkpoints, messages
 from service.storage import recalls as paths
 from service.storage.audit import Operator
@@ -136,61 +136,78 @@ class _Search:
         self._engine = engine
         self._texts = texts
         self._path = path
-        self._counts = [one.step_calls for one in path.messages]
+        self._call_counts = [message.step_calls for message in path.messages]
         self._mask = mask
 
     async def search(self, question: RecallQuestion) -> Finding:
         """The best places for some words."""
         length = len(self._path.messages)
-        bodies = await self._bodies(range(length))
-        above = references.above(self._counts)
-        asked = question.query, question.line, question.room, self._mask
-        answer = await self._texts.run(recalls.search, bodies, above, *asked)
-        return replace(answer, not_kept=length - len(bodies))
+        bodies = await self._load_bodies(range(length))
+        finding = await self._texts.run(
+            recalls.search,
+            bodies,
+            references.count_calls_above(self._call_counts),
+            question.query,
+            question.line,
+            question.room,
+            self._mask,
+        )
+        return replace(finding, not_kept=length - len(bodies))
 
     async def read(self, question: RecallQuestion) -> Finding:
-        """What a reference leads to, exactly."""
-        meant = references.meant(question.ref, self._counts)
-        if isinstance(meant, IdReference):
-            meant = await self._named(meant)
-        if isinstance(meant, Missing):
-            return _missing(question.ref, meant)
-        body = (await self._bodies([meant.message])).get(meant.message)
-        if body is None:
-            return await self._unkept(question.ref, meant)
+        """The message or result that a reference leads to, exactly."""
+        target = references.resolve(question.ref, self._call_counts)
+        if isinstance(target, IdReference):
+            target = await self._resolve_id(target)
+        if isinstance(target, UnknownReference):
+            return _describe_unknown(question.ref, target)
+        bodies = await self._load_bodies([target.message])
+        if target.message not in bodies:
+            return await self._describe_deleted(question.ref, target)
         page = PageRequest(
-            meant.message, meant.call, meant.before, question.line, question.grep, question.room
+            target.message,
+            target.call,
+            target.calls_above,
+            question.line,
+            question.grep,
+            question.room,
         )
-        return await self._texts.run(recalls.page, body, page, self._mask)
+        return await self._texts.run(recalls.page, bodies[target.message], page, self._mask)
 
-    async def _bodies(self, places: Iterable[int]) -> dict[int, bytes]:
+    async def _load_bodies(self, places: Iterable[int]) -> dict[int, bytes]:
         """The packed bodies at some places of the path, as far as they are kept."""
         path = self._path.messages
-        ids = {path[place].message_id: place for place in places if 0 <= place < len(path)}
+        place_of = {path[place].message_id: place for place in places if 0 <= place < len(path)}
         async with self._engine.connect() as connection:
-            bodies_by_id = await messages.bodies(connection, self._path.chat, ids)
-        return {ids[identity]: packed for identity, packed in bodies_by_id.items()}
+            body_of = await messages.bodies(connection, self._path.chat, place_of)
+        return {place_of[message]: body for message, body in body_of.items()}
 
-    async def _named(self, reference: IdReference) -> Target | Missing:
-        bodies = await self._bodies(range(len(self._path.messages)))
-        match = await self._texts.run(recalls.named, bodies, reference.id, marker=reference.marker)
+    async def _resolve_id(self, reference: IdReference) -> Target | UnknownReference:
+        bodies = await self._load_bodies(range(len(self._path.messages)))
+        match = await self._texts.run(
+            recalls.named, bodies, reference.id, marker=reference.is_marker
+        )
         if match is None:
-            return Missing(())
+            return UnknownReference(())
         place, call = match
-        return Target(place, call, references.above(self._counts)[place])
+        return Target(place, call, references.count_calls_above(self._call_counts)[place])
 
-    async def _unkept(self, ref: str, place: Target) -> Finding:
-        """That a text is not kept, with what the ledger says of it."""
-        number = place.before + place.call
-        says = [f"The stored text of {ref} is not kept any more; it can be read in the next turn."]
-        if place.call and self._path.checkpoint is not None:
+    async def _describe_deleted(self, reference: str, target: Target) -> Finding:
+        """Says that a text is not kept, and what the ledger has of it."""
+        lines = [
+            f"The stored text of {reference} is not kept any more; it can be read in the next turn."
+        ]
+        if target.call and self._path.checkpoint is not None:
+            number = target.calls_above + target.call
             memory = await checkpoints.memory(self._engine, self._path.chat, self._path.checkpoint)
-            entries = memory.ledger if memory else ()
-            lines = [ledger.line(one) for one in entries if one.first <= number <= one.last]
-            says += [f"The summary says of it: {line[2:]}" for line in lines]
-        return Finding("\n".join(says), status="not_kept", not_kept=1)
+            for entry in memory.ledger if memory else ():
+                if entry.first <= number <= entry.last:
+                    bare_line = ledger.line(entry)[2:]
+                    lines.append(f"The summary says of it: {bare_line}")
+        return Finding("\n".join(lines), status="not_kept", not_kept=1)
 
 
-def _missing(ref: str, missing: Missing) -> Finding:
-    near = f" There are {', '.join(missing.near)}." if missing.near else ""
-    return Finding(f"The earlier part of this conversation has no {ref!r}.{near}", status="nothing")
+def _describe_unknown(reference: str, unknown: UnknownReference) -> Finding:
+    nearby = f" There are {', '.join(unknown.nearby)}." if unknown.nearby else ""
+    text = f"The earlier part of this conversation has no {reference!r}.{nearby}"
+    return Finding(text, status="nothing")

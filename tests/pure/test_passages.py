@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.recall.passages import LONGEST, passages
+from service.recall.passages import LONGEST, find_passages
 
 LONG_LINE = " ".join(f"This is sentence {number} of many." for number in range(20))
 TEXTS = st.text(alphabet='ab 0.!?。\n\t{}[],:"=-中é', max_size=300) | st.text(max_size=80)
 
 
 def of(text: str, *, said: bool = False) -> list[str]:
-    return [text[one] for one in passages(text, said=said)]
+    return [text[one] for one in find_passages(text, is_speech=said)]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_long_line_of_a_result_is_cut_into_sentences() -> None:
 
 @given(TEXTS | TEXTS.map(lambda text: text * 40), st.booleans())
 def test_passages_have_all_words_of_a_text_in_their_order_and_are_short(text: str, said: bool) -> None:
-    found = passages(text, said=said)
+    found = find_passages(text, is_speech=said)
     stood = 0
     for one in found:
         assert stood <= one.start <= one.stop <= len(text)

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.recall import parts, shown
-from service.recall.ranking import ranked
-from service.recall.references import IdReference, Missing, Target, meant
-from service.recall.shown import PageRequest, page
+from service.recall import display, parts
+from service.recall.display import PageRequest, render_page
+from service.recall.ranking import rank_passages
+from service.recall.references import IdReference, Target, UnknownReference, resolve
 from service.summarising.markup import harmless, quoted
 from service.text import tokens
 from service.transcript import Message, parse
@@ -34,7 +34,7 @@ QUESTIONS = [
 
 
 def path_of(*messages: Message) -> list[list[parts.SearchedPart]]:
-    return [parts.parts(message) for message in messages]
+    return [parts.make_parts(message) for message in messages]
 
 
 def spoken(texts: Sequence[str]) -> list[list[parts.SearchedPart]]:
@@ -45,7 +45,7 @@ def spoken(texts: Sequence[str]) -> list[list[parts.SearchedPart]]:
 
 @pytest.mark.parametrize(("question", "place"), QUESTIONS)
 def test_words_in_another_form_find_the_message(question: str, place: int) -> None:
-    assert ranked(spoken(CHAT_IN_GERMAN), question, "de", 10)[0].message == place
+    assert rank_passages(spoken(CHAT_IN_GERMAN), question, "de", 10)[0].message == place
 
 
 FILLER = [f"Somebody talks about topic {word} here." for word in ("a", "b", "c", "d", "e", "f")]
@@ -61,7 +61,7 @@ FILLER = [f"Somebody talks about topic {word} here." for word in ("a", "b", "c",
     ],
 )
 def test_of_equals_a_users_and_the_newest_come_first(texts: list[str], question: str, first: int) -> None:
-    assert ranked(spoken(texts), question, "en", 10)[0].message == first
+    assert rank_passages(spoken(texts), question, "en", 10)[0].message == first
 
 
 LONG = " ".join(f"We talk about many other things, number {number}." for number in range(60))
@@ -69,7 +69,7 @@ LONG = " ".join(f"We talk about many other things, number {number}." for number 
 
 def test_a_long_answer_is_found_by_the_block_that_has_the_words() -> None:
     answered = "\n".join([LONG, "The kiln draws 4,711 watts.", LONG])
-    (hit,) = ranked(spoken(["Tell me all.", answered]), "kiln watts", "en", 10)
+    (hit,) = rank_passages(spoken(["Tell me all.", answered]), "kiln watts", "en", 10)
     assert hit.part.passages[hit.passage].split()[:3] == ["the", "kiln", "draws"]
 
 
@@ -82,7 +82,7 @@ def test_a_sentence_with_all_words_comes_before_messages_that_have_them_one_by_o
     detail = LONG + " The valve of the kiln in the bay holds a pressure of 7 bar. " + LONG
     chat = [" ".join(SCATTERED), "I see."] * 8
     chat[8 if by_user else 9] = detail
-    hit = ranked(spoken(chat), " ".join(PLACES), "en", 1)[0]
+    hit = rank_passages(spoken(chat), " ".join(PLACES), "en", 1)[0]
     assert hit.message == (8 if by_user else 9)
     assert {"holds", "7"} <= set(hit.part.passages[hit.passage].split())
 
@@ -94,30 +94,30 @@ def test_a_message_with_all_words_comes_before_sentences_that_have_a_few_of_them
     texts = [text for pair in pairs for text in ("So?", pair)]
     whole = " ".join(f"There was a {word} in the old house by the river." for word in words)
     path = spoken([*texts[:20], "So?", whole, *texts[20:]])
-    assert ranked(path, " ".join(words), "en", 5)[0].message == 21
+    assert rank_passages(path, " ".join(words), "en", 5)[0].message == 21
 
 
 def test_messages_beside_a_hit_are_no_hits_of_their_own() -> None:
     chat = spoken([*FILLER, "The pump is loud.", "Which pump?", "The red pump.", *FILLER])
     shown = set[int]()
-    for hit in ranked(chat, "pump", "en", 10):
+    for hit in rank_passages(chat, "pump", "en", 10):
         assert hit.message not in shown
-        shown |= {hit.message, *hit.beside}
+        shown |= {hit.message, *hit.neighbours}
     assert shown >= {6, 7, 8}
 
 
 def test_a_question_is_shown_with_what_follows_and_an_answer_in_the_middle() -> None:
     chat = spoken([LONG, LONG, "Which pump is in the hall?", "The second.", "Go on.", LONG])
-    assert ranked(chat, "pump hall", "en", 1)[0].beside == (3, 4)
-    assert ranked(chat, "second", "en", 1)[0].beside == (2, 4)
+    assert rank_passages(chat, "pump hall", "en", 1)[0].neighbours == (3, 4)
+    assert rank_passages(chat, "second", "en", 1)[0].neighbours == (2, 4)
 
 
 def test_no_more_hits_than_asked_for_and_none_without_the_words() -> None:
     chat = spoken([f"Pump {number} is loud." if number % 3 == 0 else "Yes." for number in range(60)])
-    assert len(ranked(chat, "pump", "en", 7)) == 7
-    assert ranked(chat, "kiln", "en", 7) == []
-    assert ranked(chat, " …?! ", "en", 7) == []
-    assert ranked([], "pump", "en", 7) == []
+    assert len(rank_passages(chat, "pump", "en", 7)) == 7
+    assert rank_passages(chat, "kiln", "en", 7) == []
+    assert rank_passages(chat, " …?! ", "en", 7) == []
+    assert rank_passages([], "pump", "en", 7) == []
 
 
 # ---- results of tools
@@ -169,8 +169,8 @@ def test_a_row_is_shown_by_words_of_it_in_any_form_of_table(form: str, question:
     rows = FORMS[form]
     result = f"[{', '.join(rows)}]" if form in ONE_LINE else "\n".join(rows)
     chat = [*(parse(user(text, f"u{number}")) for number, text in enumerate(TALK)), looked(result)]
-    hits = ranked(path_of(*chat), question, "en", 6)
-    told = shown.index(hits, dict(enumerate(chat)), [0] * len(chat), 2000)
+    hits = rank_passages(path_of(*chat), question, "en", 6)
+    told = display.render_hits(hits, dict(enumerate(chat)), [0] * len(chat), 2000)
     row = " ".join(rows[wanted].strip("{}[]").split())
     assert harmless(row) in told.text
     assert "T1 query()" in told.text
@@ -178,15 +178,15 @@ def test_a_row_is_shown_by_words_of_it_in_any_form_of_table(form: str, question:
 
 def test_the_lines_of_a_row_are_told() -> None:
     path = [looked(TABLE)]
-    told = shown.index(ranked(path_of(*path), "valve 057", "en", 5), dict(enumerate(path)), [0], 2000)
+    told = display.render_hits(rank_passages(path_of(*path), "valve 057", "en", 5), dict(enumerate(path)), [0], 2000)
     assert "T1 query(), line 58 of 100: row 57: valve V-057" in told.text.splitlines()
 
 
 def test_what_was_stored_before_there_were_passages_is_found_and_shown_as_a_block() -> None:
     message = looked(TABLE)
     stored = parts.SearchedPart(1, 41, 80, False, "query row valve v v-057 057 57")
-    hits = ranked([[stored]], "valve 057", "en", 5)
-    told = shown.index(hits, {0: message}, [0], 2000)
+    hits = rank_passages([[stored]], "valve 057", "en", 5)
+    told = display.render_hits(hits, {0: message}, [0], 2000)
     assert "lines 41–80 of 100" in told.text
     assert "row 57: valve V-057" in told.text
 
@@ -206,8 +206,8 @@ def unpaidInvoices(rows, limit=40):
 )
 def test_a_line_of_code_is_found_by_names_and_their_parts(question: str, line: int) -> None:
     message = looked(CODE)
-    (first, *_) = ranked(path_of(message), question, "en", 5)
-    assert f", line {line} of 7: " in shown.index([first], {0: message}, [0], 2000).text
+    (first, *_) = rank_passages(path_of(message), question, "en", 5)
+    assert f", line {line} of 7: " in display.render_hits([first], {0: message}, [0], 2000).text
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_a_line_of_code_is_found_by_names_and_their_parts(question: str, line: i
     ],
 )
 def test_a_block_of_a_result_is_found(question: str, call: int, first: int, last: int) -> None:
-    found = ranked(path_of(looked(TABLE, "the harbour")), question, "en", 10)[0].part
+    found = rank_passages(path_of(looked(TABLE, "the harbour")), question, "en", 10)[0].part
     assert (found.call, found.first, found.last) == (call, first, last)
 
 
@@ -234,14 +234,14 @@ def test_a_block_of_a_result_is_found(question: str, call: int, first: int, last
     ],
 )
 def test_a_result_is_cut_into_blocks_of_lines(text: str, blocks: list[tuple[int, int]]) -> None:
-    assert [(one.first, one.last) for one in parts.parts(looked(text)) if one.call] == blocks
+    assert [(one.first, one.last) for one in parts.make_parts(looked(text)) if one.call] == blocks
 
 
 def test_the_words_of_a_call_find_its_result_and_what_was_looked_up_before_does_not() -> None:
     path = path_of(looked("4 and 5", name="read_meter", arguments='{"hall": "north"}'))
-    assert ranked(path, "meter north", "en", 10)[0].part.call == 1
+    assert rank_passages(path, "meter north", "en", 10)[0].part.call == 1
     copied = path_of(looked("M1 user: the harbour", name="precis_recall"))
-    assert ranked(copied, "harbour", "en", 10) == []
+    assert rank_passages(copied, "harbour", "en", 10) == []
 
 
 # ---- references
@@ -256,25 +256,25 @@ PATH = [[0], [1, 2], [0]]
         ("T1", Target(1, 1, 0)),
         ("T3", Target(1, 3, 0)),
         ("T 2", Target(1, 2, 0)),
-        ("T0", Missing(("T1", "T2", "T3"))),
+        ("T0", UnknownReference(("T1", "T2", "T3"))),
         ("M3", Target(2, 0, 3)),
-        ("M4", Missing(("M1", "M2", "M3"))),
+        ("M4", UnknownReference(("M1", "M2", "M3"))),
         ("1", Target(0, 0, 0)),
         ("3.1", Target(1, 0, 0)),
-        ("0.1", Missing(("M1", "M2", "M3"))),
-        ("marker: [01HZY] ", IdReference("01HZY", marker=True)),
-        ("call-abc", IdReference("call-abc", marker=False)),
-        ("T1x", IdReference("T1x", marker=False)),
+        ("0.1", UnknownReference(("M1", "M2", "M3"))),
+        ("marker: [01HZY] ", IdReference("01HZY", is_marker=True)),
+        ("call-abc", IdReference("call-abc", is_marker=False)),
+        ("T1x", IdReference("T1x", is_marker=False)),
     ],
 )
-def test_a_reference_means_the_same_for_ever(reference: str, expected: Target | Missing | IdReference) -> None:
-    assert meant(reference, PATH) == expected
+def test_a_reference_means_the_same_for_ever(reference: str, expected: Target | UnknownReference | IdReference) -> None:
+    assert resolve(reference, PATH) == expected
     if isinstance(expected, Target):
-        assert meant(reference, [*PATH, [3]]) == expected
+        assert resolve(reference, [*PATH, [3]]) == expected
 
 
 def test_a_path_without_calls_or_messages_has_no_reference() -> None:
-    assert meant("T1", [[0]]) == meant("M1", []) == Missing(())
+    assert resolve("T1", [[0]]) == resolve("M1", []) == UnknownReference(())
 
 
 # ---- pages
@@ -283,12 +283,12 @@ LINES = st.text(alphabet="ab 0\n\r\t中é|<[`\u2028", max_size=80) | st.text(max
 RESULTS = st.lists(LINES | st.integers(900, 2500).map("x".__mul__), max_size=12).map("\n".join)
 
 
-def pages(text: str, room: int, grep: str = "") -> list[shown.Finding]:
+def pages(text: str, room: int, grep: str = "") -> list[display.Finding]:
     """All pages of a result."""
-    message, found = looked(text), list[shown.Finding]()
+    message, found = looked(text), list[display.Finding]()
     line: int | None = 1
     while line:
-        found.append(page(message, PageRequest(0, 1, 0, line, grep, room)))
+        found.append(render_page(message, PageRequest(0, 1, 0, line, grep, room)))
         assert found[-1].line is None or found[-1].line > line
         line = found[-1].line
     return found
@@ -319,7 +319,7 @@ def test_every_page_has_line_numbers_and_keeps_to_its_room(text: str) -> None:
 @given(st.lists(st.sampled_from(["pump", "PUMP 7", "kiln", "", "x" * 1500]), max_size=40))
 def test_grep_shows_the_lines_with_the_text_and_two_around_each(rows: list[str]) -> None:
     stored = "\n".join(rows)
-    cut = [stored[span] for span in parts.lines(stored)]
+    cut = [stored[span] for span in parts.split_lines(stored)]
     having = [number for number, line in enumerate(cut, 1) if "pump" in line.lower()]
     near = {one for number in having for one in range(number - 2, number + 3) if 1 <= one <= len(cut)}
     told = [one.text for one in pages(stored, 8000, "Pump")]
@@ -329,7 +329,7 @@ def test_grep_shows_the_lines_with_the_text_and_two_around_each(rows: list[str])
 
 
 def test_a_line_behind_the_end_is_answered_with_how_many_there_are() -> None:
-    answered = page(looked("a\nb"), PageRequest(0, 1, 0, 9))
+    answered = render_page(looked("a\nb"), PageRequest(0, 1, 0, 9))
     assert "fewer lines (2 in all)" in answered.text
     assert (answered.content, answered.references, answered.line) == ("", (), None)
 
@@ -341,8 +341,8 @@ CHAT = [parse(user(f"Topic {number}. " + "Many words stand here. " * 30, f"u{num
 
 @pytest.mark.parametrize("room", [200, 400, 800, 2000, 8000])
 def test_an_index_keeps_to_its_room_and_shows_a_neighbour_once(room: int) -> None:
-    hits = ranked(path_of(*CHAT), "words", "en", 10)
-    told = shown.index(hits, dict(enumerate(CHAT)), [0] * 30, room)
+    hits = rank_passages(path_of(*CHAT), "words", "en", 10)
+    told = display.render_hits(hits, dict(enumerate(CHAT)), [0] * 30, room)
     assert tokens.count(told.text) <= room
     assert told.line == len(told.references) + 1 <= 6
     assert len(told.references) == len(re.findall(r"^M\d+ user", told.text, re.MULTILINE)) >= 1
@@ -354,7 +354,7 @@ def test_an_index_keeps_to_its_room_and_shows_a_neighbour_once(room: int) -> Non
 def test_the_words_around_a_place_are_of_the_text_and_no_longer_than_asked(
     text: str, found: list[str], most: int
 ) -> None:
-    words = shown.clipped(text, found, most)
+    words = display.clip(text, found, most)
     assert len(words) <= most + 2
     assert words.strip("…").strip() in " ".join(text.split()) or not words.strip("…").strip()
 
@@ -363,7 +363,7 @@ def test_the_words_around_a_place_are_of_the_text_and_no_longer_than_asked(
 def test_no_word_beside_a_passage_is_cut(told: list[str], at: int, most: int) -> None:
     text = " ".join(told)
     start = len(" ".join(told[:at])) + 1 if 0 < at < len(told) else 0
-    shown_words = shown.around(text, slice(start, start), (), most)
+    shown_words = display.excerpt_around(text, slice(start, start), (), most)
     assert set(shown_words.strip("…").split()) <= set(told)
     assert len(shown_words) <= most + 2
 
@@ -371,7 +371,7 @@ def test_no_word_beside_a_passage_is_cut(told: list[str], at: int, most: int) ->
 @pytest.mark.parametrize("place", [0, 300, 900, 2000])
 def test_the_best_place_is_shown_wherever_it_stands(place: int) -> None:
     text = "lorem ipsum " * (place // 12) + "the kiln in bay C12-345 draws 4,711 watts " + "dolor sit " * 200
-    assert "C12-345 draws 4,711 watts" in shown.clipped(text, ("c12-345", "kiln", "draws"), 220)
+    assert "C12-345 draws 4,711 watts" in display.clip(text, ("c12-345", "kiln", "draws"), 220)
 
 
 # ---- quotations

@@ -42,23 +42,23 @@ DIFFERENT = [
 
 @pytest.mark.parametrize(("text", "expected"), FOUND)
 def test_a_text_has_these_words(text: str, expected: list[str]) -> None:
-    assert set(expected) <= set(words.words(text))
+    assert set(expected) <= set(words.split_words(text))
 
 
 @pytest.mark.parametrize(("text", "others"), NOT_FOUND)
 def test_a_text_has_no_other_words(text: str, others: list[str]) -> None:
-    assert not set(others) & set(words.words(text))
+    assert not set(others) & set(words.split_words(text))
 
 
 @pytest.mark.parametrize(("language", "asked", "there"), ALIKE)
 def test_words_are_compared_without_endings_accents_and_width(language: str | None, asked: str, there: str) -> None:
-    assert _keys(asked, language) & set(words.stems(words.words(there), language).values())
+    assert _keys(asked, language) & set(words.find_stems(words.split_words(there), language).values())
 
 
 @pytest.mark.parametrize(("language", "asked", "there"), DIFFERENT)
 def test_other_words_stay_apart(language: str | None, asked: str, there: str) -> None:
-    assert not _keys(asked, language) & set(words.stems(words.words(there), language).values())
+    assert not _keys(asked, language) & set(words.find_stems(words.split_words(there), language).values())
 
 
 def _keys(text: str, language: str | None) -> set[str]:
-    return {key for one in words.words(text) for key in words.asked(one, language)}
+    return {key for one in words.split_words(text) for key in words.find_variants(one, language)}
