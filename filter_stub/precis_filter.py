@@ -20,7 +20,7 @@ import sys
 import time
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
-from itertools import accumulate, islice
+from itertools import accumulate
 from typing import Any
 
 import httpx
@@ -83,13 +83,13 @@ class Filter:
         with log_and_suppress("a request goes on as it is, or without a status"):
             metadata = __metadata__ or body["metadata"]
             if is_new := METADATA_KEY not in metadata:
-                metadata[METADATA_KEY] = self.turn_of(body, metadata, __model__, __user__)
+                metadata[METADATA_KEY] = self.make_turn(body, metadata, __model__, __user__)
             turn = metadata[METADATA_KEY]
             if not self._is_long(body["messages"], turn):
                 return body
             if is_new:
                 await self._offer_recall(body, metadata, turn)
-                if running_version() >= HOOKED:
+                if read_version() >= HOOKED:
                     return body
             # A turn that was cut here shows the service no chat any more.
             asks = turn["sends"] and (turn["state"] or not turn.get("left_out"))
@@ -114,23 +114,23 @@ class Filter:
                     body["precis_check"] = {"error": repr(error)}
             elif turn["state"] is not None and turn["saved"] == body["chat_id"]:
                 rows = body["messages"]
-                first = 0 if turn["whole"] else next(questions_in(rows), 0)
-                self.begin(self._finish_turn(turn, rows[first:], user, __request__))
+                first = 0 if turn["whole"] else next(find_questions(rows), 0)
+                self.run_in_background(self._finish_turn(turn, rows[first:], user, __request__))
         return body
 
-    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+    def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Does some work in the background."""
         task = asyncio.create_task(work)
         self._in_background.add(task)
         task.add_done_callback(self._in_background.discard)
 
-    def turn_of(self, body: Json, metadata: Json, model: Any, user: Any) -> Json:
+    def make_turn(self, body: Json, metadata: Json, model: Any, user: Any) -> Json:
         """The note of a turn, in plain values, which the metadata carry from hook to hook."""
         chat, valves = str(metadata.get("chat_id") or ""), (user or {}).get("valves")
         api, kept = self.valves.api_days * 24, self.valves.temporary_hours
         hours = {"": api, "temporary": kept, "local": kept, "channel": 0}.get(chat.split(":")[0])
         params = ((model or {}).get("info") or {}).get("params") or {}
-        name, windows = str(body.get("model")), windows_in(body, params, model)
+        name, windows = str(body.get("model")), list_windows(body, params, model)
         # This goes to the service with each request; `recall` is set where the tool is offered.
         about = {"chat": chat, "user": metadata.get("user_id"), "model": name, "windows": windows}
         about |= {"prompt": params.get("system") or "", "keep_hours": hours, "recall": False}
@@ -147,13 +147,13 @@ class Filter:
         """Whether the chat may be too long. A token is hardly less than half a character."""
         window = turn["window"] or (UNASKED if turn["saved"] else WINDOW)
         least = min(self.valves.skip_below_chars, window // 2)
-        sizes = accumulate(len(text_of(message)) for message in messages)
+        sizes = accumulate(len(read_text(message)) for message in messages)
         return any(size >= least for size in sizes)
 
     async def _offer_recall(self, body: Json, metadata: Json, turn: Json) -> None:
         """Lets the model look up what it does not see, where Open WebUI runs tools for it."""
         calling = (metadata.get("params") or {}).get("function_calling")
-        natively = {"native": True, "legacy": False}.get(str(calling), running_version() >= (0, 10))
+        natively = {"native": True, "legacy": False}.get(str(calling), read_version() >= (0, 10))
         wanted = self.valves.offer_recall and turn["sends"] and metadata.get("message_id")
         with log_and_suppress("nothing can be looked up in a turn"):
             tools = sys.modules["open_webui.models.tools"].Tools
@@ -167,11 +167,11 @@ class Filter:
         self._newest[about["chat"]] = turn["id"]
         question = about | {"state": turn["state"], "seconds": seconds * 0.9}
         question |= {"max_tokens": body.get("max_tokens"), "tools": body.get("tools")}
-        question["messages"] = [without_pictures(message) for message in sent]
+        question["messages"] = [strip_pictures(message) for message in sent]
         with log_and_suppress("a request goes on without the service"):
             # It ends before the hook has to, so that silence is a failure, and a Stop is not.
             answer = await self.send("POST", "compress", question, seconds, turn["id"])
-            made = sent if answer["messages"] is None else arranged(sent, answer["messages"])
+            made = sent if answer["messages"] is None else arrange(sent, answer["messages"])
             self._windows[about["model"]] = turn["window"] = int(answer["tokens"]["window"])
             turn["state"], turn["whole"] = answer["state"], turn["whole"] or answer["whole"]
             body["messages"] = made
@@ -191,12 +191,12 @@ class Filter:
         room = window - min(wanted if type(wanted) is int else window // 8, window // 2)
         room -= len(json.dumps([turn["about"]["prompt"], body.get("tools")])) // 3
         # Three bytes are a token: an estimate that is rather high.
-        sizes = [len(text_of(m).encode("utf-8", "replace")) // 3 for m in messages]
+        sizes = [len(read_text(m).encode("utf-8", "replace")) // 3 for m in messages]
         head = next((i for i, m in enumerate(messages) if m["role"] != "system"), 0)
-        if text_of(messages[head]).startswith("[Previous conversation summary: "):
+        if read_text(messages[head]).startswith("[Previous conversation summary: "):
             head += 2  # the service's summary and what the model says to it stay
         start, excess = head, sum(sizes) - room
-        for place in sorted(questions_in(messages[head:])):
+        for place in sorted(find_questions(messages[head:])):
             if excess > 0:
                 excess -= sum(sizes[start : head + place])
                 start = head + place
@@ -204,15 +204,15 @@ class Filter:
         turn.setdefault("left_out", left_out)
         if not left_out:
             return []
-        body["messages"] = with_note([*messages[:head], *messages[start:]])
+        body["messages"] = add_note([*messages[:head], *messages[start:]])
         return [f"Left out {left_out} older messages to make room"]
 
     async def _finish_turn(self, turn: Json, rows: list[Json], user: Json, request: Any) -> None:
         told = await self.send_turn(turn, rows, user.get("name"))
         if told and told.get("asks"):
-            await self.have_written(turn, user["id"], request)
+            await self.write_summaries(turn, user["id"], request)
 
-    async def have_written(self, turn: Json, user: str, request: Any) -> None:
+    async def write_summaries(self, turn: Json, user: str, request: Any) -> None:
         """Has models write what the service has planned for the chat of a turn."""
         chat = turn["about"]["chat"]
         self._newest[chat] = turn["id"]
@@ -321,13 +321,13 @@ def log_and_suppress(what: str) -> Iterator[None]:
         log.warning("precis: %s: %s", what, repr(error) if is_ours else type(error).__name__)
 
 
-def running_version() -> tuple[int, ...]:
+def read_version() -> tuple[int, ...]:
     """Open WebUI's version, its first three numbers."""
     version = getattr(sys.modules.get("open_webui.env"), "VERSION", "0")
     return tuple(map(int, re.findall(r"\d+", version)[:3]))
 
 
-def windows_in(body: Json, params: Json, model: Any) -> list[int]:
+def list_windows(body: Json, params: Json, model: Any) -> list[int]:
     """Sizes given for the model's window, the most trusted first."""
     provider = (model or {}).get("openai") or {}
     sizes = [(body.get("options") or {}).get("num_ctx"), body.get("num_ctx")]
@@ -336,7 +336,7 @@ def windows_in(body: Json, params: Json, model: Any) -> list[int]:
     return [size for size in sizes if type(size) is int and size >= 2048]
 
 
-def without_pictures(message: Json) -> Json:
+def strip_pictures(message: Json) -> Json:
     """A message with no more of its parts than their type and text."""
     if not isinstance(message.get("content"), list):
         return message
@@ -344,23 +344,28 @@ def without_pictures(message: Json) -> Json:
     return {**message, "content": parts}
 
 
-def arranged(sent: list[Json], answer: list[Any]) -> list[Json]:
+def arrange(sent: list[Json], answer: list[Any]) -> list[Json]:
     """The messages of an answer, in which a number stands for the message that was sent there."""
     made = [sent[one] if type(one) is int else {"role": one["role"], **one} for one in answer]
     numbers = [-1, *(one for one in answer if type(one) is int)]
-    newest, shown = ([text_of(m[i])[:50] for i in islice(questions_in(m), 1)] for m in (sent, made))
-    if numbers != sorted(set(numbers)) or newest != shown:
+    if numbers != sorted(set(numbers)) or read_newest(sent) != read_newest(made):
         raise ValueError("numbers fall, or the newest question is missing")
     return made
 
 
-def questions_in(messages: list[Json]) -> Iterator[int]:
+def read_newest(messages: list[Json]) -> str | None:
+    """How the newest question begins; None if there is none."""
+    place = next(find_questions(messages), None)
+    return None if place is None else read_text(messages[place])[:50]
+
+
+def find_questions(messages: list[Json]) -> Iterator[int]:
     """Where users have asked something, the newest question first."""
     asked = (i for i in reversed(range(len(messages))) if messages[i]["role"] == "user")
-    return (i for i in asked if not text_of(messages[i]).startswith(TOOL_IMAGES))
+    return (i for i in asked if not read_text(messages[i]).startswith(TOOL_IMAGES))
 
 
-def text_of(message: Json) -> str:
+def read_text(message: Json) -> str:
     """All of a message that counts: its text, its calls of tools, and blanks for a picture."""
     content, calls = message.get("content") or "", message.get("tool_calls")
     if isinstance(content, list):
@@ -368,10 +373,10 @@ def text_of(message: Json) -> str:
     return f"{content}{calls}" if calls else str(content)
 
 
-def with_note(messages: list[Json]) -> list[Json]:
+def add_note(messages: list[Json]) -> list[Json]:
     """A request with the note in its first system message: some models refuse a second one."""
     if messages[0]["role"] != "system":
         return [{"role": "system", "content": LEFT_OUT}, *messages]
-    text = text_of(messages[0])
+    text = read_text(messages[0])
     noted = text if LEFT_OUT in text else f"{text}\n\n{LEFT_OUT}"
     return [{**messages[0], "content": noted}, *messages[1:]]

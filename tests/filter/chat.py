@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from filter_stub.precis_filter import METADATA_KEY, questions_in
+from filter_stub.precis_filter import METADATA_KEY, find_questions
 from service.demo.host import Rows, enter, inlet_body, load_filter, outlet_body, path
 from service.runtime import Runtime
 from service.transcript import Native, unfold
@@ -278,7 +278,7 @@ def pairs_are_whole(messages: Sequence[Native]) -> bool:
 
 def _name_attached_files(messages: list[Native], rows: Sequence[Json]) -> None:
     """Names a question's documents in front of it, as Open WebUI does (utils/middleware.py: add_file_context)."""
-    questions = (messages[place] for place in sorted(questions_in(messages)))
+    questions = (messages[place] for place in sorted(find_questions(messages)))
     asked = (row for row in rows if row["role"] == "user")
     for message, row in zip(questions, asked, strict=True):
         attached = row.get("files")

@@ -730,8 +730,8 @@ async def test_the_check_is_for_admins_alone() -> None:
 
 async def test_the_note_stands_once_at_the_end_of_the_first_system_message() -> None:
     system = {"role": "system", "content": "Be brief."}
-    once = precis_filter.with_note([system, asks("Hello.")])
+    once = precis_filter.add_note([system, asks("Hello.")])
     assert once == [{"role": "system", "content": f"Be brief.\n\n{LEFT_OUT}"}, asks("Hello.")]
-    assert precis_filter.with_note(once) == once
-    assert precis_filter.with_note([asks("Hello.")])[0] == {"role": "system", "content": LEFT_OUT}
+    assert precis_filter.add_note(once) == once
+    assert precis_filter.add_note([asks("Hello.")])[0] == {"role": "system", "content": LEFT_OUT}
     assert system == {"role": "system", "content": "Be brief."}, "the list of Open WebUI is not changed"

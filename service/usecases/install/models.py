@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from filter_stub.precis_filter import windows_in
+from filter_stub.precis_filter import list_windows
 from service.clients.openwebui import Json, OpenWebUI
 from service.errors import OpenWebUIError
 from service.planning.policy import LEAST_WRITER, believed
@@ -64,7 +64,7 @@ def list_rows(listed: Sequence[Json], reached: Reached, settings: Settings) -> l
 def _row_of(model: Json, used: Json | None, reached: Reached, settings: Settings) -> ModelRow:
     name = model["id"]
     params = (model.get("info") or {}).get("params") or {}
-    told = believed(windows_in({}, params, model)) or settings.of_model(name).window
+    told = believed(list_windows({}, params, model)) or settings.of_model(name).window
     window, is_assumed, tools = told or settings.window, told is None, None
     if used:
         window, is_assumed, tools = used["window"], used["assumed"], used["overhead"]
