@@ -1,7 +1,7 @@
-"""Counts what a request costs: each message has one count, found by what it says.
+"""Counts the tokens of a request. Each message is counted once.
 
-A message is counted once. Its count is kept under a hash of it, so that the next request, which
-repeats nearly all of its messages, counts only what is new. No text is kept.
+Its count is kept under a hash of the message, so that the next request, which repeats nearly all
+messages, counts only the new ones. No text is kept.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,20 +13,20 @@ from service.text import tokens
 from service.transcript import Native, sent_tokens
 
 _MOST = 100_000  # counts in each of two generations
-# Some hosts send again what a model thought.
+# Some hosts send a model's thoughts again.
 _THOUGHT = ("thinking", "reasoning", "reasoning_content", "reasoning_details")
 _encode = msgspec.json.Encoder().encode
 
 
 class Counts:
-    """Counts of messages by their keys; the least used are forgotten. One for each process."""
+    """Counts of messages by their keys. A process has one, and it forgets the least used."""
 
     def __init__(self) -> None:
         self._new: dict[bytes, int] = {}
         self._old: dict[bytes, int] = {}
 
     def known(self, keys: Sequence[bytes]) -> list[int | None]:
-        """The count for each key; None for one that was not counted yet."""
+        """The count for each key; None for a message that was not counted yet."""
         found: list[int | None] = []
         for key in keys:
             count = self._new.get(key)
@@ -37,14 +37,14 @@ class Counts:
         return found
 
     def learn(self, counts: Mapping[bytes, int]) -> None:
-        """Keeps some counts."""
+        """Keeps counts by key."""
         self._new.update(counts)
         if len(self._new) > _MOST:
             self._old, self._new = self._new, {}
 
 
 def key_of(message: Native, print_: bytes) -> bytes:
-    """The key of a message's count: its fingerprint, where that has all that is sent of it."""
+    """The key of a message's count: its fingerprint, if that covers all that is sent of it."""
     content = message.get("content")
     is_plain = content is None or (isinstance(content, str) and not content.startswith("<"))
     if print_ and is_plain and message.keys().isdisjoint(_THOUGHT):
@@ -53,21 +53,21 @@ def key_of(message: Native, print_: bytes) -> bytes:
 
 
 def tokens_of(message: Native) -> int:
-    """The tokens of a message, with what its model thought."""
+    """The tokens of a message, with its model's thoughts."""
     thoughts = [message[name] for name in _THOUGHT if message.get(name)]
-    thought = sum(tokens.count(_text_of(one)) for one in thoughts)
-    return sent_tokens([message]) + thought
+    thought_tokens = sum(tokens.count(_read_thought(thought)) for thought in thoughts)
+    return sent_tokens([message]) + thought_tokens
 
 
 def most_tokens_of(message: Native) -> int:
-    """A high estimate for a message that nobody has counted yet, from its size."""
+    """A high estimate, from its size, for a message that was not counted yet."""
     return sent_tokens([message], tokens.most) + len(_encode(message.get("reasoning"))) // 2
 
 
 def count_all(packed: Sequence[bytes]) -> list[int]:
-    """The tokens of each of some messages, which come as JSON: they may go to another process."""
+    """The tokens of each message. They come as JSON, because they may go to another process."""
     return [tokens_of(msgspec.json.decode(message)) for message in packed]
 
 
-def _text_of(thought: object) -> str:
+def _read_thought(thought: object) -> str:
     return thought if isinstance(thought, str) else _encode(thought).decode()

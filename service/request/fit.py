@@ -1,9 +1,9 @@
 """Makes a request fit into the room that the model's window leaves for its messages. Pure.
 
-In: the messages with their token counts. Out: those that are sent. What is missed least goes first
-(ADR 7); each method of `_Cut` is one way to make room, and does nothing once the request fits.
-Results, turns and calls go oldest first and in steps, so that requests that grow keep their
-beginning, which providers cache.
+The input are the messages with their token counts, the output those that are sent. The parts that
+are missed least go first (ADR 7). Each method of `_Cut` is one way to make room, and does nothing
+once the request fits. Results, turns and calls go oldest first and in steps, so that a request that
+grows keeps its beginning, which providers cache.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -25,39 +25,41 @@ from service.transcript import Native, sent_tokens, text_of
 from service.transcript.native import TOOL_IMAGES
 
 LEFT_OUT = "[Older messages were left out here: they do not fit into the model's window.]"
-_RESULT_TOKENS, _LONG_RESULT_TOKENS = 150, 250  # left of an old result, if it has more than these
-_LEAST_TOKENS = 100  # left of each text as long as pictures and arguments of calls can go instead
+_LONG_RESULT_TOKENS = 250  # An old result with more is shortened to
+_RESULT_TOKENS = 150  # so many.
+_LEAST_TOKENS = 100  # that each text keeps while pictures and arguments of calls can go instead
 
 
 class Piece(NamedTuple):
-    """A message; `place` is its index in the host's request, None if it is new there."""
+    """A message of a request while it is fitted."""
 
     message: Native
     tokens: int
+    #: Index in the host's request; None for a message that is new there.
     place: int | None
 
 
 class FittedMessages(NamedTuple):
-    """The messages to send.
-
-    `left_out` counts the host's messages that are missing. `results` says whether old tool results
-    lost a part, `shortened` whether other texts, pictures or arguments of calls did.
-    """
+    """The messages to send."""
 
     pieces: tuple[Piece, ...]
+    #: Number of the host's messages that are missing.
     left_out: int
+    #: Whether old tool results lost a part.
     results: bool
+    #: Whether other texts, pictures or arguments of calls lost a part.
     shortened: bool
+    #: Tokens of all pieces.
     tokens: int
 
 
 def note_of(recall: bool) -> str:
-    """Tells the model that messages were left out and, with `recall`, how to look them up."""
+    """A note that tells the model what is missing and, with `recall`, how to look it up."""
     return f"{LEFT_OUT}\n{OFFERED}" if recall else LEFT_OUT
 
 
 def told(fitted: FittedMessages) -> str:
-    """The part of the user's status line about what was taken away; empty if nothing was."""
+    """The part of the user's status line about missing parts; empty if nothing is missing."""
     if fitted.left_out:
         return f"left out {fitted.left_out} older messages to make room"
     if fitted.shortened:
@@ -66,7 +68,7 @@ def told(fitted: FittedMessages) -> str:
 
 
 def is_question(message: Native) -> bool:
-    """Whether a user wrote it."""
+    """Whether a user wrote the message."""
     return message.get("role") == "user" and not text_of(message).startswith(TOOL_IMAGES)
 
 
@@ -80,15 +82,15 @@ def fit(
     note: str,
     count: Callable[[str], int],
 ) -> FittedMessages:
-    """The request in `room` tokens; where it cannot be so small, the smallest that can be read.
+    """The request in `room` tokens. If that is impossible, the smallest that can be read.
 
     Args:
         pieces: all messages.
         room: tokens that they may have together; may be negative.
-        opening: number of leading system messages and the two of our record, if it is there.
+        opening: number of system messages in front, and of the two messages of a summary.
         newest: place in `pieces` of the newest question, or of the one that a guided regeneration
             answers again; their number if there is none.
-        step: tokens by which the beginning of the request changes at once.
+        step: tokens by which the beginning of the request changes at a time.
         note: tells the model that messages were left out.
         count: counts the tokens of a text.
     """
@@ -96,7 +98,7 @@ def fit(
     if cut.excess <= 0:
         return cut.fitted("")
     messages = [piece.message for piece in pieces]
-    shape = _shape_of(messages, opening, newest)
+    shape = _find_shape(messages, opening, newest)
     prompts = range(sum(map(is_system, messages[:opening])))
     texts = range(opening, len(messages))
     if any(LEFT_OUT in text_of(messages[place]) for place in prompts):
@@ -106,7 +108,7 @@ def fit(
     if note and cut.excess > 0:
         cut.room -= count(f"\n\n{note}") + MESSAGE_TOKENS
     cut.leave_out(shape.turns, step)
-    # Else a text that nearly fills the window would cost the model all of its earlier calls.
+    # Without this, a text that nearly fills the window would cost the model all earlier calls.
     cut.shorten_texts(texts, max(room // 2, _LEAST_TOKENS), step)
     cut.leave_out(shape.calls[:-1], step)
     cut.replace_parts([*texts, *prompts])
@@ -118,48 +120,53 @@ def fit(
     cut.shorten_texts(texts, 1)
     cut.shorten_texts([*texts, *prompts], 1)
     smallest = cut.fitted(note)
-    # A window may be larger than somebody says; then the question should still be there.
+    # A window may be larger than the host says, so the question should still be there.
     return smallest if smallest.tokens <= room else legible
 
 
 class _Shape(NamedTuple):
     """Which messages of a request belong together."""
 
-    turns: list[range]  # before the one that runs
-    calls: list[range]  # of the running turn, each with its results
-    replies: list[range]  # all that the running turn has beside its questions, calls too
-    unread: int  # place of the first call of which the model may not have read the results
+    #: Places of each turn before the running one.
+    turns: list[range]
+    #: Places of each call of the running turn with its results.
+    calls: list[range]
+    #: Places of everything in the running turn but its questions.
+    replies: list[range]
+    #: Place of the first call whose results the model may not have read.
+    unread: int
 
 
-def _shape_of(messages: Sequence[Native], opening: int, newest: int) -> _Shape:
+def _find_shape(messages: Sequence[Native], opening: int, newest: int) -> _Shape:
     end = len(messages)
     running = opening if newest == end else max(newest, opening)
     questions = [place for place in range(opening, end) if is_question(messages[place])]
-    turns = _ranges(opening, questions, running)
-    units = _units(messages, running)
+    turns = _make_ranges(opening, questions, running)
+    units = _group_calls(messages, running)
     calls = [unit for unit in units if messages[unit.start].get("tool_calls")]
     replies = [unit for unit in units if unit.start not in questions]
     if newest == end:
-        replies = replies[:-1]  # else nothing would be left to answer
+        replies = replies[:-1]  # The model needs something to answer.
     return _Shape(turns, calls, replies, calls[-1].start if calls else running)
 
 
-def _units(messages: Sequence[Native], first: int) -> list[range]:
-    """The messages from `first` on, each with what belongs to it."""
-    end = len(messages)
-    return _ranges(first, [place for place in range(end) if _is_start(messages[place])], end)
+def _group_calls(messages: Sequence[Native], first: int) -> list[range]:
+    """The messages from `first` on, each call with its results."""
+    starts = [place for place, message in enumerate(messages) if _is_start(message)]
+    return _make_ranges(first, starts, len(messages))
 
 
 def _is_start(message: Native) -> bool:
-    """Whether it does not belong to the call before it."""
+    """Whether a message does not belong to the call before it."""
     role = message.get("role")
     return is_question(message) if role == "user" else role != "tool"
 
 
-def _ranges(start: int, inner: Iterable[int], end: int) -> list[range]:
+def _make_ranges(start: int, inner: Iterable[int], end: int) -> list[range]:
     """The ranges between `start` and `end`, cut at the `inner` places."""
-    bounds = [start, *(place for place in inner if start < place < end), end]
-    return [range(*pair) for pair in pairwise(bounds) if pair[0] < pair[1]]
+    cuts = [place for place in inner if start < place < end]
+    bounds = pairwise([start, *cuts, end])
+    return [range(first, last) for first, last in bounds if first < last]
 
 
 class _Cut:
@@ -168,20 +175,20 @@ class _Cut:
     def __init__(self, pieces: Sequence[Piece], room: int, count: Callable[[str], int]) -> None:
         self.pieces = list(pieces)
         self.room = room
-        self._count = cache(count)  # it counts most texts twice
+        self._count = cache(count)  # Most texts are counted twice.
         self._tokens = sum(piece.tokens for piece in pieces)
-        self._gone: set[int] = set()
-        self._rest: dict[int, int] = {}  # of a message, the tokens beside its text
+        self._gone: set[int] = set()  # places of messages that are left out
+        self._rest: dict[int, int] = {}  # tokens of a message beside its text, by place
         self._results = self._shortened = False
 
     @property
     def excess(self) -> int:
-        """Tokens that the request has too much."""
+        """Tokens that the request has above its room."""
         return self._tokens - self.room
 
     def shorten_results(self, places: Iterable[int], step: int) -> None:
-        """Shortens long tool results, which the model has read."""
-        goal = self._tokens - _in_steps(self.excess, step)
+        """Shortens long tool results that the model has read."""
+        goal = self._tokens - _round_up_to_steps(self.excess, step)
         for place in places:
             if self._tokens <= goal:
                 return
@@ -192,21 +199,21 @@ class _Cut:
 
     def leave_out(self, ranges: Iterable[range], step: int = 1) -> None:
         """Leaves out whole ranges of messages."""
-        goal = self._tokens - _in_steps(self.excess, step)
+        goal = self._tokens - _round_up_to_steps(self.excess, step)
         for places in ranges:
             if self._tokens <= goal:
                 return
-            left = [place for place in places if place not in self._gone]
-            self._tokens -= sum(self.pieces[place].tokens for place in left)
-            self._gone.update(left)
+            present = [place for place in places if place not in self._gone]
+            self._tokens -= sum(self.pieces[place].tokens for place in present)
+            self._gone.update(present)
 
     def shorten_texts(self, places: Iterable[int], least: int, step: int = 1) -> None:
         """Shortens the longest texts, all to the same length of at least `least` tokens."""
         if self.excess <= 0:
             return
         sizes = self._text_sizes(places)
-        most = sum(sizes.values()) - _in_steps(self.excess, step)
-        level = max(_level(sizes.values(), most), least)
+        most = sum(sizes.values()) - _round_up_to_steps(self.excess, step)
+        level = max(_find_level(sizes.values(), most), least)
         for place, size in sizes.items():
             if size > level:
                 self._shorten(place, level)
@@ -215,10 +222,11 @@ class _Cut:
     def replace_parts(self, places: Iterable[int]) -> None:
         """Puts marks in place of arguments of calls, then of pictures, the oldest first.
 
-        They go only as far as shorter texts cannot be enough.
+        Only so many go that shorter texts can make the rest of the room.
         """
         sizes = self._text_sizes(places)
-        missing = self.excess - sum(max(size - _LEAST_TOKENS, 0) for size in sizes.values())
+        savings_of_texts = sum(max(size - _LEAST_TOKENS, 0) for size in sizes.values())
+        missing = self.excess - savings_of_texts
         for lighter in (without_arguments, without_files):
             for place in sizes:
                 if missing <= 0:
@@ -229,7 +237,7 @@ class _Cut:
                 self._shortened |= self._tokens < before
 
     def fitted(self, note: str) -> FittedMessages:
-        """The pieces that are left, with the note if some are not and it costs them no room."""
+        """The pieces that stay. They have the note if some went and the note fits as well."""
         kept = [piece for place, piece in enumerate(self.pieces) if place not in self._gone]
         left_out = sum(self.pieces[place].place is not None for place in self._gone)
         if note and self._gone:
@@ -240,7 +248,10 @@ class _Cut:
         return FittedMessages(tuple(kept), left_out, self._results, self._shortened, tokens)
 
     def _noted(self, kept: list[Piece], note: str) -> list[Piece]:
-        """The pieces with the note in the first system message; chat templates may refuse two."""
+        """The pieces with the note in the first system message.
+
+        Chat templates may refuse a second one.
+        """
         if kept and is_system(kept[0].message):
             first, *rest = kept
             message = with_note(first.message, note)
@@ -266,7 +277,7 @@ class _Cut:
         self._replace(place, message)
 
     def _replace(self, place: int, message: Native) -> None:
-        """Puts another message in place of one, unless it is the same."""
+        """Puts another message in place of one. The same message changes nothing."""
         piece = self.pieces[place]
         if message is not piece.message:
             tokens = sent_tokens([message], self._count)
@@ -275,13 +286,13 @@ class _Cut:
             self._rest.pop(place, None)
 
 
-def _in_steps(excess: int, step: int) -> int:
+def _round_up_to_steps(excess: int, step: int) -> int:
     """The excess, rounded up to whole steps."""
     return -(-excess // step) * step
 
 
-def _level(sizes: Iterable[int], most: int) -> int:
-    """The length to which the longest have to be shortened for all to have `most` together."""
+def _find_level(sizes: Iterable[int], most: int) -> int:
+    """The size to which the longest texts are cut, so that all have `most` tokens together."""
     rest = sorted(sizes)
     for rank, size in enumerate(rest):
         share = most // (len(rest) - rank)

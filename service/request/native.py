@@ -1,11 +1,11 @@
-"""A request as a host sends it to a model, cut into the nodes that are stored. Pure.
+"""Cuts a request, as a host sends it to a model, into the nodes that are stored. Pure.
 
-A node is what is stored as one message: a question, or an answer with all of its calls and results.
-Its id is the hash of all words from the path's first message to it. So a node that is found was
-said just so, word for word, with everything above it, in whatever chat and by whatever host.
+A node is a question, or an answer with all of its calls and results. Its id is the hash of all
+words from the path's first message down to it. So equal ids mean equal words, everything above
+included, in whatever chat and by whatever host.
 
-A request begins with system messages, which are no part of the path, and neither are its newest
-question and what follows that: retrieved texts may stand in them.
+The system messages at the beginning of a request are no part of its path. Neither are its newest
+question and the messages after it, because retrieved texts may stand in them.
 """
 
 import re
@@ -27,89 +27,87 @@ _FILES = re.compile(r"<attached_files>\n(?:<file [^\n]*/>\n)*</attached_files>\n
 _STORED = ("role", "content", "tool_calls", "tool_call_id")
 _FILE = re.compile(r"<file\b([^<>]*+)>")
 _ATTRIBUTE = re.compile(r'([\w-]++)="([^"]*+)"')
-_OF_A_FILE = ("name", "content_type")
-_NAME = 200  # characters
+_FILE_FIELDS = ("name", "content_type")
+_LONGEST_NAME = 200  # characters
 _DIGEST = 16  # bytes
-_TEXT, _CALL, _RESULT = b"1", b"2", b"3"  # what a fingerprint is of, in front of each
+_TEXT, _CALL, _RESULT = b"1", b"2", b"3"  # the kind of a fingerprint, in front of each
 _STARTS = 3  # questions at which the path of a request may begin
 
 
 class Node(NamedTuple):
-    """One node of a path.
+    """One node of a path."""
 
-    Attributes:
-        id: 32 hexadecimal digits of BLAKE2 of the path down to here.
-        role: `user`, `assistant`, or whatever else a host put between them.
-        begin: the place of its first message in the request.
-        end: the place behind its last message.
-    """
-
+    #: 32 hexadecimal digits of BLAKE2 of the path down to here.
     id: str
+    #: `user`, `assistant`, or whatever else a host put between them.
     role: str
+    #: Place of its first message in the request.
     begin: int
+    #: Place behind its last message.
     end: int
 
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """Where the parts of a request stand.
+    """The places of a request's parts."""
 
-    Attributes:
-        head: how many system messages it begins with.
-        newest: the place of the newest question; the number of messages if there is none. In a
-            guided regeneration it is the question that is answered once more.
-        starts: the places at which its path may begin: behind the head, and at the second and the
-            third question, because another filter may put something new in front in each turn.
-    """
-
+    #: Number of system messages at its beginning.
     head: int
+    #: Place of the newest question; the number of messages if there is none. In a guided
+    #: regeneration it is the question that is answered once more.
     newest: int
+    #: Places at which its path may begin: behind the head, and at the second and the third
+    #: question, because another filter may put something new in front in each turn.
     starts: tuple[int, ...]
 
 
 def outline(
     messages: Sequence[Native], prints: Sequence[bytes], *, guided: bool = False
 ) -> Outline:
-    """Looks for the parts of a request; `guided`: its newest question is an instruction."""
+    """Finds the parts of a request. If it is `guided`, its newest question is an instruction."""
     head = 0
     while head < len(messages) and messages[head].get("role") in _SYSTEM:
         head += 1
-    questions = _questions_in(messages, prints)
+    questions = _find_questions(messages, prints)
     back = 2 if guided and len(questions) > 1 else 1
     newest = questions[-back] if questions else len(messages)
-    later = [place for place in questions[1:_STARTS] if head < place < newest]
-    return Outline(head, newest, (head, *later))
+    later_starts = [place for place in questions[1:_STARTS] if head < place < newest]
+    return Outline(head, newest, (head, *later_starts))
 
 
-def _questions_in(messages: Sequence[Native], prints: Sequence[bytes]) -> list[int]:
-    """The places of what users have written."""
-    users = [place for place, one in enumerate(messages) if one.get("role") == "user"]
-    return [place for place in users if prints[place]]
+def _find_questions(messages: Sequence[Native], prints: Sequence[bytes]) -> list[int]:
+    """The places of the messages that users have written."""
+    places: list[int] = []
+    for place, message in enumerate(messages):
+        if message.get("role") == "user" and prints[place]:
+            places.append(place)
+    return places
 
 
 def fingerprint(message: Native) -> bytes:
-    """Hashes what a message says: its text with the call that it answers, then each of its calls.
+    """The hash of a message's text with the call that it answers, then of each of its calls.
 
-    Pictures and reasoning are left out, because hosts do not send them in every request. Empty for
-    what nobody said: an answer without words and calls, and the images of tools.
+    Pictures and reasoning are left out, because hosts do not send them in every request. It is
+    empty for a message that nobody said: an answer without words and calls, and images of tools.
     """
-    role, words = message.get("role"), _words(message)
+    role, words = message.get("role"), _read_words(message)
     if role == "user" and words.startswith(TOOL_IMAGES):
         return b""
     calls = calls_of(message) if message.get("tool_calls") else []
-    found = b""
+    hashed = b""
     if words or role != "assistant":
         kind = _RESULT if role == "tool" else _TEXT
         # With the length of the words, because they may have any character.
         head = f"{role}\x1f{len(words)}\x1f"
-        found = kind + _digest(head, words, str(message.get("tool_call_id") or ""))
-    for name, call in calls:
-        found += _CALL + _digest(f"{(name, call.get('name'), call.get('arguments'))}")
-    return found
+        hashed = kind + _hash_texts(head, words, str(message.get("tool_call_id") or ""))
+    for call_id, function in calls:
+        call = (call_id, function.get("name"), function.get("arguments"))
+        hashed += _CALL + _hash_texts(f"{call}")
+    return hashed
 
 
-def _digest(*parts: str) -> bytes:
-    """The hash of texts in a row, of which one may be large: they are not joined."""
+def _hash_texts(*parts: str) -> bytes:
+    """The hash of texts in a row. They are not joined, because one may be large."""
     digest = blake2b(digest_size=_DIGEST)
     for part in parts:
         digest.update(part.encode("utf-8", "surrogatepass"))
@@ -124,37 +122,39 @@ def path(
     Args:
         messages: the request.
         prints: `fingerprint` of each of its messages.
-        begin: where the path begins.
-        end: where it ends.
-        above: the id of the node that it goes on from.
+        begin: place of the path's first message.
+        end: place behind its last message.
+        above: id of the node that the path continues.
     """
     nodes: list[Node] = []
-    for role, first, last in _groups(messages, prints, begin, end):
-        own = _own_prints(prints, first, last)
-        line = f"{above}\x1e{role}\x1e".encode() + own
-        above = blake2b(line, digest_size=_DIGEST).hexdigest()
+    for role, first, last in _group_messages(messages, prints, begin, end):
+        head = f"{above}\x1e{role}\x1e".encode()
+        own_prints = _join_prints(prints, first, last)
+        above = blake2b(head + own_prints, digest_size=_DIGEST).hexdigest()
         nodes.append(Node(above, role, first, last))
     return nodes
 
 
 def words_of(prints: Sequence[bytes], node: Node) -> str:
     """The hash of a node's own words, wherever they stand."""
-    own = _own_prints(prints, node.begin, node.end)
+    own = _join_prints(prints, node.begin, node.end)
     return blake2b(own, digest_size=_DIGEST).hexdigest()
 
 
-def _own_prints(prints: Sequence[bytes], first: int, last: int) -> bytes:
-    """The fingerprints of a node, where calls that no text parts stand in front of their results.
+def _join_prints(prints: Sequence[bytes], first: int, last: int) -> bytes:
+    """The fingerprints of a node, in an order that no version of Open WebUI changes.
 
-    Versions of Open WebUI differ in how many of an answer's calls they put into one message.
+    Versions differ in how many of an answer's calls they put into one message. So all calls between
+    two texts stand in front of their results.
     """
     joined = b"".join(prints[first:last])
     if last - first == 1:
         return joined
     size = 1 + _DIGEST
     parts = [joined[place : place + size] for place in range(0, len(joined), size)]
-    texts = accumulate(part.startswith(_TEXT) for part in parts)
-    ordered = sorted(zip(texts, parts, strict=True), key=lambda one: (one[0], one[1][:1]))
+    texts_before = accumulate(part.startswith(_TEXT) for part in parts)
+    numbered = zip(texts_before, parts, strict=True)
+    ordered = sorted(numbered, key=lambda pair: (pair[0], pair[1][:1]))
     return b"".join(part for _, part in ordered)
 
 
@@ -162,19 +162,21 @@ def stored_of(messages: Sequence[Native], node: Node) -> Stored:
     """A node as it is stored: without pictures and without its host's own fields."""
     own = messages[node.begin : node.end]
     if node.role == "assistant":
-        said = [one for one in own if one.get("role") in _ANSWER]
-        if len(said) == 1 and not said[0].get("tool_calls"):
+        answer = [message for message in own if message.get("role") in _ANSWER]
+        if len(answer) == 1 and not answer[0].get("tool_calls"):
             # Older versions of Open WebUI write calls and results of tools into the text.
-            return {"role": node.role, "content": text_of(said[0])}
-        native = [{key: one[key] for key in _STORED if one.get(key)} for one in said]
+            return {"role": node.role, "content": text_of(answer[0])}
+        native: list[Native] = []
+        for message in answer:
+            native.append({key: message[key] for key in _STORED if message.get(key)})
         return {"role": node.role, "native": native}
-    return {"role": node.role, "content": _words(own[0]), "files": files_of(own[0])}
+    return {"role": node.role, "content": _read_words(own[0]), "files": files_of(own[0])}
 
 
-def _groups(
+def _group_messages(
     messages: Sequence[Native], prints: Sequence[bytes], begin: int, end: int
 ) -> Iterator[tuple[str, int, int]]:
-    """The role, the first place and the place behind the last one of each node."""
+    """Yields the role, the first place and the place behind the last one of each node."""
     answer: int | None = None
     for place in range(begin, end):
         role = messages[place].get("role")
@@ -190,7 +192,7 @@ def _groups(
         yield "assistant", answer, end
 
 
-def _words(message: Native) -> str:
+def _read_words(message: Native) -> str:
     """The text of a message without Open WebUI's list of attached files."""
     content = message.get("content")
     text = content if isinstance(content, str) else text_of(message)
@@ -199,19 +201,22 @@ def _words(message: Native) -> str:
 
 
 def files_of(message: Native) -> list[dict[str, str]]:
-    """The kinds and names of what stands in a message beside its text, or is listed in front."""
+    """The kinds and names of a message's parts beside its text, and of files listed in front."""
     content = message.get("content")
     parts = content if isinstance(content, list) else []
-    listed = [dict(_ATTRIBUTE.findall(one)) for one in _FILE.findall(_tag_of(message))]
-    found = []
+    tags = _FILE.findall(_find_file_list(message))
+    listed = [dict(_ATTRIBUTE.findall(tag)) for tag in tags]
+    files: list[dict[str, str]] = []
     for part in [*parts, *listed]:
-        if isinstance(part, dict) and part.get("type") != "text":
-            named = {key: str(part[key])[:_NAME] for key in _OF_A_FILE if part.get(key)}
-            found.append(named | {"type": str(part.get("type"))[:_NAME].removesuffix("_url")})
-    return found
+        if not isinstance(part, dict) or part.get("type") == "text":
+            continue
+        file = {key: str(part[key])[:_LONGEST_NAME] for key in _FILE_FIELDS if part.get(key)}
+        kind = str(part.get("type"))[:_LONGEST_NAME]
+        files.append(file | {"type": kind.removesuffix("_url")})
+    return files
 
 
-def _tag_of(message: Native) -> str:
+def _find_file_list(message: Native) -> str:
     """Open WebUI's list of attached files in front of a text; empty where there is none."""
     tag = _FILES.match(text_of(message))
     return tag[0] if tag else ""

@@ -1,7 +1,7 @@
-"""How a summary stands in a request, and what the status line says of it. Pure.
+"""Puts a summary into a request, and describes it for the status line. Pure.
 
 A summary is a record in a user's place, which the model answers with one line. It is no system
-message: that would give weight to whatever stands in it.
+message, because that would give weight to whatever the record says.
 """
 
 import re
@@ -11,36 +11,39 @@ from service.summarising.message import BEGINS, NOTED
 from service.transcript import Native, text_of
 
 OFFERED = 'Older text and full tool results: precis_recall(query="…") or precis_recall(ref="T12").'
-_MOST_BEFORE = 16  # messages that stay in front of a summary: another filter's, or two turns
+_MOST_BEFORE = 16  # messages that may stand in front of a summary: another filter's, or two turns
 # How Open WebUI's own compaction puts a summary into a system message, behind the prompt if there
 # is one.
 _OWN_COMPACTION = re.compile(r"^\[CONVERSATION SUMMARY\]\n", re.MULTILINE)
 
 
 def inserted(summary: str, *, recall: bool) -> list[Native]:
-    """The messages of a summary; with `recall` it says how to look up more."""
+    """The messages of a summary. With `recall` it tells the model how to look up more."""
     if recall:
-        said, _, end = summary.rpartition("\n\n")
-        summary = f"{said}\n\n{OFFERED}\n\n{end}"
+        body, _, last_line = summary.rpartition("\n\n")
+        summary = f"{body}\n\n{OFFERED}\n\n{last_line}"
     return [{"role": "user", "content": summary}, {"role": "assistant", "content": NOTED}]
 
 
 def is_inserted(messages: Sequence[Native]) -> bool:
-    """Whether these two messages are a summary and what the model says to it."""
+    """Whether these two messages are a summary and the model's line after it."""
     if [one.get("role") for one in messages] != ["user", "assistant"]:
         return False
     return text_of(messages[0]).startswith(BEGINS) and text_of(messages[1]) == NOTED
 
 
 def place_of(messages: Sequence[Native], head: int) -> int | None:
-    """The place of a summary near the beginning of a request; None where there is none.
+    """The place of a summary near the beginning of a request; None if there is none.
 
     Args:
         messages: the request.
-        head: how many system messages it begins with.
+        head: number of system messages at its beginning.
     """
-    places = range(head, min(head + _MOST_BEFORE, len(messages) - 1) + 1)
-    return next((place for place in places if is_inserted(messages[place : place + 2])), None)
+    last = min(head + _MOST_BEFORE, len(messages) - 1)
+    for place in range(head, last + 1):
+        if is_inserted(messages[place : place + 2]):
+            return place
+    return None
 
 
 def mentions_compaction(head: Sequence[Native]) -> bool:
@@ -51,11 +54,16 @@ def mentions_compaction(head: Sequence[Native]) -> bool:
 def summarised(messages: int, before: int, after: int, by: str = "") -> str:
     """The status line of a request with a summary.
 
-    `before` and `after` are tokens; `by` says who wrote it where that is to be known.
+    Args:
+        messages: number of messages that the summary covers.
+        before: tokens of the request without it.
+        after: tokens of the request with it.
+        by: who wrote it, if the user should know.
     """
-    told = f"Summarised {messages} earlier messages{by}"
+    line = f"Summarised {messages} earlier messages{by}"
     for digits in (0, 1):
-        whole, sent = (f"{size / 1000:.{digits}f}k" for size in (before, after))
+        whole = f"{before / 1000:.{digits}f}k"
+        sent = f"{after / 1000:.{digits}f}k"
         if whole != sent:
-            return f"{told}: {whole} → {sent} tokens"
-    return told
+            return f"{line}: {whole} → {sent} tokens"
+    return line

@@ -1,4 +1,4 @@
-"""One message with less in it, or with a note. Pure; no message is changed in place."""
+"""Makes one message shorter, or adds a note to it. Pure; no message is changed in place."""
 
 import json
 from collections.abc import Callable
@@ -9,28 +9,35 @@ from service.transcript.parts import tokens_of
 
 SHORTENED = "\n[… {} characters were left out here: they do not fit into the model's window …]\n"
 NO_FILE = "[A picture or file was left out here: it does not fit into the model's window.]"
-_MARK_TOKENS = 25  # of either, about
-_NOTHING = "…"  # some providers refuse an empty text
+_MARK_TOKENS = 25  # of either mark, about
+_NOTHING = "…"  # Some providers refuse an empty text.
 _LONG_ARGUMENTS = 400  # characters
-_TRIES = 4  # counts for one text, until it has nearly the tokens that it may have
+_TRIES = 4  # times that a text is cut and counted, until it has nearly the tokens that it may have
 
 
 def is_system(message: Native) -> bool:
-    """Whether it is a prompt."""
+    """Whether a message is a system prompt."""
     return message.get("role") in ("system", "developer")
 
 
 def without_middle(
     message: Native, text_tokens: int, most: int, count: Callable[[str], int]
 ) -> Native:
-    """The message with so little of its text, of `text_tokens`, that this has at most `most`."""
+    """The message without the middle of its text, which keeps at most `most` tokens.
+
+    Args:
+        message: the message.
+        text_tokens: tokens of its text.
+        most: tokens that the text may keep.
+        count: counts the tokens of a text.
+    """
     text = text_of(message)
     keep = len(text) * (most - _MARK_TOKENS) // text_tokens
     best, best_size = _NOTHING, 0
     for _ in range(_TRIES):
         if not 0 < keep < len(text):
             break
-        shorter = _begin_and_end(text, keep)
+        shorter = _keep_both_ends(text, keep)
         size = count(shorter)
         if best_size < size < most:
             best, best_size = shorter, size
@@ -42,26 +49,31 @@ def without_middle(
     return {**message, "content": content}
 
 
-def _begin_and_end(text: str, keep: int) -> str:
-    """The first and last of `keep` characters; Open WebUI's list of attached files stays."""
+def _keep_both_ends(text: str, keep: int) -> str:
+    """The beginning and the end of a text, together `keep` characters.
+
+    Open WebUI's list of attached files, which stands in front, stays whole.
+    """
     listed, end, body = text.partition("</attached_files>\n\n")
     head = listed + end
-    if len(head) > keep // 2:  # there is no such list, or it is nearly all of the text
+    if len(head) > keep // 2:  # There is no such list, or it is nearly all of the text.
         head, body = "", text
     keep -= len(head)
-    first, last = keep - keep // 3, keep // 3
-    return head + body[:first] + SHORTENED.format(len(body) - keep) + body[len(body) - last :]
+    last = keep // 3
+    first = keep - last
+    mark = SHORTENED.format(len(body) - keep)
+    return head + body[:first] + mark + body[len(body) - last :]
 
 
 def parts_beside_text(message: Native) -> list[dict[str, Any]]:
-    """Pictures, files and whatever else a content has that is a list."""
+    """The parts of a message that are no text, such as pictures and files."""
     content = message.get("content")
     parts = content if isinstance(content, list) else []
     return [part for part in parts if isinstance(part, dict) and part.get("type") != "text"]
 
 
 def without_files(message: Native, missing: int) -> Native:
-    """The message with marks for so many pictures and files that `missing` tokens are saved."""
+    """The message with marks in place of pictures and files, until `missing` tokens are saved."""
     whole = message.get("content")
     if not isinstance(whole, list):
         return message
@@ -77,7 +89,7 @@ def without_files(message: Native, missing: int) -> Native:
 
 
 def without_arguments(message: Native, missing: int) -> Native:
-    """The message with marks for so many long arguments that `missing` tokens are saved."""
+    """The message with marks in place of long arguments, until `missing` tokens are saved."""
     whole = message.get("tool_calls")
     if not isinstance(whole, list):
         return message
@@ -86,7 +98,7 @@ def without_arguments(message: Native, missing: int) -> Native:
         function: Any = call.get("function") if isinstance(call, dict) else None
         arguments = str(function.get("arguments")) if isinstance(function, dict) else ""
         if missing > 0 and len(arguments) > _LONG_ARGUMENTS:
-            missing -= len(arguments) // 4  # tokens, or less than it saves
+            missing -= len(arguments) // 4  # tokens that this saves at least
             shorter = json.dumps({"left_out": f"{len(arguments)} characters"})
             call = {**call, "function": {**function, "arguments": shorter}}
         calls.append(call)

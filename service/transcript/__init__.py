@@ -1,8 +1,8 @@
 """The conversation as Open WebUI stores it (folded view) and as the model sees it (native view).
 
-Pure: text and JSON in, typed values out. `parse` reads a stored message, `steps` cuts it into what
-may never be split, `unfold` makes the native list, `folded` makes an answer's items of its native
-messages.
+Pure: text and JSON in, typed values out. `parse` reads a stored message, `steps` cuts it into parts
+that are never split, `unfold` makes the native messages, and `folded` makes an answer's items of
+its native messages.
 """
 
 from service.transcript.identities import identity

@@ -1,11 +1,11 @@
-"""Bare results of tools in the text of an answer, left there by pipes and old tool servers.
+"""Finds bare results of tools in the text of an answer, where pipes and old tool servers put them.
 
-A JSON value that is a paragraph of its own is data, as it is or as HTML. So is one on lines of its
-own when it is HTML, which nobody writes manually. What stands in a code fence, or is indented like
-code, is the assistant's own and stays text.
+A JSON value that is a paragraph of its own is data, also when it is escaped as HTML. An escaped
+value on lines of its own is data, too, because nobody writes that by hand. A value in a code fence,
+or indented like code, is the assistant's own text.
 
-In: an answer's text without folds. Out: where the values stand and what they say. Linear in the
-text.
+The input is an answer's text without folds, the output the places and texts of the values. The work
+is linear in the text.
 """
 
 import json
@@ -17,7 +17,7 @@ from typing import Any
 
 from service.text.escapes import unescaped
 
-_DEEPEST = 4  # times that a value is tried, each time unescaped once more
+_DEEPEST = 4  # times that a value is read as JSON, each time unescaped once more
 # A line that opens a code fence, or that a value may begin.
 _BEGINS = re.compile(
     r"^([ \t]*+)(?:(`{3,}+)[^`\n]*+$|(~{3,}+)|[\[{\"]|&(?:amp;)?(?:quot|#34|#x27|#39);)",
@@ -31,11 +31,14 @@ _NOT_JSON = object()  # because `null` is JSON
 
 @dataclass(frozen=True, slots=True)
 class ToolValue:
-    """A value of a tool in a text: where it stands, what it says, and how often it was escaped."""
+    """A value of a tool in a text."""
 
+    #: Places in the text.
     begin: int
     end: int
+    #: The unescaped value.
     text: str
+    #: How many times it was escaped.
     escapes: int = 0
 
     def wrapped(self, text: str) -> str:
@@ -46,35 +49,37 @@ class ToolValue:
 
 
 def found(text: str) -> Iterator[ToolValue]:
-    """The bare values of a text, in order."""
+    """Yields the bare values of a text, in order."""
     position = 0
     while line := _BEGINS.search(text, position):
         fence = line[2] or line[3]
         if fence:
-            position = _fence_end(text, line.end(), fence)
+            position = _find_fence_end(text, line.end(), fence)
             continue
-        end = _paragraph_end(text, line.end())
-        yield from _of_paragraph(text, line.start(), end, _may_be_json(text, line))
+        end = _find_paragraph_end(text, line.end())
+        yield from _find_paragraph_values(text, line.start(), end, _may_be_json(text, line))
         position = end
 
 
 def escaped(text: str, begin: int, end: int) -> ToolValue:
-    """The value between two places, unescaped until it is JSON; if it never is, unescaped once."""
+    """The value between two places, unescaped until it is JSON. Other text is unescaped once."""
     value = text[begin:end]
     for escapes in range(1, _DEEPEST):
         value = unescaped(value)
-        if isinstance(_json(value), dict | list | str):
+        if isinstance(_parse_json(value), dict | list | str):
             return ToolValue(begin, end, value, escapes)
     return ToolValue(begin, end, unescaped(text[begin:end]), 1)
 
 
-def _fence_end(text: str, begin: int, fence: str) -> int:
-    """Where a code fence ends; one that nothing closes ends with the text."""
-    closing = (line.end() for line in _CLOSES.finditer(text, begin) if line[1].startswith(fence))
-    return next(closing, len(text))
+def _find_fence_end(text: str, begin: int, fence: str) -> int:
+    """The end of a code fence. A fence that nothing closes ends with the text."""
+    for line in _CLOSES.finditer(text, begin):
+        if line[1].startswith(fence):
+            return line.end()
+    return len(text)
 
 
-def _paragraph_end(text: str, begin: int) -> int:
+def _find_paragraph_end(text: str, begin: int) -> int:
     end = _PARAGRAPH_END.search(text, begin)
     return end.start() if end else len(text)
 
@@ -91,37 +96,37 @@ def _begins_paragraph(text: str, line: int) -> bool:
     return not text[above:line].strip()
 
 
-def _of_paragraph(text: str, begin: int, end: int, first: bool) -> Iterator[ToolValue]:
-    """The value that a paragraph is, or else those that its first lines are.
+def _find_paragraph_values(text: str, begin: int, end: int, first: bool) -> Iterator[ToolValue]:
+    """Yields the value that is the whole paragraph, or the values that are its first lines.
 
     Args:
         text: the whole text.
-        begin: where the first line that may be a value begins.
-        end: where the paragraph ends.
+        begin: place of the first line that may be a value.
+        end: end of the paragraph.
         first: whether that line is the paragraph's first one.
     """
-    whole = _value(text, begin, end, first)
+    whole = _read_value(text, begin, end, first)
     if whole:
         yield whole
         return
     while begin < end:
         line_end = text.find("\n", begin, end)
         line_end = end if line_end < 0 else line_end
-        value = _value(text, begin, line_end, first)
+        value = _read_value(text, begin, line_end, first)
         if value is None:
             return
         yield value
         begin = line_end + 1
 
 
-def _value(text: str, begin: int, end: int, first: bool) -> ToolValue | None:
-    """The value between two places, if there is one; below other text, only in HTML."""
+def _read_value(text: str, begin: int, end: int, first: bool) -> ToolValue | None:
+    """The value between two places, if there is one. Below other text it has to be escaped."""
     inner = text[begin:end].strip()
     if not first and not _is_html(inner):
         return None
     for escapes in range(_DEEPEST):
-        parsed = _json(inner)
-        # What was HTML may be anything: nobody writes it manually.
+        parsed = _parse_json(inner)
+        # An escaped value may be any JSON, because nobody writes that by hand.
         if _is_data(parsed) or (escapes and isinstance(parsed, list | dict | str)):
             return ToolValue(begin, end, inner, escapes)
         if parsed is not _NOT_JSON or not _is_html(inner):
@@ -135,13 +140,13 @@ def _is_html(text: str) -> bool:
 
 
 def _is_data(value: Any) -> bool:  # noqa: ANN401 - JSON
-    """Whether a value says of itself that it is data: `[1]` may be a footnote, `{}` anything."""
+    """Whether a value is surely data. `[1]` may be a footnote, and `{}` anything."""
     if isinstance(value, list):
         return any(isinstance(one, dict) and one for one in value)
     return isinstance(value, dict) and bool(value)
 
 
-def _json(text: str) -> Any:  # noqa: ANN401 - JSON
+def _parse_json(text: str) -> Any:  # noqa: ANN401 - JSON
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

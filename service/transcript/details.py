@@ -1,4 +1,4 @@
-"""The three older stored formats: everything folded into the text of the answer.
+"""Parses the three older stored formats, which fold everything into the text of the answer.
 
 1. `<details type="tool_calls" arguments="…" result="…">` (Open WebUI up to 0.7),
 2. the same with the result in the body, behind `<summary>` (0.8 to 0.9),
@@ -6,8 +6,8 @@
 
 `<details type="reasoning">` and `<details type="code_interpreter">` stand beside them.
 
-In: the text of an answer. Out: typed items in the same order, or the same text with what came from
-tools changed.
+The input is the text of an answer. The output are typed items in the same order, or the same text
+with other values in place of the tools' ones.
 """
 
 import json
@@ -21,11 +21,11 @@ from service.transcript.bare import ToolValue
 from service.transcript.items import CodeRun, Item, Reasoning, Text, ToolCall, ToolResult
 
 _DETAILS = re.compile(r"<details\b([^<>]*+)>")
-# Open WebUI's own types: a model writes `<details>` too, for what its reader may unfold.
+# Open WebUI's own types. A model may write `<details>` of another kind for its reader.
 _OURS = re.compile(r'\btype="(?:tool_calls|reasoning|code_interpreter)"')
 _END = "</details>"
 _ATTRIBUTE = re.compile(r'(?<![\w-])([\w-]++)="([^"]*+)"')
-# Attributes that Open WebUI sets itself. All others may hold what a tool said.
+# Attributes that Open WebUI sets itself. All others may hold a tool's words.
 _ABOUT_A_FOLD = {"type", "id", "name", "done", "duration"}
 _FENCE = re.compile(r"```[^\n`]*+\n(.*?)\n?```", re.DOTALL)
 _QUOTE = re.compile(r"^[^\S\n]*+(?:>|&gt;) ?", re.MULTILINE)
@@ -33,7 +33,7 @@ _QUOTE = re.compile(r"^[^\S\n]*+(?:>|&gt;) ?", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class _Fold:
-    """The places of a `<details>` of a known type, of its attributes and of its body."""
+    """The places of a `<details>` of a known type, its attributes and its body."""
 
     begin: int
     attributes: tuple[int, int]
@@ -41,22 +41,22 @@ class _Fold:
     end: int
 
 
-def _folds(content: str) -> Iterator[_Fold]:
-    """The folds of a text, in order: each ends with the first `</details>` behind it."""
+def _find_folds(content: str) -> Iterator[_Fold]:
+    """Yields the folds of a text, in order. Each ends with the first `</details>` behind it."""
     last = content.rfind(_END)
     position = 0
     for tag in _DETAILS.finditer(content):
         if tag.start() < position or not _OURS.search(tag[1]):
             continue
-        if tag.end() > last:  # nothing closes it, nor any behind it: no further search
+        if tag.end() > last:  # Nothing closes it or any fold behind it.
             return
         end = content.index(_END, tag.end())
         position = end + len(_END)
         yield _Fold(tag.start(), tag.span(1), (tag.end(), end), position)
 
 
-def _summary(content: str, start: int, end: int) -> tuple[int, int] | None:
-    """Where the `<summary>` between two places begins and ends, with the blanks around it."""
+def _find_summary(content: str, start: int, end: int) -> tuple[int, int] | None:
+    """The places of the `<summary>` between two places, with the blanks around it."""
     begin = content.find("<summary>", start, end)
     close = content.find("</summary>", begin, end) if begin >= 0 else -1
     if close < 0:
@@ -67,26 +67,26 @@ def _summary(content: str, start: int, end: int) -> tuple[int, int] | None:
 
 
 def items_of(content: str) -> list[Item]:
-    """Typed items of an answer's text; text without any fold is one `Text`."""
+    """The typed items of an answer's text. A text without any fold is one `Text`."""
     items: list[Item] = []
     position = 0
-    for fold in _folds(content):
-        items += _plain(content[position : fold.begin])
+    for fold in _find_folds(content):
+        items += _parse_plain_text(content[position : fold.begin])
         attributes = dict(_ATTRIBUTE.findall(content, *fold.attributes))
-        items += _folded(attributes, content[slice(*fold.body)], position=fold.begin)
+        items += _parse_fold(attributes, content[slice(*fold.body)], position=fold.begin)
         position = fold.end
-    return items + _plain(content[position:])
+    return items + _parse_plain_text(content[position:])
 
 
 def rewritten(content: str, rewrite: Callable[[str], str]) -> str:
-    """The text with what came from tools passed through `rewrite`: arguments, results, code.
+    """The text with each value of a tool (arguments, results, code) passed through `rewrite`.
 
-    Where `rewrite` changes nothing the text stays byte for byte; else what was wrapped around the
-    value is put around the new one.
+    A value that `rewrite` leaves alone stays byte for byte. Another value is escaped like the old
+    one.
     """
     out: list[str] = []
     position = 0
-    for value in _values(content):
+    for value in _find_tool_values(content):
         new = rewrite(value.text)
         if new != value.text:
             out += [content[position : value.begin], value.wrapped(new)]
@@ -96,89 +96,89 @@ def rewritten(content: str, rewrite: Callable[[str], str]) -> str:
     return "".join([*out, content[position:]])
 
 
-def _values(content: str) -> Iterator[ToolValue]:
-    """The values of tools in an answer's text, in order."""
+def _find_tool_values(content: str) -> Iterator[ToolValue]:
+    """Yields the values of tools in an answer's text, in order."""
     position = 0
-    for fold in _folds(content):
-        yield from _bare(content, position, fold.begin)
-        yield from _of_fold(content, fold)
+    for fold in _find_folds(content):
+        yield from _find_bare_values(content, position, fold.begin)
+        yield from _find_fold_values(content, fold)
         position = fold.end
-    yield from _bare(content, position, len(content))
+    yield from _find_bare_values(content, position, len(content))
 
 
-def _of_fold(content: str, fold: _Fold) -> Iterator[ToolValue]:
-    """The values in a fold: in its attributes, and around its summary."""
+def _find_fold_values(content: str, fold: _Fold) -> Iterator[ToolValue]:
+    """Yields the values in a fold's attributes, and around its summary."""
     if 'type="reasoning"' in content[slice(*fold.attributes)]:  # the model's own words
         return
     for attribute in _ATTRIBUTE.finditer(content, *fold.attributes):
         if attribute[1] not in _ABOUT_A_FOLD:
             yield bare.escaped(content, *attribute.span(2))
     start, end = fold.body
-    summary = _summary(content, start, end)
+    summary = _find_summary(content, start, end)
     if summary:
         yield bare.escaped(content, start, summary[0])
         start = summary[1]
     yield bare.escaped(content, start, end)
 
 
-def _bare(content: str, start: int, end: int) -> Iterator[ToolValue]:
-    """The bare values between two places."""
+def _find_bare_values(content: str, start: int, end: int) -> Iterator[ToolValue]:
+    """Yields the bare values between two places."""
     for value in bare.found(content[start:end]):
         yield replace(value, begin=start + value.begin, end=start + value.end)
 
 
-def _folded(attributes: dict[str, str], body: str, position: int) -> list[Item]:
-    """The items that the fold at `position` of a text stands for."""
-    summary = _summary(body, 0, len(body))
+def _parse_fold(attributes: dict[str, str], body: str, position: int) -> list[Item]:
+    """The items that the fold at `position` of a text means."""
+    summary = _find_summary(body, 0, len(body))
     if summary:
         body = body[: summary[0]] + body[summary[1] :]
     match attributes["type"]:
         case "reasoning":
             return [Reasoning(_QUOTE.sub("", unescaped(body)).strip())]
         case "code_interpreter":
-            return [_code_run(attributes, body)]
+            return [_parse_code_run(attributes, body)]
         case _:
-            return _called(attributes, body, position)
+            return _parse_call(attributes, body, position)
 
 
-def _code_run(attributes: dict[str, str], body: str) -> CodeRun:
+def _parse_code_run(attributes: dict[str, str], body: str) -> CodeRun:
     fenced = _FENCE.search(body)
     code = unescaped(fenced[1] if fenced else body).strip()
-    return CodeRun(code, _printed(_value(attributes.get("output", ""))))
+    return CodeRun(code, _find_printed(_parse_value(attributes.get("output", ""))))
 
 
-def _called(attributes: dict[str, str], body: str, position: int) -> list[Item]:
-    # The folds of one message need ids of their own when the stored ones are missing.
+def _parse_call(attributes: dict[str, str], body: str, position: int) -> list[Item]:
+    # A call needs an id, even if none is stored.
     call_id = attributes.get("id") or f"fold-{position}"
     call = ToolCall(
         call_id,
         unescaped(attributes.get("name", "")),
-        _value(attributes.get("arguments", "")) or "{}",
+        _parse_value(attributes.get("arguments", "")) or "{}",
         finished=attributes.get("done") != "false",
     )
     result = attributes.get("result") or body.strip()  # the format up to 0.7, or the one since
-    return [call, ToolResult(call_id, _value(result))]
+    return [call, ToolResult(call_id, _parse_value(result))]
 
 
-def _plain(text: str) -> list[Item]:
+def _parse_plain_text(text: str) -> list[Item]:
     """The items of a text without folds."""
     items: list[Item] = []
     position = 0
     for value in bare.found(text):
-        items += _visible(text[position : value.begin])
-        # Nothing tells which tool it was, or what it was asked.
+        items += _make_texts(text[position : value.begin])
+        # Neither the tool nor its arguments are known.
         call_id = f"bare-{value.begin}"
         items += [ToolCall(call_id, "tool", "{}"), ToolResult(call_id, value.text)]
         position = value.end
-    return items + _visible(text[position:])
+    return items + _make_texts(text[position:])
 
 
-def _visible(text: str) -> list[Item]:
+def _make_texts(text: str) -> list[Item]:
     return [Text(text.strip())] if text.strip() else []
 
 
-def _value(escaped: str) -> str:
-    """The value in an attribute or a body; a JSON string becomes its text.
+def _parse_value(escaped: str) -> str:
+    """The value in an attribute or a body. A JSON string becomes its text.
 
     Open WebUI stores `html.escape(json.dumps(value))`, sometimes escaped twice.
     """
@@ -197,8 +197,8 @@ def _value(escaped: str) -> str:
     return text
 
 
-def _printed(value: str) -> str:
-    """What a code run printed: its stdout, else its result, else the text as it stands."""
+def _find_printed(value: str) -> str:
+    """The output of a code run: its stdout, or its result, or the text as it stands."""
     try:
         output = json.loads(value)
     except (ValueError, RecursionError):

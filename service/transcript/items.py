@@ -1,7 +1,7 @@
-"""The typed values of a transcript: what one stored Open WebUI message holds.
+"""The typed values of a transcript.
 
-A `Message` is one node of the chat tree in the folded view. Its `items` stand in the order in which
-they happened; a `Step` is what may never be split: an assistant text with its tool calls and all
+A `Message` is one node of the chat tree in the folded view, with its `items` in the order in which
+they happened. A `Step` may never be split: it is an assistant text with its tool calls and all
 their results, or one plain text.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-# Names and types come from clients and stand in what a model reads, so they are bounded.
+# Names and types come from clients, and a model reads them, so they are bounded.
 _LONGEST_NAME = 120
 _LONGEST_TYPE = 40
 _NO_TYPE = re.compile(r"[^A-Za-z0-9_.:/+-]++")
@@ -26,43 +26,43 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """What the model thought. Never replayed, never summarised, never counted."""
+    """A model's thoughts, which are never replayed, summarised or counted."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call of a tool; `arguments` is JSON as text.
-
-    Unless `finished`, it waits, runs or was cut off.
-    """
+    """A call of a tool."""
 
     id: str
     name: str
+    #: JSON as text.
     arguments: str
+    #: False for a call that waits, runs or was cut off.
     finished: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool answered; `images` are their URLs."""
+    """A tool's answer."""
 
     call_id: str
     text: str
+    #: URLs of images in the answer.
     images: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class CodeRun:
-    """Code that Open WebUI's code interpreter ran, and what it printed."""
+    """Code that Open WebUI's code interpreter ran, and its output."""
 
     code: str
     output: str
 
 
 class AttachmentKind(StrEnum):
-    """What is attached."""
+    """The kind of an attachment."""
 
     IMAGE = "image"
     FILE = "file"
@@ -73,22 +73,18 @@ class AttachmentKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A part of a message that is no text; what is in it is not in the transcript.
+    """A part of a message that is no text. The transcript does not have its content."""
 
-    Attributes:
-        name: of the file, or of the unknown type of a part; "" for none.
-        kind: what it is.
-    """
-
+    #: Name of the file, or of the unknown type of a part; "" for none.
     name: str
     kind: AttachmentKind
 
     @property
     def told(self) -> str:
-        """What a summary says of it, on one line and bounded."""
+        """The attachment as a summary names it, on one line of bounded length."""
         match self.kind:
             case AttachmentKind.IMAGE | AttachmentKind.FILE:
-                name = _clean(self.name)
+                name = _clean_name(self.name)
                 return f"[attached {self.kind}: {name}]" if name else f"[attached {self.kind}]"
             case AttachmentKind.AUDIO | AttachmentKind.VIDEO:
                 return f"[{self.kind}]"
@@ -99,17 +95,15 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """A hidden line by which the OpenRouter pipe finds what it keeps elsewhere.
+    """A hidden line by which the OpenRouter pipe finds data that it keeps elsewhere."""
 
-    `id` is what stands between its brackets.
-    """
-
+    #: The text between its brackets.
     id: str
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """An item of a type that says nothing to the model, such as `web_search_call`."""
+    """An item of a type that the model is not sent, such as `web_search_call`."""
 
     type: str
 
@@ -142,22 +136,18 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The atom of covering and keeping.
+    """The smallest part of a chat that is covered or kept."""
 
-    Attributes:
-        message_id: the message that it is a part of.
-        role: who wrote it, `user` or `assistant`.
-        text: what came before the calls.
-        calls: with their results; a plain text has none.
-        attachments: what else came with the text.
-        at: Unix seconds of the message.
-    """
-
+    #: The message that it is a part of.
     message_id: str
+    #: `user` or `assistant`.
     role: str
+    #: The text before the calls.
     text: str
+    #: The calls with their results; a plain text has none.
     calls: tuple[Call, ...] = ()
     attachments: tuple[Attachment, ...] = ()
+    #: Unix seconds of the message.
     at: int | None = None
 
 
@@ -168,7 +158,7 @@ Stored = dict[str, Any]
 """A message of the folded view, as Open WebUI stores it and `outlet` shows it."""
 
 
-def _clean(name: str) -> str:
-    """A name on one line, that does not end the brackets around it."""
+def _clean_name(name: str) -> str:
+    """A name on one line, without brackets that would end the ones around it."""
     flat = _UNSEEN.sub(" ", name).strip().replace("[", "(").replace("]", ")")
     return flat if len(flat) <= _LONGEST_NAME else f"{flat[: _LONGEST_NAME - 1]}…"

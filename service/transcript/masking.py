@@ -1,8 +1,8 @@
-"""A stored message without the secrets in what came from tools.
+"""Masks the secrets in tools' arguments, results and code.
 
-In: a stored message of any of the four formats. Out: a message that parses to the same steps but
-for the masks, and how many there are. What users and assistants wrote, and what the model thought,
-stays as it is.
+The input is a stored message of any of the four formats. The output is a message that parses to the
+same steps, with masks in them, and the number of masks. Words of users and assistants, and the
+model's thoughts, stay as they are.
 """
 
 from typing import Any
@@ -15,10 +15,7 @@ _WRITTEN = ("message", "reasoning")  # types of output items with the model's ow
 
 
 def masked(stored: Stored) -> tuple[Stored, int]:
-    """The message with what came from tools masked, and the number of masks.
-
-    Arguments, results and code.
-    """
+    """The message with masked arguments, results and code of tools, and the number of masks."""
     masking = _Masking()
     match stored.get("role"):
         case "assistant":
@@ -31,7 +28,7 @@ def masked(stored: Stored) -> tuple[Stored, int]:
 
 
 class _Masking:
-    """Masks, and counts what it masks."""
+    """Masks secrets and counts the masks."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -53,7 +50,7 @@ class _Masking:
         return self.value("", item)
 
     def value(self, name: str, value: Any) -> Any:  # noqa: ANN401 - JSON
-        """Any JSON value; `name` is its key, because a password is recognised by its name."""
+        """Any JSON value. `name` is its key, because a password is recognised by its name."""
         match value:
             case str():
                 return self.text(value, f"{name}=")
@@ -65,11 +62,11 @@ class _Masking:
                 return value
 
     def text(self, text: str, head: str = "") -> str:
-        """A text masked as if it stood behind `head`; its masks are counted."""
+        """A text, masked as if it stood behind `head`."""
         found = redaction.mask(head + text)
         if not found.count:
-            return text  # no copy of it
-        if not found.text.startswith(head):  # the head itself has a secret in it
+            return text
+        if not found.text.startswith(head):  # The head itself has a secret.
             found, head = redaction.mask(text), ""
         self.count += found.count
         return found.text.removeprefix(head)

@@ -1,7 +1,7 @@
 """Parses a stored message (one entry of `outlet`'s list, or one database row) into a `Message`.
 
-Whatever Open WebUI has stored is accepted: missing fields, failed and empty answers, text in parts,
-inline images.
+It accepts all that Open WebUI may have stored: missing fields, failed and empty answers, text in
+parts, inline images.
 """
 
 import re
@@ -18,35 +18,32 @@ _MARKER = re.compile(
     r"^[ \t]*+\[([0-9A-HJKMNP-TV-Z]{20}|P:[^\]\n]*+|openrouter:v\d++:[^\]\n]*+)\]: #[^\n]*+\n?",
     re.MULTILINE,
 )
-_LONGEST_ID = 200  # of a marker; what is longer leads to nothing
-_LAST_SECOND = 10**11  # in the year 5138; read as milliseconds, in 1973
+_LONGEST_ID = 200  # characters of a marker; a longer one leads to nothing
+_LAST_SECOND = 10**11  # in the year 5138; as milliseconds, it is in 1973
 
 
 def parse(stored: Stored) -> Message:
-    """The typed message. Never fails on what Open WebUI can store.
-
-    Unknown parts become `Unknown` or nothing.
-    """
+    """The typed message. It never fails; unknown parts become `Unknown` or nothing."""
     return Message(
         id=str(stored.get("id") or ""),
         role=str(stored.get("role") or ""),
-        items=tuple(_unmarked(_items(stored))),
-        timestamp=_seconds(stored.get("timestamp")),
+        items=tuple(_separate_markers(_parse_items(stored))),
+        timestamp=_read_seconds(stored.get("timestamp")),
     )
 
 
-def _items(stored: Stored) -> list[Item]:
+def _parse_items(stored: Stored) -> list[Item]:
     is_answer = stored.get("role") == "assistant"
     raw = stored.get("output")
     if is_answer and isinstance(raw, list):
         items = output.items_of(raw)
-        if items:  # `content` then says the same in an older format
+        if items:  # Then `content` says the same in an older format.
             return items
     content = stored.get("content")
-    return _items_of_content(content, is_answer=is_answer) + _attachments(stored.get("files"))
+    return _parse_content(content, is_answer=is_answer) + _parse_attachments(stored.get("files"))
 
 
-def _items_of_content(content: object, *, is_answer: bool) -> list[Item]:
+def _parse_content(content: object, *, is_answer: bool) -> list[Item]:
     if isinstance(content, list):
         return [parts.item_of(part) for part in content if isinstance(part, dict)]
     if not isinstance(content, str):
@@ -55,23 +52,23 @@ def _items_of_content(content: object, *, is_answer: bool) -> list[Item]:
     return details.items_of(content) if is_answer else [Text(content)]
 
 
-def _attachments(files: object) -> list[Item]:
+def _parse_attachments(files: object) -> list[Item]:
     if not isinstance(files, list):
         return []
-    return [_attachment(file) for file in files if isinstance(file, dict)]
+    return [_parse_attachment(file) for file in files if isinstance(file, dict)]
 
 
-def _unmarked(items: list[Item]) -> Iterator[Item]:
-    """The items, with the hidden lines of their texts as items of their own; no empty text."""
+def _separate_markers(items: list[Item]) -> Iterator[Item]:
+    """Yields the items without empty texts. Hidden lines of texts become items of their own."""
     for item in items:
-        if isinstance(item, Text) and "]: #" in item.text:  # cheaper than the pattern
-            yield from _of_marked(item.text)
+        if isinstance(item, Text) and "]: #" in item.text:  # This is cheaper than the pattern.
+            yield from _split_marked(item.text)
         elif item != Text(""):
             yield item
 
 
-def _of_marked(text: str) -> Iterator[Item]:
-    """The text without its markers, and the markers."""
+def _split_marked(text: str) -> Iterator[Item]:
+    """Yields the text without its markers, then the markers."""
     unmarked = _MARKER.sub("", text)
     if unmarked:
         yield Text(unmarked)
@@ -79,7 +76,7 @@ def _of_marked(text: str) -> Iterator[Item]:
         yield Marker(line[1][:_LONGEST_ID])
 
 
-def _attachment(file: dict[str, Any]) -> Attachment:
+def _parse_attachment(file: dict[str, Any]) -> Attachment:
     content_type = str(file.get("content_type") or "")
     is_image = file.get("type") == "image" or content_type.startswith("image/")
     name = str(file.get("name") or file.get("id") or "")
@@ -87,32 +84,34 @@ def _attachment(file: dict[str, Any]) -> Attachment:
 
 
 def prompt_tokens_of(usage: object) -> int | None:
-    """The tokens that a provider has counted for a request; None where it does not say."""
+    """The tokens that a provider counted for a request; None if it does not say."""
     if not isinstance(usage, Mapping):
         return None
-    # The second name is Ollama's.
-    counts = (_whole(usage.get(name)) for name in ("prompt_tokens", "prompt_eval_count"))
-    return next((count for count in counts if count is not None), None)
+    for name in ("prompt_tokens", "prompt_eval_count"):  # The second one is Ollama's.
+        count = _read_count(usage.get(name))
+        if count is not None:
+            return count
+    return None
 
 
 def tokens_read_of(usage: object) -> int | None:
     """The tokens of a request that Ollama has read; None for any other server.
 
-    It cuts a request that is too large without a word. Counts of others leave out what was cached.
+    Ollama silently cuts a request that is too large. Other servers' counts leave out cached tokens.
     """
-    return _whole(usage.get("prompt_eval_count")) if isinstance(usage, Mapping) else None
+    return _read_count(usage.get("prompt_eval_count")) if isinstance(usage, Mapping) else None
 
 
-def _seconds(value: object) -> int | None:
-    """Unix time in seconds; imported chats have it in milliseconds."""
-    moment = _whole(value)
+def _read_seconds(value: object) -> int | None:
+    """Unix time in seconds, also if it comes in milliseconds, as in imported chats."""
+    moment = _read_count(value)
     while moment is not None and moment > _LAST_SECOND:
         moment //= 1000
     return moment
 
 
-def _whole(value: object) -> int | None:
-    """A number that is neither negative nor infinite, as a whole one."""
+def _read_count(value: object) -> int | None:
+    """A finite number from 0 on, as a whole number; None for any other value."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     return int(value) if 0 <= value < inf else None

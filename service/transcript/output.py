@@ -1,7 +1,7 @@
-"""The newest of the four stored formats: `output` items, in Open WebUI since 0.8.
+"""Parses the newest of the four stored formats: `output` items, in Open WebUI since 0.8.
 
-The shape is that of 0.12.4. In: the `output` list of a stored answer. Out: typed items in the same
-order.
+The shape is that of 0.12.4. The input is the `output` list of a stored answer, the output are typed
+items in the same order.
 """
 
 import json
@@ -15,31 +15,31 @@ _FINISHED = {"completed", "failed", "rejected"}
 
 
 def items_of(output: list[Any]) -> list[Item]:
-    """Typed items; what is not an object is left out."""
-    return [_item(raw) for raw in output if isinstance(raw, dict)]
+    """The typed items. Values that are no objects are left out."""
+    return [_parse_item(raw) for raw in output if isinstance(raw, dict)]
 
 
-def _item(raw: dict[str, Any]) -> Item:
+def _parse_item(raw: dict[str, Any]) -> Item:
     match raw.get("type"):
         case "message":
-            return Text(_joined(raw.get("content"), "output_text"))
+            return Text(_join_texts(raw.get("content"), "output_text"))
         case "reasoning":
             # A provider that hides its reasoning gives a summary of it.
-            return Reasoning(_joined(raw.get("summary") or raw.get("content"), "output_text"))
+            return Reasoning(_join_texts(raw.get("summary") or raw.get("content"), "output_text"))
         case "function_call":
-            return _call(raw)
+            return _parse_call(raw)
         case "function_call_output":
             parts = raw.get("output")
-            text = _joined(parts, "input_text")
-            return ToolResult(as_text(raw.get("call_id")), text, _images(parts))
+            text = _join_texts(parts, "input_text")
+            return ToolResult(as_text(raw.get("call_id")), text, _list_images(parts))
         case "open_webui:code_interpreter":
-            return CodeRun(as_text(raw.get("code")), _printed(raw.get("output")))
+            return CodeRun(as_text(raw.get("code")), _find_printed(raw.get("output")))
         case other:
             return Unknown(as_text(other))
 
 
-def _call(raw: dict[str, Any]) -> ToolCall:
-    """The call as the model made it: behind tool search, `provider_function` holds it."""
+def _parse_call(raw: dict[str, Any]) -> ToolCall:
+    """The call as the model made it. With tool search, `provider_function` has it."""
     function = raw.get("provider_function")
     if not isinstance(function, dict):
         function = raw
@@ -50,26 +50,26 @@ def _call(raw: dict[str, Any]) -> ToolCall:
     return ToolCall(as_text(raw.get("call_id")), as_text(function.get("name")), arguments, finished)
 
 
-def _printed(output: Any) -> str:  # noqa: ANN401 - stored JSON
-    """What the code printed, or else its value; Open WebUI does not replay the stderr."""
+def _find_printed(output: Any) -> str:  # noqa: ANN401 - stored JSON
+    """The stdout of the code, or its value. Open WebUI does not replay the stderr."""
     if isinstance(output, dict):
         return as_text(output.get("stdout") or output.get("result"))
     return as_text(output)
 
 
-def _joined(parts: Any, kind: str) -> str:  # noqa: ANN401 - stored JSON
-    """The texts of the parts of this type."""
+def _join_texts(parts: Any, kind: str) -> str:  # noqa: ANN401 - stored JSON
+    """The joined texts of the parts of one type."""
     if isinstance(parts, str):
         return parts
-    return "".join(as_text(part.get("text")) for part in _of_type(parts, kind))
+    return "".join(as_text(part.get("text")) for part in _select_type(parts, kind))
 
 
-def _images(parts: Any) -> tuple[str, ...]:  # noqa: ANN401 - stored JSON
-    urls = (part.get("image_url") for part in _of_type(parts, "input_image"))
+def _list_images(parts: Any) -> tuple[str, ...]:  # noqa: ANN401 - stored JSON
+    urls = (part.get("image_url") for part in _select_type(parts, "input_image"))
     return tuple(url for url in urls if isinstance(url, str) and url)
 
 
-def _of_type(parts: object, kind: str) -> Iterator[dict[str, Any]]:
+def _select_type(parts: object, kind: str) -> Iterator[dict[str, Any]]:
     if not isinstance(parts, list):
         return
     for part in parts:

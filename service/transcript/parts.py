@@ -1,7 +1,7 @@
-"""The parts of a message whose content is a list: text, and what a summary can only name.
+"""Parses and counts the parts of a message whose content is a list.
 
-In: a part as a client sent it or Open WebUI stored it. Out: a typed item, or what the model is sent
-for it.
+The input is a part as a client sent it or Open WebUI stored it. The output is a typed item, or the
+number of tokens that the model is sent for it.
 """
 
 import json
@@ -15,7 +15,7 @@ Part = dict[str, Any]
 
 _TEXTS = ("text", "input_text", "output_text")
 _THOUGHTS = ("thinking", "redacted_thinking", "reasoning")
-# OpenAI's chat and responses interfaces, Anthropic's, and what other clients send.
+# Types of OpenAI's chat and responses interfaces, of Anthropic's, and of other clients.
 _KINDS = {
     "image_url": AttachmentKind.IMAGE,
     "input_image": AttachmentKind.IMAGE,
@@ -31,33 +31,33 @@ _KINDS = {
     "input_video": AttachmentKind.VIDEO,
 }
 _NAMES = ("filename", "name", "title", "file_id", "id")
-# Base64, with or without a `data:` in front.
+# Base64, with or without `data:` in front.
 _ENCODED = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/=_-]{200,}+")
 
 
 def item_of(part: Part) -> Item:
-    """The part, typed. One of an unknown type is named by its type, and never vanishes."""
+    """The typed part. A part of an unknown type is named by its type, and never vanishes."""
     kind = part.get("type")
     if kind in _TEXTS:
         return Text(as_text(part.get("text")))
     if kind == "refusal":
         return Text(as_text(part.get("refusal")))
     if kind in _THOUGHTS:
-        return Reasoning("")  # whatever is in it: it is never read
+        return Reasoning("")  # Nobody reads thoughts.
     if isinstance(kind, str) and kind in _KINDS:
-        return Attachment(_name(part), _KINDS[kind])
+        return Attachment(_find_name(part), _KINDS[kind])
     return Attachment(as_text(kind), AttachmentKind.OTHER)
 
 
 def tokens_of(part: Part) -> int:
-    """What the model is sent for a part that is no text.
+    """The tokens that the model is sent for a part that is no text.
 
-    An image, a file, a sound or a film counts as one image, because its content is not here or says
-    little about its cost; the provider's own count corrects it. All else costs its JSON without
-    base64.
+    An image, a file, a sound or a film counts as one image, because its content is missing or says
+    little about its cost; the provider's own count corrects that. Any other part counts as its JSON
+    without base64.
     """
     match item_of(part):
-        case Text() if part.get("type") == "text":  # counted with the other texts
+        case Text() if part.get("type") == "text":  # It is counted with the other texts.
             return 0
         case Attachment(kind=kind) if kind is not AttachmentKind.OTHER:
             return tokens.IMAGE_TOKENS
@@ -65,13 +65,13 @@ def tokens_of(part: Part) -> int:
             return tokens.count(_ENCODED.sub("", json.dumps(part, ensure_ascii=False)))
 
 
-def _name(part: Part) -> str:
-    """The name of a part: its own, or that of the object in it under its type's name."""
+def _find_name(part: Part) -> str:
+    """The name of a part, or of the object that it has under the name of its type."""
     inner = part.get(str(part["type"]))
-    return _name_in(part) or _name_in(inner)
+    return _read_name(part) or _read_name(inner)
 
 
-def _name_in(holder: object) -> str:
+def _read_name(holder: object) -> str:
     if not isinstance(holder, dict):
         return ""
     for key in _NAMES:
@@ -82,7 +82,7 @@ def _name_in(holder: object) -> str:
 
 
 def as_text(value: object) -> str:
-    """A field that should be a text and may be missing or a number."""
+    """A field that should be a text, but may be missing or a number."""
     if value is None:
         return ""
     return value if isinstance(value, str) else str(value)

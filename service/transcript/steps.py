@@ -1,8 +1,8 @@
-"""Cuts a message into steps, and counts what a message and its steps cost.
+"""Cuts a message into steps, and counts the tokens of a message and its steps.
 
-A step is an assistant text with its tool calls and all of their results, or one plain text; nothing
-ever splits it into a call without its result. Calls that never finished and results without a call
-are left out, as Open WebUI does.
+A step is an assistant text with its tool calls and all of their results, or one plain text. Nothing
+ever separates a call from its result. Unfinished calls and results without a call are left out, as
+Open WebUI does.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,19 +25,19 @@ from service.transcript.items import (
 )
 from service.transcript.native import calls_of, text_of, unfold
 
-_SPEAKERS = ("user", "assistant")  # what all others wrote was put in by a client, not said
+_SPEAKERS = ("user", "assistant")  # Messages of any other role were put in by a client.
 RESULT_TOKENS = 400
-"""A result of at most so many is read whole by a summariser."""
-_CALL_TOKENS = RESULT_TOKENS + 120  # most that it reads of one call: its line, and its beginning
-# Characters that are counted: so many have more tokens than are read, or say nothing.
+"""A summariser reads a result whole if it has at most so many tokens."""
+_CALL_TOKENS = RESULT_TOKENS + 120  # most that it reads of one call: its line and its beginning
+# Characters of a call that are counted. More of them have more tokens than are read, or no words.
 _CALL_CHARACTERS = 6_000
-# A number such as `[12.3] ` costs 6 tokens and stands before each sentence, of 30 in the mean.
-_NUMBER_TOKENS, _NUMBERED_TOKENS = 6, 30
+# A number such as `[12.3] ` costs 6 tokens before each sentence, and a sentence has 30 on average.
+_NUMBER_TOKENS, _SENTENCE_TOKENS = 6, 30
 
 
 @dataclass
-class _Open:
-    """The step under construction."""
+class _StepBuilder:
+    """Builds one step."""
 
     texts: list[str] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
@@ -47,7 +47,7 @@ class _Open:
 
     @property
     def answered(self) -> bool:
-        """Results have come, and none is missing."""
+        """Whether results have come and none is missing."""
         return bool(self.results) and not self.unanswered
 
     def add(self, item: Item) -> None:
@@ -55,7 +55,7 @@ class _Open:
             case Text() if item.text.strip():
                 self.texts.append(item.text.strip())
             case CodeRun():
-                self.texts.append(_ran(item))
+                self.texts.append(_render_code_run(item))
             case ToolCall():
                 self._add_call(item)
             case ToolResult():
@@ -67,7 +67,7 @@ class _Open:
 
     def _add_call(self, call: ToolCall) -> None:
         self.calls.append(call)
-        if call.id not in self.results:  # a result may stand before its call
+        if call.id not in self.results:  # A result may stand before its call.
             self.unanswered.add(call.id)
 
     def _add_result(self, result: ToolResult) -> None:
@@ -75,8 +75,8 @@ class _Open:
         self.unanswered.discard(result.call_id)
 
     def close(self, message: Message) -> Step | None:
-        """The step; None when nothing stands in it."""
-        # Open WebUI sends no call that is not finished, so no summary may claim one.
+        """The step; None if it is empty."""
+        # Open WebUI sends only finished calls, so no summary may name another.
         finished = (call for call in self.calls if call.finished and call.id in self.results)
         calls = tuple(Call(call, self.results[call.id]) for call in finished)
         if not (self.texts or calls or self.attachments):
@@ -94,73 +94,75 @@ class _Open:
 def steps(message: Message) -> list[Step]:
     """The steps of one message, in order.
 
-    An empty or failed answer has none, and neither has what nobody said: messages of a system, a
-    developer or a tool that a client put between the others, such as retrieved texts.
+    An empty or failed answer has none. Neither has a message of a system, a developer or a tool,
+    which a client put between the others, such as retrieved texts.
     """
     if message.role not in _SPEAKERS:
         return []
     closed: list[Step | None] = []
-    current = _Open()
+    current = _StepBuilder()
     for item in message.items:
-        # A result opens no step; whatever comes after all results does, a call with the id of an
-        # earlier one too.
+        # Any item after all results opens a new step, but another result does not. A call does so
+        # even with the id of an earlier one.
         if current.answered and isinstance(item, Text | CodeRun | ToolCall):
             closed.append(current.close(message))
-            current = _Open()
+            current = _StepBuilder()
         current.add(item)
     closed.append(current.close(message))
     return [step for step in closed if step]
 
 
-def _ran(run: CodeRun) -> str:
-    return f"[ran code]\n{_quoted(run.code)}\n[it printed]\n{_quoted(run.output)}"
+def _render_code_run(run: CodeRun) -> str:
+    return f"[ran code]\n{_quote_code(run.code)}\n[it printed]\n{_quote_code(run.output)}"
 
 
-def _quoted(text: str) -> str:
-    """Text with a bar before each line, which marks code: nobody's own words (`text.blocks`)."""
+def _quote_code(text: str) -> str:
+    """Text with a bar before each line, which marks it as nobody's own words (`text.blocks`)."""
     return "\n".join(f"| {line}" for line in text.splitlines())
 
 
 def native_tokens(stored: Stored, count: Callable[[str], int] = tokens.count) -> int:
-    """What the model is sent for this stored message.
+    """The tokens that the model is sent for a stored message.
 
-    Texts, calls with their arguments, results, images at a flat price. Reasoning is not sent and
-    not counted.
+    They are those of texts, of calls with their arguments, of results, and a flat price for each
+    image. Reasoning is not sent.
     """
     return sent_tokens(unfold([stored]), count)
 
 
 def sent_tokens(messages: Iterable[Native], count: Callable[[str], int] = tokens.count) -> int:
-    """What the model is sent for a native list."""
-    sent = 0
+    """The tokens that the model is sent for native messages."""
+    total = 0
     for message in messages:
-        calls = calls_of(message)
-        called = "".join(f"{call.get('name')} {call.get('arguments')}\n" for _, call in calls)
-        sent += tokens.MESSAGE_TOKENS + count(text_of(message) + called)
-        sent += _other_parts_tokens(message.get("content"))
-    return sent
+        calls = [f"{call.get('name')} {call.get('arguments')}\n" for _, call in calls_of(message)]
+        text = text_of(message) + "".join(calls)
+        total += tokens.MESSAGE_TOKENS + count(text)
+        total += _count_other_parts(message.get("content"))
+    return total
 
 
-def _other_parts_tokens(content: object) -> int:
+def _count_other_parts(content: object) -> int:
     if not isinstance(content, list):
         return 0
     return sum(parts.tokens_of(part) for part in content if isinstance(part, dict))
 
 
 def step_tokens(step: Step, count: Callable[[str], int] = tokens.count) -> int:
-    """What a summariser reads for this step.
+    """An estimate of the tokens that a summariser reads for a step.
 
-    Its text, the names of its attachments, and each call with its result, as far as it is shown. An
-    estimate: what is shown and the numbers of sentences are made later.
+    It reads the step's text with numbers of sentences, the names of its attachments, and each call
+    with the shown part of its result. The exact text is made later.
     """
-    shown = "\n".join([step.text, *(attachment.told for attachment in step.attachments)])
-    words = count(tokens.without_data(shown))
-    numbers = words * _NUMBER_TOKENS // _NUMBERED_TOKENS
-    return 2 * tokens.MESSAGE_TOKENS + words + numbers + sum(map(_call_tokens, step.calls))
+    names = [attachment.told for attachment in step.attachments]
+    text = tokens.without_data("\n".join([step.text, *names]))
+    text_tokens = count(text)
+    number_tokens = text_tokens * _NUMBER_TOKENS // _SENTENCE_TOKENS
+    call_tokens = sum(map(_estimate_call_tokens, step.calls))
+    return 2 * tokens.MESSAGE_TOKENS + text_tokens + number_tokens + call_tokens
 
 
-def _call_tokens(call: Call) -> int:
-    """An estimate of what is read of a call."""
-    whole = (call.call.name, call.call.arguments, call.result.text)
-    shown = " ".join(tokens.without_data(part[:_CALL_CHARACTERS]) for part in whole)
-    return min(_CALL_TOKENS, tokens.count(shown))
+def _estimate_call_tokens(call: Call) -> int:
+    """An estimate of the tokens that a summariser reads of a call."""
+    texts = (call.call.name, call.call.arguments, call.result.text)
+    cut = [tokens.without_data(text[:_CALL_CHARACTERS]) for text in texts]
+    return min(_CALL_TOKENS, tokens.count(" ".join(cut)))
