@@ -1,7 +1,6 @@
 """Texts that are too hard to read: the chat gets its summary all the same, and nobody else waits."""
 
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, ParamSpec, TypeVar
 
@@ -173,9 +172,8 @@ async def test_a_round_that_is_not_worth_publishing_is_no_failure_and_waits_for_
 
 @pytest.mark.asyncio(loop_scope="function")
 async def test_a_text_process_starts_with_the_service_and_not_with_the_first_large_text(settings: Settings) -> None:
-    with closing(Texts(1, seconds=60, memory=2**30)) as texts:
-        async with serving(settings, texts):
-            await until(lambda: bool(texts._children))
+    async with serving(settings, None) as service:
+        await until(lambda: bool(service.runtime.texts._processes))
 
 
 @pytest.mark.asyncio(loop_scope="function")
