@@ -6,14 +6,12 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
-from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 from typing import NamedTuple
 
 import httpx
 import pytest
 
 from service.api import connection, deps, server
-from service.api.server import raise_open_files
 from service.settings import Settings
 from tests.conftest import Service, serving
 from tests.service.problems import TURNS
@@ -192,7 +190,7 @@ WAITED_FOR = {"nothing asked": b"", "half heads": START, "answered": WHOLE, "ans
 async def test_clients_that_are_waited_for_cannot_take_all_places(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
-    monkeypatch.setattr(connection, "MOST", 4)
+    monkeypatch.setattr(connection, "_MOST", 4)
     async with serving(settings) as service, AsyncExitStack() as stack:
         for _ in range(8):
             one = await stack.enter_async_context(line(service))
@@ -211,7 +209,7 @@ async def is_welcome(service: Service) -> bool:
 async def test_one_connection_too_many_is_told_so_and_a_place_that_is_free_again_is_given(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "MOST", 2)
+    monkeypatch.setattr(connection, "_MOST", 2)
     async with serving(settings) as service:
         async with AsyncExitStack() as stack:
             for _ in range(2):
@@ -224,14 +222,3 @@ async def test_one_connection_too_many_is_told_so_and_a_place_that_is_free_again
             assert (await another.refusal(503)).fields["retry-after"] == "1"
 
         await until(partial(is_welcome, service))
-
-
-async def test_as_many_files_may_be_open_as_the_system_allows() -> None:
-    before = getrlimit(RLIMIT_NOFILE)
-    setrlimit(RLIMIT_NOFILE, (256, before[1]))
-    try:
-        raise_open_files()
-
-        assert getrlimit(RLIMIT_NOFILE) == (min(before[1], 65_536), before[1])
-    finally:
-        setrlimit(RLIMIT_NOFILE, before)

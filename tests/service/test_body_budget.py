@@ -44,20 +44,13 @@ async def status(service: Service, body: bytes) -> int:
     return (await service.as_filter.post(TURNS, content=body)).status_code
 
 
-@pytest.mark.parametrize("announced", [True, False], ids=["with its length", "in chunks"])
-async def test_a_body_that_does_not_fit_beside_another_is_refused_for_the_moment(
-    service: Service, announced: bool
-) -> None:
+async def test_a_body_that_does_not_fit_beside_another_is_refused_for_the_moment(service: Service) -> None:
     body = large(service)
-
-    async def parts() -> AsyncIterator[bytes]:
-        yield body
-
     async with line(service) as first:
         await first.send(upload(service, len(body)) + body[:-1])
 
         async def refused() -> bool:
-            response = await service.as_filter.post(TURNS, content=body if announced else parts())
+            response = await service.as_filter.post(TURNS, content=body)
             if response.status_code == 202:
                 return False  # the first one has not come that far
             assert is_problem(response, 503)["type"] == "urn:precis:problem:busy"
