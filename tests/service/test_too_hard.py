@@ -79,7 +79,7 @@ async def test_after_a_killed_round_the_next_one_tells_of_the_hard_messages_by_s
     await check_tree(harness.runtime)
 
 
-async def test_a_hard_draught_of_a_model_falls_back_to_sizes_too(harness: Harness) -> None:
+async def test_a_hard_candidate_of_a_model_falls_back_to_sizes_too(harness: Harness) -> None:
     leaf = await harness.long_chat(20)
     judging = Hard(lambda function, _: function is summarise._attempted)
     worker_context = replace(harness.worker_context(fallback_after=NEVER), texts=judging)
@@ -171,12 +171,10 @@ async def test_a_round_that_is_not_worth_publishing_is_no_failure_and_waits_for_
 
 
 @pytest.mark.asyncio(loop_scope="function")
-async def test_a_text_process_starts_with_the_service_and_not_with_the_first_large_text(settings: Settings) -> None:
+async def test_a_text_process_for_requests_starts_with_the_service_and_rounds_have_their_own(
+    settings: Settings,
+) -> None:
     async with serving(settings, None) as service:
-        await until(lambda: bool(service.runtime.texts._processes))
-
-
-@pytest.mark.asyncio(loop_scope="function")
-async def test_ingests_and_rounds_have_text_processes_of_their_own(settings: Settings) -> None:
-    async with serving(settings, None) as service:
-        assert service.runtime.texts is not service.runtime.worker_context.texts
+        texts, texts_of_rounds = service.runtime.texts, service.runtime.worker_context.texts
+        await until(lambda: bool(texts._processes))
+        assert not texts_of_rounds._processes
