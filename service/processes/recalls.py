@@ -1,4 +1,4 @@
-"""What a recall does with stored texts: it searches, resolves and shows. Pure, picklable values."""
+"""The work of a recall on stored texts: it searches, resolves and shows. Pure, picklable values."""
 
 from collections.abc import Mapping, Sequence
 
@@ -42,7 +42,9 @@ def search(
     return shown.index(hits, messages, calls_above, room, first)
 
 
-def named(bodies: Mapping[int, bytes], identity: str, *, marker: bool) -> tuple[int, int] | None:
+def find_named(
+    bodies: Mapping[int, bytes], identity: str, *, marker: bool
+) -> tuple[int, int] | None:
     """The place of the message with a marker or a call, and which of its calls it is, from 1.
 
     A marker leads to the message, as call 0. The newest message wins.
@@ -59,7 +61,7 @@ def named(bodies: Mapping[int, bytes], identity: str, *, marker: bool) -> tuple[
     return None
 
 
-def page(body: bytes, request: PageRequest, mask: bool) -> Finding:
+def show_page(body: bytes, request: PageRequest, mask: bool) -> Finding:
     """A message or a result as it is stored."""
     return shown.page(_message(body, mask), request)
 

@@ -161,7 +161,7 @@ class _Search:
         page = PageRequest(
             meant.message, meant.call, meant.before, question.line, question.grep, question.room
         )
-        return await self._texts.run(recalls.page, body, page, self._mask)
+        return await self._texts.run(recalls.show_page, body, page, self._mask)
 
     async def _bodies(self, places: Iterable[int]) -> dict[int, bytes]:
         """The packed bodies at some places of the path, as far as they are kept."""
@@ -173,7 +173,9 @@ class _Search:
 
     async def _named(self, reference: IdReference) -> Target | Missing:
         bodies = await self._bodies(range(len(self._path.messages)))
-        match = await self._texts.run(recalls.named, bodies, reference.id, marker=reference.marker)
+        match = await self._texts.run(
+            recalls.find_named, bodies, reference.id, marker=reference.marker
+        )
         if match is None:
             return Missing(())
         place, call = match

@@ -44,7 +44,7 @@ def built_in(harness: Harness, texts: Texts, **more: Any) -> WorkerContext:
 async def reading(harness: Harness, message: str) -> Hard:
     """Hard is whatever has this message in it."""
     stored = await row(harness.runtime, "select message_id from messages where host_id = :id", id=message)
-    return Hard(lambda function, args: function is rounds.gathered and stored.message_id in args[0])
+    return Hard(lambda function, args: function is rounds.gather_material and stored.message_id in args[0])
 
 
 async def retries(harness: Harness, worker_context: WorkerContext, most: int = 40) -> None:
@@ -95,7 +95,7 @@ async def test_a_hard_candidate_of_a_model_falls_back_to_sizes_too(harness: Harn
 
 async def test_a_message_too_hard_to_store_is_stored_as_a_note_of_its_size(harness: Harness) -> None:
     runtime, serving = harness.runtime, harness.service.app.state.serving.context
-    hard = Hard(lambda function, args: function is intake.take and "secret" in str(args))
+    hard = Hard(lambda function, args: function is intake.parse_messages and "secret" in str(args))
     object.__setattr__(serving, "texts", hard)
     try:
         talk = harness.talk

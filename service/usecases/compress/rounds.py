@@ -472,7 +472,7 @@ async def _gather(round_: Round, chunk: Chunk, memory: Memory) -> Material:
     mask = context.settings.mask_secrets
     # In a process of its own, because any text may take too long or too much memory.
     return await context.texts.run(
-        rounds.gathered, packed, ids, chunk.reads, memory, round_.policy, part_of, mask
+        rounds.gather_material, packed, ids, chunk.reads, memory, round_.policy, part_of, mask
     )
 
 
