@@ -311,9 +311,7 @@ def placeholder_summary(
     return _rendered(grown, parts, verdict, covered)
 
 
-def bare_placeholder_summary(
-    memory: Memory, unread: Unread, covered: Covered, why: str
-) -> Candidate:
+def bare_placeholder(memory: Memory, unread: Unread, covered: Covered, why: str) -> Candidate:
     """A placeholder summary that shows nothing of the memory, and carries it on.
 
     It is for a memory that cannot be shown: little of our code is left that could fail on it.

@@ -353,7 +353,7 @@ def test_what_could_not_be_read_stands_with_its_size_and_calls_keep_their_number
     made = summarise.placeholder_summary(work(CHAT).memory, Unread(2, 900, [1]), POLICY, COVERED, "too hard")
     assert "[2 messages of 900 tokens in all, too hard to read]" in made.text
     assert "several tools" in made.text
-    alone = summarise.bare_placeholder_summary(Memory(), Unread(2, 900, [1]), COVERED, "too hard")
+    alone = summarise.bare_placeholder(Memory(), Unread(2, 900, [1]), COVERED, "too hard")
     assert "too hard to read" in alone.text
 
 

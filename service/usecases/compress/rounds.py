@@ -439,7 +439,7 @@ async def _write_placeholder(
         chat = round_.claim.lease.chat_id
         log.warning("compress.memory_not_read", chat=chat, error=str(error))
         carried_on = memory if isinstance(error, TextWorkFailed) else Memory()
-        return summarise.bare_placeholder_summary(carried_on, unread, covered, why)
+        return summarise.bare_placeholder(carried_on, unread, covered, why)
 
 
 def _unread(round_: Round, chunk: Chunk) -> Unread:
