@@ -24,7 +24,7 @@ import re
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AsyncExitStack, closing
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -172,7 +172,7 @@ async def _timed(queries: int) -> dict[str, float]:
         urls = await stack.enter_async_context(stage.database(servers))
         _, tenant = await stage.filter_key(urls.database)
         database = await stack.enter_async_context(connect(urls.database))
-        texts = stack.enter_context(closing(Texts(1, 60, 1 << 30)))
+        texts = await stack.enter_async_context(aclosing(Texts(1, 60, 1 << 30)))
         gc.freeze()  # as `precis serve` does
         for length in _LENGTHS:
             words = await _filled(database, texts, tenant, length)

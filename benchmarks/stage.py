@@ -37,7 +37,7 @@ from service.summarising import message
 from service.summarising.message import Parts
 from service.usecases.compress import compress
 from service.usecases.hand_over import FinishedTurn, hand_over
-from service.usecases.turns import Turns
+from service.usecases.uploads import UploadQueue
 from service.usecases.weigh import ServeContext, State
 from service.usecases.windows import Windows
 
@@ -167,9 +167,9 @@ async def ingest_into(
     database: Database, texts: Texts, tenant: int, chat: str, path: Sequence[Message], window: int
 ) -> bool:
     """Stores a whole branch in this process, and wakes nobody."""
-    turns, settings = Turns(2**30), load()
+    uploads, settings = UploadQueue(2**30), load()
     windows = Windows(database, settings)
-    context = ServeContext(database, texts, Counts(), settings, turns, windows, wake=_nobody)
+    context = ServeContext(database, texts, Counts(), settings, uploads, windows, wake=_nobody)
     state = State(chat, "user", MODEL, window)
     rows = [one.stored for one in path]
     accepted = await hand_over(context, FinishedTurn(tenant, state, rows, is_branch=True))

@@ -33,7 +33,7 @@ from service.api import (
     turns,
 )
 from service.api.callers import caller
-from service.api.deps import WITHOUT_TELEMETRY, InFlight, known_parameters
+from service.api.deps import WITHOUT_TELEMETRY, BodyBudget, known_parameters
 from service.api.health import Kept
 from service.api.key_ring import KeyRing
 from service.api.limits import Limiter
@@ -44,7 +44,7 @@ from service.processes import Texts
 from service.runtime import Runtime, running, servers
 from service.settings import Settings
 from service.text import tokens
-from service.usecases.turns import BODIES
+from service.usecases.uploads import BODIES
 from service.web import pages
 
 log = structlog.get_logger(__name__)
@@ -185,7 +185,7 @@ class _Service(FastAPI):
                 await self._handled(scope, receive, sending)
             finally:
                 # Here and not in a dependency: hot routes have none.
-                self.state.in_flight.release(scope)
+                self.state.bodies.release(scope)
                 # Without a status no answer was begun, because the service is stopping.
                 if sending.status:
                     self._note(scope, sending.status, sending.ended - began)
@@ -267,7 +267,7 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
         dependencies=[Depends(known_parameters)],
     )
     app.state.logs_requests = settings.log_level == "debug"
-    app.state.in_flight = InFlight(BODIES * settings.max_body_bytes)
+    app.state.bodies = BodyBudget(BODIES * settings.max_body_bytes)
     app.state.limiter = Limiter()
     app.state.keys = KeyRing()
     app.state.figures = Kept()

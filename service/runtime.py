@@ -4,8 +4,8 @@ The only difference between the embedded and the fleet way to run is here: who s
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -103,8 +103,8 @@ async def running(
         http = await stack.enter_async_context(client(settings))
         # Apart, so that neither an ingest nor a round waits for the other's texts. A process starts
         # when it is needed, so a worker has none for ingests, and an API none for rounds.
-        texts = shared or stack.enter_context(_text_processes())
-        texts_of_rounds = shared or stack.enter_context(_text_processes())
+        texts = shared or await _text_processes(stack)
+        texts_of_rounds = shared or await _text_processes(stack)
         summariser, others = configured(settings, http), for_models(settings, http)
         amiss = warnings(settings) + _without_tls(urls)
         worker_context = WorkerContext(
@@ -162,10 +162,7 @@ async def _probe(context: WorkerContext, http: httpx.AsyncClient) -> None:
     context.warnings[:] = lasting
 
 
-@contextmanager
-def _text_processes() -> Iterator[Texts]:
+async def _text_processes(stack: AsyncExitStack) -> Texts:
+    """A pool, which is closed with the stack."""
     texts = Texts(pool.PROCESSES, pool.SECONDS, pool.MEMORY)
-    try:
-        yield texts
-    finally:
-        texts.close()
+    return await stack.enter_async_context(aclosing(texts))

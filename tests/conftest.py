@@ -39,6 +39,7 @@ from service.usecases import recall
 from service.usecases.compress import compress
 from tests import constants
 from tests.loopback import only_loopback
+from tests.shared_texts import SharedTexts
 from workers.worker import running as worker_running
 
 TEMPLATE = "precis_template"
@@ -46,7 +47,7 @@ TEMPLATE = "precis_template"
 SAME_SECRET = text("update tenant_secrets set secret = decode(repeat('00', 33), 'hex') where not exists (table chats)")
 FLEET = "tests/faults/"
 METRICS_TOKEN = "t" * 32
-TEXTS = Texts(2, seconds=60, memory=2**30)
+TEXTS = SharedTexts()
 """The text processes of all tests; they start with the first test that needs them."""
 
 
@@ -114,7 +115,7 @@ def _readiness_is_found_out_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True, scope="session")
 def _text_processes() -> Iterator[None]:
     yield
-    TEXTS.close()
+    TEXTS.stop()
 
 
 @pytest.fixture(autouse=True, scope="session")

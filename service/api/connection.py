@@ -1,4 +1,4 @@
-"""What uvicorn does not bound of a connection: how many there are, how large a head is, silence.
+"""What uvicorn does not bound: how many connections there are, how large a head is, and silence.
 
 Whoever reaches the port can open connections, so memory and open files have to suffice for them.
 An address has no share of them: all clients of a proxy have one address, and an attacker may have
@@ -12,8 +12,9 @@ from typing import Final, cast
 import structlog
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-MOST: Final = 1000
-"""Connections at a time. Each is an open file, of which many systems give a process 1,024."""
+# Connections at a time. Each is an open file, and many systems give a process 1,024 of them: the
+# others are for databases, logs and libraries.
+_MOST: Final = 750
 # Bytes of a request line and its fields; also of what surrounds the parts of a chunked body.
 _HEAD: Final = 2**16
 # Seconds from the first byte of a head to its end; also for the rest of a body that was answered
@@ -41,17 +42,17 @@ class BoundedProtocol(HttpToolsProtocol):
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Refuses one connection too many, unless the place of another one can be given to it."""
+        """Refuses a connection too many, unless another one can be closed in its place."""
         super().connection_made(transport)
-        if len(self.connections) > MOST and not self._take_place():
-            log.warning("connection.refused", most=MOST)
+        if len(self.connections) > _MOST and not self._close_longest_waiting():
+            log.warning("connection.refused", most=_MOST)
             transport.write(_FULL)
             transport.close()
             return
-        self._watch()
+        self._set_deadline()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody is waited for any more."""
+        """The client is waited for no more."""
         super().connection_lost(exc)
         if self._deadline:
             self._deadline.cancel()
@@ -63,7 +64,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self._unread > _HEAD and not self.transport.is_closing():
             self.send_400_response(f"The head of a request may have {_HEAD} bytes.")
-        self._watch()
+        self._set_deadline()
 
     def on_message_begin(self) -> None:
         """A request begins."""
@@ -88,19 +89,19 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """An answer is complete."""
         super().on_response_complete()
-        self._watch()
+        self._set_deadline()
 
     def pause_writing(self) -> None:
         """The client does not read."""
         super().pause_writing()
-        self._watch()
+        self._set_deadline()
 
     def resume_writing(self) -> None:
         """The client has read."""
         super().resume_writing()
-        self._watch()
+        self._set_deadline()
 
-    def _watch(self) -> None:
+    def _set_deadline(self) -> None:
         """Sets the deadline if the client is waited for; more bytes of a head do not move it."""
         patience = self._patience_now()
         if patience == self._patience:
@@ -123,13 +124,13 @@ class BoundedProtocol(HttpToolsProtocol):
             return float(self.timeout_keep_alive)
         return None
 
-    def _take_place(self) -> bool:
+    def _close_longest_waiting(self) -> bool:
         """Closes the connection that has waited longest for its client; False if none waits."""
         others = (cast(BoundedProtocol, one) for one in self.connections)
         waiting = [one for one in others if one._deadline and not one.transport.is_closing()]
         if not waiting:
             return False
         longest = min(waiting, key=lambda one: one._waits_since)
-        log.warning("connection.replaced", most=MOST)
+        log.warning("connection.replaced", most=_MOST)
         longest.transport.abort()
         return True

@@ -127,34 +127,33 @@ def documented(
     return {"requestBody": {"required": required, "content": {"application/json": media}}}
 
 
-class InFlight:
+class BodyBudget:
     """Counts the bytes of bodies that the process holds.
 
-    Small ones do not count, so small requests are answered while large ones are refused.
+    Small bodies do not count, so small requests are answered while large ones are refused.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._held = 0
 
-    def hold(self, scope: Scope, size: int, *, announced: bool = False) -> None:
-        """Counts `size` bytes for a request, or only checks them while they are `announced`.
+    def hold(self, scope: Scope, size: int) -> None:
+        """Counts `size` bytes for a request, of which some may be counted already.
 
         Raises:
             Problem: BUSY: the process would hold too many.
         """
         if size <= _SMALL:
             return
-        held = scope.get(_HELD, 0)
-        if self._held - held + size > self._most:
+        more = size - scope.get(_HELD, 0)
+        if self._held + more > self._most:
             raise Problem(
-                f"with this body, the service would hold more than {self._most} bytes of requests;"
-                " try again in a moment",
+                f"The service already has {self._held / 2**20:.0f} MB of requests in progress;"
+                " retry in a moment",
                 ProblemType.BUSY,
             )
-        if not announced:
-            self._held += size - held
-            scope[_HELD] = size
+        self._held += more
+        scope[_HELD] = size
 
     def release(self, scope: Scope) -> None:
         """Counts a request's bytes no more, however it ended."""
@@ -191,40 +190,32 @@ def _no_json(kind: str) -> Problem:
 
 
 async def read_limited(request: Request) -> bytearray:
-    """The body, limited in size, and counted until it is answered (`InFlight`).
+    """The body, limited in size, and counted until it is answered (`BodyBudget`).
 
     Raises:
-        TooLarge: more than `max_body_bytes`, announced or not.
+        TooLarge: more than `max_body_bytes`.
         Problem: BUSY: the process holds too many bytes of requests.
-        Problem: TOO_SLOW: it did not arrive in time; what it holds of memory is others' then.
+        Problem: TOO_SLOW: the body did not arrive in time.
         BadRequest: the connection ended within it.
     """
-    in_flight = cast(InFlight, request.app.state.in_flight)
+    budget = cast(BodyBudget, request.app.state.bodies)
     limit = runtime_of(request).settings.max_body_bytes
     # A body that is too large as announced is refused before a byte of it is read.
-    announced = int(header(request, b"content-length") or 0)
-    if announced > limit:
+    if int(header(request, b"content-length") or 0) > limit:
         raise _too_large(limit)
-    in_flight.hold(request.scope, announced, announced=True)
+    body = bytearray()
     try:
         async with asyncio.timeout(_WHOLE_BODY):
-            return await _received(request, limit, in_flight)
+            async for part in request.stream():
+                body += part
+                if len(body) > limit:
+                    raise _too_large(limit)
+                budget.hold(request.scope, len(body))
     except TimeoutError:
         late = f"the whole body did not arrive within {_WHOLE_BODY:g} s"
         raise Problem(late, ProblemType.TOO_SLOW) from None
     except ClientDisconnect:
         raise BadRequest("the connection ended within the body") from None
-
-
-async def _received(request: Request, limit: int, in_flight: InFlight) -> bytearray:
-    body = bytearray()
-    async for part in request.stream():
-        size = len(body) + len(part)
-        # Checked as it comes too: a chunked body announces nothing.
-        if size > limit:
-            raise _too_large(limit)
-        in_flight.hold(request.scope, size)
-        body += part
     return body
 
 

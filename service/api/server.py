@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit, setrlimit
 from socket import (
     AI_PASSIVE,
     IPPROTO_TCP,
@@ -14,11 +13,10 @@ from socket import (
     socket,
 )
 
-import structlog
 import uvicorn
 from fastapi import FastAPI
 
-from service.api.connection import MOST, BoundedProtocol
+from service.api.connection import BoundedProtocol
 from service.errors import ConfigurationError
 from service.runtime import Runtime
 
@@ -27,12 +25,6 @@ _GRACE = 10
 # Seconds that a connection may be idle: longer than clients keep one (httpx 5, aiohttp 15, nginx
 # 60), or the service closes it in the moment in which they send the next request.
 _IDLE = 75
-# Open files to ask for: more than the connections that one process can serve.
-_FILES = 65_536
-# Open files beside connections: databases, logs, libraries.
-_OTHER_FILES = 200
-
-log = structlog.get_logger(__name__)
 
 
 class _HttpServer(uvicorn.Server):
@@ -70,18 +62,6 @@ def bind(host: str, port: int, setting: str = "PRECIS_PORT") -> socket:
             f" Set PRECIS_HOST or {setting} to another one"
         ) from error
     return listener
-
-
-def raise_open_files() -> None:
-    """Raises this process's limit of open files, and warns when it is less than it may need."""
-    # Each connection is an open file, and many systems begin with a soft limit of 1,024.
-    soft, hard = getrlimit(RLIMIT_NOFILE)
-    limit = _FILES if hard == RLIM_INFINITY else min(_FILES, hard)
-    if soft != RLIM_INFINITY and soft < limit:
-        setrlimit(RLIMIT_NOFILE, (limit, hard))
-    most, needed = getrlimit(RLIMIT_NOFILE)[0], MOST + _OTHER_FILES
-    if most != RLIM_INFINITY and most < needed:
-        log.warning("files.few", limit=most, wanted=needed)
 
 
 @asynccontextmanager

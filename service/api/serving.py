@@ -13,7 +13,7 @@ from service.errors import trace
 from service.request.account import Counts
 from service.runtime import Runtime
 from service.storage import outage
-from service.usecases.turns import Turns
+from service.usecases.uploads import UploadQueue
 from service.usecases.weigh import ServeContext
 from service.usecases.windows import Windows
 
@@ -64,7 +64,7 @@ async def serving(runtime: Runtime) -> AsyncIterator[Serving]:
         texts=runtime.texts,
         counts=Counts(),
         settings=runtime.settings,
-        turns=Turns(runtime.settings.max_body_bytes),
+        uploads=UploadQueue(runtime.settings.max_body_bytes),
         windows=Windows(runtime.database, runtime.settings),
         wake=runtime.queue.wake,
     )

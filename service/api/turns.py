@@ -20,7 +20,7 @@ from service.storage import chats, keys
 from service.storage.sums import Share
 from service.usecases.hand_over import FinishedTurn, hand_over, outcome_of
 from service.usecases.ingest import wake_for
-from service.usecases.turns import Whose
+from service.usecases.uploads import UserKey
 from service.usecases.weigh import State
 from service.usecases.windows import Windows
 
@@ -78,7 +78,7 @@ async def post_turn(request: Request, key: FilterKey) -> Response:
     serving = serving_of(request)
     turn = await _finished_turn(key.tenant, told, serving.context.windows)
     state = turn.state
-    async with serving.context.turns.turn(Whose(key.tenant, state.user), size):
+    async with serving.context.uploads.turn(UserKey(key.tenant, state.user), size):
         accepted = await hand_over(serving.context, turn)
     await wake_for(serving.context, accepted)
     if told.state:

@@ -200,7 +200,7 @@ class TurnRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A finished turn, or the whole branch, as you store it."""
 
     messages: Annotated[
-        list[Annotated[dict[str, Any], Meta(extra_json_schema=schema_of(intake.HandedMessage))]],
+        list[Annotated[dict[str, Any], Meta(extra_json_schema=schema_of(intake.UploadedMessage))]],
         Meta(
             min_length=1,
             description="Root to leaf, each with your `id`: from the turn's question on, or the"

@@ -11,7 +11,7 @@ from uvicorn.loops.auto import auto_loop_factory
 
 from service import __version__
 from service.api.scrape import create_worker_app
-from service.api.server import answering, bind, listening, raise_open_files
+from service.api.server import answering, bind, listening
 from service.app import Beside, create_app
 from service.cli import shell
 from service.cli.demo import demonstrate
@@ -39,7 +39,6 @@ async def serve(current: Settings, *beside: Beside) -> None:
     """The service, and what runs beside it."""
     stopped = _stop_signal()
     listener = bind(current.host, current.port)
-    raise_open_files()
     serving = listening(create_app(current, *beside), listener)
     async with AsyncExitStack() as stack:
         runtime = await stack.enter_async_context(serving)

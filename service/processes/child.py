@@ -1,11 +1,11 @@
 """A text process: runs one function after the other for the process that started it.
 
-    python -I child.py DESCRIPTOR PARENT_PID
+    python -I child.py PARENT_PID SECONDS MEMORY PATH...
 
-It speaks over a socket, which is DESCRIPTOR. The first message has the parent's import path, how
-many seconds of CPU a function may take, and the bound on memory in bytes; the answer says that it
-is ready. Each further message is a function with its arguments and is answered with the outcome.
-It ends when the other side does.
+A function may take so many SECONDS of CPU, and the process so many bytes of MEMORY; PATH is the
+parent's import path. The process writes `READY` to its standard output when it is. Each message on
+its standard input is a function with its arguments, and the outcome is written for it. It ends when
+the parent does.
 
 Nothing of a text leaves this process but in a result: an error is answered by its type and by
 where it was raised.
@@ -18,11 +18,18 @@ import resource
 import signal
 import sys
 from math import ceil
-from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, BinaryIO
 
+HEADER = 8  # bytes before each message, which are its length
 NICE = 5  # more than the process that answers requests has, which goes first
+READY = b"+"
 DONE, RAISED, FAILED, NO_MEMORY = "done", "raised", "failed", "no memory"
+
+
+def framed(value: object) -> bytes:
+    """A message with this value: its length, and the pickled value."""
+    message = pickle.dumps(value)
+    return len(message).to_bytes(HEADER) + message
 
 
 def bound_memory(size: int) -> None:
@@ -52,16 +59,13 @@ def load() -> None:
     languages.detect(intake.__doc__ or "")
 
 
-def outcome(messages: list[bytes]) -> tuple[str, Any]:
-    """What came of a function: its kind, and the result, the error or where it was raised.
-
-    The message is taken out of the list, so that its memory, as much as the text needs, is free
-    while the function works.
-    """
+def outcome(message: bytes) -> tuple[str, Any]:
+    """What came of a function: its kind, and the result, the error or where it was raised."""
     from service.errors import PrecisError, class_and_place
 
     try:
-        function, args, kwargs = pickle.loads(messages.pop())
+        function, args, kwargs = pickle.loads(message)
+        del message  # it has the text once more, and the function may need its memory
         return DONE, function(*args, **kwargs)
     except MemoryError:
         return NO_MEMORY, None
@@ -71,37 +75,32 @@ def outcome(messages: list[bytes]) -> tuple[str, Any]:
         return FAILED, class_and_place(error)
 
 
-def main(descriptor: int, parent: int) -> None:
-    """Get ready, then serve until the other side is gone."""
+def main(parent: int, seconds: float, memory: int, path: list[str]) -> None:
+    """Gets ready, and answers messages until the parent is gone."""
     os.nice(NICE)
-    channel = Connection(descriptor)
-    path, seconds, memory = pickle.loads(channel.recv_bytes())
     sys.path[:] = path
     from service.tied import die_with
 
     die_with(parent, signal.SIGKILL)
+    replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no reply
     load()
     # What is loaded stays: to look through all of it for garbage takes longer than most calls.
     gc.freeze()
     bound_memory(memory)
-    channel.send_bytes(b"ready")
-    serve(channel, seconds)
+    replies.write(READY)
+    replies.flush()
+    serve(sys.stdin.buffer, replies, seconds)
 
 
-def serve(channel: Connection, seconds: float) -> None:
-    """Answer one message after the other, each within so many seconds of CPU."""
-    while True:
-        messages = [channel.recv_bytes()]
+def serve(requests: BinaryIO, replies: BinaryIO, seconds: float) -> None:
+    """Answers one message after the other, each within so many seconds of CPU."""
+    while size := requests.read(HEADER):
         # CPU and not the clock: a text is as hard on a busy machine as on an idle one.
         bound_cpu(seconds)
-        kind, value = outcome(messages)
-        channel.send_bytes(pickle.dumps((kind, value)))
-        if kind == NO_MEMORY:
-            return  # libraries may be in an undefined state; the pool starts another process
+        replies.write(framed(outcome(requests.read(int.from_bytes(size)))))
+        replies.flush()
 
 
 if __name__ == "__main__":
-    try:
-        main(int(sys.argv[1]), int(sys.argv[2]))
-    except (EOFError, OSError):
-        sys.exit()  # the other side is gone
+    main(int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])

@@ -26,9 +26,9 @@ from service.transcript import (
     steps,
 )
 
-_LAST = 1e15  # Unix seconds; imported chats have milliseconds
-_OF_A_NOTE = ("role", "timestamp")
-_OF_A_FILE = ("type", "name", "content_type")  # not the content, which may be megabytes
+_LATEST = 1e15  # Unix seconds; imported chats have milliseconds
+_NOTE_FIELDS = ("role", "timestamp")
+_FILE_FIELDS = ("type", "name", "content_type")  # not the content, which may be megabytes
 _BYTES_PER_TOKEN = 4  # of a text that cannot be read, and so not be counted
 _ROLES = ("user", "assistant", "system", "tool", "developer")
 _NUL = re.compile(rb"\\u0000")  # the only way to write it in JSON
@@ -52,7 +52,7 @@ def _described(*kinds: str, description: str = "") -> Meta:
     )
 
 
-class HandedMessage(msgspec.Struct, frozen=True):
+class UploadedMessage(msgspec.Struct, frozen=True):
     """A question or a whole answer, as Open WebUI has it or a chat completion (`native`).
 
     Fields that are not named here are dropped, and so is a field of another type than it says here:
@@ -96,7 +96,7 @@ class HandedMessage(msgspec.Struct, frozen=True):
     ] = None
 
 
-_DECODE = msgspec.json.Decoder(HandedMessage).decode
+_DECODE = msgspec.json.Decoder(UploadedMessage).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class TokenCountedMessage:
 
 @dataclass(frozen=True, slots=True)
 class RawMessage:
-    """A message to be read.
+    """A message to be parsed.
 
     Attributes:
         text: the message as JSON.
@@ -134,47 +134,51 @@ class RawMessage:
     searched: bool = False
 
 
-def take(messages: Sequence[RawMessage], mask_secrets: bool) -> list[TokenCountedMessage]:
-    """Reads messages, one after the other."""
-    return [_weighed(_decoded(one.text), mask_secrets, searched=one.searched) for one in messages]
+def parse_messages(messages: Sequence[RawMessage], mask_secrets: bool) -> list[TokenCountedMessage]:
+    """Parses messages, one after the other."""
+    return [
+        _count_tokens(_decode(one.text), mask_secrets, searched=one.searched) for one in messages
+    ]
 
 
-def unread(messages: Sequence[RawMessage]) -> list[TokenCountedMessage]:
-    """The same for messages that are too hard to read: a note takes the place of each text.
+def placeholder_messages(messages: Sequence[RawMessage]) -> list[TokenCountedMessage]:
+    """Replaces messages that are too hard to parse: each text becomes a note of its size.
 
-    What the model is sent for it is estimated from its length. The text itself is not kept: it
-    could not be searched for secrets, and it would be too hard again.
+    The tokens that a model is sent for the text are estimated from its length. The text itself is
+    not kept: it could not be searched for secrets, and it would be too hard again.
     """
     results = []
     for one in messages:
-        stored = _decoded(one.text)
+        stored = _decode(one.text)
         size = len(one.text)
-        head = {name: stored[name] for name in _OF_A_NOTE if name in stored}
-        weighed = noted(head, f"[A message of {size:,} bytes that could not be read in time]")
+        head = {name: stored[name] for name in _NOTE_FIELDS if name in stored}
+        weighed = _note(head, f"[A message of {size:,} bytes that could not be read in time]")
         tokens_of_it = max(size // _BYTES_PER_TOKEN, weighed.tokens)
         results.append(replace(weighed, tokens=tokens_of_it))
     return results
 
 
-def erased(role: str) -> TokenCountedMessage:
-    """What stands in place of a text that its user had erased."""
-    return noted({"role": role}, "[This message was erased]")
+def erased_message(role: str) -> TokenCountedMessage:
+    """The note that replaces a text that its user had erased."""
+    return _note({"role": role}, "[This message was erased]")
 
 
-def noted(head: Stored, note: str) -> TokenCountedMessage:
-    """A message whose text is a note; `head` has its id and role."""
-    return _weighed(head | {"content": note}, mask_secrets=False)
+def _note(head: Stored, note: str) -> TokenCountedMessage:
+    """A message whose text is a note, with the other fields of `head`."""
+    return _count_tokens(head | {"content": note}, mask_secrets=False)
 
 
-def _decoded(text: bytes) -> Stored:
+def _decode(text: bytes) -> Stored:
     """A message as it was ingested, without NUL characters."""
-    stored = _stored(_DECODE(text))
+    stored = _stored_fields(_DECODE(text))
     has_nul = _NUL.search(text)  # nearly never: then there is no need of a copy
     return _without_nul(stored) if has_nul else stored
 
 
-def _weighed(stored: Stored, mask_secrets: bool, *, searched: bool = False) -> TokenCountedMessage:
-    body, masks = _packed(stored, mask_secrets, searched)
+def _count_tokens(
+    stored: Stored, mask_secrets: bool, *, searched: bool = False
+) -> TokenCountedMessage:
+    body, masks = _pack(stored, mask_secrets, searched)
     parsed = parse(stored)
     cut = steps(parsed)
     count = cache(tokens.count)  # nearly always, what was said is all that is sent
@@ -189,17 +193,17 @@ def _weighed(stored: Stored, mask_secrets: bool, *, searched: bool = False) -> T
     )
 
 
-def _packed(stored: Stored, mask_secrets: bool, searched: bool) -> tuple[bytes, int]:
-    """What is kept, packed, with what it is `searched` by, and the number of its masks.
+def _pack(stored: Stored, mask_secrets: bool, searched: bool) -> tuple[bytes, int]:
+    """The packed body, perhaps with the words that it is `searched` by; and its number of masks.
 
-    A function of its own, so that the masked copy is free before the message is weighed.
+    This is a function of its own, so that the masked copy is free before tokens are counted.
     """
     clean, masks = masked(stored) if mask_secrets else (stored, 0)
     words = parts.make_parts(parse(clean)) if searched else None
     return codec.pack(clean, words), masks
 
 
-def _stored(message: HandedMessage) -> Stored:
+def _stored_fields(message: UploadedMessage) -> Stored:
     """The fields of a message that have the types that they should have."""
     native = _only(message.native, list)
     output = folded(message.native) if native else _only(message.output, list)
@@ -224,13 +228,13 @@ def _files(value: object) -> list[dict[str, str]] | None:
 
 
 def _named_fields(file: dict[str, Any]) -> dict[str, str]:
-    return {name: file[name] for name in _OF_A_FILE if isinstance(file.get(name), str)}
+    return {name: file[name] for name in _FILE_FIELDS if isinstance(file.get(name), str)}
 
 
 def _time(value: object) -> float | None:
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
-    return float(value) if 0 <= value <= _LAST else None
+    return float(value) if 0 <= value <= _LATEST else None
 
 
 def _without_nul(value: Any) -> Any:  # noqa: ANN401 - JSON

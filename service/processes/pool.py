@@ -9,14 +9,11 @@ import asyncio
 import os
 import pickle
 import signal
-import subprocess
 import sys
-import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection
+from asyncio import IncompleteReadError, StreamReader, StreamWriter
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import ParamSpec, TypeVar, cast
 
 import structlog
@@ -47,51 +44,10 @@ _ALONE = {"OPENBLAS_NUM_THREADS": "1"}  # NumPy's threads would take memory for 
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Child:
-    """A process and our end of the socket to it."""
-
-    process: subprocess.Popen[bytes]
-    channel: Connection
-
-    def end(self) -> int:
-        """Ends it at once; returns its exit status, negative for a signal."""
-        self.process.kill()
-        self.channel.close()
-        return self.process.wait()
-
-
-@dataclass(slots=True)
-class _Task:
-    """One call: the child that works on it, and whether anybody still wants the result."""
-
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    child: _Child | None = None
-    given_up: bool = False
-
-    def begin(self, child: _Child) -> bool:
-        """Whether the child shall begin: not if the call was given up before its turn."""
-        with self.lock:
-            self.child = None if self.given_up else child
-            return not self.given_up
-
-    def end(self) -> None:
-        with self.lock:
-            self.child = None
-
-    def give_up(self) -> None:
-        """Ends the child in the middle of its work; the thread that waits for it notices."""
-        with self.lock:
-            self.given_up = True
-            if self.child:
-                self.child.process.kill()
-
-
 class Texts:
-    """A pool of text processes. They start when they are needed, and live until `close`.
+    """A pool of text processes. They start when they are needed, and live until `aclose`.
 
-    Each has a thread of ours that waits for it: Linux ends a child with the thread that started it.
-    The pool belongs to no event loop.
+    It belongs to one event loop. Linux ends the children with the thread of that loop.
     """
 
     def __init__(self, processes: int, seconds: float, memory: int) -> None:
@@ -103,10 +59,11 @@ class Texts:
             memory: bytes that a child may take in all; some 250 MB of it are the vocabulary.
         """
         self._seconds, self._memory = seconds, memory
-        self._threads = ThreadPoolExecutor(processes, thread_name_prefix="texts")
-        self._own = threading.local()
-        self._children: set[_Child] = set()
-        self._closed = False
+        self._places = asyncio.Semaphore(processes)
+        self._processes = set[Process]()
+        self._idle = list[Process]()
+        self._starting: asyncio.Task[None] | None = None
+        self._is_closed = False
 
     async def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """The function's result. Function, arguments and result are pickled.
@@ -117,124 +74,126 @@ class Texts:
             TextTooHard: a bound on time or memory was passed, or the child crashed.
             TextWorkFailed: the function raised an unexpected error. A `PrecisError` is raised here
                 as it is.
-            TextProcessAway: no child could be started.
+            TextProcessAway: no child could be started, or the pool was closed.
         """
-        call, loop = _Task(), asyncio.get_running_loop()
-        try:
-            result = loop.run_in_executor(
-                self._threads, self._in_child, call, (function, args, kwargs)
-            )
-            return cast(T, await result)
-        except asyncio.CancelledError:
-            call.give_up()  # the thread cannot be cancelled, only what it waits for
-            raise
+        async with self._process() as process:
+            kind, value = await self._ask(process, (function, args, kwargs))
+            if kind == child.NO_MEMORY:  # libraries of the child may be in an undefined state
+                raise TextTooHard("memory", f"more than {self._memory >> 20} MB were needed")
+        if kind == child.RAISED:
+            raise cast(PrecisError, value)
+        if kind == child.FAILED:
+            raise TextWorkFailed(cast(str, value))
+        return cast(T, value)
 
     async def warm_up(self) -> None:
         """Starts a child, so that the first call need not wait for it."""
-        await asyncio.get_running_loop().run_in_executor(self._threads, self._child)
+        async with self._process():
+            pass
 
-    def close(self) -> None:
+    async def aclose(self) -> None:
         """Ends all children, whatever they do."""
-        self._closed = True
-        for one in list(self._children):
-            one.process.kill()
-        self._threads.shutdown(cancel_futures=True)
-        for one in list(self._children):
-            one.end()
-        self._children.clear()
+        self._is_closed = True
+        if self._starting:
+            self._starting.cancel()
+            await asyncio.wait({self._starting})
+        for process in list(self._processes):
+            self._end(process)
+            await process.wait()
 
-    def _in_child(self, call: _Task, work: object) -> object:
-        """Does a call. Runs in one of our threads."""
-        message = [pickle.dumps(work)]
-        own = self._child()
-        if not call.begin(own):
-            return None
+    @asynccontextmanager
+    async def _process(self) -> AsyncIterator[Process]:
+        """A child that nobody else uses meanwhile; an error within the context ends it."""
+        async with self._places:
+            process = await self._take()
+            try:
+                yield process
+            except BaseException:
+                self._end(process)
+                raise
+            self._idle.append(process)
+
+    async def _take(self) -> Process:
+        """An idle child, or a new one."""
+        while True:
+            while self._idle:
+                process = self._idle.pop()
+                if process.returncode is None:
+                    return process
+                self._end(process)  # it died, perhaps for want of memory on this machine
+            if self._starting is None or self._starting.done():
+                self._starting = asyncio.create_task(self._start())
+            # Shielded, because a start takes longer than a request may: were it ended with a caller
+            # that waits no longer, there would never be a child for requests.
+            await asyncio.shield(self._starting)
+
+    async def _start(self) -> None:
+        """Adds an idle child, once it has said that it is ready."""
+        if self._is_closed:  # a call that waited would start a process that nobody ends
+            raise TextProcessAway("the service is stopping")
+        process = await _spawn(self._seconds, self._memory)
+        alive = {one for one in self._processes if one.returncode is None}
+        self._processes = alive | {process}
+        is_ready = False
         try:
-            kind, value = self._answered(own, message)
+            async with asyncio.timeout(_START):
+                is_ready = bool(await cast(StreamReader, process.stdout).read(len(child.READY)))
+        except TimeoutError:
+            pass
         finally:
-            call.end()
-        match kind:
-            case child.NO_MEMORY:
-                self._replace(own)
-                raise TextTooHard("memory", f"more than {self._memory >> 20} MB were needed")
-            case child.RAISED:
-                raise cast(PrecisError, value)
-            case child.FAILED:
-                raise TextWorkFailed(value)
-            case _:
-                return value
+            if not is_ready:
+                self._end(process)
+        if not is_ready:
+            status = await process.wait()
+            raise TextProcessAway(f"a text process did not start (status {status})")
+        self._idle.append(process)
 
-    def _answered(self, own: _Child, message: list[bytes]) -> tuple[str, object]:
-        """The child's outcome for a message, which is taken out of the list and so freed."""
+    async def _ask(self, process: Process, work: object) -> tuple[str, object]:
+        """What a child makes of its work: see `child.outcome`."""
+        requests = cast(StreamWriter, process.stdin)
+        replies = cast(StreamReader, process.stdout)
         try:
-            own.channel.send_bytes(message.pop())
-            if not own.channel.poll(self._seconds * _PATIENCE):
-                self._replace(own)
-                raise self._too_long()
-            kind, value = pickle.loads(own.channel.recv_bytes())
-        except (EOFError, OSError):
-            status = self._replace(own)
-            if status == -signal.SIGXCPU:  # the kernel counted its CPU, see `child.bound_cpu`
-                raise self._too_long() from None
-            raise TextTooHard("crash", f"the process ended with status {status}") from None
-        return kind, value
+            async with asyncio.timeout(self._seconds * _PATIENCE):
+                requests.write(child.framed(work))
+                await requests.drain()
+                size = await replies.readexactly(child.HEADER)
+                reply = await replies.readexactly(int.from_bytes(size))
+        except TimeoutError:
+            raise self._too_long() from None
+        except (IncompleteReadError, ConnectionError):
+            raise self._why_it_ended(await process.wait()) from None
+        return cast(tuple[str, object], pickle.loads(reply))
+
+    def _why_it_ended(self, status: int) -> PrecisError:
+        if self._is_closed:
+            return TextProcessAway("the service is stopping")
+        if status == -signal.SIGXCPU:  # the kernel counted its CPU, see `child.bound_cpu`
+            return self._too_long()
+        return TextTooHard("crash", f"the process ended with status {status}")
 
     def _too_long(self) -> TextTooHard:
         return TextTooHard("time", f"not done after {self._seconds:g} s")
 
-    def _child(self) -> _Child:
-        """The child of this thread; one is started if there is none, or it died while idle."""
-        own: _Child | None = getattr(self._own, "child", None)
-        if own and own.process.poll() is None:
-            return own
-        if own:
-            self._replace(own)
-        if self._closed:  # a call that waited in the queue would start a process that nobody ends
-            raise TextProcessAway("the service is stopping")
-        own = self._own.child = self._started()
-        return own
-
-    def _replace(self, own: _Child) -> int:
-        """Ends a child; the next call of this thread starts another."""
-        self._own.child = None
-        self._children.discard(own)
-        status = own.end()
-        log.warning("texts.process_ended", status=status)
-        metrics.TEXT_PROCESSES_ENDED.inc()
-        return status
-
-    def _started(self) -> _Child:
-        """A new child that has said that it is ready."""
-        own = _spawned()
-        self._children.add(own)  # before it is ready, so that `close` ends it too
-        try:
-            own.channel.send_bytes(pickle.dumps((sys.path, self._seconds, self._memory)))
-            if own.channel.poll(_START):
-                own.channel.recv_bytes()
-                return own
-        except (EOFError, OSError):
-            pass
-        self._children.discard(own)
-        raise TextProcessAway(f"a text process did not start (status {own.end()})")
+    def _end(self, process: Process) -> None:
+        """Ends a child, without waiting until the system has freed its memory."""
+        with suppress(ProcessLookupError):  # it has ended by itself
+            process.kill()
+        if not self._is_closed:
+            log.warning("texts.process_ended")
+            metrics.TEXT_PROCESSES_ENDED.inc()
 
 
-def _spawned() -> _Child:
-    """A new process of `child.py`, and our end of the socket that it got the other end of."""
-    ours, theirs = Pipe()
-    command = [sys.executable, "-I", child.__file__, str(theirs.fileno()), str(os.getpid())]
+async def _spawn(seconds: float, memory: int) -> Process:
+    """A new process of `child.py`."""
+    limits = [str(os.getpid()), str(seconds), str(memory)]
     try:
-        process = subprocess.Popen(  # noqa: S603 - our own interpreter
-            command,
+        return await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", child.__file__, *limits, *sys.path),
             env=_ALONE | {name: os.environ[name] for name in _KEPT if name in os.environ},
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=DEVNULL,
             start_new_session=True,  # Ctrl-C in a terminal is for us alone
         )
     except OSError as error:
-        ours.close()
         raise TextProcessAway(f"a text process cannot be started: {error.strerror}") from error
-    finally:
-        theirs.close()
-    return _Child(process, ours)

@@ -1,4 +1,4 @@
-"""What a recall does with stored texts: it searches, resolves and shows. Pure, picklable values."""
+"""The work of a recall on stored texts: it searches, resolves and shows. Pure, picklable values."""
 
 from collections.abc import Mapping, Sequence
 
@@ -19,10 +19,15 @@ def search(
     room: int,
     mask: bool,
 ) -> Finding:
-    """The best places for some words, a line each, within `room` tokens.
+    """The best places for some words, a line each.
 
-    `calls_above` has of each message of the path how many calls stand above it; `first` is the
-    number of the first place that is told.
+    Args:
+        bodies: the packed messages, by place in the path.
+        calls_above: the number of calls above each message of the path.
+        query: the words.
+        first: number of the first place to list, from 1.
+        room: tokens that the answer may take.
+        mask: whether secrets are masked.
     """
     path: list[list[parts.SearchedPart]] = [[] for _ in calls_above]
     sample: list[str] = []
@@ -35,14 +40,16 @@ def search(
                 sample.append(parts.spoken_text(message))
         path[place] = words
     language = languages.detect("\n".join(sample)[:_SAMPLE])
-    # One more than is told, to know whether there are more.
+    # One more than is listed shows whether there are more.
     hits = ranking.rank_passages(path, query, language, first + display.RESULTS)[first - 1 :]
     near = {place for hit in hits for place in (hit.message, *hit.neighbours)}
     messages = {place: _message(bodies[place], mask) for place in near}
     return display.render_hits(hits, messages, calls_above, room, first)
 
 
-def named(bodies: Mapping[int, bytes], identity: str, *, marker: bool) -> tuple[int, int] | None:
+def find_named(
+    bodies: Mapping[int, bytes], identity: str, *, marker: bool
+) -> tuple[int, int] | None:
     """The place of the message with a marker or a call, and which of its calls it is, from 1.
 
     A marker leads to the message, as call 0. The newest message wins.
@@ -59,12 +66,12 @@ def named(bodies: Mapping[int, bytes], identity: str, *, marker: bool) -> tuple[
     return None
 
 
-def page(body: bytes, request: PageRequest, mask: bool) -> Finding:
+def show_page(body: bytes, request: PageRequest, mask: bool) -> Finding:
     """A message or a result as it is stored."""
     return display.render_page(_message(body, mask), request)
 
 
 def _message(body: bytes, mask: bool) -> Message:
-    """The parsed message; its secrets masked, should it have been stored before they were."""
+    """The parsed message. Masking covers one that was stored before secrets were masked."""
     content = codec.unpack(body)
     return parse(masked(content)[0] if mask else content)

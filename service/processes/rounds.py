@@ -1,4 +1,4 @@
-"""What a round of work does with stored texts before a summariser reads them. Pure."""
+"""From stored texts to the material that a summariser reads. Pure."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,7 +11,7 @@ from service.summarising.summarise import Material, Read
 from service.transcript import Step, parse, steps
 
 
-def gathered(
+def gather_material(
     packed: Mapping[str, bytes],
     ids: Mapping[int, str],
     planned: Sequence[PlannedRead],
@@ -20,7 +20,7 @@ def gathered(
     part_of: tuple[int, int],
     mask: bool,
 ) -> Material:
-    """What a summariser reads next.
+    """Gathers the material that a summariser reads next.
 
     Args:
         packed: the stored bodies by message id.
@@ -36,12 +36,12 @@ def gathered(
     }
     cut = {place: steps(messages[identity]) for place, identity in ids.items()}
     part, parts = part_of
-    reads = _reads(planned, cut)
+    reads = _planned_steps(planned, cut)
     return summarise.gather(memory, reads, policy, part=part, parts=parts, mask=mask)
 
 
-def _reads(planned: Sequence[PlannedRead], cut: Mapping[int, Sequence[Step]]) -> list[Read]:
-    """What is planned, with the steps themselves."""
+def _planned_steps(planned: Sequence[PlannedRead], cut: Mapping[int, Sequence[Step]]) -> list[Read]:
+    """The planned reads, with the steps themselves."""
     reads: list[Read] = []
     for one in planned:
         at = one.position

@@ -46,7 +46,7 @@ class IncomingMessage:
     Attributes:
         id: the hash of all words down to it.
         words: the hash of its own words.
-        text: what is stored of it, as JSON (`intake.HandedMessage`).
+        text: what is stored of it, as JSON (`intake.UploadedMessage`).
         host_id: what the host calls it; None where it has not told that.
         host_hash: the hash of what the host stores; None likewise.
     """

@@ -297,13 +297,13 @@ def by_rule(
     return _candidate(material, material.memory, verdict, policy, covered)
 
 
-def by_size(
+def placeholder_summary(
     memory: Memory, unread: Unread, policy: Policy, covered: Covered, why: str
 ) -> Candidate:
-    """What can be written without reading any text.
+    """A summary that gives messages by their size, without reading any text.
 
-    `memory` is carried on as it is. For messages that a text process could not read in its bounds,
-    or on which our own code failed; `why` is which of them.
+    It is for messages that a text process could not read in its bounds, or on which our own code
+    failed; `why` says which. The memory is carried on as it is.
     """
     grown = _with_unread(memory, unread)
     parts = _fitted(grown, policy, covered)
@@ -311,10 +311,10 @@ def by_size(
     return _rendered(grown, parts, verdict, covered)
 
 
-def by_size_alone(memory: Memory, unread: Unread, covered: Covered, why: str) -> Candidate:
-    """The same, and nothing of the memory is shown.
+def bare_placeholder(memory: Memory, unread: Unread, covered: Covered, why: str) -> Candidate:
+    """A placeholder summary that shows nothing of the memory, and carries it on.
 
-    For a memory that cannot be shown: little of our code is left that could fail on it.
+    It is for a memory that cannot be shown: little of our code is left that could fail on it.
     """
     grown = _with_unread(memory, unread)
     line = grown.talk[-1]

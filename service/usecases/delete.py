@@ -189,7 +189,7 @@ async def _person(connection: AsyncConnection, tenant: int, user: str) -> Delete
         written = await people.written_in(connection, chat.key, user)
         notes: dict[str, Note] = {}
         for one in written:
-            weighed = intake.erased(one.role)
+            weighed = intake.erased_message(one.role)
             notes[one.message_id] = Note(weighed.body, weighed.step_tokens, weighed.step_calls)
         without = await deletions.words_of(connection, chat.key, user, notes)
         if without:

@@ -33,7 +33,7 @@ from service.storage.ingests import (
 from service.storage.messages import ERASED, MessageRow
 from service.storage.sealing import Seal
 from service.storage.tenancy import ChatKey
-from service.usecases.taking import take
+from service.usecases.read_messages import read_messages
 from service.usecases.weigh import ServeContext
 
 _A_TURN = 2  # messages; only more at once may be those of another chat, of which this is a fork
@@ -88,7 +88,7 @@ async def ingest(context: ServeContext, handed: Transcript) -> IngestOutcome:
         wanted = _wanted(handed, path)
         if not wanted.keys() <= weighed.keys():
             masks = context.settings.mask_secrets
-            read = await take(context.texts, list(wanted.values()), masks)
+            read = await read_messages(context.texts, list(wanted.values()), masks)
             weighed = dict(zip(wanted, read, strict=True))
         # Ends without a commit if it does not come to one.
         async with database.engine.connect() as connection:
@@ -280,7 +280,7 @@ def _rows(
         stored, read = path.known.found.get(message.id), weighed.get(message.id)
         author = _author_of(message, handed, path)
         if read and author == ERASED:
-            read = intake.erased(read.role)
+            read = intake.erased_message(read.role)
         row = stored or _row(handed, message, read, rows)
         rows.append(row)
         if read:

@@ -172,7 +172,7 @@ class _Search:
             question.grep,
             question.room,
         )
-        return await self._texts.run(recalls.page, bodies[target.message], page, self._mask)
+        return await self._texts.run(recalls.show_page, bodies[target.message], page, self._mask)
 
     async def _load_bodies(self, places: Iterable[int]) -> dict[int, bytes]:
         """The packed bodies at some places of the path, as far as they are kept."""
@@ -185,7 +185,7 @@ class _Search:
     async def _resolve_id(self, reference: IdReference) -> Target | UnknownReference:
         bodies = await self._load_bodies(range(len(self._path.messages)))
         match = await self._texts.run(
-            recalls.named, bodies, reference.id, marker=reference.is_marker
+            recalls.find_named, bodies, reference.id, marker=reference.is_marker
         )
         if match is None:
             return UnknownReference(())

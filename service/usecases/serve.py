@@ -30,7 +30,7 @@ from service.transcript import text_of
 from service.usecases.ingest import ingest, wake_for
 from service.usecases.left_alone import LOOK_EVERY, is_worked_on
 from service.usecases.locate import RequestPath, beside_of, limit_of, locate, transcript_of, unread
-from service.usecases.turns import Whose
+from service.usecases.uploads import UserKey
 from service.usecases.weigh import CountedRequest, HostRequest, ServeContext, State, sizes_of, weigh
 
 COMPACTED = "Context compacted by Open WebUI itself"
@@ -147,7 +147,7 @@ async def store(context: ServeContext, unstored: Transcript) -> bool:
     """
     size = sum(len(message.text) for message in unstored.messages)
     try:
-        async with context.turns.turn(Whose(unstored.tenant, unstored.user), size):
+        async with context.uploads.turn(UserKey(unstored.tenant, unstored.user), size):
             accepted = await ingest(context, unstored)
     except Problem as error:
         log.info("compress.not_stored", chat=unstored.chat, why=error.type)

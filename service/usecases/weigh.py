@@ -25,7 +25,7 @@ from service.request.native import Outline
 from service.settings import Settings
 from service.storage.database import Database
 from service.transcript import Native
-from service.usecases.turns import Turns
+from service.usecases.uploads import UploadQueue
 from service.usecases.windows import Windows
 
 _SMALL = 2**16  # bytes; counting so many takes some 20 ms
@@ -137,7 +137,7 @@ class ServeContext:
     texts: Texts
     counts: Counts
     settings: Settings
-    turns: Turns
+    uploads: UploadQueue
     windows: Windows
     wake: Callable[[str, float], Awaitable[object]]
     counting: set["asyncio.Task[None]"] = field(default_factory=set)

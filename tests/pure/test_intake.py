@@ -5,7 +5,7 @@ import tracemalloc
 
 import pytest
 
-from service.processes.intake import RawMessage, TokenCountedMessage, take, unread
+from service.processes.intake import RawMessage, TokenCountedMessage, parse_messages, placeholder_messages
 from service.storage import codec
 from service.transcript import Native, Stored, unfold
 from tests.builders import answer, called, returned, said
@@ -16,7 +16,7 @@ LOOP = [said("I look."), called("a"), returned("a", "rows " * 500), said("So it 
 
 
 def taken(stored: Stored) -> TokenCountedMessage:
-    (one,) = take([RawMessage(json.dumps(stored).encode())], mask_secrets=True)
+    (one,) = parse_messages([RawMessage(json.dumps(stored).encode())], mask_secrets=True)
     return one
 
 
@@ -30,7 +30,7 @@ def test_reading_a_large_message_takes_some_bytes_for_each_of_its_bytes(role: st
     text = json.dumps(message, ensure_ascii=False).encode()
 
     tracemalloc.start()
-    take([RawMessage(text)], mask_secrets=True)
+    parse_messages([RawMessage(text)], mask_secrets=True)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
@@ -51,7 +51,7 @@ def test_an_answer_of_a_request_is_stored_as_the_same_answer_of_its_host(usage: 
 def test_of_a_message_too_hard_to_read_a_note_is_kept_and_its_size_is_estimated() -> None:
     text = json.dumps({"role": "user", "content": PROSE}).encode()
 
-    (one,) = unread([RawMessage(text)])
+    (one,) = placeholder_messages([RawMessage(text)])
 
     assert "could not be read in time" in codec.unpack(one.body)["content"]
     assert one.tokens == len(text) // 4

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from service.processes.intake import RawMessage, take
+from service.processes.intake import RawMessage, parse_messages
 from service.request import native
 from service.request.native import Node
 from service.storage import codec
@@ -248,7 +248,7 @@ def again(messages: list[Native]) -> list[Native]:
     made: list[Native] = []
     for node in path_of(messages):
         packed = msgspec.json.encode(native.stored_of(messages, node))
-        (weighed,) = take([RawMessage(packed)], mask_secrets=False)
+        (weighed,) = parse_messages([RawMessage(packed)], mask_secrets=False)
         stored: Stored = codec.unpack(weighed.body)
         made += unfold([stored])
     return made

@@ -350,10 +350,10 @@ def test_the_prompt_follows_the_language_of_the_users(texts: Sequence[str], lang
 
 
 def test_what_could_not_be_read_stands_with_its_size_and_calls_keep_their_numbers() -> None:
-    made = summarise.by_size(work(CHAT).memory, Unread(2, 900, [1]), POLICY, COVERED, "too hard")
+    made = summarise.placeholder_summary(work(CHAT).memory, Unread(2, 900, [1]), POLICY, COVERED, "too hard")
     assert "[2 messages of 900 tokens in all, too hard to read]" in made.text
     assert "several tools" in made.text
-    alone = summarise.by_size_alone(Memory(), Unread(2, 900, [1]), COVERED, "too hard")
+    alone = summarise.bare_placeholder(Memory(), Unread(2, 900, [1]), COVERED, "too hard")
     assert "too hard to read" in alone.text
 
 

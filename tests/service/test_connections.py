@@ -6,14 +6,12 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
-from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 from typing import NamedTuple
 
 import httpx
 import pytest
 
 from service.api import connection, deps, server
-from service.api.server import raise_open_files
 from service.settings import Settings
 from tests.conftest import Service, serving
 from tests.service.problems import TURNS
@@ -78,10 +76,12 @@ def upload(service: Service, size: int) -> bytes:
     return f"{head}Content-Type: application/json\r\nContent-Length: {size}\r\n\r\n".encode()
 
 
-async def test_one_giant_field_is_refused_before_it_is_taken(service: Service) -> None:
+@pytest.mark.parametrize("where", ["in the head", "behind a body in chunks"])
+async def test_one_giant_field_is_refused_before_it_is_taken(service: Service, where: str) -> None:
+    chunked = upload(service, 0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked") + b"2\r\n{}\r\n0\r\n"
     async with line(service) as sender:
         sent = 0
-        await sender.send(START + b"X-Giant: ")
+        await sender.send((START if where == "in the head" else chunked) + b"X-Giant: ")
         with suppress(ConnectionError):
             while sent < GIANT:
                 await sender.send(b"x" * 2**16)
@@ -98,14 +98,6 @@ async def test_a_head_of_nearly_64_kilobytes_is_taken_though_a_large_body_comes_
         await sender.send(head + b"x" * 100_000)
 
         assert (await sender.answer()).status == 400  # the body is no JSON
-
-
-async def test_trailing_fields_without_end_are_refused(service: Service) -> None:
-    async with line(service) as sender:
-        head = upload(service, 0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
-        await sender.send(head + b"2\r\n{}\r\n0\r\nX-Trailer: " + b"x" * 200_000)
-
-        await sender.refusal(400)
 
 
 async def dripped(service: Service, head: bytes) -> bytes:
@@ -192,7 +184,7 @@ WAITED_FOR = {"nothing asked": b"", "half heads": START, "answered": WHOLE, "ans
 async def test_clients_that_are_waited_for_cannot_take_all_places(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
-    monkeypatch.setattr(connection, "MOST", 4)
+    monkeypatch.setattr(connection, "_MOST", 4)
     async with serving(settings) as service, AsyncExitStack() as stack:
         for _ in range(8):
             one = await stack.enter_async_context(line(service))
@@ -211,7 +203,7 @@ async def is_welcome(service: Service) -> bool:
 async def test_one_connection_too_many_is_told_so_and_a_place_that_is_free_again_is_given(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "MOST", 2)
+    monkeypatch.setattr(connection, "_MOST", 2)
     async with serving(settings) as service:
         async with AsyncExitStack() as stack:
             for _ in range(2):
@@ -224,14 +216,3 @@ async def test_one_connection_too_many_is_told_so_and_a_place_that_is_free_again
             assert (await another.refusal(503)).fields["retry-after"] == "1"
 
         await until(partial(is_welcome, service))
-
-
-async def test_as_many_files_may_be_open_as_the_system_allows() -> None:
-    before = getrlimit(RLIMIT_NOFILE)
-    setrlimit(RLIMIT_NOFILE, (256, before[1]))
-    try:
-        raise_open_files()
-
-        assert getrlimit(RLIMIT_NOFILE) == (min(before[1], 65_536), before[1])
-    finally:
-        setrlimit(RLIMIT_NOFILE, before)

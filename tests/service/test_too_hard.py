@@ -1,7 +1,6 @@
 """Texts that are too hard to read: the chat gets its summary all the same, and nobody else waits."""
 
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, ParamSpec, TypeVar
 
@@ -45,7 +44,7 @@ def built_in(harness: Harness, texts: Texts, **more: Any) -> WorkerContext:
 async def reading(harness: Harness, message: str) -> Hard:
     """Hard is whatever has this message in it."""
     stored = await row(harness.runtime, "select message_id from messages where host_id = :id", id=message)
-    return Hard(lambda function, args: function is rounds.gathered and stored.message_id in args[0])
+    return Hard(lambda function, args: function is rounds.gather_material and stored.message_id in args[0])
 
 
 async def retries(harness: Harness, worker_context: WorkerContext, most: int = 40) -> None:
@@ -80,7 +79,7 @@ async def test_after_a_killed_round_the_next_one_tells_of_the_hard_messages_by_s
     await check_tree(harness.runtime)
 
 
-async def test_a_hard_draught_of_a_model_falls_back_to_sizes_too(harness: Harness) -> None:
+async def test_a_hard_candidate_of_a_model_falls_back_to_sizes_too(harness: Harness) -> None:
     leaf = await harness.long_chat(20)
     judging = Hard(lambda function, _: function is summarise._attempted)
     worker_context = replace(harness.worker_context(fallback_after=NEVER), texts=judging)
@@ -96,7 +95,7 @@ async def test_a_hard_draught_of_a_model_falls_back_to_sizes_too(harness: Harnes
 
 async def test_a_message_too_hard_to_store_is_stored_as_a_note_of_its_size(harness: Harness) -> None:
     runtime, serving = harness.runtime, harness.service.app.state.serving.context
-    hard = Hard(lambda function, args: function is intake.take and "secret" in str(args))
+    hard = Hard(lambda function, args: function is intake.parse_messages and "secret" in str(args))
     object.__setattr__(serving, "texts", hard)
     try:
         talk = harness.talk
@@ -172,13 +171,10 @@ async def test_a_round_that_is_not_worth_publishing_is_no_failure_and_waits_for_
 
 
 @pytest.mark.asyncio(loop_scope="function")
-async def test_a_text_process_starts_with_the_service_and_not_with_the_first_large_text(settings: Settings) -> None:
-    with closing(Texts(1, seconds=60, memory=2**30)) as texts:
-        async with serving(settings, texts):
-            await until(lambda: bool(texts._children))
-
-
-@pytest.mark.asyncio(loop_scope="function")
-async def test_ingests_and_rounds_have_text_processes_of_their_own(settings: Settings) -> None:
+async def test_a_text_process_for_requests_starts_with_the_service_and_rounds_have_their_own(
+    settings: Settings,
+) -> None:
     async with serving(settings, None) as service:
-        assert service.runtime.texts is not service.runtime.worker_context.texts
+        texts, texts_of_rounds = service.runtime.texts, service.runtime.worker_context.texts
+        await until(lambda: bool(texts._processes))
+        assert not texts_of_rounds._processes

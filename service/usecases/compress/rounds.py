@@ -434,12 +434,12 @@ async def _write_placeholder(
     unread, why = _unread(round_, chunk), round_.claim.why_not_read
     run = round_.claim.context.texts.run
     try:
-        return await run(summarise.by_size, memory, unread, round_.policy, covered, why)
+        return await run(summarise.placeholder_summary, memory, unread, round_.policy, covered, why)
     except (TextTooHard, TextWorkFailed) as error:
         chat = round_.claim.lease.chat_id
         log.warning("compress.memory_not_read", chat=chat, error=str(error))
         carried_on = memory if isinstance(error, TextWorkFailed) else Memory()
-        return summarise.by_size_alone(carried_on, unread, covered, why)
+        return summarise.bare_placeholder(carried_on, unread, covered, why)
 
 
 def _unread(round_: Round, chunk: Chunk) -> Unread:
@@ -472,7 +472,7 @@ async def _gather(round_: Round, chunk: Chunk, memory: Memory) -> Material:
     mask = context.settings.mask_secrets
     # In a process of its own, because any text may take too long or too much memory.
     return await context.texts.run(
-        rounds.gathered, packed, ids, chunk.reads, memory, round_.policy, part_of, mask
+        rounds.gather_material, packed, ids, chunk.reads, memory, round_.policy, part_of, mask
     )
 
 

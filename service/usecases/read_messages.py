@@ -1,6 +1,6 @@
-"""The texts of an ingest are read: a few bytes in a thread, all others in a text process.
+"""Reads the messages of an ingest: a few bytes in a thread, all others in a text process.
 
-One that is too hard to read is told by its size.
+A message that is too hard to read is stored as a note of its size.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ _MOST_HARD = 2  # deadlines that one ingest may cost
 log = structlog.get_logger(__name__)
 
 
-async def take(
+async def read_messages(
     texts: Texts, wanted: Sequence[RawMessage], mask_secrets: bool
 ) -> list[TokenCountedMessage]:
     """Reads the messages.
@@ -31,24 +31,24 @@ async def take(
     hard = 0
     for some in _slices(wanted):
         read: list[TokenCountedMessage] | None = None
-        # Each that was too hard took a whole deadline, for which its user's other uploads wait.
+        # Each slice that was too hard took a whole deadline, and the user's other uploads wait.
         if hard < _MOST_HARD or _bytes(some) <= _SMALL:
-            read = await _read(texts, some, mask_secrets)
+            read = await _parse(texts, some, mask_secrets)
         if read is None:
             hard += 1
-            read = await asyncio.to_thread(intake.unread, some)
+            read = await asyncio.to_thread(intake.placeholder_messages, some)
         weighed += read
     return weighed
 
 
-async def _read(
+async def _parse(
     texts: Texts, some: Sequence[RawMessage], mask_secrets: bool
 ) -> list[TokenCountedMessage] | None:
-    """What is in some messages; None when they are too hard to read."""
+    """The parsed messages; None when they are too hard to read."""
     if _bytes(some) <= _SMALL:
-        return await asyncio.to_thread(intake.take, some, mask_secrets)
+        return await asyncio.to_thread(intake.parse_messages, some, mask_secrets)
     try:
-        return await texts.run(intake.take, some, mask_secrets)
+        return await texts.run(intake.parse_messages, some, mask_secrets)
     except TextTooHard as error:
         log.warning("handover.too_hard", kind=error.kind, messages=len(some))
         return None
