@@ -8,7 +8,7 @@ from service.clients.openwebui import Json, OpenWebUI
 from service.errors import OpenWebUIError
 from service.planning.policy import LEAST_WRITER, believed
 from service.settings import Settings
-from service.usecases.install.installed import Reached, Wish
+from service.usecases.install.present import Reached
 
 _CODE = "code"
 _SHOWN = 20  # models
@@ -16,9 +16,9 @@ _SHOWN = 20  # models
 
 @dataclass(frozen=True, slots=True)
 class ModelRow:
-    """A model: its window, and what of it is for other things than the chat, in tokens.
+    """A model, with its window and the parts of it that are not for the chat, in tokens.
 
-    `tools` are system prompts too; None while no chat has shown them.
+    `tools` includes system prompts; it is None while no chat has shown them.
     """
 
     model: str
@@ -28,14 +28,14 @@ class ModelRow:
     written_by: str
 
 
-async def check_writer(webui: OpenWebUI, wish: Wish) -> None:
-    """Raises OpenWebUIError when the model that is to write is none of Open WebUI's."""
-    if wish.summariser in (None, "chat", "none"):
+async def check_writer(webui: OpenWebUI, summariser: str | None) -> None:
+    """Raises OpenWebUIError when Open WebUI does not have the model that shall write."""
+    if summariser in (None, "chat", "none"):
         return
     names = [one["id"] for one in await webui.models()]
-    if wish.summariser not in names:
+    if summariser not in names:
         raise OpenWebUIError(
-            f"Open WebUI has no model {wish.summariser!r} to write summaries; it has"
+            f"Open WebUI has no model {summariser!r} to write summaries; it has"
             f" {', '.join(names[:_SHOWN]) or 'none'}. Or pass --summariser chat, or none"
         )
 
