@@ -25,7 +25,7 @@ from service.usecases.compress import WorkerContext
 from service.usecases.counting import Counting, counting
 from service.usecases.install.addresses import is_inside
 
-_PROBE_AGAIN = 60  # seconds until the next look at a summariser with which something is amiss
+_PROBE_AGAIN = 5  # seconds until a summariser with a warning is asked again
 
 log = structlog.get_logger(__name__)
 
