@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from service.cli import shell
-from service.cli.output import confirm, say, without_asking
+from service.cli.output import say
 from service.errors import ConfigurationError
 
 
@@ -54,16 +54,14 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.command()
 @click.argument("file", type=_FILE)
 @click.option("--secrets", type=_FILE, help="The tenants' secrets, if written apart.")
-@without_asking
-def restore(file: Path, secrets: Path | None, yes: bool) -> None:
+@click.confirmation_option(prompt="Replace everything that Precis stores by this backup?")
+def restore(file: Path, secrets: Path | None) -> None:
     """Replace the whole database by the backup FILE, and migrate it to this version.
 
     All of it or nothing. Where there is no database yet, one is made.
     """
     from service.embedded import dumps
     from service.storage.database import connect, migrate
-
-    confirm(f"Replace everything that Precis stores by {file}?", yes)
 
     async def work() -> list[str]:
         async with shell.migrated(shell.settings()) as urls:
