@@ -9,7 +9,6 @@ from service.cli.output import (
     as_json,
     paged,
     print_json,
-    print_object,
     print_page,
     print_table,
     say,

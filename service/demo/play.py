@@ -27,6 +27,7 @@ from service.names import FIRST_TENANT
 from service.runtime import Runtime
 from service.settings import load
 from service.storage import jobs, keys, work
+from service.text import tokens
 from service.transcript import Native, native_tokens, sent_tokens, text_of, unfold
 
 _TOOL = {"name": "look_up", "description": "Looks something up. " * 25, "parameters": {}}
@@ -74,11 +75,13 @@ class Recording:
 class Turn:
     """One request and its answer.
 
-    `would_send` and `sent` are tokens of the native list, `hold_ms` is the time of both hooks.
-    `status` is what the filter said, `summary` the record in the request, both "" without one.
+    `messages` counts the native list without a summary. `would_send` and `sent` are tokens of the
+    request with its tools, as the status line counts. `hold_ms` is the time of both hooks. `status`
+    is the filter's status line, `summary` the record in the request; both are "" without one.
     """
 
     number: int
+    messages: int
     would_send: int
     sent: int
     hold_ms: float
@@ -140,15 +143,17 @@ class Stage:
         hold = time.perf_counter() - began
         sent: list[Native] = body["messages"]
         if answer:
-            hold += await self._answer(answer, metadata, _size(sent))
+            hold += await self._answer(answer, metadata, _request_size(sent))
         await self._idle()
+        status = self.host.statuses[-1] if self.host.statuses else ""
         return Turn(
             number,
-            _size(full),
-            _size(sent),
-            hold * 1000,
-            "".join(self.host.statuses[-1:]),
-            _summary(sent),
+            messages=len(full),
+            would_send=_request_size(full),
+            sent=_request_size(sent),
+            hold_ms=hold * 1000,
+            status=status,
+            summary=_summary(sent),
         )
 
     async def _answer(self, answer: str, metadata: dict[str, Any], sent: int) -> float:
@@ -159,7 +164,7 @@ class Stage:
             return 0.0  # Open WebUI calls no outlet for a failed answer
         # As a provider counts: what was sent, the tools, and of the answer what its calls reread.
         asked = unfold([row])[:-1]
-        row["usage"] = {"prompt_tokens": sent + _size(TOOLS) + sent_tokens(asked)}
+        row["usage"] = {"prompt_tokens": sent + sent_tokens(asked)}
         body = outlet_body(self._shown, answer, chat=self.told.chat, model=self.told.model)
         began = time.perf_counter()
         await self.filter.outlet(body, __metadata__=metadata, __user__={"id": self.told.user})
@@ -209,9 +214,14 @@ async def stage(worker: Beside) -> AsyncIterator[Stage]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _size(messages: Iterable[Native]) -> int:
-    """Tokens of a native list."""
-    return sum(_tokens(json.dumps(message)) for message in messages)
+def _request_size(messages: Iterable[Native]) -> int:
+    """Tokens of a native list and of the tools that are sent with it."""
+    return _tools_size() + sum(_tokens(json.dumps(message)) for message in messages)
+
+
+@cache
+def _tools_size() -> int:
+    return tokens.count(json.dumps(TOOLS))
 
 
 @cache  # from turn to turn, only the newest messages differ
