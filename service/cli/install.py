@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -81,7 +80,7 @@ def install_filter(
             shell.database(current) as database,
         ):
             rows = await install.install(webui, wish, database, say, current)
-        print_table([asdict(row) for row in rows], "model window tools summary written_by")
+        print_table(rows, "model window written_by")
 
     shell.run(work())
 

@@ -74,19 +74,26 @@ def _heading(field: str) -> str:
 
 def _cell(field: str, value: Any) -> str:  # noqa: ANN401 - JSON
     """A value on one line; "" for none and for a list of objects."""
-    if value is None or (isinstance(value, list) and any(isinstance(one, dict) for one in value)):
-        return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, int) and not (field == "id" or field.endswith("_id")):
-        return f"{value:,}"
+    if isinstance(value, int | float):
+        return _number(field, value)
+    return " ".join(with_escapes(_text(value)).split())
+
+
+def _number(field: str, value: float) -> str:
     if isinstance(value, float):
         return f"{value:,.2f}"
+    return str(value) if field == "id" or field.endswith("_id") else f"{value:,}"
+
+
+def _text(value: Any) -> str:  # noqa: ANN401 - JSON
     if isinstance(value, dict):
         # A zero or an empty value would hide the others.
         parts = [f"{_heading(name)} {_cell(name, one)}" for name, one in value.items() if one]
         return ", ".join(parts)
-    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    if _MOMENT.fullmatch(text):
-        return text[:19].replace("T", " ")
-    return " ".join(with_escapes(text).split())
+    if isinstance(value, list):
+        return ", ".join(str(one) for one in value if not isinstance(one, dict))
+    if value is not None and _MOMENT.fullmatch(value):
+        return str(value[:19].replace("T", " "))
+    return value or ""

@@ -12,13 +12,17 @@ from dataclasses import dataclass
 from service.clients.openwebui import Json, OpenWebUI, Tool
 from service.errors import OpenWebUIError
 from service.names import FIRST_TENANT, KeyScope
-from service.planning import policy
 from service.settings import Settings
 from service.storage import keys
 from service.storage.audit import Operator
 from service.storage.database import Database
 from service.usecases.install.addresses import is_private
-from service.usecases.install.models import ModelRow, check_writer, describe_writer, list_rows
+from service.usecases.install.models import (
+    check_writer,
+    describe_writer,
+    list_models,
+    warn_of_crowded,
+)
 from service.usecases.install.present import (
     ACTION,
     EVENTS,
@@ -60,11 +64,11 @@ class Wish:
 
 async def install(
     webui: OpenWebUI, wish: Wish, database: Database, say: Say, settings: Settings
-) -> list[ModelRow]:
+) -> list[Json]:
     """Installs or updates the functions and the tool, and checks that the filter works.
 
     Returns:
-        The models, as Precis has them by these settings.
+        The models, as `list_models` tells them by these settings.
 
     Raises:
         OpenWebUIError: something is in the way; or all is done, but the filter does not reach the
@@ -101,10 +105,9 @@ async def install(
     reached = reached._replace(summariser=await _store_writer(issuer, reached, wish.summariser))
     say(f"the filter in Open WebUI reaches Precis {reached.version} as tenant {reached.tenant!r}.")
     say(describe_writer(reached))
-    for one in reached.models:
-        if policy.is_crowded(one["window"], one["overhead"]):
-            say(f"{one['model']}: {policy.crowding(one['window'], one['overhead'])}")
-    return list_rows(await webui.models(), reached, settings)
+    for warning in warn_of_crowded(reached):
+        say(warning)
+    return list_models(await webui.models(), reached, settings)
 
 
 async def uninstall(webui: OpenWebUI, database: Database, say: Say) -> None:
