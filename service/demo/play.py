@@ -16,7 +16,6 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,8 @@ from service.settings import load
 from service.storage import jobs, keys, work
 from service.text import tokens
 from service.transcript import Native, native_tokens, sent_tokens, text_of, unfold
+
+PACKED = Path(__file__).with_name("conversation.json.gz")
 
 _TOOL = {"name": "look_up", "description": "Looks something up. " * 25, "parameters": {}}
 TOOLS = [{"type": "function", "function": _TOOL | {"name": f"look_up_{n}"}} for n in range(50)]
@@ -48,8 +49,6 @@ class Recording:
     user: str
     leaf: str
     rows: Rows
-    native_hashes: dict[str, str]
-    """By user message id: SHA-256 of the native list that Open WebUI built for that turn."""
 
     @property
     def tokens(self) -> int:
@@ -91,17 +90,14 @@ class Turn:
 
 def recording() -> Recording:
     """The bundled conversation."""
-    packed = resources.files("service.demo").joinpath("conversation.json.gz").read_bytes()
-    recorded = json.loads(gzip.decompress(packed))
-    hashes = {inlet["user_message_id"]: inlet["sha256"] for inlet in recorded["inlets"]}
+    recorded = json.loads(gzip.decompress(PACKED.read_bytes()))
     return Recording(
-        recorded["chat_id"],
-        recorded["model"],
-        recorded["system"],
-        recorded["user"]["id"],
-        recorded["leaf"],
-        recorded["rows"],
-        hashes,
+        chat=recorded["chat_id"],
+        model=recorded["model"],
+        system=recorded["system"],
+        user=recorded["user"]["id"],
+        leaf=recorded["leaf"],
+        rows=recorded["rows"],
     )
 
 
