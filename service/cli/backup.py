@@ -21,7 +21,7 @@ from service.errors import ConfigurationError
 def backup(file: Path, secrets: Path | None) -> None:
     """Write the whole database to a new FILE that this user alone can read.
 
-    The service may run. What is sealed stays sealed in it.
+    The service may run. Sealed texts stay sealed.
     """
     from service.embedded import dumps
     from service.runtime import reachable
@@ -30,7 +30,7 @@ def backup(file: Path, secrets: Path | None) -> None:
     files = [one for one in (file, secrets) if one]
     for one in files:
         if one.exists():
-            raise ConfigurationError(f"{one} is there already; name another file")
+            raise ConfigurationError(f"the file {one} exists already: name another one")
 
     async def work() -> None:
         async with reachable(shell.settings()) as urls:
@@ -41,7 +41,7 @@ def backup(file: Path, secrets: Path | None) -> None:
     try:
         shell.run(work())
     except BaseException:
-        # One without the other brings nothing back.
+        # A dump without its secrets restores nothing.
         file.unlink(missing_ok=True)
         raise
     for one in files:
@@ -74,6 +74,6 @@ def restore(file: Path, secrets: Path | None) -> None:
     say("Restored. API keys are those of the backup.")
     for name in nameless:
         say(
-            f"Nobody can read what is stored for tenant {name!r}: its secrets are not there."
-            f" `precis tenants erase {name}` removes what is left of it."
+            f"The texts of tenant {name!r} cannot be read, because its secrets are missing."
+            f" `precis tenants erase {name}` deletes the rest of it."
         )

@@ -12,7 +12,7 @@ async def demonstrate(worker: Beside) -> list[Turn]:
     say("Starting PostgreSQL, Valkey, the service and a worker …")
     turns: list[Turn] = []
     async with stage(worker) as set_up:
-        window, tokens = set_up.runtime.settings.window, set_up.told.tokens
+        window, tokens = set_up.runtime.settings.window, set_up.conversation.tokens
         summariser = set_up.runtime.worker_context.summariser
         by = summariser.name if summariser else "code; in Open WebUI, each chat's own model writes"
         say(

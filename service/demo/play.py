@@ -105,14 +105,14 @@ def recording() -> Recording:
 class Stage:
     """A running service, the filter, and the fake of Open WebUI that calls it."""
 
-    told: Recording
+    conversation: Recording
     runtime: Runtime
     host: Host
     filter: Any
 
     @property
     def _shown(self) -> Rows:
-        return self.host.chats[self.told.chat]
+        return self.host.chats[self.conversation.chat]
 
     async def play(self) -> AsyncIterator[Turn]:
         """Plays every turn, the regenerated one twice.
@@ -120,16 +120,16 @@ class Stage:
         The background work of a turn ends before the next one begins.
         """
         number = 0
-        for user_message, answers in self.told.turns():
-            self._shown[user_message] = self.told.rows[user_message]
+        for user_message, answers in self.conversation.turns():
+            self._shown[user_message] = self.conversation.rows[user_message]
             for answer in answers or [""]:
                 number += 1
                 yield await self._turn(number, user_message, answer)
 
     async def _turn(self, number: int, user_message: str, answer: str) -> Turn:
-        told = self.told
+        played = self.conversation
         body = inlet_body(
-            self._shown, user_message, chat=told.chat, model=told.model, system=told.system
+            self._shown, user_message, chat=played.chat, model=played.model, system=played.system
         )
         body["tools"] = TOOLS
         metadata, full = body["metadata"], body["messages"]
@@ -154,16 +154,20 @@ class Stage:
 
     async def _answer(self, answer: str, metadata: dict[str, Any], sent: int) -> float:
         """Stores the recorded answer and calls outlet; returns the seconds that outlet took."""
-        row = dict(self.told.rows[answer])
+        row = dict(self.conversation.rows[answer])
         self._shown[answer] = row
         if row.get("error"):
             return 0.0  # Open WebUI calls no outlet for a failed answer
         # As a provider counts: what was sent, the tools, and of the answer what its calls reread.
         asked = unfold([row])[:-1]
         row["usage"] = {"prompt_tokens": sent + sent_tokens(asked)}
-        body = outlet_body(self._shown, answer, chat=self.told.chat, model=self.told.model)
+        body = outlet_body(
+            self._shown, answer, chat=self.conversation.chat, model=self.conversation.model
+        )
         began = time.perf_counter()
-        await self.filter.outlet(body, __metadata__=metadata, __user__={"id": self.told.user})
+        await self.filter.outlet(
+            body, __metadata__=metadata, __user__={"id": self.conversation.user}
+        )
         return time.perf_counter() - began
 
     async def _idle(self) -> None:
@@ -184,13 +188,13 @@ async def stage(worker: Beside) -> AsyncIterator[Stage]:
 
     `worker` starts the background work beside the service.
     """
-    told = recording()
+    conversation = recording()
     # The play waits for the work of each turn, as a person who reads gives it the time.
     work.DEBOUNCE = 0.02
     folder = Path(tempfile.mkdtemp(prefix="precis-demo-"))
     # As root, the servers run as another user, who has to enter it.
     os.chmod(folder, 0o711)  # noqa: S103 - nobody may list it
-    host = Host({told.chat: {}})
+    host = Host({conversation.chat: {}})
     try:
         async with AsyncExitStack() as stack:
             settings = load(data_dir=folder / "data", database_url=None, redis_url=None)
@@ -203,7 +207,7 @@ async def stage(worker: Beside) -> AsyncIterator[Stage]:
             # All of it runs on one machine, which may be busy: what is shown is what is sent.
             loaded = load_filter(url, key, timeout=30.0)
             with host.importable():
-                yield Stage(told, runtime, host, loaded)
+                yield Stage(conversation, runtime, host, loaded)
             if loaded._http:  # Open WebUI never closes a filter
                 await loaded._http.aclose()
     finally:

@@ -136,16 +136,9 @@ async def test_config_shows_every_setting_and_no_secret(cli: Cli, urls: Urls, tm
     assert urls.database not in result.stdout
 
 
-@pytest.mark.parametrize(
-    ("variables", "parts"),
-    [
-        ({"PRECIS_PORT": "70000"}, ["PRECIS_PORT", "65535"]),
-        ({"PRECIS_PORT": "x", "PRECIS_WINDOW": "y"}, ["PRECIS_PORT", "PRECIS_WINDOW"]),
-    ],
-)
-async def test_wrong_settings_are_one_clear_line(cli: Cli, variables: dict[str, str], parts: list[str]) -> None:
+async def test_wrong_settings_are_one_clear_line(cli: Cli) -> None:
     for command in ("config", "serve"):
-        says(await cli(command, **variables), *parts)
+        says(await cli(command, PRECIS_PORT="70000", PRECIS_WINDOW="y"), "PRECIS_PORT", "65535", "PRECIS_WINDOW")
 
 
 async def test_a_misspelt_setting_is_named_and_the_command_goes_on(cli: Cli) -> None:

@@ -280,15 +280,6 @@ async def test_a_service_that_does_not_answer_the_filter_is_told(install: Instal
     assert "is not Precis" in (await install()).stderr
 
 
-async def test_the_password_may_come_from_a_pipe(install: Installer) -> None:
-    result = await install.cli(
-        *("install-filter", "--service-url", install.service.url, "--email", EMAIL), answer=f"{PASSWORD}\n"
-    )
-
-    assert result.exit_code == 0, result.output
-    assert PASSWORD not in result.output
-
-
 async def test_the_filter_under_another_id_is_told_because_both_would_run(install: Installer) -> None:
     await install()
     install.webui.functions["by_hand"] = {**install.webui.functions.pop("precis"), "id": "by_hand"}
