@@ -214,20 +214,19 @@ async def test_a_user_is_listed_shown_and_erased(precis: Cli, service: Service) 
 # What is not there
 
 
-@pytest.mark.parametrize("command", ["chats list", "jobs retry --dead", "keys create --scope filter", "status"])
 async def test_without_a_service_a_command_says_how_to_name_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    missing = CliRunner().invoke(app, command.split())
+    missing = CliRunner().invoke(app, ["status"])
     folder = tmp_path / "precis-data"
     says(missing, f"no Precis runs on {folder}", "precis serve", "PRECIS_DATA_DIR", "PRECIS_URL", "PRECIS_KEY_FILE")
     assert os.listdir(tmp_path) == [], "nothing is made"
 
     nobody = {"PRECIS_URL": "http://127.0.0.1:1", "PRECIS_KEY": "precis_op_x"}
-    says(await run(nobody, *command.split()), "no answer from http://127.0.0.1:1: Connection refused", "PRECIS_URL")
+    says(await run(nobody, "status"), "no answer from http://127.0.0.1:1: Connection refused", "PRECIS_URL")
     here = {"PRECIS_KEY": "precis_op_x", "PRECIS_HOST": "0.0.0.0", "PRECIS_PORT": "1"}
-    says(await run(here, *command.split()), "no answer from http://127.0.0.1:1: ")
+    says(await run(here, "status"), "no answer from http://127.0.0.1:1: ")
 
 
 async def test_a_key_that_opens_nothing_is_said_with_what_to_do(precis: Cli, service: Service, tmp_path: Path) -> None:

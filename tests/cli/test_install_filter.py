@@ -159,11 +159,12 @@ async def test_a_model_that_open_webui_does_not_have_writes_nothing(install: Ins
     assert install.webui.writes == []
 
 
-async def test_a_second_run_writes_nothing(install: Installer) -> None:
+async def test_a_second_run_writes_nothing_even_with_another_database(install: Installer, servers: Urls) -> None:
     await install()
     install.webui.writes.clear()
 
-    result = await install()
+    async with fresh_database(servers) as other:
+        result = await install(PRECIS_DATABASE_URL=other.database)
 
     assert result.exit_code == 0, result.output
     assert "nothing to change" in result.stdout
