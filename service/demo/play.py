@@ -74,9 +74,8 @@ class Recording:
 class Turn:
     """One request and its answer.
 
-    `messages` counts the native list without a summary. `would_send` and `sent` are tokens of the
-    request with its tools, as the status line counts. `hold_ms` is the time of both hooks. `status`
-    is the filter's status line, `summary` the record in the request; both are "" without one.
+    `messages` counts the native list, `would_send` and `sent` are tokens with the tools, `hold_ms`
+    is the time of both hooks. The filter's `status` line and the `summary` are "" without one.
     """
 
     number: int
