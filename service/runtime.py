@@ -23,9 +23,9 @@ from service.settings import Settings, warnings
 from service.storage.database import Database, check_schema, connect, demands_tls, migrate
 from service.usecases.compress import WorkerContext
 from service.usecases.counting import Counting, counting
-from service.usecases.install.valves import is_inside
+from service.usecases.install.addresses import is_inside
 
-_PROBE_AGAIN = 60  # seconds until the next look at a summariser with which something is amiss
+_PROBE_AGAIN = 5  # seconds until a summariser with a warning is asked again
 
 log = structlog.get_logger(__name__)
 

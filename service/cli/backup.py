@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from service.cli import shell
-from service.cli.output import confirm, say, without_asking
+from service.cli.output import say
 from service.errors import ConfigurationError
 
 
@@ -21,7 +21,7 @@ from service.errors import ConfigurationError
 def backup(file: Path, secrets: Path | None) -> None:
     """Write the whole database to a new FILE that this user alone can read.
 
-    The service may run. What is sealed stays sealed in it.
+    The service may run. Sealed texts stay sealed.
     """
     from service.embedded import dumps
     from service.runtime import reachable
@@ -30,7 +30,7 @@ def backup(file: Path, secrets: Path | None) -> None:
     files = [one for one in (file, secrets) if one]
     for one in files:
         if one.exists():
-            raise ConfigurationError(f"{one} is there already; name another file")
+            raise ConfigurationError(f"the file {one} exists already: name another one")
 
     async def work() -> None:
         async with reachable(shell.settings()) as urls:
@@ -41,7 +41,7 @@ def backup(file: Path, secrets: Path | None) -> None:
     try:
         shell.run(work())
     except BaseException:
-        # One without the other brings nothing back.
+        # A dump without its secrets restores nothing.
         file.unlink(missing_ok=True)
         raise
     for one in files:
@@ -54,16 +54,14 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.command()
 @click.argument("file", type=_FILE)
 @click.option("--secrets", type=_FILE, help="The tenants' secrets, if written apart.")
-@without_asking
-def restore(file: Path, secrets: Path | None, yes: bool) -> None:
+@click.confirmation_option(prompt="Replace everything that Precis stores by this backup?")
+def restore(file: Path, secrets: Path | None) -> None:
     """Replace the whole database by the backup FILE, and migrate it to this version.
 
     All of it or nothing. Where there is no database yet, one is made.
     """
     from service.embedded import dumps
     from service.storage.database import connect, migrate
-
-    confirm(f"Replace everything that Precis stores by {file}?", yes)
 
     async def work() -> list[str]:
         async with shell.migrated(shell.settings()) as urls:
@@ -76,6 +74,6 @@ def restore(file: Path, secrets: Path | None, yes: bool) -> None:
     say("Restored. API keys are those of the backup.")
     for name in nameless:
         say(
-            f"Nobody can read what is stored for tenant {name!r}: its secrets are not there."
-            f" `precis tenants erase {name}` removes what is left of it."
+            f"The texts of tenant {name!r} cannot be read, because its secrets are missing."
+            f" `precis tenants erase {name}` deletes the rest of it."
         )

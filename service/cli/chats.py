@@ -9,29 +9,22 @@ from service.cli.client import ask
 from service.cli.output import (
     JsonObject,
     as_json,
-    confirm,
     paged,
-    print_answer,
     print_json,
+    print_object,
     print_page,
+    print_table,
     say,
-    without_asking,
 )
 
-_CHATS: Final = (
-    "chat_id state path_tokens checkpoints model messages updated_at user_id user_name title"
-    " last_error wants_bodies left_alone_at compactor"
+_CHATS: Final = "chat_id state checkpoints path_tokens updated_at title"
+_BRANCHES: Final = "leaf_id messages path_tokens checkpoint_id"
+_CHECKPOINTS: Final = (
+    "id serving parent_id covered_messages covered_tokens tokens kind summariser created_at"
 )
-_COLUMNS: Final = {
-    "branches": "leaf_id messages path_tokens checkpoint_id",
-    "checkpoints": "id serving parent_id covered_messages covered_tokens tokens kind"
-    " summariser created_at",
-    "runs": "id outcome reason started_at calls tokens_read tokens_written published request_id",
-    "pins": "number kind text speaker source replaced_by",
-    "what was said": "number speaker in_summary text",
-}
+_RUNS: Final = "id outcome reason started_at calls tokens_read tokens_written published request_id"
 _PIN_FIELDS: Final = ("number", "kind", "text")
-"""What `correct` reads of a pin."""
+"""The fields of a pin that `correct` reads."""
 _WAITS: Final = (
     "Texts that new summaries need were deleted (see PRECIS_KEEP_BODIES): the work waits for the"
     " chat's next request."
@@ -47,14 +40,12 @@ def chats() -> None:
 
 
 @chats.command("list")
-@click.option("--user", help="Only chats of this user's id.")
-@click.option("--model", help="Only chats for this model.")
+@click.option("--user", help="Only chats of the user with this id.")
 @click.option("--state", help="Only chats whose work is working, due, waiting or dead, or idle.")
-@click.option("--begins", help="Only chats whose id begins so.")
-@click.option("--has", help="Only chats with a summary, one that is degraded, or an expiry.")
+@click.option("--begins", help="Only chats whose id begins with this text.")
 @paged
 def list_chats(as_json: bool, **query: object) -> None:
-    """List chats, the most recently updated first.
+    """List chats, the most recently updated first; --json has all columns.
 
     Path tokens are those of the newest branch, calls of tools and their results included.
     """
@@ -81,29 +72,49 @@ def show(chat: str, checkpoint: int | None, only: str | None, as_json: bool) -> 
         raise click.UsageError("--only needs --checkpoint, and prints a part; --json prints all.")
     place = () if checkpoint is None else ("checkpoints", checkpoint)
     answer = ask("GET", "chats", chat, *place)
-    if only:
-        say(_part(answer, only))
-        return
-    if checkpoint is not None and not as_json:
-        # What is printed as it is, and the tool calls, which the text has as well.
-        say(answer.pop("summary"))
-        del answer["state"], answer["ledger"]
-        answer["what was said"] = answer.pop("talk")
-    print_answer(answer, as_json, columns=_COLUMNS)
+    if as_json:
+        print_json(answer)
+    elif only:
+        _print_part(answer, only)
+    elif checkpoint is None:
+        _print_chat(answer)
+    else:
+        _print_summary(answer)
 
 
-def _part(summary: JsonObject, name: str) -> str:
-    """One part of a summary; of the pins those that hold."""
-    if name == "state" and not summary["state"]:
-        raise click.ClickException("code wrote this summary, without a state: write one yourself")
-    if name != "pins":
-        return str(summary[name])
-    pins = [
-        {field: pin[field] for field in _PIN_FIELDS}
-        for pin in summary["pins"]
-        if pin["replaced_by"] is None
-    ]
-    return json.dumps(pins, indent=2, ensure_ascii=False)
+def _print_chat(answer: JsonObject) -> None:
+    print_object(answer["chat"])
+    if answer["prompt"]:
+        print_object(answer["prompt"], "waiting for the answer of a model")
+    print_table(answer["branches"], _BRANCHES, "branches")
+    print_table(answer["checkpoints"], _CHECKPOINTS, "checkpoints")
+    print_table(answer["runs"], _RUNS, "runs")
+
+
+def _print_summary(answer: JsonObject) -> None:
+    say(answer["summary"])
+    print_object(answer["checkpoint"], "checkpoint")
+    print_table(answer["pins"], "number kind text speaker source replaced_by", "pins")
+    print_table(answer["talk"], "number speaker in_summary text", "what was said")
+
+
+def _print_part(answer: JsonObject, name: str) -> None:
+    """Prints one part of a summary; of the pins those that no newer one has replaced."""
+    if name == "pins":
+        pins = [
+            {field: pin[field] for field in _PIN_FIELDS}
+            for pin in answer["pins"]
+            if pin["replaced_by"] is None
+        ]
+        say(json.dumps(pins, indent=2, ensure_ascii=False))
+    elif answer[name]:
+        say(answer[name])
+    else:
+        say(
+            "Code wrote this summary, so it has no state yet: what you pass to `precis chats"
+            " correct` as --state becomes its state.",
+            err=True,
+        )
 
 
 @chats.command()
@@ -118,23 +129,21 @@ def _part(summary: JsonObject, name: str) -> str:
 @click.option(
     "--line", type=int, help="With --ref: begin with this line; with WORDS: with this result."
 )
-@click.option("--tokens", type=int, default=4000, show_default=True, help="Most tokens to show.")
 @as_json
-def find(chat: str, words: str, tokens: int, as_json: bool, **question: object) -> None:
+def find(chat: str, words: str, as_json: bool, **query: object) -> None:
     """Find WORDS in the newest branch of a chat, or read one message or result of it.
 
-    Exits with 1 when there is nothing.
+    Exits with 1 when nothing is found.
     """
-    if bool(words.strip()) == bool(question["ref"]):
-        raise click.UsageError("give either words to look for, or --ref with what to read")
-    query = {"query": words or None, "max_tokens": tokens, **question}
-    answer = ask("GET", "chats", chat, "find", query=query)
+    if bool(words.strip()) == bool(query["ref"]):
+        raise click.UsageError("Pass either words to look for, or --ref.")
+    answer = ask("GET", "chats", chat, "find", query=query | {"query": words or None})
     if as_json:
         print_json(answer)
     else:
         say(answer["text"])
         if answer["not_kept"]:
-            say(f"The texts of {answer['not_kept']} messages are not kept any more.", err=True)
+            say(f"The texts of {answer['not_kept']} messages are not stored any more.", err=True)
     if answer["status"] != "found":
         raise SystemExit(1)
 
@@ -158,9 +167,9 @@ def correct(
         listed = json.load(pins) if pins else None
     except ValueError as error:  # neither UTF-8 nor JSON
         raise click.BadParameter(str(error)) from None
-    # An empty file is a slip of a pipe or an editor; it would be served at once.
+    # A pipe or an editor that failed leaves an empty file; it would be served at once.
     if text is not None and not text.strip():
-        raise click.BadParameter("the new state is empty; nothing was changed")
+        raise click.BadParameter("The new state is empty; nothing was changed.")
     body = {"state": text, "pins": listed, "forget": forget}
     answer = ask("PATCH", "chats", chat, "checkpoints", checkpoint, body=body)
     follows = _WAITS if answer["waits"] else "Deeper ones, if there are any, are written again."
@@ -170,11 +179,11 @@ def correct(
 @chats.command()
 @_CHAT
 @click.option("--keep", type=int, help="Keep this one, which serves, and those that it grew from.")
-@without_asking
-def reset(chat: str, keep: int | None, yes: bool) -> None:
+@click.confirmation_option(
+    prompt="Delete the checkpoints of this chat and their corrections, except what --keep names?"
+)
+def reset(chat: str, keep: int | None) -> None:
     """Delete a chat's checkpoints, and have a worker summarise the chat again."""
-    which = f"but {keep} and those it grew from" if keep else "with their corrections"
-    confirm(f"Delete all checkpoints of chat {chat}, {which}?", yes)
     answer = ask("POST", "chats", chat, "reset", body={"keep": keep})
     follows = _WAITS if answer["waits"] else "Work is due."
     say(f"{answer['dropped']} checkpoints deleted. {follows}")
@@ -182,18 +191,9 @@ def reset(chat: str, keep: int | None, yes: bool) -> None:
 
 @chats.command()
 @_CHAT
-def resume(chat: str) -> None:
-    """Summarise a chat again that its user wanted left alone."""
-    ask("POST", "chats", chat, "resume")
-    say("It is summarised again; work is due.")
-
-
-@chats.command()
-@_CHAT
-@without_asking
 @click.option("--for-good", is_flag=True, help="Store nothing of it for a day, if it goes on.")
-def delete(chat: str, yes: bool, for_good: bool) -> None:
+@click.confirmation_option(prompt="Delete everything that Precis stores for this chat?")
+def delete(chat: str, for_good: bool) -> None:
     """Delete a chat with everything that is stored for it."""
-    confirm(f"Delete everything that Precis stores for chat {chat}?", yes)
-    ask("DELETE", "chats", chat, query={"for_good": for_good or None})
+    ask("DELETE", "chats", chat, query={"for_good": "true" if for_good else None})
     say("Deleted.")

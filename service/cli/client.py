@@ -1,30 +1,25 @@
-"""The service over HTTP: where it is, which key to send, and what is said when it refuses.
+"""The service over HTTP: its address, the key to send, and the errors when it refuses.
 
 From the environment alone and with the standard library alone, because these commands should start
 in a tenth of a second: neither the settings nor httpx are loaded.
 """
 
-from __future__ import annotations
-
 import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from service.embedded.urls import KEY_FILE, announcement, reached_at
 from service.errors import ConfigurationError, PrecisError
-
-if TYPE_CHECKING:
-    from http.client import HTTPResponse
 
 _REMEDY: Final = (
     "Set PRECIS_KEY or PRECIS_KEY_FILE to an operator key; `precis keys create --first`, where the"
     " database is, makes one"
 )
-_ANSWERS: Final = 300  # seconds: a large erasure
-_NOTHING: Final = 204
+_ANSWER_SECONDS: Final = 300  # for a large erasure
+_HEALTH_SECONDS: Final = 5
+_NO_CONTENT: Final = 204
 _UNAUTHORISED: Final = 401
 
 
@@ -34,6 +29,13 @@ class ServiceAddress(NamedTuple):
     url: str
     key: str
     remedy: str
+
+
+class _Response(NamedTuple):
+    status: int
+    reason: str
+    media_type: str
+    body: bytes
 
 
 def variable(name: str) -> str:
@@ -55,12 +57,12 @@ def own_address(name: str = "PORT", default: str = "8377") -> str:
     """Where a service with these settings listens, or a worker on `WORKER_PORT`.
 
     Raises:
-        ConfigurationError: the port is no number.
+        ConfigurationError: the port is not a number.
     """
     port = variable(name) or default
     if not port.isdecimal():
         raise ConfigurationError(
-            f"PRECIS_{name} is {port!r}, which is no port; the worker of `precis serve` has none"
+            f"PRECIS_{name} is {port!r}: set it to a port; the worker of `precis serve` has none"
         )
     return reached_at(variable("HOST") or "127.0.0.1", int(port))
 
@@ -89,8 +91,8 @@ def find_service() -> ServiceAddress:
         )
     file = folder / KEY_FILE
     if not file.is_file():
-        raise ConfigurationError(f"{file} is not there: the next `precis serve` makes it again")
-    remedy = f"The next `precis serve` makes another one in {file}"
+        raise ConfigurationError(f"{file} is missing: restart `precis serve`, which makes it again")
+    remedy = f"Restart `precis serve`, which puts another one into {file}"
     return ServiceAddress(here, file.read_text().strip(), remedy)
 
 
@@ -100,7 +102,7 @@ def ask(
     query: Mapping[str, object] | None = None,
     body: object = None,
 ) -> Any:  # noqa: ANN401 - JSON
-    """What the REST API answers; None for nothing.
+    """Returns the answer of the REST API; None for an empty one.
 
     `parts` are of the path behind `/v1`; a parameter of `query` that is None is left out.
 
@@ -113,59 +115,52 @@ def ask(
     if body is not None:
         headers["Content-Type"] = "application/json"
         content = json.dumps(body).encode()
-    url = _url(service.url, parts, query or {})
-    with _exchange(url, method, headers, content, seconds=_ANSWERS) as answer:
-        said = answer.read()
-        kind = answer.getheader("Content-Type") or ""
-    if answer.status == _NOTHING:
+    url = f"{service.url.rstrip('/')}/v1/{_path(parts, query or {})}"
+    response = _exchange(url, method, headers, content, _ANSWER_SECONDS)
+    if response.status == _NO_CONTENT:
         return None
-    if answer.status == _UNAUTHORISED:
+    if response.status == _UNAUTHORISED:
         raise PrecisError(
             f"{service.url} rejects the key: it is unknown, revoked or expired. {service.remedy}"
         )
-    if kind.startswith("application/problem+json"):
-        raise PrecisError(json.loads(said)["detail"])
-    if not (kind.startswith("application/json") and 200 <= answer.status < 300):
+    if response.media_type.startswith("application/problem+json"):
+        raise PrecisError(json.loads(response.body)["detail"])
+    is_success = 200 <= response.status < 300
+    if not (is_success and response.media_type.startswith("application/json")):
         raise PrecisError(
-            f"{service.url} answers {answer.status} {answer.reason}, and not as Precis does: is"
-            " PRECIS_URL its address?"
+            f"{service.url} answers {response.status} {response.reason}, but not as Precis does:"
+            " set PRECIS_URL to the address of Precis"
         )
-    return json.loads(said)
+    return json.loads(response.body)
 
 
 def check_well(*, worker: bool) -> None:
     """Raises PrecisError, with the reason, unless the service is ready, or the worker lives."""
     url = f"{own_address('WORKER_PORT', '')}/livez" if worker else f"{own_address()}/readyz"
-    with _exchange(url, "GET", {}, None, seconds=5) as answer:
-        text = answer.read(1000).decode(errors="replace")
-        if answer.status != 200:
-            raise PrecisError(f"{url} answers {answer.status}: {text}")
+    response = _exchange(url, "GET", {}, None, _HEALTH_SECONDS)
+    if response.status != 200:
+        text = response.body[:1000].decode(errors="replace")
+        raise PrecisError(f"{url} answers {response.status}: {text}")
 
 
-def _url(base: str, parts: tuple[object, ...], query: Mapping[str, object]) -> str:
+def _path(parts: tuple[object, ...], query: Mapping[str, object]) -> str:
     from urllib.parse import quote, urlencode
 
     present = {name: value for name, value in query.items() if value is not None}
-    # As the API reads them: `True` is no boolean of its own.
-    parameters = {
-        name: str(value).lower() if value is True else value for name, value in present.items()
-    }
     try:
         path = "/".join(quote(str(part), safe="") for part in parts)
-        query_string = urlencode(parameters, doseq=True)
+        return f"{path}?{urlencode(present)}" if present else path
     except UnicodeEncodeError:
         raise PrecisError("an argument is not valid UTF-8") from None
-    return f"{base.rstrip('/')}/v1/{path}{'?' if query_string else ''}{query_string}"
 
 
-@contextmanager
 def _exchange(
-    url: str, method: str, headers: Mapping[str, str], content: bytes | None, *, seconds: float
-) -> Iterator[HTTPResponse]:
-    """The answer of whoever listens there.
+    url: str, method: str, headers: dict[str, str], content: bytes | None, seconds: float
+) -> _Response:
+    """Sends a request; redirects and the proxies of the environment are not followed.
 
     Raises:
-        PrecisError: the URL is none, nobody answers, or the answer ends before its end.
+        PrecisError: the URL is wrong, nobody answers, or the answer is cut off.
     """
     from http.client import HTTPConnection, HTTPException, HTTPSConnection
     from urllib.parse import urlsplit
@@ -177,17 +172,19 @@ def _exchange(
         connection = kind(parsed.hostname or "", parsed.port, timeout=seconds)
     except (KeyError, ValueError):
         raise ConfigurationError(
-            f"{place!r} is no address: PRECIS_URL is one such as http://127.0.0.1:8377"
+            f"{place!r} is not an address: set PRECIS_URL to one such as http://127.0.0.1:8377"
         ) from None
-    target = f"{parsed.path}?{parsed.query}" if parsed.query else parsed.path
     try:
-        connection.request(method, target, content, dict(headers))
-        yield connection.getresponse()
+        target = parsed._replace(scheme="", netloc="").geturl()
+        connection.request(method, target, content, headers)
+        answer = connection.getresponse()
+        media_type = answer.getheader("Content-Type") or ""
+        return _Response(answer.status, answer.reason, media_type, answer.read())
     except (OSError, HTTPException, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise PrecisError(
-            f"no answer from {place}: {why}. Is `precis serve` running, and is this its address?"
-            " PRECIS_URL, or PRECIS_HOST and PRECIS_PORT, name another one"
+            f"no answer from {place}: {why}. Start `precis serve`, or set PRECIS_URL, or"
+            " PRECIS_HOST and PRECIS_PORT, to its address"
         ) from error
     finally:
         connection.close()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -77,10 +75,12 @@ def install_filter(
     wish = install.Wish(service_url, tenant, here, summariser, recall, action)
 
     async def work() -> None:
-        async with signed_in(url, _who(current, email, api_key)) as webui:
-            databases = partial(shell.database, current)
-            rows = await install.install(webui, wish, databases, say, current)
-        print_table([asdict(row) for row in rows], "model window tools summary written_by")
+        async with (
+            signed_in(url, _who(current, email, api_key)) as webui,
+            shell.database(current) as database,
+        ):
+            rows = await install.install(webui, wish, database, say, current)
+        print_table(rows, "model window written_by")
 
     shell.run(work())
 
@@ -97,8 +97,11 @@ def uninstall_filter(url: str, email: str | None, api_key: str | None) -> None:
     current = shell.settings()
 
     async def work() -> None:
-        async with signed_in(url, _who(current, email, api_key)) as webui:
-            await install.uninstall(webui, lambda: shell.database(current), say)
+        async with (
+            signed_in(url, _who(current, email, api_key)) as webui,
+            shell.database(current) as database,
+        ):
+            await install.uninstall(webui, database, say)
 
     shell.run(work())
 

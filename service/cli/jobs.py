@@ -1,4 +1,4 @@
-"""`precis jobs` and `precis status`: work, and who does it."""
+"""`precis status`, `precis jobs` and `precis audit`: the work, and who did what."""
 
 from typing import Final
 
@@ -8,8 +8,9 @@ from service.cli.client import ask
 from service.cli.output import (
     as_json,
     paged,
-    print_answer,
+    print_json,
     print_page,
+    print_table,
     say,
 )
 
@@ -46,22 +47,37 @@ def retry(chat: str, dead: bool) -> None:
 @click.command()
 @as_json
 def status(as_json: bool) -> None:
-    """Show the queue, circuit breakers, tokens not sent, and what is amiss.
+    """Show the queue, circuit breakers, tokens not sent, and warnings.
 
-    Exits with 1 when work is due for two minutes and nobody works.
+    Exits with 1 when work has been due for two minutes and nobody works.
     """
     answer = ask("GET", "status")
-    stalled = answer["queue"]["stalled"]
-    if not as_json:
-        for warning in answer.pop("warnings"):
+    queue = answer["queue"]
+    if as_json:
+        print_json(answer)
+    else:
+        for warning in answer["warnings"]:
             say(f"{warning}.")
-        queue = answer.pop("queue")
-        say(f"Summaries are written by {answer.pop('writer')}.")
+        say(f"Summaries are written by {answer['writer']}.")
         say(
             f"{queue['due']} due (the oldest for {queue['oldest_due_seconds']:.0f} s),"
             f" {queue['working']} working, {queue['waiting']} waiting, {queue['dead']} dead"
         )
-        answer["worth in 30 days"] = answer.pop("worth")["total"]
-    print_answer(answer, as_json)
-    if stalled:
+        total = answer["worth"]["total"]
+        say(f"In 30 days, {total['tokens_not_sent']:,} tokens were not sent.")
+        if answer["endpoints"]:
+            print_table(
+                answer["endpoints"], "name state failures open_until last_error", "summarisers"
+            )
+    if queue["stalled"]:
         raise SystemExit(1)
+
+
+@click.command()
+@click.option("--chat", metavar="CHAT_ID", help="Only what is about this chat.")
+@click.option("--actor", help="Only what this actor did, exactly as the list names it.")
+@paged
+def audit(as_json: bool, **query: object) -> None:
+    """List who changed or read what, the newest first."""
+    page = ask("GET", "audit", query=query)
+    print_page(page, "changes", "at action actor chat details id", as_json)

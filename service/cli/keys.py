@@ -54,13 +54,13 @@ def create(
     """Make a key, and print it."""
     if first:
         if scope not in (None, "operator"):
-            raise click.UsageError("--first makes an operator key; make others with that")
+            raise click.UsageError("--first makes an operator key. That key can make others.")
         click.echo(_first(tenant or FIRST_TENANT, name or "first key", expires))
         return
     if tenant is not None:
-        raise click.UsageError("--tenant needs --first: other keys are of the tenant of your key")
+        raise click.UsageError("--tenant needs --first. Other keys get the tenant of your own.")
     if scope is None:
-        raise click.UsageError("Missing option '--scope', or --first")
+        raise click.UsageError("Pass --scope or --first.")
     body = {"scope": scope, "name": name, "expires_days": expires}
     click.echo(ask("POST", "keys", body=body)["key"])
 

@@ -10,13 +10,11 @@ from service import __version__
 from service.cli import (
     backup,
     chats,
-    checks,
     install,
     jobs,
     keys,
     maintenance,
     people,
-    reports,
     serve,
 )
 from service.cli.output import say
@@ -45,7 +43,7 @@ class _Precis(click.Group):
 def app() -> None:
     """Keeps long Open WebUI conversations inside the model's window.
 
-    Commands about chats, jobs, keys, users and figures ask the service: the one that runs on
+    Commands about chats, jobs, keys and users ask the service: the one that runs on
     PRECIS_DATA_DIR, or that of PRECIS_URL and PRECIS_KEY. See docs/howto/operate.md; `precis
     config` shows the settings that a service would have here.
     """
@@ -55,8 +53,8 @@ for command in (
     serve.serve,
     serve.worker,
     serve.demo,
-    checks.config,
-    checks.healthcheck,
+    serve.config,
+    serve.healthcheck,
     install.install_filter,
     install.uninstall_filter,
     maintenance.migrate,
@@ -68,9 +66,8 @@ for command in (
     jobs.status,
     chats.chats,
     jobs.jobs,
+    jobs.audit,
     keys.keys,
     people.users,
-    reports.stats,
-    reports.audit,
 ):
     app.add_command(command)

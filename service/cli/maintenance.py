@@ -1,4 +1,4 @@
-"""What is done to the database itself: `precis migrate`, `retention`, `reconcile`, `tenants`."""
+"""Work on the database itself: `precis migrate`, `retention`, `reconcile`, `tenants`."""
 
 from __future__ import annotations
 
@@ -9,15 +9,8 @@ import click
 
 from service import __version__
 from service.cli import client, shell
-from service.cli.output import (
-    as_json,
-    confirm,
-    print_answer,
-    print_json,
-    say,
-    without_asking,
-)
-from service.errors import NotFound
+from service.cli.output import as_json, print_json, print_object, say
+from service.errors import ConfigurationError, NotFound
 from service.names import FIRST_TENANT, MOST_MISSING
 
 if TYPE_CHECKING:
@@ -79,13 +72,14 @@ def retention(as_json: bool) -> None:
         async with shell.database(current) as database:
             return await remove_old(database.engine, current)
 
-    removed = shell.run(work())
-    print_answer(asdict(removed), as_json, "removed")
+    removed = asdict(shell.run(work()))
+    if as_json:
+        print_json(removed)
+    else:
+        print_object(removed)
 
 
 @click.command()
-@click.option("--url", help="Address of Open WebUI; or set PRECIS_OPENWEBUI_URL.")
-@click.option("--api-key", help="An admin's API key; or set PRECIS_OPENWEBUI_KEY.")
 @click.option(
     "--most",
     type=click.IntRange(0, 100),
@@ -96,20 +90,22 @@ def retention(as_json: bool) -> None:
 @click.option("--tenant", default=FIRST_TENANT, help="Tenant: one Open WebUI.")
 @click.option("--dry-run", is_flag=True, help="Ask, and delete nothing.")
 @as_json
-def reconcile(
-    url: str | None, api_key: str | None, most: int, tenant: str, dry_run: bool, as_json: bool
-) -> None:
-    """Delete the chats that Open WebUI has no more; a worker does so once a night."""
+def reconcile(most: int, tenant: str, dry_run: bool, as_json: bool) -> None:
+    """Delete the chats that PRECIS_OPENWEBUI_URL does not have any more.
+
+    A worker does the same once a night.
+    """
     from service.clients.openwebui import signed_in
     from service.storage import keys
     from service.storage.audit import Operator
     from service.usecases import reconcile as reconciling
 
     current = shell.settings()
-    where = url or current.openwebui_url
-    key = api_key or current.openwebui_key.get_secret_value()
-    if not (where and key):
-        raise click.UsageError("set PRECIS_OPENWEBUI_URL and PRECIS_OPENWEBUI_KEY, or pass them")
+    url, key = current.openwebui_url, current.openwebui_key.get_secret_value()
+    if not (url and key):
+        raise ConfigurationError(
+            "set PRECIS_OPENWEBUI_URL to Open WebUI, and PRECIS_OPENWEBUI_KEY to an admin's API key"
+        )
 
     async def work() -> Reconciled:
         async with shell.database(current) as database:
@@ -118,7 +114,7 @@ def reconcile(
             if identity is None:
                 raise _no_tenant(tenant)
             by = Operator(identity, _ACTOR)
-            async with signed_in(where, key) as webui:
+            async with signed_in(url, key) as webui:
                 return await reconciling.reconcile(
                     database.engine, webui, by, most=most, dry=dry_run
                 )
@@ -140,15 +136,13 @@ def tenants() -> None:
 
 @tenants.command()
 @click.argument("name")
-@without_asking
-def erase(name: str, yes: bool) -> None:
+@click.confirmation_option(prompt="Delete everything of this tenant?")
+def erase(name: str) -> None:
     """Delete the tenant NAME: its keys, chats, audit and secrets.
 
     What is sealed for it in a backup without these can never be opened again.
     """
     from service.storage import keys
-
-    confirm(f"Delete everything of tenant {name!r}?", yes)
 
     async def work() -> None:
         async with (
@@ -163,4 +157,4 @@ def erase(name: str, yes: bool) -> None:
 
 
 def _no_tenant(name: str) -> NotFound:
-    return NotFound(f"there is no tenant {name!r}")
+    return NotFound(f"no tenant has the name {name!r}")

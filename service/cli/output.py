@@ -1,4 +1,4 @@
-"""What commands print of an answer of the REST API: JSON as it is, or tables and lines for people.
+"""Output of commands: JSON as the service answers it, or tables and lines for people.
 
 No control character of others' text reaches a terminal: an id, a model's name, an error or a
 summary may carry escape sequences, which a terminal would obey.
@@ -7,7 +7,6 @@ summary may carry escape sequences, which a terminal would obey.
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 import click
@@ -20,35 +19,28 @@ _BETWEEN: Final = "  "  # columns
 Command = TypeVar("Command", bound=Callable[..., Any])
 JsonObject = Mapping[str, Any]
 
-as_json = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
-without_asking = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print the whole answer as JSON.")
 
 
 def paged(command: Command) -> Command:
     """The options of a command that lists something page by page."""
     limit = click.option("--limit", type=int, default=50, show_default=True, help="Most rows.")
-    cursor = click.option("--cursor", help="What the page before names at its end.")
+    cursor = click.option("--cursor", help="The value that the page before names at its end.")
     return as_json(limit(cursor(command)))
 
 
-def confirm(question: str, yes: bool = False) -> None:
-    """Goes on only if somebody says yes, with the option or when asked."""
-    if not yes:
-        click.confirm(question, abort=True, err=True)
-
-
 def say(line: str, *, err: bool = False) -> None:
-    """A line for people."""
+    """Prints a line for people."""
     click.echo(with_escapes(line), err=err)
 
 
 def print_json(answer: object) -> None:
-    """An answer as JSON, in ASCII, so that no character of a chat's reaches a terminal."""
+    """Prints an answer as JSON, in ASCII, so that no character of a chat reaches a terminal."""
     click.echo(json.dumps(answer, indent=2).replace("\x7f", "\\u007f"))
 
 
 def print_page(page: JsonObject, rows: str, fields: str, as_json: bool) -> None:
-    """A page of a list: its `rows` as `print_table` has them, and how to get the next page."""
+    """Prints a page of a list: the `fields` of its `rows`, and how to get the next page."""
     if as_json:
         print_json(page)
         return
@@ -57,66 +49,23 @@ def print_page(page: JsonObject, rows: str, fields: str, as_json: bool) -> None:
         say(f"There are more: --cursor {page['next']}")
 
 
-def print_answer(
-    answer: JsonObject,
-    as_json: bool,
-    title: str = "",
-    columns: Mapping[str, str] = MappingProxyType({}),
-) -> None:
-    """Any answer: a line for each of its values, then a table for each list of objects.
-
-    `columns` are the fields of a list as `print_table` takes them, by the list's name; else all.
-    """
-    if as_json:
-        print_json(answer)
-        return
-    plain = [{"name": _heading(name), "value": _cell(name, answer[name])} for name in answer]
-    plain = [row for row in plain if row["value"]]
-    if plain:
-        print_table(plain, "name value", title)
-    for name, value in answer.items():
-        if _is_list(value):
-            _print_list(name, value, columns)
-        elif _is_deep(value):
-            print_answer(value, as_json, name, columns)
-
-
-def _print_list(name: str, rows: Sequence[JsonObject], columns: Mapping[str, str]) -> None:
-    """A table of the rows, with the fields of their objects beside their own."""
-    flat = [_flattened(row) for row in rows]
-    fields = dict.fromkeys(field for row in flat for field in row)
-    print_table(flat, columns.get(name) or " ".join(fields), name)
+def print_object(values: JsonObject, title: str = "") -> None:
+    """Prints a line for each value, except for empty ones and lists of objects."""
+    shown = [{"name": _heading(name), "value": _cell(name, values[name])} for name in values]
+    print_table([row for row in shown if row["value"]], "name value", title)
 
 
 def print_table(rows: Sequence[JsonObject], fields: str, title: str = "") -> None:
-    """A line for each row, below the title and the names of `fields`; nothing is cut off."""
+    """Prints a line for each row, below the title and the names of `fields`; cuts nothing off."""
     names = fields.split()
     lines = [[_heading(name) for name in names]]
     lines += [[_cell(name, row.get(name)) for name in names] for row in rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     if title:
-        say(f"\n{_heading(title)}:")
+        say(f"\n{title}:")
     for line in lines:
         padded = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
         click.echo(_BETWEEN.join(padded).rstrip())
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, list) and any(isinstance(one, dict) for one in value)
-
-
-def _is_deep(value: object) -> bool:
-    """Whether an object has objects, too many for a line."""
-    if not isinstance(value, dict):
-        return False
-    return any(isinstance(one, dict) or _is_list(one) for one in value.values())
-
-
-def _flattened(row: JsonObject) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in row.items():
-        flat |= value if isinstance(value, dict) else {name: value}
-    return flat
 
 
 def _heading(field: str) -> str:
@@ -124,9 +73,7 @@ def _heading(field: str) -> str:
 
 
 def _cell(field: str, value: Any) -> str:  # noqa: ANN401 - JSON
-    """A value on one line; nothing for what needs a table."""
-    if value is None or _is_list(value) or _is_deep(value):
-        return ""
+    """A value on one line; "" for none and for a list of objects."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):
@@ -134,17 +81,19 @@ def _cell(field: str, value: Any) -> str:  # noqa: ANN401 - JSON
     return " ".join(with_escapes(_text(value)).split())
 
 
+def _number(field: str, value: float) -> str:
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    return str(value) if field == "id" or field.endswith("_id") else f"{value:,}"
+
+
 def _text(value: Any) -> str:  # noqa: ANN401 - JSON
     if isinstance(value, dict):
-        # What is nothing or zero would hide the rest.
+        # A zero or an empty value would hide the others.
         parts = [f"{_heading(name)} {_cell(name, one)}" for name, one in value.items() if one]
         return ", ".join(parts)
     if isinstance(value, list):
-        return ", ".join(map(str, value))
-    return value[:19].replace("T", " ") if _MOMENT.fullmatch(value) else str(value)
-
-
-def _number(field: str, value: float) -> str:
-    if isinstance(value, float):
-        return f"{value:,.2f}" if value >= 1 else f"{value:.4g}"
-    return str(value) if field == "id" or field.endswith("_id") else f"{value:,}"
+        return ", ".join(str(one) for one in value if not isinstance(one, dict))
+    if value is not None and _MOMENT.fullmatch(value):
+        return str(value[:19].replace("T", " "))
+    return value or ""

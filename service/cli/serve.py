@@ -1,13 +1,13 @@
-"""`precis serve`, `worker` and `demo`: the commands that run processes until they are stopped.
+"""`precis serve`, `worker` and `demo`, which run until they are stopped; `config`, `healthcheck`.
 
-What they run is in `running`, which loads the whole service.
+`running`, which loads the whole service, is what the first three run.
 """
 
 from pathlib import Path
 
 import click
 
-from service.cli import shell
+from service.cli import client, shell
 
 
 @click.command()
@@ -50,3 +50,19 @@ def demo() -> None:
     from service.cli import running
 
     running.run(running.demo(), shell.settings(log_level="warning"))
+
+
+@click.command()
+def config() -> None:
+    """Print the settings in force, secrets hidden."""
+    from service.settings import redacted, variable
+
+    for name, value in redacted(shell.settings()).items():
+        click.echo(f"{variable(name)}={value}")
+
+
+@click.command()
+@click.option("--worker", is_flag=True, help="Ask whether the worker at PRECIS_WORKER_PORT lives.")
+def healthcheck(worker: bool) -> None:
+    """Exit with 0 when the service at PRECIS_HOST and PRECIS_PORT is ready, else with 1."""
+    client.check_well(worker=worker)

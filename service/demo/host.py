@@ -112,11 +112,7 @@ def inlet_body(
 ) -> dict[str, Any]:
     """What `inlet` gets for the turn that this user message opens."""
     first: list[Native] = [{"role": "system", "content": system}] if system else []
-    metadata = {
-        "user_id": "user-1",
-        "chat_id": chat,
-        "regeneration_message_id": None,
-    }
+    metadata = {"user_id": "user-1", "chat_id": chat, "regeneration_message_id": None}
     return {
         "stream": True,
         "model": model,
@@ -134,12 +130,7 @@ def outlet_body(
 
 
 def _outlet_message(row: Stored) -> Stored:
-    message = {
-        "id": row["id"],
-        "role": row["role"],
-        "content": row.get("content"),
-        "timestamp": row.get("timestamp"),
-    }
+    message = {name: row.get(name) for name in ("id", "role", "content", "timestamp")}
     for key in ("output", "usage"):
         if row.get(key):
             message[key] = copy.deepcopy(row[key])  # a filter may change what it gets

@@ -16,7 +16,6 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,10 @@ from service.names import FIRST_TENANT
 from service.runtime import Runtime
 from service.settings import load
 from service.storage import jobs, keys, work
+from service.text import tokens
 from service.transcript import Native, native_tokens, sent_tokens, text_of, unfold
+
+PACKED = Path(__file__).with_name("conversation.json.gz")
 
 _TOOL = {"name": "look_up", "description": "Looks something up. " * 25, "parameters": {}}
 TOOLS = [{"type": "function", "function": _TOOL | {"name": f"look_up_{n}"}} for n in range(50)]
@@ -47,8 +49,6 @@ class Recording:
     user: str
     leaf: str
     rows: Rows
-    native_hashes: dict[str, str]
-    """By user message id: SHA-256 of the native list that Open WebUI built for that turn."""
 
     @property
     def tokens(self) -> int:
@@ -74,11 +74,12 @@ class Recording:
 class Turn:
     """One request and its answer.
 
-    `would_send` and `sent` are tokens of the native list, `hold_ms` is the time of both hooks.
-    `status` is what the filter said, `summary` the record in the request, both "" without one.
+    `messages` counts the native list, `would_send` and `sent` are tokens with the tools, `hold_ms`
+    is the time of both hooks. The filter's `status` line and the `summary` are "" without one.
     """
 
     number: int
+    messages: int
     would_send: int
     sent: int
     hold_ms: float
@@ -88,17 +89,14 @@ class Turn:
 
 def recording() -> Recording:
     """The bundled conversation."""
-    packed = resources.files("service.demo").joinpath("conversation.json.gz").read_bytes()
-    recorded = json.loads(gzip.decompress(packed))
-    hashes = {inlet["user_message_id"]: inlet["sha256"] for inlet in recorded["inlets"]}
+    recorded = json.loads(gzip.decompress(PACKED.read_bytes()))
     return Recording(
-        recorded["chat_id"],
-        recorded["model"],
-        recorded["system"],
-        recorded["user"]["id"],
-        recorded["leaf"],
-        recorded["rows"],
-        hashes,
+        chat=recorded["chat_id"],
+        model=recorded["model"],
+        system=recorded["system"],
+        user=recorded["user"]["id"],
+        leaf=recorded["leaf"],
+        rows=recorded["rows"],
     )
 
 
@@ -106,14 +104,14 @@ def recording() -> Recording:
 class Stage:
     """A running service, the filter, and the fake of Open WebUI that calls it."""
 
-    told: Recording
+    conversation: Recording
     runtime: Runtime
     host: Host
     filter: Any
 
     @property
     def _shown(self) -> Rows:
-        return self.host.chats[self.told.chat]
+        return self.host.chats[self.conversation.chat]
 
     async def play(self) -> AsyncIterator[Turn]:
         """Plays every turn, the regenerated one twice.
@@ -121,16 +119,16 @@ class Stage:
         The background work of a turn ends before the next one begins.
         """
         number = 0
-        for user_message, answers in self.told.turns():
-            self._shown[user_message] = self.told.rows[user_message]
+        for user_message, answers in self.conversation.turns():
+            self._shown[user_message] = self.conversation.rows[user_message]
             for answer in answers or [""]:
                 number += 1
                 yield await self._turn(number, user_message, answer)
 
     async def _turn(self, number: int, user_message: str, answer: str) -> Turn:
-        told = self.told
+        played = self.conversation
         body = inlet_body(
-            self._shown, user_message, chat=told.chat, model=told.model, system=told.system
+            self._shown, user_message, chat=played.chat, model=played.model, system=played.system
         )
         body["tools"] = TOOLS
         metadata, full = body["metadata"], body["messages"]
@@ -140,29 +138,35 @@ class Stage:
         hold = time.perf_counter() - began
         sent: list[Native] = body["messages"]
         if answer:
-            hold += await self._answer(answer, metadata, _size(sent))
+            hold += await self._answer(answer, metadata, _request_size(sent))
         await self._idle()
+        status = self.host.statuses[-1] if self.host.statuses else ""
         return Turn(
             number,
-            _size(full),
-            _size(sent),
-            hold * 1000,
-            "".join(self.host.statuses[-1:]),
-            _summary(sent),
+            messages=len(full),
+            would_send=_request_size(full),
+            sent=_request_size(sent),
+            hold_ms=hold * 1000,
+            status=status,
+            summary=_summary(sent),
         )
 
     async def _answer(self, answer: str, metadata: dict[str, Any], sent: int) -> float:
         """Stores the recorded answer and calls outlet; returns the seconds that outlet took."""
-        row = dict(self.told.rows[answer])
+        row = dict(self.conversation.rows[answer])
         self._shown[answer] = row
         if row.get("error"):
             return 0.0  # Open WebUI calls no outlet for a failed answer
         # As a provider counts: what was sent, the tools, and of the answer what its calls reread.
         asked = unfold([row])[:-1]
-        row["usage"] = {"prompt_tokens": sent + _size(TOOLS) + sent_tokens(asked)}
-        body = outlet_body(self._shown, answer, chat=self.told.chat, model=self.told.model)
+        row["usage"] = {"prompt_tokens": sent + sent_tokens(asked)}
+        body = outlet_body(
+            self._shown, answer, chat=self.conversation.chat, model=self.conversation.model
+        )
         began = time.perf_counter()
-        await self.filter.outlet(body, __metadata__=metadata, __user__={"id": self.told.user})
+        await self.filter.outlet(
+            body, __metadata__=metadata, __user__={"id": self.conversation.user}
+        )
         return time.perf_counter() - began
 
     async def _idle(self) -> None:
@@ -183,13 +187,13 @@ async def stage(worker: Beside) -> AsyncIterator[Stage]:
 
     `worker` starts the background work beside the service.
     """
-    told = recording()
+    conversation = recording()
     # The play waits for the work of each turn, as a person who reads gives it the time.
     work.DEBOUNCE = 0.02
     folder = Path(tempfile.mkdtemp(prefix="precis-demo-"))
     # As root, the servers run as another user, who has to enter it.
     os.chmod(folder, 0o711)  # noqa: S103 - nobody may list it
-    host = Host({told.chat: {}})
+    host = Host({conversation.chat: {}})
     try:
         async with AsyncExitStack() as stack:
             settings = load(data_dir=folder / "data", database_url=None, redis_url=None)
@@ -202,16 +206,21 @@ async def stage(worker: Beside) -> AsyncIterator[Stage]:
             # All of it runs on one machine, which may be busy: what is shown is what is sent.
             loaded = load_filter(url, key, timeout=30.0)
             with host.importable():
-                yield Stage(told, runtime, host, loaded)
+                yield Stage(conversation, runtime, host, loaded)
             if loaded._http:  # Open WebUI never closes a filter
                 await loaded._http.aclose()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _size(messages: Iterable[Native]) -> int:
-    """Tokens of a native list."""
-    return sum(_tokens(json.dumps(message)) for message in messages)
+def _request_size(messages: Iterable[Native]) -> int:
+    """Tokens of a native list and of the tools that are sent with it."""
+    return _tools_size() + sum(_tokens(json.dumps(message)) for message in messages)
+
+
+@cache
+def _tools_size() -> int:
+    return tokens.count(json.dumps(TOOLS))
 
 
 @cache  # from turn to turn, only the newest messages differ

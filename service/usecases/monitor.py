@@ -97,5 +97,5 @@ def _warnings(queue: QueueCounts, month: Worth, lacked: str | None) -> Iterator[
     if today and today[0].truncated:
         yield (
             f"{today[0].truncated:,} turns of today were truncated without a summary of it:"
-            " `precis stats --by chat` names the chats"
+            " `GET /v1/stats?by=chat` and the page Worth name the chats"
         )

@@ -86,6 +86,6 @@ async def _find(connection: AsyncConnection, by: Operator, user: str) -> ShownUs
     beside = await people.beside(connection, by.tenant, user)
     stored = await people.counts(connection, by.tenant, user, own, beside)
     if not (own or beside or stored.figures or stored.audit):
-        raise NotFound(f"nothing is stored of user {user!r}; see `precis users list`")
+        raise NotFound(f"nothing is stored of user {user!r}; the page People lists the users")
     chats = [chat.chat_id for chat in own]
     return ShownUser(user, chats, [chat.chat_id for chat in beside], stored)

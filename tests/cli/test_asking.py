@@ -77,7 +77,9 @@ async def test_a_chat_is_looked_at_corrected_and_deleted(precis: Cli, service: S
 
     place = ("chats", "show", "chat-1", "--checkpoint")
     assert (await precis(*place, first, "--only", "summary")).stdout == f"{text}\n"
-    assert "without a state" in (await precis(*place, first, "--only", "state")).output
+    stateless = await precis(*place, first, "--only", "state")
+    assert (stateless.exit_code, stateless.stdout) == (0, "")
+    assert "has no state yet" in stateless.stderr
     corrected = await precis("chats", "correct", "chat-1", first, "--state", "-", answer="- Well.")
     second = str((await talk.ask(leaf))["checkpoint"])
     assert corrected.stdout.startswith(f"Checkpoint {second} serves. ")
@@ -96,7 +98,6 @@ async def test_a_chat_is_looked_at_corrected_and_deleted(precis: Cli, service: S
     kept = str((await talk.ask(leaf))["checkpoint"])
     again = await precis("chats", "reset", "chat-1", "--keep", kept, "--yes")
     assert again.stdout == "0 checkpoints deleted. Work is due.\n"
-    assert "summarised again" in (await precis("chats", "resume", "chat-1")).stdout
     assert (await precis("chats", "delete", "chat-1", answer="n\n")).exit_code == 1
     assert (await precis("chats", "delete", "chat-1")).exit_code == 1, "nobody is there"
     assert (await precis("chats", "delete", "chat-1", "--yes", "--for-good")).stdout == "Deleted.\n"
@@ -109,13 +110,11 @@ READING = {
     "chats list": "chats?limit=50",
     "chats show chat-1": "chats/chat-1",
     "chats show chat-1 --checkpoint 1": "chats/chat-1/checkpoints/1",
-    "chats find chat-1 pump": "chats/chat-1/find?query=pump&max_tokens=4000",
+    "chats find chat-1 pump": "chats/chat-1/find?query=pump",
     "jobs list --state dead": "jobs?state=dead",
     "keys list": "keys",
     "audit --limit 3": "audit?limit=3",
-    "users list": "users",
     "users show user-1": "users/user-1",
-    "stats --by chat": "stats?by=chat",
 }
 
 
@@ -173,7 +172,7 @@ async def test_status_says_how_the_work_stands_and_ends_with_1_when_nobody_does_
     assert "1 due (the oldest for " in seen.stdout
     assert "1 dead\n" in seen.stdout
     assert seen.stdout.index("start `precis worker`") < seen.stdout.index("1 due")
-    assert "tokens not sent 2,000,000" in seen.stdout
+    assert "2,000,000 tokens were not sent" in seen.stdout
     assert json.loads((await precis("status", "--json")).stdout)["queue"]["stalled"]
 
 
@@ -201,7 +200,6 @@ async def test_keys_are_made_listed_and_revoked(precis: Cli, service: Service) -
 async def test_a_user_is_listed_shown_and_erased(precis: Cli, service: Service) -> None:
     talk = Talk(service.as_filter, user="ann-4711")
     await talk.ingest(talk.turns(2))
-    assert "ann-4711" in (await precis("users", "list", "--begins", "ann")).stdout
     assert "messages 4" in (await precis("users", "show", "ann-4711")).stdout
     says(await precis("users", "erase", "nobody"), "nothing is stored of user")
 
@@ -216,20 +214,19 @@ async def test_a_user_is_listed_shown_and_erased(precis: Cli, service: Service) 
 # What is not there
 
 
-@pytest.mark.parametrize("command", ["chats list", "jobs retry --dead", "keys create --scope filter", "status"])
 async def test_without_a_service_a_command_says_how_to_name_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    missing = CliRunner().invoke(app, command.split())
+    missing = CliRunner().invoke(app, ["status"])
     folder = tmp_path / "precis-data"
     says(missing, f"no Precis runs on {folder}", "precis serve", "PRECIS_DATA_DIR", "PRECIS_URL", "PRECIS_KEY_FILE")
     assert os.listdir(tmp_path) == [], "nothing is made"
 
     nobody = {"PRECIS_URL": "http://127.0.0.1:1", "PRECIS_KEY": "precis_op_x"}
-    says(await run(nobody, *command.split()), "no answer from http://127.0.0.1:1: Connection refused", "PRECIS_URL")
+    says(await run(nobody, "status"), "no answer from http://127.0.0.1:1: Connection refused", "PRECIS_URL")
     here = {"PRECIS_KEY": "precis_op_x", "PRECIS_HOST": "0.0.0.0", "PRECIS_PORT": "1"}
-    says(await run(here, *command.split()), "no answer from http://127.0.0.1:1: ")
+    says(await run(here, "status"), "no answer from http://127.0.0.1:1: ")
 
 
 async def test_a_key_that_opens_nothing_is_said_with_what_to_do(precis: Cli, service: Service, tmp_path: Path) -> None:
@@ -240,7 +237,7 @@ async def test_a_key_that_opens_nothing_is_said_with_what_to_do(precis: Cli, ser
     says(refused, f"{url} rejects the key", "keys create --first")
     says(await precis("chats", "list", PRECIS_KEY_FILE=str(tmp_path / "no")), "PRECIS_KEY_FILE", "cannot be read")
     says(await precis("chats", "show", "a\udcffb"), "not valid UTF-8")
-    says(await precis("chats", "list", PRECIS_URL="nonsense"), "'nonsense' is no address", "PRECIS_URL")
+    says(await precis("chats", "list", PRECIS_URL="nonsense"), "'nonsense' is not an address", "PRECIS_URL")
     async with service.runtime.database.engine.begin() as connection:
         looks = await keys.create(connection, FIRST_TENANT, "operator:read", "monitor")
     file = tmp_path / "key"
@@ -252,8 +249,8 @@ async def test_a_key_that_opens_nothing_is_said_with_what_to_do(precis: Cli, ser
 @pytest.mark.parametrize(
     ("status", "headers", "told"),
     [
-        (200, {"Content-Type": "text/html"}, "and not as Precis does"),
-        (404, {"Content-Type": "application/json"}, "and not as Precis does"),
+        (200, {"Content-Type": "text/html"}, "but not as Precis does"),
+        (404, {"Content-Type": "application/json"}, "but not as Precis does"),
         (301, {"Location": "https://precis.example.org/"}, "answers 301"),
     ],
 )

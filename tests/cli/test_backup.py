@@ -71,7 +71,7 @@ async def test_a_backup_brings_everything_back(cli: Cli, service: Service, tmp_p
     made = await cli("backup", str(file))
     assert made.exit_code == 0, made.output
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    says(await cli("backup", str(file)), "is there already")
+    says(await cli("backup", str(file)), "exists already")
 
     assert (await service.as_operator.delete("/v1/chats/chat-1")).status_code == 204
     assert (await talk.ask(leaf))["status"] == "pending"

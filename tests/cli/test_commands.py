@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from service.cli import app
-from service.cli.output import print_answer, print_page, say
+from service.cli.output import print_object, print_page, say
 from service.runtime import Urls
 from service.storage import keys
 from service.text.characters import with_escapes
@@ -70,7 +70,7 @@ HOSTILE = "\x1b[2J\x1b]0;owned\x07\x9b31m\r\u202e[red]"
 def test_no_control_character_of_others_reaches_a_terminal(capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
     one = {"id": HOSTILE, "states": [HOSTILE], "parts": {"text": HOSTILE}}
     print_page({"chats": [one], "next": HOSTILE}, "chats", "id states parts", as_json)
-    print_answer({"text": HOSTILE, "branches": [one], "deep": {"more": {"text": HOSTILE}}}, as_json)
+    print_object({"text": HOSTILE, "names": [HOSTILE], "deep": {"more": HOSTILE}})
     say(HOSTILE, err=True)
 
     said = "".join(capsys.readouterr())
@@ -86,11 +86,9 @@ async def test_retention_counts_what_it_removed(cli: Cli) -> None:
 
 
 async def test_reconciling_needs_an_address_a_key_and_a_tenant(cli: Cli) -> None:
-    refused = await cli("reconcile")
-    assert refused.exit_code == 2
-    assert "PRECIS_OPENWEBUI_URL" in refused.stderr
+    says(await cli("reconcile"), "PRECIS_OPENWEBUI_URL", "PRECIS_OPENWEBUI_KEY")
     there = {"PRECIS_OPENWEBUI_URL": "http://127.0.0.1:1", "PRECIS_OPENWEBUI_KEY": "sk-x"}
-    says(await cli("reconcile", "--tenant", "nobody", **there), "there is no tenant 'nobody'")
+    says(await cli("reconcile", "--tenant", "nobody", **there), "no tenant has the name 'nobody'")
 
 
 # Where there is no database
@@ -138,16 +136,9 @@ async def test_config_shows_every_setting_and_no_secret(cli: Cli, urls: Urls, tm
     assert urls.database not in result.stdout
 
 
-@pytest.mark.parametrize(
-    ("variables", "parts"),
-    [
-        ({"PRECIS_PORT": "70000"}, ["PRECIS_PORT", "65535"]),
-        ({"PRECIS_PORT": "x", "PRECIS_WINDOW": "y"}, ["PRECIS_PORT", "PRECIS_WINDOW"]),
-    ],
-)
-async def test_wrong_settings_are_one_clear_line(cli: Cli, variables: dict[str, str], parts: list[str]) -> None:
+async def test_wrong_settings_are_one_clear_line(cli: Cli) -> None:
     for command in ("config", "serve"):
-        says(await cli(command, **variables), *parts)
+        says(await cli(command, PRECIS_PORT="70000", PRECIS_WINDOW="y"), "PRECIS_PORT", "65535", "PRECIS_WINDOW")
 
 
 async def test_a_misspelt_setting_is_named_and_the_command_goes_on(cli: Cli) -> None:

@@ -90,7 +90,7 @@ async def test_of_a_restored_backup_nobody_reads_an_erased_tenant_and_others_go_
     restored = await cli("restore", str(dump), "--secrets", str(later), "--yes", **target)
 
     assert restored.exit_code == 0, restored.output
-    assert "Nobody can read what is stored for tenant 'default'" in restored.stdout
+    assert "The texts of tenant 'default' cannot be read" in restored.stdout
     assert "'other'" not in restored.stdout
     assert await columns(other_urls, MARK) == set()
     async with service_with(other_urls, FIRST) as again:

@@ -20,7 +20,7 @@ import httpx
 import pytest
 
 from service.embedded.folder import servers_in
-from service.embedded.urls import Urls, announced, announcement, announcing
+from service.embedded.urls import announced, announcement
 from service.runtime import Urls as ServerUrls
 from tests.constants import precis as precis_with
 from tests.service.talk import Talk
@@ -129,6 +129,7 @@ async def test_commands_find_a_service_by_its_folder_and_starts_make_no_more_key
         about = announcement(folder)
         assert about
         assert about["address"] == precis.url, "what `precis install-filter` takes"
+        assert stat.S_IMODE((folder / "running.json").stat().st_mode) == 0o600, "it has passwords"
 
         # Commands on the folder find the service and a key.
         path = folder / "operator-key"
@@ -216,14 +217,6 @@ async def test_a_command_without_a_running_service_starts_servers_for_its_time(f
 
     assert made.stdout.startswith("precis_op_")
     assert servers_in(folder) == []
-
-
-def test_a_running_service_says_where_its_servers_are_to_its_own_user(tmp_path: Path) -> None:
-    urls = Urls("postgresql://db", "redis://queue")
-    with announcing(tmp_path, urls, "http://127.0.0.1:9000"):
-        assert announced(tmp_path) == urls
-        assert stat.S_IMODE((tmp_path / "running.json").stat().st_mode) == 0o600
-    assert announced(tmp_path) is None
 
 
 def test_what_a_killed_service_left_behind_announces_nothing(tmp_path: Path) -> None:

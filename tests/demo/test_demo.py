@@ -1,5 +1,6 @@
 """The bundled recording is what Open WebUI saw, and the demonstration keeps what the README promises."""
 
+import gzip
 import hashlib
 import json
 
@@ -8,17 +9,17 @@ import pytest
 from service.cli.demo import demonstrate
 from service.cli.running import embedded_worker
 from service.demo.host import path
-from service.demo.play import recording
+from service.demo.play import PACKED
 from service.transcript import unfold
 
 
 def test_the_recorded_rows_unfold_to_the_native_lists_that_open_webui_built() -> None:
-    told = recording()
-    assert len(told.native_hashes) > 60
-    for user_message, expected in told.native_hashes.items():
-        native = unfold(path(told.rows, user_message))
+    recorded = json.loads(gzip.decompress(PACKED.read_bytes()))
+    assert len(recorded["inlets"]) > 60
+    for inlet in recorded["inlets"]:
+        native = unfold(path(recorded["rows"], inlet["user_message_id"]))
         packed = json.dumps(native, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-        assert hashlib.sha256(packed.encode()).hexdigest() == expected, user_message
+        assert hashlib.sha256(packed.encode()).hexdigest() == inlet["sha256"]
 
 
 @pytest.mark.slow
