@@ -125,7 +125,7 @@ DELETED: Final = _counter(
     "precis_deleted_total",
     "What was deleted, by its kind; a chat counts as one, with everything stored for it.",
     "kind",
-    ("chats", "messages", "checkpoints", "bodies", "runs", "audit", "sums"),
+    ("chats", "messages", "checkpoints", "bodies", "runs", "audit"),
 )
 
 # Work.

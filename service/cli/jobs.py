@@ -61,7 +61,7 @@ def status(as_json: bool) -> None:
             f"{queue['due']} due (the oldest for {queue['oldest_due_seconds']:.0f} s),"
             f" {queue['working']} working, {queue['waiting']} waiting, {queue['dead']} dead"
         )
-        answer["worth in 30 days"] = answer.pop("worth")["total"]
+        answer["last 30 days"] = answer.pop("month")
     print_answer(answer, as_json)
     if stalled:
         raise SystemExit(1)

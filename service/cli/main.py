@@ -45,7 +45,7 @@ class _Precis(click.Group):
 def app() -> None:
     """Keeps long Open WebUI conversations inside the model's window.
 
-    Commands about chats, jobs, keys, users and figures ask the service: the one that runs on
+    Commands about chats, jobs, keys, users and statistics ask the service: the one that runs on
     PRECIS_DATA_DIR, or that of PRECIS_URL and PRECIS_KEY. See docs/howto/operate.md; `precis
     config` shows the settings that a service would have here.
     """

@@ -1,20 +1,18 @@
-"""`precis stats` and `precis audit`: what it is worth, and who changed what."""
+"""`precis stats` and `precis audit`: the daily sums of tokens, and who changed what."""
 
 import click
 
 from service.cli.client import ask
 from service.cli.output import as_json, paged, print_answer, print_page
+from service.names import MONTH
 
 
 @click.command()
-@click.option("--by", default="day", show_default=True, help="day (in UTC), user, chat or model.")
-@click.option("--from", metavar="DAY", help="First day, as 2027-01-31; by default 30 days.")
-@click.option("--to", metavar="DAY", help="Last day.")
-@click.option("--limit", type=int, help="Most lines: the newest days, or those with most tokens.")
+@click.option("--days", type=int, default=MONTH, show_default=True, help="Days, with today (UTC).")
 @as_json
-def stats(as_json: bool, **query: object) -> None:
-    """Show tokens not sent, what summaries cost, and turns that lost text."""
-    print_answer(ask("GET", "stats", query=query), as_json)
+def stats(days: int, as_json: bool) -> None:
+    """Show tokens not sent, tokens read for summaries, and turns that lost text."""
+    print_answer(ask("GET", "stats", query={"days": days}), as_json)
 
 
 @click.command()

@@ -35,7 +35,7 @@ async def sign_in(request: Request, runtime: RuntimeDep) -> Response:
         limiter.wrong_key(address)
         await note_refusal(request, error.key, "session.refused", "no operator key in use")
         return render("sign_in.html", HTTPStatus.UNAUTHORIZED, back=back, wrong=str(error))
-    runtime.counting.used(used.id, "")
+    runtime.counting.note_use(used.id, "")
     response = go_to(back)
     keep(response, request, cookie)
     return response

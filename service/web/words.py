@@ -10,7 +10,6 @@ from urllib.parse import quote
 from markupsafe import Markup, escape
 
 from service.text.characters import with_escapes
-from service.usecases.worth import money
 
 _CODE: Final = re.compile("`([^`]+)`")
 _ITEM: Final = re.compile(r"^(?:- | {4}(?=\w+:))", re.MULTILINE)
@@ -109,7 +108,6 @@ def exact(value: object) -> Markup:
 FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "number": number,
     "short": short,
-    "money": money,
     "moment": moment,
     "age": age,
     "segment": segment,
