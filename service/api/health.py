@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
@@ -24,23 +24,22 @@ _KEPT = 1.0  # seconds that an answer of `/readyz` is given again
 _PATIENCE = 2.0  # seconds that `/readyz` waits for the database
 
 
-class Kept:
-    """What takes milliseconds to read, and is shown again for a while."""
+class Cache(Generic[T]):
+    """A value that takes milliseconds to read, and is answered again for a while."""
 
     def __init__(self) -> None:
-        # Those who ask meanwhile share one read.
+        # Requests that come meanwhile share one read.
         self._one_by_one = asyncio.Lock()
-        self._value: Any = None
+        self._value: T | None = None
         self._until = 0.0
 
-    async def of(self, read: Callable[[], Awaitable[T]], seconds: float) -> T:
-        """What was read, at most so many seconds ago."""
+    async def get(self, read: Callable[[], Awaitable[T]], seconds: float) -> T:
+        """The value, read at most so many seconds ago."""
         async with self._one_by_one:
-            if time.monotonic() >= self._until:
+            if self._value is None or time.monotonic() >= self._until:
                 self._value = await read()
                 self._until = time.monotonic() + seconds
-            value: T = self._value
-            return value
+            return self._value
 
 
 @router.get("/livez")
@@ -64,8 +63,8 @@ async def readyz(request: Request, runtime: RuntimeDep) -> JSONResponse:
     encryption key that it was not given (`encryption` says so; what it cannot open is refused).
     `warnings` counts what is amiss with the settings or the summariser; `precis status` says it.
     """
-    kept = cast(Kept, request.app.state.readiness)
-    ready, body = await kept.of(lambda: _readiness(runtime), _KEPT)
+    cache = cast(Cache[tuple[bool, dict[str, object]]], request.app.state.readiness)
+    ready, body = await cache.get(lambda: _readiness(runtime), _KEPT)
     return JSONResponse(body, 200 if ready else 503)
 
 

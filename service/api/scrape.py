@@ -17,9 +17,8 @@ from redis.exceptions import RedisError
 from service import __version__, metrics
 from service.api import health, problems
 from service.api.deps import WITHOUT_TELEMETRY, RuntimeDep
-from service.api.health import Kept
+from service.api.health import Cache
 from service.errors import Unauthorised
-from service.metrics import Fleet
 from service.runtime import Runtime
 from service.settings import Settings
 from service.storage import figures, outage
@@ -32,13 +31,13 @@ T = TypeVar("T")
 router = APIRouter(tags=["health"])
 
 
-async def _read(runtime: Runtime) -> Fleet:
-    """The figures of the fleet; those of a database that does not answer are missing."""
+async def _render_fleet(runtime: Runtime) -> bytes:
+    """The metrics of the fleet; those of a database that does not answer are missing."""
     queue, worker_alive = await asyncio.gather(
         _unless_away(lambda: figures.queue(runtime.database.reads)),
         _unless_away(runtime.queue.has_worker),
     )
-    return Fleet(queue, worker_alive)
+    return metrics.render_fleet(queue, worker_alive)
 
 
 async def _unless_away(read: Callable[[], Awaitable[T]]) -> T | None:
@@ -63,9 +62,9 @@ async def get_metrics(request: Request, runtime: RuntimeDep) -> Response:
     Send the token of `PRECIS_METRICS_TOKEN` as `Authorization: Bearer <token>`.
     """
     check_reader(request, runtime.settings.metrics_token)
-    kept = cast(Kept, request.app.state.figures)
-    fleet = await kept.of(lambda: _read(runtime), _KEPT)
-    return _text(metrics.of_process() + metrics.of_fleet(fleet))
+    cache = cast(Cache[bytes], request.app.state.fleet_metrics)
+    fleet = await cache.get(lambda: _render_fleet(runtime), _KEPT)
+    return _text(metrics.render_process() + fleet)
 
 
 def create_worker_app(settings: Settings) -> FastAPI:
@@ -81,7 +80,7 @@ def create_worker_app(settings: Settings) -> FastAPI:
     @app.get("/metrics")
     async def get_own_metrics(request: Request) -> Response:
         check_reader(request, settings.metrics_token)
-        return _text(metrics.of_process())
+        return _text(metrics.render_process())
 
     app.add_api_route("/livez", health.livez)
     return app
