@@ -1,8 +1,7 @@
 """Every metric of Precis, in the text format of Prometheus.
 
-What a process counts itself is in a registry of the process, which the API and each worker show.
-What only the database and Redis know of the whole fleet is read by the API when somebody asks
-(`service.api.scrape`).
+A process counts in a registry of its own, which the API and each worker show. The API reads the
+metrics of the whole fleet from the database and Redis when somebody asks (`service.api.scrape`).
 
 Labels have few values that are known beforehand: the template of a route, a status, an outcome, a
 state, a version. Never an id, a name, a model, or a word of a chat. `docs/howto/monitor.md` lists
@@ -28,7 +27,7 @@ from service import __version__
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 UNMATCHED: Final = "unmatched"
-"""The route of a request for which there is none: its path may say anything."""
+"""The route of a request to an unknown address, whose path may say anything."""
 OTHER: Final = "other"
 
 _PROCESS: Final = CollectorRegistry()
@@ -38,7 +37,7 @@ _READ: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1)
 # Seconds. From a summary by code to a small model on a slow machine.
 _WORK: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
 
-# A second series for each one, with the time of its first value, which nobody asks for.
+# Else each one has a second series, with the time of its first value, which nobody asks for.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 ProcessCollector(registry=_PROCESS)
 _BUILD: Final = Info("precis_build", "The running version.", registry=_PROCESS)
@@ -83,13 +82,13 @@ _TOKENS_SAVED: Final = _counter(
 )
 OUTCOMES: Final = _counter(
     "precis_filter_outcomes_total",
-    "What became of the requests of finished turns.",
+    "Outcomes of the requests of finished turns.",
     "outcome",
     ("compressed", "truncated_with_summary", "truncated", "unchanged"),
 )
 DELETED: Final = _counter(
     "precis_deleted_total",
-    "What was deleted, by its kind; a chat counts as one, with everything stored for it.",
+    "Deleted objects by kind; a chat counts as one, with everything stored for it.",
     "kind",
     ("chats", "messages", "checkpoints", "bodies", "runs", "audit"),
 )
@@ -171,12 +170,12 @@ class QueueFigures:
 
 
 def render_process() -> bytes:
-    """What this process has counted, as text."""
+    """The counts of this process, as text."""
     return generate_latest(_PROCESS)
 
 
 def render_fleet(queue: QueueFigures | None, worker_alive: bool | None) -> bytes:
-    """What the databases say of the whole fleet, as text.
+    """The metrics of the whole fleet, as text.
 
     `queue` is None when PostgreSQL does not answer, and `worker_alive` when Redis does not: then
     their metrics are left out, because an old value or a zero would be a lie.

@@ -54,14 +54,15 @@ async def livez() -> dict[str, str]:
 async def readyz(request: Request, runtime: RuntimeDep) -> JSONResponse:
     """Whether requests are answered; 503 with the reason when they are not.
 
-    It is found out at most once a second. A database that takes nothing in, because its disk is
-    full or it is read-only, is no such reason: what is stored is served, and an upload is answered
-    503.
+    The answer is made at most once a second. The service stays ready while the database cannot
+    write, because its disk is full or it is read-only: stored summaries serve, and uploads are
+    answered 503.
 
-    The service stays ready while Redis is down (`queue` says so; its work is found later), after a
-    newer version has migrated the database (`schema` says so), and when others write with an
-    encryption key that it was not given (`encryption` says so; what it cannot open is refused).
-    `warnings` counts what is amiss with the settings or the summariser; `precis status` says it.
+    It also stays ready while Redis is down (`queue` says so, and workers find the work later),
+    after a newer version has migrated the database (`schema` says so), and while others write with
+    an encryption key that this service does not have (`encryption` says so, and requests for such
+    texts are refused).
+    `warnings` counts problems of the settings or the summariser; `precis status` names them.
     """
     cache = cast(Cache[tuple[bool, dict[str, object]]], request.app.state.readiness)
     ready, body = await cache.get(lambda: _readiness(runtime), _KEPT)
@@ -78,7 +79,7 @@ async def _readiness(runtime: Runtime) -> tuple[bool, dict[str, object]]:
 
 
 async def _database(runtime: Runtime) -> tuple[bool, dict[str, str]]:
-    """Whether requests can be answered from the database, and its state in words."""
+    """Whether the database can answer requests, and its state in words."""
     try:
         async with asyncio.timeout(_PATIENCE):
             ready, schema = await _schema(runtime)
@@ -90,7 +91,7 @@ async def _database(runtime: Runtime) -> tuple[bool, dict[str, str]]:
 
 
 async def _schema(runtime: Runtime) -> tuple[bool, str]:
-    """Whether this version works on the database's schema, and why it is not its own."""
+    """Whether this version works on the schema of the database, and how that one differs."""
     try:
         await check_schema(runtime.database.hot)
     except SchemaNewer as error:

@@ -1,7 +1,7 @@
-"""`GET /metrics`, for Prometheus: what this process counted, and the figures of the fleet.
+"""`GET /metrics`, for Prometheus: the counts of this process, and the metrics of the fleet.
 
-The figures are read when somebody asks, at most every five seconds, so that they cost no other
-request anything. A worker's port shows what the worker counted alone.
+A request for metrics reads those of the fleet, at most every five seconds, so they cost no other
+request anything. A worker's port shows the counts of the worker alone.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from service.runtime import Runtime
 from service.settings import Settings
 from service.storage import figures, outage
 
-_KEPT: Final = 5.0  # seconds that figures of the fleet are shown again
+_KEPT: Final = 5.0  # seconds that the metrics of the fleet are answered again
 _PATIENCE: Final = 3.0  # seconds for a database; Prometheus gives up after ten
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ async def _render_fleet(runtime: Runtime) -> bytes:
 
 
 async def _unless_away(read: Callable[[], Awaitable[T]]) -> T | None:
-    """What is read, or None when the server does not answer in time."""
+    """The value that `read` returns, or None when the server does not answer in time."""
     try:
         async with asyncio.timeout(_PATIENCE):
             return await read()
@@ -68,7 +68,7 @@ async def get_metrics(request: Request, runtime: RuntimeDep) -> Response:
 
 
 def create_worker_app(settings: Settings) -> FastAPI:
-    """What a worker serves on its own port: `/livez`, and its own metrics."""
+    """The application on a worker's own port: `/livez`, and the worker's metrics."""
     app = FastAPI(
         title="Precis worker",
         version=__version__,
@@ -87,10 +87,10 @@ def create_worker_app(settings: Settings) -> FastAPI:
 
 
 def check_reader(request: Request, secret: SecretStr) -> None:
-    """Lets those read metrics who send the token.
+    """Checks the token of a request for metrics.
 
     Raises:
-        Unauthorised: the token is wrong, or missing, or there is none.
+        Unauthorised: the token is wrong or missing, or no token is set.
     """
     token = secret.get_secret_value()
     kind, _, sent_token = request.headers.get("authorization", "").partition(" ")

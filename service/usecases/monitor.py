@@ -1,4 +1,4 @@
-"""The queue and circuit breakers: what operators and their monitors ask often."""
+"""Use case: operators look at the queue, the circuit breakers and the sums of tokens."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,9 +36,9 @@ class Status:
 async def status(
     database: Database, tenant: int, settings: Settings, warnings: Sequence[str]
 ) -> Status:
-    """How a tenant's work stands. Endpoints are the fleet's, and the models of its host.
+    """The status of a tenant's work. Endpoints are the fleet's, and the models of its host.
 
-    `warnings` are what this process has found amiss with its settings and its summariser.
+    `warnings` are those of this process about its settings and its summariser.
     """
     reads = database.reads
     queue = await jobs.counts(reads, tenant)
@@ -58,7 +58,7 @@ async def status(
 
 
 def _writer_of(settings: Settings, chosen: str | None) -> str:
-    """Who writes a tenant's summaries, of whose host's models one may be `chosen`."""
+    """Who writes a tenant's summaries; `chosen` is a model of the tenant's host, or `chat`."""
     if settings.summariser != "extractive":
         return f"{settings.summariser}:{settings.summariser_model}"
     if not chosen:
@@ -69,8 +69,8 @@ def _writer_of(settings: Settings, chosen: str | None) -> str:
 def _small_windows(shown: Mapping[str, int]) -> Iterator[str]:
     for model, window in shown.items():
         yield (
-            f"Of requests to {model}, its server reads {window:,} tokens at most and cuts the rest,"
-            " so this window is used: for a larger one, set num_ctx of the model in Open WebUI"
+            f"The server of {model} reads at most {window:,} tokens of a request and cuts the rest,"
+            " so Precis uses this window: for a larger one, set num_ctx of the model in Open WebUI"
         )
 
 

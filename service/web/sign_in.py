@@ -53,6 +53,6 @@ async def sign_out(request: Request, runtime: RuntimeDep, signed_in: SignedInDep
 
 
 def _own_path(back: str) -> str:
-    r"""The path to go to after signing in, on this host: `//elsewhere` and `/\elsewhere` lead away."""
+    r"""The path after signing in, on this host: `//elsewhere` and `/\elsewhere` lead away."""
     leads_away = back[1:2] in ("/", "\\") or any(ord(character) < 32 for character in back)
     return back if back.startswith("/") and not leads_away else "/"

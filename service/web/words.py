@@ -75,7 +75,7 @@ def kind(schema: dict[str, Any]) -> str:
 
 
 def visible(value: object) -> object:
-    """A value for a template, with escapes for characters that turn or hide the text around them."""
+    """A value with escapes for characters that turn or hide the text around them."""
     return (
         value if hasattr(value, "__html__") or not isinstance(value, str) else with_escapes(value)
     )
