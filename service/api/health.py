@@ -62,6 +62,7 @@ async def readyz(request: Request, runtime: RuntimeDep) -> JSONResponse:
     after a newer version has migrated the database (`schema` says so), and while others write with
     an encryption key that this service does not have (`encryption` says so, and requests for such
     texts are refused).
+
     `warnings` counts problems of the settings or the summariser; `precis status` names them.
     """
     cache = cast(Cache[tuple[bool, dict[str, object]]], request.app.state.readiness)
