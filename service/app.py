@@ -34,7 +34,7 @@ from service.api import (
 )
 from service.api.callers import caller
 from service.api.deps import WITHOUT_TELEMETRY, BodyBudget, known_parameters
-from service.api.health import Kept
+from service.api.health import Cache
 from service.api.key_ring import KeyRing
 from service.api.limits import Limiter
 from service.api.problems import ProblemBody
@@ -270,8 +270,8 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
     app.state.bodies = BodyBudget(BODIES * settings.max_body_bytes)
     app.state.limiter = Limiter()
     app.state.keys = KeyRing()
-    app.state.figures = Kept()
-    app.state.readiness = Kept()
+    app.state.fleet_metrics = Cache[bytes]()
+    app.state.readiness = Cache[tuple[bool, dict[str, object]]]()
     problems.install(app)
     operators = (chats, jobs, stats, keys, audit, people)
     of_filter = (compress, litellm, turns, prompts, events, recall, left_alone)

@@ -1,18 +1,15 @@
 """Every metric of Precis, in the text format of Prometheus.
 
-What a process counts itself is in a registry of the process, which the API and each worker show.
-What only the database and Redis know of the whole fleet is read by the API when somebody asks
-(`service.api.scrape`), and comes in here as `Fleet`.
+A process counts in a registry of its own, which the API and each worker show. The API reads the
+metrics of the whole fleet from the database and Redis when somebody asks (`service.api.scrape`).
 
 Labels have few values that are known beforehand: the template of a route, a status, an outcome, a
 state, a version. Never an id, a name, a model, or a word of a chat. `docs/howto/monitor.md` lists
 all of them.
 """
 
-from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Final
 
 from prometheus_client import (
@@ -25,15 +22,12 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
-from prometheus_client.core import HistogramMetricFamily
-from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
 
 from service import __version__
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 UNMATCHED: Final = "unmatched"
-"""The route of a request for which there is none: its path may say anything."""
+"""The route of a request to an unknown address, whose path may say anything."""
 OTHER: Final = "other"
 
 _PROCESS: Final = CollectorRegistry()
@@ -43,7 +37,7 @@ _READ: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1)
 # Seconds. From a summary by code to a small model on a slow machine.
 _WORK: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
 
-# A second series for each one, with the time of its first value, which nobody asks for.
+# Else each one has a second series, with the time of its first value, which nobody asks for.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 ProcessCollector(registry=_PROCESS)
 _BUILD: Final = Info("precis_build", "The running version.", registry=_PROCESS)
@@ -58,80 +52,53 @@ def _counter(name: str, meaning: str, label: str = "", values: tuple[str, ...] =
     return counter
 
 
-def _seconds_of_work(name: str, meaning: str, outcomes: tuple[str, ...]) -> Histogram:
-    histogram = Histogram(name, meaning, ["outcome"], buckets=_WORK, registry=_PROCESS)
-    for outcome in outcomes:
-        histogram.labels(outcome)
+def _seconds(
+    name: str, meaning: str, bounds: tuple[float, ...], label: str, values: tuple[str, ...]
+) -> Histogram:
+    """A histogram of seconds with one label, whose known values begin at 0."""
+    histogram = Histogram(name, meaning, [label], buckets=bounds, registry=_PROCESS)
+    for value in values:
+        histogram.labels(value)
     return histogram
 
 
-class _Times(Collector):
-    """A histogram of seconds for what every request pays for. Only for the event loop.
-
-    prometheus-client's own takes locks: with two of them and two counters, the hot read took 1.065
-    times as long as without (services in pairs, interleaved), with two of these 1.005.
-    """
-
-    def __init__(
-        self, name: str, meaning: str, labels: tuple[str, ...], bounds: tuple[float, ...]
-    ) -> None:
-        self._name, self._meaning, self._labels, self._bounds = name, meaning, labels, bounds
-        # Labels → how many are in each bucket, the last one without a bound, and at last the sum.
-        self._seen: dict[tuple[str, ...], list[float]] = {}
-        _PROCESS.register(self)
-
-    def of(self, labels: tuple[str, ...]) -> list[float]:
-        """A series, which begins at 0."""
-        return self._seen.setdefault(labels, [0] * (len(self._bounds) + 2))
-
-    def observe(self, labels: tuple[str, ...], seconds: float) -> None:
-        counts = self._seen.get(labels) or self.of(labels)
-        counts[bisect_left(self._bounds, seconds)] += 1
-        counts[-1] += seconds
-
-    def collect(self) -> Iterator[Metric]:
-        family = HistogramMetricFamily(self._name, self._meaning, labels=self._labels)
-        names = [*(str(float(bound)) for bound in self._bounds), "+Inf"]
-        for labels, (*counts, total) in list(self._seen.items()):
-            family.add_metric(labels, list(zip(names, accumulate(counts), strict=True)), total)
-        yield family
-
-
 # Requests.
-_REQUESTS: Final = _Times(
+_REQUESTS: Final = Histogram(
     "precis_http_request_duration_seconds",
     "Time of HTTP requests, with the reading of their bodies.",
-    ("method", "route", "status"),
-    _REQUEST,
+    ["method", "route", "status"],
+    buckets=_REQUEST,
+    registry=_PROCESS,
 )
-_CONTEXTS: Final = _Times(
+_CONTEXTS: Final = _seconds(
     "precis_context_duration_seconds",
     "Time to decide what a request carries, by the answer.",
-    ("answer",),
     _READ,
+    "answer",
+    ("ready", "not_needed", "pending"),
 )
-for _answer in ("ready", "not_needed", "pending"):
-    _CONTEXTS.of((_answer,))
 _TOKENS_SAVED: Final = _counter(
     "precis_context_tokens_saved_total", "Tokens that summaries kept out of requests."
 )
 OUTCOMES: Final = _counter(
     "precis_filter_outcomes_total",
-    "What became of the requests of finished turns.",
+    "Outcomes of the requests of finished turns.",
     "outcome",
     ("compressed", "truncated_with_summary", "truncated", "unchanged"),
 )
 DELETED: Final = _counter(
     "precis_deleted_total",
-    "What was deleted, by its kind; a chat counts as one, with everything stored for it.",
+    "Deleted objects by kind; a chat counts as one, with everything stored for it.",
     "kind",
-    ("chats", "messages", "checkpoints", "bodies", "runs", "audit", "sums"),
+    ("chats", "messages", "checkpoints", "bodies", "runs", "audit"),
 )
 
 # Work.
-RUNS: Final = _seconds_of_work(
+RUNS: Final = _seconds(
     "precis_run_duration_seconds",
     "Time of rounds of work on a chat, by their outcome.",
+    _WORK,
+    "outcome",
     (
         "done",
         "nothing to do",
@@ -154,9 +121,11 @@ GATE_REJECTIONS: Final = _counter(
     "Replies of the summariser that the publish gate rejected, by reason; one may have several.",
     "reason",
 )
-SUMMARISER_CALLS: Final = _seconds_of_work(
+SUMMARISER_CALLS: Final = _seconds(
     "precis_summariser_call_duration_seconds",
     "Time of calls of the summariser, by their outcome.",
+    _WORK,
+    "outcome",
     ("answered", "failed", "away"),
 )
 SUMMARISER_TOKENS: Final = _counter(
@@ -173,12 +142,12 @@ TEXT_PROCESSES_ENDED: Final = _counter(
 
 def request_ended(method: str, route: str, status: int, seconds: float) -> None:
     """Counts a request. `route` is a template or `UNMATCHED`."""
-    _REQUESTS.observe((method, route, str(status)), seconds)
+    _REQUESTS.labels(method, route, str(status)).observe(seconds)
 
 
 def context_answered(answer: str, seconds: float, saved: int) -> None:
     """Counts an answer to `POST /v1/compress`, and the tokens that it `saved` of the request."""
-    _CONTEXTS.observe((answer,), seconds)
+    _CONTEXTS.labels(answer).observe(seconds)
     _TOKENS_SAVED.inc(saved)
 
 
@@ -200,35 +169,25 @@ class QueueFigures:
     schema_at_head: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Fleet:
-    """What the databases say of the whole fleet.
+def render_process() -> bytes:
+    """The counts of this process, as text."""
+    return generate_latest(_PROCESS)
+
+
+def render_fleet(queue: QueueFigures | None, worker_alive: bool | None) -> bytes:
+    """The metrics of the whole fleet, as text.
 
     `queue` is None when PostgreSQL does not answer, and `worker_alive` when Redis does not: then
     their metrics are left out, because an old value or a zero would be a lie.
     """
-
-    queue: QueueFigures | None
-    worker_alive: bool | None
-
-
-def of_process() -> bytes:
-    """What this process has counted, as text."""
-    return generate_latest(_PROCESS)
-
-
-def of_fleet(fleet: Fleet) -> bytes:
-    """The figures of a fleet, as text."""
     registry = CollectorRegistry()
-    up = fleet.queue is not None
-    _gauge(registry, "precis_database_up", "Whether PostgreSQL answers.", up)
-    if fleet.queue:
-        _show_queue(registry, fleet.queue)
-    up = fleet.worker_alive is not None
-    _gauge(registry, "precis_redis_up", "Whether Redis answers.", up)
-    if fleet.worker_alive is not None:
+    _gauge(registry, "precis_database_up", "Whether PostgreSQL answers.", queue is not None)
+    if queue is not None:
+        _show_queue(registry, queue)
+    _gauge(registry, "precis_redis_up", "Whether Redis answers.", worker_alive is not None)
+    if worker_alive is not None:
         meaning = "Whether any worker has taken or looked for work in 11 seconds."
-        _gauge(registry, "precis_worker_alive", meaning, fleet.worker_alive)
+        _gauge(registry, "precis_worker_alive", meaning, worker_alive)
     return generate_latest(registry)
 
 

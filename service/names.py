@@ -25,17 +25,17 @@ ChatState = Literal["working", "due", "waiting", "dead", "idle"]
 Has = Literal["summary", "degraded", "expiry"]
 """What a chat has: a summary on its newest branch, a degraded one anywhere, an end."""
 
-By = Literal["day", "user", "model", "chat"]
-"""What a part of the sums is."""
-
 RequestOutcome = Literal["compressed", "truncated_with_summary", "truncated", "unchanged"]
 """The outcomes of a turn's requests."""
 
 MOST_DAYS: Final = 3650
 """Until a key expires."""
 
-MOST_PARTS: Final = 10_000
-"""Parts of the sums that are read at a time: more would keep other requests waiting."""
+MONTH: Final = 30
+"""Days of sums that are shown by default."""
+
+MOST_STATS_DAYS: Final = 1000
+"""Days of sums that are read at a time: more would keep other requests waiting."""
 
 MOST_MISSING: Final = 20
 """Percent of the chats that a reconciliation deletes, unless it is told otherwise."""

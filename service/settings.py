@@ -56,8 +56,6 @@ _ANY_MODEL = ModelSettings()
 
 # `NoDecode`: pydantic-settings would decode it with an error that names the variable in lower case.
 Models = Annotated[Json[dict[str, ModelSettings]], NoDecode]
-_PerMillion = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Prices = Annotated[Json[dict[str, _PerMillion]], NoDecode]
 
 
 class Settings(BaseSettings):
@@ -179,13 +177,6 @@ class Settings(BaseSettings):
         description="Days that older versions of summaries are kept, or `forever`. One month:"
         " somebody may ask what a model was told.",
     )
-    prices: Prices = Field(
-        {},
-        description="Price of a million input tokens by model, as JSON:"
-        ' `{"gpt-4o": 2.5, "gpt-4o-mini": 0.15}`, in any one currency. The name is the model\'s id'
-        " in Open WebUI, for tokens that were not sent, or that of PRECIS_SUMMARISER_MODEL, for"
-        " tokens that summaries cost. A model without a price is shown in tokens only.",
-    )
     openwebui_url: str = Field(
         "",
         description="Address of Open WebUI, such as `https://chat.example.org`. A chat's page in"
@@ -261,11 +252,6 @@ class Settings(BaseSettings):
         365,
         description="Days that audit rows are kept, or `forever`."
         " One year: audits usually come late.",
-    )
-    keep_sums: Days = Field(
-        730,
-        description="Days that the daily figures of tokens by user, chat and model are kept, or"
-        " `forever`. Two years: to compare a year with the one before.",
     )
 
     @model_validator(mode="after")

@@ -40,7 +40,7 @@ async def caller(request: Request, scope: KeyScope) -> Key:
     key = await _key_in_use(request, sent_key)
     await _check_scope(request, key, scope)
     version = _filter_version(request, scope)
-    runtime_of(request).counting.used(key.id, version)
+    runtime_of(request).counting.note_use(key.id, version)
     return key
 
 

@@ -16,7 +16,7 @@ from service.api.serving import serving_of
 from service.api.wire import CompressAnswer, CompressRequest, Tokens, schema_of
 from service.errors import TooLarge, Unprocessable
 from service.request.fit import Piece
-from service.storage.sums import Share
+from service.storage.sums import UsageKey
 from service.usecases import serve
 from service.usecases.serve import PreparedRequest
 from service.usecases.weigh import HostRequest
@@ -82,8 +82,8 @@ async def prepare_request(
     served = await serve.serve(serving.context, host_request)
     not_sent = served.before - served.after if served.covered else 0
     metrics.context_answered(served.status, perf_counter() - began, saved=not_sent)
-    share = Share(tenant, served.state.chat, asked.user or "", served.state.model)
-    runtime_of(request).counting.not_sent(share, not_sent)
+    usage_key = UsageKey(tenant, served.state.model)
+    runtime_of(request).counting.count_not_sent(usage_key, not_sent)
     if served.unstored:
         serving.later(serve.store(serving.context, served.unstored))
     return served

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
@@ -24,23 +24,22 @@ _KEPT = 1.0  # seconds that an answer of `/readyz` is given again
 _PATIENCE = 2.0  # seconds that `/readyz` waits for the database
 
 
-class Kept:
-    """What takes milliseconds to read, and is shown again for a while."""
+class Cache(Generic[T]):
+    """A value that takes milliseconds to read, and is answered again for a while."""
 
     def __init__(self) -> None:
-        # Those who ask meanwhile share one read.
+        # Requests that come meanwhile share one read.
         self._one_by_one = asyncio.Lock()
-        self._value: Any = None
+        self._value: T | None = None
         self._until = 0.0
 
-    async def of(self, read: Callable[[], Awaitable[T]], seconds: float) -> T:
-        """What was read, at most so many seconds ago."""
+    async def get(self, read: Callable[[], Awaitable[T]], seconds: float) -> T:
+        """The value, read at most so many seconds ago."""
         async with self._one_by_one:
-            if time.monotonic() >= self._until:
+            if self._value is None or time.monotonic() >= self._until:
                 self._value = await read()
                 self._until = time.monotonic() + seconds
-            value: T = self._value
-            return value
+            return self._value
 
 
 @router.get("/livez")
@@ -55,17 +54,19 @@ async def livez() -> dict[str, str]:
 async def readyz(request: Request, runtime: RuntimeDep) -> JSONResponse:
     """Whether requests are answered; 503 with the reason when they are not.
 
-    It is found out at most once a second. A database that takes nothing in, because its disk is
-    full or it is read-only, is no such reason: what is stored is served, and an upload is answered
-    503.
+    The answer is made at most once a second. The service stays ready while the database cannot
+    write, because its disk is full or it is read-only: stored summaries serve, and uploads are
+    answered 503.
 
-    The service stays ready while Redis is down (`queue` says so; its work is found later), after a
-    newer version has migrated the database (`schema` says so), and when others write with an
-    encryption key that it was not given (`encryption` says so; what it cannot open is refused).
-    `warnings` counts what is amiss with the settings or the summariser; `precis status` says it.
+    It also stays ready while Redis is down (`queue` says so, and workers find the work later),
+    after a newer version has migrated the database (`schema` says so), and while others write with
+    an encryption key that this service does not have (`encryption` says so, and requests for such
+    texts are refused).
+
+    `warnings` counts problems of the settings or the summariser; `precis status` names them.
     """
-    kept = cast(Kept, request.app.state.readiness)
-    ready, body = await kept.of(lambda: _readiness(runtime), _KEPT)
+    cache = cast(Cache[tuple[bool, dict[str, object]]], request.app.state.readiness)
+    ready, body = await cache.get(lambda: _readiness(runtime), _KEPT)
     return JSONResponse(body, 200 if ready else 503)
 
 
@@ -79,7 +80,7 @@ async def _readiness(runtime: Runtime) -> tuple[bool, dict[str, object]]:
 
 
 async def _database(runtime: Runtime) -> tuple[bool, dict[str, str]]:
-    """Whether requests can be answered from the database, and its state in words."""
+    """Whether the database can answer requests, and its state in words."""
     try:
         async with asyncio.timeout(_PATIENCE):
             ready, schema = await _schema(runtime)
@@ -91,7 +92,7 @@ async def _database(runtime: Runtime) -> tuple[bool, dict[str, str]]:
 
 
 async def _schema(runtime: Runtime) -> tuple[bool, str]:
-    """Whether this version works on the database's schema, and why it is not its own."""
+    """Whether this version works on the schema of the database, and how that one differs."""
     try:
         await check_schema(runtime.database.hot)
     except SchemaNewer as error:

@@ -23,7 +23,7 @@ class RetryDeadAnswer(BaseModel):
 async def status(operator: OperatorDep, runtime: RuntimeDep) -> Status:
     """Shows this tenant's queue and all circuit breakers.
 
-    `worth` has the tokens that were not sent in the last 30 days, `warnings` what to look at.
+    `month` has the sums of tokens of the last 30 days, `warnings` what needs attention.
     """
     warnings = runtime.worker_context.warnings
     return await monitor.status(runtime.database, operator.tenant, runtime.settings, warnings)

@@ -32,7 +32,7 @@ async def list_users(
 
 @router.get("/{user_id}")
 async def show_user(user_id: UserId, operator: OperatorDep, runtime: RuntimeDep) -> ShownUser:
-    """Shows what is stored of a user: chats, messages, summaries, figures; no texts."""
+    """Shows what is stored of a user: chats, messages, summaries, audit rows; no texts."""
     return await people.show(runtime.database.engine, operator, user_id)
 
 

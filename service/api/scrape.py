@@ -1,7 +1,7 @@
-"""`GET /metrics`, for Prometheus: what this process counted, and the figures of the fleet.
+"""`GET /metrics`, for Prometheus: the counts of this process, and the metrics of the fleet.
 
-The figures are read when somebody asks, at most every five seconds, so that they cost no other
-request anything. A worker's port shows what the worker counted alone.
+A request for metrics reads those of the fleet, at most every five seconds, so they cost no other
+request anything. A worker's port shows the counts of the worker alone.
 """
 
 import asyncio
@@ -17,14 +17,13 @@ from redis.exceptions import RedisError
 from service import __version__, metrics
 from service.api import health, problems
 from service.api.deps import WITHOUT_TELEMETRY, RuntimeDep
-from service.api.health import Kept
+from service.api.health import Cache
 from service.errors import Unauthorised
-from service.metrics import Fleet
 from service.runtime import Runtime
 from service.settings import Settings
 from service.storage import figures, outage
 
-_KEPT: Final = 5.0  # seconds that figures of the fleet are shown again
+_KEPT: Final = 5.0  # seconds that the metrics of the fleet are answered again
 _PATIENCE: Final = 3.0  # seconds for a database; Prometheus gives up after ten
 
 T = TypeVar("T")
@@ -32,17 +31,17 @@ T = TypeVar("T")
 router = APIRouter(tags=["health"])
 
 
-async def _read(runtime: Runtime) -> Fleet:
-    """The figures of the fleet; those of a database that does not answer are missing."""
+async def _render_fleet(runtime: Runtime) -> bytes:
+    """The metrics of the fleet; those of a database that does not answer are missing."""
     queue, worker_alive = await asyncio.gather(
         _unless_away(lambda: figures.queue(runtime.database.reads)),
         _unless_away(runtime.queue.has_worker),
     )
-    return Fleet(queue, worker_alive)
+    return metrics.render_fleet(queue, worker_alive)
 
 
 async def _unless_away(read: Callable[[], Awaitable[T]]) -> T | None:
-    """What is read, or None when the server does not answer in time."""
+    """The value that `read` returns, or None when the server does not answer in time."""
     try:
         async with asyncio.timeout(_PATIENCE):
             return await read()
@@ -63,13 +62,13 @@ async def get_metrics(request: Request, runtime: RuntimeDep) -> Response:
     Send the token of `PRECIS_METRICS_TOKEN` as `Authorization: Bearer <token>`.
     """
     check_reader(request, runtime.settings.metrics_token)
-    kept = cast(Kept, request.app.state.figures)
-    fleet = await kept.of(lambda: _read(runtime), _KEPT)
-    return _text(metrics.of_process() + metrics.of_fleet(fleet))
+    cache = cast(Cache[bytes], request.app.state.fleet_metrics)
+    fleet = await cache.get(lambda: _render_fleet(runtime), _KEPT)
+    return _text(metrics.render_process() + fleet)
 
 
 def create_worker_app(settings: Settings) -> FastAPI:
-    """What a worker serves on its own port: `/livez`, and its own metrics."""
+    """The application on a worker's own port: `/livez`, and the worker's metrics."""
     app = FastAPI(
         title="Precis worker",
         version=__version__,
@@ -81,17 +80,17 @@ def create_worker_app(settings: Settings) -> FastAPI:
     @app.get("/metrics")
     async def get_own_metrics(request: Request) -> Response:
         check_reader(request, settings.metrics_token)
-        return _text(metrics.of_process())
+        return _text(metrics.render_process())
 
     app.add_api_route("/livez", health.livez)
     return app
 
 
 def check_reader(request: Request, secret: SecretStr) -> None:
-    """Lets those read metrics who send the token.
+    """Checks the token of a request for metrics.
 
     Raises:
-        Unauthorised: the token is wrong, or missing, or there is none.
+        Unauthorised: the token is wrong or missing, or no token is set.
     """
     token = secret.get_secret_value()
     kind, _, sent_token = request.headers.get("authorization", "").partition(" ")

@@ -17,7 +17,7 @@ from service.api.serving import Serving, serving_of
 from service.api.wire import FilterAnswer, TurnAnswer, TurnRequest, schema_of
 from service.errors import TooLarge, Unprocessable
 from service.storage import chats, keys
-from service.storage.sums import Share
+from service.storage.sums import UsageKey
 from service.usecases.hand_over import FinishedTurn, hand_over, outcome_of
 from service.usecases.ingest import wake_for
 from service.usecases.uploads import UserKey
@@ -82,8 +82,8 @@ async def post_turn(request: Request, key: FilterKey) -> Response:
         accepted = await hand_over(serving.context, turn)
     await wake_for(serving.context, accepted)
     if told.state:
-        share = Share(key.tenant, state.chat, state.user, state.model)
-        runtime_of(request).counting.turn_ended(share, outcome_of(state))
+        usage_key = UsageKey(key.tenant, state.model)
+        runtime_of(request).counting.count_turn(usage_key, outcome_of(state))
     asks = accepted.due and state.expires_in is None and await _is_for_host(serving, key.tenant)
     answer = msgspec.json.encode(TurnAnswer(accepted.due, asks))
     return Response(answer, 202, media_type="application/json")

@@ -63,8 +63,8 @@ def status(as_json: bool) -> None:
             f"{queue['due']} due (the oldest for {queue['oldest_due_seconds']:.0f} s),"
             f" {queue['working']} working, {queue['waiting']} waiting, {queue['dead']} dead"
         )
-        total = answer["worth"]["total"]
-        say(f"In 30 days, {total['tokens_not_sent']:,} tokens were not sent.")
+        not_sent = answer["month"]["tokens_not_sent"]
+        say(f"In 30 days, {not_sent:,} tokens were not sent.")
         if answer["endpoints"]:
             print_table(
                 answer["endpoints"], "name state failures open_until last_error", "summarisers"

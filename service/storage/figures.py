@@ -1,7 +1,6 @@
-"""What monitors want to know of the whole fleet, of all tenants: its queue, breakers and schema.
+"""The queue, breakers and schema of the whole fleet, of all tenants, for metrics.
 
-Plain SQL on one of the connections for reads; nothing is changed. None of it grows with the
-messages that are stored.
+No statement takes longer when more messages are stored.
 """
 
 from typing import Final
@@ -10,7 +9,7 @@ from service.metrics import QueueFigures
 from service.storage import jobs
 from service.storage.database import Reads, newest
 
-# An endpoint that is asked no more stays half-open for ever; its last failure is long ago.
+# An endpoint that nobody asks any more stays half-open for ever: its last failure is long ago.
 _BREAKERS: Final = f"""
 select {jobs.BREAKER_STATE} as state, count(*) from endpoints
 where open_until is null or changed_at > now() - interval '1 hour' group by 1
@@ -21,7 +20,7 @@ _FOR_MODELS: Final = "select count(*) from prompts where reply is null"
 
 
 async def queue(reads: Reads) -> QueueFigures:
-    """The figures of the database. Raises what the driver raises when it does not answer."""
+    """Reads the figures; raises the driver's own errors when the database does not answer."""
     counts = await jobs.counts(reads, None)
     for_texts: int = await reads.fetchval(_FOR_TEXTS)
     for_models: int = await reads.fetchval(_FOR_MODELS)

@@ -57,14 +57,12 @@ class UserTotals:
         messages: in the user's own chats.
         checkpoints: of own chats.
         written_beside: the user's messages in chats of others.
-        figures: rows of daily figures.
         audit: rows of the audit log of what the user did, or that name the user or an own chat.
     """
 
     messages: int
     checkpoints: int
     written_beside: int
-    figures: int
     audit: int
 
 

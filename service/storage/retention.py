@@ -10,7 +10,6 @@ from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
-    Date,
     FromClause,
     Select,
     Table,
@@ -35,7 +34,6 @@ from service.storage.tables import (
     checkpoints,
     messages,
     runs,
-    sums,
     tombstones,
 )
 from service.storage.tenancy import ChatKey, of
@@ -81,15 +79,6 @@ async def old_rows(
     if ids:
         await connection.execute(delete(table).where(among(table.c.id, ids)))
     return ids
-
-
-async def old_sums(connection: AsyncConnection, days: int) -> int:
-    """Removes the sums of old days; returns how many rows.
-
-    Not by pages, because nobody writes to these rows any more.
-    """
-    old = sums.c.day < _before(days).cast(Date)
-    return (await connection.execute(delete(sums).where(old))).rowcount
 
 
 async def expired_chats(

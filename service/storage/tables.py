@@ -303,20 +303,14 @@ audit = Table(
     Column("at", _TIME),
 )
 
-# What was saved and spent.
+# Daily sums of tokens.
 sums = Table(
     "sums",
     metadata,
     Column("tenant_id", BigInteger),
-    Column("user_id", Text),  # empty: unknown, or deleted
     Column("day", Date),  # in UTC
-    # No foreign key: what a deleted chat was worth stays in the totals, under a number that says
-    # nothing, and who counts locks no chat.
-    # `chats.id`; 0: not stored.
-    Column("chat_number", BigInteger),
-    Column("model", Text),  # of the chat, or of its summariser
-    # What summaries kept out of requests to the chat's model.
-    Column("tokens_not_sent", BigInteger),
-    Column("tokens_read", BigInteger),  # by the summariser
-    Column("truncated", BigInteger),  # turns that lost text without any summary of it
+    Column("model", Text),  # of the chats, or a summariser
+    Column("tokens_not_sent", BigInteger),  # summaries kept them out of requests to the model
+    Column("tokens_read", BigInteger),  # the model read them as a summariser
+    Column("truncated", BigInteger),  # turns that lost text without a summary of it
 )

@@ -14,13 +14,13 @@ import hmac
 from collections.abc import Collection
 from typing import Final, Literal, NamedTuple
 
-from sqlalchemy import func, select, text
+from sqlalchemy import select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import sealing
 from service.storage.tables import tenant_secrets, tombstones
-from service.storage.terms import among, in_seconds
+from service.storage.terms import in_seconds
 
 
 class Named(NamedTuple):
@@ -70,20 +70,6 @@ async def put(connection: AsyncConnection, tenant: int, names: Collection[Named]
         ),
         [{"tenant_id": tenant, "hash": one} for one in hashes.values()],
     )
-
-
-async def deleted(connection: AsyncConnection, tenant: int, names: Collection[Named]) -> set[Named]:
-    """Those of these chats and users that were deleted a short time ago."""
-    salt = await _read_salt(connection, tenant)
-    if salt is None:
-        return set()
-    by_hash = {keyed(salt, name): name for name in names}
-    query = select(tombstones.c.hash).where(
-        tombstones.c.tenant_id == tenant,
-        among(tombstones.c.hash, by_hash),
-        tombstones.c.until > func.now(),
-    )
-    return {by_hash[one] for one in (await connection.execute(query)).scalars()}
 
 
 async def hashed(

@@ -1,15 +1,13 @@
-"""Counts what requests saved and what became of them, and stores the sums now and then.
+"""Counts what requests saved and what became of them, and which keys were used.
 
-So too when keys were used last, and by which version of the filter.
-
-No request waits for that: a process adds up in memory, and writes every few seconds and when it
-ends. What was counted since is lost when it is killed.
+No request waits for the database: a process adds up in memory, and writes every few seconds and
+when it ends. A process that is killed loses what it has counted since its last write.
 """
 
 import asyncio
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
@@ -21,90 +19,83 @@ from service.errors import trace
 from service.names import RequestOutcome
 from service.storage import keys, outage, sums
 from service.storage.keys import Use
-from service.storage.sums import Counts, Share
+from service.storage.sums import UsageKey
 
 EVERY: Final = 5.0
 """Seconds between two writes."""
 _PATIENCE: Final = 5.0  # seconds that a write may take
-_MOST: Final = 50_000  # shares that are kept while the database takes none
 
 log = structlog.get_logger(__name__)
 
 
 class Counting:
-    """What this process has counted and not stored yet. Only for the event loop."""
+    """The counts of this process that are not stored yet. Only for the event loop."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
-        self._counted: defaultdict[Share, Counts] = defaultdict(Counter)
+        self._counted: defaultdict[UsageKey, Counter[str]] = defaultdict(Counter)
         self._uses: dict[int, Use] = {}
         self._one_by_one = asyncio.Lock()
 
-    def not_sent(self, share: Share, tokens: int) -> None:
-        """Counts the tokens that a summary keeps out of a request."""
+    def count_not_sent(self, key: UsageKey, tokens: int) -> None:
+        """Counts the tokens that a summary kept out of a request."""
         if tokens:
-            self._counted[share]["tokens_not_sent"] += tokens
+            self._counted[key]["tokens_not_sent"] += tokens
 
-    def turn_ended(self, share: Share, outcome: RequestOutcome) -> None:
+    def count_turn(self, key: UsageKey, outcome: RequestOutcome) -> None:
         """Counts what became of the requests of a turn."""
         metrics.OUTCOMES.labels(outcome).inc()
         if outcome == "truncated":
-            self._counted[share]["truncated"] += 1
+            self._counted[key]["truncated"] += 1
 
-    def used(self, key: int, version: str) -> None:
-        """A key was used just now, by a filter of this `version` or by another client."""
+    def note_use(self, key: int, version: str) -> None:
+        """Notes that a filter of this `version`, or another client, used a key just now."""
         self._uses[key] = Use(time.time(), version)
 
     async def store(self) -> None:
-        """Stores what was counted. When that fails, it is kept for the next time."""
+        """Stores the counts. When that fails, it keeps them for the next time."""
         async with self._one_by_one:
-            by_share, self._counted = self._counted, defaultdict(Counter)
+            counted, self._counted = self._counted, defaultdict(Counter)
             uses, self._uses = self._uses, {}
-            if not (by_share or uses):
+            if not (counted or uses):
                 return
             try:
                 async with asyncio.timeout(_PATIENCE), self._engine.begin() as connection:
-                    if by_share:
-                        await sums.add(connection, by_share)
+                    if counted:
+                        await sums.add(connection, counted)
                     await keys.note_uses(connection, uses)
             except BaseException:
-                self._keep(by_share, uses)
+                self._uses = uses | self._uses
+                for key, counts in counted.items():
+                    self._counted[key].update(counts)
                 raise
-
-    def _keep(self, by_share: Mapping[Share, Counts], uses: dict[int, Use]) -> None:
-        self._uses = uses | self._uses
-        for share, counts in by_share.items():
-            self._counted[share].update(counts)
-        if len(self._counted) > _MOST:
-            log.error("sums.lost", shares=len(self._counted))
-            self._counted.clear()
 
 
 @asynccontextmanager
 async def counting(engine: AsyncEngine) -> AsyncIterator[Counting]:
     """Stores what is counted every `EVERY` seconds, and at the end."""
-    this, ending = Counting(engine), asyncio.Event()
-    storing = asyncio.create_task(_go_on(this, ending))
+    counts, ending = Counting(engine), asyncio.Event()
+    storing = asyncio.create_task(_store_until(ending, counts))
     try:
-        yield this
+        yield counts
     finally:
         # Not cancelled: nobody would know whether a write that was cut off had been stored.
         ending.set()
         await storing
-        await _store(this)  # what was counted while it stored
+        await _store(counts)  # what was counted during the last write
 
 
-async def _go_on(this: Counting, ending: asyncio.Event) -> None:
+async def _store_until(ending: asyncio.Event, counts: Counting) -> None:
     while not ending.is_set():
         with suppress(TimeoutError):
             await asyncio.wait_for(ending.wait(), EVERY)
-        await _store(this)
+        await _store(counts)
 
 
-async def _store(this: Counting) -> None:
+async def _store(counts: Counting) -> None:
     try:
-        await this.store()
-    except outage.FAILURES as error:  # the next one may get through
+        await counts.store()
+    except outage.FAILURES as error:  # the next write may succeed
         log.warning("sums.not_stored", error=type(error).__name__)
-    except Exception as error:  # a mistake of ours must not end the counting
+    except Exception as error:  # our own mistake must not end the counting
         log.error("sums.not_stored", exception=trace(error))

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service import metrics
 from service.processes import intake
-from service.storage import audit, chats, deletions, messages, people, sums, tombstones, work
+from service.storage import audit, chats, deletions, messages, people, tombstones, work
 from service.storage.audit import Operator
 from service.storage.chats import UNSAVED
 from service.storage.deletions import Note
@@ -59,10 +59,7 @@ class ChatsOf:
 
 @dataclass(frozen=True, slots=True)
 class GoneUser:
-    """A user who is gone: the chats, and the name in the daily figures.
-
-    For a day, nothing of the user is stored.
-    """
+    """The chats of a user who is gone. For a day, nothing of the user is stored."""
 
     action: ClassVar[str] = "chats.delete"
     user: str
@@ -126,9 +123,7 @@ async def _deleted(connection: AsyncConnection, tenant: int, what: What) -> Dele
         case ChatsOf(user, but):
             return Deleted(chats=len(await _chats_of(connection, tenant, user, but)))
         case GoneUser(user):
-            gone = await _user(connection, tenant, user)
-            await sums.forget_user(connection, tenant, user)
-            return Deleted(chats=len(gone))
+            return Deleted(chats=len(await _user(connection, tenant, user)))
         case Person(user):
             return await _person(connection, tenant, user)
 
@@ -197,7 +192,6 @@ async def _person(connection: AsyncConnection, tenant: int, user: str) -> Delete
             await work.mark_due_at_once(connection, chat.key)
         noted, lost = noted + len(notes), lost + without
     await _hide_in_audit(connection, tenant, user, own)
-    await sums.forget_user(connection, tenant, user)
     return Deleted(len(own), noted, lost)
 
 

@@ -1,15 +1,14 @@
-"""The queue and circuit breakers: what operators and their monitors ask often."""
+"""Use case: operators look at the queue, the circuit breakers and the sums of tokens."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from service.names import State
+from service.names import MONTH, State
 from service.settings import Settings
-from service.storage import jobs, keys, windows
+from service.storage import jobs, keys, sums, windows
 from service.storage.database import Database, Reads
 from service.storage.jobs import LONG, Breaker, Job, QueueCounts
-from service.usecases import worth
-from service.usecases.worth import Worth
+from service.storage.sums import TokenSums
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,43 +21,44 @@ class JobPage:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Who writes summaries, the queue in numbers, breakers, and the worth of the last 30 days.
+    """Who writes summaries, the queue in numbers, breakers, and the tokens of the last 30 days.
 
-    `warnings` are what to look at.
+    `warnings` say what needs attention.
     """
 
     writer: str
     queue: QueueCounts
     endpoints: list[Breaker]
-    worth: Worth
+    month: TokenSums
     warnings: list[str]
 
 
 async def status(
     database: Database, tenant: int, settings: Settings, warnings: Sequence[str]
 ) -> Status:
-    """How a tenant's work stands. Endpoints are the fleet's, and the models of its host.
+    """The status of a tenant's work. Endpoints are the fleet's, and the models of its host.
 
-    `warnings` are what this process has found amiss with its settings and its summariser.
+    `warnings` are those of this process about its settings and its summariser.
     """
     reads = database.reads
     queue = await jobs.counts(reads, tenant)
-    month = await worth.read(reads, settings, tenant)
+    today = await sums.read(reads, tenant, days=1)
+    month = await sums.read(reads, tenant, MONTH)
     lacked = await database.seals.lacked()
     chosen = await keys.summariser_of(reads, tenant)
     shown = await windows.find_shown(reads, tenant)
-    own = [*_warnings(queue, month, lacked), *_small_windows(shown)]
+    own = [*_warnings(queue, today.total, lacked), *_small_windows(shown)]
     return Status(
         writer=_writer_of(settings, chosen),
         queue=queue,
         endpoints=await jobs.breakers(reads, tenant),
-        worth=month,
+        month=month.total,
         warnings=[*own, *warnings],
     )
 
 
 def _writer_of(settings: Settings, chosen: str | None) -> str:
-    """Who writes a tenant's summaries, of whose host's models one may be `chosen`."""
+    """Who writes a tenant's summaries; `chosen` is a model of the tenant's host, or `chat`."""
     if settings.summariser != "extractive":
         return f"{settings.summariser}:{settings.summariser_model}"
     if not chosen:
@@ -69,8 +69,8 @@ def _writer_of(settings: Settings, chosen: str | None) -> str:
 def _small_windows(shown: Mapping[str, int]) -> Iterator[str]:
     for model, window in shown.items():
         yield (
-            f"Of requests to {model}, its server reads {window:,} tokens at most and cuts the rest,"
-            " so this window is used: for a larger one, set num_ctx of the model in Open WebUI"
+            f"The server of {model} reads at most {window:,} tokens of a request and cuts the rest,"
+            " so Precis uses this window: for a larger one, set num_ctx of the model in Open WebUI"
         )
 
 
@@ -84,8 +84,8 @@ async def list_jobs(
     return JobPage(page, page[-1].id if len(rows) > limit else None)
 
 
-def _warnings(queue: QueueCounts, month: Worth, lacked: str | None) -> Iterator[str]:
-    """What no other figure of the status says as plainly."""
+def _warnings(queue: QueueCounts, today: TokenSums, lacked: str | None) -> Iterator[str]:
+    """Warnings about things that the other fields of the status do not say plainly."""
     if lacked:
         yield f"{lacked}; requests that need them are refused"
     if queue.oldest_due_seconds > LONG:
@@ -93,9 +93,8 @@ def _warnings(queue: QueueCounts, month: Worth, lacked: str | None) -> Iterator[
             f"Work has been due for {queue.oldest_due_seconds:.0f} s: start `precis worker`, or"
             " more of them, or see whether the summariser is slow"
         )
-    today = [part.figures for part in month.parts if part.name == month.last_day.isoformat()]
-    if today and today[0].truncated:
+    if today.truncated:
         yield (
-            f"{today[0].truncated:,} turns of today were truncated without a summary of it:"
-            " `GET /v1/stats?by=chat` and the page Worth name the chats"
+            f"{today.truncated:,} turns of today lost text that no summary covers: see whether"
+            " `precis jobs list` shows work that waits, or is dead"
         )

@@ -65,8 +65,8 @@ async def erase(engine: AsyncEngine, by: Operator, user: str) -> None:
     """Deletes everything that is stored of a user.
 
     The user's own chats go whole. In chats of others, notes take the place of the user's messages,
-    and summaries that have read one are deleted and made again. Daily figures become nobody's, ids
-    in the audit log keyed hashes. For a day, nothing of the user is stored.
+    and summaries that have read one are deleted and made again. Keyed hashes
+    replace ids in the audit log. For a day, nothing of the user is stored.
 
     Raises:
         NotFound: nothing is stored of the user.
@@ -85,7 +85,7 @@ async def _find(connection: AsyncConnection, by: Operator, user: str) -> ShownUs
     own = await people.own(connection, by.tenant, user)
     beside = await people.beside(connection, by.tenant, user)
     stored = await people.counts(connection, by.tenant, user, own, beside)
-    if not (own or beside or stored.figures or stored.audit):
+    if not (own or beside or stored.audit):
         raise NotFound(f"nothing is stored of user {user!r}; the page People lists the users")
     chats = [chat.chat_id for chat in own]
     return ShownUser(user, chats, [chat.chat_id for chat in beside], stored)

@@ -25,7 +25,7 @@ Kept = int | str
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """How many of each kind. `bodies` are texts of messages, `sums` rows of daily figures.
+    """How many of each kind. `bodies` are texts of messages.
 
     With a chat, everything stored for it is removed.
     """
@@ -35,7 +35,6 @@ class Removed:
     runs: int
     chats: int
     audit: int
-    sums: int
 
 
 async def remove_old(engine: AsyncEngine, settings: Settings) -> Removed:
@@ -49,7 +48,6 @@ async def remove_old(engine: AsyncEngine, settings: Settings) -> Removed:
         runs=await _rows(engine, runs, settings.keep_runs),
         chats=await _rows(engine, chats, settings.keep_chats),
         audit=await _rows(engine, audit, settings.keep_audit),
-        sums=await _sums(engine, settings.keep_sums),
     )
     for kind, number in asdict(removed).items():
         metrics.DELETED.labels(kind).inc(number)
@@ -85,13 +83,6 @@ async def _checkpoints(engine: AsyncEngine, days: Kept) -> int:
     look = partial(retention.lost_chats, days=days)
     drop = partial(retention.lost_checkpoints, days=days)
     return await _by_chat(engine, look, drop)
-
-
-async def _sums(engine: AsyncEngine, days: Kept) -> int:
-    if not isinstance(days, int):
-        return 0
-    async with engine.begin() as connection:
-        return await retention.old_sums(connection, days)
 
 
 async def _pages(

@@ -1,4 +1,4 @@
-"""The list of chats, one chat with its branches, and what can be done with it."""
+"""The list of chats, and one chat with its branches and actions."""
 
 from typing import Annotated, Final, Literal, get_args
 from urllib.parse import urlencode
@@ -24,8 +24,8 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 _SHOWN: Final = 50
 _DELETED_TEXTS: Final = (
-    "Texts that new summaries need were deleted. The work waits for the chat's next request, which"
-    " has them"
+    "Precis has deleted texts that new summaries need. The work waits for the chat's next request,"
+    " which brings them again"
 )
 
 
@@ -75,7 +75,7 @@ async def show_chat(
     detail = await inspect.show_chat(engine, tenant, chat_id)
     chat = detail.chat
     crowded = policy.is_crowded(chat.window_tokens, chat.overhead_tokens)
-    # Its own chats alone; those that expire are stored nowhere else.
+    # Only for chats of that Open WebUI; it does not store those that expire.
     webui = runtime.settings.openwebui_url if signed_in.tenant_name == FIRST_TENANT else ""
     return render(
         "chat.html",
@@ -114,10 +114,10 @@ async def retry(
 async def reset(
     chat_id: ChatId, signed_in: SignedInDep, runtime: RuntimeDep, form: FormDep
 ) -> Response:
-    """Drops the checkpoints, or those after one to `keep`, and makes new ones."""
+    """Deletes all checkpoints but `keep` and those it grew from, and makes new ones."""
     keep = None
     if "keep" in form:
-        # Whatever else a form has there: to keep nothing would delete what was to be kept.
+        # A value that is no number must not count as none: that would delete all checkpoints.
         try:
             keep = msgspec.convert(form["keep"], CheckpointNumber, strict=False)
         except msgspec.ValidationError as error:
@@ -141,7 +141,7 @@ async def delete(
 async def resume(
     chat_id: ChatId, signed_in: SignedInDep, runtime: RuntimeDep, _: FormDep
 ) -> Response:
-    """Ends that a chat is left alone, as its user wanted."""
+    """Summarises a chat again that was left alone."""
     wake_up = await left_alone.resume(runtime.database.engine, Asker(signed_in.by), chat_id)
     await runtime.queue.wake(wake_up)
     return _to_chat(chat_id, "resumed")

@@ -59,7 +59,7 @@ async def correct(
     form: FormDep,
 ) -> Response:
     """Stores a corrected version, which serves in its place."""
-    # A part that is not there stays as it is, and so does the state when it is empty: that is a
+    # A part without a field stays as it is. So does the state when its field is empty: that is a
     # slip, and would be served at once.
     state, pins = str(form.get("state", "")), form.get("pins")
     served, wake_up = await operate.correct(

@@ -1,4 +1,4 @@
-"""The page `/docs`: the API as its description (OpenAPI) has it, to read."""
+"""The page `/docs`: the description of the API (OpenAPI) for readers."""
 
 from functools import lru_cache
 
@@ -18,5 +18,5 @@ async def docs(request: Request) -> Response:
 
 @lru_cache(maxsize=1)
 def _page(app: FastAPI) -> bytes:
-    """Kept, because anybody may ask for it and it takes a tenth of a second."""
+    """The page, kept: anybody may ask for it, and it takes a tenth of a second to make."""
     return bytes(render("docs.html", api=app.openapi()).body)

@@ -27,7 +27,7 @@ async def find(
     grep: Annotated[str, Query(max_length=300)] = "",
     line: Annotated[int, Query(ge=1, le=2**31)] = 1,
 ) -> Response:
-    """What the newest branch has for the words, or of the reference; without both, the form."""
+    """Shows what the newest branch has for the words or the reference; without both, the form."""
     engine, by = runtime.database.engine, signed_in.by
     finding = None
     if query.strip() or ref.strip():

@@ -1,4 +1,4 @@
-"""What every page has in common: its templates, its headers, and its errors as pages."""
+"""The common parts of all pages: templates, headers, and errors as pages."""
 
 from collections.abc import Callable, Coroutine
 from http import HTTPStatus
@@ -41,7 +41,7 @@ HEADERS: Final = {
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    # They may show what somebody told a model.
+    # Pages may show texts of chats.
     "Cache-Control": "no-store",
 }
 
@@ -62,7 +62,7 @@ class SignInNeeded(Exception):
 
 
 def render(template: str, /, code: int = HTTPStatus.OK, **given: object) -> HTMLResponse:
-    """A page, or a part of one, from a template and what it shows."""
+    """Renders a page, or a part of one, from a template and its values."""
     return HTMLResponse(_TEMPLATES.get_template(template).render(given), code)
 
 
@@ -94,7 +94,7 @@ class PageRoute(APIRoute):
 
 
 def is_part(request: Request) -> bool:
-    """Whether a script asks for a part of a page that is shown already."""
+    """Whether a script asks for a part of a page that the browser shows already."""
     return "hx-request" in request.headers
 
 

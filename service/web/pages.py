@@ -19,14 +19,14 @@ from service.web import (
     overview,
     people,
     sign_in,
-    worth,
+    stats,
 )
 from service.web.page import FOLDER, HEADERS, no_route
 
 _MODULES: Final = (
     sign_in,
     overview,
-    worth,
+    stats,
     chats,
     find,
     checkpoints,

@@ -1,4 +1,4 @@
-"""People: who wrote in chats, and what is stored of one, shown and erased."""
+"""The users who wrote in chats; one user, and the erasure of everything stored of them."""
 
 from typing import Annotated, Final, Literal
 from urllib.parse import urlencode

@@ -21,7 +21,7 @@ def cookie_name(url: URL) -> str:
     return "__Host-precis" if url.scheme == "https" else "precis"
 
 
-def keep(response: Response, request: Request, cookie: str) -> None:
+def keep_cookie(response: Response, request: Request, cookie: str) -> None:
     """Gives the browser the cookie of a session."""
     is_secure = request.url.scheme == "https"
     response.set_cookie(
@@ -34,9 +34,9 @@ def keep(response: Response, request: Request, cookie: str) -> None:
     )
 
 
-def drop(response: Response, request: Request) -> None:
-    """Takes the cookie away."""
-    # Browsers take one away by its name and path; one with `__Host-` has to be secure.
+def drop_cookie(response: Response, request: Request) -> None:
+    """Tells the browser to delete the cookie of a session."""
+    # Browsers find it by its name and path, and one with `__Host-` has to be secure.
     response.delete_cookie(cookie_name(request.url), secure=request.url.scheme == "https")
 
 
@@ -54,11 +54,11 @@ SignedInDep = Annotated[SignedIn, Depends(_signed_in)]
 
 
 async def own_form(request: Request) -> FormData:
-    """The fields of a form that a page of this service sent, whatever its sender's key may do.
+    """Reads a form that a page of this service sent; it does not look at the scope of the key.
 
     Raises:
-        Problem: FORBIDDEN: it came from elsewhere.
-        BadRequest: it is no form.
+        Problem: FORBIDDEN: the form came from another site.
+        BadRequest: the body is no form.
     """
     _check_origin(request)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -92,7 +92,7 @@ async def _form(request: Request, signed_in: SignedInDep) -> FormData:
     form = await own_form(request)
     if not signed_in.may_change:
         raise Problem(
-            "your key may look and change nothing; sign in with one of scope `operator`",
+            "this key is read-only; sign in with an `operator` key",
             ProblemType.WRONG_SCOPE,
         )
     return form

@@ -9,7 +9,7 @@ from service.api.callers import address_of, limiter_of, note_refusal
 from service.api.deps import RuntimeDep
 from service.usecases import sessions
 from service.web.page import SIGN_IN, PageRoute, go_to, render
-from service.web.session import SignedInDep, cookie_name, drop, keep, own_form
+from service.web.session import SignedInDep, cookie_name, drop_cookie, keep_cookie, own_form
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -35,9 +35,9 @@ async def sign_in(request: Request, runtime: RuntimeDep) -> Response:
         limiter.wrong_key(address)
         await note_refusal(request, error.key, "session.refused", "no operator key in use")
         return render("sign_in.html", HTTPStatus.UNAUTHORIZED, back=back, wrong=str(error))
-    runtime.counting.used(used.id, "")
+    runtime.counting.note_use(used.id, "")
     response = go_to(back)
-    keep(response, request, cookie)
+    keep_cookie(response, request, cookie)
     return response
 
 
@@ -48,11 +48,11 @@ async def sign_out(request: Request, runtime: RuntimeDep, signed_in: SignedInDep
     cookie = request.cookies[cookie_name(request.url)]
     await sessions.sign_out(runtime.database.engine, signed_in, cookie)
     response = go_to(SIGN_IN)
-    drop(response, request)
+    drop_cookie(response, request)
     return response
 
 
 def _own_path(back: str) -> str:
-    r"""Where to go on; only on this host: `//elsewhere` and `/\elsewhere` lead away."""
+    r"""The path after signing in, on this host: `//elsewhere` and `/\elsewhere` lead away."""
     leads_away = back[1:2] in ("/", "\\") or any(ord(character) < 32 for character in back)
     return back if back.startswith("/") and not leads_away else "/"

@@ -1,4 +1,4 @@
-"""How values are written on a page."""
+"""The filters with which templates write values on a page."""
 
 import json
 import re
@@ -10,7 +10,6 @@ from urllib.parse import quote
 from markupsafe import Markup, escape
 
 from service.text.characters import with_escapes
-from service.usecases.worth import money
 
 _CODE: Final = re.compile("`([^`]+)`")
 _ITEM: Final = re.compile(r"^(?:- | {4}(?=\w+:))", re.MULTILINE)
@@ -19,7 +18,7 @@ _AGES: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
 def number(value: float) -> str:
-    """With thin groups of thousands, as `12,345`."""
+    """A number with groups of thousands, as `12,345`."""
     return f"{value:,.0f}"
 
 
@@ -51,17 +50,17 @@ def age(value: datetime | float | None) -> str:
 
 
 def segment(value: object) -> str:
-    """As one segment of a path: an id may have slashes."""
+    """A value as one segment of a path: an id may have slashes."""
     return quote(str(value), safe="")
 
 
 def compact(value: object) -> str:
-    """As JSON on one line."""
+    """The value as JSON on one line."""
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def kind(schema: dict[str, Any]) -> str:
-    """What a schema of OpenAPI takes, as `list of string or null`."""
+    """The type of an OpenAPI schema in words, as `list of string or null`."""
     if options := schema.get("anyOf"):
         return " or ".join(map(kind, options))
     if values := schema.get("enum"):
@@ -76,20 +75,20 @@ def kind(schema: dict[str, Any]) -> str:
 
 
 def visible(value: object) -> object:
-    """What an expression of a template shows: nothing of others turns or hides what is around."""
+    """A value with escapes for characters that turn or hide the text around them."""
     return (
         value if hasattr(value, "__html__") or not isinstance(value, str) else with_escapes(value)
     )
 
 
 def coded(text: str) -> Markup:
-    """A sentence, with what stands between back-ticks as code."""
+    """A sentence as HTML, which shows text between back-ticks as code."""
     safe = str(escape(with_escapes(text)))
     return Markup(_CODE.sub(r"<code>\1</code>", safe))  # noqa: S704 - escaped above
 
 
 def prose(text: str) -> Markup:
-    """Markdown as our descriptions have it: paragraphs, lists, and code in back-ticks."""
+    """The Markdown of our descriptions as HTML: paragraphs, lists, and code in back-ticks."""
     parts: list[Markup] = []
     for block in text.split("\n\n"):
         beginning, *items = _ITEM.split(block)
@@ -102,14 +101,13 @@ def prose(text: str) -> Markup:
 
 
 def exact(value: object) -> Markup:
-    """As it is, for fields: a form sends it back."""
+    """A value without such escapes, for fields: a form sends it back."""
     return escape(value)
 
 
 FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "number": number,
     "short": short,
-    "money": money,
     "moment": moment,
     "age": age,
     "segment": segment,

@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 from service.cli import app
 from service.names import FIRST_TENANT
 from service.storage import keys
-from service.storage.sums import Share
+from service.storage.sums import UsageKey
 from tests.cli.conftest import Cli, run, says
 from tests.conftest import Service, drain
 from tests.fakes.http import Raw, head
@@ -163,7 +163,7 @@ async def test_status_says_how_the_work_stands_and_ends_with_1_when_nobody_does_
     await kill(service, "given-up")
     await run_sql(service.runtime, "update chats set due_at = due_at - interval '3 minutes'")
     tenant = (await row(service.runtime, "select id from tenants")).id
-    service.runtime.counting.not_sent(Share(tenant, "first", "user-1", "model-1"), 2_000_000)
+    service.runtime.counting.count_not_sent(UsageKey(tenant, "model-1"), 2_000_000)
     await service.runtime.counting.store()
 
     seen = await precis("status")

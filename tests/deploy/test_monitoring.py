@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from service import metrics
 from service.app import create_app
-from service.metrics import Fleet, QueueFigures
+from service.metrics import QueueFigures
 from service.settings import load
 
 FOLDER = Path(__file__).parents[2] / "docs" / "monitoring"
@@ -25,7 +24,7 @@ RULES = [rule for group in ALERTS["groups"] for rule in group["rules"]]
 DASHBOARD = json.loads((FOLDER / "dashboard.json").read_text(encoding="utf-8"))
 STATES = {"working": 1, "due": 1, "waiting": 1, "dead": 1, "waiting_for_texts": 1, "waiting_for_model": 1}
 BREAKERS = {"closed": 1, "open": 0, "half-open": 0}
-WHOLE = Fleet(QueueFigures(STATES, 1.0, BREAKERS, schema_at_head=True), True)
+QUEUE = QueueFigures(STATES, 1.0, BREAKERS, schema_at_head=True)
 ROUTES = create_app(load()).openapi()["paths"]
 # Labels that Prometheus itself adds, or that only some requests make.
 ADDED = {"job", "instance"}
@@ -35,7 +34,7 @@ def scraped() -> str:
     """A whole page, with a value of each label that has none at the start."""
     metrics.request_ended("GET", "/v1/chats", 200, 0.1)
     metrics.GATE_REJECTIONS.labels("empty").inc()
-    return (metrics.of_process() + metrics.of_fleet(WHOLE)).decode()
+    return (metrics.render_process() + metrics.render_fleet(QUEUE, worker_alive=True)).decode()
 
 
 @cache
@@ -128,16 +127,3 @@ def test_promtool_takes_every_expression_of_the_dashboard(tmp_path: Path) -> Non
     made.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}))
 
     promtool("check", "rules", made)
-
-
-def test_times_that_are_counted_by_hand_are_shown_as_the_library_shows_its_own() -> None:
-    bounds = (0.001, 0.25, 1, 10)
-    registry = CollectorRegistry()
-    own = Histogram("seconds", "Some time.", ["kind"], buckets=bounds, registry=registry)
-    ours = metrics._Times("seconds", "Some time.", ("kind",), bounds)
-    metrics._PROCESS.unregister(ours)
-    for took in (0, 0.001, 0.0011, 0.25, 0.9, 1, 5, 10, 10.5, 99):
-        own.labels("a").observe(took)
-        ours.observe(("a",), took)
-
-    assert generate_latest(ours) == generate_latest(registry)

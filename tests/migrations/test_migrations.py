@@ -107,7 +107,10 @@ _FILLED = (
     """,
     "insert into runs (tenant_id, chat_id, seq) values (1, 1, 1)",
     "insert into audit (tenant_id, actor, action) values (1, 'cli', 'reset')",
-    "insert into sums (tenant_id, user_id, day, chat_number, model, tokens_read) values (1, 'ann', now(), 1, 'm', 9)",
+    """
+    insert into sums (tenant_id, user_id, day, chat_number, model, tokens_read)
+    values (1, 'ann', now(), 1, 'm', 4), (1, 'ben', now(), 2, 'm', 5)
+    """,
 )
 _KEPT = """
 select format('%s %s %s', external_id, user_id, title)

@@ -110,7 +110,6 @@ NAMING = {  # where her id stands before
     "chats.user_id",
     "chat_authors.user_id",
     "messages.author_id",
-    "sums.user_id",
     "audit.actor",
     "audit.details",
 }

@@ -145,9 +145,9 @@ async def test_page_and_line_say_who_writes_and_why_not(host: Host, service: Ser
     key = service.as_operator.headers["Authorization"].removeprefix("Bearer ")
     async with visiting(service, key) as visitor:
         page = await visitor.get("/chats/chat-1")
-        assert "A summary waits for model model-1, which Open WebUI is to ask after a turn" in page.text
+        assert "A summary waits for model model-1. Open WebUI asks it after a turn" in page.text
         prompt = (await host.next())["prompt"]
-        assert "which Open WebUI asked" in (await visitor.get("/chats/chat-1")).text
+        assert "Open WebUI asked it" in (await visitor.get("/chats/chat-1")).text
         assert "Summaries are written by each chat's own model." in (await visitor.get("/")).text
     await host.reply(prompt, fails(500))
     await host.work()

@@ -15,7 +15,7 @@ from workers.jobs import remove
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-NOTHING = Removed(bodies=0, checkpoints=0, runs=0, chats=0, audit=0, sums=0)
+NOTHING = Removed(bodies=0, checkpoints=0, runs=0, chats=0, audit=0)
 
 
 async def covered(harness: Harness, leaf: str) -> list[str]:

@@ -40,7 +40,7 @@ async def test_what_ollama_reads_of_a_request_that_it_cuts_is_the_window_of_all_
     another = Talk(service.as_filter, "chat-3", model="another")
     assert await window_of(another, another.turns(2)) == ASSUMED
     told = (await service.as_operator.get("/v1/status")).json()
-    assert any("Of requests to of ollama, its server reads 4,096 tokens at most" in one for one in told["warnings"])
+    assert any("The server of of ollama reads at most 4,096 tokens of a request" in one for one in told["warnings"])
     models = {one["model"]: one for one in (await service.as_filter.get("/v1/filter")).json()["models"]}
     await service.stored()
     assert not models["of ollama"]["assumed"] or models["of ollama"]["window"] == 4096

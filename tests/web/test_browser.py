@@ -61,7 +61,7 @@ class Site:
         bad = f"{self.filled.hostile_at}/checkpoints/{self.filled.hostile}"
         return {
             "overview": "/",
-            "worth": "/worth?by=user",
+            "stats": "/stats",
             "chats": "/chats",
             "dead chats": "/chats?state=dead",
             "a chat": pumps,

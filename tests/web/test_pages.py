@@ -73,8 +73,7 @@ async def test_every_page_its_errors_and_its_files_have_the_strict_headers(servi
                 "/chats/chat-1/find",
                 at,
                 "/",
-                "/worth",
-                "/worth?by=user&csv=true",
+                "/stats",
                 "/jobs",
                 "/people",
                 f"/people/{talk.user}",
@@ -151,7 +150,7 @@ async def test_below_v1_an_unknown_address_is_a_problem_for_everybody(visitor: V
 async def every_page(visitor: Visitor, checkpoint: int) -> dict[str, Page]:
     """All pages, and errors of the service's own words, by their addresses."""
     chat = "/chats/chat-1"
-    fixed = ("/", "/worth", "/chats", "/jobs", "/people", "/people/user-1", "/audit", "/docs")
+    fixed = ("/", "/stats", "/chats", "/jobs", "/people", "/people/user-1", "/audit", "/docs")
     of_chat = (chat, f"{chat}/find", f"{chat}/checkpoints/{checkpoint}", f"{chat}/checkpoints/999")
     pages = {path: await visitor.get(path, headers=BROWSER) for path in (*fixed, *of_chat, "/nothing")}
     pages["/sign-in"] = await visitor.sign_in("precis_op_wrong")
@@ -192,6 +191,15 @@ async def test_a_state_of_work_has_one_name_wherever_it_is_counted(service: Serv
         for path in ("/", "/jobs"):
             assert re.search(rf"\b{number} {state}\b", (await visitor.get(path)).text), (path, state)
         assert len(ids(await visitor.get(f"/jobs?state={state}"))) == number
+
+
+async def test_the_page_of_tokens_has_a_row_for_each_day_and_model(service: Service, visitor: Visitor) -> None:
+    counted = "insert into sums select 1, (now() at time zone 'utc')::date, 'model-' || n, 1000 * n, 0, n"
+    await run_sql(service.runtime, f"{counted} from generate_series(1, 2) n")
+
+    text = " ".join((await visitor.get("/stats")).text.split())
+
+    assert re.search(r"model-2 2,000 0 2 20\d\d-\d\d-\d\d model-1 1,000 0 1 All 3,000 0 3", text)
 
 
 async def test_the_latest_work_of_a_chat_is_that_which_did_something(service: Service, visitor: Visitor) -> None:

@@ -93,7 +93,7 @@ async def test_what_is_stored_of_somebody_is_shown_without_texts_which_is_noted(
 async def test_an_erasure_asks_below_what_would_go_and_then_does_it(service: Service, visitor: Visitor) -> None:
     of_ann, of_ben = await two(service)
     page = await visitor.get(f"/people/{ANN}")
-    assert "Deletes all of this." in page.text
+    assert "Precis deletes all of this." in page.text
 
     done = await visitor.get((await visitor.send(page.form(f"/people/{ANN}/erase"))).leads_to)
 
@@ -115,7 +115,7 @@ async def test_who_may_only_look_sees_no_form_to_erase_and_sends_none(service: S
         assert page.posts() == {"/sign-out"}
         refused = await reader.post(f"/people/{ANN}/erase", page.form("/sign-out").fields)
         assert refused.status == 403
-        assert "your key may look and change nothing" in refused.text.lower()
+        assert "this key is read-only" in refused.text.lower()
     assert len(await rows(service.runtime, "select 1 from chats")) == 2
 
 

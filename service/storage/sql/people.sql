@@ -26,8 +26,6 @@ select
     (select count(*) from messages
         where messages.tenant_id = :tenant and messages.chat_id = any(cast(:beside as bigint[]))
             and messages.author_id = :user) as written_beside,
-    (select count(*) from sums where sums.tenant_id = :tenant and sums.user_id = :user)
-        as figures,
     (select count(*) from audit where audit.tenant_id = :tenant
         and (audit.actor = :actor or audit.details ->> 'user' = :user
             or audit.chat = any(cast(:names as text[])))) as audit

@@ -13,6 +13,7 @@ the epoch and the boundary when it is published.
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -47,6 +48,7 @@ from service.storage.messages import MessageRow
 from service.storage.prompts import Basis
 from service.storage.publishing import NewCheckpoint
 from service.storage.runs import Spent
+from service.storage.sums import UsageKey
 from service.storage.tables import INTERIM
 from service.storage.work import Lease
 from service.summarising import prompt, summarise
@@ -587,10 +589,10 @@ async def _count(
     claim = round_.claim
     if candidate.calls and claim.endpoint:
         await breakers.succeeded(connection, claim.endpoint)
-    # Before the run, because it locks the chat's row, as a deletion does first.
     if round_.summariser and candidate.read:
-        # `openai:gpt-4o-mini` is named without its kind, as prices are.
+        # `openai:gpt-4o-mini` is counted as `gpt-4o-mini`, as chats name their models.
         model = round_.summariser.name.partition(":")[2]
-        await sums.summarised(connection, claim.chat, model, candidate.read)
+        usage_key = UsageKey(claim.chat.tenant, model)
+        await sums.add(connection, {usage_key: Counter(tokens_read=candidate.read)})
     spent = Spent(candidate.calls, candidate.read, candidate.wrote)
     await runs.count(connection, claim.chat, claim.run, spent, published=published)
