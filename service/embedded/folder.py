@@ -36,12 +36,6 @@ async def claimed(folder: Path) -> AsyncIterator[None]:
         yield
 
 
-def make_private(path: Path, mode: int = 0o700) -> None:
-    """Make a folder with exactly this mode, whatever the umask."""
-    path.mkdir()
-    path.chmod(mode)
-
-
 def servers_in(folder: Path) -> list[psutil.Process]:
     """Return the servers that run in the folder: each has its own files as working directory."""
     found = []
@@ -57,7 +51,8 @@ def _lock(folder: Path) -> IO[str]:
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         # Root's servers run as another user, who has to enter the folders inside, not list them.
-        make_private(folder, 0o711 if os.geteuid() == 0 else 0o700)
+        folder.mkdir(mode=0o700)
+        folder.chmod(0o711 if os.geteuid() == 0 else 0o700)  # whatever the umask
     file = open(os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600), "r+")  # noqa: SIM115
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
