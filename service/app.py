@@ -35,7 +35,7 @@ from service.api import (
 from service.api.callers import caller
 from service.api.deps import WITHOUT_TELEMETRY, InFlight, known_parameters
 from service.api.health import Kept
-from service.api.key_ring import KeyRing
+from service.api.key_cache import KeyCache
 from service.api.limits import Limiter
 from service.api.problems import ProblemBody
 from service.api.serving import serving
@@ -269,7 +269,7 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
     app.state.logs_requests = settings.log_level == "debug"
     app.state.in_flight = InFlight(BODIES * settings.max_body_bytes)
     app.state.limiter = Limiter()
-    app.state.keys = KeyRing()
+    app.state.keys = KeyCache()
     app.state.figures = Kept()
     app.state.readiness = Kept()
     problems.install(app)

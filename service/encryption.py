@@ -24,7 +24,7 @@ class EncryptionKeys(NamedTuple):
     writes: int | None = None
 
 
-def keys_of(text: str) -> EncryptionKeys:
+def parse_keys(text: str) -> EncryptionKeys:
     """The keys of a list `id:base64`, separated by commas or white space.
 
     Raises:

@@ -97,7 +97,7 @@ async def running(
         connecting = connect(urls.database, keys=settings.sealing_keys)
         database = await stack.enter_async_context(connecting)
         await check_schema(database.reads)
-        await database.seals.check()
+        await database.keyring.check_keys()
         queue = await Queue.connect(urls.redis)
         stack.push_async_callback(queue.close)
         http = await stack.enter_async_context(client(settings))

@@ -291,7 +291,7 @@ class Settings(BaseSettings):
     def sealing_keys(self) -> EncryptionKeys:
         """The keys that texts are sealed with."""
         text = self.encryption_keys.get_secret_value()
-        return encryption.keys_of(text) if text.strip() else EncryptionKeys()
+        return encryption.parse_keys(text) if text.strip() else EncryptionKeys()
 
     def of_model(self, model: str) -> ModelSettings:
         """What `PRECIS_MODELS` sets for one model."""

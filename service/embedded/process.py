@@ -39,13 +39,16 @@ class Program:
     account: Account | None
     stop: signal.Signals
 
-    async def start(self, arguments: Arguments, folder: Path, output: int | IO[bytes]) -> Process:
-        """Start it under `tied.py`, with what it says in `output`."""
+    def command(self, arguments: Arguments) -> list[str]:
+        """Return the command line that runs it under `tied.py`."""
         uid, gid = (self.account.uid, self.account.gid) if self.account else (-1, -1)
-        tie = (os.getpid(), int(self.stop), uid, gid)
-        command = [tied.__file__, *map(str, (*tie, self.binary, *arguments))]
+        before = (os.getpid(), int(self.stop), uid, gid, self.binary)
+        return [sys.executable, "-I", "-S", tied.__file__, *map(str, (*before, *arguments))]
+
+    async def start(self, arguments: Arguments, folder: Path, output: int | IO[bytes]) -> Process:
+        """Start it in a folder; what it says goes to `output`."""
         return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-S", *command),
+            *self.command(arguments),
             stdin=PIPE,
             stdout=output,
             stderr=STDOUT,

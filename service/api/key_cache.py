@@ -22,7 +22,7 @@ class _CachedKey(NamedTuple):
     until: float
 
 
-class KeyRing:
+class KeyCache:
     """The keys in use. Only for the event loop.
 
     Others are not remembered, or anybody could fill the memory.
