@@ -12,7 +12,7 @@ from uvicorn.loops.auto import auto_loop_factory
 from service import __version__
 from service.api.scrape import create_worker_app
 from service.api.server import answering, bind, listening, raise_open_files
-from service.app import Beside, create_app
+from service.app import BackgroundService, create_app
 from service.cli import shell
 from service.cli.demo import demonstrate
 from service.cli.logs import set_up_logs
@@ -35,12 +35,12 @@ def run(work: Coroutine[None, None, None], logs: Settings | None = None) -> None
     shell.run(work, auto_loop_factory())
 
 
-async def serve(current: Settings, *beside: Beside) -> None:
-    """The service, and what runs beside it."""
+async def serve(current: Settings, *background: BackgroundService) -> None:
+    """The service, and what runs in its process."""
     stopped = _stop_signal()
     listener = bind(current.host, current.port)
     raise_open_files()
-    serving = listening(create_app(current, *beside), listener)
+    serving = listening(create_app(current, *background), listener)
     async with AsyncExitStack() as stack:
         runtime = await stack.enter_async_context(serving)
         # What is loaded stays: to look through it for garbage stops all requests for 0.1 s.
