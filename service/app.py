@@ -1,7 +1,7 @@
 """The FastAPI application. Its lifespan opens all resources, and closes them in reverse order."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from time import perf_counter
 from typing import Any
@@ -9,6 +9,7 @@ from urllib.parse import unquote_to_bytes
 
 import structlog
 from fastapi import Depends, FastAPI
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
@@ -71,8 +72,6 @@ _REFUSED: dict[str, Any] = {
     "description": "The request cannot be answered; `detail` says why, and what to change.",
 }
 
-Header = tuple[bytes, bytes]
-
 # Every turn of a chat takes these routes. FastAPI adds 400 µs to each, more than the hot read
 # takes (measured, 0.165), so it knows them for the OpenAPI page only.
 _HOT_ROUTES = {
@@ -80,9 +79,6 @@ _HOT_ROUTES = {
     "/v1/turns": Route("/v1/turns", turns.post_turn, methods=["POST"]),
     litellm.PATH: Route(litellm.PATH, litellm.post_guardrail, methods=["POST"]),
 }
-_NOSNIFF = (b"x-content-type-options", b"nosniff")
-_NO_STORE = (b"cache-control", b"no-store")
-_REQUEST_ID = request_ids.HEADER.lower().encode()
 
 
 def _decode_path(scope: Scope) -> str:
@@ -116,7 +112,7 @@ class _Sender:
 
     def __init__(self, send: Send, request_id: str, path: str) -> None:
         self._send = send
-        self._request_id = request_id.encode()
+        self._request_id = request_id
         self._is_api = path.startswith(("/v1/", "/beta/"))
         self.status = 0
         self.ended = perf_counter()
@@ -124,28 +120,15 @@ class _Sender:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            message["headers"] = self._add_headers(message.get("headers", ()))
+            headers = MutableHeaders(scope=message)
+            headers.append(request_ids.HEADER, self._request_id)
+            # Pages set these two themselves (`web.page`).
+            headers.setdefault("x-content-type-options", "nosniff")
+            if self._is_api:
+                headers.setdefault("cache-control", "no-store")
         await self._send(message)
         # Work that a route leaves for after the answer is not counted.
         self.ended = perf_counter()
-
-    def _add_headers(self, given: Iterable[Header]) -> list[Header]:
-        headers = [*given, (_REQUEST_ID, self._request_id)]
-        # Pages set headers of their own (`web.page`).
-        own = dict(headers)
-        if b"x-content-type-options" not in own:
-            headers.append(_NOSNIFF)
-        if self._is_api and b"cache-control" not in own:
-            headers.append(_NO_STORE)
-        return headers
-
-
-def _request_id(scope: Scope) -> str:
-    """The id that a request was sent with; a new one when it has none, or an invalid one."""
-    for name, value in scope["headers"]:
-        if name == _REQUEST_ID:
-            return request_ids.accepted(value.decode("latin-1"))
-    return request_ids.fresh()
 
 
 async def _answer_hot_route(scope: Scope, receive: Receive, send: Send) -> bool:
@@ -175,7 +158,7 @@ class _Service(FastAPI):
             await super().__call__(scope, receive, send)
             return
         began = perf_counter()
-        request_id = _request_id(scope)
+        request_id = request_ids.accepted(Headers(scope=scope).get(request_ids.HEADER, ""))
         sender = _Sender(send, request_id, scope["path"])
         with request_ids.within(request_id):
             try:
