@@ -43,7 +43,7 @@ async def serve(current: Settings, *background: BackgroundService) -> None:
     serving = listening(create_app(current, *background), listener)
     async with AsyncExitStack() as stack:
         runtime = await stack.enter_async_context(serving)
-        # What is loaded stays: to look through it for garbage stops all requests for 0.1 s.
+        # Loaded modules stay: a garbage collection of them would stop all requests for 0.1 s.
         gc.freeze()
         host, port = listener.getsockname()[:2]
         key_file = None
@@ -112,10 +112,10 @@ def _stop_signal() -> asyncio.Future[None]:
 
 
 async def _leave_key(runtime: Runtime) -> Path | None:
-    """Sees to it that the data folder has an operator key in use, for who may read its file.
+    """Puts a valid operator key into the data folder, for those who may read its file.
 
-    A key that is there stays, so that starts make no more of them; one that was revoked or deleted
-    is replaced. Returns its file if it is new.
+    A valid key stays, so that not every start makes one; a revoked or deleted one is replaced.
+    Returns the file if the key is new.
     """
     path = runtime.settings.data_dir.absolute() / KEY_FILE
     engine = runtime.database.engine
@@ -131,6 +131,6 @@ async def _leave_key(runtime: Runtime) -> Path | None:
 
 @asynccontextmanager
 async def embedded_worker(runtime: Runtime) -> AsyncIterator[None]:
-    """The arq worker beside the service; the service itself knows nothing of workers."""
+    """The arq worker in the service's process; the service itself knows nothing of workers."""
     async with worker_running(runtime.worker_context, runtime.queue, runtime.urls.redis):
         yield
