@@ -118,24 +118,21 @@ class Settings(BaseSettings):
         description="A request that takes more than this share of the window, from 0.3 to 0.95, is"
         " sent with a summary. The default is 100,000 tokens of a window of 131,072. Precis begins"
         " to write the summary at two thirds of it, and at half the window at the latest. A lower"
-        " share makes requests cheaper, and the model sees fewer messages word for word. A higher"
-        " share leaves less room for the answer, and a request may be cut before its summary is"
-        " written.",
+        " share makes requests cheaper and shows the model fewer messages word for word. A higher"
+        " share leaves less room for the answer and less time to write the summary.",
     )
     keep_messages: KeepMessages = Field(
         KEEP_MESSAGES,
         description="Number of newest messages, from 2 to 200, that are sent word for word with a"
-        " summary. Precis sends fewer if they take more than an eighth of what a request may have."
-        " A higher number costs more tokens in each request.",
+        " summary. Precis sends fewer if they take more than an eighth of what a request may have.",
     )
     summary_share: SummaryShare = Field(
         SUMMARY_SHARE,
         description="Share of the window, from 0.05 to 0.4, that a summary may take at a window of"
         " 16,384 tokens. Larger windows give it a smaller share. By default, a summary has at most"
         " 2,344 tokens of 8,192, 4,688 of 16,384, 16,682 of 131,072, and more if it covers very"
-        " much. Of these, the state written by the summariser takes up to 60 % and 4,000 tokens;"
-        " code fills the rest with users' words and tool calls. A higher share keeps more, costs"
-        " more in each request, and makes summaries more frequent in a small window.",
+        " much. A higher share keeps more, costs more in each request, and makes summaries more"
+        " frequent in a small window.",
     )
     models: Models = Field(
         {},
@@ -190,10 +187,9 @@ class Settings(BaseSettings):
     )
     openwebui_url: str = Field(
         "",
-        description="Address of Open WebUI, such as `https://chat.example.org`. A chat's page in"
-        " Precis links to its page there. If PRECIS_OPENWEBUI_KEY is set as well, a worker runs"
-        " `precis reconcile` for the tenant `default` once a night: it deletes the chats that were"
-        " deleted in Open WebUI.",
+        description="Address of Open WebUI, such as `https://chat.example.org`. Pages of chats"
+        " link to it. If PRECIS_OPENWEBUI_KEY is set too, a worker runs `precis reconcile` for the"
+        " tenant `default` every night: it deletes the chats that were deleted in Open WebUI.",
     )
     openwebui_key: SecretStr = Field(
         SecretStr(""),
@@ -202,14 +198,13 @@ class Settings(BaseSettings):
     )
     metrics_token: SecretStr = Field(
         SecretStr(""),
-        description="Bearer token that a client needs to read `/metrics`. If it is not set, nobody"
-        " can read them.",
+        description="Bearer token to read `/metrics`. If it is not set, nobody can read them.",
     )
     log_format: Literal["console", "json"] = Field(
         "console", description="Format of log lines: `console` for people, `json` for machines."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="Lowest level of the log lines that are written."
+        "info", description="Lowest level of log lines."
     )
 
     # Rare settings.
@@ -221,13 +216,12 @@ class Settings(BaseSettings):
     )
     # Long enough for a slow model: no user waits for a summary.
     summariser_timeout: float = Field(
-        300.0, gt=0, description="Longest time in seconds that a call to the summariser may take."
+        300.0, gt=0, description="Seconds that a call to the summariser may take."
     )
     summariser_calls: int = Field(
         4,
         ge=1,
-        description="Number of chats that the summariser works on at the same time, for all workers"
-        " together.",
+        description="Number of chats that all workers let the summariser work on at the same time.",
     )
     worker_jobs: int = Field(
         4,
