@@ -19,7 +19,7 @@ from benchmarks import stage
 from benchmarks.conversation import Message, grown, prose, turns
 from service.storage import codec, memories
 from service.storage.database import connect
-from service.storage.sealing import Seal
+from service.storage.sealing import Cipher
 from service.summarising.memory import Memory
 from service.text import tokens
 
@@ -98,7 +98,7 @@ async def fill(url: str, tenant: int, checkpoints: int, wanted: Sequence[Wanted]
     rng = random.Random(1)
     mass = checkpoints - sum(_checkpoints(one.messages) for one in wanted)
     async with connect(url) as database:
-        seal = await database.seals.of(tenant)
+        cipher = await database.keyring.cipher_for(tenant)
     async with stage.plain(url) as connection:
         async with _without_indexes(connection):
             for statement in _MASS:
@@ -106,7 +106,7 @@ async def fill(url: str, tenant: int, checkpoints: int, wanted: Sequence[Wanted]
         made = []
         for number, one in enumerate(wanted):
             chat, checkpoint = 10**7 + number, 10**7 + sum(_checkpoints(before.messages) for before in wanted[:number])
-            made.append(await _make(connection, seal, rng, tenant, chat, checkpoint, one))
+            made.append(await _make(connection, cipher, rng, tenant, chat, checkpoint, one))
         await stage.note_leaves(url, tenant, range(10**7, 10**7 + len(wanted)))
         for table in ("chats", "checkpoints"):
             await connection.execute(f"select setval(pg_get_serial_sequence('{table}', 'id'), 20000000)")
@@ -140,7 +140,7 @@ def _checkpoints(messages: int) -> int:
 
 async def _make(
     connection: Connection,
-    seal: Seal,
+    cipher: Cipher,
     rng: random.Random,
     tenant: int,
     chat: int,
@@ -152,38 +152,38 @@ async def _make(
     await connection.execute(
         "insert into chats (id, tenant_id, external_id, user_id, model, window_tokens, leaf_id)"
         " values ($1, $2, $3, $3, $4, $5, $6)",
-        *(chat, tenant, name, stage.MODEL, wanted.window, seal.keyed(path[-1].node)),
+        *(chat, tenant, name, stage.MODEL, wanted.window, cipher.keyed_hash(path[-1].node)),
     )
     owner = {"tenant_id": tenant, "chat_id": chat}
-    await _copy(connection, "messages", owner, _messages(seal, first, path, wanted.size))
-    await _copy(connection, "checkpoints", owner, _summaries(seal, rng, first, path, wanted))
+    await _copy(connection, "messages", owner, _messages(cipher, first, path, wanted.size))
+    await _copy(connection, "checkpoints", owner, _summaries(cipher, rng, first, path, wanted))
     count = _checkpoints(len(path))
     return Chat(name, path, path[count * EVERY - 1], first + count - 1)
 
 
-def _messages(seal: Seal, first: int, path: Sequence[Message], size: int) -> Iterable[dict[str, Any]]:
+def _messages(cipher: Cipher, first: int, path: Sequence[Message], size: int) -> Iterable[dict[str, Any]]:
     above: str | None = None
     for depth, (one, total) in enumerate(zip(path, accumulate(size for _ in path), strict=True), 1):
         made = min(depth // EVERY, _checkpoints(len(path)))
         yield {
-            "message_id": seal.keyed(one.node),
+            "message_id": cipher.keyed_hash(one.node),
             "parent_id": above,
             "role": one.role,
             "depth": depth,
             "host_id": one.id,
             "confirmed": True,
-            "words_hash": seal.keyed(one.words),
+            "words_hash": cipher.keyed_hash(one.words),
             "tokens": size,
             "path_tokens": total,
             "step_tokens": [size],
             "step_calls": [0],
             "checkpoint_id": first + made - 1 if made else None,
         }
-        above = seal.keyed(one.node)
+        above = cipher.keyed_hash(one.node)
 
 
 def _summaries(
-    seal: Seal, rng: random.Random, first: int, path: Sequence[Message], wanted: Wanted
+    cipher: Cipher, rng: random.Random, first: int, path: Sequence[Message], wanted: Wanted
 ) -> Iterable[dict[str, Any]]:
     savings: list[int] = []
     for number in range(_checkpoints(len(path))):
@@ -194,7 +194,7 @@ def _summaries(
             "id": first + number,
             "parent_id": first + number - 1 if number else 0,
             "ancestors": list(range(first, first + number)),
-            "covered_until": seal.keyed(path[covered - 1].node),
+            "covered_until": cipher.keyed_hash(path[covered - 1].node),
             "covered_messages": covered,
             "covered_tokens": covered * wanted.size,
             "savings": savings,

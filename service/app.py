@@ -1,14 +1,15 @@
 """The FastAPI application. Its lifespan opens all resources, and closes them in reverse order."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from time import perf_counter
 from typing import Any
-from urllib.parse import unquote, unquote_to_bytes
+from urllib.parse import unquote_to_bytes
 
 import structlog
 from fastapi import Depends, FastAPI
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
@@ -35,7 +36,7 @@ from service.api import (
 from service.api.callers import caller
 from service.api.deps import WITHOUT_TELEMETRY, BodyBudget, known_parameters
 from service.api.health import Cache
-from service.api.key_ring import KeyRing
+from service.api.key_cache import KeyCache
 from service.api.limits import Limiter
 from service.api.problems import ProblemBody
 from service.api.serving import serving
@@ -49,17 +50,17 @@ from service.web import pages
 
 log = structlog.get_logger(__name__)
 
-Beside = Callable[[Runtime], AbstractAsyncContextManager[object]]
-"""Something that runs as long as the service: the embedded worker, or a command's own output."""
+BackgroundService = Callable[[Runtime], AbstractAsyncContextManager[object]]
+"""What runs in the service's process for as long: the embedded worker, or a command's output."""
 
 _DESCRIPTION = """\
 Keeps long Open WebUI conversations inside the model's context window.
 
-- With a `filter` key: hosts `compress` each request before the model is called, and may send
-  finished `turns` after each reply.
-- With an `events` key: the events function tells what was deleted or edited.
-- With an `operator:read` key: look at chats, summaries and the queue.
-- With an `operator` key: correct a summary too, reset or delete a chat, and make keys.
+- A `filter` key lets a host `compress` each request before it calls the model, and send finished
+  `turns` after each reply.
+- An `events` key lets the events function report what was deleted or edited.
+- An `operator:read` key shows chats, summaries and the queue.
+- An `operator` key also lets you correct a summary, reset or delete a chat, and make keys.
 
 Send an API key as `Authorization: Bearer <key>`, or as `X-Api-Key`; `precis keys create` makes one.
 Errors are `application/problem+json` (RFC 9457).
@@ -71,54 +72,47 @@ _REFUSED: dict[str, Any] = {
     "description": "The request cannot be answered; `detail` says why, and what to change.",
 }
 
-Header = tuple[bytes, bytes]
-
-# Every turn of a chat takes these routes. FastAPI would need 400 µs for them, more than the hot
-# read (measured, 0.165); it has them for the OpenAPI page.
-_HOT = {
+# Every turn of a chat takes these routes. FastAPI adds 400 µs to each, more than the hot read
+# takes (measured, 0.165), so it knows them for the OpenAPI page only.
+_HOT_ROUTES = {
     "/v1/compress": Route("/v1/compress", compress.post_compress, methods=["POST"]),
     "/v1/turns": Route("/v1/turns", turns.post_turn, methods=["POST"]),
     litellm.PATH: Route(litellm.PATH, litellm.post_guardrail, methods=["POST"]),
 }
-_NO_GUESS = (b"x-content-type-options", b"nosniff")
-_NO_STORE = (b"cache-control", b"no-store")
-_REQUEST_ID = request_ids.HEADER.lower().encode()
 
 
-def _check_text(scope: Scope) -> None:
-    """Raises BadRequest unless the path is UTF-8."""
-    # The server replaces every wrong byte by the same character, so two ids could become one.
-    raw: bytes = scope.get("raw_path") or b""
-    if b"%" not in raw:
-        return
-    try:
-        unquote_to_bytes(raw).decode()
-    except UnicodeDecodeError:
-        raise BadRequest("the path is not UTF-8: percent-encode its parts as UTF-8") from None
-
-
-def _in_parts(scope: Scope) -> str:
+def _decode_path(scope: Scope) -> str:
     """The path, in which a `/` that belongs to an id does not end its part.
 
     The server has decoded all of it. Here `%` and `/` of each part stay encoded; who reads an id
     from the path decodes it (`deps.ChatId`).
+
+    Raises:
+        BadRequest: the path is not UTF-8.
     """
-    raw = (scope.get("raw_path") or b"").decode("ascii", "replace")
-    if "%2f" not in raw.lower() and "%25" not in raw:
+    raw: bytes = scope.get("raw_path") or b""
+    if b"%" not in raw:
         return str(scope["path"])
-    parts = (unquote(part).replace("%", "%25").replace("/", "%2F") for part in raw.split("/"))
+    parts = []
+    for part in raw.split(b"/"):
+        try:
+            decoded = unquote_to_bytes(part).decode()
+        except UnicodeDecodeError:
+            # The server has replaced all wrong bytes by one character: two ids could become one.
+            raise BadRequest("the path is not UTF-8: percent-encode its parts as UTF-8") from None
+        parts.append(decoded.replace("%", "%25").replace("/", "%2F"))
     return "/".join(parts)
 
 
-class _Sending:
-    """`send` with what each answer's head says to browsers and caches, and what is noted of it.
+class _Sender:
+    """`send` with our headers on each answer, and what is logged of the answer.
 
-    `status` is that of the answer, 0 before it has begun, and `ended` when its last part was sent.
+    `status` is the answer's, 0 before it has begun; `ended` is when its last part was sent.
     """
 
     def __init__(self, send: Send, request_id: str, path: str) -> None:
         self._send = send
-        self._request_id = request_id.encode()
+        self._request_id = request_id
         self._is_api = path.startswith(("/v1/", "/beta/"))
         self.status = 0
         self.ended = perf_counter()
@@ -126,33 +120,20 @@ class _Sending:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            message["headers"] = self._with_ours(message.get("headers", ()))
+            headers = MutableHeaders(scope=message)
+            headers.append(request_ids.HEADER, self._request_id)
+            # Pages set these two themselves (`web.page`).
+            headers.setdefault("x-content-type-options", "nosniff")
+            if self._is_api:
+                headers.setdefault("cache-control", "no-store")
         await self._send(message)
-        # What a route leaves for after the answer does not count.
+        # Work that a route leaves for after the answer is not counted.
         self.ended = perf_counter()
 
-    def _with_ours(self, given: Iterable[Header]) -> list[Header]:
-        headers = [*given, (_REQUEST_ID, self._request_id)]
-        # Pages have headers of their own (`web.page`).
-        own = dict(headers)
-        if b"x-content-type-options" not in own:
-            headers.append(_NO_GUESS)
-        if self._is_api and b"cache-control" not in own:
-            headers.append(_NO_STORE)
-        return headers
 
-
-def _request_id(scope: Scope) -> str:
-    """The id that a request was sent with; a new one when it has none, or an invalid one."""
-    for name, value in scope["headers"]:
-        if name == _REQUEST_ID:
-            return request_ids.accepted(value.decode("latin-1"))
-    return request_ids.fresh()
-
-
-async def _answered(scope: Scope, receive: Receive, send: Send) -> bool:
+async def _answer_hot_route(scope: Scope, receive: Receive, send: Send) -> bool:
     """Answers a request for a hot route; False, and nothing done, for any other."""
-    route = _HOT.get(scope["path"])
+    route = _HOT_ROUTES.get(scope["path"])
     if route is None or scope["method"] != "POST":
         return False
     scope["route"] = route
@@ -161,7 +142,7 @@ async def _answered(scope: Scope, receive: Receive, send: Send) -> bool:
         key = await caller(request, "filter")
         response = await route.endpoint(request, key)
     except Exception as error:
-        # Nothing of FastAPI's handling of errors is in the way of this request.
+        # FastAPI's error handlers do not see this request.
         response = await problems.any_other(request, error)
     await response(scope, receive, send)
     return True
@@ -171,38 +152,38 @@ class _Service(FastAPI):
     """FastAPI, except for the hot routes, which are answered before it."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # FastAPI would set it, but hot routes never get there.
+        # FastAPI would set it, but never sees a hot route.
         scope["app"] = self
         if scope["type"] != "http":
             await super().__call__(scope, receive, send)
             return
         began = perf_counter()
-        scope["path"] = _in_parts(scope)
-        request_id = _request_id(scope)
-        sending = _Sending(send, request_id, scope["path"])
+        request_id = request_ids.accepted(Headers(scope=scope).get(request_ids.HEADER, ""))
+        sender = _Sender(send, request_id, scope["path"])
         with request_ids.within(request_id):
             try:
-                await self._handled(scope, receive, sending)
+                await self._handle(scope, receive, sender)
             finally:
-                # Here and not in a dependency: hot routes have none.
+                # Not in a dependency, because hot routes have none.
                 self.state.bodies.release(scope)
-                # Without a status no answer was begun, because the service is stopping.
-                if sending.status:
-                    self._note(scope, sending.status, sending.ended - began)
+                # Without a status there was no answer, because the service is stopping.
+                if sender.status:
+                    self._log(scope, sender.status, sender.ended - began)
 
-    async def _handled(self, scope: Scope, receive: Receive, sending: _Sending) -> None:
+    async def _handle(self, scope: Scope, receive: Receive, sender: _Sender) -> None:
         try:
-            _check_text(scope)
-            if not await _answered(scope, receive, sending):
-                await super().__call__(scope, receive, sending)
-        except Problem as refused:  # before a route was asked
-            await problems.answer(refused)(scope, receive, sending)
+            scope["path"] = _decode_path(scope)
+            if not await _answer_hot_route(scope, receive, sender):
+                await super().__call__(scope, receive, sender)
+        except Problem as refused:  # of the path, before there is a route
+            await problems.answer(refused)(scope, receive, sender)
         except Exception:
-            if not sending.status:  # what answers errors has failed; else it would be plain text
-                await problems.answer(Problem(problems.FAILED))(scope, receive, sending)
+            # An error handler has failed. Without this, the answer would be plain text.
+            if not sender.status:
+                await problems.answer(Problem(problems.FAILED))(scope, receive, sender)
             raise
 
-    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+    def _log(self, scope: Scope, status: int, seconds: float) -> None:
         """Counts a request by its route, and logs it without its query, which may quote a chat."""
         method, route = _route(scope)
         metrics.request_ended(method, route, status, seconds)
@@ -225,12 +206,14 @@ def _route(scope: Scope) -> tuple[str, str]:
     return method if method in (route.methods or ()) else metrics.OTHER, route.path
 
 
-def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) -> FastAPI:
+def create_app(
+    settings: Settings, *background: BackgroundService, texts: Texts | None = None
+) -> FastAPI:
     """The service as an ASGI application.
 
     Args:
         settings: the settings in force.
-        beside: what runs in the same process, the first one outermost.
+        background: what runs in the same process, the first one outermost.
         texts: text processes to share with others; by default the service has its own.
     """
 
@@ -239,12 +222,12 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
         async with AsyncExitStack() as stack:
             urls = await stack.enter_async_context(servers(settings))
             app.state.runtime = await stack.enter_async_context(running(settings, urls, texts))
-            # Else the first chat would be counted later than its filter waits.
+            # Without this, counting the first chat takes longer than its filter waits.
             await asyncio.gather(
                 app.state.runtime.texts.warm_up(), asyncio.to_thread(tokens.count, "")
             )
             app.state.serving = await stack.enter_async_context(serving(app.state.runtime))
-            for start in beside:
+            for start in background:
                 await stack.enter_async_context(start(app.state.runtime))
             log.info(
                 "service.started",
@@ -269,13 +252,13 @@ def create_app(settings: Settings, *beside: Beside, texts: Texts | None = None) 
     app.state.logs_requests = settings.log_level == "debug"
     app.state.bodies = BodyBudget(BODIES * settings.max_body_bytes)
     app.state.limiter = Limiter()
-    app.state.keys = KeyRing()
+    app.state.keys = KeyCache()
     app.state.fleet_metrics = Cache[bytes]()
     app.state.readiness = Cache[tuple[bool, dict[str, object]]]()
     problems.install(app)
-    operators = (chats, jobs, stats, keys, audit, people)
-    of_filter = (compress, litellm, turns, prompts, events, recall, left_alone)
-    for module in (*of_filter, *operators, health, scrape):
+    operator_modules = (chats, jobs, stats, keys, audit, people)
+    filter_modules = (compress, litellm, turns, prompts, events, recall, left_alone)
+    for module in (*filter_modules, *operator_modules, health, scrape):
         app.include_router(module.router)
     pages.install(app)
     return app

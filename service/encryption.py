@@ -1,4 +1,4 @@
-"""The keys of `PRECIS_ENCRYPTION_KEYS`, with which stored texts are sealed. Pure."""
+"""The keys of `PRECIS_ENCRYPTION_KEYS`, which encrypt stored texts. Pure."""
 
 import base64
 import re
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 _KEY_BYTES = 32  # AES-256
-_MOST_KEYS = 255  # an id is one byte of what is stored
+_MOST_KEYS = 255  # an id is one byte of a stored value
 _MAKE_KEY = "`precis keys new-encryption-key` makes one"
 
 
@@ -18,20 +18,20 @@ class EncryptionKey(NamedTuple):
 
 
 class EncryptionKeys(NamedTuple):
-    """All keys, and the id of the one that writes; None when nothing new is to be sealed."""
+    """All keys, and the id of the one that encrypts; None if new texts are stored as they are."""
 
     keys: Sequence[EncryptionKey] = ()
     writes: int | None = None
 
 
-def keys_of(text: str) -> EncryptionKeys:
+def parse_keys(text: str) -> EncryptionKeys:
     """The keys of a list `id:base64`, separated by commas or white space.
 
     Raises:
-        ValueError: one is no such key; the message has no part of it.
+        ValueError: a key is invalid; the message quotes no part of it.
     """
     entries = re.split(r"[,\s]+", text.strip(", \t\r\n"))
-    if entries[0] == "none":  # of them seals what is new
+    if entries[0] == "none":  # no key encrypts new texts
         return EncryptionKeys(_each_key(entries[1:]))
     keys = _each_key(entries)
     return EncryptionKeys(keys, keys[0].id)

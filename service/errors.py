@@ -17,7 +17,7 @@ _OURS = Path(__file__).parent
 def trace(error: BaseException) -> str:
     """An error and its causes for the log: classes and places in the code, without their messages.
 
-    A message may quote what the code failed on: a text, or a row of the database.
+    A message may quote the text or the row of the database on which the code failed.
     """
     causes: list[str] = []
     seen: set[int] = set()
@@ -32,9 +32,10 @@ def trace(error: BaseException) -> str:
 
 
 def class_and_place(error: BaseException) -> str:
-    """An error that nobody expected, in a line for operators: its class and where it was raised.
+    """An unexpected error in a line for operators, without its message: see `trace`.
 
-    The innermost place in our code, and where a library raised it. Never its message: see `trace`.
+    The line has the error's class, the innermost place in our code, and the place in a library
+    that raised it.
     """
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if _OURS in Path(frame.filename).parents]
@@ -49,14 +50,14 @@ def _place(frame: traceback.FrameSummary) -> str:
 
 
 def _cause(error: BaseException) -> BaseException | None:
-    """What an error was raised from, as Python's own traceback chooses it."""
+    """The error from which another one was raised, as Python's own traceback chooses it."""
     if error.__cause__ is not None or error.__suppress_context__:
         return error.__cause__
     return error.__context__
 
 
 class PrecisError(Exception):
-    """Precis could not do what was asked."""
+    """An error that Precis raises on purpose."""
 
 
 class ConfigurationError(PrecisError):
@@ -68,7 +69,7 @@ class EmbeddedServerError(PrecisError):
 
 
 class SchemaError(PrecisError):
-    """The database schema is not the one that this version needs."""
+    """The database has another schema than this version needs."""
 
 
 class SchemaNewer(SchemaError):
@@ -76,14 +77,14 @@ class SchemaNewer(SchemaError):
 
 
 class OpenWebUIError(PrecisError):
-    """Open WebUI refused or failed what the installer asked."""
+    """Open WebUI refused a request of ours, or failed on it."""
 
 
 class SummariserError(PrecisError):
     """The summariser gave no usable answer.
 
-    `str()` names the kind of failure in our own words, and may be shown and logged anywhere.
-    `detail` may quote the answer, which may quote the chat: it is stored in that chat's runs only.
+    `str()` names the kind of failure in our own words, so it may be shown and logged anywhere.
+    `detail` may quote the answer, and so the chat: it is stored in that chat's runs only.
     """
 
     def __init__(self, kind: str, detail: str = "") -> None:
@@ -96,11 +97,11 @@ class SummariserAway(SummariserError):
 
 
 class CannotOpen(PrecisError):
-    """A stored text cannot be read: a newer version wrote it, or it was moved or changed."""
+    """A stored text cannot be read: a newer version wrote it, or somebody moved or changed it."""
 
 
 class TextTooHard(PrecisError):
-    """A text needs more time or memory than is allowed, or crashed its process.
+    """A text needs more time or memory than it may have, or crashed its process.
 
     `kind` is `time`, `memory` or `crash`.
     """
@@ -121,36 +122,36 @@ class TextProcessAway(PrecisError):
 class ProblemType(Enum):
     """Every type of problem: the last part of its URI, its status, and the title that people see.
 
-    Clients may switch on a type (`urn:precis:problem:<type>`), so none ever changes.
+    Clients may depend on a type (`urn:precis:problem:<type>`), so no type ever changes.
     """
 
     BAD_REQUEST = "bad-request", 400, "The request could not be understood."
     UNAUTHORISED = "unauthorised", 401, "The API key is missing, unknown, revoked or expired."
-    WRONG_SCOPE = "wrong-scope", 403, "The API key does not have the scope that this needs."
+    WRONG_SCOPE = "wrong-scope", 403, "The scope of the API key does not allow this."
     NOT_THEIRS = "not-theirs", 403, "This chat is another user's."
-    FORBIDDEN = "forbidden", 403, "A page of this service did not send this form."
+    FORBIDDEN = "forbidden", 403, "This form was not sent by a page of this service."
     NOT_FOUND = "not-found", 404, "This tenant has nothing under that id."
     TOO_SLOW = "request-timeout", 408, "The request did not arrive in time."
     CONFLICT = "conflict", 409, "The request does not fit what is stored."
     GONE = "gone", 410, "This was deleted, and is not stored again for a day."
     SEALED = "sealed-for-good", 410, "The texts of this tenant cannot be opened any more."
     TOO_LARGE = "too-large", 413, "The request is larger than this service accepts."
-    WRONG_MEDIA = "wrong-media", 415, "The body is of another kind than this endpoint takes."
-    UNPROCESSABLE = "unprocessable", 422, "The request has a value that is not accepted."
+    WRONG_MEDIA = "wrong-media", 415, "This endpoint does not accept a body of this kind."
+    UNPROCESSABLE = "unprocessable", 422, "A value in the request is not accepted."
     FILTER_TOO_OLD = "filter-too-old", 426, "The filter is older than this service accepts."
     TOO_MANY = "too-many", 429, "Too many attempts; try again later."
     INTERNAL = "internal", 500, "The service failed on this request."
     UNAVAILABLE = "unavailable", 503, "Something that the service needs does not answer."
     BUSY = "busy", 503, "The service is at one of its limits; try again in a moment."
-    # The filter knows it, and does not take the service for away.
+    # The filter knows this type, and does not count it as a failure of the service.
     KEY_MISSING = "key-missing", 503, "This process lacks a key that texts are sealed with."
 
 
 class Problem(PrecisError):
     """The request cannot be answered.
 
-    `extensions` are further members of the answer. A class of its own is for a type that many
-    places raise or that somebody catches.
+    `extensions` are further members of the answer. A type has a class of its own if many places
+    raise it or code catches it.
     """
 
     usual: ClassVar[ProblemType] = ProblemType.INTERNAL

@@ -17,7 +17,7 @@ _ACCEPTED = re.compile(r"[0-9A-Za-z._-]{1,64}")
 
 
 def accepted(sent: str) -> str:
-    """The id that was sent, or a new one when that is none."""
+    """The id that was sent, or a new one if it is empty or invalid."""
     return sent if _ACCEPTED.fullmatch(sent) else fresh()
 
 

@@ -1,6 +1,6 @@
 """Opens everything that a Precis process needs, in order, and closes it in the opposite order.
 
-The only difference between the embedded and the fleet way to run is here: who starts the servers.
+Only here does a process on embedded servers differ from one of a fleet: it starts them.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from service.usecases.compress import WorkerContext
 from service.usecases.counting import Counting, counting
 from service.usecases.install.addresses import is_inside
 
-_PROBE_AGAIN = 5  # seconds until a summariser with a warning is asked again
+_PROBE_AGAIN = 5  # seconds until a summariser that gave a warning is probed again
 
 log = structlog.get_logger(__name__)
 
@@ -34,7 +34,7 @@ log = structlog.get_logger(__name__)
 class Runtime:
     """The open resources.
 
-    `texts` are the processes in which ingests and look-ups read texts; rounds have their own.
+    Ingests and look-ups read texts in the processes of `texts`; rounds have their own.
     """
 
     settings: Settings
@@ -50,7 +50,7 @@ class Runtime:
 async def servers(settings: Settings) -> AsyncIterator[Urls]:
     """The servers of the settings, or embedded ones in `data_dir`.
 
-    `data_dir` is made when it is missing, and its database is dumped and migrated.
+    `data_dir` is made if it is missing, and its database is dumped and migrated.
 
     Raises:
         ConfigurationError: only one of the two URLs is set, or no dump can be made before a
@@ -71,7 +71,7 @@ async def servers(settings: Settings) -> AsyncIterator[Urls]:
 async def reachable(settings: Settings) -> AsyncIterator[Urls]:
     """The servers for a command: those of the settings, or of a Precis that runs on `data_dir`.
 
-    When none runs, embedded ones are started for its time, on the data that is there. Nothing is
+    If none runs, embedded servers run on the existing data for as long as the command. Nothing is
     made or migrated.
 
     Raises:
@@ -89,24 +89,23 @@ async def reachable(settings: Settings) -> AsyncIterator[Urls]:
 async def running(
     settings: Settings, urls: Urls, shared: Texts | None = None
 ) -> AsyncIterator[Runtime]:
-    """Connections, keys, text processes and summariser on servers that are there.
+    """Connections, keys, text processes and summariser, on running servers.
 
-    The text processes are our own, unless several runtimes of one process are to share some.
+    Runtimes of one process may have `shared` text processes; otherwise each has its own.
     """
     async with AsyncExitStack() as stack:
         connecting = connect(urls.database, keys=settings.sealing_keys)
         database = await stack.enter_async_context(connecting)
         await check_schema(database.reads)
-        await database.seals.check()
+        await database.keyring.check_keys()
         queue = await Queue.connect(urls.redis)
         stack.push_async_callback(queue.close)
         http = await stack.enter_async_context(client(settings))
-        # Apart, so that neither an ingest nor a round waits for the other's texts. A process starts
-        # when it is needed, so a worker has none for ingests, and an API none for rounds.
-        texts = shared or await _text_processes(stack)
-        texts_of_rounds = shared or await _text_processes(stack)
+        # Two pools, so that ingests and rounds do not wait for each other's texts. A process starts
+        # when it is needed: a worker has none for ingests, and an API has none for rounds.
+        texts = shared or await stack.enter_async_context(_text_processes())
+        texts_of_rounds = shared or await stack.enter_async_context(_text_processes())
         summariser, others = configured(settings, http), for_models(settings, http)
-        amiss = warnings(settings) + _without_tls(urls)
         worker_context = WorkerContext(
             database.engine,
             database.slow,
@@ -114,7 +113,7 @@ async def running(
             summariser,
             texts_of_rounds,
             others=others,
-            warnings=amiss,
+            warnings=warnings(settings) + _without_tls(urls),
         )
         await stack.enter_async_context(_probing(worker_context, http))
         counts = await stack.enter_async_context(counting(database.engine))
@@ -122,17 +121,17 @@ async def running(
 
 
 def _without_tls(urls: Urls) -> list[str]:
-    """Which of the servers are on another network, and their URLs demand no TLS."""
+    """Warnings about servers on another network whose URLs do not demand TLS."""
     without = []
     database, redis = urlsplit(urls.database).hostname, urlsplit(urls.redis).hostname
     if database and not is_inside(database) and not demands_tls(urls.database):
         without.append(
-            f"PRECIS_DATABASE_URL goes to {database} perhaps without TLS: add"
+            f"PRECIS_DATABASE_URL connects to {database}, perhaps without TLS: add"
             " ?sslmode=verify-full&sslrootcert=FILE (docs/howto/tls.md)"
         )
     if redis and not is_inside(redis) and not urls.redis.startswith("rediss:"):
         without.append(
-            f"PRECIS_REDIS_URL goes to {redis} without TLS: write"
+            f"PRECIS_REDIS_URL connects to {redis} without TLS: write"
             " rediss://…?ssl_ca_certs=FILE&ssl_check_hostname=true (docs/howto/tls.md)"
         )
     return without
@@ -140,7 +139,7 @@ def _without_tls(urls: Urls) -> list[str]:
 
 @asynccontextmanager
 async def _probing(context: WorkerContext, http: httpx.AsyncClient) -> AsyncIterator[None]:
-    """Looks whether the summariser is there, beside the start, and again until it is."""
+    """Probes the summariser while the process starts, and again until it answers well."""
     for warning in context.warnings:
         log.warning("start.warning", what=warning)
     probing = asyncio.create_task(_probe(context, http))
@@ -162,7 +161,5 @@ async def _probe(context: WorkerContext, http: httpx.AsyncClient) -> None:
     context.warnings[:] = lasting
 
 
-async def _text_processes(stack: AsyncExitStack) -> Texts:
-    """A pool, which is closed with the stack."""
-    texts = Texts(pool.PROCESSES, pool.SECONDS, pool.MEMORY)
-    return await stack.enter_async_context(aclosing(texts))
+def _text_processes() -> aclosing[Texts]:
+    return aclosing(Texts(pool.PROCESSES, pool.SECONDS, pool.MEMORY))

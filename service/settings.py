@@ -1,6 +1,6 @@
-"""Every setting, from the environment only: `PRECIS_X`, or `PRECIS_X_FILE` to read it from a file.
+"""Every setting: the environment has it in `PRECIS_X`, or names its file in `PRECIS_X_FILE`.
 
-`docs/settings.md` and `.env.example` are made of this module by `scripts/settings`.
+`scripts/settings` writes `docs/settings.md` and `.env.example` from this module.
 """
 
 import json
@@ -25,7 +25,7 @@ from service.errors import ConfigurationError
 from service.planning.policy import APPLY_AT, DEFAULT_WINDOW, KEEP_MESSAGES, SUMMARY_SHARE, Policy
 
 PREFIX = "PRECIS_"
-OF_COMMANDS = ("url", "key")  # no settings: by them commands find a service (`cli.client`)
+OF_COMMANDS = ("url", "key")  # not settings: commands find a service by them (`cli.client`)
 _MOST_DAYS = 36_500  # a hundred years: what is longer is a mistake, or means `forever`
 
 
@@ -63,12 +63,12 @@ class Settings(BaseSettings):
 
     # No `.env` from the current folder: nobody would know where a value came from.
     # `extra="ignore"`: `unknown` reports misspelt variables, which need not stop the service.
-    # Defaults are not validated: those of objects are no JSON.
+    # Defaults are not validated, because those of objects are not JSON.
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, frozen=True, extra="ignore", validate_default=False
     )
 
-    # What you must set: where it runs, and what writes summaries.
+    # First settings: where it runs, and what writes summaries.
     host: str = Field("127.0.0.1", description="Address that the service listens on.")
     port: int = Field(
         8377, ge=0, le=65535, description="Port that the service listens on; 0 takes a free one."
@@ -76,89 +76,88 @@ class Settings(BaseSettings):
     data_dir: Path = Field(
         Path("precis-data"),
         description="Folder of the embedded PostgreSQL and Valkey."
-        " Not used when both URLs below are set.",
+        " It is not used if both URLs below are set.",
     )
     database_url: SecretStr | None = Field(
         None,
-        description="PostgreSQL, as `postgresql://user:password@host/database`; with TLS,"
-        " `?sslmode=verify-full&sslrootcert=FILE` behind it. Unset: the embedded one.",
+        description="URL of PostgreSQL: `postgresql://user:password@host/database`. For TLS, append"
+        " `?sslmode=verify-full&sslrootcert=FILE`. If it is not set, Precis starts its own.",
     )
     redis_url: SecretStr | None = Field(
         None,
-        description="Redis or Valkey, as `redis://:password@host:6379/0`; with TLS,"
+        description="URL of Redis or Valkey: `redis://:password@host:6379/0`. For TLS:"
         " `rediss://:password@host:6379/0?ssl_ca_certs=FILE&ssl_check_hostname=true`."
-        " Unset: the embedded one.",
+        " If it is not set, Precis starts its own.",
     )
     summariser: Literal["extractive", "openai", "ollama"] = Field(
         "extractive",
-        description="Which endpoint of its own writes summaries: an OpenAI-compatible server"
-        " (`openai`), or `ollama`. With `extractive`, it is none: models of Open WebUI write, as"
-        " `precis install-filter --summariser` has chosen, or code alone.",
+        description="What writes summaries. `openai`: an OpenAI-compatible server. `ollama`: an"
+        " Ollama server. `extractive`: no server of its own; a model of Open WebUI writes them, as"
+        " chosen by `precis install-filter --summariser`, or code alone.",
     )
     summariser_url: str = Field(
         "",
-        description="Base URL of the summariser, such as `http://localhost:8000/v1` (openai) or"
-        " `http://localhost:11434` (ollama).",
+        description="Base URL of the summariser, such as `http://localhost:8000/v1` for `openai` or"
+        " `http://localhost:11434` for `ollama`.",
     )
-    summariser_model: str = Field("", description="Name of the model at the summariser.")
+    summariser_model: str = Field("", description="Name of the summariser's model.")
     summariser_key: SecretStr = Field(
         SecretStr(""), description="Bearer key of the summariser, if it needs one."
     )
 
-    # What you may set: when summaries begin, whose data may meet, how long it is kept.
+    # Common settings: when summaries begin, who shares them, how long data is kept.
     window: Window = Field(
         DEFAULT_WINDOW,
-        description="Context window of a model in tokens, when Open WebUI does not know it.",
+        description="Context window, in tokens, of the models whose window Open WebUI does not"
+        " know.",
     )
     apply_at: ApplyAt = Field(
         APPLY_AT,
-        description="Share of the window, from 0.3 to 0.95, above which a request is served with a"
-        " summary. Work on the summary begins at two thirds of that, at half the window at the"
-        " latest. The default is 100,000 tokens of 131,072. Lower: requests are cheaper, and the"
-        " model sees fewer messages word for word. Higher: less room for the answer, and requests"
-        " may be cut while a summary is being written.",
+        description="A request that takes more than this share of the window, from 0.3 to 0.95, is"
+        " sent with a summary. The default is 100,000 tokens of a window of 131,072. Precis begins"
+        " to write the summary at two thirds of it, and at half the window at the latest. A lower"
+        " share makes requests cheaper and shows the model fewer messages word for word. A higher"
+        " share leaves less room for the answer and less time to write the summary.",
     )
     keep_messages: KeepMessages = Field(
         KEEP_MESSAGES,
-        description="Newest messages, from 2 to 200, that are sent word for word beside a summary;"
-        " fewer when they take more than an eighth of what a request may have. More of them cost"
-        " their tokens in each request and leave less to summarise.",
+        description="Number of newest messages, from 2 to 200, that are sent word for word with a"
+        " summary. Precis sends fewer if they take more than an eighth of what a request may have.",
     )
     summary_share: SummaryShare = Field(
         SUMMARY_SHARE,
-        description="Share of a window of 16,384 tokens, from 0.05 to 0.4, that a summary may take:"
-        " 4,688 tokens; 2,344 of 8,192 and 16,682 of 131,072; more if it covers very much. Up to"
-        " 60 % of it, 4,000 tokens at most, is the state that a summariser writes; the rest is"
-        " users' words and tool calls, which code copies. Higher: more is kept, each request costs"
-        " more, and in a small window summaries are written more often.",
+        description="Share of the window, from 0.05 to 0.4, that a summary may take at a window of"
+        " 16,384 tokens. Larger windows give it a smaller share. By default, a summary has at most"
+        " 2,344 tokens of 8,192, 4,688 of 16,384, 16,682 of 131,072, and more if it covers very"
+        " much. A higher share keeps more, costs more in each request, and makes summaries more"
+        " frequent in a small window.",
     )
     models: Models = Field(
         {},
         description='Settings of single models, as JSON: `{"llama3:8b": {"window": 8192,'
-        ' "apply_at": 0.7, "keep_messages": 6, "summary_share": 0.25}}`. The name is the'
-        " model's id in Open WebUI, or its name in LiteLLM. `window` is used when the host does not"
-        " tell it."
-        " `summariser_model` names another model at PRECIS_SUMMARISER_URL for this model's chats."
-        " The settings above apply to whatever is left out.",
+        ' "apply_at": 0.7, "keep_messages": 6, "summary_share": 0.25}}`. Use the model\'s id in'
+        " Open WebUI, or its name in LiteLLM. `window` counts only if the host does not report the"
+        " model's window. `summariser_model` selects another model at PRECIS_SUMMARISER_URL for"
+        " chats with this model. Whatever is left out has the value of the setting above.",
     )
     encryption_keys: SecretStr = Field(
         SecretStr(""),
-        description="Keys that stored texts are sealed with, as `id:base64`, separated by commas or"
-        " line ends: the first writes, all read; with `none` before them, new texts are stored as"
-        " they are. `precis keys new-encryption-key` makes one."
-        " Unset: texts are stored as they are. Without its key, a sealed text is lost.",
+        description="Keys that encrypt stored texts, as `id:base64`, separated by commas or line"
+        " ends. The first key encrypts new texts, all keys decrypt. Put `none` first to store new"
+        " texts unencrypted. `precis keys new-encryption-key` makes a key. If no key is set, texts"
+        " are stored unencrypted. A text whose key is lost is lost.",
     )
     # The default shows nothing to anybody else.
     share_forks: Literal["user", "tenant"] = Field(
         "user",
-        description="Whose summaries a fork, a clone or an imported chat may reuse for the messages"
-        " that it has in common with another chat: only the same `user`'s, or anybody's in the"
-        " `tenant` (one Open WebUI).",
+        description="A fork, a clone or an imported chat may reuse the summaries of another chat"
+        " for the messages that both have. `user`: only from chats of the same user. `tenant`:"
+        " from chats of all users of the same Open WebUI.",
     )
     mask_secrets: bool = Field(
         True,
-        description="Whether API keys, bearer tokens, passwords and private keys are masked in"
-        " stored tool results and in summaries.",
+        description="Mask API keys, bearer tokens, passwords and private keys in stored tool"
+        " results and in summaries.",
     )
     keep_bodies: BodyDays = Field(
         30,
@@ -179,69 +178,67 @@ class Settings(BaseSettings):
     )
     openwebui_url: str = Field(
         "",
-        description="Address of Open WebUI, such as `https://chat.example.org`. A chat's page in"
-        " Precis leads to its page there. With it and"
-        " PRECIS_OPENWEBUI_KEY, a worker asks once a night for the chats that are stored for the"
-        " tenant `default`, and deletes those that Open WebUI has no more, as `precis reconcile`"
-        " does. Unset: it does not.",
+        description="Address of Open WebUI, such as `https://chat.example.org`. Pages of chats"
+        " link to it. If PRECIS_OPENWEBUI_KEY is set too, a worker runs `precis reconcile` for the"
+        " tenant `default` every night: it deletes the chats that were deleted in Open WebUI.",
     )
     openwebui_key: SecretStr = Field(
         SecretStr(""),
-        description="API key of an admin of Open WebUI, for `precis install-filter` and"
+        description="API key of an Open WebUI admin, for `precis install-filter` and"
         " `precis reconcile`.",
     )
     metrics_token: SecretStr = Field(
         SecretStr(""),
-        description="Bearer token with which `/metrics` may be read. Unset: nobody may.",
+        description="Bearer token to read `/metrics`. If it is not set, nobody can read them.",
     )
     log_format: Literal["console", "json"] = Field(
-        "console", description="Log lines for people (`console`) or for machines (`json`)."
+        "console", description="Format of log lines: `console` for people, `json` for machines."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="Lowest level that is logged."
+        "info", description="Lowest level of log lines."
     )
 
-    # What you will rarely set.
+    # Rare settings.
     summariser_window: int = Field(
         32_768,
         ge=4096,
-        description="Context window of the summariser in tokens. The size of its prompts follows"
-        " from it; those of a chat's own model are never larger than its window either.",
+        description="Context window of the summariser in tokens; its prompts are sized to fit. It"
+        " also limits the prompts for a chat's own model, together with that model's window.",
     )
     # Long enough for a slow model: no user waits for a summary.
     summariser_timeout: float = Field(
-        300.0, gt=0, description="Seconds that one summariser call may take."
+        300.0, gt=0, description="Seconds that a call to the summariser may take."
     )
     summariser_calls: int = Field(
         4,
         ge=1,
-        description="Most chats that all workers together let the summariser work on at a time.",
+        description="Number of chats that all workers let the summariser work on at the same time.",
     )
     worker_jobs: int = Field(
         4,
         ge=1,
-        description="Chats that one worker works on at the same time, beside those that wait for"
-        " the summariser.",
+        description="Number of chats that one worker works on at the same time. Chats that wait for"
+        " the summariser are not counted.",
     )
-    # Off, because several workers of one machine cannot share a port.
+    # Off by default, because several workers of one machine cannot share a port.
     worker_port: int = Field(
         0,
         ge=0,
         le=65535,
-        description="Port on PRECIS_HOST on which `precis worker` serves `/livez` and `/metrics`; 0"
-        " means none.",
+        description="Port on PRECIS_HOST where `precis worker` serves `/livez` and `/metrics`. With"
+        " 0, it serves none.",
     )
     max_body_bytes: int = Field(
         8 * 2**20,
         ge=2**16,
-        description="Largest request body in bytes; above it, 413. A process holds four of them at"
-        " a time, a byte of which takes up to 23 bytes of memory; above it, 503 with"
-        " `Retry-After`.",
+        description="Largest request body in bytes. A larger one is refused with 413. A process"
+        " reads bodies of four times this size together, and refuses more with 503 and"
+        " `Retry-After`. One byte of a body takes up to 23 bytes of memory.",
     )
     use_proxy: bool = Field(
         False,
-        description="Whether the summariser is asked through the proxy that `HTTP_PROXY`,"
-        " `HTTPS_PROXY` or `ALL_PROXY` names, which then sees what it is asked.",
+        description="Connect to the summariser through the proxy in `HTTP_PROXY`, `HTTPS_PROXY` or"
+        " `ALL_PROXY`. The proxy can read the chats unless the summariser's URL is an `https` one.",
     )
     keep_runs: Days = Field(
         90,
@@ -275,16 +272,16 @@ class Settings(BaseSettings):
 
     @property
     def sealing_keys(self) -> EncryptionKeys:
-        """The keys that texts are sealed with."""
+        """The keys of `encryption_keys`."""
         text = self.encryption_keys.get_secret_value()
-        return encryption.keys_of(text) if text.strip() else EncryptionKeys()
+        return encryption.parse_keys(text) if text.strip() else EncryptionKeys()
 
     def of_model(self, model: str) -> ModelSettings:
-        """What `PRECIS_MODELS` sets for one model."""
+        """The settings of one model in `PRECIS_MODELS`."""
         return self.models.get(model, _ANY_MODEL)
 
     def apply_share(self, model: str) -> float:
-        """The share of a model's window above which its requests are served with a summary."""
+        """The share of a model's window above which a request is sent with a summary."""
         return self.of_model(model).apply_at or self.apply_at
 
     def lender_to(self, user: str) -> str | None:
@@ -298,10 +295,10 @@ class Settings(BaseSettings):
 
         Args:
             model: its id in Open WebUI.
-            window: its window in tokens; None when Open WebUI does not know it.
-            overhead: tokens of each request beside its messages, such as tool specifications.
-            read: tokens that a call of the model which writes summaries may have, with its answer;
-                never more than the setting says, and that for None.
+            window: its window in tokens; None if Open WebUI does not know it.
+            overhead: tokens of each request that are not messages, such as tool specifications.
+            read: tokens that a call of the summarising model may have, with its answer; at most,
+                and by default, `summariser_window`.
         """
         own = self.of_model(model)
         return Policy.sized(
@@ -315,11 +312,10 @@ class Settings(BaseSettings):
 
 
 def load(**explicit: Any) -> Settings:  # noqa: ANN401 - any setting
-    """The settings from the environment; files that variables name win, and `explicit` ones more.
+    """The settings: `explicit` ones first, then those in files, then those in variables.
 
     Raises:
-        ConfigurationError: one or more are wrong; the message names each variable and what is wrong
-            with it.
+        ConfigurationError: some are wrong; the message names each variable and its error.
     """
     try:
         return Settings(**(_from_files() | explicit))
@@ -329,14 +325,14 @@ def load(**explicit: Any) -> Settings:  # noqa: ANN401 - any setting
 
 
 def _from_files() -> dict[str, str]:
-    """`PRECIS_X_FILE=/run/secrets/x` sets X to the content of that file, less its last line end."""
+    """Reads the files that variables such as `PRECIS_X_FILE=/run/secrets/x` name."""
     values = {}
     for name in Settings.model_fields:
         path = os.environ.get(f"{variable(name)}_FILE")
         if path is None:
             continue
         try:
-            # Editors and `echo` end a file with a line end, which no secret contains.
+            # Editors and `echo` add a line end, which is in no secret.
             values[name] = Path(path).read_text().rstrip("\n")
         except OSError as error:
             raise ConfigurationError(
@@ -352,7 +348,7 @@ def variable(name: str) -> str:
 
 
 def _reason(place: tuple[int | str, ...], message: str) -> str:
-    """One error with its variable, and the keys inside of it when its value is an object."""
+    """An error with its variable, and with the keys inside of it if its value is an object."""
     # An error about several settings has no place, and names its variables itself.
     if not place:
         return message
@@ -362,18 +358,18 @@ def _reason(place: tuple[int | str, ...], message: str) -> str:
 
 
 def unknown() -> list[str]:
-    """Variables with our prefix that nobody reads: most likely misspelt."""
+    """Variables with our prefix that are not settings: probably misspelt."""
     names = {variable(name) for name in (*Settings.model_fields, *OF_COMMANDS)}
     ours = (name for name in os.environ if name.startswith(PREFIX))
     return sorted(name for name in ours if name.removesuffix("_FILE") not in names)
 
 
 def warnings(settings: Settings) -> list[str]:
-    """What is allowed, and probably not meant."""
+    """Settings that are allowed, but probably not meant."""
     if settings.summariser == "extractive" and settings.summariser_url:
         return [
-            f"{PREFIX}SUMMARISER_URL is set, but {PREFIX}SUMMARISER is extractive, so nobody asks"
-            f" it. Set {PREFIX}SUMMARISER to openai or ollama"
+            f"{PREFIX}SUMMARISER_URL is set, but not used, because {PREFIX}SUMMARISER is"
+            f" extractive. Set {PREFIX}SUMMARISER to openai or ollama"
         ]
     return []
 

@@ -12,7 +12,7 @@ import structlog
 from fastapi import Request
 
 from service import LEAST_FILTER
-from service.api.key_ring import KeyRing
+from service.api.key_cache import KeyCache
 from service.api.limits import Limiter
 from service.errors import BadRequest, Problem, ProblemType, Unauthorised
 from service.names import KeyScope
@@ -59,7 +59,7 @@ async def _sent_key(request: Request) -> str:
 
 async def _key_in_use(request: Request, sent_key: str) -> Key:
     """The row of a key that is neither unknown nor revoked nor expired."""
-    ring, limiter = cast(KeyRing, request.app.state.keys), limiter_of(request)
+    ring, limiter = cast(KeyCache, request.app.state.keys), limiter_of(request)
     address = address_of(request)
     # A key that was in use a while ago is looked up however many wrong ones come from its address.
     if not ring.has(sent_key):

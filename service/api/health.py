@@ -84,7 +84,7 @@ async def _database(runtime: Runtime) -> tuple[bool, dict[str, str]]:
     try:
         async with asyncio.timeout(_PATIENCE):
             ready, schema = await _schema(runtime)
-            missing = await runtime.database.seals.lacked() if ready else None
+            missing = await runtime.database.keyring.missing_keys() if ready else None
     except outage.FAILURES as error:
         return False, {"database": _no_answer(error), "schema": "unknown"}
     state = {"database": "ok", "schema": schema}

@@ -68,7 +68,7 @@ def restore(file: Path, secrets: Path | None) -> None:
             await dumps.load(urls.database, *(one for one in (file, secrets) if one))
             await migrate(urls.database)
             async with connect(urls.database) as database:
-                return await database.seals.without_secrets()
+                return await database.keyring.tenants_without_secrets()
 
     nameless = shell.run(work())
     say("Restored. API keys are those of the backup.")

@@ -1,13 +1,13 @@
 """`precis demo`: plays the recorded conversation, and shows its figures at the end."""
 
-from service.app import Beside
+from service.app import BackgroundService
 from service.cli.output import say
 from service.demo.play import Turn, stage
 
 _SUMMARY_LINES = 9
 
 
-async def demonstrate(worker: Beside) -> list[Turn]:
+async def demonstrate(worker: BackgroundService) -> list[Turn]:
     """Plays the conversation; `worker` starts the background work beside the service."""
     say("Starting PostgreSQL, Valkey, the service and a worker …")
     turns: list[Turn] = []

@@ -15,7 +15,7 @@ from service.cli.output import as_json, print_page, print_table, say
 from service.names import FIRST_TENANT
 
 if TYPE_CHECKING:
-    from service.storage.rotation import Held
+    from service.storage.rotation import KeyUsage
 
 _KEYS: Final = "id prefix scope name last_used_at last_filter expires_at revoked_at created_at"
 _ID = click.argument("identity", metavar="ID", type=int)
@@ -118,7 +118,7 @@ def rotate_encryption() -> None:
     def show(done: int) -> None:
         say(f"{done:,} chats done", err=True)
 
-    async def work() -> list[Held]:
+    async def work() -> list[KeyUsage]:
         async with shell.database(shell.settings()) as database:
             return await rotation.rotate(database, show)
 

@@ -12,7 +12,7 @@ from uvicorn.loops.auto import auto_loop_factory
 from service import __version__
 from service.api.scrape import create_worker_app
 from service.api.server import answering, bind, listening
-from service.app import Beside, create_app
+from service.app import BackgroundService, create_app
 from service.cli import shell
 from service.cli.demo import demonstrate
 from service.cli.logs import set_up_logs
@@ -35,14 +35,14 @@ def run(work: Coroutine[None, None, None], logs: Settings | None = None) -> None
     shell.run(work, auto_loop_factory())
 
 
-async def serve(current: Settings, *beside: Beside) -> None:
-    """The service, and what runs beside it."""
+async def serve(current: Settings, *background: BackgroundService) -> None:
+    """The service, and what runs in its process."""
     stopped = _stop_signal()
     listener = bind(current.host, current.port)
-    serving = listening(create_app(current, *beside), listener)
+    serving = listening(create_app(current, *background), listener)
     async with AsyncExitStack() as stack:
         runtime = await stack.enter_async_context(serving)
-        # What is loaded stays: to look through it for garbage stops all requests for 0.1 s.
+        # Loaded modules stay: a garbage collection of them would stop all requests for 0.1 s.
         gc.freeze()
         host, port = listener.getsockname()[:2]
         key_file = None
@@ -111,10 +111,10 @@ def _stop_signal() -> asyncio.Future[None]:
 
 
 async def _leave_key(runtime: Runtime) -> Path | None:
-    """Sees to it that the data folder has an operator key in use, for who may read its file.
+    """Puts a valid operator key into the data folder, for those who may read its file.
 
-    A key that is there stays, so that starts make no more of them; one that was revoked or deleted
-    is replaced. Returns its file if it is new.
+    A valid key stays, so that not every start makes one; a revoked or deleted one is replaced.
+    Returns the file if the key is new.
     """
     path = runtime.settings.data_dir.absolute() / KEY_FILE
     engine = runtime.database.engine
@@ -130,6 +130,6 @@ async def _leave_key(runtime: Runtime) -> Path | None:
 
 @asynccontextmanager
 async def embedded_worker(runtime: Runtime) -> AsyncIterator[None]:
-    """The arq worker beside the service; the service itself knows nothing of workers."""
+    """The arq worker in the service's process; the service itself knows nothing of workers."""
     async with worker_running(runtime.worker_context, runtime.queue, runtime.urls.redis):
         yield

@@ -67,5 +67,5 @@ async def database(current: Settings) -> AsyncIterator[Database]:
         connect(urls.database, name="precis-cli", keys=keys, statement_seconds=LONG) as connected,
     ):
         await check_schema(connected.reads)
-        await connected.seals.check()
+        await connected.keyring.check_keys()
         yield connected

@@ -1,8 +1,8 @@
-"""Wakes workers: the only module, beside `workers`, that knows arq.
+"""Wakes workers. Only this module and `workers` know arq.
 
-A wake-up message is a hint. When it is lost (Redis flushed, away, or full) the sweep finds the work
-in the database; when it comes twice, the lease lets one worker in. So no error of Redis ever fails
-a request.
+A wake-up message is a hint. If it is lost (Redis was flushed, down or full), the sweep finds the
+work in the database; if it comes twice, the lease admits one worker. So no error of Redis fails a
+request.
 """
 
 import asyncio
@@ -25,18 +25,18 @@ from redis.exceptions import TimeoutError as RedisTimeout
 from service.errors import ConfigurationError
 
 JOB = "compress"
-HEARTBEAT = 10  # seconds between two signs of life of a worker
+HEARTBEAT = 10  # seconds between two heartbeats of a worker
 _HEARTBEAT_KEY = default_queue_name + health_check_key_suffix
 _PATIENCE = 2.0  # seconds that a request may wait for Redis
-_KEPT = timedelta(hours=1)  # an older wake-up is worthless: the sweep has been by
+_EXPIRES = timedelta(hours=1)  # an older wake-up is worthless: the sweep has found its work
 
 log = structlog.get_logger(__name__)
 
 
 def client(url: str) -> ArqRedis:
-    """A client of the queue, with retries, so that a worker outlives a restart of Redis.
+    """A client of the queue, with retries, so that a worker survives a restart of Redis.
 
-    It connects at its first command; the caller closes it.
+    It connects at its first command. The caller closes it.
     """
     redis: ArqRedis = ArqRedis.from_url(
         url,
@@ -51,7 +51,7 @@ def client(url: str) -> ArqRedis:
 def dumps(payload: dict[str, object]) -> bytes:
     """A job as JSON.
 
-    Arq's default is pickle, with which write access to Redis would be code execution.
+    Arq's default is pickle, which would let anybody who writes to Redis run code.
     """
     return json.dumps(payload, default=str).encode()
 
@@ -72,15 +72,15 @@ class Queue:
     async def connect(cls, url: str) -> "Queue":
         """Connects to Redis, or Valkey.
 
-        One that is away is logged and not waited for: sweeps make up for lost wake-ups.
+        If the server does not answer, a log line says so, and the process starts: sweeps make up
+        for lost wake-ups.
 
         Raises:
-            ConfigurationError: the URL is none that redis-py knows, or the server rejected the
-                credentials, or has a certificate that is not trusted.
+            ConfigurationError: redis-py does not accept the URL, the server rejected the
+                credentials, or its certificate is not trusted.
         """
         try:
-            # With a client that does not try again: of a wrong password, the other would only say
-            # that it took long.
+            # This client does not retry: with retries, a wrong password would look like a timeout.
             async with asyncio.timeout(_PATIENCE), Redis.from_url(url) as once:
                 await once.ping()
         except (AuthenticationError, ResponseError) as error:
@@ -89,29 +89,28 @@ class Queue:
                 " Is PRECIS_REDIS_URL right?"
             ) from error
         except (RedisUnreachable, RedisTimeout, OSError) as error:
-            # Unlike one that is away, it stays so, and nobody would see it.
+            # Unlike a server that is down, this does not pass, and nobody would notice it.
             if isinstance(error.__context__, ssl.SSLCertVerificationError):
                 raise ConfigurationError(
-                    f"Redis has a certificate that is not trusted: {error}."
+                    f"the certificate of Redis is not trusted: {error}."
                     " Does ssl_ca_certs in PRECIS_REDIS_URL name the authority that signed it?"
                 ) from error
             log.warning("queue.redis_away", error=repr(error))
         except (RedisError, TypeError) as error:
             raise ConfigurationError(
-                f"PRECIS_REDIS_URL has words that redis-py does not take: {error}"
+                f"PRECIS_REDIS_URL has a parameter that redis-py does not accept: {error}"
             ) from error
-        except ValueError:  # its words may quote the password
+        except ValueError:  # its message may quote the password
             raise ConfigurationError(
-                "PRECIS_REDIS_URL is not an address of the form redis://… or rediss://…"
+                "PRECIS_REDIS_URL is not a URL of the form redis://… or rediss://…"
             ) from None
         return cls(client(url))
 
     async def wake(self, key: str | None = None, delay: float = 0) -> bool:
-        """Wakes a worker in `delay` seconds; False, and a log line, when Redis does not take it.
+        """Wakes a worker in `delay` seconds; False, and a log line, if Redis does not accept it.
 
-        A wake-up names no chat: the worker takes the one whose turn it is. Those with the same
-        `key` wake once, because arq drops a job whose id it knows; so a key must be new with every
-        ingest.
+        A wake-up names no chat: the worker claims the chat whose turn it is. Arq drops a job whose
+        id it knows, so several wake-ups with one `key` wake once, and each ingest has a new key.
         """
         try:
             async with asyncio.timeout(_PATIENCE):
@@ -119,7 +118,7 @@ class Queue:
                     JOB,
                     _job_id=f"{JOB}:{key or uuid4().hex}",
                     _defer_by=timedelta(seconds=delay),
-                    _expires=_KEPT,
+                    _expires=_EXPIRES,
                 )
         except (RedisError, OSError, TimeoutError) as error:
             log.warning("queue.silent", key=key, error=repr(error))
@@ -127,15 +126,15 @@ class Queue:
         return True
 
     async def ping(self) -> None:
-        """One round trip; raises whatever the driver raises when Redis does not answer."""
+        """Makes one round trip; raises the driver's error if Redis does not answer."""
         async with asyncio.timeout(_PATIENCE):
             await self._redis.ping()
 
     async def has_worker(self) -> bool:
         """Whether a worker was alive some seconds ago; raises as `ping` does.
 
-        Workers write a key when they look for jobs, every `HEARTBEAT` seconds. It expires a second
-        after the next one should have come.
+        Workers write a key every `HEARTBEAT` seconds. It expires a second after the next write is
+        due.
         """
         async with asyncio.timeout(_PATIENCE):
             return bool(await self._redis.exists(_HEARTBEAT_KEY))

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from service.api.server import bind, listening
-from service.app import Beside, create_app
+from service.app import BackgroundService, create_app
 from service.demo.host import Host, Rows, enter, inlet_body, load_filter, outlet_body, path
 from service.names import FIRST_TENANT
 from service.runtime import Runtime
@@ -182,7 +182,7 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(worker: Beside) -> AsyncIterator[Stage]:
+async def stage(worker: BackgroundService) -> AsyncIterator[Stage]:
     """Everything that the play needs, on free loopback ports and in a temporary folder.
 
     `worker` starts the background work beside the service.

@@ -1,12 +1,14 @@
-"""The user that the servers run as: ours, or an unprivileged one when we are root.
+"""The user that runs the servers: ours, or an unprivileged one when we are root.
 
-PostgreSQL refuses to run as root. Reads the password database and file modes; changes nothing.
+PostgreSQL refuses to run as root.
 """
 
 import os
 import pwd
+import shutil
 import stat
 from dataclasses import dataclass
+from importlib.metadata import distribution
 from pathlib import Path
 
 from service.errors import EmbeddedServerError
@@ -26,8 +28,8 @@ class Account:
 def account_for(data: Path) -> Account | None:
     """Return the user to become, or None to stay as we are.
 
-    Files that are already there keep their owner: a folder first used by an ordinary user stays
-    with that user when root starts Precis on it.
+    Existing files keep their owner: a folder first used by an ordinary user stays with that user
+    when root starts Precis on it.
     """
     if os.geteuid() != 0:
         return None
@@ -39,22 +41,20 @@ def account_for(data: Path) -> Account | None:
 
 
 def check_reachable(target: Path, account: Account | None) -> None:
-    """Refuse a path that the account cannot reach, naming the folder that is in the way."""
-    folder = obstacle(target, account) if account else None
-    if account is None or folder is None:
-        return
-    raise EmbeddedServerError(
-        f"As root, the embedded servers run as the user {account.name}, who cannot enter {folder} "
-        f"and so cannot reach {target}. Start Precis as an ordinary user, or set PRECIS_DATA_DIR "
-        f"to a place that {account.name} can reach, such as /var/lib/precis."
-    )
+    """Refuse a path that the account cannot reach, and name the folder that is in the way."""
+    folder = obstacle(target, account)
+    if account and folder:
+        raise EmbeddedServerError(
+            f"As root, the embedded servers run as the user {account.name}, who cannot enter"
+            f" {folder} and so cannot reach {target}. Start Precis as an ordinary user, or set"
+            f" PRECIS_DATA_DIR to a place that {account.name} can reach, such as /var/lib/precis."
+        )
 
 
-def obstacle(target: Path, account: Account) -> Path | None:
-    """Return the uppermost folder on the way that the account cannot enter.
-
-    A folder that does not exist yet is no obstacle.
-    """
+def obstacle(target: Path, account: Account | None) -> Path | None:
+    """Return the uppermost existing folder on the way that the account cannot enter."""
+    if account is None:
+        return None
     for folder in (*reversed(target.parents), target):
         if folder.is_dir() and not _may_enter(folder.stat(), account):
             return folder
@@ -65,6 +65,42 @@ def give(path: Path, account: Account | None) -> None:
     """Make the account the owner of something that we have just made."""
     if account is not None:
         os.chown(path, account.uid, account.gid, follow_symlinks=False)
+
+
+def package(name: str) -> Path:
+    """Return the folder of an installed package, which is not imported."""
+    return Path(str(distribution(name).locate_file(name))).resolve()
+
+
+def reachable_copy(program: Path, name: str, folder: Path, account: Account | None) -> Path:
+    """Return `program`, or a copy of it in the data folder when the account cannot reach it.
+
+    Root often installs below its own home, /root, which nobody else may enter. The whole package
+    `name` is copied, because a program finds its libraries by their place relative to its own.
+    """
+    if obstacle(program.parent, account) is None:
+        return program
+    copies = folder / "programs"
+    copies.mkdir(exist_ok=True)
+    copies.chmod(0o711)  # whatever the umask
+    copy = copies / f"{name}-{distribution(name).version}"
+    if not copy.exists():
+        _copy(package(name), copy)
+    return copy / program.relative_to(package(name).parent)
+
+
+def _copy(installed: Path, copy: Path) -> None:
+    """Copy a package and the libraries beside it, completely or not at all."""
+    unfinished = copy.with_name(f"{copy.name}.new")
+    shutil.rmtree(unfinished, ignore_errors=True)  # of a start that was killed while it copied
+    for tree in installed.parent.glob(f"{installed.name}*"):
+        shutil.copytree(tree, unfinished / tree.name)
+    # Everybody may read and run what we may: these are files of a public package.
+    for path in (unfinished, *unfinished.rglob("*")):
+        mode = path.stat().st_mode
+        ours = mode & 0o500
+        path.chmod(mode | ours >> 3 | ours >> 6)
+    unfinished.rename(copy)
 
 
 def _may_enter(folder: os.stat_result, account: Account) -> bool:

@@ -1,7 +1,7 @@
-"""The whole database in one file and back, by PostgreSQL's own programs; and before a migration.
+"""Dumps of the whole database, by PostgreSQL's own programs: for backups and before migrations.
 
-The programs come with the embedded server; for TLS, which those do not speak, they are the
-operator's.
+The programs come with the embedded server. They have no TLS: for a URL that demands it, those of
+the operator's machine run.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ from service.storage.tables import metadata
 
 FOLDER = "backups"  # in the data folder
 _KEPT = 3  # dumps before migrations
-_HEAD = 2000  # bytes in which a script sets what it needs
+_HEAD = 2000  # bytes at the beginning of a script that have its SET statements
 
 _TABLES = [*(table.name for table in metadata.sorted_tables), "alembic_version"]
-# Not `pg_restore --clean`, which leaves the tables that are newer than the dump.
-_EMPTY = f"drop table if exists {', '.join(_TABLES)} cascade"
+# `pg_restore --clean` would leave the tables that are newer than the dump.
+_DROP_TABLES = f"drop table if exists {', '.join(_TABLES)} cascade"
 
 log = structlog.get_logger(__name__)
 
@@ -36,10 +36,13 @@ log = structlog.get_logger(__name__)
 async def dump(
     url: str, file: Path, *, without: Table | None = None, only: Table | None = None
 ) -> None:
-    """Writes the database to a new file that this user alone can read; no file when it fails.
+    """Writes the database to a new file that only this user can read.
 
-    `file` is not there yet. The rows of a table `without` are left out; of a table `only` its rows
-    alone are written, without the schema.
+    Args:
+        url: the database's.
+        file: must not exist yet, and does not exist after an error.
+        without: a table whose rows are left out.
+        only: a table whose rows alone are written, without the schema.
 
     Raises:
         ConfigurationError: the file cannot be written, or the program failed.
@@ -63,29 +66,28 @@ async def dump(
 
 
 async def load(url: str, *files: Path) -> None:
-    """Replaces the database by a dump, and what was written apart from it: all of it, or nothing.
+    """Replaces the database by a dump, and by the rows of further files, in one transaction.
 
     Raises:
-        ConfigurationError: a program failed.
+        ConfigurationError: a program failed; the database is as it was.
     """
     programs = _programs(url)
-    # Beside the file, where there is room for what it holds; whole scripts first, because of a
-    # pipe that breaks the first half would be committed.
-    beside = os.path.dirname(files[0]) or "."
-    with tempfile.TemporaryDirectory(dir=beside, prefix=".precis-") as folder:
+    # Complete scripts first: of a pipe that breaks, psql would commit the first half. They stand
+    # in the folder of the dump, whose disk is large enough for one.
+    with tempfile.TemporaryDirectory(dir=files[0].parent, prefix=".precis-") as folder:
         scripts = [f"{folder}/{place}.sql" for place in range(len(files))]
         for script, file in zip(scripts, files, strict=True):
             await _run(programs / "pg_restore", None, "--no-owner", f"--file={script}", str(file))
             await asyncio.to_thread(_for_older_servers, script)
         once = ("--single-transaction", "--set=ON_ERROR_STOP=1", "--quiet", "--no-psqlrc")
-        commands = (f"--command={_EMPTY}", *(f"--file={script}" for script in scripts))
+        commands = (f"--command={_DROP_TABLES}", *(f"--file={script}" for script in scripts))
         await _run(programs / "psql", url, *once, *commands)
 
 
 def _for_older_servers(script: str) -> None:
-    """Takes out of a script's head the setting that PostgreSQL before 17 does not know."""
-    # pg_restore 17 and later write it whatever the server. By as many bytes, in place: what
-    # follows may be gigabytes.
+    """Makes a comment of the setting in a script that PostgreSQL before 17 does not know."""
+    # pg_restore 17 and later always write it. The comment is as long, and replaces it in place,
+    # because the rest of the script may be gigabytes.
     with open(script, "r+b") as file:
         head = file.read(_HEAD)
         file.seek(0)
@@ -95,8 +97,8 @@ def _for_older_servers(script: str) -> None:
 async def before_migration(url: str, settings: Settings) -> None:
     """Dumps an embedded database that is about to be migrated, and keeps the last three dumps.
 
-    Of a database by URL none is made, because it is backed up where it runs: the log says so.
-    Nothing is done when the database is new, or at this version's migration.
+    A database that is new or needs no migration is not dumped. Nor is a database of a URL, because
+    its operator backs it up: the log says so.
 
     Raises:
         ConfigurationError: no dump can be made.
@@ -116,8 +118,8 @@ async def before_migration(url: str, settings: Settings) -> None:
         await dump(url, file)
     except (ConfigurationError, OSError) as error:
         raise ConfigurationError(
-            f"the database was not migrated from {current} to {newest()}, because no dump"
-            f" of it could be made before: {error}. Make room in {folder}"
+            f"the database was not migrated from {current} to {newest()}, because it could not be"
+            f" dumped first: {error}. Make room in {folder}"
         ) from error
     log.info("migration.dumped", file=str(file), size=file.stat().st_size, **change)
     for old in sorted(folder.glob("*-before-*.dump"))[:-_KEPT]:
@@ -125,17 +127,17 @@ async def before_migration(url: str, settings: Settings) -> None:
 
 
 def _programs(url: str) -> Path:
-    """The folder of PostgreSQL's programs: of the package, or of this machine where TLS is asked.
+    """The folder of PostgreSQL's programs: the package's, or this machine's if the URL demands TLS.
 
     Raises:
-        ConfigurationError: there has to be TLS, and this machine has no `pg_dump`.
+        ConfigurationError: the URL demands TLS, and this machine has no `pg_dump`.
     """
     if not demands_tls(url):
         return binary().parent
     own = shutil.which("pg_dump")
     if own is None:
         raise ConfigurationError(
-            "PRECIS_DATABASE_URL asks for TLS, which the pg_dump of this package does not speak:"
+            "PRECIS_DATABASE_URL demands TLS, which the pg_dump of this package does not have:"
             " install PostgreSQL's client programs, not older than the server, so that pg_dump,"
             " pg_restore and psql are in PATH"
         )
@@ -143,7 +145,7 @@ def _programs(url: str) -> Path:
 
 
 async def _run(program: Path, url: str | None, *arguments: str) -> None:
-    """Runs a program of PostgreSQL; the password is in its environment, where only we see it."""
+    """Runs a program of PostgreSQL; the password is in its environment, which is private."""
     environment = dict(os.environ)
     if url:
         password = urlsplit(url).password
@@ -155,5 +157,5 @@ async def _run(program: Path, url: str | None, *arguments: str) -> None:
     )
     _, errors = await process.communicate()
     if process.returncode:
-        why = " ".join(errors.decode(errors="replace").split())[:1000]
-        raise ConfigurationError(f"{program.name} failed: {why}")
+        message = " ".join(errors.decode(errors="replace").split())[:1000]
+        raise ConfigurationError(f"{program.name} failed: {message}")

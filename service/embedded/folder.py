@@ -1,9 +1,9 @@
 """The data folder: one service at a time, and no server of an earlier one still running in it.
 
-    lock                                    held by the service that uses the folder; has its pid
+    lock                                    locked by the service that uses it; has its pid
     database/  valkey/                      the servers' files, 0700
     postgres.password  valkey.password      0600, ours
-    postgres.log  valkey.log                since the last start; *.log.old the start before
+    postgres.log  valkey.log                of the last start; *.log.old are of the one before
 
 Existing folders keep their permissions; nothing above the data folder is touched.
 """
@@ -26,7 +26,7 @@ STOPPING = 30.0  # seconds: after a kill -9 of Precis, its PostgreSQL writes a l
 
 @contextlib.asynccontextmanager
 async def claimed(folder: Path) -> AsyncIterator[None]:
-    """Make the folder if need be and keep others out of it.
+    """Make the folder if it is missing, and keep other services out of it.
 
     Raises:
         EmbeddedServerError: another service uses it, or a server runs in it that is not ours.
@@ -36,28 +36,23 @@ async def claimed(folder: Path) -> AsyncIterator[None]:
         yield
 
 
-def make_private(path: Path, mode: int = 0o700) -> None:
-    """Make a folder with exactly this mode, whatever the umask."""
-    path.mkdir()
-    path.chmod(mode)
-
-
 def servers_in(folder: Path) -> list[psutil.Process]:
-    """Return the servers that run in the folder: each has its own files as working directory."""
+    """Return the servers that run in the folder, which is their working directory."""
     found = []
     for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):  # it ended, or we may not look at it
+        with contextlib.suppress(psutil.Error):  # it ended, or belongs to somebody else
             if process.name() in SERVER_NAMES and Path(process.cwd()).is_relative_to(folder):
                 found.append(process)
     return found
 
 
 def _lock(folder: Path) -> IO[str]:
-    """Lock the folder, which is made if need be; the lock is held until the file is closed."""
+    """Lock the folder, which is made if it is missing, until the file is closed."""
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         # Root's servers run as another user, who has to enter the folders inside, not list them.
-        make_private(folder, 0o711 if os.geteuid() == 0 else 0o700)
+        folder.mkdir(mode=0o700)
+        folder.chmod(0o711 if os.geteuid() == 0 else 0o700)  # whatever the umask
     file = open(os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600), "r+")  # noqa: SIM115
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

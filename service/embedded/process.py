@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import sys
-from asyncio.subprocess import PIPE, STDOUT
+from asyncio.subprocess import PIPE, STDOUT, Process
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -27,6 +27,8 @@ START = 120.0  # seconds: a PostgreSQL that was killed first replays up to 1 GB 
 STOP = 30.0  # seconds for a gentle end, before it is killed
 TAIL = 15  # lines of a server's log in an error
 
+Arguments = Sequence[str | Path]
+
 
 @dataclass(frozen=True)
 class Program:
@@ -37,60 +39,58 @@ class Program:
     account: Account | None
     stop: signal.Signals
 
-    def command(self, arguments: Sequence[str | Path]) -> list[str]:
+    def command(self, arguments: Arguments) -> list[str]:
         """Return the command line that runs it under `tied.py`."""
         uid, gid = (self.account.uid, self.account.gid) if self.account else (-1, -1)
         before = (os.getpid(), int(self.stop), uid, gid, self.binary)
         return [sys.executable, "-I", "-S", tied.__file__, *map(str, (*before, *arguments))]
 
+    async def start(self, arguments: Arguments, folder: Path, output: int | IO[bytes]) -> Process:
+        """Start it in a folder; what it says goes to `output`."""
+        return await asyncio.create_subprocess_exec(
+            *self.command(arguments),
+            stdin=PIPE,
+            stdout=output,
+            stderr=STDOUT,
+            cwd=folder,
+        )
 
+
+@dataclass(frozen=True)
 class Server:
     """A running program with a log."""
 
-    def __init__(self, program: Program, process: asyncio.subprocess.Process, log: Path) -> None:
-        self.pid = process.pid
-        self._program = program
-        self._process = process
-        self._log = log
+    program: Program
+    process: Process
+    log: Path
 
-    async def until_ready(self, answers: Callable[[], Awaitable[bool]], patience: float) -> None:
-        """Wait until it answers.
-
-        Raises:
-            EmbeddedServerError: it ended, or took too long; with the last lines of its log.
-        """
-        try:
-            async with asyncio.timeout(patience):
-                while self._process.returncode is None:
-                    if await answers():
-                        return
-                    await asyncio.sleep(POLL)
-        except TimeoutError:
-            raise await self._failure(f"was not ready after {patience:.0f} s") from None
-        raise await self._failure("did not start")
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+        return self.process.pid
 
     async def died(self) -> EmbeddedServerError:
         """Wait for the server's end and return what to say about it."""
-        await self._process.wait()
-        return await self._failure("stopped")
+        await self.process.wait()
+        return await self.failure("stopped")
 
     async def stop(self) -> None:
         """End the process, gently first."""
-        await _end(self._process, self._program)
+        await _end(self.process, self.program)
 
-    async def _failure(self, what: str) -> EmbeddedServerError:
+    async def failure(self, what: str) -> EmbeddedServerError:
         """Return an error that says what happened, with the last lines of the server's log."""
-        tail = await asyncio.to_thread(_tail, self._log)
+        tail = await asyncio.to_thread(_tail, self.log)
         return EmbeddedServerError(
-            f"{self._program.name} {what} (exit code {self._process.returncode})."
-            f" Last lines of {self._log}:\n{tail or '(empty)'}"
+            f"{self.program.name} {what} (exit code {self.process.returncode})."
+            f" Last lines of {self.log}:\n{tail or '(empty)'}"
         )
 
 
 @contextlib.asynccontextmanager
 async def running(
     program: Program,
-    arguments: Sequence[str | Path],
+    arguments: Arguments,
     log: Path,
     answers: Callable[[], Awaitable[bool]],
     *,
@@ -102,30 +102,25 @@ async def running(
     It reads `given`, which must fit into a pipe (64 KB).
 
     Raises:
-        EmbeddedServerError: it did not start, or not within `patience` seconds.
+        EmbeddedServerError: it did not start, or not within `patience` seconds; with the last lines
+            of its log.
     """
-    with _fresh(log) as output:
-        process = await asyncio.create_subprocess_exec(
-            *program.command(arguments), stdin=PIPE, stdout=output, stderr=STDOUT, cwd=log.parent
-        )
+    with _new_log(log) as output:
+        process = await program.start(arguments, log.parent, output)
     server = Server(program, process, log)
     try:
         assert process.stdin
         process.stdin.write(given)
         process.stdin.close()
-        await server.until_ready(answers, patience)
+        await _wait_until_ready(server, answers, patience)
         yield server
     finally:
         await server.stop()
 
 
-async def run(
-    program: Program, arguments: Sequence[str | Path], folder: Path, *, given: bytes = b""
-) -> None:
+async def run(program: Program, arguments: Arguments, folder: Path, *, given: bytes = b"") -> None:
     """Run a tool to its end; an error carries what it wrote."""
-    process = await asyncio.create_subprocess_exec(
-        *program.command(arguments), stdin=PIPE, stdout=PIPE, stderr=STDOUT, cwd=folder
-    )
+    process = await program.start(arguments, folder, PIPE)
     try:
         output, _ = await process.communicate(given)
     finally:
@@ -145,7 +140,21 @@ def free_port() -> int:
     return address[1]
 
 
-async def _end(process: asyncio.subprocess.Process, program: Program) -> None:
+async def _wait_until_ready(
+    server: Server, answers: Callable[[], Awaitable[bool]], patience: float
+) -> None:
+    try:
+        async with asyncio.timeout(patience):
+            while server.process.returncode is None:
+                if await answers():
+                    return
+                await asyncio.sleep(POLL)
+    except TimeoutError:
+        raise await server.failure(f"was not ready after {patience:.0f} s") from None
+    raise await server.failure("did not start")
+
+
+async def _end(process: Process, program: Program) -> None:
     try:
         if process.returncode is None:
             process.send_signal(program.stop)
@@ -157,7 +166,7 @@ async def _end(process: asyncio.subprocess.Process, program: Program) -> None:
     await process.wait()
 
 
-def _fresh(log: Path) -> IO[bytes]:
+def _new_log(log: Path) -> IO[bytes]:
     if log.exists():  # one older log is kept: it says why the start before ended
         log.replace(log.with_name(f"{log.name}.old"))
     return open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")

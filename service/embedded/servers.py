@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from service.embedded import cluster, postgres, valkey
+from service.embedded import postgres, valkey
 from service.embedded.account import account_for, check_reachable
 from service.embedded.folder import claimed
 from service.embedded.process import Server
@@ -39,7 +39,7 @@ async def embedded_servers(data_dir: Path, *, fast: bool = False) -> AsyncIterat
 
 async def _start(stack: contextlib.AsyncExitStack, data_dir: Path, *, fast: bool) -> Urls:
     # Everything that can be refused is refused before the first change to the folder.
-    folder = await asyncio.to_thread(_checked, data_dir)
+    folder = await asyncio.to_thread(_check, data_dir)
     await stack.enter_async_context(claimed(folder))
     database, database_url = await stack.enter_async_context(postgres.running(folder, fast=fast))
     queue, queue_url = await stack.enter_async_context(valkey.running(folder, fast=fast))
@@ -48,12 +48,12 @@ async def _start(stack: contextlib.AsyncExitStack, data_dir: Path, *, fast: bool
     return Urls(database_url, queue_url, died)
 
 
-def _checked(data_dir: Path) -> Path:
+def _check(data_dir: Path) -> Path:
     """Return where the folder really is, after every check that needs no change to it."""
     folder = data_dir.resolve()
-    data = folder / CLUSTER
-    check_reachable(folder, account_for(data))
-    cluster.check(data)
+    cluster = folder / CLUSTER
+    check_reachable(folder, account_for(cluster))
+    postgres.check_cluster(cluster)
     return folder
 
 

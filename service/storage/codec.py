@@ -1,8 +1,8 @@
-"""Texts as compressed bytes (zstd), behind one codec; the first byte names the encoding.
+"""Texts as compressed bytes (zstd); the first byte names the encoding.
 
-Message bodies, summaries and what they grow from are stored so, sealed (`storage.sealing`) or as
-they are. What a message is searched by stands on a second line behind its body, of which it repeats
-nearly all: apart, it would take twice as much.
+Message bodies, summaries and memories are stored in this form, sealed (`storage.sealing`) or plain.
+The words by which a message is searched follow its body on a second line: they repeat nearly all of
+it, and would take twice as much if they were compressed apart.
 """
 
 import json
@@ -23,7 +23,7 @@ _DECODE_WORDS = msgspec.json.Decoder(list[SearchedPart]).decode
 
 
 def pack(value: dict[str, Any], words: list[SearchedPart] | None = None) -> bytes:
-    """A body as bytes, with what it is searched by if that is stored too."""
+    """A body as bytes, with the words by which it is searched, if these are stored too."""
     lines = [value] if words is None else [value, words]
     return _JSON + _packed(b"\n".join(map(msgspec.json.encode, lines)))
 
@@ -40,23 +40,29 @@ def unpack(data: bytes) -> dict[str, Any]:
 
 
 def unpack_words(data: bytes) -> list[SearchedPart] | None:
-    """What a message is searched by; None where only its body is stored. Raises as `unpack`."""
+    """The words by which a message is searched; None if only its body is stored.
+
+    Raises as `unpack`.
+    """
     _, _, line = _unpacked(data, _JSON).partition(b"\n")
     return _DECODE_WORDS(line) if line else None
 
 
 def pack_text(text: str, like: str = "") -> bytes:
-    """A text as bytes. What it has of another one (`like`), which is to stand by, takes no room."""
+    """A text as bytes. Parts that it has in common with a text `like` it take no room.
+
+    That text is needed to unpack it.
+    """
     return _TEXT + _packed(text.encode(), like.encode())
 
 
 def unpack_text(data: bytes, like: str = "") -> str:
-    """The text again; `CannotOpen` as for `unpack`."""
+    """The text again. Raises as `unpack`."""
     return _unpacked(data, _TEXT, like.encode()).decode()
 
 
 class _Zstd(threading.local):
-    """One for each thread: to make it takes longer than to use it, and two cannot share it."""
+    """One for each thread: making it takes longer than using it, and threads cannot share it."""
 
     def __init__(self) -> None:
         """Runs in each thread that asks."""
@@ -70,7 +76,7 @@ _PLAIN = _Zstd()
 def _packed(plain: bytes, like: bytes = b"") -> bytes:
     if not like:
         return _PLAIN.compressor.compress(plain)
-    # The checksum is for a text that is `like` another one than it was.
+    # The checksum finds out when another text is given as `like` on the way back.
     return zstandard.ZstdCompressor(_LEVEL, _dictionary(like), write_checksum=True).compress(plain)
 
 

@@ -12,9 +12,9 @@ import asyncpg
 from service.planning.plan import Checkpoint
 from service.request.native import Node
 from service.storage import codec, statements
-from service.storage.checkpoints import place_of
+from service.storage.checkpoints import aad_for
 from service.storage.database import Database
-from service.storage.sealing import Seal
+from service.storage.sealing import Cipher
 from service.storage.statements import Numbered
 from service.storage.tenancy import ChatKey
 
@@ -121,8 +121,8 @@ async def find(database: Database, lookup: Lookup, path: Sequence[Node]) -> Stor
         lookup: the request.
         path: its nodes, root first.
     """
-    seal = await database.seals.of(lookup.tenant)
-    leaf = seal.keyed(path[-1].id) if path else ""
+    cipher = await database.keyring.cipher_for(lookup.tenant)
+    leaf = cipher.keyed_hash(path[-1].id) if path else ""
     row = await _read(database, CONTINUED, lookup, {"leaf": leaf})
     if row is None:
         return None
@@ -132,7 +132,7 @@ async def find(database: Database, lookup: Lookup, path: Sequence[Node]) -> Stor
     for few in (path[-_FEW:], path[:-_FEW]):
         if found.known or not few:
             break
-        ids = [seal.keyed(node.id) for node in reversed(few)]
+        ids = [cipher.keyed_hash(node.id) for node in reversed(few)]
         row = await _read(database, BRANCHED, lookup, {"ids": ids})
         found = _context(row, lookup.tenant) if row else found
     return found
@@ -142,8 +142,8 @@ async def find_elsewhere(
     database: Database, lookup: Lookup, path: Sequence[Node], lender: str | None
 ) -> StoredContext | None:
     """The same of another chat in which the same was said: of one of `lender`, or for None any."""
-    seal = await database.seals.of(lookup.tenant)
-    ids = [seal.keyed(node.id) for node in reversed(path)]
+    cipher = await database.keyring.cipher_for(lookup.tenant)
+    ids = [cipher.keyed_hash(node.id) for node in reversed(path)]
     row = await _read(database, _ELSEWHERE, lookup, {"ids": ids, "lender": lender})
     if row is None:
         return None
@@ -164,15 +164,15 @@ async def doubts(database: Database, chat: ChatKey) -> Doubts:
     return Doubts(*row)
 
 
-def summary(stored: StoredContext, seal: Seal) -> str:
+def summary(stored: StoredContext, cipher: Cipher) -> str:
     """The words of its summary; nobody needs those of one that is not served.
 
     Raises:
         KeyMissing: they are sealed with a key that is not ours.
     """
     assert stored.checkpoint
-    place = place_of(stored.chat, stored.checkpoint.id, "summary")
-    return codec.unpack_text(seal.open(place, stored.sealed))
+    place = aad_for(stored.chat, stored.checkpoint.id, "summary")
+    return codec.unpack_text(cipher.decrypt(place, stored.sealed))
 
 
 async def _read(

@@ -28,7 +28,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from service.encryption import EncryptionKeys
 from service.errors import ConfigurationError, SchemaError, SchemaNewer
 from service.storage import sealing
-from service.storage.sealing import Seals
+from service.storage.sealing import Keyring
 
 MIGRATIONS = Path(__file__).parents[2] / "migrations"
 _NO_KEYS = EncryptionKeys()
@@ -113,7 +113,7 @@ class Database:
     slow: AsyncEngine
     reads: Reads
     hot: Reads
-    seals: Seals
+    keyring: Keyring
 
 
 @asynccontextmanager
@@ -126,16 +126,17 @@ async def connect(
 ) -> AsyncIterator[Database]:
     """Opens all pools; `name` is shown in `pg_stat_activity`.
 
-    Texts are sealed with `keys`; `Seals.check` says whether these are the right ones. Without any,
-    texts are stored as they are. A statement of the engine may take `statement_seconds`.
+    Texts are sealed with `keys`; `Keyring.check_keys` says whether these are the right ones.
+    Without any, texts are stored as they are. A statement of the engine may take
+    `statement_seconds`.
     """
     async with AsyncExitStack() as stack:
         reads = await stack.enter_async_context(_reading(url, f"{name}-reads", _READ))
         hot = await stack.enter_async_context(_reading(url, f"{name}-hot", _HOT))
-        seals = Seals(keys, reads)
+        keyring = Keyring(keys, reads)
         options: dict[str, Any] = {
             "hide_parameters": True,  # they hold what people wrote, and errors are logged
-            "execution_options": {sealing.OPTION: seals},
+            "execution_options": {sealing.OPTION: keyring},
         }
         engine = engine_for(
             url,
@@ -159,7 +160,7 @@ async def connect(
             **options,
         )
         stack.push_async_callback(slow.dispose)
-        yield Database(engine, slow, reads, hot, seals)
+        yield Database(engine, slow, reads, hot, keyring)
 
 
 @asynccontextmanager

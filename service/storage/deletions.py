@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.storage import chats, messages, people, publishing, sealing
 from service.storage.audit import user_actor
 from service.storage.chats import StoredChat
-from service.storage.messages import ERASED, place_of
+from service.storage.messages import ERASED, aad_for
 from service.storage.tables import audit, chat_authors, checkpoints, runs
 from service.storage.tables import chats as chat_rows
 from service.storage.tables import messages as message_rows
@@ -81,8 +81,8 @@ async def differing(
     """
     columns = message_rows.c.message_id, message_rows.c.host_id, message_rows.c.host_hash
     query = select(*columns).where(*of(chat, message_rows), message_rows.c.host_id.is_not(None))
-    seal = await sealing.of(connection, chat.tenant)
-    keyed = {host_id: seal.keyed(one) for host_id, one in known.items()}
+    cipher = await sealing.cipher_for(connection, chat.tenant)
+    keyed = {host_id: cipher.keyed_hash(one) for host_id, one in known.items()}
     rows = (await connection.execute(query)).all()
     # Without a hash, only a request has told the id.
     return {
@@ -142,11 +142,11 @@ async def _forget_errors(connection: AsyncConnection, chat: ChatKey) -> None:
 
 
 async def _put_notes(connection: AsyncConnection, chat: ChatKey, notes: Mapping[str, Note]) -> None:
-    seal = await sealing.of(connection, chat.tenant)
+    cipher = await sealing.cipher_for(connection, chat.tenant)
     rows = [
         {
             "which": name,
-            "note": seal.seal(place_of(chat, name), note.body),
+            "note": cipher.encrypt(aad_for(chat, name), note.body),
             "sizes": note.step_tokens,
             "counts": note.step_calls,
         }

@@ -11,7 +11,7 @@ from sqlalchemy import Row, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import messages, sealing
-from service.storage.checkpoints import CONTENT, opened, place_of
+from service.storage.checkpoints import CONTENT, aad_for, opened
 from service.storage.publishing import Lineage, add, next_id
 from service.storage.tables import INTERIM, checkpoints
 from service.storage.tenancy import ChatKey, of
@@ -30,10 +30,10 @@ async def adopt(
     query = select(checkpoints.c.id, checkpoints.c.windows, *CONTENT).where(
         *of(lender, checkpoints), among(checkpoints.c.id, ids)
     )
-    seal = await sealing.of(connection, chat.tenant)
+    cipher = await sealing.cipher_for(connection, chat.tenant)
     # Ids rise from parent to child, so this is the order in which they grew.
     rows = (await connection.execute(query.order_by(checkpoints.c.id))).mappings()
-    originals = [opened(row, seal, lender) | {"window": row["windows"][-1]} for row in rows]
+    originals = [opened(row, cipher, lender) | {"window": row["windows"][-1]} for row in rows]
     # Only this chat is locked: the lender's may have been deleted since they were found.
     if len(originals) < len(ids):
         return
@@ -63,7 +63,7 @@ async def _copies(
     boundary serves. An interim one does for the time being only.
     """
     by_boundary = {original["covered_until"]: original for original in originals}
-    seal = await sealing.of(connection, chat.tenant)
+    cipher = await sealing.cipher_for(connection, chat.tenant)
     names = ("id", "covered_until", "kind", "savings", "windows", "retired_at", "summary")
     query = select(*(checkpoints.c[name] for name in names)).where(
         *of(chat, checkpoints), among(checkpoints.c.covered_until, by_boundary)
@@ -73,7 +73,9 @@ async def _copies(
         original = by_boundary[row.covered_until]
         # Sealed texts differ even where they say the same, so they are compared here, not in SQL.
         # No two say the same by chance: each names the checkpoint that it was written for.
-        is_copy = seal.open(place_of(chat, row.id, "summary"), row.summary) == original["summary"]
+        is_copy = (
+            cipher.decrypt(aad_for(chat, row.id, "summary"), row.summary) == original["summary"]
+        )
         serves = row.retired_at is None
         if is_copy and serves:
             copies[row.covered_until] = row

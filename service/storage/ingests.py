@@ -20,8 +20,8 @@ from service.planning import policy
 from service.storage import sealing, statements, tombstones
 from service.storage.chats import LABELS, seal_label
 from service.storage.database import Reads
-from service.storage.messages import MessageRow, place_of
-from service.storage.sealing import Seal
+from service.storage.messages import MessageRow, aad_for
+from service.storage.sealing import Cipher
 from service.storage.statements import Numbered
 from service.storage.tables import chats
 from service.storage.tenancy import ChatKey
@@ -244,11 +244,11 @@ async def open_chat(
         this_chat = chats.c.tenant_id == tenant, chats.c.external_id == chat
         expired = chats.c.expires_at <= func.now()
         await connection.execute(delete(chats).where(*this_chat, expired))
-    seal = await sealing.of(connection, tenant)
+    cipher = await sealing.cipher_for(connection, tenant)
     names = Named("chat", chat), Named("user", user)
     values = {
         **_fields(handed),
-        "hashes": [tombstones.keyed(seal.salt, name) for name in names],
+        "hashes": [tombstones.keyed(cipher.salt, name) for name in names],
         "id": known.id,
         "version": known.version,
     }
@@ -279,12 +279,12 @@ async def store(
     Returns:
         The number of the newest work.
     """
-    seal = await sealing.of(connection, chat.tenant)
+    cipher = await sealing.cipher_for(connection, chat.tenant)
     values = {
-        **_columns(chat, new, seal),
+        **_columns(chat, new, cipher),
         **_fields(handed),
         **_fields(noted),
-        **{name: seal_label(seal, chat, name, getattr(handed, name)) for name in LABELS},
+        **{name: seal_label(cipher, chat, name, getattr(handed, name)) for name in LABELS},
         "tenant": chat.tenant,
         "chat": chat.id,
         "leaf": noted.leaf.message_id,
@@ -352,7 +352,7 @@ async def _fetched(
     return await driver.fetchrow(statement.sql, *statement.given(values))
 
 
-def _columns(chat: ChatKey, new: Collection[NewMessage], seal: Seal) -> Mapping[str, list[Any]]:
+def _columns(chat: ChatKey, new: Collection[NewMessage], cipher: Cipher) -> Mapping[str, list[Any]]:
     """The columns of new messages, as the statement takes them."""
     columns: dict[str, list[Any]] = {
         name: [getattr(one.row, name) for one in new] for name in _PLACES
@@ -362,5 +362,5 @@ def _columns(chat: ChatKey, new: Collection[NewMessage], seal: Seal) -> Mapping[
         columns[name] = [f"{{{','.join(map(str, numbers))}}}" for numbers in columns[name]]
     columns["author_id"] = [one.author for one in new]
     columns["words_hash"] = [one.words for one in new]
-    columns["body"] = [seal.seal(place_of(chat, one.row.message_id), one.body) for one in new]
+    columns["body"] = [cipher.encrypt(aad_for(chat, one.row.message_id), one.body) for one in new]
     return columns

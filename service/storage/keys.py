@@ -159,7 +159,7 @@ async def _tenant(connection: AsyncConnection, name: str) -> int:
         query = select(tenants.c.id).where(tenants.c.name == name)
         identity = (await connection.execute(query)).scalar_one()
     else:
-        await sealing.seals(connection).begin(connection, identity)
+        await sealing.keyring_of(connection).create_secrets(connection, identity)
     return int(identity)
 
 

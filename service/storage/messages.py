@@ -22,7 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import sealing
-from service.storage.sealing import Where
+from service.storage.sealing import AssociatedData
 from service.storage.tables import INTERIM, checkpoints, messages
 from service.storage.tenancy import ChatKey, of
 from service.storage.terms import among
@@ -32,7 +32,7 @@ from service.storage.terms import among
 class MessageRow:
     """One stored message; the columns say the rest.
 
-    Its id, its parent's and `host_hash` are keyed (`Seal.keyed`).
+    Its id, its parent's and `host_hash` are keyed (`Cipher.keyed_hash`).
     """
 
     message_id: str
@@ -139,19 +139,19 @@ async def bodies(
     connection: AsyncConnection, chat: ChatKey, ids: Collection[str]
 ) -> dict[str, bytes]:
     """The packed bodies of these messages; one whose body is gone is left out."""
-    seal = await sealing.of(connection, chat.tenant)
+    cipher = await sealing.cipher_for(connection, chat.tenant)
     query = select(messages.c.message_id, messages.c.body).where(
         *of(chat, messages), among(messages.c.message_id, ids), messages.c.body.is_not(None)
     )
     return {
-        row.message_id: seal.open(place_of(chat, row.message_id), row.body)
+        row.message_id: cipher.decrypt(aad_for(chat, row.message_id), row.body)
         for row in (await connection.execute(query)).all()
     }
 
 
-def place_of(chat: ChatKey, message_id: str) -> Where:
-    """Where a body is sealed."""
-    return Where(messages.name, messages.c.body.name, chat, message_id)
+def aad_for(chat: ChatKey, message_id: str) -> AssociatedData:
+    """The place of a body."""
+    return AssociatedData(messages.name, messages.c.body.name, chat, message_id)
 
 
 async def without_body(

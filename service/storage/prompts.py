@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.storage import breakers, sealing, statements
 from service.storage.breakers import Endpoint
 from service.storage.database import Reads
-from service.storage.sealing import Where
+from service.storage.sealing import AssociatedData
 from service.storage.tables import chats, prompts
 from service.storage.tenancy import ChatKey, of
 from service.storage.terms import in_seconds
@@ -109,15 +109,16 @@ _PROSPECT = statements.numbered(_SQL["prospect"])
 
 async def find(connection: AsyncConnection, chat: ChatKey, digest: str) -> StoredReply | None:
     """The reply to a prompt of a chat, as far as there is one; None for an unknown prompt."""
-    seal = await sealing.of(connection, chat.tenant)
+    cipher = await sealing.cipher_for(connection, chat.tenant)
     left = func.extract("epoch", prompts.c.expires_at - func.now())
     columns = prompts.c.id, prompts.c.reply, prompts.c.taken_at, left
-    query = select(*columns).where(*of(chat, prompts), prompts.c.digest == seal.keyed(digest))
+    is_asked = prompts.c.digest == cipher.keyed_hash(digest)
+    query = select(*columns).where(*of(chat, prompts), is_asked)
     row = (await connection.execute(query)).one_or_none()
     if row is None:
         return None
     number, reply, taken_at, seconds_left = row
-    answer = seal.open(_place(chat, number, "reply"), reply) if reply else None
+    answer = cipher.decrypt(_aad_for(chat, number, "reply"), reply) if reply else None
     return StoredReply(answer, float(seconds_left), taken_at is not None)
 
 
@@ -138,13 +139,13 @@ async def find_waiting(connection: AsyncConnection, chat: ChatKey) -> WaitingPro
 
 async def store(connection: AsyncConnection, chat: ChatKey, new: NewPrompt) -> None:
     """Stores a prompt; the caller holds the chat's lease."""
-    seal = await sealing.of(connection, chat.tenant)
+    cipher = await sealing.cipher_for(connection, chat.tenant)
     number = secrets.token_urlsafe(16)
-    form = seal.seal(_place(chat, number, "form"), new.form)
+    form = cipher.encrypt(_aad_for(chat, number, "form"), new.form)
     fields = {name: getattr(new.basis, name) for name in Basis.__dataclass_fields__}
     values = {
         "id": number,
-        "digest": seal.keyed(new.digest),
+        "digest": cipher.keyed_hash(new.digest),
         "model": new.model,
         "basis": fields,
         "form": form,
@@ -184,8 +185,8 @@ async def take(
     if row is None:
         return None
     key = ChatKey(tenant, row.chat_id)
-    seal = await sealing.of(connection, tenant)
-    return TakenPrompt(row.id, seal.open(_place(key, row.id, "form"), row.form))
+    cipher = await sealing.cipher_for(connection, tenant)
+    return TakenPrompt(row.id, cipher.decrypt(_aad_for(key, row.id, "form"), row.form))
 
 
 async def find_prospect(reads: Reads, tenant: int, chat: str) -> Prospect | None:
@@ -215,8 +216,8 @@ async def answer(
     row = (await connection.execute(due)).one_or_none()
     if row is None:
         return None
-    seal = await sealing.of(connection, tenant)
-    sealed = seal.seal(_place(ChatKey(tenant, row.id), number, "reply"), reply)
+    cipher = await sealing.cipher_for(connection, tenant)
+    sealed = cipher.encrypt(_aad_for(ChatKey(tenant, row.id), number, "reply"), reply)
     replied = update(prompts).where(*waits).values(reply=sealed, replied_at=func.now())
     seconds = func.extract("epoch", prompts.c.replied_at - prompts.c.taken_at)
     answered = (await connection.execute(replied.returning(seconds))).scalar_one_or_none()
@@ -230,5 +231,5 @@ async def drop(connection: AsyncConnection, chat: ChatKey) -> None:
     await connection.execute(delete(prompts).where(*of(chat, prompts)))
 
 
-def _place(chat: ChatKey, prompt: str, column: str) -> Where:
-    return Where(prompts.name, column, chat, prompt)
+def _aad_for(chat: ChatKey, prompt: str, column: str) -> AssociatedData:
+    return AssociatedData(prompts.name, column, chat, prompt)

@@ -142,7 +142,7 @@ async def correct(
     """
     query = select(checkpoints).where(*of(chat, checkpoints), checkpoints.c.id == original)
     row = (await connection.execute(query)).mappings().one()
-    content = opened(row, await sealing.of(connection, chat.tenant), chat) | {
+    content = opened(row, await sealing.cipher_for(connection, chat.tenant), chat) | {
         "kind": "corrected",
         "summary": texts.summary,
         "memory": texts.memory,
@@ -199,9 +199,9 @@ async def add(
     savings = [*line.savings, saved]
     windows = [*line.windows, content["window"]]
     columns = {name: value for name, value in content.items() if name != "window"}
-    seal = await sealing.of(connection, chat.tenant)
+    cipher = await sealing.cipher_for(connection, chat.tenant)
     grown = {"parent_id": parent, "ancestors": line.ids, "savings": savings, "windows": windows}
-    values = chat.columns | grown | stored(columns, seal, chat, number) | {"id": number}
+    values = chat.columns | grown | stored(columns, cipher, chat, number) | {"id": number}
     await connection.execute(insert(checkpoints).values(values))
     return Lineage([*line.ids, number], savings, windows)
 

@@ -61,11 +61,11 @@ async def covered(connection: AsyncConnection, branch: RecallScope) -> VisiblePa
 
     It is of a chat that the user began, or the user wrote on the branch.
     """
-    seal = await sealing.of(connection, branch.tenant)
+    cipher = await sealing.cipher_for(connection, branch.tenant)
     parameters = {
         "tenant": branch.tenant,
         "user": branch.user,
-        "node": seal.keyed(branch.node),
+        "node": cipher.keyed_hash(branch.node),
         "checkpoint": branch.checkpoint,
         "whole": branch.whole,
         "lender": branch.lender,

@@ -12,7 +12,7 @@ from sqlalchemy import delete, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import codec, sealing
-from service.storage.sealing import Where
+from service.storage.sealing import AssociatedData
 from service.storage.tables import runs
 from service.storage.tenancy import ChatKey, of
 
@@ -64,18 +64,19 @@ async def latest(connection: AsyncConnection, chat: ChatKey) -> list[Run]:
     did_something = or_(runs.c.outcome != NOTHING, runs.c.calls > 0)
     query = select(*_RUN).where(*of(chat, runs), did_something)
     query = query.order_by(runs.c.id.desc()).limit(_LATEST)
-    seal = await sealing.of(connection, chat.tenant)
+    cipher = await sealing.cipher_for(connection, chat.tenant)
     latest_runs: list[Run] = []
     for row in (await connection.execute(query)).mappings():
         stored = row["reason"]
-        reason = codec.unpack_text(seal.open(place_of(chat, row["id"]), stored)) if stored else ""
+        packed = cipher.decrypt(aad_for(chat, row["id"]), stored) if stored else None
+        reason = codec.unpack_text(packed) if packed else ""
         latest_runs.append(Run(**{**row, "reason": reason}))
     return latest_runs
 
 
-def place_of(chat: ChatKey, run: int) -> Where:
-    """Where a round's reason is sealed."""
-    return Where(runs.name, "reason", chat, run)
+def aad_for(chat: ChatKey, run: int) -> AssociatedData:
+    """The place of a round's reason."""
+    return AssociatedData(runs.name, "reason", chat, run)
 
 
 async def troubles(
@@ -148,8 +149,8 @@ async def end(
     `done`, `nothing to do`, `waits`, `failed`, `too hard`, `internal error`, `refused`, or
     `released`; `lost` is what the next one finds that has not.
     """
-    seal = await sealing.of(connection, chat.tenant)
-    sealed = seal.seal(place_of(chat, run), codec.pack_text(reason)) if reason else None
+    cipher = await sealing.cipher_for(connection, chat.tenant)
+    sealed = cipher.encrypt(aad_for(chat, run), codec.pack_text(reason)) if reason else None
     values = {"outcome": outcome, "reason": sealed, "ended_at": func.now()}
     await connection.execute(update(runs).where(*of(chat, runs), runs.c.id == run).values(values))
 

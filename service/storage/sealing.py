@@ -1,18 +1,16 @@
-"""Encryption at rest: what is made of texts is sealed before it is stored, and opened when read.
+"""Encryption at rest: what is made of texts is encrypted before it is stored.
 
-In: keys of the settings (`PRECIS_ENCRYPTION_KEYS`), bytes, and where they are stored. Out: sealed
-bytes, `0x02 | key id | nonce | ciphertext`, AES-256-GCM-SIV. What they belong to (table, column,
-tenant, chat, row) is authenticated with them, so nothing can be moved. Each tenant has keys of its
-own, made of the first ones by HKDF with a salt that is stored for it: without that salt, nothing
-sealed for the tenant can be opened again.
+A stored value is `0x02 | key id | nonce | ciphertext` (AES-256-GCM-SIV), or plain. The place where
+it is stored is authenticated with it (`AssociatedData`), so no value can be moved. Each tenant has
+keys of its own: HKDF derives them from those of PRECIS_ENCRYPTION_KEYS and a salt of the tenant.
+Without that salt, nothing that was sealed for the tenant can be opened again.
 
-Ids of messages and hashes of texts are keyed with a secret of the tenant, because a short message
-could be guessed from them. That is done once, on arrival (`Seal.keyed`), so all that is
-stored and compared here has the keyed form. The secret is made with the tenant and is stored
-sealed, so it stays the same when keys are rotated. Why all this: docs/adr/0014.
+A short message could be guessed from its hash, so ids of messages and hashes of texts are keyed
+with a secret of the tenant (`Cipher.keyed_hash`), once, on arrival: only keyed ids are stored and
+compared. The secret is stored sealed, and a rotation of the keys does not change it.
+Why all this: docs/adr/0014.
 """
 
-import hmac
 import os
 from binascii import b2a_base64
 from collections.abc import Sequence
@@ -35,18 +33,18 @@ if TYPE_CHECKING:
     from service.storage.database import Reads
 
 SEALED = 2
-"""The first byte of a sealed value; codec's own encodings have others."""
-OPTION = "seals"
-"""The execution option of an engine that holds its `Seals`."""
+"""The first byte of a sealed value; the codec's own encodings have others."""
+OPTION = "keyring"
+"""The execution option of an engine that holds its `Keyring`."""
 
 _NONCE = 12  # bytes
 _HEAD = 2 + _NONCE
-_SECRET = 32  # bytes, as of a salt
-_PLAIN_SECRET = b"\0"  # its first byte: a random one might say that it is sealed
+_SECRET = 32  # bytes, of a secret and of a salt
+_PLAIN_SECRET = b"\0"  # before a secret: its own first byte might say that it is sealed
 
 
-class Where(NamedTuple):
-    """Where a sealed value is stored. `row` is its key within the chat, if it has one."""
+class AssociatedData(NamedTuple):
+    """The place of a sealed value. `row` is its key within the chat, if it has one."""
 
     table: str
     column: str
@@ -54,64 +52,56 @@ class Where(NamedTuple):
     row: str | int = ""
 
     @property
-    def bound(self) -> bytes:
-        """What is authenticated; the row comes last, because it may have any characters."""
+    def encoded(self) -> bytes:
+        """The bytes to authenticate; the row comes last, because it may have any characters."""
         return f"{self.table}.{self.column}/{self.chat.tenant}/{self.chat.id}/{self.row}".encode()
 
 
-class Seal:
-    """Seals and opens what is stored of one tenant.
+class Cipher:
+    """Encrypts and decrypts what is stored of one tenant.
 
     Attributes:
-        writes: the id of the key that seals; None when texts are stored as they are.
+        writes: the id of the key that encrypts; None when texts are stored as they are.
         salt: the tenant's.
     """
 
-    def __init__(
-        self,
-        tenant: int,
-        ciphers: dict[int, AESGCMSIV],
-        writes: int | None,
-        salt: bytes,
-        secret: bytes,
-    ) -> None:
-        """`secret` is the tenant's, as it is stored. Raises `KeyMissing` if it cannot be opened."""
+    def __init__(self, tenant: int, keys: EncryptionKeys, salt: bytes, secret: bytes) -> None:
+        """`secret` is as it is stored. Raises `KeyMissing` and `CannotOpen` as `decrypt` does."""
         self.salt = salt
-        self._ciphers = ciphers
-        self.writes = writes
-        self._secret = self.open(secret_place(tenant), secret)
+        self.writes = keys.writes
+        self._by_id = {key.id: AESGCMSIV(_derive(key, "texts", salt)) for key in keys.keys}
+        self._secret = self.decrypt(secret_aad(tenant), secret)
 
-    def seal(self, where: Where, plain: bytes) -> bytes:
-        """The bytes as they are to be stored."""
+    def encrypt(self, aad: AssociatedData, plain: bytes) -> bytes:
+        """The bytes as they are to be stored there."""
         if self.writes is None:
             return plain
         nonce = os.urandom(_NONCE)
-        head = bytes((SEALED, self.writes))
-        return head + nonce + self._ciphers[self.writes].encrypt(nonce, plain, where.bound)
+        ciphertext = self._by_id[self.writes].encrypt(nonce, plain, aad.encoded)
+        return bytes((SEALED, self.writes)) + nonce + ciphertext
 
-    def open(self, where: Where, stored: bytes) -> bytes:
-        """The bytes again, whether they were sealed or not.
+    def decrypt(self, aad: AssociatedData, stored: bytes) -> bytes:
+        """The plain bytes of a stored value, whether it is sealed or not.
 
         Raises:
-            KeyMissing: the key is not among ours.
-            CannotOpen: this was not stored there.
+            KeyMissing: it is sealed with a key that is not ours.
+            CannotOpen: it was not stored there.
         """
         if stored[0] != SEALED:
             return stored
-        cipher = self._ciphers.get(stored[1])
-        if cipher is None:
-            raise KeyMissing(_without([stored[1]]))
+        key = self._by_id.get(stored[1])
+        if key is None:
+            raise KeyMissing(_explain_missing([stored[1]]))
         try:
-            return cipher.decrypt(stored[2:_HEAD], stored[_HEAD:], where.bound)
+            return key.decrypt(stored[2:_HEAD], stored[_HEAD:], aad.encoded)
         except InvalidTag:
             raise CannotOpen(
-                f"{where.table}.{where.column} of chat {where.chat.id},"
-                f" row {str(where.row)[:80]!r}, is not what was sealed there: it was moved or"
-                " changed in the database."
+                f"{aad.table}.{aad.column} of chat {aad.chat.id}, row {str(aad.row)[:80]!r}, is not"
+                " what was sealed there: it was moved or changed in the database."
                 " Restore it from a backup, or delete the chat"
             ) from None
 
-    def keyed(self, digest: str) -> str:
+    def keyed_hash(self, digest: str) -> str:
         """An id of a message or the hash of a text as it is stored: equal ones stay equal.
 
         Without the tenant's secret, nobody can confirm by it what a text says.
@@ -120,77 +110,79 @@ class Seal:
         return b2a_base64(hashed.digest(), newline=False).decode()
 
 
-class Seals:
-    """The seals of all tenants; those that were asked for stay in memory.
-
-    `keys` are those of the settings, and `writes` is the id of the one that seals, or None.
-    """
+class Keyring:
+    """The ciphers of all tenants of a database; those that were asked for stay in memory."""
 
     def __init__(self, keys: EncryptionKeys, reads: "Reads") -> None:
-        self.keys, self.writes = keys
+        self._keys = keys
         self._reads = reads
-        self._of: dict[int, Seal] = {}
+        self._ciphers: dict[int, Cipher] = {}
 
-    async def of(self, tenant: int) -> Seal:
-        """The seal of a tenant; the first time for it, its secrets are read.
+    @property
+    def writes(self) -> int | None:
+        """The id of the key that encrypts; None when texts are stored as they are."""
+        return self._keys.writes
+
+    async def cipher_for(self, tenant: int) -> Cipher:
+        """The cipher of a tenant; the first time, the tenant's secrets are read.
 
         Raises:
             KeyMissing: they are sealed with a key that is not ours.
             Problem: SEALED: they are not in this database.
         """
-        if tenant not in self._of:
+        if tenant not in self._ciphers:
             row = await self._reads.fetchrow(_SECRETS_OF, tenant)
             if row is None:
-                raise await self.lost(tenant)
-            self._of[tenant] = self._seal(tenant, *row)
-        return self._of[tenant]
+                raise await self.explain_lost_secrets(tenant)
+            self._ciphers[tenant] = Cipher(tenant, self._keys, *row)
+        return self._ciphers[tenant]
 
-    async def begin(self, connection: AsyncConnection, tenant: int) -> None:
+    async def create_secrets(self, connection: AsyncConnection, tenant: int) -> None:
         """Makes the secrets of a new tenant."""
         salt, secret = os.urandom(_SECRET), _PLAIN_SECRET + os.urandom(_SECRET)
-        sealed = self._seal(tenant, salt, secret).seal(secret_place(tenant), secret)
+        sealed = Cipher(tenant, self._keys, salt, secret).encrypt(secret_aad(tenant), secret)
         row = {"tenant_id": tenant, "salt": salt, "secret": sealed}
         await connection.execute(insert(tenant_secrets).values(row))
 
-    async def check(self) -> None:
+    async def check_keys(self) -> None:
         """Refuses a database with rows that our keys cannot open, and notes the key that writes.
 
         Raises:
-            ConfigurationError: a key is missing, or is another one than rows were sealed with.
+            ConfigurationError: a key is missing, or is not the one of its id that rows are sealed
+                with.
         """
-        by_id = {key.id: key for key in self.keys}
-        for row in await self._reads.fetch("select id, proof from sealing_keys order by id"):
-            own_key = by_id.get(row["id"])
-            if own_key is None:
+        if missing := await self.missing_keys():
+            raise ConfigurationError(missing)
+        stored = await self._reads.fetch("select id, proof from sealing_keys")
+        proofs = {row["id"]: row["proof"] for row in stored}
+        for key in self._keys.keys:
+            proof = _derive(key, "proof", None)
+            if proofs.get(key.id, proof) != proof:
                 raise ConfigurationError(
-                    f"the database has texts sealed with key {row['id']}, which is not in"
-                    " PRECIS_ENCRYPTION_KEYS: add it there, behind the key that is to write"
-                )
-            if not hmac.compare_digest(_proof(own_key), row["proof"]):
-                raise ConfigurationError(
-                    f"key {own_key.id} of PRECIS_ENCRYPTION_KEYS is not the one that texts in the"
+                    f"key {key.id} of PRECIS_ENCRYPTION_KEYS is not the one that texts in the"
                     " database are sealed with: correct it, or give the new key another id"
                 )
-        if self.writes is not None:
-            await self._reads.fetch(_NOTE_KEY, self.writes, _proof(by_id[self.writes]))
+            if key.id == self.writes:
+                await self._reads.fetch(_NOTE_KEY, key.id, proof)
 
-    async def lacked(self) -> str | None:
-        """Which keys this process lacks that texts may be sealed with, in words; None: it has all.
+    async def missing_keys(self) -> str | None:
+        """Says which keys of the database this process lacks; None when it has all.
 
-        So at the start, or `check` would have refused it; later others may write with a new one.
+        A process that has started had all of them; later, others may write with a new one.
         """
-        ours = [key.id for key in self.keys]
+        ours = [key.id for key in self._keys.keys]
         missing = [row["id"] for row in await self._reads.fetch(_OTHER_KEYS, ours)]
-        return _without(missing) if missing else None
+        return _explain_missing(missing) if missing else None
 
-    async def without_secrets(self) -> list[str]:
+    async def tenants_without_secrets(self) -> list[str]:
         """The names of the tenants whose secrets are not in this database.
 
-        So it is after a restore without them, or with those of a time when a tenant was erased.
+        A restore leaves such tenants, if it is one without secrets, or with those of a time when a
+        tenant was erased.
         """
         return [row["name"] for row in await self._reads.fetch(_WITHOUT_SECRETS)]
 
-    async def lost(self, tenant: int) -> Problem:
+    async def explain_lost_secrets(self, tenant: int) -> Problem:
         """The error for a tenant whose secrets are not in this database."""
         name = await self._reads.fetchval("select name from tenants where tenants.id = $1", tenant)
         return Problem(
@@ -199,10 +191,6 @@ class Seals:
             " of secrets that belongs to it (`precis restore --secrets`)",
             ProblemType.SEALED,
         )
-
-    def _seal(self, tenant: int, salt: bytes, secret: bytes) -> Seal:
-        ciphers = {key.id: AESGCMSIV(_derived(key, "texts", salt)) for key in self.keys}
-        return Seal(tenant, ciphers, self.writes, salt, secret)
 
 
 _SECRETS_OF = """
@@ -217,36 +205,32 @@ _OTHER_KEYS = "select id from sealing_keys where id <> all ($1) order by id"
 _NOTE_KEY = "insert into sealing_keys (id, proof) values ($1, $2) on conflict do nothing"
 
 
-async def of(connection: AsyncConnection, tenant: int) -> Seal:
-    """The seal of a tenant of the database behind this connection."""
-    return await seals(connection).of(tenant)
+async def cipher_for(connection: AsyncConnection, tenant: int) -> Cipher:
+    """The cipher of a tenant of the database behind this connection."""
+    return await keyring_of(connection).cipher_for(tenant)
 
 
-def seals(connection: AsyncConnection) -> Seals:
-    """The seals of the database behind this connection."""
+def keyring_of(connection: AsyncConnection) -> Keyring:
+    """The keyring of the database behind this connection."""
     assert connection.sync_connection is not None
-    of_connection: Seals = connection.sync_connection.get_execution_options()[OPTION]
-    return of_connection
+    keyring: Keyring = connection.sync_connection.get_execution_options()[OPTION]
+    return keyring
 
 
-def _without(ids: Sequence[int]) -> str:
+def secret_aad(tenant: int) -> AssociatedData:
+    """The place of a tenant's secret."""
+    return AssociatedData(tenant_secrets.name, "secret", ChatKey(tenant, 0))
+
+
+def _explain_missing(ids: Sequence[int]) -> str:
     keys = " and ".join(map(str, ids))
     return (
         f"texts are sealed with key {keys}, which this process was not given: add all keys of this"
-        " database to its PRECIS_ENCRYPTION_KEYS, and start it again"
+        " database to its PRECIS_ENCRYPTION_KEYS, behind the one that writes, and start it again"
     )
 
 
-def secret_place(tenant: int) -> Where:
-    """Where a tenant's secret is sealed."""
-    return Where(tenant_secrets.name, "secret", ChatKey(tenant, 0))
-
-
-def _proof(key: EncryptionKey) -> bytes:
-    return _derived(key, "proof", None)
-
-
-def _derived(key: EncryptionKey, use: str, salt: bytes | None) -> bytes:
+def _derive(key: EncryptionKey, use: str, salt: bytes | None) -> bytes:
     """A key for one use, from which the first one cannot be found out."""
     info = f"precis {use}".encode()
     return HKDF(hashes.SHA256(), length=32, salt=salt, info=info).derive(key.secret)

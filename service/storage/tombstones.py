@@ -82,7 +82,7 @@ async def hashed(
     """
     salt = await _read_salt(connection, tenant)
     if salt is None:
-        raise await sealing.seals(connection).lost(tenant)
+        raise await sealing.keyring_of(connection).explain_lost_secrets(tenant)
     return {name: keyed(salt, name) for name in names}
 
 

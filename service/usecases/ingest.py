@@ -31,7 +31,7 @@ from service.storage.ingests import (
     Transcript,
 )
 from service.storage.messages import ERASED, MessageRow
-from service.storage.sealing import Seal
+from service.storage.sealing import Cipher
 from service.storage.tenancy import ChatKey
 from service.usecases.read_messages import read_messages
 from service.usecases.weigh import ServeContext
@@ -81,7 +81,7 @@ async def ingest(context: ServeContext, handed: Transcript) -> IngestOutcome:
     """
     database = context.database
     # From here on, ids are those that are stored: see `storage.sealing`.
-    handed = _keyed(handed, await database.seals.of(handed.tenant))
+    handed = _keyed(handed, await database.keyring.cipher_for(handed.tenant))
     weighed: dict[str, TokenCountedMessage] = {}
     while True:
         path = _path_of(handed, await ingests.look_up(database.reads, handed))
@@ -108,18 +108,19 @@ async def wake_for(context: ServeContext, accepted: IngestOutcome) -> None:
         await context.wake(accepted.wake_up, accepted.delay)
 
 
-def _keyed(handed: Transcript, seal: Seal) -> Transcript:
+def _keyed(handed: Transcript, cipher: Cipher) -> Transcript:
     """The same with its ids and hashes as they are stored."""
     messages = [
         replace(
             one,
-            id=seal.keyed(one.id),
-            words=seal.keyed(one.words),
-            host_hash=one.host_hash and seal.keyed(one.host_hash),
+            id=cipher.keyed_hash(one.id),
+            words=cipher.keyed_hash(one.words),
+            host_hash=one.host_hash and cipher.keyed_hash(one.host_hash),
         )
         for one in handed.messages
     ]
-    return replace(handed, after=handed.after and seal.keyed(handed.after), messages=messages)
+    after = handed.after and cipher.keyed_hash(handed.after)
+    return replace(handed, after=after, messages=messages)
 
 
 def _path_of(handed: Transcript, known: StoredPath) -> _Path:

@@ -96,8 +96,8 @@ async def view(
     )
     stored = await contexts.find_at(database, lookup, leaf.message_id)
     made = stored.checkpoint if stored else None
-    seal = await database.seals.of(asker.by.tenant)
-    text = contexts.summary(stored, seal) if stored and made else ""
+    cipher = await database.keyring.cipher_for(asker.by.tenant)
+    text = contexts.summary(stored, cipher) if stored and made else ""
     until = await _said_in(database.engine, own_chat.key, made.until if made else None)
     saved = made.covered_tokens - made.tokens if made else 0
     return View(

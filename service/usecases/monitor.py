@@ -44,10 +44,10 @@ async def status(
     queue = await jobs.counts(reads, tenant)
     today = await sums.read(reads, tenant, days=1)
     month = await sums.read(reads, tenant, MONTH)
-    lacked = await database.seals.lacked()
+    missing_keys = await database.keyring.missing_keys()
     chosen = await keys.summariser_of(reads, tenant)
     shown = await windows.find_shown(reads, tenant)
-    own = [*_warnings(queue, today.total, lacked), *_small_windows(shown)]
+    own = [*_warnings(queue, today.total, missing_keys), *_small_windows(shown)]
     return Status(
         writer=_writer_of(settings, chosen),
         queue=queue,
@@ -84,10 +84,10 @@ async def list_jobs(
     return JobPage(page, page[-1].id if len(rows) > limit else None)
 
 
-def _warnings(queue: QueueCounts, today: TokenSums, lacked: str | None) -> Iterator[str]:
+def _warnings(queue: QueueCounts, today: TokenSums, missing_keys: str | None) -> Iterator[str]:
     """Warnings about things that the other fields of the status do not say plainly."""
-    if lacked:
-        yield f"{lacked}; requests that need them are refused"
+    if missing_keys:
+        yield f"{missing_keys}; requests that need them are refused"
     if queue.oldest_due_seconds > LONG:
         yield (
             f"Work has been due for {queue.oldest_due_seconds:.0f} s: start `precis worker`, or"

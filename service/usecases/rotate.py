@@ -1,27 +1,26 @@
 """Use case: bring all that is stored to the key that writes now, while the service goes on.
 
-Also from plain rows to sealed ones, and back. Killed at any moment, it leaves rows of both kinds,
-which the service reads alike; the next call does what is left.
+It also seals plain rows, or makes sealed ones plain. The service reads rows of all kinds alike, so
+a rotation may be killed at any moment; the next call does what is left.
 """
 
 from collections.abc import Callable
 
 from service.storage import rotation
 from service.storage.database import Database
-from service.storage.rotation import Held
+from service.storage.rotation import KeyUsage
 
 
-async def rotate(database: Database, report: Callable[[int], None]) -> list[Held]:
-    """Brings all rows to what is written now; `report` hears now and then how many chats are done.
+async def rotate(database: Database, report: Callable[[int], None]) -> list[KeyUsage]:
+    """Brings all rows to what is written now; `report` hears how many chats are done.
 
     Returns:
-        What is held by which key then. A key that holds nothing any more may be removed from the
-        settings.
+        How many values each key seals then. A key that seals none may be removed from the settings.
     """
     done = after = 0
     while True:
         async with database.engine.connect() as connection:
-            page = await rotation.chats_after(connection, after)
+            page = await rotation.list_chats(connection, after)
         if not page:
             return await _finish(database)
         for chat in page:
@@ -34,12 +33,11 @@ async def rotate(database: Database, report: Callable[[int], None]) -> list[Held
         report(done)
 
 
-async def _finish(database: Database) -> list[Held]:
+async def _finish(database: Database) -> list[KeyUsage]:
     async with database.engine.begin() as connection:
         await rotation.reseal_secrets(connection)
-        remaining = await rotation.held(connection)
-        in_use = {one.key for one in remaining if one.key is not None}
-        writes = database.seals.writes
-        still_used = in_use if writes is None else in_use | {writes}
-        await rotation.forget_unused(connection, sorted(still_used))
-    return remaining
+        usage = await rotation.count_values(connection)
+        writes_or_seals = {database.keyring.writes, *(one.key for one in usage)}
+        in_use = [key for key in writes_or_seals if key is not None]
+        await rotation.forget_unused_keys(connection, in_use)
+    return usage

@@ -197,8 +197,8 @@ async def _with_summary(
     cut = await _first_uncovered(context, weighed, located)
     if stored is None or cut is None:
         return waiting
-    seal = await context.database.seals.of(weighed.request.tenant)
-    summary = contexts.summary(stored, seal)
+    cipher = await context.database.keyring.cipher_for(weighed.request.tenant)
+    summary = contexts.summary(stored, cipher)
     messages = record.inserted(summary, recall=weighed.request.recall)
     seconds = max(weighed.seconds_left, _LEAST_LEFT)
     sizes, _ = await sizes_of(context, messages, [b"", b""], seconds)
@@ -236,9 +236,9 @@ async def _first_uncovered(
     if checkpoint is None or checkpoint.tokens >= checkpoint.covered_tokens:
         return None
     covered = checkpoint.messages
-    seal = await context.database.seals.of(weighed.request.tenant)
+    cipher = await context.database.keyring.cipher_for(weighed.request.tenant)
     # Equal content is the proof: the boundary is the hash of all words down to it.
-    if covered > len(nodes) or seal.keyed(nodes[covered - 1].id) != checkpoint.until:
+    if covered > len(nodes) or cipher.keyed_hash(nodes[covered - 1].id) != checkpoint.until:
         return None
     if covered == len(nodes):
         return weighed.outline.newest

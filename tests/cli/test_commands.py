@@ -106,7 +106,7 @@ def test_a_command_where_there_is_no_database_says_so_and_makes_nothing(
 
     result = CliRunner().invoke(app, command)
 
-    says(result, f"no database of Precis in {folder}", "PRECIS_DATA_DIR", "PRECIS_DATABASE_URL", "precis serve")
+    says(result, f"{folder} has no database of Precis", "PRECIS_DATA_DIR", "PRECIS_DATABASE_URL", "precis serve")
     assert [*tmp_path.rglob("*")] == []
 
 

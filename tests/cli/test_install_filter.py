@@ -237,7 +237,7 @@ BY_MAIL = ("--email", EMAIL)
 REFUSED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "no account and no key": ((), ("--email", "API key")),
     "no terminal and no password": (BY_MAIL, ("stdin", "PRECIS_OPENWEBUI_KEY")),
-    "somebody's key": (("--api-key", "sk-of-somebody"), ("rejected this as an admin's key", "not for you")),
+    "somebody's key": (("--api-key", "sk-of-somebody"), ("rejected the API key", "not for you")),
     "nobody at the address": ((*SIGNED_IN, "--url", "http://127.0.0.1:1"), ("http://127.0.0.1:1 does not answer",)),
 }
 

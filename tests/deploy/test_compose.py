@@ -89,7 +89,7 @@ def test_the_commands_are_commands_of_precis(name: str) -> None:
 
 def test_every_variable_is_in_the_example_and_every_setting_is_one() -> None:
     named = set(re.findall(r"(?<!\$)\$\{(\w+)", FILE.read_text(encoding="utf-8")))
-    own = EXAMPLE.partition("What you must set")[0]
+    own = EXAMPLE.partition("First settings")[0]
 
     assert named == set(re.findall(r"(?m)^#?([A-Z_]+)=", own))
     for name in OURS:

@@ -12,8 +12,8 @@ import pytest
 from redis.asyncio import Redis
 
 from service.embedded.account import account_for
-from service.embedded.cluster import MAJOR
 from service.embedded.folder import servers_in
+from service.embedded.postgres import MAJOR
 from service.embedded.servers import embedded_servers
 from tests.embedded.folders import (
     AS_ROOT,

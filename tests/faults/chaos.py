@@ -23,7 +23,7 @@ from service.runtime import running
 from service.storage import checkpoints as of_checkpoints
 from service.storage import codec, messages
 from service.storage.database import connect
-from service.storage.sealing import Seal
+from service.storage.sealing import Cipher
 from service.storage.tenancy import ChatKey
 from service.transcript import unfold
 from tests.fakes.scripted_llm import Request, ScriptedLLM, scripted_llm
@@ -133,12 +133,12 @@ async def _figures(made: Fleet, traffic: Traffic, model: Model, killed: Counter[
     counts, faults = traffic.counts, list(traffic.faults)
     async with connect(made.urls.database, keys=made.settings.sealing_keys) as database:
         (tenant,) = await made.rows("select distinct tenant_id from chats where external_id like 'chaos-%'")
-        seal = await database.seals.of(tenant["tenant_id"])
-    checkpoints = await _checkpoints(made, seal)
-    lost = await _lost(made, traffic, seal)
+        cipher = await database.keyring.cipher_for(tenant["tenant_id"])
+    checkpoints = await _checkpoints(made, cipher)
+    lost = await _lost(made, traffic, cipher)
     whole = [one for one in checkpoints if one["kind"] != "interim"]
     doubled = Counter((one["chat_id"], one["parent_id"], one["covered_until"]) for one in whole)
-    wrong = _wrong(traffic, checkpoints, seal)
+    wrong = _wrong(traffic, checkpoints, cipher)
     unconverged = await made.rows(
         "select external_id, attempts, last_error from chats where external_id like 'chaos-%' and due_at is not null"
     )
@@ -160,19 +160,19 @@ async def _figures(made: Fleet, traffic: Traffic, model: Model, killed: Counter[
     )
 
 
-async def _checkpoints(made: Fleet, seal: Seal) -> list[dict[str, Any]]:
+async def _checkpoints(made: Fleet, cipher: Cipher) -> list[dict[str, Any]]:
     """All checkpoints of the traffic, with the summary as it was before it was sealed."""
     stored = await made.rows(
         "select external_id, c.* from checkpoints c join chats on chats.id = chat_id where external_id like 'chaos-%'"
     )
     found = []
     for one in stored:
-        where = of_checkpoints.place_of(ChatKey(one["tenant_id"], one["chat_id"]), one["id"], "summary")
-        found.append({**one, "summary": codec.unpack_text(seal.open(where, one["summary"]))})
+        where = of_checkpoints.aad_for(ChatKey(one["tenant_id"], one["chat_id"]), one["id"], "summary")
+        found.append({**one, "summary": codec.unpack_text(cipher.decrypt(where, one["summary"]))})
     return found
 
 
-async def _lost(made: Fleet, traffic: Traffic, seal: Seal) -> list[str]:
+async def _lost(made: Fleet, traffic: Traffic, cipher: Cipher) -> list[str]:
     """Acknowledged messages that are not stored as they were acknowledged."""
     stored = {
         (one["external_id"], one["message_id"]): one
@@ -181,22 +181,23 @@ async def _lost(made: Fleet, traffic: Traffic, seal: Seal) -> list[str]:
     found = []
     for chat in traffic.chats:
         for node, identity in chat.expected().items():
-            keyed = seal.keyed(node)
+            keyed = cipher.keyed_hash(node)
             row = stored.get((chat.talk.chat, keyed))
             if row is None or row["host_id"] != identity:
                 found.append(f"{chat.talk.chat}: {identity} is {'other' if row else 'not'} stored")
                 continue
-            where = messages.place_of(ChatKey(row["tenant_id"], row["chat_id"]), keyed)
-            (native,) = unfold([codec.unpack(seal.open(where, row["body"]))])
+            where = messages.aad_for(ChatKey(row["tenant_id"], row["chat_id"]), keyed)
+            (native,) = unfold([codec.unpack(cipher.decrypt(where, row["body"]))])
             if native["content"] != chat.talk.rows[identity]["content"]:
                 found.append(f"{chat.talk.chat}: {identity} has another text")
     return found
 
 
-def _wrong(traffic: Traffic, checkpoints: list[Any], seal: Seal) -> list[str]:
+def _wrong(traffic: Traffic, checkpoints: list[Any], cipher: Cipher) -> list[str]:
     """Checkpoints, served or not, whose boundary was never on a path of theirs, or that tell of something else."""
     places_of = {
-        chat.talk.chat: {seal.keyed(node): place for node, place in chat.places.items()} for chat in traffic.chats
+        chat.talk.chat: {cipher.keyed_hash(node): place for node, place in chat.places.items()}
+        for chat in traffic.chats
     }
     found = []
     for one in checkpoints:

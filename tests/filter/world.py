@@ -221,8 +221,8 @@ class World:
         hidden = list(call.covered)
         prints = [native.fingerprint(one) for one in hidden]
         nodes = native.path(hidden, prints, 0, len(hidden))
-        seal = await self.service.runtime.database.seals.of(1)
-        assert seal.keyed(nodes[-1].id) == made.covered_until, "stale: what is hidden was said otherwise"
+        cipher = await self.service.runtime.database.keyring.cipher_for(1)
+        assert cipher.keyed_hash(nodes[-1].id) == made.covered_until, "stale: what is hidden was said otherwise"
         if not self.setting.other:
             path = self.here.path(turn.metadata["user_message_id"])
             # What stands before it is sent as it is: the service begins at the third question at the latest.

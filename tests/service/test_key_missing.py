@@ -29,7 +29,7 @@ async def behind(servers: Urls, request: pytest.FixtureRequest) -> AsyncIterator
         async with service_with(urls, f"{SECOND},{FIRST}") as new:
             await rotate.rotate(new.runtime.database, lambda _: None)
         if request.param == "has just started":
-            old.runtime.database.seals._of.clear()
+            old.runtime.database.keyring._ciphers.clear()
         yield old, leaf
 
 
@@ -80,7 +80,7 @@ async def test_every_route_that_needs_the_key_answers_503_and_says_which_setting
     served = await row(harness.runtime, "select max(id) as id from checkpoints where retired_at is null")
     this = f"/v1/chats/chat-1/checkpoints/{served.id}"
     grown = talk.turns(1, leaf=leaf)
-    opened = bool(harness.runtime.database.seals._of)  # then it may write below what it cannot read
+    opened = bool(harness.runtime.database.keyring._ciphers)  # then it may write below what it cannot read
     uploads = [talk.turn(grown, leaf), talk.turn(grown)]
     state = uploads[0]["state"] | {"served": served.id, "cut": "left out"}
     correction = {"state": "Other words.", "pins": []}

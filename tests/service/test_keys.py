@@ -33,7 +33,7 @@ def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> Iterator[None]:
     """The clock of the remembered keys is so many seconds ahead."""
     now = time.monotonic
     with monkeypatch.context() as patched:
-        patched.setattr("service.api.key_ring.monotonic", lambda: now() + seconds)
+        patched.setattr("service.api.key_cache.monotonic", lambda: now() + seconds)
         yield
 
 

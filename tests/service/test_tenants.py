@@ -40,7 +40,7 @@ SYSTEM_WIDE = {"work.waiting", "work.claim", "work.gives_way"}
 SYSTEM_WIDE |= {"retention.old_rows", "retention.old_bodies", "retention.covered_chats", "retention.lost_chats"}
 SYSTEM_WIDE |= {"retention.expired_chats", "retention.past_tombstones"}
 # Keys are of the whole installation too: a rotation pages through all chats, and then works chat by chat.
-SYSTEM_WIDE |= {"rotation.chats_after", "rotation.reseal_secrets", "rotation.held"}
+SYSTEM_WIDE |= {"rotation.list_chats", "rotation.reseal_secrets", "rotation.count_values"}
 
 
 class Heard(NamedTuple):

@@ -133,7 +133,7 @@ async def test_a_redis_of_another_authority_or_name_ends_the_start_and_is_told_n
 def test_a_public_way_to_postgresql_without_tls_is_warned_of(host: str, words: str, is_warned: bool) -> None:
     found = runtime._without_tls(Urls(f"postgresql://u:pw@{host}/precis{words}", f"rediss://:pw@{host}/0"))
     assert len(found) == is_warned
-    assert all(line.startswith("PRECIS_DATABASE_URL goes to ") and "pw" not in line for line in found)
+    assert all(line.startswith("PRECIS_DATABASE_URL connects to ") and "pw" not in line for line in found)
 
 
 async def test_both_are_warned_of_at_the_start(settings: Settings, urls: Urls, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,6 +141,6 @@ async def test_both_are_warned_of_at_the_start(settings: Settings, urls: Urls, m
     with capture_logs() as logs:
         async with running(settings, urls, TEXTS) as opened:
             of_database, of_redis = opened.worker_context.warnings
-    assert of_database.startswith("PRECIS_DATABASE_URL goes to ")
-    assert of_redis.startswith("PRECIS_REDIS_URL goes to ")
+    assert of_database.startswith("PRECIS_DATABASE_URL connects to ")
+    assert of_redis.startswith("PRECIS_REDIS_URL connects to ")
     assert [line["what"] for line in logs if line["event"] == "start.warning"] == [of_database, of_redis]

@@ -102,8 +102,8 @@ async def claim(context: WorkerContext) -> Claim | None:
     """
     calls = context.settings.summariser_calls
     async with context.engine.begin() as connection:
-        if lacked := await sealing.seals(connection).lacked():
-            log.warning("compress.key_missing", why=lacked)
+        if missing := await sealing.keyring_of(connection).missing_keys():
+            log.warning("compress.key_missing", why=missing)
             return None
         lease = await work.claim(connection, context.worker, context.endpoint, calls)
         if lease is None:

@@ -1,7 +1,4 @@
-"""Keys that were used recently, so that a request does not cost a second read.
-
-In: a key as a client sent it. Out: its row.
-"""
+"""A cache of API keys in use, so that not every request reads its key from the database."""
 
 from time import monotonic
 from typing import Final, NamedTuple
@@ -10,29 +7,29 @@ from service.storage import keys
 from service.storage.database import Database
 from service.storage.keys import Key
 
-# Seconds that a key is believed; a revoked key works that much longer at most.
+# Seconds until a key is read again; a revoked key works that much longer at most.
 _KNOWN_FOR: Final = 10.0
 _MOST_KNOWN: Final = 1000
 
 
 class _CachedKey(NamedTuple):
-    """A key in use, and until when it is believed."""
+    """A key in use, and the time at which it has to be read again."""
 
     key: Key
     until: float
 
 
-class KeyRing:
+class KeyCache:
     """The keys in use. Only for the event loop.
 
-    Others are not remembered, or anybody could fill the memory.
+    Unknown keys are not cached, or anybody could fill the memory.
     """
 
     def __init__(self) -> None:
         self._known: dict[bytes, _CachedKey] = {}
 
     def has(self, key: str) -> bool:
-        """Whether a key was in use when it was looked up last, however long ago that was."""
+        """Whether a key was in use when it was last read, however long ago that was."""
         return keys.hash_of(key) in self._known
 
     async def find(self, database: Database, key: str) -> Key | None:
@@ -48,7 +45,7 @@ class KeyRing:
         return row
 
     def _remember(self, name: bytes, key: Key, now: float) -> None:
-        # Clearing costs one read for each key in use, and spares a bookkeeping of ages.
+        # Clearing costs one read for each key in use, and makes it needless to know their ages.
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
         seconds = _KNOWN_FOR if key.seconds_left is None else min(_KNOWN_FOR, key.seconds_left)
