@@ -103,8 +103,8 @@ async def running(
         http = await stack.enter_async_context(client(settings))
         # Two pools, so that ingests and rounds do not wait for each other's texts. A process starts
         # when it is needed: a worker has none for ingests, and an API has none for rounds.
-        texts = shared or await stack.enter_async_context(_text_processes())
-        texts_of_rounds = shared or await stack.enter_async_context(_text_processes())
+        texts = shared or await _open_text_processes(stack)
+        texts_of_rounds = shared or await _open_text_processes(stack)
         summariser, others = configured(settings, http), for_models(settings, http)
         worker_context = WorkerContext(
             database.engine,
@@ -161,5 +161,7 @@ async def _probe(context: WorkerContext, http: httpx.AsyncClient) -> None:
     context.warnings[:] = lasting
 
 
-def _text_processes() -> aclosing[Texts]:
-    return aclosing(Texts(pool.PROCESSES, pool.SECONDS, pool.MEMORY))
+async def _open_text_processes(stack: AsyncExitStack) -> Texts:
+    """A pool of text processes, which ends with the stack."""
+    texts = Texts(pool.PROCESSES, pool.SECONDS, pool.MEMORY)
+    return await stack.enter_async_context(aclosing(texts))
