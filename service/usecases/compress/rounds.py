@@ -31,7 +31,7 @@ from service.planning.plan import (
     plan,
 )
 from service.planning.policy import LEAST_WRITER, Policy, thinking_tokens
-from service.processes import rounds
+from service.processes import materials
 from service.storage import (
     breakers,
     chats,
@@ -472,7 +472,7 @@ async def _gather(round_: Round, chunk: Chunk, memory: Memory) -> Material:
     mask = context.settings.mask_secrets
     # In a process of its own, because any text may take too long or too much memory.
     return await context.texts.run(
-        rounds.gathered, packed, ids, chunk.reads, memory, round_.policy, part_of, mask
+        materials.gather_material, packed, ids, chunk.reads, memory, round_.policy, part_of, mask
     )
 
 

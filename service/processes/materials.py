@@ -11,7 +11,7 @@ from service.summarising.summarise import Material, Read
 from service.transcript import Step, parse, steps
 
 
-def gathered(
+def gather_material(
     packed: Mapping[str, bytes],
     ids: Mapping[int, str],
     planned: Sequence[PlannedRead],
