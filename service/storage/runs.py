@@ -142,16 +142,20 @@ async def end(
     run: int,
     outcome: str,
     reason: str = "",
-) -> None:
+) -> int:
     """Notes how a round ended.
 
     `done`, `nothing to do`, `waits`, `failed`, `too hard`, `internal error`, `refused`, or
     `released`; `lost` is what the next one finds that has not.
+
+    Returns:
+        How many checkpoints it has published.
     """
     seal = await sealing.of(connection, chat.tenant)
     sealed = seal.seal(place_of(chat, run), codec.pack_text(reason)) if reason else None
     values = {"outcome": outcome, "reason": sealed, "ended_at": func.now()}
-    await connection.execute(update(runs).where(*of(chat, runs), runs.c.id == run).values(values))
+    ended = update(runs).where(*of(chat, runs), runs.c.id == run).values(values)
+    return (await connection.execute(ended.returning(runs.c.published))).scalar_one_or_none() or 0
 
 
 async def drop_idle(connection: AsyncConnection, chat: ChatKey, run: int) -> None:

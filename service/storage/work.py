@@ -95,6 +95,11 @@ class Lease:
     left_alone: bool
     writer: str | None
 
+    @property
+    def code_writes(self) -> bool:
+        """Whether no model is asked."""
+        return self.by_code or self.fallback
+
 
 _CODE_AT = chats.c.code_at
 _CODE_WAITS = and_(

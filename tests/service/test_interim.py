@@ -10,7 +10,7 @@ from service.storage import publishing, work
 from service.storage.publishing import NewCheckpoint
 from service.storage.work import Lease
 from service.usecases.compress import WorkerContext, compress
-from service.usecases.compress.lease import claim
+from service.usecases.compress.claims import claim_chat
 from tests.constants import NEVER
 from tests.fakes.scripted_llm import Fail, Hang
 from tests.service.ageing import removed, without_text
@@ -121,7 +121,7 @@ async def test_another_chat_is_served_although_all_calls_hang(harness: Harness) 
 async def test_a_kill_between_codes_work_and_the_models_loses_nothing(harness: Harness) -> None:
     leaf = await harness.long_chat()
     worker_context = harness.worker_context(**WIDE)
-    assert await claim(worker_context), "and then the worker is killed"
+    assert await claim_chat(worker_context), "and then the worker is killed"
     assert await compress(worker_context) is None, "its lease is kept for it"
     await run_sql(harness.runtime, "update chats set code_at = now(), code_until = now() - interval '1 s'")
 
@@ -129,7 +129,7 @@ async def test_a_kill_between_codes_work_and_the_models_loses_nothing(harness: H
     assert (await harness.talk.ask(leaf))["status"] == "ready"
     async with harness.runtime.database.engine.connect() as connection:
         assert await work.waiting(connection, 5) == 1, "a sweep finds the model's work"
-    killed = await claim(worker_context)
+    killed = await claim_chat(worker_context)
     assert killed
     assert not killed.lease.by_code
     await run_sql(harness.runtime, "update chats set lease_until = now() - interval '1 s'")
