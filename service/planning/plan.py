@@ -106,13 +106,11 @@ class Plan:
         reuse: the deepest checkpoint on the path, which the first chunk grows from.
         chunks: the calls to make, in order; the last one ends a turn.
         tail_start: index of the first path message that stays verbatim.
-        complete: False when `max_chunks` left something for the next round.
     """
 
     reuse: Checkpoint | None
     chunks: tuple[Chunk, ...]
     tail_start: int
-    complete: bool = True
     reason: str = ""
 
 
@@ -158,17 +156,7 @@ def plan(
     if idle:
         return Plan(reuse, (), tail, reason=idle)
     joined = _merge_small_turns(groups, sums, start, step, policy, may_wait=not by_code)
-    chunks = list(_chunks(joined, policy))
-    now = _whole_turns(chunks, policy.max_chunks)
-    return Plan(reuse, now, tail, complete=len(now) == len(chunks))
-
-
-def _whole_turns(chunks: Sequence[Chunk], most: int) -> tuple[Chunk, ...]:
-    """The first `most` chunks, and as many more as the turn has in which they end."""
-    end = min(most, len(chunks))
-    while 0 < end < len(chunks) and chunks[end - 1].covers is None:
-        end += 1
-    return tuple(chunks[:end])
+    return Plan(reuse, tuple(_chunks(joined, policy)), tail)
 
 
 def deepest(path: Sequence[PathMessage], checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:

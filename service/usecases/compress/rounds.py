@@ -64,6 +64,9 @@ from service.usecases.compress.claims import Claim, WorkerContext
 from service.usecases.compress.mailbox import Mailbox
 from service.usecases.compress.outcomes import ChatChanged, RoundOutcome, TextsMissing
 
+CALLS = 8
+"""Calls in one round; one that goes well ends the series of failures before it."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -290,7 +293,9 @@ async def _work_on_branch(round_: Round) -> RoundOutcome:
 
 
 async def _carry_out(round_: Round, planned: Plan) -> RoundOutcome:
-    """Writes and publishes the chunks in order, until another chat waits at the end of a turn.
+    """Writes and publishes the chunks in order.
+
+    A round ends early at the end of a turn, after so many calls or if another chat waits.
 
     Whatever ends a turn is published on its own, so a crash loses one call, or those of one long
     turn.
@@ -300,9 +305,9 @@ async def _carry_out(round_: Round, planned: Plan) -> RoundOutcome:
     # No summary grows from an interim one, or a model would never read what that covers.
     grown_from = round_.final if round_.is_interim else planned.reuse
     parent = grown_from.id if grown_from else 0
-    done = RoundOutcome(complete=planned.complete)
-    for chunk in planned.chunks:
-        written = await _write(round_, chunk, memory, is_first=chunk is planned.chunks[0])
+    done = RoundOutcome()
+    for number, chunk in enumerate(planned.chunks, 1):
+        written = await _write(round_, chunk, memory, is_first=number == 1)
         memory, no_gain = written.candidate.memory, written.candidate.no_gain
         if chunk.covers is None or no_gain:
             # The next chunk's summary stands for this one as well. After the last one, another
@@ -310,11 +315,10 @@ async def _carry_out(round_: Round, planned: Plan) -> RoundOutcome:
             await _count_unpublished(round_, written.candidate)
             done = RoundOutcome(no_gain)
             continue
-        ends = planned.complete and chunk is last
-        published = await _publish(round_, chunk.covers, parent, written, ends=ends)
+        published = await _publish(round_, chunk.covers, parent, written, ends=chunk is last)
         parent = parent if round_.is_interim else published
-        done = RoundOutcome(complete=planned.complete)
-        if chunk is not last and await _gives_way(round_.claim):
+        done = RoundOutcome()
+        if chunk is not last and (number >= CALLS or await _gives_way(round_.claim)):
             return RoundOutcome(complete=False)
     return done
 
