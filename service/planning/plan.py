@@ -121,7 +121,7 @@ def plan(
     *,
     by_code: bool = False,
     reach: int = 0,
-    begun: bool = False,
+    is_resumed: bool = False,
 ) -> Plan:
     """What to cover of `path` (root to leaf), given the checkpoints that exist.
 
@@ -131,8 +131,8 @@ def plan(
         policy: the budgets.
         by_code: whether code writes alone, which costs no call.
         reach: so many messages are to be covered now, whatever the request's size and the tail are.
-        begun: whether a round goes on that was planned from an earlier checkpoint: then the same
-            chunks follow as were planned there, however little is left.
+        is_resumed: whether a round goes on that was planned from an earlier checkpoint. The same
+            chunks follow then as were planned there, however little is left.
     """
     sums = [0, *accumulate(message.tokens for message in path)]
     turns = turn_starts(path)
@@ -147,7 +147,7 @@ def plan(
     is_urgent = size + _next_question(path) > policy.apply_at
     if by_code:
         step = policy.step_by_code(is_urgent=is_urgent)
-    if begun or reach:
+    if is_resumed or reach:
         idle = "" if coverable else "all is covered"
     elif by_code:
         idle = _idle_for_code(reuse, size, coverable, step, policy, is_urgent=is_urgent)

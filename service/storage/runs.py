@@ -78,7 +78,7 @@ def place_of(chat: ChatKey, run: int) -> Where:
     return Where(runs.name, "reason", chat, run)
 
 
-async def troubles(
+async def find_troubles(
     connection: AsyncConnection, chat: ChatKey, run: int, *, by_code: bool
 ) -> Sequence[str]:
     """How the rounds before this one ended where the work stands now, newest first.

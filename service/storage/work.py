@@ -363,7 +363,7 @@ async def ask_for_bodies(connection: AsyncConnection, chat: ChatKey) -> None:
     await connection.execute(nothing_due.where(*of(chat, chats)).values(wants_bodies=True))
 
 
-async def waiting(connection: AsyncConnection, limit: int) -> int:
+async def count_waiting(connection: AsyncConnection, limit: int) -> int:
     """How many chats, of all tenants, have work that nobody does; counted up to `limit`."""
     query = select(chats.c.id).where(or_(_CODE_WAITS, _MODEL_WAITS))
     count = select(func.count()).select_from(query.limit(limit).subquery())

@@ -32,17 +32,6 @@ def pinned(row: Any) -> list[str]:
     return [pin["text"] for pin in row.pins]
 
 
-async def test_it_retires_when_the_summariser_has_read_the_same(harness: Harness) -> None:
-    await harness.long_chat()
-
-    await harness.drain(harness.worker_context(**WIDE))
-
-    assert await harness.interim() == []
-    (made,) = await harness.made()
-    assert (made.kind, made.parent_id) == ("llm", 0)
-    await check_tree(harness.runtime)
-
-
 async def test_the_summarisers_takes_its_place_at_the_same_boundary_and_serves_then(harness: Harness) -> None:
     leaf = await harness.long_chat()
     worker_context = harness.worker_context(**WIDE)
@@ -53,7 +42,7 @@ async def test_the_summarisers_takes_its_place_at_the_same_boundary_and_serves_t
     await harness.compress(worker_context)
 
     (made,) = await harness.made()
-    assert (made.kind, made.covered_until) == ("llm", interim.covered_until)
+    assert (made.kind, made.parent_id, made.covered_until) == ("llm", 0, interim.covered_until)
     assert await harness.interim() == []
     assert (await harness.talk.ask(leaf))["checkpoint"] == made.id
     assert (await harness.chat()).due_at is None
@@ -128,7 +117,7 @@ async def test_a_kill_between_codes_work_and_the_models_loses_nothing(harness: H
     await harness.by_code(worker_context)
     assert (await harness.talk.ask(leaf))["status"] == "ready"
     async with harness.runtime.database.engine.connect() as connection:
-        assert await work.waiting(connection, 5) == 1, "a sweep finds the model's work"
+        assert await work.count_waiting(connection, 5) == 1, "a sweep finds the model's work"
     killed = await claim_chat(worker_context)
     assert killed
     assert not killed.lease.by_code
@@ -136,7 +125,10 @@ async def test_a_kill_between_codes_work_and_the_models_loses_nothing(harness: H
     await harness.drain(worker_context)
 
     assert [one.kind for one in await harness.made()] == ["llm"]
-    assert sorted(run.outcome for run in await harness.runs() if run.outcome != "done") == ["lost", "lost"]
+    lost = [run for run in await harness.runs() if run.outcome != "done"]
+    assert [(run.outcome, run.ended_at is not None) for run in lost] == [("lost", True)] * 2
+    shown = (await harness.service.as_operator.get("/v1/chats/chat-1")).json()["runs"]
+    assert [run["outcome"] for run in shown].count("lost") == 2
     await check_tree(harness.runtime)
 
 

@@ -35,7 +35,7 @@ STORAGE = [
     if module.name not in OF_NOBODY
 ]
 # Workers wake for any tenant: a sweep counts all due chats, a claim all that ask one summariser; a round ends for any.
-SYSTEM_WIDE = {"work.waiting", "work.claim", "work.gives_way"}
+SYSTEM_WIDE = {"work.count_waiting", "work.claim", "work.gives_way"}
 # Retention is a rule of the whole installation: it pages through the rows of all, and then works chat by chat.
 SYSTEM_WIDE |= {"retention.old_rows", "retention.old_bodies", "retention.covered_chats", "retention.lost_chats"}
 SYSTEM_WIDE |= {"retention.expired_chats", "retention.old_sums", "retention.past_tombstones"}

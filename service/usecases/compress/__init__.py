@@ -5,6 +5,6 @@ that is a host's model, `outcomes` what each end means.
 """
 
 from service.usecases.compress.claims import WorkerContext
-from service.usecases.compress.rounds import Worked, compress
+from service.usecases.compress.rounds import WorkResult, compress
 
-__all__ = ["Worked", "WorkerContext", "compress"]
+__all__ = ["WorkResult", "WorkerContext", "compress"]

@@ -80,7 +80,7 @@ class Claim:
         lease: on the chat.
         run: the id of the row that describes the round.
         request_id: of the request that made the work due; a new one when nobody knows it.
-        troubles: the rounds of this kind that failed on these texts before (`runs.troubles`).
+        troubles: the rounds of this kind that failed on these texts before (`runs.find_troubles`).
         put_down: the basis of the model's round that waits for a reply, or has one.
         began: when the work began, by `perf_counter`.
     """
@@ -139,7 +139,7 @@ async def claim_chat(context: WorkerContext) -> Claim | None:
         chat, by_code = lease.chat, lease.by_code
         request_id = lease.request_id or request_ids.fresh()
         run = await runs.begin(connection, chat, lease.seq, request_id, by_code=by_code)
-        troubles = await runs.troubles(connection, chat, run, by_code=by_code)
+        troubles = await runs.find_troubles(connection, chat, run, by_code=by_code)
         put_down = None if lease.code_writes else await prompts.find_basis(connection, chat)
     return Claim(context, lease, run, request_id, troubles, put_down)
 

@@ -173,7 +173,7 @@ async def give_back(claim: Claim, release: Release) -> float | None:
     try:
         async with claim.engine.begin() as connection:
             if release.is_away and claim.endpoint:
-                await breakers.failed(connection, claim.endpoint, release.reason)
+                await breakers.note_failure(connection, claim.endpoint, release.reason)
             await _end_run(
                 connection, claim, release.outcome, release.detail, drops_prompt=release.counts
             )

@@ -65,13 +65,17 @@ from service.usecases.compress.mailbox import Mailbox
 from service.usecases.compress.outcomes import ChatChanged, RoundOutcome, TextsMissing
 
 CALLS = 8
-"""Calls in one round; one that goes well ends the series of failures before it."""
+"""The most calls in one round.
+
+A round that goes well clears the chat's failures, so that a few failed calls do not give up the
+work on a long chat.
+"""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Worked:
+class WorkResult:
     """A chat was worked on; it is due again in so many seconds, or not at all."""
 
     again: float | None
@@ -88,7 +92,7 @@ class Round:
         rows: the branch, root to leaf.
         summariser: who is asked; None when code writes alone.
         is_interim: whether a model is to read what code writes.
-        begun: whether it was put down, and goes on now.
+        is_resumed: whether it was put down, and goes on now.
         final: the deepest checkpoint that is not interim, and was written for a window like the
             chat's: one for a smaller window has lost what this one has room for.
         poorer: those for a smaller window, which any new one supersedes.
@@ -101,7 +105,7 @@ class Round:
     rows: Sequence[MessageRow]
     summariser: Summariser | None
     is_interim: bool
-    begun: bool
+    is_resumed: bool
     final: Checkpoint | None
     poorer: Sequence[Checkpoint]
     interim: Sequence[Checkpoint]
@@ -119,7 +123,7 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenSummary:
     """A summary that may be published: its kind, its writer, and the seconds that it took."""
 
     candidate: Candidate
@@ -128,7 +132,7 @@ class Written:
     seconds: float
 
 
-async def compress(context: WorkerContext) -> Worked | None:
+async def compress(context: WorkerContext) -> WorkResult | None:
     """Does the work of the chat whose turn it is.
 
     Returns:
@@ -139,7 +143,7 @@ async def compress(context: WorkerContext) -> Worked | None:
         return None
     with request_ids.within(claim.request_id):
         async with claims.keep_lease(claim):
-            return Worked(await outcomes.end_round(claim, _work(claim)))
+            return WorkResult(await outcomes.end_round(claim, _work(claim)))
 
 
 async def _work(claim: Claim) -> RoundOutcome:
@@ -192,7 +196,7 @@ async def _gives_way(claim: Claim) -> bool:
 
 async def _read_branch(claim: Claim, leaf: str, basis: Basis | None = None) -> Round:
     """Reads what is stored of a branch; of one that was put down, with its `basis`."""
-    lease, context, begun = claim.lease, claim.context, basis is not None
+    lease, context, is_resumed = claim.lease, claim.context, basis is not None
     async with claim.engine.connect() as connection:
         rows = await messages.path(connection, claim.chat, leaf)
         pointed_to = {row.checkpoint_id or 0 for row in rows}
@@ -210,7 +214,7 @@ async def _read_branch(claim: Claim, leaf: str, basis: Basis | None = None) -> R
         rows=rows,
         summariser=None if lease.code_writes else summariser,
         is_interim=not lease.ends_work,
-        begun=begun,
+        is_resumed=is_resumed,
         final=deepest(_path(rows), alike),
         poorer=poorer,
         interim=interim,
@@ -276,7 +280,7 @@ def _plan_for_model(round_: Round) -> Plan:
     """Plans what a model has to read now: nothing that no second request or host has confirmed."""
     confirmed = _path([row for row in round_.rows if row.confirmed])
     usable = [round_.final] if round_.final else []
-    return plan(confirmed, usable, round_.policy, begun=round_.begun)
+    return plan(confirmed, usable, round_.policy, is_resumed=round_.is_resumed)
 
 
 async def _work_on_branch(round_: Round) -> RoundOutcome:
@@ -337,7 +341,7 @@ async def _read_memory(claim: Claim, checkpoint: Checkpoint | None) -> Memory:
     return memory
 
 
-async def _write(round_: Round, chunk: Chunk, memory: Memory, *, is_first: bool) -> Written:
+async def _write(round_: Round, chunk: Chunk, memory: Memory, *, is_first: bool) -> WrittenSummary:
     """Makes the summary of a chunk, by the summariser or by code.
 
     Raises:
@@ -349,17 +353,19 @@ async def _write(round_: Round, chunk: Chunk, memory: Memory, *, is_first: bool)
     if is_first and round_.claim.why_not_read:
         candidate = await _write_placeholder(round_, chunk, memory, covered)
         kind = _kind_by_code(round_, is_degraded=True)
-        return Written(candidate, kind, summarise.BY_CODE, time.monotonic() - began)
+        return WrittenSummary(candidate, kind, summarise.BY_CODE, time.monotonic() - began)
     material = await _gather(round_, chunk, memory)
     rejections: tuple[str, ...] = ()
     if round_.summariser:
         candidate = await _ask(round_, round_.summariser, material, covered)
         if candidate.verdict.accepted:
-            return Written(candidate, "llm", round_.summariser.name, time.monotonic() - began)
+            return WrittenSummary(
+                candidate, "llm", round_.summariser.name, time.monotonic() - began
+            )
         rejections = candidate.verdict.reasons
     kind = _kind_by_code(round_, is_degraded=bool(rejections))
     candidate = await run(summarise.by_rule, material, round_.policy, covered, kind, rejections)
-    return Written(candidate, kind, summarise.BY_CODE, time.monotonic() - began)
+    return WrittenSummary(candidate, kind, summarise.BY_CODE, time.monotonic() - began)
 
 
 def _covered(round_: Round, chunk: Chunk) -> Covered:
@@ -460,7 +466,9 @@ async def _ask(
     return candidate
 
 
-async def _publish(round_: Round, covers: int, parent: int, written: Written, *, ends: bool) -> int:
+async def _publish(
+    round_: Round, covers: int, parent: int, written: WrittenSummary, *, ends: bool
+) -> int:
     """Publishes a checkpoint that covers so many messages of the branch.
 
     Outdated ones serve until code has carried on what a model wrote as far as they reach, which is
@@ -528,7 +536,7 @@ async def _count(
     """Counts what a candidate cost. Whatever a model answered, its endpoint is not away."""
     claim = round_.claim
     if candidate.calls and claim.endpoint:
-        await breakers.succeeded(connection, claim.endpoint)
+        await breakers.note_success(connection, claim.endpoint)
     # Before the run, because it locks the chat's row, as a deletion does first.
     if round_.summariser and candidate.read:
         # `openai:gpt-4o-mini` is named without its kind, as prices are.
