@@ -15,7 +15,7 @@ from tests.constants import NEVER
 from tests.fakes.scripted_llm import Fail, Hang
 from tests.service.ageing import removed, without_text
 from tests.service.grown import in_one_call
-from tests.service.harness import Harness, long_chats, running, state, thinking, told
+from tests.service.harness import Harness, running, state, thinking, told
 from tests.service.talk import Json, check_tree, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -89,21 +89,6 @@ async def test_a_request_over_the_limit_is_served_although_a_call_for_its_chat_h
         assert answer["status"] == "ready"
         assert answer["covered_messages"] > before["covered_messages"]
         assert (await harness.chat()).lease_token == called.lease_token
-        assert len(harness.llm.requests) == 1
-
-
-async def test_another_chat_is_served_although_all_calls_hang(harness: Harness) -> None:
-    await long_chats(harness, 1, prefix="hangs")
-    harness.llm.default = Hang()
-    worker_context = harness.worker_context(**WIDE, summariser_calls=1)
-
-    async with running(compress(worker_context)):
-        await harness.llm.received(1)
-        ((talk, leaf),) = await long_chats(harness, 1, prefix="other", for_code=True)
-        assert await compress(worker_context)
-        assert await compress(worker_context) is None
-
-        assert (await talk.ask(leaf))["status"] == "ready"
         assert len(harness.llm.requests) == 1
 
 
