@@ -148,7 +148,7 @@ async def _end_waiting(
             case ReplyPending():
                 if why.new and is_held:
                     await prompts.store(connection, claim.chat, why.new)
-                return await work.await_reply(connection, claim.lease, why.seconds)
+                return await work.give_back(connection, claim.lease, None, why.seconds)
             case PromptUntaken():
                 return await work.finish_model(connection, claim.lease, again=False)
 
