@@ -255,4 +255,4 @@ def _known(summary: Summary | None) -> list[Checkpoint]:
 
 def every_round(policy: Policy, tail: int) -> Policy:
     """The budgets of rounds that cover whatever stands before a tail of so many messages."""
-    return replace(policy, prepare_at=0, step_tokens=1, keep_tokens=10**9, keep_messages=tail, max_chunks=1000)
+    return replace(policy, prepare_at=0, step_tokens=1, keep_tokens=10**9, keep_messages=tail)

@@ -15,7 +15,6 @@ An LLM is configured as for the service (`PRECIS_SUMMARISER_URL`, `PRECIS_SUMMAR
 import argparse
 import asyncio
 import json
-from dataclasses import replace
 from math import ceil
 from pathlib import Path as File
 from typing import Any
@@ -86,7 +85,7 @@ async def windowed(
     path: Path, window: int, settings: Settings, asked: Summariser | None = None
 ) -> tuple[str, dict[str, Any]]:
     """What the model is sent for the last user message of a chat, and the figures of its last summary."""
-    policy = replace(Policy.sized(window, settings.summariser_window), max_chunks=1000)
+    policy = Policy.sized(window, settings.summariser_window)
     asking = [place for place, node in enumerate(path.nodes) if node.role == "user"]
     last = asking[-1] if asking else len(path.nodes) - 1
     played = Played(path, asked)

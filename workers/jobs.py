@@ -37,7 +37,7 @@ async def sweep(ctx: dict[str, Any]) -> None:
     A wake-up was lost, a worker died, or a back-off is over.
     """
     async with ctx["context"].engine.connect() as connection:
-        waiting = await work.waiting(connection, _WAKE_UPS)
+        waiting = await work.count_waiting(connection, _WAKE_UPS)
     for _ in range(waiting):
         await ctx["queue"].wake()
     if waiting:

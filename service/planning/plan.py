@@ -106,13 +106,11 @@ class Plan:
         reuse: the deepest checkpoint on the path, which the first chunk grows from.
         chunks: the calls to make, in order; the last one ends a turn.
         tail_start: index of the first path message that stays verbatim.
-        complete: False when `max_chunks` left something for the next round.
     """
 
     reuse: Checkpoint | None
     chunks: tuple[Chunk, ...]
     tail_start: int
-    complete: bool = True
     reason: str = ""
 
 
@@ -123,7 +121,7 @@ def plan(
     *,
     by_code: bool = False,
     reach: int = 0,
-    begun: bool = False,
+    is_resumed: bool = False,
 ) -> Plan:
     """What to cover of `path` (root to leaf), given the checkpoints that exist.
 
@@ -132,9 +130,9 @@ def plan(
         checkpoints: any checkpoints of the chat; those that are not on the path are ignored.
         policy: the budgets.
         by_code: whether code writes alone, which costs no call.
-        reach: so many messages are to be covered, whatever the tail is.
-        begun: whether a round goes on that was planned from an earlier checkpoint: then the same
-            chunks follow as were planned there, however little is left.
+        reach: so many messages are to be covered now, whatever the request's size and the tail are.
+        is_resumed: whether a round goes on that was planned from an earlier checkpoint. The same
+            chunks follow then as were planned there, however little is left.
     """
     sums = [0, *accumulate(message.tokens for message in path)]
     turns = turn_starts(path)
@@ -146,27 +144,19 @@ def plan(
     groups = _groups(path, turns, start, tail, policy)
     coverable = sums[tail] - sums[start]
     step = policy.step_tokens
+    is_urgent = size + _next_question(path) > policy.apply_at
     if by_code:
-        is_urgent = size + _next_question(path) > policy.apply_at
         step = policy.step_by_code(is_urgent=is_urgent)
-        may_wait = reuse is not None and not is_urgent and not reach
-        idle = _idle_for_code(size, coverable, step, policy, may_wait=may_wait)
+    if is_resumed or reach:
+        idle = "" if coverable else "all is covered"
+    elif by_code:
+        idle = _idle_for_code(reuse, size, coverable, step, policy, is_urgent=is_urgent)
     else:
-        idle = _idle_for_model(reuse, size, coverable, groups, policy, begun=begun)
+        idle = _idle_for_model(reuse, size, coverable, groups, policy)
     if idle:
         return Plan(reuse, (), tail, reason=idle)
     joined = _merge_small_turns(groups, sums, start, step, policy, may_wait=not by_code)
-    chunks = [chunk for group in joined for chunk in _chunks(group, policy)]
-    now = _whole_turns(chunks, policy.max_chunks)
-    return Plan(reuse, now, tail, complete=len(now) == len(chunks))
-
-
-def _whole_turns(chunks: Sequence[Chunk], most: int) -> tuple[Chunk, ...]:
-    """The first `most` chunks, and as many more as the turn has in which they end."""
-    end = min(most, len(chunks))
-    while 0 < end < len(chunks) and chunks[end - 1].covers is None:
-        end += 1
-    return tuple(chunks[:end])
+    return Plan(reuse, tuple(_chunks(joined, policy)), tail)
 
 
 def deepest(path: Sequence[PathMessage], checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:
@@ -217,13 +207,21 @@ def _idle(size: int, coverable: int, least: int, policy: Policy) -> str:
     return ""
 
 
-def _idle_for_code(size: int, coverable: int, least: int, policy: Policy, *, may_wait: bool) -> str:
+def _idle_for_code(
+    reuse: Checkpoint | None,
+    size: int,
+    coverable: int,
+    least: int,
+    policy: Policy,
+    *,
+    is_urgent: bool,
+) -> str:
     """The same where code writes.
 
-    Each new summary changes how requests begin. So one that `may_wait` comes late, when it covers
-    all that there is.
+    Each new summary changes how requests begin. So one after another comes late, when it is urgent
+    and covers all that there is.
     """
-    if may_wait:
+    if reuse is not None and not is_urgent:
         return f"a request of {size} tokens has room for another question"
     return _idle(size, coverable, least, policy)
 
@@ -242,12 +240,8 @@ def _idle_for_model(
     coverable: int,
     groups: Sequence["_Group"],
     policy: Policy,
-    *,
-    begun: bool,
 ) -> str:
     """The same where a model is asked: why a call would be made for too little."""
-    if begun:
-        return "" if coverable else "all is covered"
     idle = _idle(size, coverable, _least_covered(reuse, policy.step_tokens), policy)
     read, least = sum(group.tokens for group in groups), _least_read(policy)
     if not idle and read < least:
@@ -374,16 +368,17 @@ def _is_worth_it(group: _Group, covered: int, step: int, policy: Policy) -> bool
     return covered >= min(step, policy.chunk_tokens // 2) and group.tokens >= _least_read(policy)
 
 
-def _chunks(group: _Group, policy: Policy) -> Iterator[Chunk]:
-    """The calls that read a group: one, unless its turn is too long for that."""
-    if group.tokens <= policy.chunk_tokens:
-        yield Chunk(tuple(group.reads), group.end)
-        return
-    calls = _packed(group.reads, policy.chunk_tokens, _least_read(policy))
-    parts = len(calls)
-    for part, reads in enumerate(calls, 1):
-        # Only the last call moves the boundary: a turn is covered as a whole.
-        yield Chunk(tuple(reads), group.end if part == parts else None, part, parts)
+def _chunks(groups: Sequence[_Group], policy: Policy) -> Iterator[Chunk]:
+    """The calls that read the groups: one each, unless its turn is too long for that."""
+    for group in groups:
+        if group.tokens <= policy.chunk_tokens:
+            yield Chunk(tuple(group.reads), group.end)
+            continue
+        calls = _packed(group.reads, policy.chunk_tokens, _least_read(policy))
+        parts = len(calls)
+        for part, reads in enumerate(calls, 1):
+            # Only the last call moves the boundary: a turn is covered as a whole.
+            yield Chunk(tuple(reads), group.end if part == parts else None, part, parts)
 
 
 def _packed(reads: Sequence[PlannedRead], room: int, least: int) -> list[list[PlannedRead]]:

@@ -98,7 +98,6 @@ class Policy:
         summary_tokens: what a summary may have in any case; see `summary_room`.
         entry_tokens: how much of the pins a summariser is shown.
         chunk_tokens: how much of the conversation one call may read.
-        max_chunks: calls in one round; what is left waits for the next round.
         overhead: tokens of each request that are no messages (system prompt, tool specifications).
     """
 
@@ -114,7 +113,6 @@ class Policy:
     summary_tokens: int
     entry_tokens: int
     chunk_tokens: int
-    max_chunks: int = 8
     overhead: int = 0
 
     def step_by_code(self, *, is_urgent: bool) -> int:

@@ -1,6 +1,6 @@
 """Work on texts of unknown size and content, in processes of their own.
 
-`pool` starts them, `child` is their program, `rounds` is what runs there, beside
+`pool` starts them, `child` is their program, `materials` is what runs there, beside
 `service.processes.intake` and `summarising`.
 """
 

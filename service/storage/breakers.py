@@ -58,13 +58,13 @@ async def find_pause(connection: AsyncConnection, endpoint: Endpoint) -> float:
     return max(float((await connection.execute(query)).scalar_one() or 0), 0)
 
 
-async def succeeded(connection: AsyncConnection, endpoint: Endpoint) -> None:
+async def note_success(connection: AsyncConnection, endpoint: Endpoint) -> None:
     """Closes the breaker; writes nothing when it has nothing to forget."""
     query = update(endpoints).where(*_is_endpoint(endpoint), endpoints.c.failures > 0)
     await connection.execute(query.values(failures=0, open_until=None, last_error=None))
 
 
-async def failed(connection: AsyncConnection, endpoint: Endpoint, error: str) -> None:
+async def note_failure(connection: AsyncConnection, endpoint: Endpoint, error: str) -> None:
     """Counts a failed call; the `OPENED_BY`-th consecutive one opens the breaker.
 
     It stays open for `PAUSE` seconds, and twice as long after each further failure.

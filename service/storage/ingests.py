@@ -301,23 +301,23 @@ async def store(
 
 
 async def tell(
-    connection: AsyncConnection, chat: ChatKey, leaf: str, told: Collection[MessageRow]
+    connection: AsyncConnection, chat: ChatKey, leaf: str, again: Collection[IncomingMessage]
 ) -> set[str | None]:
-    """Notes that all down to `leaf` was seen again, and the host's ids of those that it `told`.
+    """Notes that all down to `leaf` was seen again, and what the host calls the messages.
 
     Returns:
         The ids of the nodes that this confirms, and of the node above them; None stands for the
         chat's beginning.
     """
-    if not (leaf or told):
+    if not leaf and not any(message.host_id for message in again):
         return set()
     parameters = {
         "tenant": chat.tenant,
         "chat": chat.id,
         "leaf": leaf,
-        "ids": [row.message_id for row in told],
-        "host_ids": [row.host_id for row in told],
-        "host_hashes": [row.host_hash for row in told],
+        "ids": [message.id for message in again],
+        "host_ids": [message.host_id for message in again],
+        "host_hashes": [message.host_hash for message in again],
     }
     seen = (await connection.execute(_TELL, parameters)).all()
     return {node for one in seen if one.is_up for node in (one.message_id, one.parent_id)}

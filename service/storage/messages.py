@@ -4,7 +4,6 @@ A row's id is the hash of all words down to it (`request.native`), so a row neve
 or its words: an edited message is another row, and what hung below the old one is not below it.
 """
 
-from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -234,53 +233,15 @@ def _outdone_by(chat: ChatKey, checkpoint: int) -> Select[tuple[int]]:
     Not only those that it grew from: code's summaries and copies of another chat's are published
     while a model writes this one.
     """
-    other, this = checkpoints.alias("made"), checkpoints.alias("this")
-    as_deep_by_code = and_(
-        other.c.covered_messages == this.c.covered_messages,
-        other.c.kind == INTERIM,
-        this.c.kind != INTERIM,
-    )
+    other, new = checkpoints.alias("made"), checkpoints.alias("newest")
+    is_shallower = other.c.covered_messages < new.c.covered_messages
+    as_deep = other.c.covered_messages == new.c.covered_messages
     return select(other.c.id).where(
         *of(chat, other),
-        *of(chat, this),
-        this.c.id == checkpoint,
-        or_(other.c.covered_messages < this.c.covered_messages, as_deep_by_code),
+        *of(chat, new),
+        new.c.id == checkpoint,
+        or_(is_shallower, and_(as_deep, other.c.kind == INTERIM)),
     )
-
-
-async def fall_back_to_ancestor(
-    connection: AsyncConnection, chat: ChatKey, until: str, retiring: Collection[int]
-) -> None:
-    """Gives the messages above `until` that point to one of `retiring` the deepest one left.
-
-    That is what the nearest message above them points to. It need not be what the retiring ones
-    grew from: a branch may keep an interim one in service.
-    """
-    columns = messages.c.message_id, messages.c.checkpoint_id
-    on_path = messages.c.message_id.in_(above(chat, until))
-    query = select(*columns).where(*of(chat, messages), on_path)
-    nearest: int | None = None
-    fall_back: dict[int | None, list[str]] = defaultdict(list)
-    for message_id, checkpoint in await connection.execute(query.order_by(messages.c.depth)):
-        if checkpoint in retiring:
-            fall_back[nearest].append(message_id)
-        else:
-            nearest = checkpoint
-    for checkpoint, ids in fall_back.items():
-        these = (*of(chat, messages), among(messages.c.message_id, ids))
-        await connection.execute(update(messages).where(*these).values(checkpoint_id=checkpoint))
-
-
-def above(chat: ChatKey, leaf: str) -> Select[tuple[str]]:
-    """The ids of `leaf` and of all that it hangs below."""
-    place = messages.c.message_id, messages.c.parent_id
-    line = (
-        select(*place)
-        .where(*of(chat, messages), messages.c.message_id == leaf)
-        .cte("found", recursive=True)
-    )
-    parent = select(*place).where(*of(chat, messages), messages.c.message_id == line.c.parent_id)
-    return select(line.union_all(parent).c.message_id)
 
 
 def subtree(chat: ChatKey, roots: Collection[str]) -> Select[tuple[str]]:

@@ -22,24 +22,18 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from service.storage import chats, codec, memories, messages, sealing, work
+from service.storage import chats, codec, memories, messages, sealing, statements, work
 from service.storage.checkpoints import line_of, opened, stored
-from service.storage.tables import INTERIM, checkpoints
+from service.storage.tables import checkpoints
 from service.storage.tables import messages as message_rows
 from service.storage.tenancy import ChatKey, of
-from service.storage.terms import among, not_among
+from service.storage.terms import not_among
 from service.summarising import message
 from service.summarising.memory import Memory
 
-# A message falls back to the deepest kept ancestor of its checkpoint: ids rise to the child.
-_LEAD_TO_KEPT = text("""
-update messages m
-set checkpoint_id = (select max(a) from unnest(c.ancestors) a where a = any(:keep))
-from checkpoints c
-where m.tenant_id = :tenant and m.chat_id = :chat
-    and c.tenant_id = :tenant and c.chat_id = :chat
-    and c.id = m.checkpoint_id and not c.id = any(:keep)
-""").bindparams(bindparam("keep", type_=ARRAY(BigInteger)))
+_SQL = statements.load("publishing")
+_LEAD_TO_KEPT = text(_SQL["lead_to_kept"]).bindparams(bindparam("keep", type_=ARRAY(BigInteger)))
+_RETIRE = text(_SQL["retire"]).bindparams(bindparam("superseded", type_=ARRAY(BigInteger)))
 
 
 class Packed(NamedTuple):
@@ -122,11 +116,23 @@ async def publish(connection: AsyncConnection, lease: work.Lease, new: NewCheckp
     if line is None:
         return None
     number = new.texts.number
-    await add(connection, chat, line, number, _content(new))
-    superseded = {*new.superseded, *await _interim_above(connection, chat, until)} - {number}
-    await messages.assign_checkpoint(connection, chat, until, number, superseded)
-    if superseded:
-        await _retire(connection, chat, until, superseded)
+    content = {
+        "window": new.window,
+        "covered_until": until,
+        "covered_messages": new.until.depth,
+        "covered_tokens": new.until.path_tokens,
+        "kind": new.kind,
+        "tokens": new.tokens,
+        "summariser": new.summariser,
+        "prompt_version": new.prompt_version,
+        "verdict": codec.pack(new.verdict),
+        "summary": new.texts.summary,
+        "memory": new.texts.memory,
+    }
+    await add(connection, chat, line, number, content)
+    await messages.assign_checkpoint(connection, chat, until, number, new.superseded)
+    superseded = {"newest": number, "until": until, "superseded": list(new.superseded)}
+    await connection.execute(_RETIRE, {"tenant": chat.tenant, "chat": chat.id, **superseded})
     await chats.note_leaf(connection, chat)
     return number
 
@@ -213,23 +219,6 @@ async def next_id(connection: AsyncConnection) -> int:
     return number
 
 
-def _content(new: NewCheckpoint) -> dict[str, Any]:
-    """The columns of a new checkpoint that do not depend on the chat."""
-    return {
-        "window": new.window,
-        "covered_until": new.until.message_id,
-        "covered_messages": new.until.depth,
-        "covered_tokens": new.until.path_tokens,
-        "kind": new.kind,
-        "tokens": new.tokens,
-        "summariser": new.summariser,
-        "prompt_version": new.prompt_version,
-        "verdict": codec.pack(new.verdict),
-        "summary": new.texts.summary,
-        "memory": new.texts.memory,
-    }
-
-
 async def lineage(connection: AsyncConnection, chat: ChatKey, last: int) -> Lineage | None:
     """The line that ends with the checkpoint `last`, empty for 0; None when that was deleted."""
     if not last:
@@ -257,36 +246,3 @@ async def _retire_others(
         ~on_another_branch.exists(),
     )
     await connection.execute(update(checkpoints).where(*others).values(retired_at=func.now()))
-
-
-async def _interim_above(connection: AsyncConnection, chat: ChatKey, until: str) -> set[int]:
-    """The interim ones in service with a boundary on the path to `until`, or there."""
-    query = select(checkpoints.c.id).where(
-        *of(chat, checkpoints),
-        checkpoints.c.kind == INTERIM,
-        checkpoints.c.retired_at.is_(None),
-        checkpoints.c.covered_until.in_(messages.above(chat, until)),
-    )
-    return set((await connection.execute(query)).scalars())
-
-
-async def _retire(
-    connection: AsyncConnection, chat: ChatKey, until: str, superseded: Collection[int]
-) -> None:
-    """Takes those out of service that the one with the boundary `until` serves in place of.
-
-    One stays when a branch that goes off above that boundary needs it. The messages that led to one
-    fall back to the deepest one left.
-    """
-    these = (*of(chat, checkpoints), among(checkpoints.c.id, superseded))
-    pointing = select(message_rows).where(
-        *of(chat, message_rows), message_rows.c.checkpoint_id == checkpoints.c.id
-    )
-    above = messages.above(chat, until)
-    used_elsewhere = pointing.where(message_rows.c.message_id.not_in(above)).exists()
-    obsolete = select(checkpoints.c.id).where(*these, ~used_elsewhere)
-    retiring = set((await connection.execute(obsolete)).scalars())
-    await messages.fall_back_to_ancestor(connection, chat, until, retiring)
-    # Only now: falling back has made some of them unused.
-    unused = (*these, ~pointing.exists())
-    await connection.execute(update(checkpoints).where(*unused).values(retired_at=func.now()))

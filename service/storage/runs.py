@@ -79,7 +79,7 @@ def aad_for(chat: ChatKey, run: int) -> AssociatedData:
     return AssociatedData(runs.name, "reason", chat, run)
 
 
-async def troubles(
+async def find_troubles(
     connection: AsyncConnection, chat: ChatKey, run: int, *, by_code: bool
 ) -> Sequence[str]:
     """How the rounds before this one ended where the work stands now, newest first.
@@ -143,16 +143,20 @@ async def end(
     run: int,
     outcome: str,
     reason: str = "",
-) -> None:
+) -> int:
     """Notes how a round ended.
 
     `done`, `nothing to do`, `waits`, `failed`, `too hard`, `internal error`, `refused`, or
     `released`; `lost` is what the next one finds that has not.
+
+    Returns:
+        How many checkpoints it has published.
     """
     cipher = await sealing.cipher_for(connection, chat.tenant)
     sealed = cipher.encrypt(aad_for(chat, run), codec.pack_text(reason)) if reason else None
     values = {"outcome": outcome, "reason": sealed, "ended_at": func.now()}
-    await connection.execute(update(runs).where(*of(chat, runs), runs.c.id == run).values(values))
+    ended = update(runs).where(*of(chat, runs), runs.c.id == run).values(values)
+    return (await connection.execute(ended.returning(runs.c.published))).scalar_one_or_none() or 0
 
 
 async def drop_idle(connection: AsyncConnection, chat: ChatKey, run: int) -> None:

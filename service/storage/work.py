@@ -95,6 +95,11 @@ class Lease:
     left_alone: bool
     writer: str | None
 
+    @property
+    def code_writes(self) -> bool:
+        """Whether no model is asked."""
+        return self.by_code or self.fallback
+
 
 _CODE_AT = chats.c.code_at
 _CODE_WAITS = and_(
@@ -280,26 +285,15 @@ def _success(lease: Lease) -> dict[str, Any]:
     return {"due_leaves": func.array(became_due), "attempts": 0, "last_error": None}
 
 
-async def await_reply(connection: AsyncConnection, lease: Lease, seconds: float) -> float | None:
-    """Puts the model's work down until its reply is there, or so many seconds have passed.
-
-    That is no attempt, and what failed before is still to be seen.
-
-    Returns:
-        Seconds until the chat is due again; None when the lease is lost.
-    """
-    attempts = func.greatest(chats.c.attempts - 1, 0)
-    values = {"due_at": in_seconds(seconds), "attempts": attempts}
-    return await _release(connection, lease, values, chats.c.due_at)
-
-
 async def give_back(
     connection: AsyncConnection, lease: Lease, error: str | None, delay: float | None
 ) -> float | None:
     """Releases the lease; the work is due again in `delay` seconds, or dead for None.
 
     Work that an ingest or an operator asked for during its last try is due again at once instead
-    of dead. Without an error the attempt does not count. If code fails, the model's work may go on.
+    of dead. Without an error the attempt does not count, and what failed before is still to be
+    seen: the worker was stopped, or the model's work waits for a reply. If code fails, the model's
+    work may go on.
 
     Returns:
         Seconds until it is due again; None when it is dead, or the lease is lost.
@@ -308,7 +302,7 @@ async def give_back(
     when: Any = in_seconds(delay or 0)
     if delay is None:
         when = case((ingested_since, func.now()), else_=null())
-    values: dict[str, Any] = {"last_error": error} if error or lease.ends_work else {}
+    values: dict[str, Any] = {"last_error": error} if error else {}
     if lease.by_code:
         values["code_at"] = when
     if lease.ends_work:
@@ -358,7 +352,7 @@ async def ask_for_bodies(connection: AsyncConnection, chat: ChatKey) -> None:
     await connection.execute(nothing_due.where(*of(chat, chats)).values(wants_bodies=True))
 
 
-async def waiting(connection: AsyncConnection, limit: int) -> int:
+async def count_waiting(connection: AsyncConnection, limit: int) -> int:
     """How many chats, of all tenants, have work that nobody does; counted up to `limit`."""
     query = select(chats.c.id).where(or_(_CODE_WAITS, _MODEL_WAITS))
     count = select(func.count()).select_from(query.limit(limit).subquery())

@@ -62,11 +62,15 @@ class _NativeRows:
         messages: the native list.
         sources: of which row each message is.
         prints: the fingerprint of each.
+        calls: how many messages the model wrote in the last row.
+        question: the last row of a user; -1 where there is none.
     """
 
     messages: list[Native]
     sources: list[int]
     prints: list[bytes]
+    calls: int
+    question: int
 
 
 async def hand_over(context: ServeContext, turn: FinishedTurn) -> IngestOutcome:
@@ -74,12 +78,41 @@ async def hand_over(context: ServeContext, turn: FinishedTurn) -> IngestOutcome:
 
     Raises: as `ingest`.
     """
-    turn = replace(turn, rows=[_checked(row) for row in turn.rows])
-    transcript = await _transcript_of(context, turn)
-    if not transcript.messages:
+    turn = replace(turn, rows=[_clean_row(row) for row in turn.rows])
+    state, settings = turn.state, context.settings
+    unfolded = _unfold(turn.rows)
+    above = None if turn.is_branch else state.above
+    messages, prints = unfolded.messages, unfolded.prints
+    nodes = native.path(messages, prints, 0, len(messages), above or ROOT)
+    if not nodes:
         return IngestOutcome(due=False)
+    usage = _find_usage(turn, unfolded)
+    counted = prompt_tokens_of(usage)
+    factor = policy.usage_factor(counted, state.counted) if counted else None
+    overhead = await _measure_overhead(context, turn, unfolded)
+    window = int(state.window / (factor or state.factor))
+    transcript = Transcript(
+        tenant=turn.tenant,
+        chat=state.chat,
+        user=state.user,
+        model=state.model,
+        policy=settings.policy(state.model, window, overhead or 0),
+        window=state.window,
+        window_assumed=state.assumed,
+        after=above,
+        messages=[_make_message(turn, unfolded, node) for node in nodes],
+        source=_find_source(turn, nodes),
+        overhead=overhead,
+        usage_factor=factor,
+        expires_in=state.expires_in,
+        compactor=chats.COMPACTS_ITSELF if state.compacted else None,
+        title=turn.title,
+        user_name=turn.user_name,
+        lender=settings.lender_to(state.user),
+        served=state.served,
+    )
     accepted = await ingest(context, transcript)
-    await _note_window(context, turn)
+    await _note_window(context, turn, usage)
     return accepted
 
 
@@ -90,39 +123,7 @@ def outcome_of(state: State) -> RequestOutcome:
     return "compressed" if state.served else "unchanged"
 
 
-async def _transcript_of(context: ServeContext, turn: FinishedTurn) -> Transcript:
-    state, settings = turn.state, context.settings
-    unfolded = _unfolded(turn.rows)
-    messages, prints = unfolded.messages, unfolded.prints
-    above = None if turn.is_branch else state.above
-    nodes = native.path(messages, prints, 0, len(messages), above or ROOT)
-    files = _files_of(turn)
-    factor = _measured_factor(turn)
-    overhead = await _overhead_of(context, turn, unfolded)
-    window = int(state.window / (factor or state.factor))
-    return Transcript(
-        tenant=turn.tenant,
-        chat=state.chat,
-        user=state.user,
-        model=state.model,
-        policy=settings.policy(state.model, window, overhead or 0),
-        window=state.window,
-        window_assumed=state.assumed,
-        after=above,
-        messages=[_handed(turn.rows, unfolded, node, files) for node in nodes],
-        source=_source_of(turn, nodes),
-        overhead=overhead,
-        usage_factor=factor,
-        expires_in=state.expires_in,
-        compactor=chats.COMPACTS_ITSELF if state.compacted else None,
-        title=turn.title,
-        user_name=turn.user_name,
-        lender=settings.lender_to(state.user),
-        served=state.served,
-    )
-
-
-def _checked(row: Stored) -> Stored:
+def _clean_row(row: Stored) -> Stored:
     """The row with nothing in `native` but messages of an answer, or without it.
 
     So each row is one node of the path, and its id is of the words that are stored.
@@ -134,7 +135,34 @@ def _checked(row: Stored) -> Stored:
     return others | {"native": answer} if answer else others
 
 
-def _source_of(turn: FinishedTurn, nodes: Sequence[Node]) -> Source:
+def _unfold(rows: Sequence[Stored]) -> _NativeRows:
+    """Unfolds rows as their host tells it, or as Open WebUI does it."""
+    messages: list[Native] = []
+    sources: list[int] = []
+    calls, question = 0, -1
+    for place, row in enumerate(rows):
+        own: list[Native] = row.get("native") or unfold([row])
+        messages += own
+        sources += [place] * len(own)
+        calls = sum(message.get("role") == "assistant" for message in own)
+        if row.get("role") == "user":
+            question = place
+    prints = [native.fingerprint(message) for message in messages]
+    return _NativeRows(messages, sources, prints, calls, question)
+
+
+def _find_usage(turn: FinishedTurn, unfolded: _NativeRows) -> object:
+    """The provider's `usage`, if it is that of the request which was counted last.
+
+    It is that of the last call of a turn, so we must have prepared that one: some versions of Open
+    WebUI show a filter the first call alone, and some give the sum over all calls.
+    """
+    state = turn.state
+    is_of_last = state.counted > 0 and unfolded.calls == state.calls
+    return turn.rows[-1].get("usage") if is_of_last else None
+
+
+def _find_source(turn: FinishedTurn, nodes: Sequence[Node]) -> Source:
     """Says who has shown the nodes; a request has shown the path of a branch."""
     if not turn.is_branch:
         return "turn"
@@ -142,84 +170,41 @@ def _source_of(turn: FinishedTurn, nodes: Sequence[Node]) -> Source:
     return "branch" if above is None or any(node.id == above for node in nodes) else "unseen"
 
 
-def _unfolded(rows: Sequence[Stored]) -> _NativeRows:
-    messages: list[Native] = []
-    sources: list[int] = []
-    for place, row in enumerate(rows):
-        own = _native_of(row)
-        messages += own
-        sources += [place] * len(own)
-    return _NativeRows(messages, sources, [native.fingerprint(one) for one in messages])
-
-
-def _native_of(row: Stored) -> list[Native]:
-    """A row as a model is sent it: as its host tells that, or as Open WebUI makes it."""
-    return row.get("native") or unfold([row])
-
-
-def _files_of(turn: FinishedTurn) -> dict[int, list[dict[str, str]]]:
-    """The files of the turn's question, by its row: hosts may not tell them with the row."""
-    questions = [place for place, row in enumerate(turn.rows) if row.get("role") == "user"]
-    return {questions[-1]: turn.state.files} if questions and turn.state.files else {}
-
-
-def _handed(
-    rows: Sequence[Stored],
-    unfolded: _NativeRows,
-    node: Node,
-    files: dict[int, list[dict[str, str]]],
-) -> IncomingMessage:
+def _make_message(turn: FinishedTurn, unfolded: _NativeRows, node: Node) -> IncomingMessage:
     """A node with what its host stores of it, which says more than a request does."""
     first, last = unfolded.sources[node.begin], unfolded.sources[node.end - 1]
-    row = rows[last]
+    row = turn.rows[last]
     stored = row if first == last else native.stored_of(unfolded.messages, node)
-    if not stored.get("files") and last in files:
-        stored = stored | {"files": files[last]}
-    told = identity(str(row["id"])) if row.get("id") else None
+    # Hosts may not tell the files of the turn's question with its row.
+    if last == unfolded.question and turn.state.files and not stored.get("files"):
+        stored = stored | {"files": turn.state.files}
+    host_id = identity(str(row["id"])) if row.get("id") else None
     text = _encode({key: value for key, value in stored.items() if key != "id"})
     words = native.words_of(unfolded.prints, node)
-    return IncomingMessage(node.id, words, text, told, _hash_of(row) if told else None)
+    return IncomingMessage(node.id, words, text, host_id, _hash_row(row) if host_id else None)
 
 
-def _hash_of(row: Stored) -> str:
+def _hash_row(row: Stored) -> str:
     """The hash of what a host stores; the events function for Open WebUI computes the same."""
     seen = [row.get("role"), row.get("output") or row.get("content") or ""]
     packed = json.dumps(seen, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(packed.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def _measured_factor(turn: FinishedTurn) -> float | None:
-    """The tokens that the provider counts for one of ours; None where that is not known.
-
-    A `usage` is that of the last call of a turn, so we must have prepared that one: some versions
-    of Open WebUI show a filter the first call alone, and some give the sum over all calls.
-    """
-    counted = prompt_tokens_of(turn.rows[-1].get("usage"))
-    if not (counted and _is_of_last_request(turn)):
-        return None
-    return policy.usage_factor(counted, turn.state.counted)
-
-
-def _is_of_last_request(turn: FinishedTurn) -> bool:
-    """Whether the `usage` of a turn is that of the request which was counted last."""
-    calls = sum(message.get("role") == "assistant" for message in _native_of(turn.rows[-1]))
-    return turn.state.counted > 0 and calls == turn.state.calls
-
-
-async def _note_window(context: ServeContext, turn: FinishedTurn) -> None:
+async def _note_window(context: ServeContext, turn: FinishedTurn, usage: object) -> None:
     """Notes the window of a model that nobody has told, if its server has cut the request."""
-    read = tokens_read_of(turn.rows[-1].get("usage"))
-    if not (read and turn.state.assumed and _is_of_last_request(turn)):
+    read = tokens_read_of(usage)
+    if not (read and turn.state.assumed):
         return
     window = policy.shown_window(read, turn.state.counted)
     if window:
         await context.windows.note(turn.tenant, turn.state.model, window)
 
 
-async def _overhead_of(
+async def _measure_overhead(
     context: ServeContext, turn: FinishedTurn, unfolded: _NativeRows
 ) -> int | None:
-    """The tokens that went beside the path: what was added to the question counts too.
+    """Counts what went beside the path: what was added to the question counts too.
 
     None where no request was seen.
     """

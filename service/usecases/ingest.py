@@ -8,7 +8,7 @@ A message's id is the hash of all words down to it, so what was edited is anothe
 host has the old one's id for the new one, the old one is deleted with all that has read it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import NamedTuple
@@ -24,7 +24,6 @@ from service.storage import authors, chats, deletions, forks, ingests, messages,
 from service.storage.ingests import (
     ChatUpdate,
     IncomingMessage,
-    KnownChat,
     NewMessage,
     Saving,
     StoredPath,
@@ -81,18 +80,18 @@ async def ingest(context: ServeContext, handed: Transcript) -> IngestOutcome:
     """
     database = context.database
     # From here on, ids are those that are stored: see `storage.sealing`.
-    handed = _keyed(handed, await database.keyring.cipher_for(handed.tenant))
+    handed = _key_ids(handed, await database.keyring.cipher_for(handed.tenant))
     weighed: dict[str, TokenCountedMessage] = {}
     while True:
-        path = _path_of(handed, await ingests.look_up(database.reads, handed))
-        wanted = _wanted(handed, path)
+        path = _compare_path(handed, await ingests.look_up(database.reads, handed))
+        wanted = _find_unread(handed, path)
         if not wanted.keys() <= weighed.keys():
             masks = context.settings.mask_secrets
             read = await read_messages(context.texts, list(wanted.values()), masks)
             weighed = dict(zip(wanted, read, strict=True))
         # Ends without a commit if it does not come to one.
         async with database.engine.connect() as connection:
-            accepted = await _stored(connection, handed, path, weighed)
+            accepted = await _store(connection, handed, path, weighed)
             if accepted:
                 await connection.commit()
                 return accepted
@@ -108,7 +107,7 @@ async def wake_for(context: ServeContext, accepted: IngestOutcome) -> None:
         await context.wake(accepted.wake_up, accepted.delay)
 
 
-def _keyed(handed: Transcript, cipher: Cipher) -> Transcript:
+def _key_ids(handed: Transcript, cipher: Cipher) -> Transcript:
     """The same with its ids and hashes as they are stored."""
     messages = [
         replace(
@@ -123,7 +122,7 @@ def _keyed(handed: Transcript, cipher: Cipher) -> Transcript:
     return replace(handed, after=after, messages=messages)
 
 
-def _path_of(handed: Transcript, known: StoredPath) -> _Path:
+def _compare_path(handed: Transcript, known: StoredPath) -> _Path:
     """The path beside what is stored of it, and its owner.
 
     Raises:
@@ -134,24 +133,19 @@ def _path_of(handed: Transcript, known: StoredPath) -> _Path:
     if handed.after and base is None:
         raise Conflict("what the turn follows is not stored any more; the next request brings it")
     same = sum(1 for _ in takewhile(lambda one: one.id in known.found, handed.messages))
-    goes_on = base is not None or same > 0
-    return _Path(known, base, same, _owner_of(handed, known.chat, goes_on=goes_on))
-
-
-def _owner_of(handed: Transcript, chat: KnownChat, *, goes_on: bool) -> str:
-    """Who began the chat: it stays theirs as long as anything of it is stored."""
-    if goes_on:
-        return chat.begun_by
-    if chat.has_messages and handed.user != chat.begun_by:
+    # The chat stays whose it was as long as the path goes on from anything that is stored of it.
+    if base or same:
+        return _Path(known, base, same, known.chat.begun_by)
+    if known.chat.has_messages and handed.user != known.chat.begun_by:
         raise Problem(
             "this chat is stored for another user, and the path has no message of it: send it"
             " under its own chat id; an operator may delete what is stored of the chat",
             ProblemType.NOT_THEIRS,
         )
-    return handed.user
+    return _Path(known, base, same, handed.user)
 
 
-async def _stored(
+async def _store(
     connection: AsyncConnection,
     handed: Transcript,
     path: _Path,
@@ -159,13 +153,13 @@ async def _stored(
 ) -> IngestOutcome | None:
     """Stores what was read of a path; None when its chat has changed since it was looked up."""
     known = path.known
-    rows, new = _rows(handed, path, weighed)
-    noted = _noted(handed, path, rows[-1])
+    rows, new = _make_rows(handed, path, weighed)
+    noted = _make_update(handed, path, rows[-1])
     chat = await ingests.open_chat(connection, handed, known.chat)
     if chat is None:
         return None
     if known.chat.id is not None:
-        await _notice(connection, chat, handed, path)
+        await _note_seen(connection, chat, handed, path)
     sequence = await ingests.store(connection, chat, handed, new, noted)
     if known.lender:
         await forks.adopt(
@@ -180,7 +174,7 @@ async def _stored(
     return IngestOutcome(True, f"{chat.id}:{sequence}", noted.delay)
 
 
-async def _notice(
+async def _note_seen(
     connection: AsyncConnection, chat: ChatKey, handed: Transcript, path: _Path
 ) -> None:
     """Notes what was seen again, and deletes what is no part of the chat any more.
@@ -195,20 +189,13 @@ async def _notice(
     confirms = seen is not None and not seen.confirmed and is_shown
     places: set[str | None] = {None} if handed.starts_over else set()
     if seen:
-        told = _told(again, path.known.found)
-        confirmed = await ingests.tell(connection, chat, seen.message_id if confirms else "", told)
+        confirmed = await ingests.tell(connection, chat, seen.message_id if confirms else "", again)
         places |= confirmed if handed.source == "request" else set()
     deleted = await _forget_edited(connection, chat, handed, path)
     if places:
         deleted += await messages.drop_unconfirmed(connection, chat, places)
     if deleted:
         await deletions.what_read_them(connection, chat)
-
-
-def _told(again: Sequence[IncomingMessage], found: Mapping[str, MessageRow]) -> list[MessageRow]:
-    """The rows of stored messages, with what the host calls them."""
-    told = [one for one in again if one.host_id]
-    return [replace(found[one.id], host_id=one.host_id, host_hash=one.host_hash) for one in told]
 
 
 async def _forget_edited(
@@ -224,12 +211,12 @@ async def _forget_edited(
     return await messages.drop_below(connection, chat, gone)
 
 
-def _noted(handed: Transcript, path: _Path, leaf: MessageRow) -> ChatUpdate:
+def _make_update(handed: Transcript, path: _Path, leaf: MessageRow) -> ChatUpdate:
     """The update of the chat's row, and whether work is due."""
     chat = path.known.chat
     overhead = chat.overhead if handed.overhead is None else handed.overhead
     left_alone = chat.left_alone and path.owner == chat.begun_by
-    saving, saved = _saving_of(leaf, handed, path)
+    saving, saved = _find_saving(leaf, handed, path)
     # A first look without the path, whatever its length; the worker's plan has the last word.
     size = leaf.path_tokens + overhead - saved
     # The next request would have to be cut, so nobody waits for more messages.
@@ -249,7 +236,7 @@ def _noted(handed: Transcript, path: _Path, leaf: MessageRow) -> ChatUpdate:
     )
 
 
-def _saving_of(leaf: MessageRow, handed: Transcript, path: _Path) -> tuple[Saving, int]:
+def _find_saving(leaf: MessageRow, handed: Transcript, path: _Path) -> tuple[Saving, int]:
     """The saving of the checkpoint above a leaf, and how much of it counts.
 
     That is the one which a fork adopts. One for a smaller window serves in want of a better one,
@@ -261,7 +248,7 @@ def _saving_of(leaf: MessageRow, handed: Transcript, path: _Path) -> tuple[Savin
     return saving, 0 if is_poorer(saving.window, handed.window) else saving.tokens
 
 
-def _wanted(handed: Transcript, path: _Path) -> dict[str, RawMessage]:
+def _find_unread(handed: Transcript, path: _Path) -> dict[str, RawMessage]:
     """The messages to read, by id: those that are new, and those whose texts are not kept."""
     above = path.base.depth if path.base else 0
     return {
@@ -271,18 +258,20 @@ def _wanted(handed: Transcript, path: _Path) -> dict[str, RawMessage]:
     }
 
 
-def _rows(
+def _make_rows(
     handed: Transcript, path: _Path, weighed: dict[str, TokenCountedMessage]
 ) -> tuple[list[MessageRow], list[NewMessage]]:
     """The rows of the path from `after` on, root to leaf, and those that are to be written."""
     rows = [path.base] if path.base else []
     new: list[NewMessage] = []
+    sender = None if handed.user == path.owner else handed.user
     for message in handed.messages:
         stored, read = path.known.found.get(message.id), weighed.get(message.id)
-        author = _author_of(message, handed, path)
+        # Whoever sent the words first, also if something above was edited since.
+        author = path.known.authors.get(message.words, sender)
         if read and author == ERASED:
             read = intake.erased_message(read.role)
-        row = stored or _row(handed, message, read, rows)
+        row = stored or _make_row(handed, message, read, rows)
         rows.append(row)
         if read:
             masks = 0 if stored else read.masks
@@ -290,13 +279,7 @@ def _rows(
     return rows, new
 
 
-def _author_of(message: IncomingMessage, handed: Transcript, path: _Path) -> str | None:
-    """Whose words they are: whoever sent them first, also if something above was edited since."""
-    sender = None if handed.user == path.owner else handed.user
-    return path.known.authors.get(message.words, sender)
-
-
-def _row(
+def _make_row(
     handed: Transcript,
     message: IncomingMessage,
     weighed: TokenCountedMessage | None,
@@ -307,8 +290,11 @@ def _row(
         raise RuntimeError("a message that is to be stored was not weighed")
     parent = above[-1] if above else None
     depth, path_tokens, inherited = 0, 0, None
+    # A new message may be given to a model if the next request is sure to show it.
+    is_confirmed = handed.source in ("turn", "branch")
     if parent:
         depth, path_tokens, inherited = parent.depth, parent.path_tokens, parent.checkpoint_id
+        is_confirmed = handed.source == "branch" or (is_confirmed and parent.confirmed)
     return MessageRow(
         message_id=message.id,
         parent_id=parent.message_id if parent else None,
@@ -316,7 +302,7 @@ def _row(
         depth=depth + 1,
         host_id=message.host_id,
         host_hash=message.host_hash,
-        confirmed=_is_confirmed(handed, parent),
+        confirmed=is_confirmed,
         tokens=weighed.tokens,
         path_tokens=path_tokens + weighed.tokens,
         step_tokens=weighed.step_tokens,
@@ -324,10 +310,3 @@ def _row(
         sent_at=weighed.sent_at,
         checkpoint_id=inherited,
     )
-
-
-def _is_confirmed(handed: Transcript, parent: MessageRow | None) -> bool:
-    """Whether a new message may be given to a model: the next request is sure to show it."""
-    if handed.source == "turn":
-        return parent is None or parent.confirmed
-    return handed.source == "branch"

@@ -57,14 +57,13 @@ POLICIES = st.builds(
     summary_tokens=st.integers(2, 110),
     entry_tokens=st.integers(1, 20),
     chunk_tokens=st.integers(50, 500),
-    max_chunks=st.integers(1, 4),
 )
 
 
-def carry_out(path: Sequence[PathMessage], policy: Policy, made: Plan, upto: int | None = None) -> list[Checkpoint]:
-    """The checkpoints that the first `upto` calls of a plan publish, each with a summary as large as it may be."""
+def carry_out(path: Sequence[PathMessage], policy: Policy, made: Plan) -> list[Checkpoint]:
+    """The checkpoints that the calls of a plan publish, each with a summary as large as it may be."""
     identity = made.reuse.id if made.reuse else 0
-    covers = [chunk.covers for chunk in made.chunks[:upto] if chunk.covers is not None]
+    covers = [chunk.covers for chunk in made.chunks if chunk.covers is not None]
     return [checkpoint_of(path, policy, identity + n, covered) for n, covered in enumerate(covers, 1)]
 
 

@@ -8,7 +8,7 @@ import pytest
 SERVICE = Path(__file__).parents[2] / "service"
 AWAITING = {"reading", "summarise"}  # name or await what a summariser does, and do nothing else
 PACKAGES = ("transcript", "text", "planning", "summarising", "request")
-MODULES = ("processes/intake.py", "processes/rounds.py")
+MODULES = ("processes/intake.py", "processes/materials.py")
 PURE = [
     *(SERVICE / name for name in MODULES),
     *(path for name in PACKAGES for path in sorted((SERVICE / name).rglob("*.py")) if path.stem not in AWAITING),

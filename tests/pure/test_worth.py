@@ -1,6 +1,6 @@
 """No checkpoint of little: what is too small for a summary is read with the turn that follows it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 from hypothesis import given, settings
@@ -31,7 +31,7 @@ def chats(draw: st.DrawFn) -> Chat:
     """Turns of any length, up to several windows of the model and of the summariser."""
     window = draw(st.sampled_from([2048, 4096, 8192, 32_768, 131_072]))
     summariser = draw(st.sampled_from([4096, 8192, 32_768, 131_072]))
-    policy = replace(Policy.sized(window, summariser), max_chunks=10_000)
+    policy = Policy.sized(window, summariser)
     short, long = st.integers(1, 100), st.integers(1, 2 * window)
     turns = draw(st.lists(st.tuples(short | long, short | long), min_size=1, max_size=12))
     tail = draw(st.integers(0, 14))

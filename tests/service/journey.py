@@ -308,7 +308,7 @@ async def _by_hand(a: Tenant) -> None:
     """What only happens when calls take long, or when a worker publishes what is there already."""
     engine = a.service.runtime.database.engine
     async with engine.begin() as connection:
-        assert await work.waiting(connection, 5) == 1
+        assert await work.count_waiting(connection, 5) == 1
         lease = await work.claim(connection, "by hand", None, 4)
     assert lease
     assert lease.chat.tenant == await a.identity()

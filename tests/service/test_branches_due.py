@@ -9,7 +9,6 @@ from service.storage import publishing
 from service.storage.publishing import NewCheckpoint
 from service.storage.work import Lease
 from service.usecases.compress import WorkerContext
-from tests.fakes.scripted_llm import Hang
 from tests.service.harness import Harness
 from tests.service.talk import check_tree, host_ids, row, run_sql
 
@@ -59,16 +58,6 @@ async def test_a_short_branch_does_not_take_the_work_of_the_long_one_that_was_du
     await harness.drain()
 
     assert await unserved(harness, [leaf]) == []
-
-
-async def test_code_serves_each_branch_before_the_summariser_is_asked_for_one(harness: Harness) -> None:
-    leaves = await branches(harness, 3)
-    harness.llm.default = Hang()
-
-    await harness.compress(harness.worker_context(summariser_timeout=0.3, **WIDE))
-
-    assert len(harness.llm.requests) == 1
-    assert await unserved(harness, leaves) == []
 
 
 async def test_code_serves_each_branch_while_the_summariser_may_not_be_asked(harness: Harness) -> None:

@@ -9,7 +9,7 @@ import pytest_asyncio
 
 from service.storage import keys, work
 from service.storage.work import Lease
-from service.usecases.compress import WorkerContext, compress
+from service.usecases.compress import WorkerContext, compress, rounds
 from tests.fakes.scripted_llm import Request, Say
 from tests.service.harness import Harness, long_chats, told
 from tests.service.talk import row, rows, run_sql
@@ -163,6 +163,17 @@ async def test_a_huge_chat_goes_back_to_the_end_of_the_queue_between_two_calls_w
     )
     assert published.calls == len(harness.llm.requests)
     assert published.published == len(await harness.made())
+
+
+async def test_a_round_ends_after_some_calls_and_the_next_one_goes_on(harness: Harness) -> None:
+    await harness.long_chat(40)
+    worker_context = harness.worker_context()
+
+    assert await harness.compress(worker_context) == 0
+
+    assert len(harness.llm.requests) == len(await harness.made()) == rounds.CALLS
+    await harness.drain(worker_context)
+    assert len(harness.llm.requests) == len(await harness.made()) > rounds.CALLS
 
 
 # The bound of an endpoint

@@ -10,7 +10,8 @@ from sqlalchemy import text
 from service.storage import checkpoints, work
 from service.summarising.memory import Memory
 from service.usecases.compress import WorkerContext, compress
-from service.usecases.compress.lease import Release, claim, give_back
+from service.usecases.compress.claims import claim_chat
+from service.usecases.compress.outcomes import Release, give_back
 from tests.fakes.scripted_llm import Hang, Say
 from tests.service.events import tell
 from tests.service.grown import by_the_model, in_one_call
@@ -81,21 +82,6 @@ async def test_a_result_for_a_chat_that_was_changed_meanwhile_is_refused(
     await check_tree(harness.runtime)
 
 
-async def test_the_run_of_a_worker_that_was_killed_is_lost_once_its_lease_has_ended(harness: Harness) -> None:
-    await harness.long_chat()
-    assert await claim(harness.worker_context()), "and then the worker is killed"
-    assert [run.outcome for run in await harness.runs()] == ["running"]
-    await run_sql(harness.runtime, "update chats set code_at = now(), code_until = now() - interval '1 s'")
-
-    await harness.drain()
-
-    lost, *others = await harness.runs()
-    assert (lost.outcome, lost.ended_at is not None) == ("lost", True)
-    assert {run.outcome for run in others} <= {"done", "nothing to do"}
-    answer = await harness.service.as_operator.get("/v1/chats/chat-1")
-    assert answer.json()["runs"][-1]["outcome"] == "lost"
-
-
 async def test_a_reset_before_the_old_summary_is_read_is_no_failure(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,7 +109,7 @@ async def test_a_reset_before_the_old_summary_is_read_is_no_failure(
 async def test_a_round_that_ends_waits_for_whoever_changes_the_chat(harness: Harness) -> None:
     """They forget the reasons of its runs, and so hold the chat first: neither may wait for the other."""
     await harness.talk.ingest(harness.talk.turns(20))
-    claimed = await claim(harness.worker_context())
+    claimed = await claim_chat(harness.worker_context())
     assert claimed
     async with harness.runtime.database.engine.begin() as connection:
         await connection.execute(text("select 1 from chats for update"))

@@ -10,12 +10,12 @@ from service.storage import publishing, work
 from service.storage.publishing import NewCheckpoint
 from service.storage.work import Lease
 from service.usecases.compress import WorkerContext, compress
-from service.usecases.compress.lease import claim
+from service.usecases.compress.claims import claim_chat
 from tests.constants import NEVER
 from tests.fakes.scripted_llm import Fail, Hang
 from tests.service.ageing import removed, without_text
 from tests.service.grown import in_one_call
-from tests.service.harness import Harness, long_chats, running, state, thinking, told
+from tests.service.harness import Harness, running, state, thinking, told
 from tests.service.talk import Json, check_tree, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -32,17 +32,6 @@ def pinned(row: Any) -> list[str]:
     return [pin["text"] for pin in row.pins]
 
 
-async def test_it_retires_when_the_summariser_has_read_the_same(harness: Harness) -> None:
-    await harness.long_chat()
-
-    await harness.drain(harness.worker_context(**WIDE))
-
-    assert await harness.interim() == []
-    (made,) = await harness.made()
-    assert (made.kind, made.parent_id) == ("llm", 0)
-    await check_tree(harness.runtime)
-
-
 async def test_the_summarisers_takes_its_place_at_the_same_boundary_and_serves_then(harness: Harness) -> None:
     leaf = await harness.long_chat()
     worker_context = harness.worker_context(**WIDE)
@@ -53,7 +42,7 @@ async def test_the_summarisers_takes_its_place_at_the_same_boundary_and_serves_t
     await harness.compress(worker_context)
 
     (made,) = await harness.made()
-    assert (made.kind, made.covered_until) == ("llm", interim.covered_until)
+    assert (made.kind, made.parent_id, made.covered_until) == ("llm", 0, interim.covered_until)
     assert await harness.interim() == []
     assert (await harness.talk.ask(leaf))["checkpoint"] == made.id
     assert (await harness.chat()).due_at is None
@@ -103,40 +92,28 @@ async def test_a_request_over_the_limit_is_served_although_a_call_for_its_chat_h
         assert len(harness.llm.requests) == 1
 
 
-async def test_another_chat_is_served_although_all_calls_hang(harness: Harness) -> None:
-    await long_chats(harness, 1, prefix="hangs")
-    harness.llm.default = Hang()
-    worker_context = harness.worker_context(**WIDE, summariser_calls=1)
-
-    async with running(compress(worker_context)):
-        await harness.llm.received(1)
-        ((talk, leaf),) = await long_chats(harness, 1, prefix="other", for_code=True)
-        assert await compress(worker_context)
-        assert await compress(worker_context) is None
-
-        assert (await talk.ask(leaf))["status"] == "ready"
-        assert len(harness.llm.requests) == 1
-
-
 async def test_a_kill_between_codes_work_and_the_models_loses_nothing(harness: Harness) -> None:
     leaf = await harness.long_chat()
     worker_context = harness.worker_context(**WIDE)
-    assert await claim(worker_context), "and then the worker is killed"
+    assert await claim_chat(worker_context), "and then the worker is killed"
     assert await compress(worker_context) is None, "its lease is kept for it"
     await run_sql(harness.runtime, "update chats set code_at = now(), code_until = now() - interval '1 s'")
 
     await harness.by_code(worker_context)
     assert (await harness.talk.ask(leaf))["status"] == "ready"
     async with harness.runtime.database.engine.connect() as connection:
-        assert await work.waiting(connection, 5) == 1, "a sweep finds the model's work"
-    killed = await claim(worker_context)
+        assert await work.count_waiting(connection, 5) == 1, "a sweep finds the model's work"
+    killed = await claim_chat(worker_context)
     assert killed
     assert not killed.lease.by_code
     await run_sql(harness.runtime, "update chats set lease_until = now() - interval '1 s'")
     await harness.drain(worker_context)
 
     assert [one.kind for one in await harness.made()] == ["llm"]
-    assert sorted(run.outcome for run in await harness.runs() if run.outcome != "done") == ["lost", "lost"]
+    lost = [run for run in await harness.runs() if run.outcome != "done"]
+    assert [(run.outcome, run.ended_at is not None) for run in lost] == [("lost", True)] * 2
+    shown = (await harness.service.as_operator.get("/v1/chats/chat-1")).json()["runs"]
+    assert [run["outcome"] for run in shown].count("lost") == 2
     await check_tree(harness.runtime)
 
 

@@ -71,18 +71,6 @@ async def test_failures_back_off_further_and_further_up_to_a_bound(harness: Harn
     assert await harness.made() == []
 
 
-async def test_a_new_turn_does_not_end_the_back_off(harness: Harness) -> None:
-    leaf = await harness.long_chat()
-    harness.llm.default = Fail(400)
-    await harness.compress()
-    asked = len(harness.llm.requests)
-
-    await harness.talk.ingest(harness.talk.turns(1, leaf=leaf))
-
-    assert await harness.compress() is None
-    assert len(harness.llm.requests) == asked
-
-
 async def test_a_chat_that_grows_above_the_limit_gets_a_summary_by_code_during_the_back_off(harness: Harness) -> None:
     leaf = await harness.long_chat()
     harness.llm.default = Fail(400)
@@ -143,39 +131,31 @@ ALONE: dict[str, Any] = {
 }  # one call a chat, nobody stands in
 
 
-async def until_dead(harness: Harness, attempts: int, **more: Any) -> str:
-    """A chat that failed so often, and is given up; returns its leaf."""
+async def test_work_that_failed_too_often_is_dead_and_a_new_turn_gives_it_exactly_one_more_try(
+    harness: Harness,
+) -> None:
     leaf = await harness.long_chat()
     harness.llm.default = Fail(400)
-    worker_context = harness.worker_context(**ALONE, max_attempts=attempts, **more)
-    for left in reversed(range(attempts)):
-        assert (await harness.compress(worker_context) is None) is (left == 0)
+    worker_context = harness.worker_context(**ALONE, max_attempts=3)
+    for is_last in (False, False, True):
+        assert (await harness.compress(worker_context) is None) is is_last
         await harness.due_now()
-    return leaf
-
-
-async def test_work_that_failed_too_often_is_dead_with_its_reason_and_not_tried_again(harness: Harness) -> None:
-    await until_dead(harness, 3)
 
     chat = await harness.chat()
     assert chat.dead_at
     assert (chat.due_at, chat.lease_token, chat.attempts) == (None, None, 3)
     assert "HTTP 400" in chat.last_error
-    assert await compress(harness.worker_context(**ALONE)) is None
+    assert await compress(worker_context) is None
     assert len(harness.llm.requests) == 3
     assert [run.outcome for run in await harness.runs(by_code=False)] == ["failed"] * 3
 
-
-async def test_a_new_hand_over_gives_dead_work_exactly_one_more_try(harness: Harness) -> None:
-    leaf = await until_dead(harness, 2)
-
     await harness.talk.ingest(harness.talk.turns(1, leaf=leaf))
     assert (await harness.chat()).dead_at is None
-    assert await harness.compress(harness.worker_context(**ALONE, max_attempts=2)) is None
+    assert await harness.compress(worker_context) is None
 
     assert (await harness.chat()).dead_at
     assert (await harness.chat()).due_at is None
-    assert len(harness.llm.requests) == 3
+    assert len(harness.llm.requests) == 4
 
 
 class During:

@@ -5,7 +5,7 @@ import pytest
 from service.errors import ConfigurationError
 from service.settings import load
 from service.storage import retention, work
-from service.usecases.compress.lease import claim
+from service.usecases.compress.claims import claim_chat
 from service.usecases.retain import Removed
 from tests.service.ageing import age, removed, sql, without_text
 from tests.service.grown import in_one_call
@@ -208,7 +208,7 @@ async def test_texts_that_came_while_the_work_missed_them_are_looked_for_again(h
     await sql(harness, "update messages set body = null where depth > 3")
     worker_context = harness.worker_context()
     await harness.by_code(worker_context)
-    claimed = await claim(worker_context)
+    claimed = await claim_chat(worker_context)
     assert claimed
     await harness.talk.ingest(half)
     await harness.talk.ingest(leaf, after=half)

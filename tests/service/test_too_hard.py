@@ -7,7 +7,7 @@ from typing import Any, ParamSpec, TypeVar
 import pytest
 
 from service.errors import TextTooHard
-from service.processes import Texts, intake, rounds
+from service.processes import Texts, intake, materials
 from service.settings import Settings
 from service.summarising import summarise
 from service.summarising.summarise import Candidate
@@ -44,7 +44,7 @@ def built_in(harness: Harness, texts: Texts, **more: Any) -> WorkerContext:
 async def reading(harness: Harness, message: str) -> Hard:
     """Hard is whatever has this message in it."""
     stored = await row(harness.runtime, "select message_id from messages where host_id = :id", id=message)
-    return Hard(lambda function, args: function is rounds.gather_material and stored.message_id in args[0])
+    return Hard(lambda function, args: function is materials.gather_material and stored.message_id in args[0])
 
 
 async def retries(harness: Harness, worker_context: WorkerContext, most: int = 40) -> None:

@@ -1,9 +1,28 @@
-"""What each end of a round means for the chat: due again, and when, waiting, or given up."""
+"""How rounds end, and what that means for the chat: due again, and when, waiting, or given up.
+
+| a round ends with                     | run            | the work                              |
+|---------------------------------------|----------------|---------------------------------------|
+| `RoundOutcome`                        | done, nothing  | ends, or goes on at once              |
+| `TextsMissing`                        | waits          | waits for the chat's next request     |
+| `ReplyPending`                        | waits          | waits for the reply of a host's model |
+| `PromptUntaken`                       | waits          | ends until the next turn              |
+| `ChatChanged`                         | refused        | begins again at once                  |
+| the worker stops, a key is missing    | released       | begins again, here or elsewhere       |
+| the database is away                  | released       | begins again when it is back          |
+| `SummariserError`                     | failed         | backs off, up to twelve times         |
+| `TextTooHard`                         | too hard       | backs off; the next one reads less    |
+| `TextWorkFailed`, any other error     | internal error | backs off; a later one reads less     |
+"""
 
 import asyncio
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from time import perf_counter
 
 import structlog
+from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service import metrics
 from service.errors import (
     KeyMissing,
     PrecisError,
@@ -15,10 +34,9 @@ from service.errors import (
     class_and_place,
     trace,
 )
-from service.storage import outage, prompts, runs, work
-from service.usecases.compress.lease import TRIES, Claim, Release, end, give_back
+from service.storage import breakers, outage, prompts, runs, work
+from service.usecases.compress.claims import TRIES, Claim
 from service.usecases.compress.mailbox import PromptUntaken, ReplyPending
-from service.usecases.compress.rounds import ChatChanged, RoundOutcome, TextsMissing, work_round
 
 # Failed attempts after which work is dead, and waits for `precis jobs retry`: 24 minutes after the
 # first, when the built-in summariser has failed six times too.
@@ -31,44 +49,186 @@ _OUTAGE_PAUSE = 1  # seconds, when the database was away
 log = structlog.get_logger(__name__)
 
 
-async def attempt(claim: Claim) -> float | None:
-    """One round of work, and what its end means.
+class ChatChanged(PrecisError):
+    """The chat was edited, reset or leased again while its summary was written."""
+
+    def __init__(self) -> None:
+        super().__init__("the chat was edited, reset or leased again while its summary was written")
+
+
+class TextsMissing(PrecisError):
+    """Texts that the work needs are not kept any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundOutcome:
+    """The outcome of a round that went well.
+
+    Attributes:
+        nothing: why there was nothing to do, or nothing worth publishing; empty otherwise.
+        complete: whether nothing of its kind of work is left to do.
+        model_next: whether the model has something to read now.
+    """
+
+    nothing: str = ""
+    complete: bool = True
+    model_next: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """How a lease is given back after a round that did not go well.
+
+    Attributes:
+        outcome: of the run, in one word.
+        reason: the failure, for everybody.
+        detail: the same for the runs of its own chat alone, because it may quote the chat.
+        delay: seconds until the work is due again; None gives it up.
+        counts: the work itself failed.
+        is_away: its summariser did not answer, which counts for the breaker.
+    """
+
+    outcome: str
+    reason: str
+    detail: str
+    delay: float | None
+    counts: bool = False
+    is_away: bool = False
+
+
+async def end_round(claim: Claim, round_: Awaitable[RoundOutcome]) -> float | None:
+    """Awaits a round, and ends it.
 
     Returns:
-        Seconds until the chat is due again; None when it is not.
+        Seconds until the chat is due again, as far as this worker knows; None when it is not.
     """
     try:
-        return await _end(claim, await work_round(claim))
+        return await _end_well(claim, await round_)
     except asyncio.CancelledError:
-        stopped = _released(PrecisError("the worker was stopped"), delay=0)
+        why = "the worker was stopped"
         # Shielded, because the worker may be cancelled once more while it stops.
-        await asyncio.shield(give_back(claim, stopped))
+        await asyncio.shield(give_back(claim, Release("released", why, why, delay=0)))
         raise
-    except TextsMissing as error:
-        return await _wait_for_bodies(claim, str(error))
-    except ReplyPending as pending:
-        return await _await_reply(claim, pending)
-    except PromptUntaken as error:
-        return await _end_unasked(claim, str(error))
+    except (TextsMissing, ReplyPending, PromptUntaken) as error:
+        return await _end_waiting(claim, error)
     except Exception as error:
-        return await give_back(claim, _meaning(claim, error))
+        return await give_back(claim, _judge(claim, error))
 
 
-def _meaning(claim: Claim, error: Exception) -> Release:
-    """What the failure of a round means for its chat."""
+async def _end_well(claim: Claim, done: RoundOutcome) -> float | None:
+    did_nothing, again = bool(done.nothing), not done.complete
+    outcome = runs.NOTHING if did_nothing else "done"
+    reason = done.nothing or claim.why_not_read
+    async with claim.engine.begin() as connection:
+        await _end_run(connection, claim, outcome, reason, did_nothing=did_nothing)
+        if claim.lease.by_code:
+            next_ = done.model_next
+            return await work.finish_code(connection, claim.lease, again=again, model_next=next_)
+        return await work.finish_model(connection, claim.lease, again=again)
+
+
+async def _end_waiting(
+    claim: Claim, why: TextsMissing | ReplyPending | PromptUntaken
+) -> float | None:
+    """Ends a round that waits for something, which is no failure; what is published serves."""
+    is_put_down = isinstance(why, ReplyPending)
+    async with claim.engine.begin() as connection:
+        is_held = await _end_run(
+            connection,
+            claim,
+            "waits",
+            str(why),
+            did_nothing=is_put_down,
+            drops_prompt=not is_put_down,
+        )
+        match why:
+            case TextsMissing():
+                log.info("compress.waits_for_texts", chat=claim.lease.chat_id, reason=str(why))
+                return await work.wait_for_bodies(connection, claim.lease, str(why))
+            case ReplyPending():
+                if why.new and is_held:
+                    await prompts.store(connection, claim.chat, why.new)
+                return await work.give_back(connection, claim.lease, None, why.seconds)
+            case PromptUntaken():
+                return await work.finish_model(connection, claim.lease, again=False)
+
+
+async def give_back(claim: Claim, release: Release) -> float | None:
+    """Ends a round that failed.
+
+    When the database is away, the lease is left to expire, and a sweep finds the work.
+
+    Returns:
+        As `end_round`.
+    """
+    log.warning(
+        "compress.given_back",
+        chat=claim.lease.chat_id,
+        outcome=release.outcome,
+        reason=release.reason,
+        attempt=claim.lease.attempts,
+    )
+    # Without an error the attempt does not count: the chat is not to blame.
+    error = release.reason if release.counts else None
+    try:
+        async with claim.engine.begin() as connection:
+            if release.is_away and claim.endpoint:
+                await breakers.note_failure(connection, claim.endpoint, release.reason)
+            await _end_run(
+                connection, claim, release.outcome, release.detail, drops_prompt=release.counts
+            )
+            return await work.give_back(connection, claim.lease, error, release.delay)
+    except Exception as failure:
+        if not outage.is_away(failure):
+            raise
+        log.warning("compress.lease_left", chat=claim.lease.chat_id, error=type(failure).__name__)
+        return None
+
+
+async def _end_run(
+    connection: AsyncConnection,
+    claim: Claim,
+    outcome: str,
+    reason: str,
+    *,
+    did_nothing: bool = False,
+    drops_prompt: bool = True,
+) -> bool:
+    """Notes how the round ended, for operators and for their monitors.
+
+    One that did nothing leaves no row, unless it ends a series of failures. The prompt of a model's
+    round goes with it, unless the round is put down for the reply.
+
+    Returns:
+        Whether the lease is still held.
+    """
+    # The chat's row first, as whoever edits a chat locks it: or each would wait for the other.
+    is_held = await work.holds(connection, claim.lease)
+    published = await runs.end(connection, claim.chat, claim.run, outcome, reason)
+    if published and not claim.lease.by_code:
+        # A deeper interim summary may lack what the model wrote.
+        await work.mark_due_for_code(connection, claim.chat)
+    if did_nothing and not claim.troubles:
+        await runs.drop_idle(connection, claim.chat, claim.run)
+    if drops_prompt and not claim.lease.by_code:
+        await prompts.drop(connection, claim.chat)
+    metrics.RUNS.labels(outcome).observe(perf_counter() - claim.began)
+    return is_held
+
+
+def _judge(claim: Claim, error: Exception) -> Release:
+    """Decides what the failure of a round means for its chat."""
     match error:
         case ChatChanged():
             return _released(error, delay=0, outcome="refused")
-        case TextTooHard():
-            return _failed(claim, runs.TOO_HARD, error)
-        case TextWorkFailed():
-            return _failed(claim, runs.OWN_ERROR, error)
         case TextProcessAway() | KeyMissing():  # what this process lacks says nothing of the chat
             return _released(error, delay=_LACK_PAUSE)
+        case TextTooHard():
+            return _failed(claim, runs.TOO_HARD, error)
         case PrecisError():
             # Code's work asks nobody, so its errors are our own.
-            outcome = runs.OWN_ERROR if claim.lease.by_code else "failed"
-            return _failed(claim, outcome, error)
+            is_own = claim.lease.by_code or isinstance(error, TextWorkFailed)
+            return _failed(claim, runs.OWN_ERROR if is_own else "failed", error)
     if outage.is_away(error):  # which says nothing about the chat, nor about the summariser
         refusal = outage.refusal(error)
         pause = _REFUSAL_PAUSE if refusal else _OUTAGE_PAUSE
@@ -79,8 +239,7 @@ def _meaning(claim: Claim, error: Exception) -> Release:
 
 def _released(error: PrecisError, *, delay: float, outcome: str = "released") -> Release:
     """The chat is not to blame: the attempt does not count."""
-    reason, detail = _words(error)
-    return Release(outcome, reason, detail, delay)
+    return Release(outcome, str(error), str(error), delay)
 
 
 def _failed(claim: Claim, outcome: str, error: Exception) -> Release:
@@ -89,71 +248,17 @@ def _failed(claim: Claim, outcome: str, error: Exception) -> Release:
     No chat is given up because a summariser is away or a text is too hard, nor for an error of our
     own code while there is more to leave out.
     """
+    is_away = isinstance(error, SummariserAway)
     # The column counts those of the work that ends all.
     attempts = claim.lease.attempts if claim.lease.ends_work else len(claim.troubles) + 1
-    away = isinstance(error, SummariserAway)
     # The next round may do without the texts: that can go well at any time. One that did so already
     # may have failed on others, further on.
     reads_less = outcome == runs.OWN_ERROR and len(claim.troubles) <= TRIES
-    spared = away or isinstance(error, TextTooHard) or reads_less
-    dead = attempts >= MOST_ATTEMPTS and not spared
+    is_spared = is_away or outcome == runs.TOO_HARD or reads_less
     # Several places of one long chat may fail: each is tried again as soon as the first.
     tries = len(claim.troubles) + 1 if reads_less else attempts
-    delay = None if dead else min(_LONGEST_DELAY, 2.0**tries)
-    reason, detail = _words(error)
-    return Release(outcome, reason, detail, delay, counts=True, away=away)
-
-
-def _words(error: Exception) -> tuple[str, str]:
-    """What an error says to everybody, and what it says in the runs of its own chat."""
-    if isinstance(error, SummariserError):
-        return str(error), error.detail
-    if isinstance(error, PrecisError):
-        return str(error), str(error)
-    text = class_and_place(error)
-    return text, text
-
-
-async def _end(claim: Claim, done: RoundOutcome) -> float | None:
-    """Ends a round that went well."""
-    did_nothing, again = bool(done.nothing), not done.complete
-    outcome = "nothing to do" if did_nothing else "done"
-    reason = done.nothing or claim.why_not_read
-    async with claim.engine.begin() as connection:
-        await end(connection, claim, outcome, reason, did_nothing=did_nothing)
-        if claim.lease.by_code:
-            next_ = done.model_next
-            return await work.finish_code(connection, claim.lease, again=again, model_next=next_)
-        await prompts.drop(connection, claim.chat)
-        return await work.finish_model(connection, claim.lease, again=again)
-
-
-async def _wait_for_bodies(claim: Claim, reason: str) -> float | None:
-    """Ends a round that misses texts, which is no failure.
-
-    The chat's next request has them, and the work is due then.
-    """
-    log.info("compress.waits_for_texts", chat=claim.lease.chat_id, reason=reason)
-    async with claim.engine.begin() as connection:
-        await end(connection, claim, "waits", reason)
-        if not claim.lease.by_code:
-            await prompts.drop(connection, claim.chat)
-        return await work.wait_for_bodies(connection, claim.lease, reason)
-
-
-async def _await_reply(claim: Claim, pending: ReplyPending) -> float | None:
-    """Ends a round that waits for a reply; code's summaries serve meanwhile."""
-    async with claim.engine.begin() as connection:
-        is_held = await work.holds(connection, claim.lease)
-        await end(connection, claim, "waits", str(pending), did_nothing=True)
-        if pending.new and is_held:
-            await prompts.store(connection, claim.chat, pending.new)
-        return await work.await_reply(connection, claim.lease, pending.seconds)
-
-
-async def _end_unasked(claim: Claim, reason: str) -> float | None:
-    """Ends the model's work until the next turn: nobody is there to ask the model."""
-    async with claim.engine.begin() as connection:
-        await end(connection, claim, "waits", reason)
-        await prompts.drop(connection, claim.chat)
-        return await work.finish_model(connection, claim.lease, again=False)
+    is_dead = attempts >= MOST_ATTEMPTS and not is_spared
+    delay = None if is_dead else min(_LONGEST_DELAY, 2.0**tries)
+    reason = str(error) if isinstance(error, PrecisError) else class_and_place(error)
+    detail = error.detail if isinstance(error, SummariserError) else reason
+    return Release(outcome, reason, detail, delay, counts=True, is_away=is_away)

@@ -1,11 +1,17 @@
-"""A round of work on a chat: read the branch, plan, and for each chunk write and publish.
+"""A worker's round on a chat, from its claim to the published summary.
 
-There are two kinds of rounds, and both go this way.
+1. `compress` claims the chat whose turn it is, and keeps the lease while the round lasts.
+2. `_read_branch` reads what is stored of a branch that is due, and says who writes.
+3. `_plan_for_code` or `_plan_for_model` says which chunks are to be read from which checkpoint on.
+4. `_write` makes the summary of a chunk: by the summariser, which may be a mailbox, if the gate
+   accepts its answer, or by code.
+5. `_publish` publishes it, unless the chat has changed; then comes the next chunk.
+6. `outcomes` ends the round.
 
-1. Code's comes first. Code writes a summary of all up to the tail, in a moment and without a call.
-   It is `interim` if a model is to read the same messages; else it is all the work there is.
-2. The model's goes on from the deepest checkpoint that is not interim. What it publishes takes the
-   interim one's place; code then carries it on to where a deeper interim one serves.
+Code's rounds come first. Code writes a summary of all up to the tail, in a moment and without a
+call. It is `interim` if a model is to read the same messages; else it is all the work there is. The
+model's rounds go on from the deepest checkpoint that is not interim. What they publish takes the
+interim one's place; code then carries it on to where a deeper interim one serves.
 
 Nothing is held in a transaction while a summariser thinks. What it wrote is fenced by the lease,
 the epoch and the boundary when it is published.
@@ -20,8 +26,8 @@ from dataclasses import dataclass, replace
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service import metrics
-from service.errors import PrecisError, TextTooHard, TextWorkFailed
+from service import metrics, request_ids
+from service.errors import TextTooHard, TextWorkFailed
 from service.planning.plan import (
     Checkpoint,
     Chunk,
@@ -32,7 +38,7 @@ from service.planning.plan import (
     plan,
 )
 from service.planning.policy import LEAST_WRITER, Policy, thinking_tokens
-from service.processes import rounds
+from service.processes import materials
 from service.storage import (
     breakers,
     chats,
@@ -55,36 +61,26 @@ from service.summarising import prompt, summarise
 from service.summarising.memory import Memory
 from service.summarising.reading import RejectedReply, Summariser
 from service.summarising.summarise import Candidate, Covered, Material, Unread
-from service.usecases.compress.lease import Claim
+from service.usecases.compress import claims, outcomes
+from service.usecases.compress.claims import Claim, WorkerContext
 from service.usecases.compress.mailbox import Mailbox
+from service.usecases.compress.outcomes import ChatChanged, RoundOutcome, TextsMissing
+
+CALLS = 8
+"""The most calls in one round.
+
+A round that goes well clears the chat's failures, so that a few failed calls do not give up the
+work on a long chat.
+"""
 
 log = structlog.get_logger(__name__)
 
 
-class ChatChanged(PrecisError):
-    """The chat was edited, reset or leased again while its summary was written."""
-
-    def __init__(self) -> None:
-        super().__init__("the chat was edited, reset or leased again while its summary was written")
-
-
-class TextsMissing(PrecisError):
-    """Texts that the work needs are not kept any more."""
-
-
 @dataclass(frozen=True, slots=True)
-class RoundOutcome:
-    """What a round did.
+class WorkResult:
+    """A chat was worked on; it is due again in so many seconds, or not at all."""
 
-    Attributes:
-        nothing: why there was nothing to do, or nothing worth publishing; empty otherwise.
-        complete: whether nothing of its kind of work is left to do.
-        model_next: whether the model has something to read now.
-    """
-
-    nothing: str = ""
-    complete: bool = True
-    model_next: bool = False
+    again: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +94,7 @@ class Round:
         rows: the branch, root to leaf.
         summariser: who is asked; None when code writes alone.
         is_interim: whether a model is to read what code writes.
-        begun: whether it was put down, and goes on now.
+        is_resumed: whether it was put down, and goes on now.
         final: the deepest checkpoint that is not interim, and was written for a window like the
             chat's: one for a smaller window has lost what this one has room for.
         poorer: those for a smaller window, which any new one supersedes.
@@ -111,7 +107,7 @@ class Round:
     rows: Sequence[MessageRow]
     summariser: Summariser | None
     is_interim: bool
-    begun: bool
+    is_resumed: bool
     final: Checkpoint | None
     poorer: Sequence[Checkpoint]
     interim: Sequence[Checkpoint]
@@ -129,65 +125,70 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
-class Publication:
-    """What is to be published, of which kind it is, who wrote it, and for how many seconds."""
+class WrittenSummary:
+    """A summary that may be published: its kind, its writer, and the seconds that it took."""
 
     candidate: Candidate
     kind: str
     by: str
-    seconds: float = 0
+    seconds: float
 
 
-async def work_round(claim: Claim) -> RoundOutcome:
-    """One round of work on each branch that is due, the newest first.
+async def compress(context: WorkerContext) -> WorkResult | None:
+    """Does the work of the chat whose turn it is.
+
+    Returns:
+        None when there is no work but for a summariser that has enough to do.
+    """
+    claim = await claims.claim_chat(context)
+    if claim is None:
+        return None
+    with request_ids.within(claim.request_id):
+        async with claims.keep_lease(claim):
+            return WorkResult(await outcomes.end_round(claim, _work(claim)))
+
+
+async def _work(claim: Claim) -> RoundOutcome:
+    """Works on each branch that is due, the newest first.
+
+    A round that was put down for a reply comes before them, on what it was planned on then.
 
     Raises:
         ChatChanged: the chat is not as it was planned on any more.
         TextsMissing: a text is not kept any more.
+        ReplyPending, PromptUntaken: see `Mailbox`.
         SummariserError: the summariser failed.
         TextTooHard: a text took too long or too much memory.
         TextWorkFailed: work on a text raised an error; so may whatever else is our own code.
         TextProcessAway: no process for texts could be started.
     """
-    nothing = _unwanted(claim)
-    if nothing:
-        return RoundOutcome(nothing)
-    if claim.put_down:
-        taken_up = await _take_up(claim, claim.put_down)
-        if not taken_up.complete:
-            return taken_up
-    return await _work_on_branches(claim)
-
-
-async def _work_on_branches(claim: Claim) -> RoundOutcome:
-    nothing, model_next = "no branch is due", False
-    for number, leaf in enumerate(claim.lease.leaves):
-        if number and not nothing and await _gives_way(claim):
-            return RoundOutcome(complete=False)
-        # Read when its turn comes, because it may share what was published for those before it.
-        round_ = await _read_branch(claim, leaf)
-        done = await _carry_out(round_, await asyncio.to_thread(_plan_round, round_))
+    lease, put_down = claim.lease, claim.put_down
+    if unwanted := _why_unwanted(lease):
+        return RoundOutcome(unwanted)
+    if put_down:
+        done = await _work_on_branch(await _read_branch(claim, put_down.leaf, put_down))
+        async with claim.engine.begin() as connection:
+            await prompts.drop(connection, claim.chat)
         if not done.complete:
             return done
-        nothing = done.nothing if not number else nothing and done.nothing
-        model_next |= round_.is_interim and await asyncio.to_thread(_model_has_work, round_)
-    return RoundOutcome(nothing, model_next=model_next)
+    nothing, has_worked, model_next = "no branch is due", False, False
+    for leaf in lease.leaves:
+        if has_worked and await _gives_way(claim):
+            return RoundOutcome(complete=False)
+        # Read when its turn comes, because it may share what was published for those before it.
+        done = await _work_on_branch(await _read_branch(claim, leaf))
+        if not done.complete:
+            return done
+        nothing, has_worked = done.nothing, has_worked or not done.nothing
+        model_next |= done.model_next
+    return RoundOutcome("" if has_worked else nothing, model_next=model_next)
 
 
-async def _take_up(claim: Claim, basis: Basis) -> RoundOutcome:
-    """Takes up the round that was put down for a reply, on what it was planned on then."""
-    round_ = await _read_branch(claim, basis.leaf, basis)
-    done = await _carry_out(round_, await asyncio.to_thread(_plan_round, round_))
-    async with claim.engine.begin() as connection:
-        await prompts.drop(connection, claim.chat)
-    return done
-
-
-def _unwanted(claim: Claim) -> str:
+def _why_unwanted(lease: Lease) -> str:
     """Why no summary of this chat is wanted; empty when one is."""
-    if claim.lease.compactor == chats.COMPACTS_ITSELF:
+    if lease.compactor == chats.COMPACTS_ITSELF:
         return "Open WebUI compacts this chat itself"
-    return "its user wants this chat left alone" if claim.lease.left_alone else ""
+    return "its user wants this chat left alone" if lease.left_alone else ""
 
 
 async def _gives_way(claim: Claim) -> bool:
@@ -197,35 +198,36 @@ async def _gives_way(claim: Claim) -> bool:
 
 async def _read_branch(claim: Claim, leaf: str, basis: Basis | None = None) -> Round:
     """Reads what is stored of a branch; of one that was put down, with its `basis`."""
-    lease = claim.lease
+    lease, context, is_resumed = claim.lease, claim.context, basis is not None
     async with claim.engine.connect() as connection:
         rows = await messages.path(connection, claim.chat, leaf)
         pointed_to = {row.checkpoint_id or 0 for row in rows}
         final, interim = await checkpoints.on_path(connection, claim.chat, pointed_to)
-    begun = basis is not None
-    basis = basis or _basis_of(lease, rows)
+    basis = basis or _new_basis(lease, rows)
+    summariser, read = _choose_summariser(claim, basis)
+    # All is in our own tokens, of which a window holds fewer than its provider's.
+    window = int(basis.window / basis.usage_factor)
     poorer = [one for one in final if is_poorer(one.window, basis.window)]
     alike = [one for one in final if one not in poorer]
     return Round(
         claim=claim,
         basis=basis,
-        policy=_policy_of(claim, basis),
+        policy=context.settings.policy(basis.model, window, basis.overhead, read),
         rows=rows,
-        summariser=_summariser_of(claim, basis),
+        summariser=None if lease.code_writes else summariser,
         is_interim=not lease.ends_work,
-        begun=begun,
+        is_resumed=is_resumed,
         final=deepest(_path(rows), alike),
         poorer=poorer,
         interim=interim,
     )
 
 
-def _basis_of(lease: Lease, rows: Sequence[MessageRow]) -> Basis:
-    """What a round that begins now is planned on."""
+def _new_basis(lease: Lease, rows: Sequence[MessageRow]) -> Basis:
+    """The basis of a round that begins now."""
     confirmed = [row.message_id for row in rows if row.confirmed]
-    leaf = confirmed[-1] if confirmed else ""
     return Basis(
-        leaf=leaf,
+        leaf=confirmed[-1] if confirmed else "",
         model=lease.model,
         writer=lease.writer,
         window=lease.window,
@@ -234,38 +236,26 @@ def _basis_of(lease: Lease, rows: Sequence[MessageRow]) -> Basis:
     )
 
 
-def _policy_of(claim: Claim, basis: Basis) -> Policy:
-    """The budgets of a round.
+def _choose_summariser(claim: Claim, basis: Basis) -> tuple[Summariser | None, int | None]:
+    """Chooses who is asked, and how many tokens a call of a host's model may have.
 
-    All is in our own tokens, of which a window holds fewer than its provider's.
+    The second is None for a summariser of the fleet, for which the settings say it.
     """
-    window, writer_window = int(basis.window / basis.usage_factor), _writer_window(claim, basis)
-    read = writer_window - thinking_tokens(writer_window) if writer_window else None
-    return claim.context.settings.policy(basis.model, window, basis.overhead, read)
-
-
-def _writer_window(claim: Claim, basis: Basis) -> int | None:
-    """The window of the host's model that writes, in tokens; None where none of them does."""
-    settings, writer = claim.context.settings, basis.writer
-    if claim.context.summariser or writer is None:
-        return None
+    context, writer = claim.context, basis.writer
+    of_fleet = context.others.get(basis.model, context.summariser)
+    if context.summariser or writer is None:
+        return of_fleet, None
+    settings = context.settings
     window, factor = settings.of_model(writer).window or settings.summariser_window, 1.0
     if writer == basis.model:
         window, factor = basis.window, basis.usage_factor
+    if window < LEAST_WRITER:
+        return of_fleet, None
     # Before 0.11.2, the factor counts tools too, which no prompt of ours has.
-    return int(window / factor) if window >= LEAST_WRITER else None
-
-
-def _summariser_of(claim: Claim, basis: Basis) -> Summariser | None:
-    """Who is asked in a round; None when code writes."""
-    lease, context = claim.lease, claim.context
-    if lease.by_code or lease.fallback:
-        return None
-    writer_window = _writer_window(claim, basis)
-    if writer_window is None or basis.writer is None:
-        return context.summariser_of(basis.model)
-    thinking = thinking_tokens(writer_window)
-    return Mailbox(context.engine, context.texts, claim.chat, basis.writer, basis, thinking)
+    window = int(window / factor)
+    thinking = thinking_tokens(window)
+    mailbox = Mailbox(context.engine, context.texts, claim.chat, writer, basis, thinking)
+    return mailbox, window - thinking
 
 
 def _path(rows: Sequence[MessageRow]) -> list[PathMessage]:
@@ -275,138 +265,109 @@ def _path(rows: Sequence[MessageRow]) -> list[PathMessage]:
     ]
 
 
-def _plan_round(round_: Round) -> Plan:
-    """The plan of a round."""
-    if round_.summariser:
-        return _plan_for_model(round_)
+def _plan_for_code(round_: Round) -> Plan:
+    """Plans what code has to write now."""
     usable = [round_.final] if round_.final else []
-    policy, reach = round_.policy, 0
+    reach = 0
     if round_.is_interim:
         # Each message is read once: what code wrote before is gone on from.
         outdated = round_.outdated
         usable += [one for one in [*round_.interim, *round_.poorer] if one not in outdated]
-        if outdated:
-            # What a model wrote is to serve at once, whatever the request's size and the tail now.
-            policy = replace(policy, prepare_at=0, step_tokens=1, code_tokens=1)
-            reach = max(one.messages for one in outdated)
-    return plan(_path(round_.rows), usable, policy, by_code=True, reach=reach)
+        # What a model wrote is to serve at once, whatever the request's size and the tail now.
+        reach = max((one.messages for one in outdated), default=0)
+    return plan(_path(round_.rows), usable, round_.policy, by_code=True, reach=reach)
 
 
 def _plan_for_model(round_: Round) -> Plan:
-    """What a model has to read now: nothing that no second request, and no host, has confirmed."""
+    """Plans what a model has to read now: nothing that no second request or host has confirmed."""
     confirmed = _path([row for row in round_.rows if row.confirmed])
     usable = [round_.final] if round_.final else []
-    return plan(confirmed, usable, round_.policy, begun=round_.begun)
+    return plan(confirmed, usable, round_.policy, is_resumed=round_.is_resumed)
 
 
-def _model_has_work(round_: Round) -> bool:
-    return bool(_plan_for_model(round_).chunks)
+async def _work_on_branch(round_: Round) -> RoundOutcome:
+    """Plans a round, and carries it out."""
+    by_model = round_.summariser is not None
+    planned = await asyncio.to_thread(_plan_for_model if by_model else _plan_for_code, round_)
+    done = RoundOutcome(planned.reason)
+    if planned.chunks:
+        done = await _carry_out(round_, planned)
+    if round_.is_interim and done.complete:
+        left = await asyncio.to_thread(_plan_for_model, round_)
+        done = replace(done, model_next=bool(left.chunks))
+    return done
 
 
 async def _carry_out(round_: Round, planned: Plan) -> RoundOutcome:
-    """Writes and publishes the chunks in order, until another chat waits at the end of a turn.
+    """Writes and publishes the chunks in order.
+
+    A round ends early at the end of a turn, after so many calls or if another chat waits.
 
     Whatever ends a turn is published on its own, so a crash loses one call, or those of one long
     turn.
     """
-    if not planned.chunks:
-        return RoundOutcome(planned.reason)
-    progress = Progress(await _memory_of(round_, planned.reuse), _parent(round_, planned))
-    first_parent = progress.parent
-    try:
-        return await _write_chunks(round_, planned, progress)
-    finally:
-        if progress.parent != first_parent:
-            await _let_code_carry_on(round_.claim)
-
-
-@dataclass(slots=True)
-class Progress:
-    """How far a round has come: the memory and the checkpoint that the next chunk grows from."""
-
-    memory: Memory
-    parent: int
-
-
-async def _write_chunks(round_: Round, planned: Plan, progress: Progress) -> RoundOutcome:
-    done = RoundOutcome(complete=planned.complete)
-    for number, chunk in enumerate(planned.chunks):
-        publication = await _write(round_, chunk, progress.memory, is_first=number == 0)
-        progress.memory = publication.candidate.memory
-        no_gain = publication.candidate.no_gain
+    last = planned.chunks[-1]
+    memory = await _read_memory(round_.claim, planned.reuse)
+    # No summary grows from an interim one, or a model would never read what that covers.
+    grown_from = round_.final if round_.is_interim else planned.reuse
+    parent = grown_from.id if grown_from else 0
+    done = RoundOutcome()
+    for number, chunk in enumerate(planned.chunks, 1):
+        written = await _write(round_, chunk, memory, is_first=number == 1)
+        memory, no_gain = written.candidate.memory, written.candidate.no_gain
         if chunk.covers is None or no_gain:
             # The next chunk's summary stands for this one as well. After the last one, another
             # round would end in the same way: new messages make work due.
-            await _count_unpublished(round_, publication.candidate)
+            await _count_unpublished(round_, written.candidate)
             done = RoundOutcome(no_gain)
             continue
-        superseded = _list_superseded(round_, planned, chunk)
-        published = await _publish(round_, chunk.covers, progress.parent, superseded, publication)
-        progress.parent = progress.parent if round_.is_interim else published
-        done = RoundOutcome(complete=planned.complete)
-        if chunk is not planned.chunks[-1] and await _gives_way(round_.claim):
+        published = await _publish(round_, chunk.covers, parent, written, ends=chunk is last)
+        parent = parent if round_.is_interim else published
+        done = RoundOutcome()
+        if chunk is not last and (number >= CALLS or await _gives_way(round_.claim)):
             return RoundOutcome(complete=False)
     return done
 
 
-async def _let_code_carry_on(claim: Claim) -> None:
-    """Makes code's work due after a model's: a deeper interim one may lack what the model wrote."""
-    if claim.lease.by_code:
-        return
-    async with claim.engine.begin() as connection:
-        await work.mark_due_for_code(connection, claim.chat)
-
-
-def _parent(round_: Round, planned: Plan) -> int:
-    """The checkpoint that the first one of a plan grows from; 0 for none.
-
-    No summary grows from an interim one, or a model would never read what that covers.
-    """
-    grown_from = round_.final if round_.is_interim else planned.reuse
-    return grown_from.id if grown_from else 0
-
-
-def _list_superseded(round_: Round, planned: Plan, chunk: Chunk) -> list[int]:
-    """The checkpoints that serve no more, however deep they are, once a chunk is published.
-
-    Outdated ones serve until code has carried on what a model wrote as far as they reach.
-    """
-    is_end = planned.complete and chunk is planned.chunks[-1]
-    outdated = round_.outdated if round_.is_interim and is_end else []
-    return [one.id for one in [*round_.poorer, *outdated]]
-
-
-async def _memory_of(round_: Round, parent: Checkpoint | None) -> Memory:
-    """What the next summary grows from.
+async def _read_memory(claim: Claim, checkpoint: Checkpoint | None) -> Memory:
+    """Reads what the next summary grows from.
 
     Raises:
         ChatChanged: the checkpoint was deleted since it was planned on.
     """
-    if parent is None:
+    if checkpoint is None:
         return Memory()
-    memory = await checkpoints.memory(round_.claim.engine, round_.claim.chat, parent.id)
+    memory = await checkpoints.memory(claim.engine, claim.chat, checkpoint.id)
     if memory is None:
         raise ChatChanged
     return memory
 
 
-async def _write(round_: Round, chunk: Chunk, memory: Memory, *, is_first: bool) -> Publication:
-    """The summary of a chunk, by the summariser or by code.
+async def _write(round_: Round, chunk: Chunk, memory: Memory, *, is_first: bool) -> WrittenSummary:
+    """Makes the summary of a chunk, by the summariser or by code.
 
     Raises:
         TextsMissing: a text is not kept any more.
     """
     began = time.monotonic()
-    covered = _covered(round_, chunk)
+    covered, run = _covered(round_, chunk), round_.claim.context.texts.run
     # Only the first: of a text further on it is not known that anything fails on it.
     if is_first and round_.claim.why_not_read:
         candidate = await _write_placeholder(round_, chunk, memory, covered)
         kind = _kind_by_code(round_, is_degraded=True)
-        publication = Publication(candidate, kind, summarise.BY_CODE)
-    else:
-        material = await _gather(round_, chunk, memory)
-        publication = await _summarise(round_, material, covered)
-    return replace(publication, seconds=time.monotonic() - began)
+        return WrittenSummary(candidate, kind, summarise.BY_CODE, time.monotonic() - began)
+    material = await _gather(round_, chunk, memory)
+    rejections: tuple[str, ...] = ()
+    if round_.summariser:
+        candidate = await _ask(round_, round_.summariser, material, covered)
+        if candidate.verdict.accepted:
+            return WrittenSummary(
+                candidate, "llm", round_.summariser.name, time.monotonic() - began
+            )
+        rejections = candidate.verdict.reasons
+    kind = _kind_by_code(round_, is_degraded=bool(rejections))
+    candidate = await run(summarise.by_rule, material, round_.policy, covered, kind, rejections)
+    return WrittenSummary(candidate, kind, summarise.BY_CODE, time.monotonic() - began)
 
 
 def _covered(round_: Round, chunk: Chunk) -> Covered:
@@ -474,22 +435,8 @@ async def _gather(round_: Round, chunk: Chunk, memory: Memory) -> Material:
     mask = context.settings.mask_secrets
     # In a process of its own, because any text may take too long or too much memory.
     return await context.texts.run(
-        rounds.gather_material, packed, ids, chunk.reads, memory, round_.policy, part_of, mask
+        materials.gather_material, packed, ids, chunk.reads, memory, round_.policy, part_of, mask
     )
-
-
-async def _summarise(round_: Round, material: Material, covered: Covered) -> Publication:
-    """Asks the summariser, if there is one; code writes if none of its answers is accepted."""
-    rejections: tuple[str, ...] = ()
-    if round_.summariser:
-        candidate = await _ask(round_, round_.summariser, material, covered)
-        if candidate.verdict.accepted:
-            return Publication(candidate, "llm", round_.summariser.name)
-        rejections = candidate.verdict.reasons
-    kind = _kind_by_code(round_, is_degraded=bool(rejections))
-    run = round_.claim.context.texts.run
-    candidate = await run(summarise.by_rule, material, round_.policy, covered, kind, rejections)
-    return Publication(candidate, kind, summarise.BY_CODE)
 
 
 async def _ask(
@@ -522,9 +469,12 @@ async def _ask(
 
 
 async def _publish(
-    round_: Round, covers: int, parent: int, superseded: Sequence[int], publication: Publication
+    round_: Round, covers: int, parent: int, written: WrittenSummary, *, ends: bool
 ) -> int:
     """Publishes a checkpoint that covers so many messages of the branch.
+
+    Outdated ones serve until code has carried on what a model wrote as far as they reach, which is
+    where a plan `ends`.
 
     Returns:
         Its id.
@@ -532,21 +482,21 @@ async def _publish(
     Raises:
         ChatChanged: the chat is not as it was planned on any more.
     """
-    claim, candidate = round_.claim, publication.candidate
+    claim, candidate = round_.claim, written.candidate
     until = round_.rows[covers - 1]
+    outdated = round_.outdated if round_.is_interim and ends else []
+    memory, text = candidate.memory, candidate.text
     new = NewCheckpoint(
         parent=parent,
         until=until,
-        kind=publication.kind,
-        texts=await publishing.pack(
-            claim.engine, claim.chat, parent, candidate.memory, candidate.text
-        ),
+        kind=written.kind,
+        texts=await publishing.pack(claim.engine, claim.chat, parent, memory, text),
         tokens=candidate.size,
         window=round_.basis.window,
-        summariser=publication.by,
+        summariser=written.by,
         prompt_version=prompt.VERSION,
         verdict=candidate.verdict.as_json(),
-        superseded=superseded,
+        superseded=[one.id for one in [*round_.poorer, *outdated]],
     )
     async with claim.engine.begin() as connection:
         number = await publishing.publish(connection, claim.lease, new)
@@ -554,7 +504,7 @@ async def _publish(
     # Raised after the transaction: what the call cost stays counted.
     if number is None:
         raise ChatChanged
-    metrics.PUBLISHED.labels(publication.kind).inc()
+    metrics.PUBLISHED.labels(written.kind).inc()
     log.info(
         "summary.published",
         chat=claim.lease.chat_id,
@@ -563,7 +513,7 @@ async def _publish(
         messages=until.depth,
         tokens_before=until.path_tokens,
         tokens_after=new.tokens,
-        seconds=round(publication.seconds, 1),
+        seconds=round(written.seconds, 1),
         model=new.summariser,
     )
     return number
@@ -588,7 +538,8 @@ async def _count(
     """Counts what a candidate cost. Whatever a model answered, its endpoint is not away."""
     claim = round_.claim
     if candidate.calls and claim.endpoint:
-        await breakers.succeeded(connection, claim.endpoint)
+        await breakers.note_success(connection, claim.endpoint)
+    # Before the run, because it locks the chat's row, as a deletion does first.
     if round_.summariser and candidate.read:
         # `openai:gpt-4o-mini` is counted as `gpt-4o-mini`, as chats name their models.
         model = round_.summariser.name.partition(":")[2]
