@@ -20,7 +20,7 @@ from service.cli.output import (
 
 _CHATS: Final = (
     "chat_id state path_tokens checkpoints model messages updated_at user_id user_name title"
-    " last_error wants_bodies left_alone_at compactor"
+    " last_error left_alone_at compactor"
 )
 _COLUMNS: Final = {
     "branches": "leaf_id messages path_tokens checkpoint_id",
@@ -32,10 +32,6 @@ _COLUMNS: Final = {
 }
 _PIN_FIELDS: Final = ("number", "kind", "text")
 """What `correct` reads of a pin."""
-_WAITS: Final = (
-    "Texts that new summaries need were deleted (see PRECIS_KEEP_BODIES): the work waits for the"
-    " chat's next request."
-)
 _CHAT = click.argument("chat", metavar="CHAT_ID")
 _CHECKPOINT = click.argument("checkpoint", type=int)
 _TEXT = click.File(encoding="utf-8")
@@ -133,8 +129,6 @@ def find(chat: str, words: str, tokens: int, as_json: bool, **question: object) 
         print_json(answer)
     else:
         say(answer["text"])
-        if answer["not_kept"]:
-            say(f"The texts of {answer['not_kept']} messages are not kept any more.", err=True)
     if answer["status"] != "found":
         raise SystemExit(1)
 
@@ -163,8 +157,8 @@ def correct(
         raise click.BadParameter("the new state is empty; nothing was changed")
     body = {"state": text, "pins": listed, "forget": forget}
     answer = ask("PATCH", "chats", chat, "checkpoints", checkpoint, body=body)
-    follows = _WAITS if answer["waits"] else "Deeper ones, if there are any, are written again."
-    say(f"Checkpoint {answer['checkpoint']['id']} serves. {follows}")
+    number = answer["checkpoint"]["id"]
+    say(f"Checkpoint {number} serves. Deeper ones, if there are any, are written again.")
 
 
 @chats.command()
@@ -176,8 +170,7 @@ def reset(chat: str, keep: int | None, yes: bool) -> None:
     which = f"but {keep} and those it grew from" if keep else "with their corrections"
     confirm(f"Delete all checkpoints of chat {chat}, {which}?", yes)
     answer = ask("POST", "chats", chat, "reset", body={"keep": keep})
-    follows = _WAITS if answer["waits"] else "Work is due."
-    say(f"{answer['dropped']} checkpoints deleted. {follows}")
+    say(f"{answer['dropped']} checkpoints deleted. Work is due.")
 
 
 @chats.command()

@@ -1,8 +1,8 @@
-"""What is old enough to be removed, page by page, of all tenants.
+"""What is old enough to be removed, of all tenants.
 
-In goes an age in days, out come the rows of a page, or how many were removed. Every page is a short
-transaction, so nobody waits long for its locks, and a row that somebody else has locked (another
-round, a worker, an ingest) is left for the next time.
+Every function removes a page of rows, or what is old of one chat, in the caller's short
+transaction, so nobody waits long for its locks. A row that somebody else has locked (another round,
+a worker, an ingest) is left for the next time.
 """
 
 from datetime import datetime
@@ -16,19 +16,14 @@ from sqlalchemy import (
     Table,
     and_,
     any_,
-    bindparam,
     delete,
     func,
     or_,
     select,
-    text,
-    tuple_,
     update,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage import statements
-from service.storage.messages import ERASED
 from service.storage.tables import (
     audit,
     chats,
@@ -46,18 +41,6 @@ _DAY = 24 * 3600  # seconds
 _CHATS = 50  # with a chat, some hundreds of rows are deleted
 
 _TIME = {audit: audit.c.at, chats: chats.c.updated_at, runs: runs.c.started_at}
-
-BodyPlace = tuple[datetime, int, str]
-"""The last body of a page: its age, chat and message."""
-
-_CHATS_OF_MADE = select(checkpoints.c.tenant_id, checkpoints.c.chat_id)
-# The message that a checkpoint covers last, unless it was edited since.
-_BOUNDARY = and_(
-    messages.c.tenant_id == checkpoints.c.tenant_id,
-    messages.c.chat_id == checkpoints.c.chat_id,
-    messages.c.message_id == checkpoints.c.covered_until,
-)
-_DROP_COVERED = text(statements.load("retention")["drop_covered"])
 
 
 async def old_rows(
@@ -118,81 +101,61 @@ async def past_tombstones(connection: AsyncConnection) -> None:
     await connection.execute(delete(tombstones).where(tombstones.c.until <= func.now()))
 
 
-async def old_bodies(
-    connection: AsyncConnection, after: BodyPlace | None, *, days: int
-) -> list[BodyPlace]:
-    """Drops a page of old bodies, oldest first.
+async def chats_with_old_texts(connection: AsyncConnection, days: int) -> set[ChatKey]:
+    """The chats that have texts, and had no new messages for so many days."""
+    # A message is never newer than its chat, so the index of texts by age finds them.
+    old_text = select(messages.c.message_id).where(
+        messages.c.tenant_id == chats.c.tenant_id,
+        messages.c.chat_id == chats.c.id,
+        messages.c.body.is_not(None),
+        messages.c.created_at < _before(days),
+    )
+    query = select(chats.c.tenant_id, chats.c.id)
+    query = query.where(chats.c.updated_at < _before(days), old_text.exists())
+    return {ChatKey(*row) for row in await connection.execute(query)}
 
-    Those of chats with work that is due or under way stay for it.
+
+async def old_texts(connection: AsyncConnection, chat: ChatKey, days: int) -> int:
+    """Drops all texts of a chat that had no new messages for so many days; returns how many.
+
+    All at once: so where the text of a message is stored, those of all messages above it are, and a
+    request sees at its newest message whether it has to bring them again.
     """
-    query = _locked(_old_bodies(days, after), chats)
-    page = [(at, chat, message) for at, chat, message in await connection.execute(query)]
-    if page:
-        gone = update(messages).where(
-            messages.c.chat_id == bindparam("chat"), messages.c.message_id == bindparam("id")
-        )
-        await connection.execute(
-            gone.values(body=None),
-            [{"chat": chat, "id": message} for _, chat, message in page],
-        )
-    return page
-
-
-async def covered_chats(connection: AsyncConnection) -> set[ChatKey]:
-    """The chats with a checkpoint whose boundary message still has its body."""
-    query = _CHATS_OF_MADE.join(messages, _BOUNDARY).where(messages.c.body.is_not(None))
-    return {ChatKey(*row) for row in await connection.execute(query.distinct())}
-
-
-async def covered_bodies(connection: AsyncConnection, chat: ChatKey) -> int:
-    """Drops the bodies that a checkpoint covers on every branch through them; returns how many."""
-    if not await _lock(connection, chat):
+    is_idle = chats.c.updated_at < _before(days)
+    if not await _lock(connection, chat, is_idle):
         return 0
-    parameters = {"tenant": chat.tenant, "chat": chat.id}
-    return int((await connection.execute(_DROP_COVERED, parameters)).scalar_one())
+    # An ingest under way reads the chat again when its row has changed.
+    touched = update(chats).where(*of(chat, chats)).values(updated_at=chats.c.updated_at)
+    await connection.execute(touched)
+    texts = update(messages).where(*of(chat, messages), messages.c.body.is_not(None))
+    return (await connection.execute(texts.values(body=None))).rowcount
 
 
-async def lost_chats(connection: AsyncConnection, days: int) -> set[ChatKey]:
-    """The chats with an old checkpoint that its boundary message left."""
-    led_to = and_(_BOUNDARY, messages.c.checkpoint_id == checkpoints.c.id)
-    query = _CHATS_OF_MADE.outerjoin(messages, led_to)
+async def chats_with_lost_checkpoints(connection: AsyncConnection, days: int) -> set[ChatKey]:
+    """The chats with an old checkpoint that its boundary message does not lead to."""
+    # An edited boundary message is stored no more.
+    leads_to_it = and_(
+        messages.c.tenant_id == checkpoints.c.tenant_id,
+        messages.c.chat_id == checkpoints.c.chat_id,
+        messages.c.message_id == checkpoints.c.covered_until,
+        messages.c.checkpoint_id == checkpoints.c.id,
+    )
+    query = select(checkpoints.c.tenant_id, checkpoints.c.chat_id).outerjoin(messages, leads_to_it)
     query = query.where(_old(checkpoints, days), messages.c.message_id.is_(None))
     return {ChatKey(*row) for row in await connection.execute(query.distinct())}
 
 
 async def lost_checkpoints(connection: AsyncConnection, chat: ChatKey, days: int) -> int:
-    """Removes the old checkpoints that no message leads to.
+    """Removes the old checkpoints that no message leads to; returns how many.
 
-    A message leads to its checkpoint and to those that this one grew from.
-    One from which a young one grew stays too, because the young one is stored as what it adds to
-    that. One that was put out of service is as old as that, so that it can be looked at.
-
-    Returns:
-        How many.
+    A message leads to its checkpoint and to those that this one grew from. One from which a young
+    one grew stays too, because the young one is stored as what it adds to that. The age of one that
+    was put out of service counts from then, so that it can be looked at.
     """
     if not await _lock(connection, chat):
         return 0
     lost = (*of(chat, checkpoints), _old(checkpoints, days), ~_is_needed(chat, days))
     return (await connection.execute(delete(checkpoints).where(*lost))).rowcount
-
-
-def _old_bodies(days: int, after: BodyPlace | None) -> Select[Any]:
-    """The places of a page of bodies whose chats have no work."""
-    place = (messages.c.created_at, messages.c.chat_id, messages.c.message_id)
-    in_chat = and_(chats.c.tenant_id == messages.c.tenant_id, chats.c.id == messages.c.chat_id)
-    query = select(*place).join(chats, in_chat)
-    query = query.where(
-        messages.c.body.is_not(None),
-        # Without its note, an erased text would be asked for again.
-        messages.c.author_id.is_distinct_from(ERASED),
-        messages.c.created_at < _before(days),
-        chats.c.due_at.is_(None),
-        chats.c.code_at.is_(None),
-        or_(chats.c.lease_until.is_(None), chats.c.lease_until < func.now()),
-    )
-    if after:  # the first term is what the index can use
-        query = query.where(messages.c.created_at >= after[0], tuple_(*place) > tuple_(*after))
-    return query.order_by(*place).limit(PAGE)
 
 
 def _is_needed(chat: ChatKey, days: int) -> ColumnElement[bool]:
@@ -219,6 +182,7 @@ def _locked(query: Select[Any], table: Table) -> Select[Any]:
     return query.with_for_update(of=table, skip_locked=True)
 
 
-async def _lock(connection: AsyncConnection, chat: ChatKey) -> bool:
-    query = select(chats.c.id).where(*of(chat, chats)).with_for_update(skip_locked=True)
+async def _lock(connection: AsyncConnection, chat: ChatKey, *which: ColumnElement[bool]) -> bool:
+    """Locks a chat; False when somebody else has, or when it is none of `which`."""
+    query = _locked(select(chats.c.id).where(*of(chat, chats), *which), chats)
     return (await connection.execute(query)).one_or_none() is not None

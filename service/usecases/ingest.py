@@ -130,7 +130,7 @@ def _path_of(handed: Transcript, known: StoredPath) -> _Path:
         Problem: NOT_THEIRS: the chat is another user's, and the path goes on from nothing of it.
     """
     base = known.found.get(handed.after) if handed.after else None
-    if handed.after and base is None:
+    if handed.after and (base is None or handed.after in known.without_text):
         raise Conflict("what the turn follows is not stored any more; the next request brings it")
     same = sum(1 for _ in takewhile(lambda one: one.id in known.found, handed.messages))
     goes_on = base is not None or same > 0
@@ -234,7 +234,7 @@ def _noted(handed: Transcript, path: _Path, leaf: MessageRow) -> ChatUpdate:
     # The next request would have to be cut, so nobody waits for more messages.
     is_over_limit = size > handed.policy.apply_at
     # A summariser has to read what an interim summary covers.
-    is_needed = size >= handed.policy.prepare_at or saving.is_interim or chat.wants_bodies
+    is_needed = size >= handed.policy.prepare_at or saving.is_interim
     is_work = is_needed and not left_alone and handed.compactor != chats.COMPACTS_ITSELF
     delay = 0 if is_over_limit else work.DEBOUNCE
     return ChatUpdate(
@@ -243,8 +243,6 @@ def _noted(handed: Transcript, path: _Path, leaf: MessageRow) -> ChatUpdate:
         overhead=overhead,
         leaf=leaf,
         delay=delay if is_work else None,
-        # A turn brings none of the texts above it.
-        wants_bodies=chat.wants_bodies and handed.source == "turn",
     )
 
 
@@ -261,13 +259,14 @@ def _saving_of(leaf: MessageRow, handed: Transcript, path: _Path) -> tuple[Savin
 
 
 def _wanted(handed: Transcript, path: _Path) -> dict[str, RawMessage]:
-    """The messages to read, by id: those that are new, and those whose texts are not kept."""
-    above = path.base.depth if path.base else 0
-    return {
-        message.id: RawMessage(message.text, searched=depth > STORED_FROM)
-        for place, (depth, message) in enumerate(enumerate(handed.messages, above + 1))
-        if place >= path.same or message.id in path.known.without_text
-    }
+    """The messages to read, by id: those that are new, and those whose texts were deleted."""
+    depth = path.base.depth if path.base else 0
+    wanted: dict[str, RawMessage] = {}
+    for place, message in enumerate(handed.messages):
+        depth += 1
+        if place >= path.same or message.id in path.known.without_text:
+            wanted[message.id] = RawMessage(message.text, searched=depth > STORED_FROM)
+    return wanted
 
 
 def _rows(
@@ -291,6 +290,8 @@ def _rows(
 
 def _author_of(message: IncomingMessage, handed: Transcript, path: _Path) -> str | None:
     """Whose words they are: whoever sent them first, also if something above was edited since."""
+    if message.id in path.known.without_text:
+        return path.known.without_text[message.id]
     sender = None if handed.user == path.owner else handed.user
     return path.known.authors.get(message.words, sender)
 

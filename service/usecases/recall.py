@@ -16,18 +16,25 @@ from service.processes import Texts, recalls
 from service.recall import references
 from service.recall.references import IdReference, Missing, Target
 from service.recall.shown import Finding, PageRequest
-from service.storage import audit, chats, checkpoints, messages
+from service.storage import audit, messages
 from service.storage import recalls as paths
 from service.storage.audit import Operator
 from service.storage.recalls import RecallScope, VisiblePath
-from service.summarising import ledger
 
 _SECONDS = 2.0  # for which a model waits; an operator may wait longer
 _OPERATORS_SECONDS = 30.0
 _PARTS = 4  # of what the window leaves for messages, an answer has one
 _LEAST_ROOM = 200  # tokens: of a few places the best, or some lines
 
+_DELETED = (
+    "The stored texts of this conversation were deleted for their age. Its next turn stores them"
+    " again, and then they can be looked up."
+)
 _NOT_COVERED = "Nothing else of this conversation can be looked up: read what is above."
+
+
+class _TextsDeleted(Exception):
+    """Texts of the path were deleted for their age."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +78,6 @@ async def of_branch(
         return Finding(_NOT_COVERED, status="not_covered")
     question = replace(question, room=_room(question.room, path.left_tokens))
     finding = await _within_time(_Search(engine, texts, path, mask), question, _SECONDS)
-    if finding.not_kept:
-        # The next request has the texts, and they are stored again.
-        async with engine.begin() as connection:
-            await chats.want_bodies(connection, path.chat)
     await _note(engine, by, branch.chat, question, finding)
     return finding
 
@@ -113,6 +116,8 @@ async def _within_time(lookup: "_Search", question: RecallQuestion, seconds: flo
             if question.ref:
                 return await lookup.read(question)
             return await lookup.search(question)
+    except _TextsDeleted:
+        return Finding(_DELETED, status="nothing")
     except (TimeoutError, TextTooHard) as error:
         raise Unavailable(
             "looking this up took too long; ask for fewer words, or for one reference"
@@ -141,12 +146,10 @@ class _Search:
 
     async def search(self, question: RecallQuestion) -> Finding:
         """The best places for some words."""
-        length = len(self._path.messages)
-        bodies = await self._bodies(range(length))
+        bodies = await self._bodies(range(len(self._path.messages)))
         above = references.above(self._counts)
         asked = question.query, question.line, question.room, self._mask
-        answer = await self._texts.run(recalls.search, bodies, above, *asked)
-        return replace(answer, not_kept=length - len(bodies))
+        return await self._texts.run(recalls.search, bodies, above, *asked)
 
     async def read(self, question: RecallQuestion) -> Finding:
         """What a reference leads to, exactly."""
@@ -155,20 +158,20 @@ class _Search:
             meant = await self._named(meant)
         if isinstance(meant, Missing):
             return _missing(question.ref, meant)
-        body = (await self._bodies([meant.message])).get(meant.message)
-        if body is None:
-            return await self._unkept(question.ref, meant)
+        body = (await self._bodies([meant.message]))[meant.message]
         page = PageRequest(
             meant.message, meant.call, meant.before, question.line, question.grep, question.room
         )
         return await self._texts.run(recalls.page, body, page, self._mask)
 
     async def _bodies(self, places: Iterable[int]) -> dict[int, bytes]:
-        """The packed bodies at some places of the path, as far as they are kept."""
+        """The packed bodies at some places of the path."""
         path = self._path.messages
-        ids = {path[place].message_id: place for place in places if 0 <= place < len(path)}
+        ids = {path[place].message_id: place for place in places}
         async with self._engine.connect() as connection:
             bodies_by_id = await messages.bodies(connection, self._path.chat, ids)
+        if len(bodies_by_id) < len(ids):
+            raise _TextsDeleted
         return {ids[identity]: packed for identity, packed in bodies_by_id.items()}
 
     async def _named(self, reference: IdReference) -> Target | Missing:
@@ -178,17 +181,6 @@ class _Search:
             return Missing(())
         place, call = match
         return Target(place, call, references.above(self._counts)[place])
-
-    async def _unkept(self, ref: str, place: Target) -> Finding:
-        """That a text is not kept, with what the ledger says of it."""
-        number = place.before + place.call
-        says = [f"The stored text of {ref} is not kept any more; it can be read in the next turn."]
-        if place.call and self._path.checkpoint is not None:
-            memory = await checkpoints.memory(self._engine, self._path.chat, self._path.checkpoint)
-            entries = memory.ledger if memory else ()
-            lines = [ledger.line(one) for one in entries if one.first <= number <= one.last]
-            says += [f"The summary says of it: {line[2:]}" for line in lines]
-        return Finding("\n".join(says), status="not_kept", not_kept=1)
 
 
 def _missing(ref: str, missing: Missing) -> Finding:

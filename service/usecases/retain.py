@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Table
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service import metrics
@@ -19,23 +18,20 @@ from service.storage import retention
 from service.storage.tables import audit, chats, runs
 from service.storage.tenancy import ChatKey
 
-Kept = int | str
-"""Days, or `forever`; of texts also `until_covered`."""
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Removed:
     """How many of each kind. `bodies` are texts of messages, `sums` rows of daily figures.
 
     With a chat, everything stored for it is removed.
     """
 
-    bodies: int
-    checkpoints: int
-    runs: int
-    chats: int
-    audit: int
-    sums: int
+    bodies: int = 0
+    checkpoints: int = 0
+    runs: int = 0
+    chats: int = 0
+    audit: int = 0
+    sums: int = 0
 
 
 async def remove_old(engine: AsyncEngine, settings: Settings) -> Removed:
@@ -43,14 +39,24 @@ async def remove_old(engine: AsyncEngine, settings: Settings) -> Removed:
 
     Chats are last: what is removed with one counts for its own kind when it is old enough itself.
     """
-    removed = Removed(
-        bodies=await _bodies(engine, settings.keep_bodies),
-        checkpoints=await _checkpoints(engine, settings.keep_checkpoints),
-        runs=await _rows(engine, runs, settings.keep_runs),
-        chats=await _rows(engine, chats, settings.keep_chats),
-        audit=await _rows(engine, audit, settings.keep_audit),
-        sums=await _sums(engine, settings.keep_sums),
-    )
+    removed = Removed()
+    days = settings.keep_bodies
+    if days != "forever":
+        removed.bodies = await _by_chat(
+            engine, days, retention.chats_with_old_texts, retention.old_texts
+        )
+        removed.checkpoints = await _by_chat(
+            engine, days, retention.chats_with_lost_checkpoints, retention.lost_checkpoints
+        )
+    days = settings.keep_history
+    if days != "forever":
+        removed.runs = await _pages(engine, partial(retention.old_rows, table=runs, days=days))
+        removed.audit = await _pages(engine, partial(retention.old_rows, table=audit, days=days))
+        async with engine.begin() as connection:
+            removed.sums = await retention.old_sums(connection, days)
+    days = settings.keep_chats
+    if days != "forever":
+        removed.chats = await _pages(engine, partial(retention.old_rows, table=chats, days=days))
     for kind, number in asdict(removed).items():
         metrics.DELETED.labels(kind).inc(number)
     return removed
@@ -63,35 +69,6 @@ async def remove_expired(engine: AsyncEngine) -> int:
     count = await _pages(engine, retention.expired_chats)
     metrics.DELETED.labels("chats").inc(count)
     return count
-
-
-async def _rows(engine: AsyncEngine, table: Table, days: Kept) -> int:
-    if not isinstance(days, int):
-        return 0
-    return await _pages(engine, partial(retention.old_rows, table=table, days=days))
-
-
-async def _bodies(engine: AsyncEngine, days: Kept) -> int:
-    if days == "until_covered":
-        return await _by_chat(engine, retention.covered_chats, retention.covered_bodies)
-    if not isinstance(days, int):
-        return 0
-    return await _pages(engine, partial(retention.old_bodies, days=days))
-
-
-async def _checkpoints(engine: AsyncEngine, days: Kept) -> int:
-    if not isinstance(days, int):
-        return 0
-    look = partial(retention.lost_chats, days=days)
-    drop = partial(retention.lost_checkpoints, days=days)
-    return await _by_chat(engine, look, drop)
-
-
-async def _sums(engine: AsyncEngine, days: Kept) -> int:
-    if not isinstance(days, int):
-        return 0
-    async with engine.begin() as connection:
-        return await retention.old_sums(connection, days)
 
 
 async def _pages(
@@ -109,14 +86,15 @@ async def _pages(
 
 async def _by_chat(
     engine: AsyncEngine,
-    look: Callable[[AsyncConnection], Awaitable[set[ChatKey]]],
-    drop: Callable[[AsyncConnection, ChatKey], Awaitable[int]],
+    days: int,
+    find: Callable[[AsyncConnection, int], Awaitable[set[ChatKey]]],
+    drop: Callable[[AsyncConnection, ChatKey, int], Awaitable[int]],
 ) -> int:
-    """One transaction for each chat that `look` finds."""
+    """One transaction for each chat that `find` finds."""
     async with engine.connect() as connection:
-        found = await look(connection)
+        found = await find(connection, days)
     count = 0
     for chat in found:
         async with engine.begin() as connection:
-            count += await drop(connection, chat)
+            count += await drop(connection, chat, days)
     return count

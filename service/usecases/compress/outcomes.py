@@ -44,12 +44,10 @@ async def attempt(claim: Claim) -> float | None:
         # Shielded, because the worker may be cancelled once more while it stops.
         await asyncio.shield(give_back(claim, stopped))
         raise
-    except TextsMissing as error:
-        return await _wait_for_bodies(claim, str(error))
     except ReplyPending as pending:
         return await _await_reply(claim, pending)
-    except PromptUntaken as error:
-        return await _end_unasked(claim, str(error))
+    except (TextsMissing, PromptUntaken) as error:
+        return await _wait_for_chat(claim, str(error))
     except Exception as error:
         return await give_back(claim, _meaning(claim, error))
 
@@ -128,19 +126,6 @@ async def _end(claim: Claim, done: RoundOutcome) -> float | None:
         return await work.finish_model(connection, claim.lease, again=again)
 
 
-async def _wait_for_bodies(claim: Claim, reason: str) -> float | None:
-    """Ends a round that misses texts, which is no failure.
-
-    The chat's next request has them, and the work is due then.
-    """
-    log.info("compress.waits_for_texts", chat=claim.lease.chat_id, reason=reason)
-    async with claim.engine.begin() as connection:
-        await end(connection, claim, "waits", reason)
-        if not claim.lease.by_code:
-            await prompts.drop(connection, claim.chat)
-        return await work.wait_for_bodies(connection, claim.lease, reason)
-
-
 async def _await_reply(claim: Claim, pending: ReplyPending) -> float | None:
     """Ends a round that waits for a reply; code's summaries serve meanwhile."""
     async with claim.engine.begin() as connection:
@@ -151,9 +136,15 @@ async def _await_reply(claim: Claim, pending: ReplyPending) -> float | None:
         return await work.await_reply(connection, claim.lease, pending.seconds)
 
 
-async def _end_unasked(claim: Claim, reason: str) -> float | None:
-    """Ends the model's work until the next turn: nobody is there to ask the model."""
+async def _wait_for_chat(claim: Claim, reason: str) -> float | None:
+    """Ends the work until the chat goes on, which is no failure.
+
+    Its texts were deleted, and the next request has them; or nobody asks the host's model.
+    """
     async with claim.engine.begin() as connection:
         await end(connection, claim, "waits", reason)
+        if claim.lease.by_code:
+            next_ = not claim.lease.ends_work
+            return await work.finish_code(connection, claim.lease, again=False, model_next=next_)
         await prompts.drop(connection, claim.chat)
         return await work.finish_model(connection, claim.lease, again=False)
