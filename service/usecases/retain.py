@@ -5,21 +5,18 @@ whatever the settings say, because that was promised to their users. Two at once
 skips what the other has locked.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service import metrics
-from service.settings import Settings
+from service.settings import Days, Settings
 from service.storage import retention
-from service.storage.tables import audit, chats, runs
-from service.storage.tenancy import ChatKey
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Removed:
     """How many of each kind. `bodies` are texts of messages, `sums` rows of daily figures.
 
@@ -39,24 +36,15 @@ async def remove_old(engine: AsyncEngine, settings: Settings) -> Removed:
 
     Chats are last: what is removed with one counts for its own kind when it is old enough itself.
     """
-    removed = Removed()
-    days = settings.keep_bodies
-    if days != "forever":
-        removed.bodies = await _by_chat(
-            engine, days, retention.chats_with_old_texts, retention.old_texts
-        )
-        removed.checkpoints = await _by_chat(
-            engine, days, retention.chats_with_lost_checkpoints, retention.lost_checkpoints
-        )
-    days = settings.keep_history
-    if days != "forever":
-        removed.runs = await _pages(engine, partial(retention.old_rows, table=runs, days=days))
-        removed.audit = await _pages(engine, partial(retention.old_rows, table=audit, days=days))
-        async with engine.begin() as connection:
-            removed.sums = await retention.old_sums(connection, days)
-    days = settings.keep_chats
-    if days != "forever":
-        removed.chats = await _pages(engine, partial(retention.old_rows, table=chats, days=days))
+    texts, history = settings.keep_bodies, settings.keep_history
+    removed = Removed(
+        bodies=await _remove(engine, retention.old_texts, texts),
+        checkpoints=await _remove(engine, retention.retired_checkpoints, texts),
+        runs=await _remove(engine, retention.old_runs, history),
+        audit=await _remove(engine, retention.old_audit_rows, history),
+        sums=await _remove(engine, retention.old_sums, history),
+        chats=await _remove(engine, retention.old_chats, settings.keep_chats),
+    )
     for kind, number in asdict(removed).items():
         metrics.DELETED.labels(kind).inc(number)
     return removed
@@ -66,35 +54,27 @@ async def remove_expired(engine: AsyncEngine) -> int:
     """Removes the chats that have expired, and past tombstones; returns how many chats."""
     async with engine.begin() as connection:
         await retention.past_tombstones(connection)
-    count = await _pages(engine, retention.expired_chats)
+    count = await _remove_pages(engine, retention.expired_chats)
     metrics.DELETED.labels("chats").inc(count)
     return count
 
 
-async def _pages(
-    engine: AsyncEngine, drop: Callable[[AsyncConnection, Any], Awaitable[Sequence[object]]]
+async def _remove(
+    engine: AsyncEngine, remove_page: Callable[[AsyncConnection, int], Awaitable[int]], days: Days
 ) -> int:
-    """One transaction for each page that `drop` removes behind the last row of the one before."""
-    count, after = 0, None
+    if days == "forever":
+        return 0
+    return await _remove_pages(engine, partial(remove_page, days=days))
+
+
+async def _remove_pages(
+    engine: AsyncEngine, remove_page: Callable[[AsyncConnection], Awaitable[int]]
+) -> int:
+    """Removes page after page, each in a transaction of its own; returns how much that was."""
+    total = 0
     while True:
         async with engine.begin() as connection:
-            page = await drop(connection, after)
-        if not page:
-            return count
-        count, after = count + len(page), page[-1]
-
-
-async def _by_chat(
-    engine: AsyncEngine,
-    days: int,
-    find: Callable[[AsyncConnection, int], Awaitable[set[ChatKey]]],
-    drop: Callable[[AsyncConnection, ChatKey, int], Awaitable[int]],
-) -> int:
-    """One transaction for each chat that `find` finds."""
-    async with engine.connect() as connection:
-        found = await find(connection, days)
-    count = 0
-    for chat in found:
-        async with engine.begin() as connection:
-            count += await drop(connection, chat, days)
-    return count
+            removed = await remove_page(connection)
+        if not removed:
+            return total
+        total += removed

@@ -295,7 +295,8 @@ async def _grow_old(a: Tenant) -> None:
     made_old = [f"update {table} set {at} = {at} - interval '1 year' {whose}" for table, at in times]
     idle = f"update chats set due_at = null, updated_at = updated_at - interval '1 year' {whose}"
     await execute(a.service.runtime.urls.database, idle, *made_old)
-    removed = await remove_old(a.service.runtime.database.engine, a.service.runtime.settings)
+    settings = a.service.runtime.settings.model_copy(update={"keep_chats": 3650})
+    removed = await remove_old(a.service.runtime.database.engine, settings)
     assert min(removed.bodies, removed.checkpoints, removed.runs) > 0
 
 

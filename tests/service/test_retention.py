@@ -4,6 +4,7 @@ import pytest
 
 from service.errors import ConfigurationError
 from service.settings import load
+from service.storage import retention
 from service.usecases.retain import Removed
 from tests.service.ageing import age, removed, sql, without_text
 from tests.service.grown import in_one_call
@@ -24,38 +25,40 @@ async def idle_chat(harness: Harness) -> str:
     return leaf
 
 
-async def test_all_texts_of_a_chat_go_when_it_is_idle_for_longer_than_the_setting(harness: Harness) -> None:
+async def test_all_texts_of_a_chat_go_when_it_is_idle_for_longer_than_the_setting(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "_CHATS_PAGE", 1)  # and two pages find what one does
     await idle_chat(harness)
+    another = Talk(harness.service.as_filter, "chat-3")
+    await another.ingest(another.turns(1))
+    await age(harness, "chats", "updated_at", "external_id = 'chat-3'")
     other = Talk(harness.service.as_filter, "chat-2")
     await other.ingest(other.turns(3))
     await age(harness, "messages", "created_at")
 
     assert await removed(harness, keep_bodies=41) == Removed()
-    assert await removed(harness, keep_bodies=39) == Removed(bodies=40)
+    assert await removed(harness, keep_bodies=39) == Removed(bodies=42)
 
     left = await rows(harness.runtime, "select chat_id from messages where body is not null")
     assert len(left) == 6, "a chat that goes on has its texts"
     assert await removed(harness, keep_bodies=39) == Removed()
 
 
-async def test_an_old_checkpoint_goes_when_no_message_leads_to_it(harness: Harness) -> None:
+async def test_a_retired_checkpoint_goes_when_none_that_grew_from_it_is_left(harness: Harness) -> None:
     leaf = harness.talk.turns(12, leaf=await in_one_call(harness))
     await harness.talk.ingest(leaf)
     await harness.drain()
-    before = await harness.made()
-    assert len(before) > 1
-    await age(harness, "checkpoints", "created_at")
-    assert await removed(harness, keep_bodies=30) == Removed(), "all of them are led to"
-
-    where = f"/v1/chats/chat-1/checkpoints/{before[0].id}"
+    first, *deeper = await harness.made()
+    assert deeper
+    where = f"/v1/chats/chat-1/checkpoints/{first.id}"
     corrected = (await harness.service.as_operator.patch(where, json={"state": "Corrected."})).json()["checkpoint"]
-    await age(harness, "checkpoints", "retired_at", f"id = {before[0].id}")
-    assert await removed(harness, keep_bodies=30) == Removed(), (
-        "a young one grew from it, and is stored as what it adds to that"
-    )
 
-    await age(harness, "checkpoints", "created_at")
+    await age(harness, "checkpoints", "retired_at", f"id = {first.id}")
+    assert await removed(harness, keep_bodies=30) == Removed(), "a young one is stored as what it adds to that"
+
     await age(harness, "checkpoints", "retired_at")
+    await age(harness, "checkpoints", "created_at")
     stored = len(await rows(harness.runtime, "select 1 from checkpoints"))
     assert (await removed(harness, keep_bodies=30)).checkpoints == stored - 1
     assert [one.id for one in await harness.made()] == [corrected["id"]]
