@@ -7,7 +7,6 @@ skips what the other has locked.
 
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
-from functools import partial
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
@@ -64,7 +63,7 @@ async def _remove(
 ) -> int:
     if days == "forever":
         return 0
-    return await _remove_pages(engine, partial(remove_page, days=days))
+    return await _remove_pages(engine, lambda connection: remove_page(connection, days))
 
 
 async def _remove_pages(

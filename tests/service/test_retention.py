@@ -1,10 +1,14 @@
 """What goes when it is old, what stays, and what happens when work needs a text that is gone."""
 
+from typing import Any
+
 import pytest
 
 from service.errors import ConfigurationError
+from service.processes.intake import TokenCountedMessage
 from service.settings import load
 from service.storage import retention
+from service.usecases import ingest, taking
 from service.usecases.retain import Removed
 from tests.service.ageing import age, removed, sql, without_text
 from tests.service.grown import in_one_call
@@ -183,3 +187,22 @@ async def test_a_turn_below_a_deleted_text_is_refused_until_a_request_has_brough
     await harness.service.stored()
     assert (await harness.talk.put(turn)).status_code == 202
     assert await without_text(harness) == set()
+
+
+async def test_a_turn_is_refused_if_the_texts_above_it_go_while_it_is_read(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaf = harness.talk.turns(3)
+    await harness.talk.ingest(leaf)
+    await age(harness, "messages", "created_at")
+    await age(harness, "chats", "updated_at")
+
+    async def removing(*given: Any) -> list[TokenCountedMessage]:
+        await removed(harness, keep_bodies=30)
+        return await taking.take(*given)
+
+    monkeypatch.setattr(ingest, "take", removing)
+    grown = harness.talk.turns(1, leaf=leaf)
+
+    assert (await harness.talk.put(harness.talk.turn(grown, after=leaf))).status_code == 409
+    assert len(await without_text(harness)) == 6
