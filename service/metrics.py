@@ -156,8 +156,8 @@ class QueueFigures:
     """Chats by the state of their work, and the breakers of the fleet's summarisers.
 
     Attributes:
-        chats: state → how many; `waiting_for_texts` are in none of the other states, and those
-            `waiting_for_model`, one of the chat's host, in others too.
+        chats: state → how many; those `waiting_for_model`, one of the chat's host, are in another
+            state too.
         oldest_due_seconds: how long the oldest due one has waited.
         breakers: state → how many.
         schema_at_head: whether the database is at the newest migration of this version.

@@ -30,9 +30,7 @@ _MOST_DAYS = 36_500  # a hundred years: what is longer is a mistake, or means `f
 
 
 # A word, because half of the readers would take 0 days for "never" and half for "at once".
-_Number = Annotated[int, Field(ge=1, le=_MOST_DAYS)]
-Days = _Number | Literal["forever"]
-BodyDays = _Number | Literal["forever", "until_covered"]
+Days = Annotated[int, Field(ge=1, le=_MOST_DAYS)] | Literal["forever"]
 
 ApplyAt = Annotated[float, Field(ge=0.3, le=0.95)]
 KeepMessages = Annotated[int, Field(ge=2, le=200)]
@@ -159,11 +157,11 @@ class Settings(BaseSettings):
         description="Mask API keys, bearer tokens, passwords and private keys in stored tool"
         " results and in summaries.",
     )
-    keep_bodies: BodyDays = Field(
+    keep_bodies: Days = Field(
         30,
-        description="Days that the texts of messages are kept, or `until_covered` (until a summary"
-        " covers them on every branch), or `forever`. One month: time to reset a chat whose"
-        " summary turns out to be wrong.",
+        description="Days without new messages after which the texts of a chat are deleted, or"
+        " `forever`; also the days that replaced versions of summaries are kept. One month: time to"
+        " find out that a summary is wrong.",
     )
     keep_chats: Days = Field(
         "forever",
@@ -171,10 +169,10 @@ class Settings(BaseSettings):
         " stored for it, or `forever`. Forever: its summaries were paid for, and Open WebUI still"
         " has the chat.",
     )
-    keep_checkpoints: Days = Field(
-        30,
-        description="Days that older versions of summaries are kept, or `forever`. One month:"
-        " somebody may ask what a model was told.",
+    keep_history: Days = Field(
+        365,
+        description="Days that audit rows and records of work on chats are kept, or `forever`. One"
+        " year: audits usually come late.",
     )
     openwebui_url: str = Field(
         "",
@@ -239,16 +237,6 @@ class Settings(BaseSettings):
         False,
         description="Connect to the summariser through the proxy in `HTTP_PROXY`, `HTTPS_PROXY` or"
         " `ALL_PROXY`. The proxy can read the chats unless the summariser's URL is an `https` one.",
-    )
-    keep_runs: Days = Field(
-        90,
-        description="Days that the records of work on chats, with their figures and errors, are"
-        " kept, or `forever`. One quarter: to compare months with each other.",
-    )
-    keep_audit: Days = Field(
-        365,
-        description="Days that audit rows are kept, or `forever`."
-        " One year: audits usually come late.",
     )
 
     @model_validator(mode="after")

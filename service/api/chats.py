@@ -155,8 +155,8 @@ async def reset(
     """Drops a chat's checkpoints, or those after one to `keep`, and makes new ones at once.
 
     A request that is larger than the window before that gets a summary by code, or is cut. If
-    retention has deleted texts that this needs, it waits for the chat's next request, which has all
-    of them (`waits`). 409 when the one to keep does not serve.
+    retention has deleted the chat's texts, its next request brings them, and work begins then. 409
+    when the one to keep does not serve.
     """
     body = await read_body(request, ResetRequest, empty=ResetRequest())
     dropped, wake_up = await operate.reset(runtime.database.engine, operator, chat_id, body.keep)

@@ -25,10 +25,6 @@ _CHECKPOINTS: Final = (
 _RUNS: Final = "id outcome reason started_at calls tokens_read tokens_written published request_id"
 _PIN_FIELDS: Final = ("number", "kind", "text")
 """The fields of a pin that `correct` reads."""
-_WAITS: Final = (
-    "Texts that new summaries need were deleted (see PRECIS_KEEP_BODIES): the work waits for the"
-    " chat's next request."
-)
 _CHAT = click.argument("chat", metavar="CHAT_ID")
 _CHECKPOINT = click.argument("checkpoint", type=int)
 _TEXT = click.File(encoding="utf-8")
@@ -142,8 +138,6 @@ def find(chat: str, words: str, as_json: bool, **query: object) -> None:
         print_json(answer)
     else:
         say(answer["text"])
-        if answer["not_kept"]:
-            say(f"The texts of {answer['not_kept']} messages are not stored any more.", err=True)
     if answer["status"] != "found":
         raise SystemExit(1)
 
@@ -172,8 +166,8 @@ def correct(
         raise click.BadParameter("The new state is empty; nothing was changed.")
     body = {"state": text, "pins": listed, "forget": forget}
     answer = ask("PATCH", "chats", chat, "checkpoints", checkpoint, body=body)
-    follows = _WAITS if answer["waits"] else "Deeper ones, if there are any, are written again."
-    say(f"Checkpoint {answer['checkpoint']['id']} serves. {follows}")
+    number = answer["checkpoint"]["id"]
+    say(f"Checkpoint {number} serves. Deeper ones, if there are any, are written again.")
 
 
 @chats.command()
@@ -185,8 +179,7 @@ def correct(
 def reset(chat: str, keep: int | None) -> None:
     """Delete a chat's checkpoints, and have a worker summarise the chat again."""
     answer = ask("POST", "chats", chat, "reset", body={"keep": keep})
-    follows = _WAITS if answer["waits"] else "Work is due."
-    say(f"{answer['dropped']} checkpoints deleted. {follows}")
+    say(f"{answer['dropped']} checkpoints deleted. Work is due.")
 
 
 @chats.command()

@@ -38,11 +38,10 @@ class Overview:
 
     `leaf_id` is what the host calls the newest message of that branch.
 
-    `wants_bodies` says that work waits for texts that are not kept any more; they come with the
-    chat's next request. `compactor` is who else compresses the chat, `open-webui`; no
-    summary is made here then. `masked` counts the secrets that were masked in what is stored of it.
-    While there is a `left_alone_at`, its user wants no summaries of it. `title` and `user_name` are
-    null while nobody has sent them.
+    `compactor` is who else compresses the chat, `open-webui`; no summary is made here then.
+    `masked` counts the secrets that were masked in what is stored of it. While there is a
+    `left_alone_at`, its user wants no summaries of it. `title` and `user_name` are null while
+    nobody has sent them.
     """
 
     id: int
@@ -60,7 +59,6 @@ class Overview:
     due_at: datetime | None
     working: bool
     attempts: int
-    wants_bodies: bool
     last_error: str | None
     expires_at: datetime | None
     compactor: str | None
@@ -201,11 +199,6 @@ async def leave_alone(connection: AsyncConnection, chat: ChatKey) -> None:
     nothing_due = update(chats).values(due_at=None, code_at=None, due_leaves=[], dead_at=None)
     left_alone = nothing_due.where(*of(chat, chats)).values(left_alone_at=func.now())
     await connection.execute(left_alone)
-
-
-async def want_bodies(connection: AsyncConnection, chat: ChatKey) -> None:
-    """The next request of the chat is to bring the texts that are not kept any more."""
-    await connection.execute(update(chats).where(*of(chat, chats)).values(wants_bodies=True))
 
 
 async def resume(connection: AsyncConnection, chat: ChatKey) -> None:

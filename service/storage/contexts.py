@@ -80,8 +80,8 @@ class StoredContext(NamedTuple):
         chat: where it is stored: the chat, or another one of which this is a fork.
         factor: what the model's provider counts for one of our tokens.
         left_alone: whether the chat's user wants no summaries of it.
-        wants_bodies: whether work waits for texts that are not kept any more.
         known: the id of the newest stored node of the path, keyed; None when none is stored.
+        lacks_text: whether the text of that node was deleted. If so, all texts above it were.
         depth: how many nodes of the path are stored; 0 for another chat's.
         confirmed: whether the newest one was seen before, or told by the host.
         is_told: whether the host has told its own id of the newest one.
@@ -96,8 +96,8 @@ class StoredContext(NamedTuple):
     chat: ChatKey
     factor: float
     left_alone: bool
-    wants_bodies: bool
     known: str | None
+    lacks_text: bool
     depth: int
     confirmed: bool
     is_told: bool

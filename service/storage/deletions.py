@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 
-from sqlalchemy import bindparam, delete, func, select, update
+from sqlalchemy import LargeBinary, bindparam, case, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import chats, messages, people, publishing, sealing
@@ -153,7 +153,8 @@ async def _put_notes(connection: AsyncConnection, chat: ChatKey, notes: Mapping[
         for name, note in notes.items()
     ]
     noted = update(message_rows).values(
-        body=bindparam("note"),
+        # A deleted text stays so: where one text of a path is stored, all above it are.
+        body=case((message_rows.c.body.is_not(None), bindparam("note", type_=LargeBinary))),
         step_tokens=bindparam("sizes"),
         step_calls=bindparam("counts"),
         author_id=ERASED,

@@ -14,15 +14,12 @@ _BREAKERS: Final = f"""
 select {jobs.BREAKER_STATE} as state, count(*) from endpoints
 where open_until is null or changed_at > now() - interval '1 hour' group by 1
 """
-# Without an index: these are rare, and reading 100,000 chats takes some 20 ms.
-_FOR_TEXTS: Final = "select count(*) from chats where wants_bodies"
 _FOR_MODELS: Final = "select count(*) from prompts where reply is null"
 
 
 async def queue(reads: Reads) -> QueueFigures:
     """Reads the figures; raises the driver's own errors when the database does not answer."""
     counts = await jobs.counts(reads, None)
-    for_texts: int = await reads.fetchval(_FOR_TEXTS)
     for_models: int = await reads.fetchval(_FOR_MODELS)
     rows = await reads.fetch(_BREAKERS)
     revision: str = await reads.fetchval("select version_num from alembic_version")
@@ -31,7 +28,6 @@ async def queue(reads: Reads) -> QueueFigures:
         "due": counts.due,
         "waiting": counts.waiting,
         "dead": counts.dead,
-        "waiting_for_texts": for_texts,
         "waiting_for_model": for_models,
     }
     breakers = {"closed": 0, "open": 0, "half-open": 0}

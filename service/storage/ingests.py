@@ -132,15 +132,13 @@ _DECODE_SAVINGS = msgspec.json.Decoder(dict[int, Saving]).decode
 class KnownChat:
     """A chat as it was at the `version` of its row; `id` is None when it is not stored.
 
-    `begun_by` began it, `wants_bodies` says that work waits for texts that are not kept any more,
-    and `left_alone` that its user wants no summaries of it. `overhead` are the tokens that went
-    beside its last request.
+    `begun_by` began it, and `left_alone` says that its user wants no summaries of it. `overhead`
+    are the tokens that went beside its last request.
     """
 
     id: int | None
     version: str | None
     begun_by: str
-    wants_bodies: bool
     left_alone: bool
     overhead: int
     has_messages: bool
@@ -152,7 +150,7 @@ class StoredPath:
 
     Attributes:
         found: the rows of the messages, by id, wherever in the chat they are.
-        without_text: those whose texts are not kept any more.
+        without_text: those whose texts were deleted, and whose they are, as in `authors`.
         authors: whose words are sent again, by their hashes: None is the chat's owner; where a note
             stands for them, it is `ERASED`.
         replaced: nodes off the path that the host has under the same ids: what they say was edited.
@@ -162,7 +160,7 @@ class StoredPath:
 
     chat: KnownChat
     found: dict[str, MessageRow]
-    without_text: set[str]
+    without_text: dict[str, str | None]
     authors: dict[str, str | None]
     replaced: set[str]
     savings: dict[int, Saving]
@@ -195,7 +193,6 @@ class ChatUpdate:
         overhead: as of the path, or as it was.
         leaf: the newest message, with the deepest checkpoint on the path to it.
         delay: seconds until work is due; None when this makes none due.
-        wants_bodies: whether work goes on waiting for texts that are not kept any more.
     """
 
     owner: str
@@ -203,7 +200,6 @@ class ChatUpdate:
     overhead: int
     leaf: MessageRow
     delay: float | None
-    wants_bodies: bool
 
 
 async def look_up(reads: Reads, handed: Transcript) -> StoredPath:
@@ -219,7 +215,7 @@ async def look_up(reads: Reads, handed: Transcript) -> StoredPath:
     return StoredPath(
         chat=KnownChat(**{name: row[name] for name in KnownChat.__dataclass_fields__}),
         found={one.message_id: one for one in _DECODE_ROWS(row["found"])},
-        without_text=set(row["without_text"]),
+        without_text=_DECODE_AUTHORS(row["without_text"]),
         authors=_DECODE_AUTHORS(row["authors"]),
         replaced=set(row["replaced"]),
         savings=_DECODE_SAVINGS(row["savings"]),

@@ -153,16 +153,6 @@ def aad_for(chat: ChatKey, message_id: str) -> AssociatedData:
     return AssociatedData(messages.name, messages.c.body.name, chat, message_id)
 
 
-async def without_body(
-    connection: AsyncConnection, chat: ChatKey, ids: Collection[str]
-) -> set[str]:
-    """Those of these messages that are stored without their body."""
-    query = select(messages.c.message_id).where(
-        *of(chat, messages), among(messages.c.message_id, ids), messages.c.body.is_(None)
-    )
-    return set((await connection.execute(query)).scalars())
-
-
 async def drop_below(connection: AsyncConnection, chat: ChatKey, roots: Collection[str]) -> int:
     """Deletes `roots` and all their descendants.
 

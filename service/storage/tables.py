@@ -130,8 +130,6 @@ chats = Table(
     Column("code_token", Uuid),
     Column("code_until", _TIME),
     Column("dead_at", _TIME),  # given up until a retry or the next ingest
-    # Work waits for texts that were deleted; the next request has them.
-    Column("wants_bodies", Boolean),
     Column("attempts", SmallInteger),
     Column("last_error", Text),
     Column("request_id", Text),  # of the request that made work due last
@@ -172,9 +170,10 @@ messages = Table(
     Column("sent_at", BigInteger),  # Open WebUI's timestamp, Unix seconds
     # The deepest checkpoint that covers a part of the path to here.
     Column("checkpoint_id", BigInteger),
-    Column("body", LargeBinary),  # see storage.codec
+    # See `storage.codec`; null once it was deleted for its age, as all bodies above it are then.
+    Column("body", LargeBinary),
     Column("author_id", Text),  # whose turn it is of; null: who began the chat; empty: erased
-    Column("created_at", _TIME),  # when this version of it was stored: a body's age
+    Column("created_at", _TIME),  # when it was first stored
 )
 
 # Whose messages a chat has.

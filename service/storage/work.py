@@ -314,25 +314,6 @@ async def give_back(
     return await _release(connection, lease, values, when)
 
 
-async def wait_for_bodies(connection: AsyncConnection, lease: Lease, reason: str) -> float | None:
-    """Ends the work until a request has shown the texts again; other branches are due no more.
-
-    If code misses them, the model's work may go on: another branch may have its texts.
-
-    Returns:
-        Seconds until it is due again; None when it is not. It is at once when something was
-        ingested meanwhile, because that may have been the texts.
-    """
-    more = chats.c.handed_seq > lease.seq
-    when = case((more, func.now()), else_=null())
-    values: dict[str, Any] = {"wants_bodies": ~more, "last_error": reason}
-    if lease.by_code:
-        values["code_at"] = when
-    if lease.ends_work:
-        values |= {"due_leaves": [], "due_at": when, "attempts": 0}
-    return await _release(connection, lease, values, when)
-
-
 async def _release(
     connection: AsyncConnection, lease: Lease, values: dict[str, Any], due: ColumnElement[Any]
 ) -> float | None:
@@ -344,12 +325,6 @@ async def _release(
     query = update(chats).where(*_mine(lease)).values(values | released).returning(seconds)
     found = (await connection.execute(query)).scalar_one_or_none()
     return None if found is None else max(float(found), 0)
-
-
-async def ask_for_bodies(connection: AsyncConnection, chat: ChatKey) -> None:
-    """Waits for the texts of a chat's next request; until then there is nothing to work on."""
-    nothing_due = update(chats).values(due_at=None, code_at=None, dead_at=None)
-    await connection.execute(nothing_due.where(*of(chat, chats)).values(wants_bodies=True))
 
 
 async def count_waiting(connection: AsyncConnection, limit: int) -> int:

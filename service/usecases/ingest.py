@@ -130,7 +130,7 @@ def _compare_path(handed: Transcript, known: StoredPath) -> _Path:
         Problem: NOT_THEIRS: the chat is another user's, and the path goes on from nothing of it.
     """
     base = known.found.get(handed.after) if handed.after else None
-    if handed.after and base is None:
+    if handed.after and (base is None or handed.after in known.without_text):
         raise Conflict("what the turn follows is not stored any more; the next request brings it")
     same = sum(1 for _ in takewhile(lambda one: one.id in known.found, handed.messages))
     # The chat stays whose it was as long as the path goes on from anything that is stored of it.
@@ -222,7 +222,7 @@ def _make_update(handed: Transcript, path: _Path, leaf: MessageRow) -> ChatUpdat
     # The next request would have to be cut, so nobody waits for more messages.
     is_over_limit = size > handed.policy.apply_at
     # A summariser has to read what an interim summary covers.
-    is_needed = size >= handed.policy.prepare_at or saving.is_interim or chat.wants_bodies
+    is_needed = size >= handed.policy.prepare_at or saving.is_interim
     is_work = is_needed and not left_alone and handed.compactor != chats.COMPACTS_ITSELF
     delay = 0 if is_over_limit else work.DEBOUNCE
     return ChatUpdate(
@@ -231,8 +231,6 @@ def _make_update(handed: Transcript, path: _Path, leaf: MessageRow) -> ChatUpdat
         overhead=overhead,
         leaf=leaf,
         delay=delay if is_work else None,
-        # A turn brings none of the texts above it.
-        wants_bodies=chat.wants_bodies and handed.source == "turn",
     )
 
 
@@ -249,13 +247,14 @@ def _find_saving(leaf: MessageRow, handed: Transcript, path: _Path) -> tuple[Sav
 
 
 def _find_unread(handed: Transcript, path: _Path) -> dict[str, RawMessage]:
-    """The messages to read, by id: those that are new, and those whose texts are not kept."""
-    above = path.base.depth if path.base else 0
-    return {
-        message.id: RawMessage(message.text, searched=depth > STORED_FROM)
-        for place, (depth, message) in enumerate(enumerate(handed.messages, above + 1))
-        if place >= path.same or message.id in path.known.without_text
-    }
+    """The messages to read, by id: those that are new, and those whose texts were deleted."""
+    depth = path.base.depth if path.base else 0
+    unread: dict[str, RawMessage] = {}
+    for place, message in enumerate(handed.messages):
+        depth += 1
+        if place >= path.same or message.id in path.known.without_text:
+            unread[message.id] = RawMessage(message.text, searched=depth > STORED_FROM)
+    return unread
 
 
 def _make_rows(

@@ -68,7 +68,7 @@ class RequestPath:
         stored = self.stored
         if stored is None or self.depth < len(self.nodes):
             return True
-        return not stored.confirmed or stored.wants_bodies
+        return not stored.confirmed or stored.lacks_text
 
 
 async def locate(context: ServeContext, weighed: CountedRequest) -> RequestPath:
@@ -169,13 +169,14 @@ def beside_of(weighed: CountedRequest, begin: int) -> int:
 
 
 def transcript_of(settings: Settings, weighed: CountedRequest, located: RequestPath) -> Transcript:
-    """The part of a path that is not stored yet, as it is to be stored.
+    """The part of a path that is not stored yet, as it is to be stored; all of it without texts.
 
     The newest question is not part of it: retrieved texts may stand in that. For the plan of the
     next summary it goes beside the path.
     """
     request, stored = weighed.request, located.stored
-    is_whole = stored is None or stored.wants_bodies
+    # If the newest text was deleted, all above were: this request stores them again.
+    is_whole = stored is None or stored.lacks_text
     depth = 0 if is_whole else located.depth
     overhead = beside_of(weighed, located.begin) + weighed.question
     window = int(weighed.window / located.factor)

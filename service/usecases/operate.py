@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from service import request_ids
 from service.errors import Conflict
 from service.settings import Settings
-from service.storage import audit, chats, checkpoints, messages, publishing, work
+from service.storage import audit, chats, messages, publishing, work
 from service.storage.audit import Operator
 from service.storage.chats import StoredChat
 from service.storage.checkpoints import CheckpointInfo
@@ -26,26 +26,16 @@ from service.usecases import inspect
 
 @dataclass(frozen=True, slots=True)
 class DroppedCheckpoints:
-    """How many checkpoints were dropped.
-
-    `waits` says that retention has deleted texts which new summaries need. The chat's next request
-    has them, and work begins then.
-    """
+    """How many checkpoints were dropped."""
 
     dropped: int
-    waits: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ServedCheckpoint:
-    """The checkpoint that serves from now on; `waits` as for `DroppedCheckpoints`."""
+    """The checkpoint that serves from now on."""
 
     checkpoint: CheckpointInfo
-    waits: bool
-
-
-WakeUp = str | None
-"""The key of the wake-up message to send; None when no work is due now."""
 
 
 async def correct(
@@ -57,11 +47,14 @@ async def correct(
     state: str | None = None,
     pins: Sequence[GivenPin] | None = None,
     forget: Sequence[str] = (),
-) -> tuple[ServedCheckpoint, WakeUp]:
+) -> tuple[ServedCheckpoint, str]:
     """Makes a new version of a checkpoint, which serves in its place.
 
     It has another state, other pins, or lacks some talk. Deeper ones serve no more: what they
     covered is summarised again from this one. Work that is under way is refused.
+
+    Returns:
+        What serves now, and the key of the wake-up message.
 
     Raises:
         Conflict: the checkpoint does not serve.
@@ -85,21 +78,25 @@ async def correct(
         # A checkpoint never changes, but another may serve by now.
         await _serving(connection, row, chat, checkpoint)
         await publishing.correct(connection, row.key, checkpoint, texts, size, by.actor)
-        wake_up = await _go_on(connection, row)
+        wake_up = await work.mark_due_at_once(connection, row.key, request_ids.current())
         made = await inspect.made(connection, row.key, chat, texts.number)
         await audit.record(
             connection, by, "checkpoint.correct", chat, checkpoint=checkpoint, made=made.id
         )
-    return ServedCheckpoint(made, waits=wake_up is None), wake_up
+    return ServedCheckpoint(made), wake_up
 
 
 async def reset(
     engine: AsyncEngine, by: Operator, chat: str, keep: int | None = None
-) -> tuple[DroppedCheckpoints, WakeUp]:
+) -> tuple[DroppedCheckpoints, str]:
     """Drops the checkpoints of a chat, and makes new ones at once from the stored messages.
 
     With `keep`, only those that do not lead up to that one; it serves then. Work that is under way
-    is refused when it comes to publish.
+    is refused when it comes to publish. If texts were deleted for their age, the work ends until
+    the chat's next request, which has them.
+
+    Returns:
+        How many were dropped, and the key of the wake-up message.
 
     Raises:
         Conflict: the one to keep does not serve.
@@ -110,9 +107,9 @@ async def reset(
             await _serving(connection, row, chat, keep)
         kept = await publishing.lineage(connection, row.key, keep or 0)
         dropped = await publishing.drop_all_but(connection, row.key, kept.ids if kept else [])
-        wake_up = await _go_on(connection, row)
+        wake_up = await work.mark_due_at_once(connection, row.key, request_ids.current())
         await audit.record(connection, by, "chat.reset", chat, dropped=dropped, kept=keep)
-    return DroppedCheckpoints(dropped, waits=wake_up is None), wake_up
+    return DroppedCheckpoints(dropped), wake_up
 
 
 async def retry(engine: AsyncEngine, by: Operator, chat: str) -> str:
@@ -173,25 +170,6 @@ async def _serving(
             " covers were edited or deleted"
         )
     return found
-
-
-async def _go_on(connection: AsyncConnection, row: StoredChat) -> WakeUp:
-    """Makes due what has no summary any more; None when it waits for texts that are not kept."""
-    if await _lacks_texts(connection, row):
-        await work.ask_for_bodies(connection, row.key)
-        return None
-    return await work.mark_due_at_once(connection, row.key, request_ids.current())
-
-
-async def _lacks_texts(connection: AsyncConnection, chat_row: StoredChat) -> bool:
-    """Whether a text is not kept any more that the next summary of the newest path has to read."""
-    path = await messages.path(connection, chat_row.key, chat_row.leaf) if chat_row.leaf else []
-    pointed_to = {row.checkpoint_id or 0 for row in path}
-    # What an interim summary covers, a summariser has yet to read.
-    final = (await checkpoints.on_path(connection, chat_row.key, pointed_to)).final
-    depth = max((checkpoint.messages for checkpoint in final), default=0)
-    uncovered = [row.message_id for row in path[depth:]]
-    return bool(uncovered and await messages.without_body(connection, chat_row.key, uncovered))
 
 
 async def _lock(connection: AsyncConnection, tenant: int, chat: str) -> StoredChat:

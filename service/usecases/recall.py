@@ -16,18 +16,25 @@ from service.processes import Texts, recalls
 from service.recall import references
 from service.recall.display import Finding, PageRequest
 from service.recall.references import IdReference, Target, UnknownReference
-from service.storage import audit, chats, checkpoints, messages
+from service.storage import audit, messages
 from service.storage import recalls as paths
 from service.storage.audit import Operator
 from service.storage.recalls import RecallScope, VisiblePath
-from service.summarising import ledger
 
 _SECONDS = 2.0  # for which a model waits; an operator may wait longer
 _OPERATORS_SECONDS = 30.0
 _PARTS = 4  # of what the window leaves for messages, an answer has one
 _LEAST_ROOM = 200  # tokens: of a few places the best, or some lines
 
+_DELETED = (
+    "The stored texts of this conversation were deleted for their age. Its next turn stores them"
+    " again, and then they can be looked up."
+)
 _NOT_COVERED = "Nothing else of this conversation can be looked up: read what is above."
+
+
+class _TextsDeleted(Exception):
+    """Texts of the path were deleted for their age."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +78,6 @@ async def of_branch(
         return Finding(_NOT_COVERED, status="not_covered")
     question = replace(question, room=_room(question.room, path.left_tokens))
     finding = await _within_time(_Search(engine, texts, path, mask), question, _SECONDS)
-    if finding.not_kept:
-        # The next request has the texts, and they are stored again.
-        async with engine.begin() as connection:
-            await chats.want_bodies(connection, path.chat)
     await _note(engine, by, branch.chat, question, finding)
     return finding
 
@@ -113,6 +116,8 @@ async def _within_time(lookup: "_Search", question: RecallQuestion, seconds: flo
             if question.ref:
                 return await lookup.read(question)
             return await lookup.search(question)
+    except _TextsDeleted:
+        return Finding(_DELETED, status="nothing")
     except (TimeoutError, TextTooHard) as error:
         raise Unavailable(
             "looking this up took too long; ask for fewer words, or for one reference"
@@ -141,9 +146,8 @@ class _Search:
 
     async def search(self, question: RecallQuestion) -> Finding:
         """The best places for some words."""
-        length = len(self._path.messages)
-        bodies = await self._load_bodies(range(length))
-        finding = await self._texts.run(
+        bodies = await self._load_bodies(range(len(self._path.messages)))
+        return await self._texts.run(
             recalls.search,
             bodies,
             references.count_calls_above(self._call_counts),
@@ -152,7 +156,6 @@ class _Search:
             question.room,
             self._mask,
         )
-        return replace(finding, not_kept=length - len(bodies))
 
     async def read(self, question: RecallQuestion) -> Finding:
         """The message or result that a reference leads to, exactly."""
@@ -162,8 +165,6 @@ class _Search:
         if isinstance(target, UnknownReference):
             return _describe_unknown(question.ref, target)
         bodies = await self._load_bodies([target.message])
-        if target.message not in bodies:
-            return await self._describe_deleted(question.ref, target)
         page = PageRequest(
             target.message,
             target.call,
@@ -175,11 +176,13 @@ class _Search:
         return await self._texts.run(recalls.show_page, bodies[target.message], page, self._mask)
 
     async def _load_bodies(self, places: Iterable[int]) -> dict[int, bytes]:
-        """The packed bodies at some places of the path, as far as they are kept."""
+        """The packed bodies at some places of the path."""
         path = self._path.messages
-        place_of = {path[place].message_id: place for place in places if 0 <= place < len(path)}
+        place_of = {path[place].message_id: place for place in places}
         async with self._engine.connect() as connection:
             body_of = await messages.bodies(connection, self._path.chat, place_of)
+        if len(body_of) < len(place_of):
+            raise _TextsDeleted
         return {place_of[message]: body for message, body in body_of.items()}
 
     async def _resolve_id(self, reference: IdReference) -> Target | UnknownReference:
@@ -191,20 +194,6 @@ class _Search:
             return UnknownReference(())
         place, call = match
         return Target(place, call, references.count_calls_above(self._call_counts)[place])
-
-    async def _describe_deleted(self, reference: str, target: Target) -> Finding:
-        """Says that a text is not kept, and what the ledger has of it."""
-        lines = [
-            f"The stored text of {reference} is not kept any more; it can be read in the next turn."
-        ]
-        if target.call and self._path.checkpoint is not None:
-            number = target.calls_above + target.call
-            memory = await checkpoints.memory(self._engine, self._path.chat, self._path.checkpoint)
-            for entry in memory.ledger if memory else ():
-                if entry.first <= number <= entry.last:
-                    bare_line = ledger.line(entry)[2:]
-                    lines.append(f"The summary says of it: {bare_line}")
-        return Finding("\n".join(lines), status="not_kept", not_kept=1)
 
 
 def _describe_unknown(reference: str, unknown: UnknownReference) -> Finding:

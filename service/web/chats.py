@@ -23,10 +23,6 @@ from service.web.words import segment
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 _SHOWN: Final = 50
-_DELETED_TEXTS: Final = (
-    "Precis has deleted texts that new summaries need. The work waits for the chat's next request,"
-    " which brings them again"
-)
 
 
 @router.get("/chats")
@@ -94,7 +90,6 @@ _DONE: Final = {
     "retried": "The work is due now.",
     "resumed": "This chat is summarised again.",
     "reset": "The checkpoints are deleted, and the chat is summarised again.",
-    "waits": f"{_DELETED_TEXTS}.",
     "served": "This checkpoint serves; deeper ones, if there are any, are written again.",
 }
 """What an action has done, by its name in the address that the browser is sent to."""
@@ -123,9 +118,9 @@ async def reset(
         except msgspec.ValidationError as error:
             raise problems.from_msgspec(error, above="/keep") from None
     engine = runtime.database.engine
-    dropped, wake_up = await operate.reset(engine, signed_in.by, chat_id, keep)
+    _, wake_up = await operate.reset(engine, signed_in.by, chat_id, keep)
     await wake(runtime, wake_up)
-    return _to_chat(chat_id, "waits" if dropped.waits else "reset")
+    return _to_chat(chat_id, "reset")
 
 
 @router.post("/chats/{chat_id}/delete")

@@ -62,7 +62,7 @@ async def correct(
     # A part without a field stays as it is. So does the state when its field is empty: that is a
     # slip, and would be served at once.
     state, pins = str(form.get("state", "")), form.get("pins")
-    served, wake_up = await operate.correct(
+    _, wake_up = await operate.correct(
         runtime.database.engine,
         runtime.settings,
         signed_in.by,
@@ -73,8 +73,7 @@ async def correct(
         [str(number) for number in form.getlist("forget")],
     )
     await wake(runtime, wake_up)
-    done = "waits" if served.waits else "served"
-    return go_to(f"/chats/{segment(chat_id)}?done={done}")
+    return go_to(f"/chats/{segment(chat_id)}?done=served")
 
 
 def _pins(pins: str) -> list[GivenPin]:

@@ -22,7 +22,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "howto" / "monitor.md"
 ALERTS = yaml.safe_load((FOLDER / "alerts.yml").read_text(encoding="utf-8"))
 RULES = [rule for group in ALERTS["groups"] for rule in group["rules"]]
 DASHBOARD = json.loads((FOLDER / "dashboard.json").read_text(encoding="utf-8"))
-STATES = {"working": 1, "due": 1, "waiting": 1, "dead": 1, "waiting_for_texts": 1, "waiting_for_model": 1}
+STATES = {"working": 1, "due": 1, "waiting": 1, "dead": 1, "waiting_for_model": 1}
 BREAKERS = {"closed": 1, "open": 0, "half-open": 0}
 QUEUE = QueueFigures(STATES, 1.0, BREAKERS, schema_at_head=True)
 ROUTES = create_app(load()).openapi()["paths"]

@@ -146,27 +146,3 @@ async def test_it_is_offered_where_a_model_can_call_it(rig: Rig, tab: Tab, how: 
     await rig.compressed()
     assert is_offered(rig.model.received[-1]) == (how == "by default" and native_by_default)
     assert how != "with tools of its own" or OWN in rig.model.received[-1].body["tools"]
-
-
-# What comes and goes
-
-
-async def test_texts_that_retention_took_are_found_in_the_next_turn(rig: Rig, tab: Tab) -> None:
-    await chat_with_a_result(rig, tab)
-    rig.precis.settings["KEEP_BODIES"] = "until_covered"
-    try:
-        await rig.precis.run("retention")
-    finally:
-        del rig.precis.settings["KEEP_BODIES"]
-    kept = await rig.precis.show(str(tab.chat_id), "/find?ref=T1")
-    assert kept
-    assert kept["status"] == "not_kept"
-
-    missing, _ = await recalled(rig, tab, {"ref": "T1"}, {"query": f"{TOPIC} valve 17"})
-    assert "it can be read in the next turn" in missing
-
-    whole, found = await recalled(rig, tab, {"ref": "T1"}, {"query": f"{TOPIC} valve 17"})
-
-    assert read(whole) == result(TOPIC, SIZE)
-    assert "T1 look_up(" in found
-    await rig.compressed()

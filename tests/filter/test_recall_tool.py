@@ -18,7 +18,7 @@ from tests.filter.wire import Answer, Behaviour, HangUp, Silence, Wire, wire
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 Json = dict[str, Any]
-FOUND = {"status": "found", "text": "It is 42.", "content": "", "references": ["M1"], "line": None, "not_kept": 0}
+FOUND = {"status": "found", "text": "It is 42.", "content": "", "references": ["M1"], "line": None}
 
 
 @dataclass

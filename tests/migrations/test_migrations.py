@@ -115,7 +115,7 @@ _FILLED = (
 _KEPT = """
 select format('%s %s %s', external_id, user_id, title)
     || (select sum(tokens_read) from sums) || (select count(*) from audit) || (select count(*) from chat_authors)
-from chats where leaf_id is null and leaf_line is null and due_at is null and due_leaves = '{}' and not wants_bodies
+from chats where leaf_id is null and leaf_line is null and due_at is null and due_leaves = '{}'
 """
 
 

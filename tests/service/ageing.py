@@ -5,7 +5,7 @@ from service.usecases.retain import Removed, remove_old
 from tests.service.harness import Harness
 from tests.service.talk import rows, run_sql
 
-FOREVER = {f"keep_{kind}": "forever" for kind in ("bodies", "chats", "checkpoints", "runs", "audit")}
+FOREVER = {f"keep_{kind}": "forever" for kind in ("bodies", "chats", "history")}
 
 
 async def sql(harness: Harness, statement: str, **values: object) -> None:

@@ -259,6 +259,7 @@ async def check_tree(runtime: Runtime) -> None:
         assert one.depth == (above.depth if above else 0) + 1
         assert one.path_tokens == (above.path_tokens if above else 0) + one.tokens
         assert not one.confirmed or above is None or above.confirmed
+        assert one.body is None or above is None or above.body is not None
         path, here = set(), one
         while here:
             path.add(here.message_id)

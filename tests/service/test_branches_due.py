@@ -172,20 +172,17 @@ async def test_the_branch_on_which_a_user_goes_on_is_next_however_many_are_due(
     assert await unserved(harness, [*leaves, late]) == []
 
 
-async def test_a_branch_without_texts_asks_for_them_once_and_not_at_every_turn(harness: Harness) -> None:
-    _, second = await branches(harness, 2)
+async def test_a_branch_without_texts_keeps_no_other_from_its_summary(harness: Harness) -> None:
+    first, second = await branches(harness, 2)
     await run_sql(harness.runtime, "update messages set body = null where host_id like 'b0-%'")
 
     await harness.drain(harness.worker_context(**WIDE))
 
-    chat = await harness.chat()
-    assert (chat.wants_bodies, chat.due_leaves) == (True, [])
-    # A request brings its texts, in the background: only now may one be sent.
-    assert await unserved(harness, [second]) == []
-    longer = harness.talk.turns(1, leaf=second, prefix="b1-")
-    await harness.talk.ingest(longer)
+    assert await due(harness) == []
+    assert await unserved(harness, [first, second]) == [first]
+    await harness.service.stored()
     await harness.drain(harness.worker_context(**WIDE))
-    assert (await harness.chat()).wants_bodies is False
+    assert await unserved(harness, [first, second]) == [], "its request has brought them"
 
 
 # What a round leaves behind

@@ -11,9 +11,7 @@ from service.storage.publishing import NewCheckpoint
 from service.storage.work import Lease
 from service.usecases.compress import WorkerContext, compress
 from service.usecases.compress.claims import claim_chat
-from tests.constants import NEVER
-from tests.fakes.scripted_llm import Fail, Hang
-from tests.service.ageing import removed, without_text
+from tests.fakes.scripted_llm import Hang
 from tests.service.grown import in_one_call
 from tests.service.harness import Harness, running, state, thinking, told
 from tests.service.talk import Json, check_tree, run_sql
@@ -224,14 +222,3 @@ async def test_one_that_got_its_id_after_the_summary_it_does_not_know_yields_too
     assert pinned(interim) == pinned(made)
     assert (await harness.talk.ask(leaf_of(harness)))["checkpoint"] == interim.id
     await check_tree(harness.runtime)
-
-
-async def test_retention_keeps_the_texts_that_the_summariser_has_not_read(harness: Harness) -> None:
-    leaf = await harness.long_chat()
-    harness.llm.default = Fail(400)
-    await harness.compress(harness.worker_context(fallback_after=NEVER, **WIDE))
-    assert (await harness.talk.ask(leaf))["status"] == "ready"
-
-    await removed(harness, keep_bodies="until_covered")
-
-    assert await without_text(harness) == set()

@@ -109,7 +109,7 @@ async def test_work_is_counted_by_its_outcome_and_the_summariser_by_its_answers(
 
 
 async def test_the_queue_is_shown_as_it_stands(service: Service, harness: Harness) -> None:
-    for state in ("working", "due", "waiting", "dead", "waiting_for_texts"):
+    for state in ("working", "due", "waiting", "dead", "waiting_for_model"):
         assert await value(service, "precis_queue_chats", state=state) == 0
     assert await value(service, "precis_queue_oldest_due_seconds") == 0
     await harness.talk.ingest(harness.talk.turns(20))
@@ -118,9 +118,8 @@ async def test_the_queue_is_shown_as_it_stands(service: Service, harness: Harnes
     assert await value(service, "precis_queue_chats", state="due") == 1
     assert 180 <= (await value(service, "precis_queue_oldest_due_seconds") or 0) < 240
 
-    await run_sql(service.runtime, "update chats set due_at = null, dead_at = now(), wants_bodies = true")
+    await run_sql(service.runtime, "update chats set due_at = null, dead_at = now()")
     assert await value(service, "precis_queue_chats", state="dead") == 1
-    assert await value(service, "precis_queue_chats", state="waiting_for_texts") == 1
     assert await value(service, "precis_schema_at_head") == 1
     assert await value(service, "precis_build_info", version=__version__) == 1
 
@@ -174,7 +173,7 @@ ALLOWED = {
     "le": r"[\d.e-]+|\+Inf",
     "answer": r"ready|not_needed|pending",
     "direction": r"read|written",
-    "state": r"working|due|waiting|dead|waiting_for_texts|waiting_for_model|open|half-open|closed",
+    "state": r"working|due|waiting|dead|waiting_for_model|open|half-open|closed",
     "kind": r"llm|extractive|degraded|interim|chats|messages|checkpoints|bodies|runs|audit",
     "outcome": r"done|nothing to do|waits|failed|too hard|internal error|refused|released|answered|away"
     r"|compressed|truncated_with_summary|truncated|unchanged",

@@ -90,7 +90,7 @@ async def test_erased_texts_do_not_come_back_when_the_others_chat_goes_on(harnes
     clone, grown = await shared(harness)
     await erase(harness.service, ANN)
     words = secret_words(harness.talk, "u")
-    await run_sql(harness.runtime, "update chats set wants_bodies = true")
+    await run_sql(harness.runtime, "update messages set body = null")
 
     await clone.ingest(clone.turns(1, leaf=grown, prefix="later-"))
     clone.edit("u0", "Edited by Ben.")
@@ -99,6 +99,30 @@ async def test_erased_texts_do_not_come_back_when_the_others_chat_goes_on(harnes
     left = await everything(harness.service)
     assert [one for one in words if one in left] == []
     await check_tree(harness.runtime)
+
+
+async def test_notes_come_again_with_the_texts_of_the_others(harness: Harness) -> None:
+    talk = harness.talk
+    talk.user = BEN
+    leaf = talk.turns(2)
+    await talk.ingest(leaf)
+    guest = other(talk, ANN)
+    mixed = guest.turns(1, leaf=leaf, prefix="ann-")
+    guest.edit("ann-u4", talk.rows["u0"]["content"])  # the same words as Ben's
+    await guest.ingest(mixed, after=leaf)
+    talk.rows |= guest.rows
+    await run_sql(harness.runtime, "update messages set body = null")
+    # As if it had come with a fork.
+    await run_sql(harness.runtime, "update messages set author_id = :ann where host_id = 'ann-u4'", ann=ANN)
+
+    await erase(harness.service, ANN)
+    await check_tree(harness.runtime)
+    await talk.ask(mixed)
+    await harness.service.stored()
+
+    stored = await rows(harness.runtime, "select host_id, body from messages")
+    notes = {one.host_id for one in stored if unpack(one.body)["content"] == "[This message was erased]"}
+    assert notes == {"ann-u4", "ann-a4"}
 
 
 # Everything that a user can do

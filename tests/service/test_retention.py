@@ -1,11 +1,14 @@
 """What goes when it is old, what stays, and what happens when work needs a text that is gone."""
 
+from typing import Any
+
 import pytest
 
 from service.errors import ConfigurationError
+from service.processes.intake import TokenCountedMessage
 from service.settings import load
-from service.storage import retention, work
-from service.usecases.compress.claims import claim_chat
+from service.storage import retention
+from service.usecases import ingest, read_messages
 from service.usecases.retain import Removed
 from tests.service.ageing import age, removed, sql, without_text
 from tests.service.grown import in_one_call
@@ -15,99 +18,53 @@ from workers.jobs import remove
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-NOTHING = Removed(bodies=0, checkpoints=0, runs=0, chats=0, audit=0)
-
-
-async def covered(harness: Harness, leaf: str) -> list[str]:
-    """The ids that the newest checkpoint covers."""
-    newest = (await harness.made())[-1].covered_messages
-    return [message["id"] for message in harness.talk.path(leaf)][:newest]
-
-
 # What goes
 
 
-async def test_a_text_goes_when_it_is_older_than_the_setting_and_a_young_one_stays(
+async def idle_chat(harness: Harness) -> str:
+    """A chat without new messages for 40 days; returns its leaf."""
+    leaf = await in_one_call(harness)
+    await age(harness, "messages", "created_at")
+    await age(harness, "chats", "updated_at")
+    return leaf
+
+
+async def test_all_texts_of_a_chat_go_when_it_is_idle_for_longer_than_the_setting(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "PAGE", 2)  # and three pages find what one does
-    await in_one_call(harness)
-    await age(harness, "messages", "created_at", "depth <= 5")
-
-    assert await removed(harness, keep_bodies=41) == NOTHING
-    assert (await removed(harness, keep_bodies=39)).bodies == 5
-
-    assert await without_text(harness) == {"u0", "a0", "u2", "a2", "u4"}
-
-
-@pytest.mark.parametrize("busy", ["due_at = now() + interval '1 hour'", "lease_until = now() + interval '1 minute'"])
-async def test_the_texts_of_a_chat_with_work_stay_until_it_is_done(harness: Harness, busy: str) -> None:
-    await in_one_call(harness)
+    monkeypatch.setattr(retention, "_CHATS_PAGE", 1)  # and two pages find what one does
+    await idle_chat(harness)
+    another = Talk(harness.service.as_filter, "chat-3")
+    await another.ingest(another.turns(1))
+    await age(harness, "chats", "updated_at", "external_id = 'chat-3'")
+    other = Talk(harness.service.as_filter, "chat-2")
+    await other.ingest(other.turns(3))
     await age(harness, "messages", "created_at")
-    await sql(harness, f"update chats set {busy}")
 
-    assert await removed(harness, keep_bodies=30) == NOTHING
+    assert await removed(harness, keep_bodies=41) == Removed()
+    assert await removed(harness, keep_bodies=39) == Removed(bodies=42)
 
-    await sql(harness, "update chats set due_at = null, lease_until = now() - interval '1 second'")
-    assert (await removed(harness, keep_bodies=30)).bodies == 40
-
-
-async def test_until_covered_drops_what_a_summary_covers_and_nothing_else(harness: Harness) -> None:
-    leaf = await in_one_call(harness)
-
-    dropped = await removed(harness, keep_bodies="until_covered")
-
-    assert await without_text(harness) == set(await covered(harness, leaf))
-    assert dropped.bodies == len(await covered(harness, leaf))
-    assert await removed(harness, keep_bodies="until_covered") == NOTHING
-    grown = harness.talk.turns(12, leaf=leaf)
-    await harness.talk.ingest(grown, after=leaf)
-    await harness.drain()
-    assert len(await harness.made()) > 1, "what was left is all that the next summary needs"
-    assert (await removed(harness, keep_bodies="until_covered")).bodies > 0
+    left = await rows(harness.runtime, "select chat_id from messages where body is not null")
+    assert len(left) == 6, "a chat that goes on has its texts"
+    assert await removed(harness, keep_bodies=39) == Removed()
 
 
-async def test_until_covered_keeps_what_another_branch_has_not_covered(harness: Harness) -> None:
-    leaf = harness.talk.turns(20)
-    fork = harness.talk.path(leaf)[5]["id"]
-    sibling = harness.talk.turns(1, leaf=fork, prefix="branch-")
-    await harness.talk.ingest(sibling)
-    await harness.talk.ingest(leaf)
-    await harness.drain(harness.worker_context(summariser_window=32_768))
-
-    await removed(harness, keep_bodies="until_covered")
-
-    needed = {message["id"] for message in harness.talk.path(sibling)}
-    assert await without_text(harness) == set(await covered(harness, leaf)) - needed
-    assert await without_text(harness)
-
-    other = harness.talk.turns(20, leaf=sibling, prefix="branch-")
-    await harness.talk.ingest(other, after=sibling)
-    await harness.drain()
-    await removed(harness, keep_bodies="until_covered")
-    assert {message["id"] for message in harness.talk.path(fork)} <= await without_text(harness)
-
-
-async def test_an_old_checkpoint_goes_when_no_message_leads_to_it(harness: Harness) -> None:
+async def test_a_retired_checkpoint_goes_when_none_that_grew_from_it_is_left(harness: Harness) -> None:
     leaf = harness.talk.turns(12, leaf=await in_one_call(harness))
     await harness.talk.ingest(leaf)
     await harness.drain()
-    before = await harness.made()
-    assert len(before) > 1
-    await age(harness, "checkpoints", "created_at")
-    assert await removed(harness, keep_checkpoints=30) == NOTHING, "all of them are led to"
-
-    where = f"/v1/chats/chat-1/checkpoints/{before[0].id}"
+    first, *deeper = await harness.made()
+    assert deeper
+    where = f"/v1/chats/chat-1/checkpoints/{first.id}"
     corrected = (await harness.service.as_operator.patch(where, json={"state": "Corrected."})).json()["checkpoint"]
-    await age(harness, "checkpoints", "retired_at", f"id = {before[0].id}")
-    assert await removed(harness, keep_checkpoints=30) == NOTHING, (
-        "a young one grew from it, and is stored as what it adds to that"
-    )
 
-    await age(harness, "checkpoints", "created_at")
+    await age(harness, "checkpoints", "retired_at", f"id = {first.id}")
+    assert await removed(harness, keep_bodies=30) == Removed(), "a young one is stored as what it adds to that"
+
     await age(harness, "checkpoints", "retired_at")
+    await age(harness, "checkpoints", "created_at")
     stored = len(await rows(harness.runtime, "select 1 from checkpoints"))
-    assert (await removed(harness, keep_checkpoints=30)).checkpoints == stored - 1
+    assert (await removed(harness, keep_bodies=30)).checkpoints == stored - 1
     assert [one.id for one in await harness.made()] == [corrected["id"]]
     await check_tree(harness.runtime)
 
@@ -122,7 +79,7 @@ async def test_old_rows_go_and_young_ones_stay(harness: Harness, kind: str, colu
     first = (await row(harness.runtime, f"select min(id) as id from {kind}")).id
     await age(harness, kind, column, f"id in ({first}, {first + 2})")
 
-    counts = await removed(harness, **{f"keep_{kind}": 30})
+    counts = await removed(harness, **{"keep_chats" if kind == "chats" else "keep_history": 30})
 
     assert getattr(counts, kind) == 2
     left = await rows(harness.runtime, f"select id from {kind} order by id")
@@ -130,61 +87,61 @@ async def test_old_rows_go_and_young_ones_stay(harness: Harness, kind: str, colu
     assert len(await rows(harness.runtime, "select 1 from messages")) == (4 if kind == "chats" else 8)
 
 
-@pytest.mark.parametrize("keep", [{"keep_chats": 30}, {"keep_bodies": "until_covered"}])
-async def test_what_somebody_has_locked_is_left_for_the_next_time(harness: Harness, keep: dict[str, int | str]) -> None:
-    await in_one_call(harness)
-    await age(harness, "messages", "created_at")
-    await age(harness, "chats", "updated_at")
+@pytest.mark.parametrize("setting", ["keep_chats", "keep_bodies"])
+async def test_what_somebody_has_locked_is_left_for_the_next_time(harness: Harness, setting: str) -> None:
+    await idle_chat(harness)
 
     async with harness.runtime.database.engine.begin() as connection:
         await connection.exec_driver_sql("select 1 from chats for update")
-        assert await removed(harness, **keep) == NOTHING  # and does not wait
+        assert await removed(harness, **{setting: 30}) == Removed()  # and does not wait
 
-    assert await removed(harness, **keep) != NOTHING
+    assert await removed(harness, **{setting: 30}) != Removed()
 
 
 # The hourly job and its settings
 
 
 async def test_the_hourly_job_does_what_the_settings_say(harness: Harness) -> None:
-    await in_one_call(harness)
-    await age(harness, "messages", "created_at")
+    await idle_chat(harness)
 
     await remove({"context": harness.worker_context()})
     assert await without_text(harness) == harness.talk.rows.keys()
 
 
-@pytest.mark.parametrize("value", ["0", "for ever"])
+@pytest.mark.parametrize("value", ["0", "for ever", "until_covered"])
 async def test_a_time_to_keep_that_means_nothing_is_refused(value: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"PRECIS_KEEP_CHATS: .*forever"):
-        load(keep_chats=value)
+    with pytest.raises(ConfigurationError, match=r"PRECIS_KEEP_BODIES: .*forever"):
+        load(keep_bodies=value)
 
 
-# Work that needs what is gone
+# The texts come with every request
 
 
-async def waiting(harness: Harness) -> str:
-    """A chat whose work waits for texts; returns its leaf."""
+async def forgotten_chat(harness: Harness) -> str:
+    """A chat with due work whose texts went; returns its leaf."""
     leaf = await harness.long_chat()
-    await sql(harness, "update messages set body = null, created_at = now() - interval '40 days' where depth < 6")
-    await harness.compress()
+    await age(harness, "messages", "created_at")
+    await age(harness, "chats", "updated_at")
+    assert (await removed(harness, keep_bodies=30)).bodies == 40
     return leaf
 
 
-async def test_work_that_needs_texts_that_are_gone_waits_and_is_no_failure(harness: Harness) -> None:
-    await waiting(harness)
+async def test_work_that_misses_texts_ends_and_is_no_failure(harness: Harness) -> None:
+    await forgotten_chat(harness)
+
+    await harness.drain()
 
     chat, (run,) = await harness.chat(), await harness.runs(by_code=False)
-    assert (chat.due_at, chat.dead_at, chat.lease_token, chat.attempts) == (None, None, None, 0)
+    assert (chat.due_at, chat.code_at, chat.dead_at, chat.lease_token, chat.attempts) == (None, None, None, None, 0)
     assert run.outcome == "waits"
+    assert run.reason.startswith("the text of ")
     assert "messages is not kept any more, the first is u0;" in run.reason
-    shown = (await harness.service.as_operator.get("/v1/chats/chat-1")).json()["chat"]
-    assert (shown["wants_bodies"], shown["last_error"]) == (True, run.reason)
     assert harness.llm.requests == []
 
 
 async def test_the_next_request_brings_the_texts_and_the_work_is_done(harness: Harness) -> None:
-    leaf = await waiting(harness)
+    leaf = await forgotten_chat(harness)
+    await harness.drain()
     grown = harness.talk.turns(1, leaf=leaf)
     question = harness.talk.rows[grown]["parentId"]
 
@@ -192,31 +149,60 @@ async def test_the_next_request_brings_the_texts_and_the_work_is_done(harness: H
     await harness.service.stored()
 
     assert await without_text(harness) == set()
-    assert (await harness.chat()).wants_bodies is False
-    old = "select 1 from messages where created_at < now() - interval '1 day'"
-    assert await rows(harness.runtime, old) == [], "a text that came again is young"
+    assert await removed(harness, keep_bodies=30) == Removed(), "a chat that goes on is young"
     await harness.drain()
-    assert (await harness.chat()).last_error is None
     assert (await harness.talk.ask(question))["status"] == "ready"
     assert "Reading u0-0" in harness.llm.requests[0].text
 
 
-async def test_texts_that_came_while_the_work_missed_them_are_looked_for_again(harness: Harness) -> None:
-    leaf = await harness.long_chat(24)
-    half = harness.talk.path(leaf)[15]["id"]
+async def test_a_branch_gets_its_texts_with_its_own_next_request(harness: Harness) -> None:
+    leaf = harness.talk.turns(6)
+    fork = harness.talk.path(leaf)[5]["id"]
+    sibling = harness.talk.turns(3, leaf=fork, prefix="branch-")
+    await harness.talk.ingest(leaf)
+    await harness.talk.ingest(sibling)
+    await sql(harness, "update messages set body = null")
 
-    await sql(harness, "update messages set body = null where depth > 3")
-    worker_context = harness.worker_context()
-    await harness.by_code(worker_context)
-    claimed = await claim_chat(worker_context)
-    assert claimed
-    await harness.talk.ingest(half)
-    await harness.talk.ingest(leaf, after=half)
-    await sql(harness, "update messages set body = null where host_id = 'u8'")
-    async with worker_context.engine.begin() as connection:
-        again = await work.wait_for_bodies(connection, claimed.lease, "a text is missing")
+    await harness.talk.ask(leaf)
+    await harness.service.stored()
+    lacking = await without_text(harness)
+    assert lacking == {one["id"] for one in harness.talk.path(sibling)[6:]}
 
-    assert again == 0
-    assert (await harness.chat()).wants_bodies is False
-    await harness.compress()
-    assert (await harness.chat()).wants_bodies is True
+    await harness.talk.ask(sibling)
+    await harness.service.stored()
+    assert await without_text(harness) == set()
+
+
+async def test_a_turn_below_a_deleted_text_is_refused_until_a_request_has_brought_it(harness: Harness) -> None:
+    leaf = harness.talk.turns(3)
+    await harness.talk.ingest(leaf)
+    state = (await harness.talk.ask(leaf))["state"]
+    await harness.service.stored()
+    await sql(harness, "update messages set body = null")
+    grown = harness.talk.turns(1, leaf=leaf)
+    turn = harness.talk.turn(grown, after=leaf, above=state["above"])
+
+    assert (await harness.talk.put(turn)).status_code == 409
+    await harness.talk.ask(leaf)
+    await harness.service.stored()
+    assert (await harness.talk.put(turn)).status_code == 202
+    assert await without_text(harness) == set()
+
+
+async def test_a_turn_is_refused_if_the_texts_above_it_go_while_it_is_read(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaf = harness.talk.turns(3)
+    await harness.talk.ingest(leaf)
+    await age(harness, "messages", "created_at")
+    await age(harness, "chats", "updated_at")
+
+    async def removing(*given: Any) -> list[TokenCountedMessage]:
+        await removed(harness, keep_bodies=30)
+        return await read_messages.read_messages(*given)
+
+    monkeypatch.setattr(ingest, "read_messages", removing)
+    grown = harness.talk.turns(1, leaf=leaf)
+
+    assert (await harness.talk.put(harness.talk.turn(grown, after=leaf))).status_code == 409
+    assert len(await without_text(harness)) == 6

@@ -36,9 +36,9 @@ STORAGE = [
 ]
 # Workers wake for any tenant: a sweep counts all due chats, a claim all that ask one summariser; a round ends for any.
 SYSTEM_WIDE = {"work.count_waiting", "work.claim", "work.gives_way"}
-# Retention is a rule of the whole installation: it pages through the rows of all, and then works chat by chat.
-SYSTEM_WIDE |= {"retention.old_rows", "retention.old_bodies", "retention.covered_chats", "retention.lost_chats"}
-SYSTEM_WIDE |= {"retention.expired_chats", "retention.past_tombstones"}
+# Retention is a rule of the whole installation: it pages through the rows of all.
+SYSTEM_WIDE |= {f"retention.old_{what}" for what in ("texts", "runs", "audit_rows", "chats")}
+SYSTEM_WIDE |= {"retention.retired_checkpoints", "retention.expired_chats", "retention.past_tombstones"}
 # Keys are of the whole installation too: a rotation pages through all chats, and then works chat by chat.
 SYSTEM_WIDE |= {"rotation.list_chats", "rotation.reseal_secrets", "rotation.count_values"}
 

@@ -15,9 +15,9 @@
 -- none. A line has 16 checkpoints at most.
 
 -- read --
-select chat.id, use.factor, chat.left_alone_at is not null, chat.wants_bodies, newest.message_id,
-    coalesce(newest.depth, 0), coalesce(newest.confirmed, false), newest.host_id is not null,
-    made.summary, coalesce(made.id <= chat.served_id, false),
+select chat.id, use.factor, chat.left_alone_at is not null, newest.message_id,
+    newest.message_id is not null and newest.body is null, coalesce(newest.depth, 0),
+    coalesce(newest.confirmed, false), newest.host_id is not null, made.summary, coalesce(made.id <= chat.served_id, false),
     -- An interim one with a parent carries on what a model wrote.
     coalesce(made.kind = 'degraded' or made.kind = 'interim' and made.parent_id = 0, false),
     chat.attempts > 0,
@@ -58,7 +58,7 @@ left join messages newest
 -- Any path: the newest stored node among `ids`, which come leaf first. ORDER BY, because no join keeps
 -- the order by itself (a hash join did not).
 cross join lateral (
-    select stored.message_id, stored.depth, stored.confirmed, stored.host_id,
+    select stored.message_id, stored.depth, stored.confirmed, stored.host_id, stored.body,
         stored.checkpoint_id, sent.place
     from unnest(:ids::text[]) with ordinality as sent (id, place)
     join messages stored on stored.tenant_id = :tenant and stored.chat_id = chat.id

@@ -27,7 +27,7 @@ with chat as (
     select messages.message_id, messages.parent_id, messages.role, messages.depth,
         messages.host_id, messages.host_hash, messages.confirmed, messages.tokens,
         messages.path_tokens, messages.step_tokens, messages.step_calls, messages.sent_at,
-        messages.checkpoint_id, messages.body is null as without_text
+        messages.checkpoint_id, messages.author_id, messages.body is null as lacks_text
     from chat cross join unnest(:ids::text[]) as sent (id)
     cross join lateral (
         select * from messages where messages.tenant_id = :tenant
@@ -35,14 +35,15 @@ with chat as (
     ) messages
 )
 select chat.id, chat.version, coalesce(chat.user_id, :user) as begun_by,
-    coalesce(chat.wants_bodies, false) as wants_bodies,
     chat.left_alone_at is not null as left_alone,
     coalesce(chat.overhead_tokens, 0) as overhead,
     exists (
         select from messages where messages.tenant_id = :tenant and messages.chat_id = chat.id
     ) as has_messages,
     (select coalesce(json_agg(stored), '[]') from stored) as found,
-    array(select message_id from stored where without_text) as without_text,
+    (
+        select coalesce(json_object_agg(message_id, author_id), '{}') from stored where lacks_text
+    ) as without_text,
     (
         select coalesce(json_object_agg(said.words, theirs.author_id), '{}')
         from (select distinct unnest(:words::text[]) as words) said
@@ -124,8 +125,6 @@ select exists (select from deleted) as deleted,
 -- store --
 -- Inserts messages, or gives those a text that are without one; and notes all that changes of the
 -- chat. The newest path is copied to its row as in `chats.sql`.
---
--- A text that comes again has a new age. What was erased does not come back with it.
 with fresh as (
     insert into messages (
         tenant_id, chat_id, message_id, parent_id, role, depth, host_id, host_hash, confirmed,
@@ -147,9 +146,7 @@ with fresh as (
         message_id, parent_id, role, depth, host_id, host_hash, confirmed, tokens, path_tokens,
         step_tokens, step_calls, sent_at, checkpoint_id, body, author_id, words_hash
     )
-    on conflict (chat_id, message_id) do update
-    set created_at = now(),
-        body = case when messages.author_id = '' then messages.body else excluded.body end
+    on conflict (chat_id, message_id) do update set body = excluded.body
 ), author as (
     insert into chat_authors (tenant_id, chat_id, user_id)
     select :tenant, :chat, :user
@@ -172,7 +169,7 @@ set user_id = :owner, model = :model, window_tokens = :window, window_assumed = 
     user_name = coalesce(
         case when cast(:user as text) = :owner then cast(:user_name as bytea) end,
         case when chats.user_id = :owner then chats.user_name end),
-    wants_bodies = :wants_bodies, masked = chats.masked + :masks, updated_at = now(),
+    masked = chats.masked + :masks, updated_at = now(),
     leaf_id = :leaf, leaf_tokens = :leaf_tokens,
     leaf_line = (made.ancestors || made.id)[cardinality(made.ancestors) - 14:],
     leaf_savings = made.savings[cardinality(made.savings) - 15:],

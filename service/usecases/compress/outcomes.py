@@ -3,7 +3,7 @@
 | a round ends with                     | run            | the work                              |
 |---------------------------------------|----------------|---------------------------------------|
 | `RoundOutcome`                        | done, nothing  | ends, or goes on at once              |
-| `TextsMissing`                        | waits          | waits for the chat's next request     |
+| `TextsMissing`                        | waits          | ends until the chat's next request    |
 | `ReplyPending`                        | waits          | waits for the reply of a host's model |
 | `PromptUntaken`                       | waits          | ends until the next turn              |
 | `ChatChanged`                         | refused        | begins again at once                  |
@@ -142,14 +142,16 @@ async def _end_waiting(
             drops_prompt=not is_put_down,
         )
         match why:
-            case TextsMissing():
-                log.info("compress.waits_for_texts", chat=claim.lease.chat_id, reason=str(why))
-                return await work.wait_for_bodies(connection, claim.lease, str(why))
             case ReplyPending():
                 if why.new and is_held:
                     await prompts.store(connection, claim.chat, why.new)
                 return await work.give_back(connection, claim.lease, None, why.seconds)
-            case PromptUntaken():
+            case TextsMissing() if claim.lease.by_code:
+                next_ = not claim.lease.ends_work
+                return await work.finish_code(
+                    connection, claim.lease, again=False, model_next=next_
+                )
+            case TextsMissing() | PromptUntaken():
                 return await work.finish_model(connection, claim.lease, again=False)
 
 
