@@ -15,7 +15,7 @@ from service.recall.parts import begun, lines, said
 from service.recall.passages import LONGEST, passages
 from service.recall.ranking import Hit
 from service.summarising import ledger
-from service.summarising.markup import harmless, quoted
+from service.summarising.markup import make_harmless, quote_code
 from service.text import tokens
 from service.transcript import Call, Message, steps
 from service.transcript.items import Attachment, CodeRun, Text, ToolCall
@@ -126,7 +126,7 @@ class _Told:
         if not hit.part.call:
             text = said(message)
             words = around(text, _place(text, hit), hit.words, _SHOWN)
-            return f"{self.reference} {message.role}{_day(message)}: {harmless(words)}"
+            return f"{self.reference} {message.role}{_day(message)}: {make_harmless(words)}"
         call = _calls(message)[hit.part.call - 1]
         text = call.result.text
         place = _place(text, hit)
@@ -134,8 +134,8 @@ class _Told:
         first = bisect_right(starts, place.start)
         last = max(bisect_left(starts, place.stop), first)
         where = f"line {first}" if first == last else f"lines {first}–{last}"
-        words = harmless(clipped(text[place], hit.words, LONGEST))
-        called = harmless(ledger.called(call))
+        words = make_harmless(clipped(text[place], hit.words, LONGEST))
+        called = make_harmless(ledger.write_call(call))
         return f"{self.reference} {called}{_day(message)}, {where} of {len(starts)}: {words}"
 
     @property
@@ -144,7 +144,7 @@ class _Told:
         for place in self._hit.beside:
             message = self._messages.get(place)
             if message and (words := said(message)):
-                shown = harmless(clipped(words, self._hit.words, _BESIDE))
+                shown = make_harmless(clipped(words, self._hit.words, _BESIDE))
                 yield f"  beside it M{place + 1} {message.role}: {shown}"
 
 
@@ -267,7 +267,7 @@ def _stored(message: Message, wanted: PageRequest) -> tuple[str, str, str]:
         return reference, f"{reference} {message.role}{_day(message)}", told(message, wanted.above)
     call = _calls(message)[wanted.call - 1]
     reference = f"T{wanted.above + wanted.call}"
-    head = f"{reference} {harmless(ledger.called(call))}{_day(message)}, its result"
+    head = f"{reference} {make_harmless(ledger.write_call(call))}{_day(message)}, its result"
     return reference, head, call.result.text
 
 
@@ -302,7 +302,7 @@ def _chosen(text: str, spans: Sequence[slice], wanted: PageRequest) -> list[int]
 
 
 def _numbered(number: int, line: str) -> str:
-    return f"{number}| {quoted(line)}"
+    return f"{number}| {quote_code(line)}"
 
 
 def _with_gaps(numbers: Sequence[int], body: Sequence[str]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from service.summarising.memory import Kind, Pin
 from service.summarising.reply import Answer
-from service.summarising.talk import told
+from service.summarising.talk import write_with_context
 from service.summarising.utterances import Speaker, Utterance
 from service.text import characters
 
@@ -27,16 +27,16 @@ _ENDS = " .!。！,;:：…"
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class PinUpdate:
     """The pins, by number, and what of an answer nothing bears out."""
 
     pins: tuple[Pin, ...]
     unfounded: tuple[str, ...] = ()
 
 
-def merged(
+def apply_choices(
     pins: Sequence[Pin], said: Sequence[Utterance], answer: Answer, texts: Iterable[str] = ()
-) -> Merged:
+) -> PinUpdate:
     """`pins` and what an answer makes of them.
 
     Args:
@@ -45,7 +45,7 @@ def merged(
         answer: the summariser's.
         texts: of the chat, from which the answer may have copied a choice.
     """
-    book = _Book(pins, said, texts if answer.replaced else ())
+    book = _PinBook(pins, said, texts if answer.replaced else ())
     chosen = [
         *((number, Kind.RULE) for number in answer.rules),
         *((number, Kind.QUOTATION) for number in answer.quotations),
@@ -58,11 +58,11 @@ def merged(
         book.pin(one, kind)
     for old, by in answer.replaced:
         book.replace(old, by)
-    pins_left = _remembered(_merge_repeated(book.pins))
-    return Merged(pins_left, tuple(book.unfounded))
+    pins_left = _forget_old_pins(_merge_repeated(book.pins))
+    return PinUpdate(pins_left, tuple(book.unfounded))
 
 
-class _Book:
+class _PinBook:
     """The pins while an answer is applied to them."""
 
     def __init__(
@@ -75,8 +75,8 @@ class _Book:
         self._last = max((max(pin.number, pin.replaced_by or 0) for pin in pins), default=0)
         self._said = list(said)
         self._places = {one.number: place for place, one in enumerate(said)}
-        self._alone = _single(said)
-        self._named = [_numbers(text) for text in texts]
+        self._alone = _find_single_sentences(said)
+        self._named = [_find_numbers(text) for text in texts]
 
     def sentences(self, number: str) -> list[Utterance]:
         """What is pointed at; a pin that is pointed at simply stays."""
@@ -103,7 +103,7 @@ class _Book:
         self.pins[self._last] = Pin(
             self._last,
             fitting,
-            told(one),
+            write_with_context(one),
             source=one.source,
             speaker=one.speaker,
             utterance=one.number,
@@ -132,7 +132,7 @@ class _Book:
 
     def _is_copied(self, old: int, by: str) -> bool:
         """Whether a text of the chat names both: it words a choice, and numbers are only ours."""
-        choice = _numbers(f"P{old} {by}")
+        choice = _find_numbers(f"P{old} {by}")
         return any(choice <= named for named in self._named)
 
     def _is_newer_rule(self, new: int, old: int) -> bool:
@@ -143,7 +143,7 @@ class _Book:
         one, before = self.pins[new], self.pins[old]
         if one.kind is not Kind.RULE or one.utterance not in self._places:
             return False
-        return not before.utterance or _place(one) > _place(before)
+        return not before.utterance or _find_place(one) > _find_place(before)
 
     def _of_sentence_for(self, number: str, kind: Kind) -> int:
         """The number of the pin that a sentence has become, made now if need be; 0 for none."""
@@ -157,9 +157,9 @@ class _Book:
         return number in self.pins and self.pins[number].replaced_by is None
 
 
-def _numbers(text: str) -> frozenset[tuple[str, str]]:
+def _find_numbers(text: str) -> frozenset[tuple[str, str]]:
     """The numbers in a text that a reply could take for those of pins or sentences."""
-    return frozenset(_NUMBER.findall(characters.folded(text)))
+    return frozenset(_NUMBER.findall(characters.fold(text)))
 
 
 def _merge_repeated(pins: Mapping[int, Pin]) -> Iterable[Pin]:
@@ -168,7 +168,7 @@ def _merge_repeated(pins: Mapping[int, Pin]) -> Iterable[Pin]:
     holders: defaultdict[tuple[Kind, Speaker, str], set[int]] = defaultdict(set)
     for number in sorted(pins, reverse=True):
         pin = pins[number]
-        said = [(pin.kind, pin.speaker, one) for one in _sentences(pin.text)]
+        said = [(pin.kind, pin.speaker, one) for one in _fold_sentences(pin.text)]
         if pin.replaced_by is not None or not said:
             continue
         same = set.intersection(*(holders[one] for one in said))
@@ -180,26 +180,26 @@ def _merge_repeated(pins: Mapping[int, Pin]) -> Iterable[Pin]:
     return found.values()
 
 
-def _sentences(text: str) -> set[str]:
+def _fold_sentences(text: str) -> set[str]:
     """The sentences of a text, folded to compare them; one under a head is not cut from it."""
     parts = [text] if " → " in text else _SENTENCE_ENDS.split(text)
-    folded = (" ".join(characters.folded(part).split()).rstrip(_ENDS) for part in parts)
+    folded = (" ".join(characters.fold(part).split()).rstrip(_ENDS) for part in parts)
     return {one for one in folded if one}
 
 
-def _place(pin: Pin) -> tuple[int, int]:
+def _find_place(pin: Pin) -> tuple[int, int]:
     """The step of the sentence that a pin is, and its number in that step."""
     step, _, place = pin.utterance.partition(".")
     return int(step), int(place)
 
 
-def _single(said: Sequence[Utterance]) -> dict[str, Utterance]:
+def _find_single_sentences(said: Sequence[Utterance]) -> dict[str, Utterance]:
     """The steps that have one sentence, by their number."""
     counted = Counter(one.step for one in said)
     return {str(one.step): one for one in said if counted[one.step] == 1}
 
 
-def _remembered(pins: Iterable[Pin]) -> tuple[Pin, ...]:
+def _forget_old_pins(pins: Iterable[Pin]) -> tuple[Pin, ...]:
     """All that hold, and the newest of those that were replaced."""
     ordered = sorted(pins, key=lambda pin: pin.number)
     behind = [pin for pin in ordered if pin.replaced_by is not None]

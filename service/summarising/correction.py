@@ -25,7 +25,7 @@ class GivenPin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     number: int | None = None
 
 
-def corrected(
+def correct_memory(
     old: Memory,
     state: str | None,
     pins: Sequence[GivenPin] | None,
@@ -49,24 +49,24 @@ def corrected(
         raise Unprocessable("give a state, pins, or sentences to forget")
     new = old
     if state is not None:
-        new = replace(new, state=_state(_text(state, _LONGEST_STATE, "/state")))
+        new = replace(new, state=_parse_state(_check_text(state, _LONGEST_STATE, "/state")))
     if pins is not None:
-        new = replace(new, pins=_pinned(old.pins, pins))
+        new = replace(new, pins=_replace_pins(old.pins, pins))
     if forget:
-        new = replace(new, talk=_without(old.talk, forget))
+        new = replace(new, talk=_forget_sentences(old.talk, forget))
     return new
 
 
-def _state(text: str) -> tuple[str, ...]:
+def _parse_state(text: str) -> tuple[str, ...]:
     """In the form in which it is stored."""
-    state = states.parse(text.splitlines())
+    state = states.parse_state(text.splitlines())
     # An empty file is a slip of a pipe or an editor, and the correction would be served at once.
     if all(line.startswith(states.HEAD) for line in state):
         raise Unprocessable("/state is empty; leave it out to keep it", pointer="/state")
     return state
 
 
-def _without(talk: Sequence[Utterance], forget: Sequence[str]) -> tuple[Utterance, ...]:
+def _forget_sentences(talk: Sequence[Utterance], forget: Sequence[str]) -> tuple[Utterance, ...]:
     """The talk without these sentences; their messages are read no more, so they stay away.
 
     Nor do they stand any longer before the items of their list, or the answer to them.
@@ -89,7 +89,7 @@ def _without(talk: Sequence[Utterance], forget: Sequence[str]) -> tuple[Utteranc
     return tuple(left)
 
 
-def _pinned(old: Sequence[Pin], given: Sequence[GivenPin]) -> tuple[Pin, ...]:
+def _replace_pins(old: Sequence[Pin], given: Sequence[GivenPin]) -> tuple[Pin, ...]:
     """The given pins in the order of their numbers, among those that were replaced before."""
     known = {pin.number: pin for pin in old}
     numbers = count(max(known, default=0) + 1)
@@ -98,7 +98,7 @@ def _pinned(old: Sequence[Pin], given: Sequence[GivenPin]) -> tuple[Pin, ...]:
     seen = set[int]()
     for place, one in enumerate(given):
         _check_number(one.number, known, seen, f"/pins/{place}/number")
-        text = _pin_text(one.text, f"/pins/{place}/text")
+        text = _parse_pin(one.text, f"/pins/{place}/text")
         number = next(numbers) if one.number is None else one.number
         before = known.get(number, Pin(number, one.kind, text, source=OPERATOR))
         pinned[number] = replace(before, kind=one.kind, text=text, replaced_by=None)
@@ -119,15 +119,15 @@ def _check_number(
         raise Unprocessable(why, pointer=pointer)
 
 
-def _pin_text(text: str, pointer: str) -> str:
+def _parse_pin(text: str, pointer: str) -> str:
     """On one line, as all pins are."""
-    line = " ".join(_text(text, _LONGEST_PIN, pointer).split())
+    line = " ".join(_check_text(text, _LONGEST_PIN, pointer).split())
     if not line:
         raise Unprocessable("a pin has no text", pointer=pointer)
     return line
 
 
-def _text(text: str, most: int, pointer: str) -> str:
+def _check_text(text: str, most: int, pointer: str) -> str:
     if len(text) > most:
         raise Unprocessable(
             f"{pointer} has {len(text)} characters, and {most} are the most", pointer=pointer
@@ -139,7 +139,7 @@ def _text(text: str, most: int, pointer: str) -> str:
     return text
 
 
-def check(
+def check_summary(
     parts: Parts, size: int, *, owns_state: bool, before: int, covered: int, window: int
 ) -> None:
     """Refuses a summary that has nothing in it, is too large, or lacks some of an own state.

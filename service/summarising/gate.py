@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 from service.summarising import state as states
 from service.summarising.reading import Finish, Reply
 from service.text import languages, sentences, values
-from service.text.plain import plain
-from service.text.terms import has_digit, terms
+from service.text.plain import drop_hidden
+from service.text.terms import find_terms, has_digit
 from service.text.values import Evidence
 
 LEAST_GAIN = 9 / 10
@@ -52,7 +52,7 @@ _LARGE = 100  # a smaller number is the difference of some two numbers by chance
 _SHOWN = 160  # characters of a cut clause in a verdict
 _MOST_REASONS = 12
 _QUOTED_MOST = 80  # characters of what a summariser is told to be wrong
-_OF_ITSELF = "the summariser speaks of itself or of its task"
+_SPEAKS_OF_ITSELF = "the summariser speaks of itself or of its task"
 _MARKED = {
     "copy": "repeats its prompt",
     "reasoning": "contains reasoning",
@@ -69,7 +69,7 @@ class Rejection(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
+class DroppedClause:
     """A clause that was left out, and why."""
 
     line: str
@@ -95,7 +95,7 @@ class Verdict:
 
     outcome: str
     reasons: tuple[str, ...] = ()
-    dropped: tuple[Dropped, ...] = ()
+    dropped: tuple[DroppedClause, ...] = ()
     unfounded: tuple[str, ...] = ()
     left_out: int = 0
     masked: int = 0
@@ -123,7 +123,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Grounds:
+class SourceEvidence:
     """What a state is judged by.
 
     Attributes:
@@ -144,7 +144,7 @@ class Grounds:
         """Values, and beginnings of all covered words, of joined ones of each part too."""
         whole = "\n".join(self.covered).replace("_", " ")
         parts = " ".join(chain.from_iterable(map(_PART.findall, _JOINED.findall(whole))))
-        return frozenset(map(_stem, terms(whole) | terms(parts)))
+        return frozenset(map(_shorten_term, find_terms(whole) | find_terms(parts)))
 
     @property
     def names_have_capitals(self) -> bool:
@@ -155,7 +155,7 @@ class Grounds:
         return self.language is not None and self.language not in _NOUNS_HAVE_CAPITALS
 
 
-def rejection(reply: Reply) -> Rejection | None:
+def find_rejection(reply: Reply) -> Rejection | None:
     """Why a reply is no answer at all; None when it is one, or the beginning of one."""
     text = reply.text.strip()
     if not text:
@@ -165,19 +165,19 @@ def rejection(reply: Reply) -> Rejection | None:
     # A refusal may stand under a head; the other marks are looked for everywhere.
     searched = {"reasoning": text, "protocol": text, "copy": text, "refusal": _HEAD.sub("", text)}
     for kind, part in searched.items():
-        if any(pattern.search(part) for pattern in patterns()[kind]):
+        if any(pattern.search(part) for pattern in load_patterns()[kind]):
             return Rejection(kind, _MARKED[kind])
     return None
 
 
-def rejected(rejections: Sequence[Rejection]) -> Verdict:
+def reject_reply(rejections: Sequence[Rejection]) -> Verdict:
     """The verdict on a reply that may not stand."""
     reasons = tuple(one.reason for one in rejections)
     kinds = tuple(dict.fromkeys(one.kind for one in rejections))
     return Verdict("rejected", reasons, kinds=kinds)
 
 
-class Judged(NamedTuple):
+class VerifiedState(NamedTuple):
     """A state by its clauses.
 
     Attributes:
@@ -187,33 +187,35 @@ class Judged(NamedTuple):
     """
 
     kept: tuple[str, ...]
-    dropped: tuple[Dropped, ...]
+    dropped: tuple[DroppedClause, ...]
     doubts: tuple[Rejection, ...]
 
 
-def judged(state: Sequence[str], grounds: Grounds) -> Judged:
+def verify_state(state: Sequence[str], grounds: SourceEvidence) -> VerifiedState:
     """What of a state may stand."""
-    unknown = _unknown(state, grounds)
-    code = _code_lines(state)
+    unknown = _find_unknown(state, grounds)
+    code = _find_code_lines(state)
     kept: list[str] = []
-    dropped: list[Dropped] = []
+    dropped: list[DroppedClause] = []
     for place, (line, words) in enumerate(zip(state, unknown, strict=True)):
         if place in code:
             # A line of code without one of its clauses would be other code.
             kept += [] if words else [line]
-            dropped += [Dropped(line, _missing(words))] if words else []
+            dropped += [DroppedClause(line, _write_reason(words))] if words else []
             continue
         if _is_of_itself(line, grounds):
-            dropped.append(Dropped(line, _OF_ITSELF))
+            dropped.append(DroppedClause(line, _SPEAKS_OF_ITSELF))
             continue
-        rest, cut = _without(line, words)
+        rest, cut = _cut_clauses(line, words)
         dropped += cut
         if any(map(str.isalnum, rest)):
             kept.append(rest)
-    return Judged(tuple(kept), tuple(dropped), _doubts(state, dropped, grounds.language))
+    return VerifiedState(
+        tuple(kept), tuple(dropped), _list_violations(state, dropped, grounds.language)
+    )
 
 
-def _code_lines(state: Sequence[str]) -> frozenset[int]:
+def _find_code_lines(state: Sequence[str]) -> frozenset[int]:
     """The places of lines that are fenced, and of the fences."""
     places: set[int] = set()
     place = 0
@@ -224,8 +226,8 @@ def _code_lines(state: Sequence[str]) -> frozenset[int]:
     return frozenset(places)
 
 
-def _doubts(
-    state: Sequence[str], dropped: Iterable[Dropped], language: str | None
+def _list_violations(
+    state: Sequence[str], dropped: Iterable[DroppedClause], language: str | None
 ) -> tuple[Rejection, ...]:
     """What a summariser is asked about: where it is wrong, and why."""
     found: list[Rejection] = []
@@ -233,17 +235,17 @@ def _doubts(
         reason = f"not in the language of the conversation ({language})"
         found.append(Rejection("other_language", reason))
     for one in dropped:
-        kind = "of_itself" if one.reason == _OF_ITSELF else "value_unknown"
-        where = sentences.shortened(one.line, _QUOTED_MOST)
+        kind = "of_itself" if one.reason == _SPEAKS_OF_ITSELF else "value_unknown"
+        where = sentences.shorten(one.line, _QUOTED_MOST)
         found.append(Rejection(kind, f"“{where}”: {one.reason}"))
     return tuple(found[:_MOST_REASONS])
 
 
-def _missing(words: Sequence[str]) -> str:
+def _write_reason(words: Sequence[str]) -> str:
     return f"{', '.join(words[:3])} does not occur"
 
 
-def _is_of_itself(line: str, grounds: Grounds) -> bool:
+def _is_of_itself(line: str, grounds: SourceEvidence) -> bool:
     """Whether more than half of a line are words of the summariser about itself or its task.
 
     What it quotes, and what the chat says in the same words, is not its own.
@@ -251,53 +253,53 @@ def _is_of_itself(line: str, grounds: Grounds) -> bool:
     if line.startswith("## "):
         return False
     language = grounds.language or "en"
-    marks = patterns().get(f"of_itself_{language}", ())
-    said = list(sentences.of_line(_QUOTED.sub(" ", line.removeprefix("- ")), language))
+    marks = load_patterns().get(f"of_itself_{language}", ())
+    said = list(sentences.split_sentences(_QUOTED.sub(" ", line.removeprefix("- ")), language))
     own = [one for one in said if any(mark.search(one) for mark in marks)]
     own = [one for one in own if not grounds.evidence.says(one)]
     return 2 * sum(map(len, own)) > sum(map(len, said))
 
 
-def _without(line: str, unknown: Sequence[str]) -> tuple[str, list[Dropped]]:
+def _cut_clauses(line: str, unknown: Sequence[str]) -> tuple[str, list[DroppedClause]]:
     """A line without the clauses that have something unknown, and those clauses."""
     if not unknown:
         return line, []
     clauses = _CLAUSE_ENDS.split(line)
-    standing = [one for one in clauses if not any(_has(one, words) for words in unknown)]
+    standing = [one for one in clauses if not any(_contains(one, words) for words in unknown)]
     if len(standing) == len(clauses):
         # The value spans two clauses: nothing smaller than the line can be cut.
         standing = []
-    cut = [Dropped(one, _missing(unknown)) for one in clauses if one not in standing]
+    cut = [DroppedClause(one, _write_reason(unknown)) for one in clauses if one not in standing]
     return " ".join(standing).strip(_ENDS), cut
 
 
-def _has(clause: str, words: str) -> bool:
+def _contains(clause: str, words: str) -> bool:
     """Whether words stand in a clause; `5` does not stand in `15`."""
     return bool(re.search(rf"(?<!\d){re.escape(words)}(?!\d)", clause))
 
 
-def _unknown(state: Sequence[str], grounds: Grounds) -> list[list[str]]:
+def _find_unknown(state: Sequence[str], grounds: SourceEvidence) -> list[list[str]]:
     """The values and names of each line that nothing bears out, as they stand there."""
-    lines = list(map(plain, state))
+    lines = list(map(drop_hidden, state))
     missing = [grounds.evidence.missing(line) for line in lines]
-    amounts = [_amounts(line, values) for line, values in zip(lines, missing, strict=True)]
-    totals = _totals(amounts)
+    amounts = [_collect_amounts(line, values) for line, values in zip(lines, missing, strict=True)]
+    totals = _sum_totals(amounts)
     found: list[list[str]] = []
     for line, absent, own in zip(lines, missing, amounts, strict=True):
-        found.append([*_underived(absent, own, totals), *_unknown_names(line, grounds)])
+        found.append([*_find_underived(absent, own, totals), *_find_unknown_names(line, grounds)])
     return found
 
 
-def _amounts(line: str, missing: Sequence[str]) -> set[Decimal]:
+def _collect_amounts(line: str, missing: Sequence[str]) -> set[Decimal]:
     """The numbers of a line that occur in what is covered."""
     numbers: set[Decimal] = set()
-    for value in values.found(line):
+    for value in values.find_values(line):
         if value not in missing:
-            numbers |= values.readings(value)
+            numbers |= values.read_numbers(value)
     return numbers
 
 
-def _totals(amounts: Sequence[Collection[Decimal]]) -> frozenset[Decimal]:
+def _sum_totals(amounts: Sequence[Collection[Decimal]]) -> frozenset[Decimal]:
     """The numbers that lines of a state may be reckoned up from: its amounts, sums over its lines.
 
     A list has its sum below it, and one amount in each line.
@@ -313,7 +315,7 @@ def _totals(amounts: Sequence[Collection[Decimal]]) -> frozenset[Decimal]:
     return frozenset(nlargest(_TOTALS, totals))
 
 
-def _underived(
+def _find_underived(
     missing: Sequence[str], own: set[Decimal], totals: Collection[Decimal]
 ) -> Iterator[str]:
     """The missing values of a line that follow neither from its `own` numbers nor from `totals`.
@@ -321,7 +323,7 @@ def _underived(
     A value that follows is one of the line's own for the values behind it.
     """
     for value in missing:
-        numbers = values.readings(value)
+        numbers = values.read_numbers(value)
         if any(_follows(number, own, totals) for number in numbers):
             own |= numbers
         else:
@@ -345,7 +347,7 @@ def _follows(number: Decimal, own: Collection[Decimal], totals: Collection[Decim
     return number in totals or not rests.isdisjoint({*sums, *totals})
 
 
-def _unknown_names(line: str, grounds: Grounds) -> Iterator[str]:
+def _find_unknown_names(line: str, grounds: SourceEvidence) -> Iterator[str]:
     """Words with a capital inside a sentence that nothing covered has."""
     if not grounds.names_have_capitals:
         return
@@ -353,18 +355,18 @@ def _unknown_names(line: str, grounds: Grounds) -> Iterator[str]:
         if not word[0].isupper():
             continue
         # A name is known in any form: only the beginnings are compared.
-        stems = {term[:_STEM] for term in terms(word)}
+        stems = {term[:_STEM] for term in find_terms(word)}
         if stems and not stems & grounds.stems:
             yield word
 
 
-def _stem(term: str) -> str:
+def _shorten_term(term: str) -> str:
     """What is compared of a term: the whole of a value, the beginning of a word."""
     return term if has_digit(term) else term[:_STEM]
 
 
 @cache
-def patterns() -> dict[str, tuple[re.Pattern[str], ...]]:
+def load_patterns() -> dict[str, tuple[re.Pattern[str], ...]]:
     """The marks of what is no answer, by kind."""
     data = tomllib.loads(resources.files(__package__).joinpath("gate.toml").read_text("utf-8"))
     return {

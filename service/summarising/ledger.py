@@ -14,9 +14,9 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from service.text import characters, tokens
-from service.text.plain import plain
+from service.text.plain import drop_hidden
 from service.text.sentences import reports_failure
-from service.text.terms import has_digit, terms
+from service.text.terms import find_terms, has_digit
 from service.transcript import Step
 from service.transcript.items import Call
 
@@ -59,7 +59,7 @@ class Entry:
 def extend(entries: Sequence[Entry], steps: Iterable[Step]) -> tuple[Entry, ...]:
     """`entries` and those of the newly covered steps, which are in order."""
     calls = chain.from_iterable(step.calls for step in steps)
-    numbered = enumerate(calls, last_number(entries) + 1)
+    numbered = enumerate(calls, find_last_number(entries) + 1)
     grown = [*entries, *(describe_call(number, call) for number, call in numbered)]
     if len(grown) <= _ENTRIES:
         return tuple(grown)
@@ -68,41 +68,43 @@ def extend(entries: Sequence[Entry], steps: Iterable[Step]) -> tuple[Entry, ...]
     return (*_merge_by_tool(grown[:surplus]), *grown[surplus:])
 
 
-def unread_calls(entries: Sequence[Entry], count: int) -> tuple[Entry, ...]:
+def add_unread_calls(entries: Sequence[Entry], count: int) -> tuple[Entry, ...]:
     """`entries`, and one for `count` calls that nobody could read, so that numbers go on right."""
     if not count:
         return tuple(entries)
-    last, told = last_number(entries), ("too hard to read",)
+    last, told = find_last_number(entries), ("too hard to read",)
     return (*entries, Entry(last + 1, last + count, "several tools", "", told, count=count))
 
 
-def last_number(entries: Sequence[Entry]) -> int:
+def find_last_number(entries: Sequence[Entry]) -> int:
     """The highest number; after a merge it need not be that of the last entry."""
     return max((entry.last for entry in entries), default=0)
 
 
 def describe_call(number: int, call: Call) -> Entry:
     """A call by itself."""
-    text = tokens.without_data(call.result.text).strip()
-    parts = list(_describe(text))
+    text = tokens.drop_data(call.result.text).strip()
+    parts = list(_describe_result(text))
     images = len(call.result.images)
     if images:
-        parts.insert(1, _counted(images, "image"))
+        parts.insert(1, _count_things(images, "image"))
     failed = len(text) <= _FAILURE and reports_failure(text)
-    return Entry(number, number, _tool(call), _arguments(call), tuple(parts), int(failed))
+    return Entry(
+        number, number, _write_tool(call), _write_arguments(call), tuple(parts), int(failed)
+    )
 
 
-def called(call: Call) -> str:
+def write_call(call: Call) -> str:
     """A call without its result: its name and its arguments."""
-    return f"{_tool(call)}({_arguments(call)})"
+    return f"{_write_tool(call)}({_write_arguments(call)})"
 
 
-def line(entry: Entry) -> str:
+def write_line(entry: Entry) -> str:
     """An entry on one line."""
     return f"- T{entry.first} {entry.tool}({entry.arguments}) → {' | '.join(entry.parts)}"
 
 
-class Listed(NamedTuple):
+class LedgerLines(NamedTuple):
     """A ledger within some room: calls with a line of their own, in order, and one for all others.
 
     `others` is empty where there are none, or where it has no room.
@@ -115,10 +117,10 @@ class Listed(NamedTuple):
     def lines(self) -> tuple[str, ...]:
         """All lines."""
         others = (self.others,) if self.others else ()
-        return (*map(line, self.entries), *others)
+        return (*map(write_line, self.entries), *others)
 
 
-def choose(entries: Sequence[Entry], limit: int, *, used: bool = False) -> Listed:
+def choose(entries: Sequence[Entry], limit: int, *, used: bool = False) -> LedgerLines:
     """The ledger within `limit` tokens.
 
     Calls on whose results later ones went on come first; then, unless only `used` ones are asked
@@ -126,16 +128,16 @@ def choose(entries: Sequence[Entry], limit: int, *, used: bool = False) -> Liste
     """
     chosen: set[int] = set()
     left = limit
-    for place in _rank(entries, used):
-        cost = _cost(line(entries[place]))
+    for place in _rank_places(entries, used):
+        cost = _count_line(write_line(entries[place]))
         if entries[place].count == 1 and cost <= left:
             left -= cost
             chosen.add(place)
     others = [entry for place, entry in enumerate(entries) if place not in chosen]
     told = _write_others(others) if others else ""
-    return Listed(
+    return LedgerLines(
         entries=tuple(entries[place] for place in sorted(chosen)),
-        others=told if told and _cost(told) <= left else "",
+        others=told if told and _count_line(told) <= left else "",
     )
 
 
@@ -146,12 +148,12 @@ def _write_others(others: Sequence[Entry]) -> str:
         times = f" × {entry.count}" if entry.count > 1 else ""
         failed = f" ({entry.failed} failed)" if entry.failed else ""
         counted.append(f"{entry.tool}{times}{failed}")
-    first, last = others[0].first, last_number(others)
+    first, last = others[0].first, find_last_number(others)
     reference = f"T{first}–T{last}" if last > first else f"T{first}"
     return f"- {reference} {_shorten(', '.join(counted), _RESULT)}"
 
 
-def _rank(entries: Sequence[Entry], used: bool) -> Sequence[int]:
+def _rank_places(entries: Sequence[Entry], used: bool) -> Sequence[int]:
     """The places, first those with most of what later arguments have for their length.
 
     Then the newest, unless only `used` ones are wanted.
@@ -159,17 +161,17 @@ def _rank(entries: Sequence[Entry], used: bool) -> Sequence[int]:
     worth: dict[int, float] = {}
     asked: set[str] = set()
     for place, entry in reversed(list(enumerate(entries))):
-        taken = _values(" ".join(entry.parts)) & asked
-        worth[place] = len(taken) / _cost(line(entry))
-        asked |= _values(entry.arguments)
+        taken = _find_values(" ".join(entry.parts)) & asked
+        worth[place] = len(taken) / _count_line(write_line(entry))
+        asked |= _find_values(entry.arguments)
     ranked = sorted(worth, key=worth.__getitem__, reverse=True)
     return [place for place in ranked if worth[place] or not used]
 
 
 @lru_cache(maxsize=4096)
-def _values(text: str) -> frozenset[str]:
+def _find_values(text: str) -> frozenset[str]:
     """The values of a text that are hardly there by chance."""
-    return frozenset(term for term in terms(text) if has_digit(term) and len(term) >= _TELLING)
+    return frozenset(term for term in find_terms(text) if has_digit(term) and len(term) >= _TELLING)
 
 
 def _merge_by_tool(entries: Sequence[Entry]) -> list[Entry]:
@@ -190,59 +192,59 @@ def _merge_by_tool(entries: Sequence[Entry]) -> list[Entry]:
 
 
 @lru_cache(maxsize=4096)  # a line is weighed several times
-def _cost(shown: str) -> int:
+def _count_line(shown: str) -> int:
     return tokens.count(shown) + 1
 
 
-def _tool(call: Call) -> str:
-    return _compact(call.call.name, _NAME) if call.call.name.strip() else "tool"
+def _write_tool(call: Call) -> str:
+    return _write_value(call.call.name, _NAME) if call.call.name.strip() else "tool"
 
 
-def _arguments(call: Call) -> str:
+def _write_arguments(call: Call) -> str:
     """The arguments on one line; what is no JSON is quoted whole."""
     raw = call.call.arguments
     given = _parse(raw)
-    return _compact(raw if given is None else given, _ARGUMENTS) if raw.strip() else ""
+    return _write_value(raw if given is None else given, _ARGUMENTS) if raw.strip() else ""
 
 
-def outline(call: Call) -> str:
+def write_outline(call: Call) -> str:
     """A call with all that is told of its long result but how that begins."""
-    value = _unwrap(tokens.without_data(call.result.text).strip())
-    ends = [_end(value)] if isinstance(value, str) and value else []
-    return f"{called(call)} → {' | '.join([*_measure(value), *ends])}"
+    value = _unwrap_result(tokens.drop_data(call.result.text).strip())
+    ends = [_describe_end(value)] if isinstance(value, str) and value else []
+    return f"{write_call(call)} → {' | '.join([*_describe_size(value), *ends])}"
 
 
-def _describe(text: str) -> Iterator[str]:
+def _describe_result(text: str) -> Iterator[str]:
     """A result in a few parts: its size, unless it is short, and how it begins."""
-    value = _unwrap(text)
+    value = _unwrap_result(text)
     if value in _EMPTY:
         yield "empty result"
         return
-    yield from _measure(value)
+    yield from _describe_size(value)
     if not isinstance(value, str) or len(value) <= _RESULT:
-        yield _compact(value, _RESULT)
+        yield _write_value(value, _RESULT)
         return
-    yield f"begins {_compact(value, _RESULT // 2)}"
-    yield _end(value)
+    yield f"begins {_write_value(value, _RESULT // 2)}"
+    yield _describe_end(value)
 
 
-def _measure(value: Any) -> Iterator[str]:  # noqa: ANN401 - a tool's JSON
+def _describe_size(value: Any) -> Iterator[str]:  # noqa: ANN401 - a tool's JSON
     if isinstance(value, list):
-        yield _counted(len(value), "item")
+        yield _count_things(len(value), "item")
     if not isinstance(value, str) or len(value) <= _RESULT:
         return
     written = [one for one in value.splitlines() if one.strip()]
-    yield f"{_counted(len(written), 'line')} ({len(value)} characters)"
+    yield f"{_count_things(len(written), 'line')} ({len(value)} characters)"
     failures = [one for one in written if reports_failure(one)]
     if failures:
-        yield f"{len(failures)} report a failure: {_compact(failures[0], _LINE)}"
+        yield f"{len(failures)} report a failure: {_write_value(failures[0], _LINE)}"
 
 
-def _end(value: str) -> str:
-    return f"ends {_compact(value.rstrip().splitlines()[-1], _LINE)}"
+def _describe_end(value: str) -> str:
+    return f"ends {_write_value(value.rstrip().splitlines()[-1], _LINE)}"
 
 
-def _unwrap(text: str) -> Any:  # noqa: ANN401 - a tool's JSON
+def _unwrap_result(text: str) -> Any:  # noqa: ANN401 - a tool's JSON
     """The value of a text; of a text within a text, or within the parts of MCP, the innermost."""
     value: Any = text
     for _ in range(_LAYERS):
@@ -281,14 +283,14 @@ def _parse(text: str) -> Any:  # noqa: ANN401 - a tool's JSON
         return None
 
 
-def _compact(value: Any, room: int) -> str:  # noqa: ANN401 - a tool's JSON
+def _write_value(value: Any, room: int) -> str:  # noqa: ANN401 - a tool's JSON
     """A value as JSON on one line of some `room` characters.
 
     One word stands without quotation marks. No number is written anew, nothing is cut in a word.
     """
     if isinstance(value, str):
         value = value[: room * 4]
-    written = plain(json.dumps(value, ensure_ascii=False))
+    written = drop_hidden(json.dumps(value, ensure_ascii=False))
     bare = _ESCAPE.sub(lambda escape: _ESCAPED.get(escape[1], escape[0]), written)
     line = _BARE.sub(r"\1", " ".join(bare.split()))
     shown = _shorten(line, room)
@@ -310,5 +312,5 @@ def _shorten(text: str, limit: int) -> str:
     return "…"
 
 
-def _counted(count: int, what: str) -> str:
+def _count_things(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"

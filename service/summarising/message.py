@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from service.summarising import heads
-from service.summarising.markup import harmless, unmarked
+from service.summarising.markup import make_harmless, quote_marks
 from service.summarising.memory import Pin
 from service.summarising.utterances import Speaker
 from service.text import tokens
@@ -93,44 +93,44 @@ def render(parts: Parts, messages: int, until: int | None) -> str:
     """
     front, newer = parts.front, parts.newer
     sections = (
-        _section(heads.RULES, _items(front.rules)),
-        _section(heads.QUOTATIONS, _items(front.quotations)),
-        _section(heads.CALLS, front.calls),
-        _section(heads.STATE, parts.state),
-        _section(heads.NEWER_RULES, _items(newer.rules)),
-        _section(heads.NEWER_QUOTATIONS, _items(newer.quotations)),
-        _section(heads.NEWER_CALLS, newer.calls),
-        _section(heads.SINCE if parts.is_since else heads.TALK, parts.talk),
-        _section(heads.OTHER_CALLS, parts.calls),
+        _write_section(heads.RULES, _write_items(front.rules)),
+        _write_section(heads.QUOTATIONS, _write_items(front.quotations)),
+        _write_section(heads.CALLS, front.calls),
+        _write_section(heads.STATE, parts.state),
+        _write_section(heads.NEWER_RULES, _write_items(newer.rules)),
+        _write_section(heads.NEWER_QUOTATIONS, _write_items(newer.quotations)),
+        _write_section(heads.NEWER_CALLS, newer.calls),
+        _write_section(heads.SINCE if parts.is_since else heads.TALK, parts.talk),
+        _write_section(heads.OTHER_CALLS, parts.calls),
     )
-    end = _END.format(messages=messages, until=_moment(until))
+    end = _END.format(messages=messages, until=_format_time(until))
     return "\n\n".join([f"{_HEAD}\n{_NOTE}", *filter(None, sections), end])
 
 
-def named(text: str, checkpoint: int) -> str:
+def add_checkpoint_id(text: str, checkpoint: int) -> str:
     """The same with the checkpoint's id in the last line, by which operators find it."""
     return f"{text.removesuffix(']')}, checkpoint {checkpoint}]"
 
 
-def size(text: str) -> int:
+def count_tokens(text: str) -> int:
     """What the model pays for a record and its answer, in tokens."""
     return 2 * tokens.MESSAGE_TOKENS + tokens.count(text) + tokens.count(NOTED)
 
 
-def pin_line(pin: Pin) -> str:
+def write_pin(pin: Pin) -> str:
     """What is shown of a pin: its words, and whose they are when they are not a user's."""
-    words = unmarked(pin.text)
-    return harmless(words if pin.speaker is Speaker.USER else f"{pin.speaker}: {words}")
+    words = quote_marks(pin.text)
+    return make_harmless(words if pin.speaker is Speaker.USER else f"{pin.speaker}: {words}")
 
 
-def _items(lines: Sequence[str]) -> list[str]:
+def _write_items(lines: Sequence[str]) -> list[str]:
     return [f"- {line}" for line in lines]
 
 
-def _section(head: str, lines: Sequence[str]) -> str:
+def _write_section(head: str, lines: Sequence[str]) -> str:
     return "\n".join([head, *lines]) if lines else ""
 
 
-def _moment(until: int | None) -> str:
+def _format_time(until: int | None) -> str:
     # No clock and no local time zone: the same arguments have to give the same bytes.
     return f", up to {datetime.fromtimestamp(until, UTC):%Y-%m-%d %H:%M} UTC" if until else ""

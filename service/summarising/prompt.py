@@ -40,9 +40,12 @@ class Prompt:
     @property
     def messages(self) -> list[dict[str, str]]:
         """The messages as every chat API takes them."""
-        messages = [_message("system", self.system), _message("user", self.user)]
+        messages = [_make_message("system", self.system), _make_message("user", self.user)]
         if self.repair:
-            messages += [_message("assistant", self.earlier), _message("user", self.repair)]
+            messages += [
+                _make_message("assistant", self.earlier),
+                _make_message("user", self.repair),
+            ]
         return messages
 
 
@@ -61,12 +64,12 @@ def build(reading: Reading) -> Prompt:
     messages = _write_messages(reading, wording)
     faults = "\n".join(f"- {one}" for one in rejected.reasons) if rejected else ""
     # What was wrong with an earlier answer quotes it, and that comes from the chat.
-    fence = _fence("\n".join((record, entries, messages, faults)))
-    limit = _limit(reading, language)
+    fence = _make_fence("\n".join((record, entries, messages, faults)))
+    limit = _limit_length(reading, language)
     system = wording["system"].format(
         limit=limit,
         fence=fence,
-        language=_written_in(reading.language, language, wording),
+        language=_name_language(reading.language, language, wording),
     )
     # The task is last: a model follows what it has read last, and the chat is no instruction.
     task = f"{wording['end']}\n\n{wording['task']}"
@@ -91,11 +94,11 @@ def _write_messages(reading: Reading, wording: Mapping[str, str]) -> str:
     return f"{head}\n{texts}"
 
 
-def _message(role: str, content: str) -> dict[str, str]:
+def _make_message(role: str, content: str) -> dict[str, str]:
     return {"role": role, "content": content}
 
 
-def _limit(reading: Reading, language: str) -> int:
+def _limit_length(reading: Reading, language: str) -> int:
     """How long a state is to be at most: in words, or in characters where words have no blanks.
 
     A repair of what was too long is told less in the same measure: no model counts what it writes.
@@ -116,29 +119,29 @@ def is_copied(text: str, reading: Reading) -> bool:
     for one in reading.excerpts:
         numbered.update(line.strip() for line in one.text.splitlines() if _NUMBERED.match(line))
     lines = [line.strip() for line in text.splitlines()]
-    copied = [line for line in lines if line in numbered or repeated(line, reading.language)]
+    copied = [line for line in lines if line in numbered or repeats_prompt(line, reading.language)]
     return 2 * sum(map(len, copied)) > sum(map(len, lines))
 
 
-def repeated(line: str, language: str) -> bool:
+def repeats_prompt(line: str, language: str) -> bool:
     """Whether a line of a reply repeats the wording, its example too, as small models do."""
-    known = _runs(language if language in WORDINGS else ENGLISH)
+    known = _list_runs(language if language in WORDINGS else ENGLISH)
     own = [line[at : at + _RUN] for at in range(len(line) - _RUN + 1)]
     return bool(own) and sum(run in known for run in own) * 3 >= len(own)
 
 
 @lru_cache
-def _runs(language: str) -> frozenset[str]:
+def _list_runs(language: str) -> frozenset[str]:
     whole = "\n".join(WORDINGS[language].prompt.values())
     return frozenset(whole[at : at + _RUN] for at in range(len(whole)))
 
 
-def _written_in(wanted: str, language: str, wording: Mapping[str, str]) -> str:
+def _name_language(wanted: str, language: str, wording: Mapping[str, str]) -> str:
     """How the wording, which is in `language`, names the language of the summary."""
     return wording["language"] if wanted == language else wording["other"].format(code=wanted)
 
 
-def _fence(text: str) -> str:
+def _make_fence(text: str) -> str:
     """A line that does not occur in `text`: its own hash, hashed again until it fits."""
     digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()
     fence = f"=== {digest[:16]} ==="

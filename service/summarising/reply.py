@@ -72,7 +72,7 @@ class Answer:
         return self == Answer()
 
 
-def unreasoned(text: str) -> str:
+def strip_reasoning(text: str) -> str:
     """A reply without the reasoning before it, which some servers leave in the text.
 
     Templates may open the reasoning in the prompt, so that only its end stands in the reply.
@@ -81,7 +81,7 @@ def unreasoned(text: str) -> str:
     return text[max(ends) :].lstrip() if ends else text
 
 
-def parse(reply: Reply) -> Answer:
+def parse_reply(reply: Reply) -> Answer:
     """What a reply says; of one that was cut off, without its last line."""
     written = reply.text.splitlines()
     if reply.finish is Finish.LENGTH:
@@ -105,7 +105,7 @@ class _ReplyReader:
         """Takes a segment. A fence around the answer itself is none of the state's."""
         if segment.fence is not None and not self._is_answer(segment):
             self.verb = None
-            self.state += state.fence(segment)
+            self.state += state.add_fences(segment)
             return
         for line in segment.lines:
             if state.says_something(line):
@@ -133,9 +133,9 @@ class _ReplyReader:
         """What was read."""
         changes = "\n".join(self.chosen[Verb.REPLACED])
         return Answer(
-            tuple(_telling(self.state)),
-            tuple(one for line in self.chosen[Verb.RULES] for one in _numbers(line)),
-            tuple(one for line in self.chosen[Verb.QUOTATIONS] for one in _numbers(line)),
+            tuple(_drop_empty_heads(self.state)),
+            tuple(one for line in self.chosen[Verb.RULES] for one in _find_numbers(line)),
+            tuple(one for line in self.chosen[Verb.QUOTATIONS] for one in _find_numbers(line)),
             tuple((int(one["pin"]), one["by"]) for one in _REPLACED.finditer(changes)),
         )
 
@@ -146,14 +146,14 @@ class _ReplyReader:
 
 def _read_choice(raw: str) -> tuple[Verb, str] | None:
     """The verb of a line that chooses, and its numbers; None for a line of the state."""
-    label, rest = _labelled(raw)
+    label, rest = _split_label(raw)
     verb = _VERBS.get(label.casefold())
     return (verb, rest) if verb and (not rest or _chooses(rest)) else None
 
 
-def _labelled(raw: str) -> tuple[str, str]:
+def _split_label(raw: str) -> tuple[str, str]:
     """What stands before the first colon of a line, and what behind it; all of it without one."""
-    line = state.without_marks(raw).strip()
+    line = state.strip_marks(raw).strip()
     colon = _COLONS.search(line)
     label = line[: colon.start()] if colon else line
     if len(label) > _LONGEST_LABEL:
@@ -163,12 +163,12 @@ def _labelled(raw: str) -> tuple[str, str]:
 
 def _chooses(rest: str) -> bool:
     """Whether a line names sentences or pins, and says nothing else."""
-    bare = _REPLACED.sub("1", state.without_marks(rest))
+    bare = _REPLACED.sub("1", state.strip_marks(rest))
     says_nothing = bare.strip(_AROUND).rstrip(".。").casefold() in _NOTHING
     return says_nothing or bool(_ONLY_NUMBERS.match(bare))
 
 
-def _numbers(line: str) -> Iterator[str]:
+def _find_numbers(line: str) -> Iterator[str]:
     spaced = _JOINED.sub(r"\1, ", line)
     for count, found in enumerate(_NUMBER.finditer(spaced)):
         if count == _MOST_NUMBERS:
@@ -177,7 +177,7 @@ def _numbers(line: str) -> Iterator[str]:
         yield f"{first}-{last}" if last else first
 
 
-def _telling(lines: Sequence[str]) -> Iterator[str]:
+def _drop_empty_heads(lines: Sequence[str]) -> Iterator[str]:
     """The lines without heads of nothing, and once what a small model writes again and again."""
     end = ("## ",)
     for block, following in pairwise([*state.split_blocks(lines), end]):

@@ -12,11 +12,11 @@ from dataclasses import replace
 
 from service.summarising import ledger
 from service.summarising.memory import Pin
-from service.summarising.message import pin_line
+from service.summarising.message import write_pin
 from service.summarising.reading import Excerpt
 from service.summarising.utterances import Passage, list_choices
 from service.text import redaction, tokens
-from service.text.plain import plain
+from service.text.plain import drop_hidden
 from service.transcript import Call, Step
 from service.transcript.steps import RESULT_TOKENS
 
@@ -24,13 +24,13 @@ _LIKE_A_NUMBER = re.compile(r"\[(\d{1,9}\.\d{1,9})\]")
 _BEGINNING = RESULT_TOKENS * 3 // 4
 
 
-def cleaned(step: Step, mask: bool) -> tuple[Step, int]:
+def clean_step(step: Step, mask: bool) -> tuple[Step, int]:
     """A step without characters that show nothing and without secrets, and how many there were."""
     masked = 0
 
     def clean(text: str) -> str:
         nonlocal masked
-        text = plain(text)
+        text = drop_hidden(text)
         if not mask:
             return text
         found = redaction.mask(text)
@@ -43,21 +43,21 @@ def cleaned(step: Step, mask: bool) -> tuple[Step, int]:
         result = replace(one.result, text=clean(one.result.text))
         calls.append(Call(call, result))
     # Inline files are cut out first, so that nothing else has to read them.
-    text = clean(tokens.without_data(step.text))
+    text = clean(tokens.drop_data(step.text))
     return replace(step, text=text, calls=tuple(calls)), masked
 
 
-def excerpts(
+def make_excerpts(
     step: Step, passages: Sequence[Passage], first_call: int, piece: int, pieces: int
 ) -> Iterator[Excerpt]:
     """A step as it is read, or `piece` (from 0) of `pieces` of it; its calls from `first_call`."""
-    text = "\n".join(map(_numbered, passages))
-    calls = [_called(number, call) for number, call in enumerate(step.calls, first_call)]
+    text = "\n".join(map(_number_passage, passages))
+    calls = [_write_call(number, call) for number, call in enumerate(step.calls, first_call)]
     if pieces > 1:
         # The whole is cut, calls included, so that the pieces are about equally long.
         whole = "\n".join([text, *(f"[tool] {shown}" for shown in calls)])
         label = f"{step.role}, piece {piece + 1} of {pieces}"
-        yield Excerpt(label, tokens.pieces(whole, pieces)[piece])
+        yield Excerpt(label, tokens.split_evenly(whole, pieces)[piece])
         return
     if text:
         yield Excerpt(step.role, text)
@@ -65,14 +65,14 @@ def excerpts(
         yield Excerpt("tool", shown)
 
 
-def entries(rules: Sequence[Pin], quotations: Sequence[Pin], limit: int) -> tuple[str, ...]:
+def list_entries(rules: Sequence[Pin], quotations: Sequence[Pin], limit: int) -> tuple[str, ...]:
     """Pins that hold, as lines for the summariser, oldest first, within `limit` tokens.
 
     Rules come first, because a state does not repeat them; of each kind the newest.
     """
     chosen: list[tuple[int, str]] = []
     for pin in (*reversed(rules), *reversed(quotations)):
-        entry = f"P{pin.number} {pin.kind}: {pin_line(pin)}"
+        entry = f"P{pin.number} {pin.kind}: {write_pin(pin)}"
         limit -= tokens.count(entry) + 1
         if limit < 0:
             break
@@ -80,27 +80,27 @@ def entries(rules: Sequence[Pin], quotations: Sequence[Pin], limit: int) -> tupl
     return tuple(entry for _, entry in sorted(chosen))
 
 
-def _numbered(passage: Passage) -> str:
+def _number_passage(passage: Passage) -> str:
     """A passage with the numbers of what can be pointed at.
 
     Code and pasted text are carried on by their size only, so a state has to say what they say.
     """
     first = passage.utterances[0] if passage.utterances else None
     if first and not first.own:
-        return f"({first.sort})\n{_unnumbered(passage.text)}"
+        return f"({first.sort})\n{_hide_numbers(passage.text)}"
     choices = list_choices([passage])
-    return " ".join(f"[{one.number}] {_unnumbered(one.text)}" for one in choices)
+    return " ".join(f"[{one.number}] {_hide_numbers(one.text)}" for one in choices)
 
 
-def _unnumbered(text: str) -> str:
+def _hide_numbers(text: str) -> str:
     """`text` without what looks like a number of ours, which could make a choice mean it."""
     return _LIKE_A_NUMBER.sub(r"(\1)", text) if "[" in text else text
 
 
-def _called(number: int, call: Call) -> str:
+def _write_call(number: int, call: Call) -> str:
     """A call with its result, by the number that it will have in the ledger."""
-    result = _unnumbered(tokens.without_data(call.result.text))
+    result = _hide_numbers(tokens.drop_data(call.result.text))
     if tokens.count(result) <= RESULT_TOKENS:
-        return f"T{number} {ledger.called(call)} →\n{result}"
-    outline = _unnumbered(ledger.outline(call))
+        return f"T{number} {ledger.write_call(call)} →\n{result}"
+    outline = _hide_numbers(ledger.write_outline(call))
     return f"T{number} {outline}\nIt begins:\n{tokens.cut(result, _BEGINNING)}"

@@ -12,9 +12,9 @@ from math import inf
 from typing import NamedTuple
 
 from service.summarising import heads
-from service.summarising.markup import harmless, quoted, unmarked
+from service.summarising.markup import make_harmless, quote_code, quote_marks
 from service.text import sentences, tokens
-from service.text.terms import is_exact, terms
+from service.text.terms import find_terms, is_exact
 
 FENCE = "```"
 HEAD, ITEM = "## ", "- "
@@ -59,14 +59,14 @@ def split_segments(raw: Iterable[str]) -> Iterator[Segment]:
     yield segment
 
 
-def parse(raw: Iterable[str]) -> tuple[str, ...]:
+def parse_state(raw: Iterable[str]) -> tuple[str, ...]:
     """Raw lines as a state is stored: without blank lines and rulers, what is fenced as it is."""
     state: list[str] = []
     for segment in split_segments(raw):
         if segment.fence is None:
             state += [parse_line(line) for line in segment.lines if says_something(line)]
         else:
-            state += fence(segment)
+            state += add_fences(segment)
     return tuple(state)
 
 
@@ -79,17 +79,17 @@ def parse_line(raw: str) -> str:
     """A line with the marks that a state has: `## ` before a head, `- ` before an item."""
     bare = _POINTER.sub("", raw)
     if _HEAD.match(bare):
-        return HEAD + without_marks(bare).strip().strip(_AROUND).rstrip(":：")
+        return HEAD + strip_marks(bare).strip().strip(_AROUND).rstrip(":：")
     words = " ".join(_ITEM.sub("", bare).split())
     return ITEM + words if _ITEM.match(bare) else words
 
 
-def without_marks(raw: str) -> str:
+def strip_marks(raw: str) -> str:
     """A line without the marks of an item, a head or an emphasis before its words."""
     return _MARKS.sub("", raw, count=1)
 
 
-def fence(segment: Segment) -> Block:
+def add_fences(segment: Segment) -> Block:
     """A fenced segment with its fences; nothing when there is nothing in it."""
     lines = [line.rstrip() for line in segment.lines]
     if not any(lines):
@@ -123,7 +123,7 @@ def render(block: Block) -> Block:
     """A block as a record shows it: a head stands below ours, and nothing in it does harm."""
     if not is_code(block):
         return (_render_line(block[0]),)
-    code = (f"“{line}”" if heads.imitates_ours(line) else quoted(line) for line in block[1:-1])
+    code = (f"“{line}”" if heads.imitates_ours(line) else quote_code(line) for line in block[1:-1])
     return (block[0], *code, FENCE)
 
 
@@ -131,7 +131,7 @@ def _render_line(line: str) -> str:
     """A line that imitates a head of ours is quoted words."""
     is_head, is_item = line.startswith(HEAD), line.startswith(ITEM)
     bare = line.removeprefix(HEAD if is_head else ITEM)
-    words = harmless(unmarked(bare))
+    words = make_harmless(quote_marks(bare))
     if heads.imitates_ours(words):
         is_head, words = False, f"“{words}”"
     mark = f"#{HEAD}" if is_head else ITEM if is_item else ""
@@ -192,8 +192,8 @@ def fit(
     if sum(map(count_tokens, whole)) <= room:
         return FittedState(whole, [])
     parts = _split_parts(whole, language)
-    told = set(chain.from_iterable(map(terms, known)))
-    best_first = [(-_worth(part, told, room), part.place, part) for part in parts]
+    told = set(chain.from_iterable(map(find_terms, known)))
+    best_first = [(-_weigh_part(part, told, room), part.place, part) for part in parts]
     heapify(best_first)
     kept: list[_Part] = []
     given_up: list[str] = []
@@ -202,7 +202,7 @@ def fit(
     while best_first:
         _, place, part = heappop(best_first)
         # What was kept since may say the same.
-        now = -_worth(part, told, room)
+        now = -_weigh_part(part, told, room)
         if best_first and now > best_first[0][0]:
             heappush(best_first, (now, place, part))
             continue
@@ -227,7 +227,9 @@ def _split_parts(whole: Sequence[Block], language: str) -> Iterator[_Part]:
         elif is_code(block):
             text = "\n".join(block)
             size = count_tokens(block)
-            yield _Part(next(places), number, 0, "", text, size, terms(text), above | {number: 0})
+            yield _Part(
+                next(places), number, 0, "", text, size, find_terms(text), above | {number: 0}
+            )
         else:
             yield from _split_line(block[0], number, places, above, language)
 
@@ -236,18 +238,18 @@ def _split_line(
     line: str, block: int, places: Iterator[int], above: dict[_Opening, int], language: str
 ) -> Iterator[_Part]:
     """The clauses of the line that is this block; `above` is the head over it."""
-    for sentence, words in enumerate(sentences.of_line(line.removeprefix(ITEM), language)):
+    for sentence, words in enumerate(sentences.split_sentences(line.removeprefix(ITEM), language)):
         labelled = _LABEL.match(words)
         label = labelled[0] if labelled else ""
         openings = above | {block: _LINE, (block, sentence): tokens.count(label)}
         for clause in _CLAUSE.split(words.removeprefix(label)):
             # A blank stands before it.
             size = tokens.count(f" {clause}")
-            told = terms(clause)
+            told = find_terms(clause)
             yield _Part(next(places), block, sentence, label, clause, size, told, openings)
 
 
-def _worth(part: _Part, told: Set[str], room: int) -> float:
+def _weigh_part(part: _Part, told: Set[str], room: int) -> float:
     """What a part says for a token that is not told yet."""
     if part.text.startswith(FENCE) and 2 * part.size <= room:
         return inf

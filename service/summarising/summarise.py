@@ -4,7 +4,7 @@
     ask       one call; a reply with doubtful values is asked for once more
     compose   reply → choices by number and a state (`reply`, `choices`), judged (`gate`) →
               memory → what has room (`room`) → the text (`message`)
-    by_rule   the same without a reply: code alone
+    summarise_by_code   the same without a reply: code alone
 
 All but `ask` is pure; the work on texts runs where `run` says, beside the event loop. Who calls
 decides what follows on a rejected reply.
@@ -27,7 +27,7 @@ from service.summarising import (
     state,
     utterances,
 )
-from service.summarising.gate import Dropped, Grounds, Verdict
+from service.summarising.gate import DroppedClause, SourceEvidence, Verdict
 from service.summarising.memory import Memory
 from service.summarising.message import HEAD_TOKENS, Parts
 from service.summarising.reading import (
@@ -41,7 +41,7 @@ from service.summarising.reading import (
 from service.summarising.reply import Answer
 from service.summarising.utterances import Speaker, Utterance
 from service.text import languages, sentences, tokens
-from service.text.blocks import Sort
+from service.text.blocks import TextOrigin
 from service.transcript import Step
 
 TOO_LONG = "too_long"
@@ -58,7 +58,7 @@ _LEDGER = 4096  # tokens of the ledger that a state is compared with
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class StepRead:
     """One step, or piece `piece` (from 0) of `pieces` of it, that a call reads."""
 
     step: Step
@@ -72,7 +72,7 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
-class Covered:
+class CoveredSpan:
     """What the new summary stands for, and what follows it.
 
     Attributes:
@@ -138,7 +138,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnreadSpan:
     """What is covered without being read: so many messages of `size` tokens.
 
     `calls` are those of each step that ends in it, so that what comes later keeps its numbers.
@@ -151,7 +151,7 @@ class Unread:
 
 def gather(
     memory: Memory,
-    reads: Sequence[Read],
+    reads: Sequence[StepRead],
     policy: Policy,
     *,
     part: int = 1,
@@ -167,22 +167,22 @@ def gather(
     steps: list[Step] = []
     masked = 0
     for pieces in grouped:
-        step, found = shown.cleaned(pieces[0].step, mask)
+        step, found = shown.clean_step(pieces[0].step, mask)
         steps.append(step)
         masked += found
-    detected = _language(steps)
+    detected = _detect_language(steps)
     language = detected or "en"
     excerpts: list[Excerpt] = []
     said: list[Utterance] = []
     completed: list[Step] = []
     heard: list[Utterance] = []
-    first_call = ledger.last_number(memory.ledger) + 1
+    first_call = ledger.find_last_number(memory.ledger) + 1
     spoken = memory.newest
     for number, (step, pieces) in enumerate(zip(steps, grouped, strict=True), memory.heard + 1):
-        passages = utterances.passages(step, number, language, spoken)
+        passages = utterances.read_passages(step, number, language, spoken)
         spoken = [one for passage in passages for one in passage.utterances]
         for read in pieces:
-            excerpts += shown.excerpts(step, passages, first_call, read.piece, read.pieces)
+            excerpts += shown.make_excerpts(step, passages, first_call, read.piece, read.pieces)
         said += utterances.list_choices(passages)
         if pieces[-1].completes:
             completed.append(step)
@@ -192,7 +192,7 @@ def gather(
         previous=memory.state,
         excerpts=tuple(excerpts),
         state_tokens=policy.state_tokens,
-        entries=shown.entries(memory.rules, memory.quotations, policy.entry_tokens),
+        entries=shown.list_entries(memory.rules, memory.quotations, policy.entry_tokens),
         part=part,
         parts=parts,
         language=language,
@@ -203,7 +203,7 @@ def gather(
         said=tuple(said),
         completed=tuple(completed),
         heard=tuple(heard),
-        sources=tuple(_sources(steps)),
+        sources=tuple(_list_sources(steps)),
         language=detected,
         masked=masked,
         last_call=first_call - 1,
@@ -215,7 +215,7 @@ async def ask(
     summariser: Summariser,
     material: Material,
     policy: Policy,
-    covered: Covered,
+    covered: CoveredSpan,
     rejected: RejectedReply | None = None,
 ) -> Candidate:
     """One call; `rejected` is the reply to the one before, whose faults are kept in the verdict.
@@ -225,10 +225,10 @@ async def ask(
     """
     material = replace(material, reading=replace(material.reading, rejected=rejected))
     answer = await summariser.summarise(material.reading)
-    return await run(_attempted, material, answer, policy, covered)
+    return await run(_compose_attempt, material, answer, policy, covered)
 
 
-def compose(material: Material, written: Reply, policy: Policy, covered: Covered) -> Candidate:
+def compose(material: Material, written: Reply, policy: Policy, covered: CoveredSpan) -> Candidate:
     """What a summariser's reply makes, if the verdict accepts it.
 
     The talk and the ledger grow by what was read, whatever the reply says. Where a repair has lost
@@ -240,47 +240,51 @@ def compose(material: Material, written: Reply, policy: Policy, covered: Covered
     if before is None:
         return candidate
     first = _compose_alone(material, Reply(before.text, before.finish), policy, covered)
-    has_lost = _told_size(candidate, material) < _STANDS * _told_size(first, material)
+    has_lost = _measure_written_state(candidate, material) < _STANDS * _measure_written_state(
+        first, material
+    )
     return first if has_lost else candidate
 
 
 def _compose_alone(
-    material: Material, written: Reply, policy: Policy, covered: Covered
+    material: Material, written: Reply, policy: Policy, covered: CoveredSpan
 ) -> Candidate:
-    answer = reply.parse(written)
-    own = (one for one in answer.state if not prompt.repeated(one, material.reading.language))
+    answer = reply.parse_reply(written)
+    own = (one for one in answer.state if not prompt.repeats_prompt(one, material.reading.language))
     answer = replace(answer, state=tuple(own))
-    rejection = _rejection(written, answer, material)
+    rejection = _find_rejection(written, answer, material)
     if rejection:
-        return _candidate(material, material.memory, gate.rejected([rejection]), policy, covered)
+        return _make_candidate(
+            material, material.memory, gate.reject_reply([rejection]), policy, covered
+        )
 
-    written_state, verdict = _judged(answer, material, policy, covered)
+    written_state, verdict = _verify_state(answer, material, policy, covered)
     memory = material.memory
-    merged = choices.merged(memory.pins, material.said, answer, _known(material))
+    merged = choices.apply_choices(memory.pins, material.said, answer, _list_known_texts(material))
     if verdict.accepted:
         # A reply that only chooses leaves the state as it was, and the talk that it does not tell.
         if written_state:
             told = memory.heard + len(material.completed)
             memory = replace(memory, state=written_state, told=told)
         memory = replace(memory, pins=merged.pins)
-    return _candidate(
+    return _make_candidate(
         material, memory, replace(verdict, unfounded=merged.unfounded), policy, covered
     )
 
 
-def _rejection(written: Reply, answer: Answer, material: Material) -> gate.Rejection | None:
+def _find_rejection(written: Reply, answer: Answer, material: Material) -> gate.Rejection | None:
     """Why a reply is no answer to what was asked; None when it is one."""
-    if found := gate.rejection(written):
+    if found := gate.find_rejection(written):
         return found
     if prompt.is_copied(written.text, material.reading):
         return gate.Rejection("copy", "repeats its prompt")
     return gate.Rejection("says_nothing", "says nothing") if answer.is_empty else None
 
 
-def by_rule(
+def summarise_by_code(
     material: Material,
     policy: Policy,
-    covered: Covered,
+    covered: CoveredSpan,
     outcome: str = BY_CODE,
     rejections: tuple[str, ...] = (),
 ) -> Candidate:
@@ -294,42 +298,46 @@ def by_rule(
         rejections: why a summariser's replies were rejected.
     """
     verdict = Verdict(outcome, rejections)
-    return _candidate(material, material.memory, verdict, policy, covered)
+    return _make_candidate(material, material.memory, verdict, policy, covered)
 
 
-def by_size(
-    memory: Memory, unread: Unread, policy: Policy, covered: Covered, why: str
+def summarise_by_size(
+    memory: Memory, unread: UnreadSpan, policy: Policy, covered: CoveredSpan, why: str
 ) -> Candidate:
     """What can be written without reading any text.
 
     `memory` is carried on as it is. For messages that a text process could not read in its bounds,
     or on which our own code failed; `why` is which of them.
     """
-    grown = _with_unread(memory, unread)
-    parts = _fitted(grown, policy, covered)
+    grown = _add_unread(memory, unread)
+    parts = _fit_memory(grown, policy, covered)
     verdict = Verdict("degraded", (why,), left_out=parts.left_out)
-    return _rendered(grown, parts, verdict, covered)
+    return _render_candidate(grown, parts, verdict, covered)
 
 
-def by_size_alone(memory: Memory, unread: Unread, covered: Covered, why: str) -> Candidate:
+def summarise_size_only(
+    memory: Memory, unread: UnreadSpan, covered: CoveredSpan, why: str
+) -> Candidate:
     """The same, and nothing of the memory is shown.
 
     For a memory that cannot be shown: little of our code is left that could fail on it.
     """
-    grown = _with_unread(memory, unread)
+    grown = _add_unread(memory, unread)
     line = grown.talk[-1]
     parts = Parts(talk=(f"{line.speaker}: {line.text}",), left_out=len(memory.pins))
     verdict = Verdict("degraded", (why,), left_out=parts.left_out)
-    return _rendered(grown, parts, verdict, covered)
+    return _render_candidate(grown, parts, verdict, covered)
 
 
-def rendered(memory: Memory, policy: Policy, covered: Covered) -> tuple[str, Parts]:
+def render_memory(memory: Memory, policy: Policy, covered: CoveredSpan) -> tuple[str, Parts]:
     """A memory as a summary within the policy's room."""
-    parts = _fitted(memory, policy, covered)
+    parts = _fit_memory(memory, policy, covered)
     return message.render(parts, covered.messages, covered.until), parts
 
 
-def _attempted(material: Material, written: Reply, policy: Policy, covered: Covered) -> Candidate:
+def _compose_attempt(
+    material: Material, written: Reply, policy: Policy, covered: CoveredSpan
+) -> Candidate:
     """The candidate, and what its reply cost: the provider's counts, or else ours."""
     read, wrote = written.prompt_tokens, written.completion_tokens
     if read is None:
@@ -337,7 +345,7 @@ def _attempted(material: Material, written: Reply, policy: Policy, covered: Cove
         read = sum(tokens.count(one["content"]) for one in asked)
     if wrote is None:
         wrote = tokens.count(written.text)
-    written = replace(written, text=reply.unreasoned(written.text))
+    written = replace(written, text=reply.strip_reasoning(written.text))
     candidate = compose(material, written, policy, covered)
     rejected = None
     if not candidate.verdict.accepted:
@@ -350,29 +358,29 @@ def _attempted(material: Material, written: Reply, policy: Policy, covered: Cove
     return replace(candidate, calls=1, read=read, wrote=wrote, rejected=rejected)
 
 
-def _told_size(candidate: Candidate, material: Material) -> int:
+def _measure_written_state(candidate: Candidate, material: Material) -> int:
     """The characters of the state that a reply wrote; 0 when none of it may stand."""
     is_written = candidate.memory.told > material.memory.told
     return sum(map(len, candidate.memory.state)) if is_written else 0
 
 
-def _judged(
-    answer: Answer, material: Material, policy: Policy, covered: Covered
+def _verify_state(
+    answer: Answer, material: Material, policy: Policy, covered: CoveredSpan
 ) -> tuple[tuple[str, ...], Verdict]:
     """The state as it may stand, and the verdict."""
-    judged = gate.judged(answer.state, _grounds(material))
-    rules = [message.pin_line(pin) for pin in material.memory.rules]
-    limit = _state_limit(material.reading.state_tokens, rules, _summary_room(policy, covered))
+    judged = gate.verify_state(answer.state, _collect_evidence(material))
+    rules = [message.write_pin(pin) for pin in material.memory.rules]
+    limit = _limit_state(material.reading.state_tokens, rules, _count_summary_room(policy, covered))
     fitted = state.fit(judged.kept, limit, rules, material.reading.language)
     kept = tuple(chain.from_iterable(fitted.kept))
-    no_room = [Dropped(one, "no room") for one in fitted.given_up]
+    no_room = [DroppedClause(one, "no room") for one in fitted.given_up]
     dropped = (*judged.dropped, *no_room)
     doubts = (*_name_surplus(fitted.given_up), *judged.doubts)
     before = material.reading.rejected
     # Whoever mends a little may lose more.
-    is_asked_again = before is None and bool(doubts) and _kept_share(kept, answer.state) < 1 - _FEW
-    if is_asked_again or _is_unusable(judged.doubts, _kept_share(judged.kept, answer.state)):
-        return (), replace(gate.rejected(doubts), dropped=dropped)
+    is_asked_again = before is None and bool(doubts) and _share_kept(kept, answer.state) < 1 - _FEW
+    if is_asked_again or _is_unusable(judged.doubts, _share_kept(judged.kept, answer.state)):
+        return (), replace(gate.reject_reply(doubts), dropped=dropped)
     if before:
         return kept, Verdict("repaired", before.reasons, dropped)
     return kept, Verdict("trimmed" if dropped else "accepted", dropped=dropped)
@@ -383,33 +391,33 @@ def _is_unusable(doubts: Iterable[gate.Rejection], founded: float) -> bool:
     return founded < _STANDS or any(one.kind == "other_language" for one in doubts)
 
 
-def _state_limit(told: int, rules: Sequence[str], whole: int) -> int:
+def _limit_state(told: int, rules: Sequence[str], whole: int) -> int:
     """How many tokens of a state stand: those that its model was told, whatever else there is.
 
     Some more do where the rules leave them, because a model cannot count its tokens.
     """
-    left = whole - room.price(rules) - HEAD_TOKENS
+    left = whole - room.count_with_head(rules) - HEAD_TOKENS
     return max(told, min(int(told * _SLACK), left))
 
 
 def _name_surplus(given_up: Sequence[str]) -> Iterator[gate.Rejection]:
     """What a model is asked whose state is too long: which lines it may lose, the least first."""
     if given_up:
-        named = "; ".join(f"“{sentences.shortened(one, _NAMED)}”" for one in given_up[:_MOST_NAMED])
+        named = "; ".join(f"“{sentences.shorten(one, _NAMED)}”" for one in given_up[:_MOST_NAMED])
         reason = f"too long by {len(given_up)} clauses; what it may do without, first: {named}"
         yield gate.Rejection(TOO_LONG, reason)
 
 
-def _grounds(material: Material) -> Grounds:
+def _collect_evidence(material: Material) -> SourceEvidence:
     """What a state is judged by: what is known, and that in the form in which it was shown."""
     shown = (excerpt.text for excerpt in material.reading.excerpts)
     # A model may name entries and calls by our labels, also a call that stands in a merged line.
     labels = " ".join(f"T{number}" for number in range(1, material.last_call + 1))
-    covered = (*_known(material), *shown, *material.reading.entries, labels)
-    return Grounds(covered, material.language)
+    covered = (*_list_known_texts(material), *shown, *material.reading.entries, labels)
+    return SourceEvidence(covered, material.language)
 
 
-def _known(material: Material) -> tuple[str, ...]:
+def _list_known_texts(material: Material) -> tuple[str, ...]:
     """The texts of all that is covered, as far as they are still there."""
     memory = material.memory
     return (
@@ -421,8 +429,8 @@ def _known(material: Material) -> tuple[str, ...]:
     )
 
 
-def _candidate(
-    material: Material, memory: Memory, verdict: Verdict, policy: Policy, covered: Covered
+def _make_candidate(
+    material: Material, memory: Memory, verdict: Verdict, policy: Policy, covered: CoveredSpan
 ) -> Candidate:
     """The memory with what was read, and its summary."""
     grown = replace(
@@ -431,17 +439,17 @@ def _candidate(
         ledger=ledger.extend(memory.ledger, material.completed),
         heard=memory.heard + len(material.completed),
     )
-    kept = room.stored(grown, policy.summary_room(covered.tokens, covered.tail))
-    parts = _fitted(kept, policy, covered)
+    kept = room.trim_memory(grown, policy.summary_room(covered.tokens, covered.tail))
+    parts = _fit_memory(kept, policy, covered)
     judged = replace(verdict, left_out=parts.left_out, masked=material.masked)
-    return _rendered(kept, parts, judged, covered)
+    return _render_candidate(kept, parts, judged, covered)
 
 
-def _fitted(memory: Memory, policy: Policy, covered: Covered) -> Parts:
-    return room.fitted(memory, _summary_room(policy, covered))
+def _fit_memory(memory: Memory, policy: Policy, covered: CoveredSpan) -> Parts:
+    return room.fit_memory(memory, _count_summary_room(policy, covered))
 
 
-def _summary_room(policy: Policy, covered: Covered) -> int:
+def _count_summary_room(policy: Policy, covered: CoveredSpan) -> int:
     """Tokens of what a summary says, without its frame."""
     # A summary of little has to be smaller than what it stands for, whatever the policy allows.
     smaller = int(covered.tokens * gate.LEAST_GAIN)
@@ -449,10 +457,12 @@ def _summary_room(policy: Policy, covered: Covered) -> int:
     return max(whole - message.FRAME_TOKENS, _LEAST_ROOM)
 
 
-def _rendered(memory: Memory, parts: Parts, verdict: Verdict, covered: Covered) -> Candidate:
+def _render_candidate(
+    memory: Memory, parts: Parts, verdict: Verdict, covered: CoveredSpan
+) -> Candidate:
     """A summary with the verdict on it: the one place that says what is not worth publishing."""
     text = message.render(parts, covered.messages, covered.until)
-    size = message.size(text)
+    size = message.count_tokens(text)
     no_gain = ""
     if parts.is_empty:
         no_gain = "nothing in it: what it replaces has no words, or none that fit"
@@ -462,18 +472,18 @@ def _rendered(memory: Memory, parts: Parts, verdict: Verdict, covered: Covered) 
     return Candidate(shown, text, size, verdict, no_gain if verdict.accepted else "")
 
 
-def _with_unread(memory: Memory, unread: Unread) -> Memory:
+def _add_unread(memory: Memory, unread: UnreadSpan) -> Memory:
     words = f"[{unread.messages} messages of {unread.size:,} tokens in all, too hard to read]"
-    line = Utterance(memory.heard + 1, 1, Speaker.USER, words, "", sort=Sort.PASTED)
+    line = Utterance(memory.heard + 1, 1, Speaker.USER, words, "", sort=TextOrigin.PASTED)
     return replace(
         memory,
         talk=(*memory.talk, line),
-        ledger=ledger.unread_calls(memory.ledger, sum(unread.calls)),
+        ledger=ledger.add_unread_calls(memory.ledger, sum(unread.calls)),
         heard=memory.heard + len(unread.calls),
     )
 
 
-def _sources(steps: Sequence[Step]) -> Iterator[str]:
+def _list_sources(steps: Sequence[Step]) -> Iterator[str]:
     for step in steps:
         yield step.text
         for call in step.calls:
@@ -481,14 +491,14 @@ def _sources(steps: Sequence[Step]) -> Iterator[str]:
         yield from (attachment.name for attachment in step.attachments)
 
 
-def _language(steps: Sequence[Step]) -> str | None:
+def _detect_language(steps: Sequence[Step]) -> str | None:
     """Of what the users wrote; of everybody, when that is too little to detect one."""
     by_users = " ".join(step.text for step in steps if step.role == Speaker.USER)
     by_all = " ".join(step.text for step in steps)
     return languages.detect(by_users) or languages.detect(by_all)
 
 
-def _kept_share(kept: Iterable[str], state: Iterable[str]) -> float:
+def _share_kept(kept: Iterable[str], state: Iterable[str]) -> float:
     """The share of a state's characters that is kept; all of an empty one."""
     whole = sum(map(len, state))
     return sum(map(len, kept)) / whole if whole else 1

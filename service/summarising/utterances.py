@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from service.text import sentences, tokens
-from service.text.blocks import Block, Sort, blocks
+from service.text.blocks import Block, TextOrigin, split_blocks
 from service.transcript import Step
 from service.transcript.items import Attachment
 
@@ -52,7 +52,7 @@ class Utterance:
     text: str
     source: str
     at: int | None = None
-    sort: Sort = Sort.OWN
+    sort: TextOrigin = TextOrigin.OWN
     context: str = ""
 
     @property
@@ -63,7 +63,7 @@ class Utterance:
     @property
     def own(self) -> bool:
         """Whether these are the speaker's own words."""
-        return self.sort is Sort.OWN
+        return self.sort is TextOrigin.OWN
 
     @property
     def by_user(self) -> bool:
@@ -99,7 +99,7 @@ def list_choices(read: Sequence[Passage]) -> list[Utterance]:
     return choices
 
 
-def passages(
+def read_passages(
     step: Step, number: int, language: str = "en", before: Sequence[Utterance] = ()
 ) -> list[Passage]:
     """A step's parts in order, its sentences numbered.
@@ -112,20 +112,22 @@ def passages(
     """
     reader = _StepReader(step, number, language)
     found: list[Passage] = []
-    for block in _blocks(step):
-        found += reader.read_own(block) if block.sort is Sort.OWN else [reader.read_foreign(block)]
+    for block in _split_step(step):
+        found += (
+            reader.read_own(block) if block.sort is TextOrigin.OWN else [reader.read_foreign(block)]
+        )
     found += [reader.read_attachment(one) for one in step.attachments]
-    return _with_question(found, before)
+    return _add_question(found, before)
 
 
-def _blocks(step: Step) -> Sequence[Block]:
+def _split_step(step: Step) -> Sequence[Block]:
     # So long a text is a document, and its sentences would take many times its memory.
     if len(step.text) > _LONGEST:
-        return [Block(step.text, Sort.PASTED)]
-    return blocks(step.text, by_user=step.role == Speaker.USER)
+        return [Block(step.text, TextOrigin.PASTED)]
+    return split_blocks(step.text, by_user=step.role == Speaker.USER)
 
 
-def _with_question(found: list[Passage], before: Sequence[Utterance]) -> list[Passage]:
+def _add_question(found: list[Passage], before: Sequence[Utterance]) -> list[Passage]:
     """A short answer with its question, and with the item of a list that it names."""
     if len(found) != 1 or len(found[0].utterances) != 1:
         return found
@@ -152,7 +154,7 @@ class _StepReader:
     def read_own(self, block: Block) -> Iterator[Passage]:
         """The lines of a block. Items of a list have the sentence above it as their head."""
         in_table = False
-        for line in sentences.lines(block.text):
+        for line in sentences.split_lines(block.text):
             start = line.lstrip()
             is_row = sentences.is_row(line)
             # A Markdown heading begins a part, and may be the head of a list itself.
@@ -167,7 +169,7 @@ class _StepReader:
             yield Passage(line, tuple(told))
 
     def _sentences(self, line: str) -> list[Utterance]:
-        found = sentences.of_line(sentences.unmarked(line), self._language)
+        found = sentences.split_sentences(sentences.strip_marks(line), self._language)
         return [self._utterance(text) for text in found]
 
     def _row(self, line: str) -> list[Utterance]:
@@ -177,8 +179,8 @@ class _StepReader:
 
     def read_foreign(self, block: Block) -> Passage:
         """A pasted text or code: as it is if it is short, or else its lines, to choose from."""
-        name = "code" if block.sort is Sort.CODE else "pasted text"
-        written = list(_written(block))
+        name = "code" if block.sort is TextOrigin.CODE else "pasted text"
+        written = list(_list_lines(block))
         whole = " ".join(written)
         if len(whole) <= _WHOLE:
             told = f"[{name}: “{whole}”]"
@@ -186,16 +188,18 @@ class _StepReader:
         head = f"[{name}, {len(written)} lines]"
         parts = (
             self._utterance(f"“{part}”", block.sort, head)
-            for line in _telling(written)
-            for part in sentences.of_line(line[:_LONGEST_LINE], self._language)
+            for line in _choose_lines(written)
+            for part in sentences.split_sentences(line[:_LONGEST_LINE], self._language)
         )
         return Passage(block.text, tuple(parts))
 
     def read_attachment(self, attachment: Attachment) -> Passage:
         """A file, an image or another part that is no text."""
-        return Passage(attachment.told, (self._utterance(attachment.told, Sort.PASTED),))
+        return Passage(attachment.told, (self._utterance(attachment.told, TextOrigin.PASTED),))
 
-    def _utterance(self, text: str, sort: Sort = Sort.OWN, context: str = "") -> Utterance:
+    def _utterance(
+        self, text: str, sort: TextOrigin = TextOrigin.OWN, context: str = ""
+    ) -> Utterance:
         self._place += 1
         return Utterance(
             step=self._number,
@@ -209,16 +213,16 @@ class _StepReader:
         )
 
 
-def _written(block: Block) -> Iterator[str]:
+def _list_lines(block: Block) -> Iterator[str]:
     """The lines of a block that say something: without blank ones, code fences and tags."""
     for line in block.text.splitlines():
-        bare = line if block.sort is Sort.CODE else _TAG.sub(" ", line)
+        bare = line if block.sort is TextOrigin.CODE else _TAG.sub(" ", line)
         words = " ".join(bare.split())
         if any(map(str.isalnum, words)) and not words.startswith(_FENCES):
             yield words
 
 
-def _telling(lines: Sequence[str]) -> list[str]:
+def _choose_lines(lines: Sequence[str]) -> list[str]:
     """Those that report a failure, and the first of the others, in order."""
     places = range(len(lines))
     ranked = sorted(places, key=lambda place: not sentences.reports_failure(lines[place]))

@@ -8,7 +8,7 @@ _ZEROS = re.compile(r"&#0++(?=[0-9])")
 _ENDLESS = re.compile(r"&(?=#[0-9]{20})")
 
 
-def unescaped(text: str) -> str:
+def unescape_html(text: str) -> str:
     """`text` without its HTML escapes, as a browser shows it. Never raises."""
     if "&" not in text:
         return text

@@ -19,24 +19,24 @@ _LAST_PLAIN = "\u052f"  # of the Latin, Greek and Cyrillic letters, which have n
 _BACKWARDS = re.compile("\u202e([^\u202c\u202d\u2069\n]*)")
 
 
-def plain(text: str) -> str:
+def drop_hidden(text: str) -> str:
     """`text` without terminal colours and characters that show nothing; line breaks stay."""
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     if text.isascii() and text.isprintable():
         return text
-    return _CONTROL.sub("\ufffd", visible(text))
+    return _CONTROL.sub("\ufffd", show_visible(text))
 
 
-def visible(text: str) -> str:
+def show_visible(text: str) -> str:
     """`text` without characters that show nothing; what is written backwards, as it is shown."""
     if text.isascii():
         return text
     forwards = _BACKWARDS.sub(lambda match: match[1][::-1], text)
-    return _UNSEEN.sub(_if_needed, forwards)
+    return _UNSEEN.sub(_keep_needed, forwards)
 
 
-def _if_needed(run: re.Match[str]) -> str:
+def _keep_needed(run: re.Match[str]) -> str:
     """A run of invisible characters if its neighbours need it, and nothing otherwise."""
     before = run.string[run.start() - 1] if run.start() else ""
     after = run.string[run.end() : run.end() + 1]

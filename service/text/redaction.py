@@ -20,7 +20,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Masked:
+class MaskedText:
     """A text without secrets, and how many were masked in it."""
 
     text: str
@@ -62,12 +62,12 @@ _LETTER = re.compile(r"[A-Za-z]")
 _MIXED = re.compile(r"\d|[a-z][A-Z]|=$")
 
 
-def _value(text: str) -> bool:
+def _is_value(text: str) -> bool:
     """Whether it is no placeholder such as `${PASSWORD}`, `<token>` or `****`."""
     return not _PLACEHOLDER.match(text) and "://" not in text
 
 
-def _worded(text: str) -> bool:
+def _is_worded(text: str) -> bool:
     """Whether it consists of words and numbers, as names and dates do.
 
     Such as `my-app-v2`, `db2_password` and `2024-01-31`.
@@ -75,29 +75,29 @@ def _worded(text: str) -> bool:
     return all(len(part) <= 3 or part.isalpha() or part.isdigit() for part in _JOINT.split(text))
 
 
-def _password(text: str) -> bool:
+def _is_password(text: str) -> bool:
     """Whether it is neither a word nor an identifier.
 
     `password: required` is documentation, and `password = user_password` is code.
     """
-    if not _value(text) or _WORD.fullmatch(text):
+    if not _is_value(text) or _WORD.fullmatch(text):
         return False
-    return not (_worded(text) and _IDENTIFIER.fullmatch(text))
+    return not (_is_worded(text) and _IDENTIFIER.fullmatch(text))
 
 
-def _random(text: str) -> bool:
+def _is_random(text: str) -> bool:
     """Whether letters and digits are mixed within a word."""
-    if not _value(text) or _worded(text):
+    if not _is_value(text) or _is_worded(text):
         return False
     return bool(_DIGIT.search(text)) and bool(_LETTER.search(text))
 
 
-def _credentials(text: str) -> bool:
+def _is_credentials(text: str) -> bool:
     """Whether it may be a token behind `Bearer`, where prose has plain words."""
-    return _value(text) and bool(_MIXED.search(text))
+    return _is_value(text) and bool(_MIXED.search(text))
 
 
-def _as_long_as_of_aws(text: str) -> bool:
+def _has_aws_length(text: str) -> bool:
     """The patterns of these keys also find DNA (`ACCA…`) and base64."""
     return len(text) in (20, 40)
 
@@ -117,16 +117,16 @@ def _is_coded_json(part: str) -> bool:
 
 
 _CHECKS: Mapping[str, Callable[[str], bool]] = {
-    "aws": _as_long_as_of_aws,
+    "aws": _has_aws_length,
     "web_token": _is_web_token,
-    "credentials": _credentials,
-    "value": _value,
-    "password": _password,
-    "random": _random,
+    "credentials": _is_credentials,
+    "value": _is_value,
+    "password": _is_password,
+    "random": _is_random,
 }
 
 
-def _patterns(name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _load_patterns(name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Those of a file, one for each of its words, and what stands beside it there."""
     data = tomllib.loads(resources.files(__package__).joinpath(name).read_text("utf-8"))
     for one in data["pattern"]:
@@ -143,31 +143,33 @@ _RULES = tuple(
         one.get("any_case", False),
         tuple(one.get("hints", ())),
     )
-    for pattern, one in chain(_patterns("key_patterns.toml"), _patterns("secret_patterns.toml"))
+    for pattern, one in chain(
+        _load_patterns("key_patterns.toml"), _load_patterns("secret_patterns.toml")
+    )
 )
 _PASSES = 4  # a secret right beside another one may be found only when the other is masked
 _SHORTEST_KEY = 20  # characters; a shorter group of a pattern is a part of a key
 _REST = re.compile(r"[\w-]{0,512}")
 
 
-def mask(text: str) -> Masked:
+def mask(text: str) -> MaskedText:
     """The text with each secret replaced by its kind; without secrets, the same object."""
     count = 0
     for _ in range(_PASSES):
-        finds = sorted(_finds(text))
+        finds = sorted(_find_secrets(text))
         if not finds:
             break
-        masked = list(_joined(finds))
-        text = _replaced(text, masked)
+        masked = list(_join_spans(finds))
+        text = _replace_secrets(text, masked)
         count += len(masked)
-    return Masked(text, count)
+    return MaskedText(text, count)
 
 
 _SecretSpan = tuple[int, int, int]
 """Where a secret begins and ends, and the place of the rule that found it."""
 
 
-def _replaced(text: str, finds: list[_SecretSpan]) -> str:
+def _replace_secrets(text: str, finds: list[_SecretSpan]) -> str:
     out: list[str] = []
     position = 0
     for start, end, order in finds:
@@ -176,22 +178,22 @@ def _replaced(text: str, finds: list[_SecretSpan]) -> str:
     return "".join([*out, text[position:]])
 
 
-def _finds(text: str) -> Iterator[_SecretSpan]:
+def _find_secrets(text: str) -> Iterator[_SecretSpan]:
     """Whatever a rule finds, rule by rule; finds of several rules may overlap."""
-    lower = _lower(text)
+    lower = _lower_ascii(text)
     for order, rule in enumerate(_RULES):
         if rule.hints and not any(hint in lower for hint in rule.hints):
             continue
-        for start, end in _of_rule(rule, text, lower):
+        for start, end in _apply_rule(rule, text, lower):
             yield start, end, order
 
 
-def _of_rule(rule: _Rule, text: str, lower: str) -> Iterator[tuple[int, int]]:
+def _apply_rule(rule: _Rule, text: str, lower: str) -> Iterator[tuple[int, int]]:
     reached = 0
     for match in rule.pattern.finditer(lower if rule.any_case else text):
         if match.start() < reached:  # in what was added to the find before
             continue
-        start, end = _span(match)
+        start, end = _find_span(match)
         if not rule.holds(text[start:end]):
             continue
         reached = end
@@ -200,7 +202,7 @@ def _of_rule(rule: _Rule, text: str, lower: str) -> Iterator[tuple[int, int]]:
         yield (start + 1 if escaped else start), end
 
 
-def _lower(text: str) -> str:
+def _lower_ascii(text: str) -> str:
     """The text with its ASCII letters in lower case, of the same length, so that places agree.
 
     `str.lower` makes some characters longer, and needs twelve bytes for each while it works.
@@ -208,7 +210,7 @@ def _lower(text: str) -> str:
     return text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
 
 
-def _span(match: re.Match[str]) -> tuple[int, int]:
+def _find_span(match: re.Match[str]) -> tuple[int, int]:
     """Where in a match the secret is.
 
     Our patterns name the group that has it. Those of detect-secrets have it in their first group,
@@ -224,7 +226,7 @@ def _span(match: re.Match[str]) -> tuple[int, int]:
     return match.start(group), rest.end() if rest else end
 
 
-def _joined(finds: list[_SecretSpan]) -> Iterator[_SecretSpan]:
+def _join_spans(finds: list[_SecretSpan]) -> Iterator[_SecretSpan]:
     """Overlapping finds as one, of the rule that stands first."""
     start, end, order = finds[0]
     for other in finds[1:]:

@@ -35,23 +35,23 @@ _PIECE = 2000  # characters that are split at once: sentencex is quadratic in op
 _EMPHASIS = re.compile(r"(?<![\w*])\*\*(?=\S)([^*\n]{1,400})(?<=\S)\*\*(?![\w*])")
 
 
-def lines(text: str) -> Iterator[str]:
+def split_lines(text: str) -> Iterator[str]:
     """The lines of a text that have words."""
     return (line.rstrip() for line in text.splitlines() if line.strip())
 
 
-def of_line(line: str, language: str = "en") -> Iterator[str]:
+def split_sentences(line: str, language: str = "en") -> Iterator[str]:
     """The sentences of one line."""
-    for sentence in _whole(_segments(line, language), language):
-        for part in _by_size(" ".join(sentence.split()), LONGEST):
+    for sentence in _join_segments(_segment_line(line, language), language):
+        for part in _split_by_size(" ".join(sentence.split()), LONGEST):
             if part.strip():
                 yield part.strip()
 
 
-def _segments(line: str, language: str) -> Iterator[str]:
+def _segment_line(line: str, language: str) -> Iterator[str]:
     """What ends as a sentence does; the last one of a piece goes on in the next."""
     rest = ""
-    for piece in _by_size(line, _PIECE):
+    for piece in _split_by_size(line, _PIECE):
         *ended, rest = segment(language, rest + piece)
         yield from ended
         if len(rest) > _PIECE:
@@ -61,7 +61,7 @@ def _segments(line: str, language: str) -> Iterator[str]:
         yield rest
 
 
-def _whole(segments: Iterable[str], language: str) -> Iterator[str]:
+def _join_segments(segments: Iterable[str], language: str) -> Iterator[str]:
     """Segments, joined where no sentence ends between two."""
     joined = ""
     for following in segments:
@@ -88,7 +88,7 @@ def _goes_on(before: str, after: str, language: str) -> bool:
     return first.isalnum() or first in _IN_NAMES
 
 
-def unmarked(line: str) -> str:
+def strip_marks(line: str) -> str:
     """A line without list marks and emphasis."""
     marked = _BULLET.match(line)
     bare = line[marked.end() :] if marked else line
@@ -112,7 +112,7 @@ def find_mark(line: str) -> str:
     return marked[1].casefold() if marked else ""
 
 
-def _by_size(text: str, most: int) -> Iterator[str]:
+def _split_by_size(text: str, most: int) -> Iterator[str]:
     """A text in parts of about so many characters, cut between words.
 
     A part of an address would be another address, so a word stays whole, up to `_PIECE`; scripts
@@ -122,13 +122,13 @@ def _by_size(text: str, most: int) -> Iterator[str]:
     while len(text) - begin > most:
         end = text.rfind(" ", begin + 1, begin + most)
         if end <= begin:
-            end = _end_of_word(text, begin, most)
+            end = _find_word_end(text, begin, most)
         yield text[begin:end]
         begin = end
     yield text[begin:]
 
 
-def _end_of_word(text: str, begin: int, most: int) -> int:
+def _find_word_end(text: str, begin: int, most: int) -> int:
     if not text[begin : begin + most].isascii():
         return begin + most
     blank = text.find(" ", begin + most, begin + _PIECE)
@@ -145,7 +145,7 @@ def reports_failure(line: str) -> bool:
     return bool(_FAILURE.search(line)) and not _NO_FAILURE.search(line)
 
 
-def shortened(sentence: str, most: int) -> str:
+def shorten(sentence: str, most: int) -> str:
     """`sentence` in at most about so many characters, cut between words where there are blanks."""
     if len(sentence) <= most:
         return sentence

@@ -16,9 +16,9 @@ _INSIDE = "@/_.:"
 _STEM = 7  # characters of a word, not of a value, that are compared: endings say little
 
 
-def terms(text: str) -> frozenset[str]:
+def find_terms(text: str) -> frozenset[str]:
     """What a text is about."""
-    folded = characters.normalised(text).casefold()
+    folded = characters.normalise(text).casefold()
     words: set[str] = set()
     for word in _WORD.findall(folded):
         spaced = word

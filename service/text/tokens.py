@@ -67,7 +67,7 @@ def _slices(text: str) -> Iterator[list[int]]:
         yield encode(text[start : start + _SLICE])
 
 
-def without_data(text: str) -> str:
+def drop_data(text: str) -> str:
     """`text` with a mark in the place of inline base64 data, which is no text to read."""
     return _DATA_URI.sub("[inline data]", text) if ";base64," in text else text
 
@@ -80,7 +80,7 @@ def count(text: str) -> int:
     return sum(map(len, _slices(text)))
 
 
-def most(text: str) -> int:
+def estimate_most(text: str) -> int:
     """A high estimate, where there is no time to count: a token is hardly less than two bytes."""
     return len(text.encode("utf-8", "replace")) // 2 + 1
 
@@ -96,13 +96,13 @@ def cut(text: str, limit: int) -> str:
     return _encoding().decode(head, errors="ignore") + "…"
 
 
-def pieces(text: str, parts: int) -> list[str]:
+def split_evenly(text: str, parts: int) -> list[str]:
     """`text` in exactly `parts` pieces of about equal token counts; joined they are `text` again.
 
     A cut moves back to a line end when one is within the last tenth of the piece.
     """
     cuts = [0]
-    for place in _even_places(text, parts):
+    for place in _find_even_places(text, parts):
         start = cuts[-1]
         line_end = text.rfind("\n", place - (place - start) // 10, place) + 1
         # Not before `start`: several tokens of one character have the same offset.
@@ -110,7 +110,7 @@ def pieces(text: str, parts: int) -> list[str]:
     return [text[begin:end] for begin, end in pairwise([*cuts, len(text)])]
 
 
-def _even_places(text: str, parts: int) -> list[int]:
+def _find_even_places(text: str, parts: int) -> list[int]:
     """Where `text` would be cut into `parts` pieces of the same number of tokens."""
     tokens = _encode(text)
     _, offsets = _encoding().decode_with_offsets(tokens)

@@ -154,7 +154,7 @@ def step_tokens(step: Step, count: Callable[[str], int] = tokens.count) -> int:
     estimate: what is shown and the numbers of sentences are made later.
     """
     shown = "\n".join([step.text, *(attachment.told for attachment in step.attachments)])
-    words = count(tokens.without_data(shown))
+    words = count(tokens.drop_data(shown))
     numbers = words * _NUMBER_TOKENS // _NUMBERED_TOKENS
     return 2 * tokens.MESSAGE_TOKENS + words + numbers + sum(map(_call_tokens, step.calls))
 
@@ -162,5 +162,5 @@ def step_tokens(step: Step, count: Callable[[str], int] = tokens.count) -> int:
 def _call_tokens(call: Call) -> int:
     """An estimate of what is read of a call."""
     whole = (call.call.name, call.call.arguments, call.result.text)
-    shown = " ".join(tokens.without_data(part[:_CALL_CHARACTERS]) for part in whole)
+    shown = " ".join(tokens.drop_data(part[:_CALL_CHARACTERS]) for part in whole)
     return min(_CALL_TOKENS, tokens.count(shown))

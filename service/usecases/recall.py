@@ -186,7 +186,7 @@ class _Search:
         if place.call and self._path.checkpoint is not None:
             memory = await checkpoints.memory(self._engine, self._path.chat, self._path.checkpoint)
             entries = memory.ledger if memory else ()
-            lines = [ledger.line(one) for one in entries if one.first <= number <= one.last]
+            lines = [ledger.write_line(one) for one in entries if one.first <= number <= one.last]
             says += [f"The summary says of it: {line[2:]}" for line in lines]
         return Finding("\n".join(says), status="not_kept", not_kept=1)
 

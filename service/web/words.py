@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
-from service.text.characters import with_escapes
+from service.text.characters import escape_hidden
 from service.usecases.worth import money
 
 _CODE: Final = re.compile("`([^`]+)`")
@@ -78,13 +78,13 @@ def kind(schema: dict[str, Any]) -> str:
 def visible(value: object) -> object:
     """What an expression of a template shows: nothing of others turns or hides what is around."""
     return (
-        value if hasattr(value, "__html__") or not isinstance(value, str) else with_escapes(value)
+        value if hasattr(value, "__html__") or not isinstance(value, str) else escape_hidden(value)
     )
 
 
 def coded(text: str) -> Markup:
     """A sentence, with what stands between back-ticks as code."""
-    safe = str(escape(with_escapes(text)))
+    safe = str(escape(escape_hidden(text)))
     return Markup(_CODE.sub(r"<code>\1</code>", safe))  # noqa: S704 - escaped above
 
 

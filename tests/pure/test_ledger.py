@@ -121,11 +121,11 @@ def test_with_little_room_the_calls_are_counted() -> None:
     "result", ['"  "', '[{"type": "text", "text": ""}, {"type": "text", "text": ""}]', "x\n" * 400 + "  "]
 )
 def test_any_result_has_an_outline(result: str) -> None:
-    assert ledger.outline(call(result)).startswith("look_up() →")
+    assert ledger.write_outline(call(result)).startswith("look_up() →")
 
 
 def test_calls_that_nobody_could_read_keep_the_numbers_right() -> None:
-    grown = ledger.extend(ledger.unread_calls((), 3), [step(call("1"))])
+    grown = ledger.extend(ledger.add_unread_calls((), 3), [step(call("1"))])
     assert [(entry.first, entry.last) for entry in grown] == [(1, 3), (4, 4)]
 
 

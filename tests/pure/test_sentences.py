@@ -4,11 +4,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.text.sentences import LONGEST, asks, find_mark, is_item, lines, of_line, reports_failure, unmarked
+from service.text.sentences import (
+    LONGEST,
+    asks,
+    find_mark,
+    is_item,
+    reports_failure,
+    split_lines,
+    split_sentences,
+    strip_marks,
+)
 
 
 def split(text: str, language: str = "en") -> list[str]:
-    return [sentence for line in lines(text) for sentence in of_line(unmarked(line), language)]
+    return [sentence for line in split_lines(text) for sentence in split_sentences(strip_marks(line), language)]
 
 
 def collapsed(text: str) -> str:

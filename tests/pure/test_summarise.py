@@ -12,7 +12,7 @@ from service.planning.policy import Policy, output_tokens
 from service.summarising import heads, message, prompt, summarise
 from service.summarising.memory import Kind, Memory, Pin
 from service.summarising.reading import Finish, Reading, RejectedReply, Reply
-from service.summarising.summarise import Candidate, Covered, Read, Unread
+from service.summarising.summarise import Candidate, CoveredSpan, StepRead, UnreadSpan
 from service.summarising.wordings import WORDINGS
 from service.text import tokens
 from service.text.values import Evidence
@@ -22,7 +22,7 @@ from tests.pure.talks import said
 P = ParamSpec("P")
 T = TypeVar("T")
 POLICY = Policy.sized(8192)
-COVERED = Covered(12, 4000, 1795304423)
+COVERED = CoveredSpan(12, 4000, 1795304423)
 FINE = "## Goal\nMove the invoices.\n## State\nEverything is ready."
 
 
@@ -30,14 +30,14 @@ def work(
     steps: Sequence[Step],
     text: str | None = FINE,
     memory: Memory | None = None,
-    covered: Covered = COVERED,
+    covered: CoveredSpan = COVERED,
     policy: Policy = POLICY,
     rejected: RejectedReply | None = None,
 ) -> Candidate:
     """What a reply becomes; without a text, what code makes alone."""
-    material = summarise.gather(memory or Memory(), [Read(step) for step in steps], policy)
+    material = summarise.gather(memory or Memory(), [StepRead(step) for step in steps], policy)
     if text is None:
-        return summarise.by_rule(material, policy, covered)
+        return summarise.summarise_by_code(material, policy, covered)
     material = replace(material, reading=replace(material.reading, rejected=rejected))
     return summarise.compose(material, Reply(text, Finish.STOP), policy, covered)
 
@@ -60,7 +60,7 @@ def test_choices_state_talk_and_ledger_become_one_record() -> None:
         "## Tool calls\n- T1 query\n\n"
         "[End of summary: 12 messages, up to 2026-11-21 23:40 UTC]"
     )
-    assert made.size == message.size(made.text)
+    assert made.size == message.count_tokens(made.text)
 
 
 def test_a_record_begins_like_the_one_that_it_grew_from() -> None:
@@ -87,7 +87,7 @@ async def test_only_who_has_just_to_shorten_an_answer_reads_nothing_again(answer
         return function(*args, **kwargs)
 
     policy = replace(POLICY, state_tokens=200)
-    material = summarise.gather(Memory(), [Read(step) for step in CHAT], policy)
+    material = summarise.gather(Memory(), [StepRead(step) for step in CHAT], policy)
     made = await summarise.ask(here, Answering(), material, policy, COVERED)
     assert made.rejected
     assert made.rejected.is_too_long is is_too_long
@@ -187,7 +187,7 @@ def test_a_state_that_its_limit_allows_stands_whole_whatever_the_same_reply_adds
         state.append(lines[len(state)])
         size += tokens.count(state[-1]) + 2
     chosen = "rules: " + ", ".join(f"{step}.2" for step in range(1, 200)) + "\n"
-    made = work(steps, chosen + "\n".join(state), covered=Covered(400, 20_000))
+    made = work(steps, chosen + "\n".join(state), covered=CoveredSpan(400, 20_000))
     assert made.verdict.outcome == "accepted"
     assert all(line in made.text for line in state[1:])
     assert made.verdict.left_out > 0, "what had no room is told"
@@ -196,7 +196,7 @@ def test_a_state_that_its_limit_allows_stands_whole_whatever_the_same_reply_adds
 def test_the_limit_of_a_state_does_not_shrink_while_rules_are_added() -> None:
     rules = tuple(Pin(number, Kind.RULE, f"Rule {number} holds for all pumps.", "m") for number in range(1, 200))
     limits = {
-        summarise.gather(Memory(pins=rules[:count]), [Read(CHAT[0])], POLICY).reading.state_tokens
+        summarise.gather(Memory(pins=rules[:count]), [StepRead(CHAT[0])], POLICY).reading.state_tokens
         for count in (0, 10, 199)
     }
     assert len(limits) == 1
@@ -212,7 +212,7 @@ def test_code_in_a_state_is_stored_shown_and_sent_as_it_was_written() -> None:
     made = work(steps, "## Code, newest version\n" + CODE + "\n## Open\nNothing.")
     assert made.verdict.outcome == "accepted"
     assert CODE in made.text
-    material = summarise.gather(made.memory, [Read(CHAT[0])], POLICY)
+    material = summarise.gather(made.memory, [StepRead(CHAT[0])], POLICY)
     assert CODE in prompt.build(material.reading).user
     assert CODE in work(CHAT, None, made.memory).text
 
@@ -261,7 +261,7 @@ def test_the_next_state_takes_the_place_of_the_last_and_a_reply_that_only_choose
 
 @pytest.mark.parametrize("text", [None, FINE])
 def test_a_summary_that_saves_nothing_is_not_worth_publishing(text: str | None) -> None:
-    made = work(CHAT, text, covered=Covered(1, 30))
+    made = work(CHAT, text, covered=CoveredSpan(1, 30))
     assert made.verdict.accepted
     assert "not smaller than what it replaces" in made.no_gain
 
@@ -278,13 +278,13 @@ def test_calls_of_earlier_rounds_stay_and_are_numbered_on() -> None:
 
 def test_a_secret_gets_no_further_than_here() -> None:
     key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    material = summarise.gather(Memory(), [Read(said(f"The key is {key}.", result=f"token: {key}"))], POLICY)
+    material = summarise.gather(Memory(), [StepRead(said(f"The key is {key}.", result=f"token: {key}"))], POLICY)
     assert key not in str(material)
     assert material.masked == 2
 
 
 def test_every_sentence_has_a_number_and_a_short_result_is_read_whole() -> None:
-    material = summarise.gather(Memory(ledger=()), [Read(step) for step in CHAT], POLICY)
+    material = summarise.gather(Memory(ledger=()), [StepRead(step) for step in CHAT], POLICY)
     assert [(one.label, one.text) for one in material.reading.excerpts] == [
         ("user", "[1.1] Move the 12,847 invoices. [1.2] The budget must never exceed 500 EUR."),
         ("assistant", "[2.1] I look."),
@@ -295,7 +295,7 @@ def test_every_sentence_has_a_number_and_a_short_result_is_read_whole() -> None:
 
 def test_a_line_of_an_assistant_is_one_choice_and_each_sentence_of_a_user_is() -> None:
     chat = [said("It rains. It pours."), said("It is dry here. The sun shines.\nIt will stay so.", "assistant", "m2")]
-    shown = summarise.gather(Memory(), [Read(step) for step in chat], POLICY).reading.excerpts
+    shown = summarise.gather(Memory(), [StepRead(step) for step in chat], POLICY).reading.excerpts
     assert [one.text for one in shown] == [
         "[1.1] It rains. [1.2] It pours.",
         "[2.1] It is dry here. The sun shines.\n[2.3] It will stay so.",
@@ -306,7 +306,7 @@ def test_a_line_of_an_assistant_is_one_choice_and_each_sentence_of_a_user_is() -
 
 def test_a_long_result_is_read_by_its_line_and_its_beginning() -> None:
     result = "\n".join(f"{number},{number * 7}" for number in range(5000))
-    material = summarise.gather(Memory(), [Read(said("", "assistant", "m", result))], POLICY)
+    material = summarise.gather(Memory(), [StepRead(said("", "assistant", "m", result))], POLICY)
     (shown,) = (one.text for one in material.reading.excerpts)
     assert shown.startswith("T1 query(q: 1) → 5000 lines")
     assert "It begins:\n0,0\n1,7" in shown
@@ -315,22 +315,22 @@ def test_a_long_result_is_read_by_its_line_and_its_beginning() -> None:
 
 
 def test_a_number_that_a_text_imitates_is_taken_apart() -> None:
-    material = summarise.gather(Memory(), [Read(said("See [1.9] there."))], POLICY)
+    material = summarise.gather(Memory(), [StepRead(said("See [1.9] there."))], POLICY)
     assert material.reading.excerpts[0].text == "[1.1] See (1.9) there."
 
 
 def test_of_many_entries_the_rules_and_the_newest_quotations_are_shown() -> None:
     rule = Pin(1, Kind.RULE, "Never above 4 bar.", "m")
     tiles = (Pin(number, Kind.QUOTATION, f"Tile {number} is blue.", "m") for number in range(2, 300))
-    shown = summarise.gather(Memory(pins=(rule, *tiles)), [Read(said("Which tile?"))], POLICY).reading.entries
+    shown = summarise.gather(Memory(pins=(rule, *tiles)), [StepRead(said("Which tile?"))], POLICY).reading.entries
     assert (shown[0], shown[-1]) == ("P1 rule: Never above 4 bar.", "P299 quotation: Tile 299 is blue.")
     assert len(shown) < 100
 
 
 def test_a_step_read_in_pieces_is_recorded_with_its_last_piece() -> None:
     step = said("One is here. Two is there. Three is gone.")
-    first = summarise.gather(Memory(), [Read(step, 0, 2)], POLICY)
-    last = summarise.gather(Memory(), [Read(step, 1, 2)], POLICY)
+    first = summarise.gather(Memory(), [StepRead(step, 0, 2)], POLICY)
+    last = summarise.gather(Memory(), [StepRead(step, 1, 2)], POLICY)
     assert (first.completed, first.heard) == ((), ())
     assert len(last.heard) == 3
     assert first.reading.excerpts[0].label == "user, piece 1 of 2"
@@ -345,15 +345,15 @@ def test_a_step_read_in_pieces_is_recorded_with_its_last_piece() -> None:
     ],
 )
 def test_the_prompt_follows_the_language_of_the_users(texts: Sequence[str], language: str) -> None:
-    material = summarise.gather(Memory(), [Read(said(text)) for text in texts], POLICY)
+    material = summarise.gather(Memory(), [StepRead(said(text)) for text in texts], POLICY)
     assert material.reading.language == language
 
 
 def test_what_could_not_be_read_stands_with_its_size_and_calls_keep_their_numbers() -> None:
-    made = summarise.by_size(work(CHAT).memory, Unread(2, 900, [1]), POLICY, COVERED, "too hard")
+    made = summarise.summarise_by_size(work(CHAT).memory, UnreadSpan(2, 900, [1]), POLICY, COVERED, "too hard")
     assert "[2 messages of 900 tokens in all, too hard to read]" in made.text
     assert "several tools" in made.text
-    alone = summarise.by_size_alone(Memory(), Unread(2, 900, [1]), COVERED, "too hard")
+    alone = summarise.summarise_size_only(Memory(), UnreadSpan(2, 900, [1]), COVERED, "too hard")
     assert "too hard to read" in alone.text
 
 
@@ -429,7 +429,7 @@ def test_a_request_fits_the_summarisers_window_even_when_it_repairs(window: int,
         step = longer
     state = ("Fine is the word.",) * (policy.state_tokens // 6)
     known = tuple(Pin(number, Kind.QUOTATION, f"Fact number {number} is here.", "m") for number in range(1, 200))
-    material = summarise.gather(Memory(state, known), [Read(step)], policy)
+    material = summarise.gather(Memory(state, known), [StepRead(step)], policy)
     reasons = tuple(f"“{'x ' * 40}”: {number} does not occur" for number in range(10**9, 10**9 + 12))
     rejected = RejectedReply("Fine is the word. " * policy.state_tokens, reasons)
     built = prompt.build(replace(material.reading, rejected=rejected))

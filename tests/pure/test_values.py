@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from service.text.values import Evidence, found
+from service.text.values import Evidence, find_values
 
 # ---- what is found
 
@@ -30,7 +30,7 @@ from service.text.values import Evidence, found
     ],
 )
 def test_values_are_found_as_they_stand(text: str, expected: list[str]) -> None:
-    assert found(text) == expected
+    assert find_values(text) == expected
 
 
 # ---- evidence
@@ -112,7 +112,7 @@ def test_a_text_bears_itself_out_among_others(before: str, text: str, after: str
 
 @given(TEXTS)
 def test_what_is_found_stands_in_the_text(text: str) -> None:
-    assert all(value in text for value in found(text))
+    assert all(value in text for value in find_values(text))
 
 
 @given(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.summarising import ledger
-from service.summarising.markup import harmless, unmarked
+from service.summarising.markup import make_harmless, quote_marks
 from service.transcript import Call
 from service.transcript.items import ToolCall, ToolResult
 
@@ -36,7 +36,7 @@ WHOLE = re.compile(r"- T1 \S+?\([^()→⇒➜⟶×]*\) → [^()→⇒➜⟶×]*"
 def shown(name: str = "look_up", arguments: str = "{}", result: str = "3 rows") -> str:
     """The line of a call as a record shows it."""
     call = Call(ToolCall("c", name, arguments), ToolResult("c", result))
-    return harmless(unmarked(ledger.line(ledger.describe_call(1, call))))
+    return make_harmless(quote_marks(ledger.write_line(ledger.describe_call(1, call))))
 
 
 def bare(line: str) -> str:

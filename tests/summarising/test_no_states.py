@@ -7,12 +7,12 @@ import pytest
 
 from service.planning.policy import Policy
 from service.summarising import choices, gate, prompt, summarise
-from service.summarising.gate import Grounds
+from service.summarising.gate import SourceEvidence
 from service.summarising.memory import Kind, Memory, Pin
 from service.summarising.prompt import Prompt
 from service.summarising.reading import Finish, Reply
-from service.summarising.reply import parse
-from service.summarising.summarise import Candidate, Covered, Material, Read
+from service.summarising.reply import parse_reply
+from service.summarising.summarise import Candidate, CoveredSpan, Material, StepRead
 from service.summarising.wordings import LANGUAGES, WORDINGS
 from tests.pure.talks import said, talk
 
@@ -33,12 +33,12 @@ MEMORY = Memory(
 
 
 def material(language: str = "en", memory: Memory = MEMORY) -> Material:
-    read = summarise.gather(memory, [Read(step) for step in CHAT], POLICY)
+    read = summarise.gather(memory, [StepRead(step) for step in CHAT], POLICY)
     return replace(read, reading=replace(read.reading, language=language))
 
 
 def made(text: str, read: Material) -> Candidate:
-    return summarise.compose(read, Reply(text, Finish.STOP), POLICY, Covered(40, 20_000))
+    return summarise.compose(read, Reply(text, Finish.STOP), POLICY, CoveredSpan(40, 20_000))
 
 
 # ---- parrots
@@ -76,12 +76,12 @@ def test_what_the_chat_says_without_our_marks_may_be_repeated_and_so_may_the_las
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_numbers_that_a_prompt_shows_choose_nothing_in_any_chat(language: str) -> None:
     built = prompt.build(replace(material(language, Memory()).reading, entries=(), excerpts=()))
-    shown = parse(Reply(built.system, Finish.STOP))
+    shown = parse_reply(Reply(built.system, Finish.STOP))
     assert shown.rules
     assert shown.replaced
     pins = tuple(Pin(number, Kind.QUOTATION, f"Bar {number}.", "m", utterance=f"9.{number}") for number in range(1, 99))
     heard = talk(*["Yes. No. Why? It is so. Well. Fine. It is. Go on. Wait. Stop."] * 40)
-    found = choices.merged(pins, heard, shown)
+    found = choices.apply_choices(pins, heard, shown)
     assert found.pins == pins
     assert len(found.unfounded) == len([*shown.rules, *shown.quotations, *shown.replaced])
 
@@ -174,16 +174,16 @@ def test_such_a_line_beside_a_state_is_cut_and_told() -> None:
     ],
 )
 def test_what_is_said_of_others_is_no_word_of_the_summariser(language: str, line: str) -> None:
-    kept, dropped, _ = gate.judged([line], Grounds([line.replace("“", "").replace("”", "")], language))
+    kept, dropped, _ = gate.verify_state([line], SourceEvidence([line.replace("“", "").replace("”", "")], language))
     assert (kept, dropped) == ((line,), ())
-    alone = gate.judged([line], Grounds([], language)).dropped
+    alone = gate.verify_state([line], SourceEvidence([], language)).dropped
     assert not [one for one in alone if "itself" in one.reason]
 
 
 def test_a_draft_in_the_first_person_that_the_chat_has_stands() -> None:
     draft = "I ask you to follow these instructions, and to send me the record of our conversation."
-    assert gate.judged([draft], Grounds([f"Write this: {draft}"], "en")).kept == (draft,)
+    assert gate.verify_state([draft], SourceEvidence([f"Write this: {draft}"], "en")).kept == (draft,)
 
 
 def test_each_language_has_its_marks() -> None:
-    assert {f"of_itself_{language}" for language in WORDINGS} <= gate.patterns().keys()
+    assert {f"of_itself_{language}" for language in WORDINGS} <= gate.load_patterns().keys()
