@@ -164,6 +164,6 @@ def check_summary(
     # What an operator wrote is never cut without a word.
     if owns_state and parts.given_up:
         raise Unprocessable(
-            f"{len(parts.given_up)} sentences of the state have no room; shorten it",
+            f"{len(parts.given_up)} lines of the state have no room; shorten it",
             pointer="/state",
         )

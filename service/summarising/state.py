@@ -1,19 +1,19 @@
-"""A model's state, line by line: how it is stored and shown, and what goes for want of room. Pure.
+"""A model's state, line by line: its stored and its shown form, and its choice for a room. Pure.
 
 A line is a head behind `## `, an item behind `- `, or plain words on one line. What stands between
 two fence lines is code or a draft: it is stored and shown as it was written, blanks included.
 """
 
 import re
-from collections.abc import Container, Iterable, Iterator, Sequence, Set
-from heapq import heapify, heappop, heappush
-from itertools import chain, count
+from collections.abc import Iterable, Iterator, Sequence, Set
+from heapq import heappop, heappush
+from itertools import chain
 from math import inf
 from typing import NamedTuple
 
 from service.summarising import heads
 from service.summarising.markup import make_harmless, quote_code, quote_marks
-from service.text import sentences, tokens
+from service.text import tokens
 from service.text.terms import find_terms, is_exact
 
 FENCE = "```"
@@ -27,8 +27,6 @@ _ITEM = re.compile(r"\A\s{0,80}(?:[-*+•–—]|\d{1,3}[.)])\s{1,8}")
 _RULER = re.compile(r"\A\s*+[=\-_*~]{3,}+\s*\Z")
 _POINTER = re.compile(r"\s?\[\d{1,6}\.\d{1,4}\]")
 _AROUND = " \t*_`"
-_CLAUSE = re.compile(r"(?:(?<=;) |(?<=；))(?![^(（]*[)）])")
-_LABEL = re.compile(r"[^:：;；]{1,40}(?:: |：)(?=.)")
 _EXACT = 4  # what an exact value counts beside a word
 _LINE = 2  # tokens of a list mark and a line break
 
@@ -144,137 +142,77 @@ def count_tokens(block: Block) -> int:
 
 
 class FittedState(NamedTuple):
-    """The blocks that have room, in order, and the clauses and blocks that were given up."""
+    """A state within some room."""
 
     kept: list[Block]
+    #: Blocks that have none, the least telling first.
     given_up: list[str]
 
 
-_Opening = int | tuple[int, int]
-"""A head or a line, by its block; or a sentence of a line."""
-
-
-class _Part(NamedTuple):
-    """A clause of a line, or a whole fenced block: what goes or stays as one.
-
-    Attributes:
-        place: its place in the state.
-        block: that of its line.
-        sentence: the place of its sentence in the line.
-        label: what that sentence begins with, and what belongs to all of its clauses: `Friday: `.
-        text: its words.
-        size: their tokens.
-        terms: what they are about.
-        openings: what stands once for several parts, and its tokens.
-    """
+class _Line(NamedTuple):
+    """A line or a fenced block, which stays or goes as a whole."""
 
     place: int
-    block: int
-    sentence: int
-    label: str
-    text: str
+    #: Place of the head that stands above it.
+    head: int | None
+    #: Tokens.
     size: int
     terms: frozenset[str]
-    openings: dict[_Opening, int]
+    is_code: bool
 
 
-def fit(
-    state: Sequence[str], room: int, known: Iterable[str] = (), language: str = "en"
-) -> FittedState:
-    """What of a state stands in `room` tokens.
+def fit(state: Sequence[str], room: int, known: Iterable[str] = ()) -> FittedState:
+    """Chooses the lines of a state that stand in `room` tokens.
 
-    Where not all does, those clauses and fenced blocks stay that say most for their length which
-    is not said yet: neither by others that stay nor by `known`. Before all others stand blocks of
-    up to half the room: nobody can write code or a draft anew from words. A head stands with what
-    is below it. What is given up is told the least first.
+    A line counts by what it says for its length that neither `known` nor a chosen line says. Code
+    of up to half the room comes first, because nobody can write it again from words. A head stays
+    where a line below it does.
     """
-    whole = split_blocks(state)
-    if sum(map(count_tokens, whole)) <= room:
-        return FittedState(whole, [])
-    parts = _split_parts(whole, language)
+    blocks = split_blocks(state)
+    sizes = list(map(count_tokens, blocks))
+    if sum(sizes) <= room:
+        return FittedState(blocks, [])
     told = set(chain.from_iterable(map(find_terms, known)))
-    best_first = [(-_weigh_part(part, told, room), part.place, part) for part in parts]
-    heapify(best_first)
-    kept: list[_Part] = []
+    waiting: list[tuple[float, int, _Line]] = []
+    for line in _list_lines(blocks, sizes):
+        heappush(waiting, (-_weigh_line(line, told, room), line.place, line))
+    kept: set[int] = set()
     given_up: list[str] = []
-    begun: set[_Opening] = set()
     left = room
-    while best_first:
-        _, place, part = heappop(best_first)
-        # What was kept since may say the same.
-        now = -_weigh_part(part, told, room)
-        if best_first and now > best_first[0][0]:
-            heappush(best_first, (now, place, part))
+    while waiting:
+        _, place, line = heappop(waiting)
+        rank = -_weigh_line(line, told, room)
+        # A line that was chosen since may say the same.
+        if waiting and rank > waiting[0][0]:
+            heappush(waiting, (rank, place, line))
             continue
-        cost = part.size + sum(part.openings[one] for one in part.openings.keys() - begun)
+        needed = {place} if line.head is None else {place, line.head} - kept
+        cost = sum(sizes[one] for one in needed)
         if cost <= left:
             left -= cost
-            begun |= part.openings.keys()
-            told |= part.terms
-            kept.append(part)
+            kept |= needed
+            told |= line.terms
         else:
-            given_up.append(part.text)
-    return FittedState(_rebuild(whole, kept, begun), given_up[::-1])
+            given_up.append("\n".join(blocks[place]).removeprefix(ITEM))
+    shown = [block for place, block in enumerate(blocks) if place in kept]
+    return FittedState(shown, given_up[::-1])
 
 
-def _split_parts(whole: Sequence[Block], language: str) -> Iterator[_Part]:
-    """The parts of a state in order."""
-    places = count()
-    above: dict[_Opening, int] = {}
-    for number, block in enumerate(whole):
+def _list_lines(blocks: Sequence[Block], sizes: Sequence[int]) -> Iterator[_Line]:
+    """Yields the blocks of a state that are no heads."""
+    head: int | None = None
+    for place, block in enumerate(blocks):
         if block[0].startswith(HEAD):
-            above = {number: count_tokens(block)}
-        elif is_code(block):
-            text = "\n".join(block)
-            size = count_tokens(block)
-            yield _Part(
-                next(places), number, 0, "", text, size, find_terms(text), above | {number: 0}
-            )
-        else:
-            yield from _split_line(block[0], number, places, above, language)
-
-
-def _split_line(
-    line: str, block: int, places: Iterator[int], above: dict[_Opening, int], language: str
-) -> Iterator[_Part]:
-    """The clauses of the line that is this block; `above` is the head over it."""
-    for sentence, words in enumerate(sentences.split_sentences(line.removeprefix(ITEM), language)):
-        labelled = _LABEL.match(words)
-        label = labelled[0] if labelled else ""
-        openings = above | {block: _LINE, (block, sentence): tokens.count(label)}
-        for clause in _CLAUSE.split(words.removeprefix(label)):
-            # A blank stands before it.
-            size = tokens.count(f" {clause}")
-            told = find_terms(clause)
-            yield _Part(next(places), block, sentence, label, clause, size, told, openings)
-
-
-def _weigh_part(part: _Part, told: Set[str], room: int) -> float:
-    """What a part says for a token that is not told yet."""
-    if part.text.startswith(FENCE) and 2 * part.size <= room:
-        return inf
-    new = part.terms - told
-    return sum(_EXACT if is_exact(term) else 1 for term in new) / part.size
-
-
-def _rebuild(
-    whole: Sequence[Block], parts: Iterable[_Part], begun: Container[_Opening]
-) -> list[Block]:
-    """The blocks of these parts, and the heads that stand above them, in order."""
-    words: dict[int, list[str]] = {}
-    labelled: set[tuple[int, int]] = set()
-    for part in sorted(parts, key=lambda part: part.place):
-        sentence = part.block, part.sentence
-        label = "" if sentence in labelled else part.label
-        labelled.add(sentence)
-        words.setdefault(part.block, []).append(label + part.text)
-    kept: list[Block] = []
-    for number, block in enumerate(whole):
-        if number not in begun:
+            head = place
             continue
-        if block[0].startswith(HEAD) or is_code(block):
-            kept.append(block)
-        else:
-            mark = ITEM if block[0].startswith(ITEM) else ""
-            kept.append((mark + " ".join(words[number]),))
-    return kept
+        terms = find_terms("\n".join(block))
+        yield _Line(place, head, sizes[place], terms, is_code(block))
+
+
+def _weigh_line(line: _Line, told: Set[str], room: int) -> float:
+    """Rates a line by the terms that nothing has told yet, for each of its tokens."""
+    if line.is_code and 2 * line.size <= room:
+        return inf
+    new = line.terms - told
+    worth = sum(_EXACT if is_exact(term) else 1 for term in new)
+    return worth / line.size

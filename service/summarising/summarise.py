@@ -371,7 +371,7 @@ def _verify_state(
     judged = gate.verify_state(answer.state, _collect_evidence(material))
     rules = [message.write_pin(pin) for pin in material.memory.rules]
     limit = _limit_state(material.reading.state_tokens, rules, _count_summary_room(policy, covered))
-    fitted = state.fit(judged.kept, limit, rules, material.reading.language)
+    fitted = state.fit(judged.kept, limit, rules)
     kept = tuple(chain.from_iterable(fitted.kept))
     no_room = [DroppedClause(one, "no room") for one in fitted.given_up]
     dropped = (*judged.dropped, *no_room)
@@ -404,7 +404,7 @@ def _name_surplus(given_up: Sequence[str]) -> Iterator[gate.Rejection]:
     """What a model is asked whose state is too long: which lines it may lose, the least first."""
     if given_up:
         named = "; ".join(f"“{sentences.shorten(one, _NAMED)}”" for one in given_up[:_MOST_NAMED])
-        reason = f"too long by {len(given_up)} clauses; what it may do without, first: {named}"
+        reason = f"too long by {len(given_up)} lines; what it may do without, first: {named}"
         yield gate.Rejection(TOO_LONG, reason)
 
 

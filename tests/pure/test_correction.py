@@ -95,7 +95,7 @@ def test_a_summary_of_one_word_is_left_and_one_of_none_is_refused() -> None:
 
 def test_a_state_that_has_no_room_is_refused_and_not_cut() -> None:
     parts = Parts(state=("### Goal", "Well."), given_up=("Better.",))
-    with pytest.raises(Unprocessable, match="1 sentences of the state have no room"):
+    with pytest.raises(Unprocessable, match="1 lines of the state have no room"):
         check_summary(parts, 80, owns_state=True, before=0, covered=900, window=8192)
     check_summary(parts, 80, owns_state=False, before=0, covered=900, window=8192)
 

@@ -136,7 +136,8 @@ def test_what_a_small_model_repeats_of_the_prompt_or_of_itself_is_no_part_of_a_s
     assert nothing.verdict.reasons == ("repeats its prompt",)
 
 
-LONG = "## Goal\n" + "The invoices move, as was said. " * 60 + "The budget is 600 EUR.\n## Open\n- Who pays?"
+MOVES = ("The invoices move, as was said.", "The invoices move, so it was said.")
+LONG = "## Goal\n" + "\n".join([*MOVES * 30, "The budget is 600 EUR.", "## Open", "- Who pays?"])
 
 
 def test_a_state_that_is_too_long_is_asked_for_once_more_with_what_it_may_lose() -> None:
@@ -153,7 +154,7 @@ def test_a_state_that_is_too_long_once_more_loses_what_says_least_and_never_its_
     assert made.verdict.outcome == "repaired"
     assert made.memory.state[-2:] == ("## Open", "- Who pays?")
     assert "The budget is 600 EUR." in made.text
-    assert {(one.line, one.reason) for one in made.verdict.dropped} == {("The invoices move, as was said.", "no room")}
+    assert {(one.line, one.reason) for one in made.verdict.dropped} == {(line, "no room") for line in MOVES}
 
 
 @pytest.mark.parametrize("repair", ["## Open\n- Who pays?", "", "I can't help with that.", "rules: 1.2"])
