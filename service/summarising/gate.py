@@ -183,12 +183,12 @@ class VerifiedState(NamedTuple):
     Attributes:
         kept: its lines without the clauses that nothing bears out.
         dropped: those clauses.
-        doubts: what a summariser is asked about it once, before anything is cut.
+        violations: what a summariser is asked about it once, before anything is cut.
     """
 
     kept: tuple[str, ...]
     dropped: tuple[DroppedClause, ...]
-    doubts: tuple[Rejection, ...]
+    violations: tuple[Rejection, ...]
 
 
 def verify_state(state: Sequence[str], grounds: SourceEvidence) -> VerifiedState:

@@ -65,15 +65,15 @@ def test_nouns_are_no_names_in_german_and_where_the_language_is_unknown() -> Non
 
 def test_what_a_summariser_is_asked_about_is_named_once_each_and_bounded() -> None:
     state = [f"There are {number} of them." for number in range(1000, 1100)]
-    doubts = gate.verify_state(state, SourceEvidence(["nothing"], "en")).doubts
-    assert len(doubts) == 12
-    assert doubts[0].reason == "“There are 1000 of them.”: 1000 does not occur"
+    violations = gate.verify_state(state, SourceEvidence(["nothing"], "en")).violations
+    assert len(violations) == 12
+    assert violations[0].reason == "“There are 1000 of them.”: 1000 does not occur"
 
 
 def test_another_language_than_the_conversations_is_asked_about() -> None:
     german = "Die Rechnungen werden morgen verschickt und der Kunde hat noch nicht geantwortet."
-    (doubt,) = gate.verify_state([german], SourceEvidence([german], "en")).doubts
-    assert doubt.kind == "other_language"
+    (violation,) = gate.verify_state([german], SourceEvidence([german], "en")).violations
+    assert violation.kind == "other_language"
 
 
 @pytest.mark.parametrize(
