@@ -1,10 +1,9 @@
-"""The publish gate: what of a summariser's state may stand in a summary. Pure.
+"""The publish gate: verifies which clauses of a summariser's state may stand. Pure.
 
-A reply that is no answer at all is rejected whole. A line in which the summariser speaks of itself
-or of its task is cut. Of all others, each value has to be borne out: a number, a date, a name, an
-id or a path has to occur in what is covered, in any spelling, or to follow from the amounts of the
-state, as a sum or a rest does. The summariser is asked once about those that are not;
-after that, the clauses that have them are cut, not their lines.
+A reply that is no answer is rejected whole. A line in which the summariser speaks of itself or of
+its task is cut. A value or a name has to occur in what is covered, in any spelling, or to follow
+from amounts of the state, as a sum or a rest does. The summariser is asked once about those that do
+not; after that, the clauses that have them are cut, and the rest of their lines stays.
 """
 
 import re
@@ -62,7 +61,7 @@ _MARKED = {
 
 
 class Rejection(NamedTuple):
-    """Why something may not stand: a word for it, and a sentence, which may quote the text."""
+    """The reason why a reply may not stand: a word for logs, and a sentence that may quote it."""
 
     kind: str
     reason: str
@@ -70,7 +69,7 @@ class Rejection(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DroppedClause:
-    """A clause that was left out, and why."""
+    """A clause that was left out, and the reason."""
 
     line: str
     reason: str
@@ -78,27 +77,22 @@ class DroppedClause:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a reply; stored with the checkpoint and shown to operators.
+    """The result for a reply; stored with the checkpoint and shown to operators."""
 
-    Attributes:
-        outcome: `accepted`, `trimmed` (clauses were cut), `repaired` (the second reply was taken),
-            `degraded` (code wrote it, because neither reply was usable), `extractive` (code writes
-            here anyway), or `rejected`.
-        reasons: why an earlier reply, or this one, was rejected.
-        dropped: clauses that were left out of the state.
-        unfounded: choices that nothing in the text bears out; they were ignored.
-        left_out: rules and quotations that found no room.
-        masked: secrets that were masked in what is new.
-        kinds: of `reasons` when this reply was rejected; no word of the text, so they may be
-            logged.
-    """
-
+    #: `accepted`, `rejected`, `trimmed` (clauses were cut), `repaired` (the second reply stands),
+    #: `degraded` (code wrote, because no reply was usable), or `extractive` (code writes anyway).
     outcome: str
+    #: Why an earlier reply, or this one, was rejected.
     reasons: tuple[str, ...] = ()
+    #: Clauses that were left out of the state.
     dropped: tuple[DroppedClause, ...] = ()
+    #: Choices that nothing in the text supports; they were ignored.
     unfounded: tuple[str, ...] = ()
+    #: Number of rules and quotations that found no room.
     left_out: int = 0
+    #: Number of secrets that were masked in the new steps.
     masked: int = 0
+    #: Kinds of the rejections; they have no word of the text, so they may be logged.
     kinds: tuple[str, ...] = ()
 
     @property
@@ -124,39 +118,35 @@ class Verdict:
 
 @dataclass(frozen=True)
 class SourceEvidence:
-    """What a state is judged by.
+    """The texts that a state is verified by."""
 
-    Attributes:
-        covered: all texts that are covered: what was read, and the memory before.
-        language: of the conversation; None when it cannot be told.
-    """
-
+    #: What was read, and the memory before.
     covered: Sequence[str]
+    #: Language of the conversation; None when it cannot be told.
     language: str | None = None
 
     @cached_property
-    def evidence(self) -> Evidence:
-        """Of everything that is covered."""
+    def values(self) -> Evidence:
+        """The values of all covered texts."""
         return Evidence.of(self.covered)
 
     @cached_property
     def stems(self) -> frozenset[str]:
-        """Values, and beginnings of all covered words, of joined ones of each part too."""
+        """The covered values, and the beginnings of all covered words and of their parts."""
         whole = "\n".join(self.covered).replace("_", " ")
-        parts = " ".join(chain.from_iterable(map(_PART.findall, _JOINED.findall(whole))))
-        return frozenset(map(_shorten_term, find_terms(whole) | find_terms(parts)))
+        joined = " ".join(_JOINED.findall(whole))
+        parts = " ".join(_PART.findall(joined))
+        words = find_terms(whole) | find_terms(parts)
+        return frozenset(map(_shorten_term, words))
 
     @property
     def names_have_capitals(self) -> bool:
-        """Whether a capital inside a sentence means a name: not in languages where nouns have one.
-
-        Nor where the language is not known.
-        """
+        """Whether a capital inside a sentence marks a name; in German, every noun has one."""
         return self.language is not None and self.language not in _NOUNS_HAVE_CAPITALS
 
 
 def find_rejection(reply: Reply) -> Rejection | None:
-    """Why a reply is no answer at all; None when it is one, or the beginning of one."""
+    """Finds why a reply is no answer; None when it is one, or the beginning of one."""
     text = reply.text.strip()
     if not text:
         return Rejection("empty", "empty answer")
@@ -171,52 +161,59 @@ def find_rejection(reply: Reply) -> Rejection | None:
 
 
 def reject_reply(rejections: Sequence[Rejection]) -> Verdict:
-    """The verdict on a reply that may not stand."""
+    """Makes the verdict on a reply that may not stand."""
     reasons = tuple(one.reason for one in rejections)
     kinds = tuple(dict.fromkeys(one.kind for one in rejections))
     return Verdict("rejected", reasons, kinds=kinds)
 
 
 class VerifiedState(NamedTuple):
-    """A state by its clauses.
+    """A state by its clauses."""
 
-    Attributes:
-        kept: its lines without the clauses that nothing bears out.
-        dropped: those clauses.
-        violations: what a summariser is asked about it once, before anything is cut.
-    """
-
+    #: The lines without the clauses that nothing supports, and those clauses.
     kept: tuple[str, ...]
     dropped: tuple[DroppedClause, ...]
+    #: What a summariser is asked about once, before anything is cut.
     violations: tuple[Rejection, ...]
 
 
-def verify_state(state: Sequence[str], grounds: SourceEvidence) -> VerifiedState:
-    """What of a state may stand."""
-    unknown = _find_unknown(state, grounds)
+def verify_state(state: Sequence[str], evidence: SourceEvidence) -> VerifiedState:
+    """Finds the clauses of a state that may stand."""
+    unknown = _find_unknown(state, evidence)
     code = _find_code_lines(state)
     kept: list[str] = []
     dropped: list[DroppedClause] = []
     for place, (line, words) in enumerate(zip(state, unknown, strict=True)):
         if place in code:
-            # A line of code without one of its clauses would be other code.
-            kept += [] if words else [line]
-            dropped += [DroppedClause(line, _write_reason(words))] if words else []
-            continue
-        if _is_of_itself(line, grounds):
-            dropped.append(DroppedClause(line, _SPEAKS_OF_ITSELF))
-            continue
-        rest, cut = _cut_clauses(line, words)
+            rest, cut = _cut_code_line(line, words)
+        else:
+            rest, cut = _cut_line(line, words, evidence)
+        kept += rest
         dropped += cut
-        if any(map(str.isalnum, rest)):
-            kept.append(rest)
-    return VerifiedState(
-        tuple(kept), tuple(dropped), _list_violations(state, dropped, grounds.language)
-    )
+    violations = _list_violations(state, dropped, evidence.language)
+    return VerifiedState(tuple(kept), tuple(dropped), violations)
+
+
+def _cut_code_line(line: str, unknown: Sequence[str]) -> tuple[list[str], list[DroppedClause]]:
+    """Drops a whole line of code, because without one of its clauses it would be other code."""
+    if unknown:
+        return [], [DroppedClause(line, _write_reason(unknown))]
+    return [line], []
+
+
+def _cut_line(
+    line: str, unknown: Sequence[str], evidence: SourceEvidence
+) -> tuple[list[str], list[DroppedClause]]:
+    """Drops the clauses of a line that nothing supports, or all of it."""
+    if _is_of_itself(line, evidence):
+        return [], [DroppedClause(line, _SPEAKS_OF_ITSELF)]
+    rest, cut = _cut_clauses(line, unknown)
+    says_something = any(map(str.isalnum, rest))
+    return [rest] if says_something else [], cut
 
 
 def _find_code_lines(state: Sequence[str]) -> frozenset[int]:
-    """The places of lines that are fenced, and of the fences."""
+    """Finds the places of fenced lines, and of their fences."""
     places: set[int] = set()
     place = 0
     for block in states.split_blocks(state):
@@ -229,7 +226,7 @@ def _find_code_lines(state: Sequence[str]) -> frozenset[int]:
 def _list_violations(
     state: Sequence[str], dropped: Iterable[DroppedClause], language: str | None
 ) -> tuple[Rejection, ...]:
-    """What a summariser is asked about: where it is wrong, and why."""
+    """Lists what a summariser is asked about: where it is wrong, and why."""
     found: list[Rejection] = []
     if language and languages.differs("\n".join(state), language):
         reason = f"not in the language of the conversation ({language})"
@@ -245,23 +242,23 @@ def _write_reason(words: Sequence[str]) -> str:
     return f"{', '.join(words[:3])} does not occur"
 
 
-def _is_of_itself(line: str, grounds: SourceEvidence) -> bool:
+def _is_of_itself(line: str, evidence: SourceEvidence) -> bool:
     """Whether more than half of a line are words of the summariser about itself or its task.
 
     What it quotes, and what the chat says in the same words, is not its own.
     """
     if line.startswith("## "):
         return False
-    language = grounds.language or "en"
+    language = evidence.language or "en"
     marks = load_patterns().get(f"of_itself_{language}", ())
     said = list(sentences.split_sentences(_QUOTED.sub(" ", line.removeprefix("- ")), language))
     own = [one for one in said if any(mark.search(one) for mark in marks)]
-    own = [one for one in own if not grounds.evidence.says(one)]
+    own = [one for one in own if not evidence.values.says(one)]
     return 2 * sum(map(len, own)) > sum(map(len, said))
 
 
 def _cut_clauses(line: str, unknown: Sequence[str]) -> tuple[str, list[DroppedClause]]:
-    """A line without the clauses that have something unknown, and those clauses."""
+    """Cuts the clauses with something unknown out of a line; returns the rest and them."""
     if not unknown:
         return line, []
     clauses = _CLAUSE_ENDS.split(line)
@@ -278,20 +275,20 @@ def _contains(clause: str, words: str) -> bool:
     return bool(re.search(rf"(?<!\d){re.escape(words)}(?!\d)", clause))
 
 
-def _find_unknown(state: Sequence[str], grounds: SourceEvidence) -> list[list[str]]:
-    """The values and names of each line that nothing bears out, as they stand there."""
+def _find_unknown(state: Sequence[str], evidence: SourceEvidence) -> list[list[str]]:
+    """Finds the values and names of each line that nothing supports, as they stand there."""
     lines = list(map(drop_hidden, state))
-    missing = [grounds.evidence.missing(line) for line in lines]
+    missing = [evidence.values.missing(line) for line in lines]
     amounts = [_collect_amounts(line, values) for line, values in zip(lines, missing, strict=True)]
     totals = _sum_totals(amounts)
     found: list[list[str]] = []
     for line, absent, own in zip(lines, missing, amounts, strict=True):
-        found.append([*_find_underived(absent, own, totals), *_find_unknown_names(line, grounds)])
+        found.append([*_find_underived(absent, own, totals), *_find_unknown_names(line, evidence)])
     return found
 
 
 def _collect_amounts(line: str, missing: Sequence[str]) -> set[Decimal]:
-    """The numbers of a line that occur in what is covered."""
+    """Collects the numbers of a line that occur in what is covered."""
     numbers: set[Decimal] = set()
     for value in values.find_values(line):
         if value not in missing:
@@ -300,7 +297,7 @@ def _collect_amounts(line: str, missing: Sequence[str]) -> set[Decimal]:
 
 
 def _sum_totals(amounts: Sequence[Collection[Decimal]]) -> frozenset[Decimal]:
-    """The numbers that lines of a state may be reckoned up from: its amounts, sums over its lines.
+    """Collects the numbers from which others may follow: all amounts, and sums over lines.
 
     A list has its sum below it, and one amount in each line.
     """
@@ -318,9 +315,9 @@ def _sum_totals(amounts: Sequence[Collection[Decimal]]) -> frozenset[Decimal]:
 def _find_underived(
     missing: Sequence[str], own: set[Decimal], totals: Collection[Decimal]
 ) -> Iterator[str]:
-    """The missing values of a line that follow neither from its `own` numbers nor from `totals`.
+    """Yields the missing values that follow neither from a line's `own` numbers nor from `totals`.
 
-    A value that follows is one of the line's own for the values behind it.
+    A value that follows becomes one of the line's own numbers.
     """
     for value in missing:
         numbers = values.read_numbers(value)
@@ -331,10 +328,10 @@ def _find_underived(
 
 
 def _follows(number: Decimal, own: Collection[Decimal], totals: Collection[Decimal]) -> bool:
-    """Whether a number is a sum or a product of a line's own numbers, or the rest of a total.
+    """Whether a number is a sum or product of a line's own numbers, or the rest of a total.
 
-    A large number is also the rest of any total of the state, or of two of them: hardly any is so
-    by chance.
+    A large number may also be the rest of any total of the state, or of two, because hardly any is
+    so by chance.
     """
     few = sorted(own, reverse=True)[:_BESIDE]
     sums = {sum(some) for count in range(1, _SUMMED + 1) for some in combinations(few, count)}
@@ -347,27 +344,27 @@ def _follows(number: Decimal, own: Collection[Decimal], totals: Collection[Decim
     return number in totals or not rests.isdisjoint({*sums, *totals})
 
 
-def _find_unknown_names(line: str, grounds: SourceEvidence) -> Iterator[str]:
-    """Words with a capital inside a sentence that nothing covered has."""
-    if not grounds.names_have_capitals:
+def _find_unknown_names(line: str, evidence: SourceEvidence) -> Iterator[str]:
+    """Yields the names that do not occur; a name is a word with a capital inside a sentence."""
+    if not evidence.names_have_capitals:
         return
     for word in _NAME.findall(line):
         if not word[0].isupper():
             continue
         # A name is known in any form: only the beginnings are compared.
         stems = {term[:_STEM] for term in find_terms(word)}
-        if stems and not stems & grounds.stems:
+        if stems and not stems & evidence.stems:
             yield word
 
 
 def _shorten_term(term: str) -> str:
-    """What is compared of a term: the whole of a value, the beginning of a word."""
+    """Shortens a word to its beginning; a value stays whole."""
     return term if has_digit(term) else term[:_STEM]
 
 
 @cache
 def load_patterns() -> dict[str, tuple[re.Pattern[str], ...]]:
-    """The marks of what is no answer, by kind."""
+    """Loads the patterns of replies that are no answer, by kind."""
     data = tomllib.loads(resources.files(__package__).joinpath("gate.toml").read_text("utf-8"))
     return {
         kind: tuple(re.compile(mark["pattern"], re.IGNORECASE | re.MULTILINE) for mark in marks)

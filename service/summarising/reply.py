@@ -55,7 +55,7 @@ class Answer:
 
     Attributes:
         state: its lines, as `state` has them.
-        rules: numbers of sentences such as `12.3`, of whole steps such as `12`, of pins such as
+        rules: numbers of sentences such as `12.3`, of pins such as
             `P7`; and ranges such as `12.3-13.1`.
         quotations: the same.
         replaced: a pin's number, and the number of what holds instead.
