@@ -1,12 +1,11 @@
-"""What of a memory stands in a summary of so many tokens. Pure.
+"""Chooses what of a memory stands in a summary of so many tokens. Pure.
 
-Room is a maximum, not a goal. A state comes first, and whole; then the rules, the quotations and
-the tool calls, and what was said since the state was written. What was said before is in the state,
-so no talk repeats it. Without a state, the talk that is worth most fills what the rest leaves.
+The state comes first, then rules, quotations and tool calls, and what was said since the state was
+written; earlier talk is in the state. Without a state, the best of the talk fills the rest.
 
-A state changes with each reply of a summariser, and what code keeps hardly does. So that stands in
-front of the state, where it begins all requests alike. What is newer stands behind it, until that
-is more than what is in front, or until something in front has to go.
+A state changes with each reply, and what code keeps hardly does. So that stands in front of the
+state, where it begins all requests alike; newer lines stand behind it until they are more than
+those in front, or until one in front has to go.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
@@ -32,55 +31,65 @@ _NamedLines = Mapping[str, str]
 
 
 def fit_memory(memory: Memory, room: int) -> Parts:
-    """What `room` tokens have room for."""
-    told = state.fit(memory.state, room - HEAD_TOKENS, map(write_pin, memory.rules))
-    lines = tuple(chain.from_iterable(map(state.render, told.kept)))
-    left = room - count_with_head(lines)
+    """Chooses the parts of a memory for `room` tokens."""
+    rule_lines = map(write_pin, memory.rules)
+    fitted = state.fit(memory.state, room - HEAD_TOKENS, rule_lines)
+    shown_state = tuple(chain.from_iterable(map(state.render, fitted.kept)))
+    left = room - count_with_head(shown_state)
     # Rules do not age: as many as can stand. Of quotations the newest.
     rules = _fit_pins(sorted(memory.rules, key=lambda pin: len(pin.text)), left)
     left -= count_with_head(rules.values())
     calls = ledger.choose(memory.ledger, int(left * _LEDGER) - HEAD_TOKENS, used=True)
     left -= count_with_head(calls.lines)
     said = _list_untold_talk(memory)
-    # Beside a state, what was said since goes before quotations, which it may have corrected.
-    since = talk.write_lines(talk.choose(said, int(left * _SINCE))) if memory.state else ()
-    quotations = _fit_pins(reversed(memory.quotations), left - count_with_head(since))
+    # Beside a state, newer talk comes before quotations, because it may have corrected them.
+    newer_talk = talk.choose(said, int(left * _SINCE)) if memory.state else []
+    newer_tokens = count_with_head(talk.write_lines(newer_talk))
+    quotations = _fit_pins(reversed(memory.quotations), left - newer_tokens)
     left -= count_with_head(quotations.values())
 
-    used: _NamedLines = {}
+    used_calls: _NamedLines = {}
     if memory.state:
-        used = {
+        used_calls = {
             f"T{entry.first}": _write_call_line(ledger.write_line(entry)) for entry in calls.entries
         }
-    front = _choose_front(memory, {**rules, **quotations, **used})
-    newer = (rules.keys() | quotations.keys() | used.keys()) - front
+    kept = {**rules, **quotations, **used_calls}
+    front = _choose_front(memory, kept)
+    newer = kept.keys() - front
     left -= _MOST_HEADS * HEAD_TOKENS if newer else 0
-    spoken = talk.write_lines(talk.choose(said, left - HEAD_TOKENS))
-    others = [calls.others]
-    if not memory.state:
-        # What the talk did not need is the ledger's.
-        room_for_calls = left + count_with_head(calls.lines) - count_with_head(spoken) - HEAD_TOKENS
-        others = [*ledger.choose(memory.ledger, room_for_calls).lines]
+    spoken, other_calls = _fill_rest(memory, said, calls, left)
     pins = len(memory.rules) + len(memory.quotations)
     return Parts(
-        front=_pick_lines(rules, quotations, used, front),
-        state=lines,
-        newer=_pick_lines(rules, quotations, used, newer),
+        front=_pick_lines(rules, quotations, used_calls, front),
+        state=shown_state,
+        newer=_pick_lines(rules, quotations, used_calls, newer),
         talk=spoken,
-        calls=tuple(map(_write_call_line, filter(None, others))),
-        # What an operator writes beside the talk of code's summary is not older than that.
+        calls=other_calls,
+        # An operator's state beside the talk of code's summary is not older than that talk.
         is_since=bool(memory.state and memory.told),
         left_out=pins - len(rules) - len(quotations),
-        given_up=tuple(told.given_up),
+        given_up=tuple(fitted.given_up),
         front_names=tuple(sorted(front)),
     )
 
 
-def _choose_front(memory: Memory, shown: _NamedLines) -> set[str]:
-    """The names of what stands in front of the state: what did so before, or all of it.
+def _fill_rest(
+    memory: Memory, said: Sequence[Utterance], calls: ledger.LedgerLines, left: int
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Fills the rest of the room with talk; without a state, tool calls take what that leaves."""
+    spoken = talk.write_lines(talk.choose(said, left - HEAD_TOKENS))
+    others: Sequence[str] = [calls.others] if calls.others else []
+    if not memory.state:
+        rest = left + count_with_head(calls.lines) - count_with_head(spoken)
+        others = ledger.choose(memory.ledger, rest - HEAD_TOKENS).lines
+    return spoken, tuple(map(_write_call_line, others))
 
-    All of it is put there anew when something in front is shown no more, and when what is newer is
-    more than what is in front.
+
+def _choose_front(memory: Memory, shown: _NamedLines) -> set[str]:
+    """Chooses what stands in front of the state: what did so before, or else all of it.
+
+    All is put there again when a line in front is shown no more, and when the newer lines are more
+    than those in front.
     """
     front = {name for name in memory.front if name in shown}
     newer = [line for name, line in shown.items() if name not in front]
@@ -93,7 +102,7 @@ def _choose_front(memory: Memory, shown: _NamedLines) -> set[str]:
 def _pick_lines(
     rules: _NamedLines, quotations: _NamedLines, calls: _NamedLines, names: Set[str]
 ) -> KeptLines:
-    """The lines that have one of these names."""
+    """Picks the lines that have one of these names."""
 
     def pick(lines: _NamedLines) -> tuple[str, ...]:
         return tuple(line for name, line in lines.items() if name in names)
@@ -102,12 +111,12 @@ def _pick_lines(
 
 
 def _write_call_line(line: str) -> str:
-    """A line of the ledger as it is shown."""
+    """Makes a line of the ledger harmless."""
     return make_harmless(quote_marks(line))
 
 
 def trim_memory(memory: Memory, room: int) -> Memory:
-    """The memory without what no later summary will have room for; `room` is that of one."""
+    """Drops what no later summary has room for; `room` is the tokens of one."""
     kept = _list_untold_talk(memory)
     if sum(len(one.text) for one in kept) > _STORED * room * _CHARACTERS:
         kept = talk.choose(kept, _STORED * room)
@@ -115,7 +124,7 @@ def trim_memory(memory: Memory, room: int) -> Memory:
 
 
 def _limit_pins(pins: Sequence[Pin]) -> tuple[Pin, ...]:
-    """Of too many the oldest quotations go first: no number of them pushes a rule out."""
+    """Drops the oldest quotations first, so that no number of them pushes a rule out."""
     surplus = max(len(pins) - _MOST_PINS, 0)
     others = [pin.number for pin in pins if pin.kind is not Kind.RULE]
     gone = set(others[:surplus])
@@ -123,7 +132,7 @@ def _limit_pins(pins: Sequence[Pin]) -> tuple[Pin, ...]:
 
 
 def _fit_pins(ranked: Iterable[Pin], room: int) -> dict[str, str]:
-    """The first of these pins that `room` tokens show, in the order in which they were said."""
+    """Chooses the first of these pins that `room` tokens show, ordered by number."""
     shown: dict[int, str] = {}
     left = room - HEAD_TOKENS
     for pin in ranked:
@@ -137,12 +146,12 @@ def _fit_pins(ranked: Iterable[Pin], room: int) -> dict[str, str]:
 
 
 def count_with_head(lines: Collection[str]) -> int:
-    """The tokens that a part takes with its head; none without a line."""
+    """Counts the tokens of a part with its head; 0 without a line."""
     return count_tokens(lines) + HEAD_TOKENS if lines else 0
 
 
 def _list_untold_talk(memory: Memory) -> list[Utterance]:
-    """The talk that stands neither as a pin nor in the state, whose model has read it."""
+    """Lists the talk that is no pin, and that the writer of the state has not read."""
     pinned = {pin.utterance for pin in (*memory.rules, *memory.quotations)}
     told = memory.told if memory.state else 0
     return [one for one in memory.talk if one.step > told and one.number not in pinned]

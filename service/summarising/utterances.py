@@ -1,7 +1,7 @@
-"""A covered step, read once: its words as numbered utterances, which all other modules take. Pure.
+"""Reads a covered step once into numbered utterances, which all other modules use. Pure.
 
-`[12.3]` is the third utterance of the twelfth step of a chat. The same step has the same numbers
-whenever it is read, so a summariser can point at a sentence, and its words stay those of the chat.
+`[12.3]` is the third utterance of the twelfth step of a chat. A step has the same numbers whenever
+it is read, so a summariser can point at a sentence, and its words stay those of the chat.
 """
 
 import re
@@ -32,32 +32,27 @@ class Speaker(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """A sentence, or a line of a pasted text or code.
+    """A sentence, or a line of a pasted text or code."""
 
-    Attributes:
-        step: number of its step in the chat, from 1.
-        place: its number in the step, from 1.
-        speaker: who said it.
-        text: on one line; in quotation marks if these are not the speaker's own words.
-        source: id of the message.
-        at: Unix seconds of the message, if they are known.
-        sort: own words, a pasted text, or code.
-        context: what it means nothing without: the head of its list, the first row of its table,
-            the question that it answers, or what it is a line of; "" for none.
-    """
-
+    #: Number of its step in the chat, from 1.
     step: int
+    #: Its number in the step, from 1.
     place: int
     speaker: Speaker
+    #: On one line; in quotation marks if these are not the speaker's own words.
     text: str
+    #: Id of the message.
     source: str
+    #: Unix seconds of the message, if they are known.
     at: int | None = None
     sort: TextOrigin = TextOrigin.OWN
+    #: What it means nothing without: the head of its list, the first row of its table, or the
+    #: question that it answers; "" for none.
     context: str = ""
 
     @property
     def number(self) -> str:
-        """As it is shown, without brackets."""
+        """The number that is shown in brackets, such as `12.3`."""
         return f"{self.step}.{self.place}"
 
     @property
@@ -73,21 +68,18 @@ class Utterance:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A part of a step as it stands there, and what is pointed at of it.
+    """A part of a step as it stands there."""
 
-    `text` is a line of its own words, whose sentences are the utterances, or a whole block of
-    pasted text or code, of which they are some lines.
-    """
-
+    #: A line of own words, or a whole block of pasted text or code.
     text: str
+    #: The sentences of that line, or some lines of that block.
     utterances: tuple[Utterance, ...]
 
 
 def list_choices(read: Sequence[Passage]) -> list[Utterance]:
-    """What a summariser can point at.
+    """Lists what a summariser can point at: sentences of users, and lines of assistants.
 
-    That is each sentence of a user's. An assistant's bind nobody, so a line of them is one choice:
-    a number costs as much as half a sentence.
+    An assistant's words bind nobody, and a number costs as much as half a sentence.
     """
     choices: list[Utterance] = []
     for passage in read:
@@ -102,12 +94,12 @@ def list_choices(read: Sequence[Passage]) -> list[Utterance]:
 def read_passages(
     step: Step, number: int, language: str = "en", before: Sequence[Utterance] = ()
 ) -> list[Passage]:
-    """A step's parts in order, its sentences numbered.
+    """Reads the parts of a step in order, its sentences numbered.
 
     Args:
         step: of a user or an assistant.
         number: of the step in the chat, from 1.
-        language: ISO 639-1 code; decides about abbreviations.
+        language: ISO 639-1 code, which decides about abbreviations.
         before: the utterances of the step before, which a short one answers.
     """
     reader = _StepReader(step, number, language)
@@ -121,6 +113,7 @@ def read_passages(
 
 
 def _split_step(step: Step) -> Sequence[Block]:
+    """Splits a step by the origin of its text."""
     # So long a text is a document, and its sentences would take many times its memory.
     if len(step.text) > _LONGEST:
         return [Block(step.text, TextOrigin.PASTED)]
@@ -128,7 +121,7 @@ def _split_step(step: Step) -> Sequence[Block]:
 
 
 def _add_question(found: list[Passage], before: Sequence[Utterance]) -> list[Passage]:
-    """A short answer with its question, and with the item of a list that it names."""
+    """Adds to a short answer its question, and the item of a list that it names."""
     if len(found) != 1 or len(found[0].utterances) != 1:
         return found
     (answer,) = found[0].utterances
@@ -152,7 +145,7 @@ class _StepReader:
         self._head = ""  # the last sentence that is no item, or the first row of a table
 
     def read_own(self, block: Block) -> Iterator[Passage]:
-        """The lines of a block. Items of a list have the sentence above it as their head."""
+        """Reads the lines of a block; items of a list have the sentence above it as their head."""
         in_table = False
         for line in sentences.split_lines(block.text):
             start = line.lstrip()
@@ -160,7 +153,7 @@ class _StepReader:
             # A Markdown heading begins a part, and may be the head of a list itself.
             is_item = not start.startswith("#") and sentences.is_item(line)
             has_head = is_item or (is_row and in_table)
-            told = self._row(line) if is_row else self._sentences(line)
+            told = self._read_row(line) if is_row else self._read_line(line)
             if has_head:
                 told = [replace(one, context=self._head) for one in told]
             elif told:
@@ -168,36 +161,38 @@ class _StepReader:
             in_table = is_row
             yield Passage(line, tuple(told))
 
-    def _sentences(self, line: str) -> list[Utterance]:
+    def _read_line(self, line: str) -> list[Utterance]:
         found = sentences.split_sentences(sentences.strip_marks(line), self._language)
-        return [self._utterance(text) for text in found]
+        return [self._number_utterance(text) for text in found]
 
-    def _row(self, line: str) -> list[Utterance]:
-        """A row of a table, which is one sentence; the line below its first row says nothing."""
+    def _read_row(self, line: str) -> list[Utterance]:
+        """Reads a row of a table as one sentence; the line below the first row has none."""
         words = " ".join(line.split()).strip("| ")
-        return [self._utterance(words)] if any(map(str.isalnum, words)) else []
+        return [self._number_utterance(words)] if any(map(str.isalnum, words)) else []
 
     def read_foreign(self, block: Block) -> Passage:
-        """A pasted text or code: as it is if it is short, or else its lines, to choose from."""
+        """Reads pasted text or code: whole if it is short, or else some of its lines."""
         name = "code" if block.sort is TextOrigin.CODE else "pasted text"
         written = list(_list_lines(block))
         whole = " ".join(written)
         if len(whole) <= _WHOLE:
             told = f"[{name}: “{whole}”]"
-            return Passage(block.text, (self._utterance(told, block.sort),))
+            return Passage(block.text, (self._number_utterance(told, block.sort),))
         head = f"[{name}, {len(written)} lines]"
         parts = (
-            self._utterance(f"“{part}”", block.sort, head)
+            self._number_utterance(f"“{part}”", block.sort, head)
             for line in _choose_lines(written)
             for part in sentences.split_sentences(line[:_LONGEST_LINE], self._language)
         )
         return Passage(block.text, tuple(parts))
 
     def read_attachment(self, attachment: Attachment) -> Passage:
-        """A file, an image or another part that is no text."""
-        return Passage(attachment.told, (self._utterance(attachment.told, TextOrigin.PASTED),))
+        """Reads a file, an image or another part that is no text."""
+        return Passage(
+            attachment.told, (self._number_utterance(attachment.told, TextOrigin.PASTED),)
+        )
 
-    def _utterance(
+    def _number_utterance(
         self, text: str, sort: TextOrigin = TextOrigin.OWN, context: str = ""
     ) -> Utterance:
         self._place += 1
@@ -214,7 +209,7 @@ class _StepReader:
 
 
 def _list_lines(block: Block) -> Iterator[str]:
-    """The lines of a block that say something: without blank ones, code fences and tags."""
+    """Yields the lines of a block that say something, without fences and tags."""
     for line in block.text.splitlines():
         bare = line if block.sort is TextOrigin.CODE else _TAG.sub(" ", line)
         words = " ".join(bare.split())
@@ -223,7 +218,7 @@ def _list_lines(block: Block) -> Iterator[str]:
 
 
 def _choose_lines(lines: Sequence[str]) -> list[str]:
-    """Those that report a failure, and the first of the others, in order."""
+    """Chooses the lines that report a failure, and the first of the others, in order."""
     places = range(len(lines))
     ranked = sorted(places, key=lambda place: not sentences.reports_failure(lines[place]))
     return [lines[place] for place in sorted(ranked[:_MOST_LINES])]
