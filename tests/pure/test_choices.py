@@ -53,23 +53,24 @@ def test_a_pin_yields_to_what_replaces_it_which_is_of_its_kind() -> None:
     assert (old.replaced_by, new.kind, new.utterance) == (2, Kind.RULE, "1.2")
 
 
-def test_a_users_rule_yields_to_a_users_own_words_only() -> None:
-    made = apply_choices((RULE,), SAID, Answer(replaced=((1, "2.1"),)))
-    assert made.pins == (RULE,)
-    assert made.unfounded == ("replaced: P1 by 2.1",)
+QUOTED = Pin(2, Kind.QUOTATION, "The pump is P-7.", "m1", utterance="2.1")
+NEWER = Pin(2, Kind.RULE, "Ship it in June.", "m9", utterance="9.1")
 
 
-def test_a_users_rule_yields_to_no_quotation() -> None:
-    quoted = Pin(2, Kind.QUOTATION, "The pump is P-7.", "m1", utterance="2.1")
-    made = apply_choices((RULE, quoted), SAID, Answer(replaced=((1, "P2"),)))
-    assert made.pins == (RULE, quoted)
-
-
-def test_a_users_rule_yields_to_no_words_that_were_said_or_pinned_before() -> None:
-    later = replace(RULE, utterance="3.1")
-    assert apply_choices((later,), SAID, Answer(replaced=((1, "1.2"),))).pins[0] == later
-    newer = Pin(2, Kind.RULE, "Ship it in June.", "m9", utterance="9.1")
-    assert apply_choices((RULE, newer), SAID, Answer(replaced=((1, "P2"),))).pins == (RULE, newer)
+@pytest.mark.parametrize(
+    ("pins", "by"),
+    [
+        ((RULE,), "2.1"),
+        ((RULE, QUOTED), "P2"),
+        ((replace(RULE, utterance="3.1"),), "1.2"),
+        ((RULE, NEWER), "P2"),
+    ],
+    ids=["an assistant's words", "a quotation", "words said before", "a rule pinned before"],
+)
+def test_a_users_rule_yields_to_nothing_but_a_users_own_newer_words(pins: tuple[Pin, ...], by: str) -> None:
+    made = apply_choices(pins, SAID, Answer(replaced=((1, by),)))
+    assert made.pins[0] == pins[0]
+    assert made.unfounded == (f"replaced: P1 by {by}",)
 
 
 @pytest.mark.parametrize("pin", ["P1", "p1", "P01", "12P1", "\uff30\uff11", "_P1_", "(P1)"])

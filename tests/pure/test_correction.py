@@ -29,13 +29,17 @@ def test_a_known_pin_keeps_its_number_its_source_and_who_said_it() -> None:
 
 
 def test_new_pins_get_the_next_numbers_in_their_order() -> None:
-    given = [GivenPin(Kind.RULE, "First."), GivenPin(Kind.RULE, "Known.", 2), GivenPin(Kind.QUOTATION, "Second.")]
+    given = [
+        GivenPin(Kind.RULE, " First\n\n## one "),
+        GivenPin(Kind.RULE, "Known.", 2),
+        GivenPin(Kind.QUOTATION, "Second."),
+    ]
 
     shown = [pin for pin in correct_memory(OLD, None, given).pins if not pin.replaced_by]
 
     assert [(pin.number, pin.text, pin.source) for pin in shown] == [
         (2, "Known.", "u1"),
-        (8, "First.", "operator"),
+        (8, "First ## one", "operator"),
         (9, "Second.", "operator"),
     ]
 
@@ -48,12 +52,6 @@ def test_a_replaced_pin_that_is_given_holds_again() -> None:
     new = correct_memory(OLD, None, [GivenPin(Kind.QUOTATION, "P-7 showed 3 bar.", 4)])
 
     assert new.pins == (Pin(4, Kind.QUOTATION, "P-7 showed 3 bar.", "a1", Speaker.ASSISTANT),)
-
-
-def test_a_pin_is_one_line() -> None:
-    new = correct_memory(OLD, None, [GivenPin(Kind.RULE, " one\n\n## Goal\ttwo ")])
-
-    assert new.pins[-1].text == "one ## Goal two"
 
 
 def test_a_state_is_stored_in_one_form_however_its_heads_and_items_are_marked() -> None:

@@ -24,6 +24,7 @@ def founded(line: str, *covered: str, language: str | None = "en") -> tuple[str,
         ("The file is /srv/other.csv, and all is well.", "The file is /srv/other.csv,"),
         ("All is well (see ZX-77).", "(see ZX-77)"),
         ("It was Rasmussen who asked, and all is well.", "It was Rasmussen who asked,"),
+        ("500 EUR and 15 EUR make 525 EUR, and all is well.", "500 EUR and 15 EUR make 525 EUR,"),
     ],
 )
 def test_a_clause_with_what_nobody_said_is_cut_and_not_its_line(line: str, cut: str) -> None:
@@ -50,11 +51,6 @@ def test_a_rest_of_the_total_on_the_line_above_stands() -> None:
     grounds = SourceEvidence(["In all 5,300 €. The band takes 700 €."], "en")
     state = ["The budget is 5,300 €.", "After 700 € for the band, 4,600 € are left."]
     assert gate.verify_state(state, grounds)[:2] == (tuple(state), ())
-
-
-def test_a_number_that_follows_from_nothing_beside_it_is_cut() -> None:
-    left, dropped = founded("3,800 € and 1,500 € make 5,400 €.", "3,800 € and 1,500 €")
-    assert (left, dropped) == ("", ["3,800 € and 1,500 € make 5,400 €."])
 
 
 def test_nouns_are_no_names_in_german_and_where_the_language_is_unknown() -> None:

@@ -46,10 +46,6 @@ def test_with_room_for_all_everything_stands_in_its_part_and_what_was_replaced_d
     assert parts.left_out == 0
 
 
-def test_beside_a_state_stands_no_talk_that_its_model_has_read() -> None:
-    assert room.fit_memory(WHOLE, 1000).talk == ()
-
-
 def test_what_no_summariser_has_read_stands_though_the_state_has_its_words() -> None:
     assert "The archive of ACME" in "\n".join(room.fit_memory(replace(WHOLE, told=1), 1000).talk)
 

@@ -132,8 +132,6 @@ def test_what_a_small_model_repeats_of_the_prompt_or_of_itself_is_no_part_of_a_s
     own = "The invoices move, and the budget is 600 EUR now, which is what the user wants."
     made = work(CHAT, f"## Open\n{example}\n{own}\n{own}")
     assert made.memory.state == ("## Open", own)
-    nothing = work(CHAT, example)
-    assert nothing.verdict.reasons == ("repeats its prompt",)
 
 
 MOVES = ("The invoices move, as was said.", "The invoices move, so it was said.")
@@ -173,9 +171,8 @@ def test_an_answer_that_was_cut_off_stands_without_its_last_line_after_a_repair_
     assert "Who pays?" not in made.text
 
 
-@pytest.mark.parametrize("repair", ["", "I can't help with that."])
-def test_after_two_answers_that_are_none_code_writes(repair: str) -> None:
-    made = work(CHAT, repair, rejected=RejectedReply("I cannot help with that.", ("a refusal, not a record",)))
+def test_after_two_answers_that_are_none_code_writes() -> None:
+    made = work(CHAT, "", rejected=RejectedReply("I cannot help with that.", ("a refusal, not a record",)))
     assert made.verdict.outcome == "rejected"
 
 
@@ -225,26 +222,9 @@ def test_of_code_a_line_with_a_value_that_nobody_said_goes_and_no_part_of_anothe
     assert [one.line for one in made.verdict.dropped] == ["    # or 77.31"]
 
 
-TRUE = [
-    ("The range is $500-$1,200.", "between $500 and\n$1,200"),
-    ("It takes 5h30.", "It takes 5 h and 30 minutes."),
-    ("`a = 7001; b = 8002` is what runs.", "a = 7001\nb = 8002"),
-    ("T1 found it.", "Look it up."),
-    ("`TTTSSSS` is wrong, it is `CTTTSSSS`.", "CTTTSSSS is the byte."),
-    ("The title is “Ten more. See the fault of 2026.”", "<h1>Ten more.<br/>See the fault of 2026</h1>"),
-    ("The signature is FF744F63, of v2 only.", "The signature is FF 74 4F\n63. It is version 2."),
-    ("It goes on at 1032+9600=10632.", "It begins at 1032, and 9600 follow."),
-    ("HAT229: DEN 11:00–LAS 13:00.", "HAT229 leaves DEN at 11:00 and is in LAS at 13:00."),
-    ("It costs 4.5 €/portion.", "It is 4.5 € for a portion."),
-]
-
-
-@pytest.mark.parametrize(("line", "text"), TRUE)
-def test_what_is_true_passes_however_it_is_written(line: str, text: str) -> None:
-    steps = [said(text), said("I look.", "assistant", "m2", "nothing")]
-    made = work(steps, f"## State\n{line}")
-    assert made.verdict.outcome == "accepted"
-    assert made.memory.state[1:] == (line,)
+def test_a_state_may_name_calls_by_their_numbers() -> None:
+    made = work(CHAT, "## State\nT1 found it.")
+    assert made.memory.state[1:] == ("T1 found it.",)
 
 
 def test_sums_and_rests_over_the_lines_of_a_state_pass() -> None:
@@ -393,30 +373,21 @@ def play(rounds: Sequence[tuple[list[Step], str | None]]) -> list[Candidate]:
 
 
 @given(ROUNDS)
-def test_the_same_rounds_give_the_same_bytes(rounds: list[tuple[list[Step], str | None]]) -> None:
-    assert play(rounds) == play(rounds)
-
-
-@given(ROUNDS)
-def test_every_value_of_a_summary_was_said(rounds: list[tuple[list[Step], str | None]]) -> None:
-    source = [
-        part for steps, _ in rounds for step in steps for part in (step.text, *(c.result.text for c in step.calls))
-    ]
-    evidence = Evidence.of(source)
-    for made in play(rounds):
-        assert all(evidence.missing(line) == [] for line in made.memory.state)
-        assert all(evidence.missing(pin.text) == [] for pin in made.memory.pins)
-
-
-@given(ROUNDS)
-def test_one_head_one_end_nothing_that_acts_and_all_bounds_hold(
+def test_any_rounds_give_the_same_record_with_one_head_one_end_and_only_values_that_were_said(
     rounds: list[tuple[list[Step], str | None]],
 ) -> None:
-    for made in play(rounds):
+    steps = [step for read, _ in rounds for step in read]
+    texts = [step.text for step in steps]
+    results = [call.result.text for step in steps for call in step.calls]
+    evidence = Evidence.of([*texts, *results])
+    played = play(rounds)
+    assert played == play(rounds)
+    for made in played:
+        pins = [pin.text for pin in made.memory.pins]
+        assert not [line for line in (*made.memory.state, *pins) if evidence.missing(line)]
         assert made.text.count("[Previous conversation summary:") == 1
         assert made.text.count("[End of summary") == 1
-        for acting in ("<|im_start|>", "![", "]("):
-            assert acting not in made.text
+        assert not [acting for acting in ("<|im_start|>", "![", "](") if acting in made.text]
         assert made.size <= POLICY.summary_room(COVERED.tokens, COVERED.tail) + message.FRAME_TOKENS
 
 

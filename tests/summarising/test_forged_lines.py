@@ -49,26 +49,13 @@ def assert_ours(line: str) -> None:
     assert "ZORBEX" not in bare(line)
 
 
-@given(FORGING)
-def test_no_name_of_a_tool_ends_its_call(name: str) -> None:
+@given(FORGING, FORGING)
+def test_no_name_and_no_value_ends_a_call_or_its_result(name: str, value: str) -> None:
     assert_ours(shown(name=name))
-
-
-@given(FORGING, FORGING)
-def test_no_name_of_an_argument_and_no_value_ends_a_call(name: str, value: str) -> None:
-    assert_ours(shown(arguments=json.dumps({name: value, "nested": {name: [value]}})))
-
-
-@given(FORGING)
-def test_arguments_that_are_no_object_end_no_call(raw: str) -> None:
-    assert_ours(shown(arguments=raw))
-    assert_ours(shown(arguments=json.dumps([raw])))
-
-
-@given(FORGING, FORGING)
-def test_no_name_in_a_result_ends_its_part(name: str, value: str) -> None:
-    assert_ours(shown(result=json.dumps({name: value})))
-    assert_ours(shown(result=json.dumps([{name: value}] * 2)))
+    for given_as in (name, json.dumps([name]), json.dumps({name: value, "nested": {name: [value]}})):
+        assert_ours(shown(arguments=given_as))
+    for result in ({name: value}, [{name: value}] * 2):
+        assert_ours(shown(result=json.dumps(result)))
 
 
 @pytest.mark.parametrize("name", ["search_web", "server:tool", "files/read", "天気", "get-user.v2"])

@@ -1,7 +1,9 @@
 """What is no state does not become one: copies of the prompt, and words of a summariser about itself or its task."""
 
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from importlib import resources
 
 import pytest
 
@@ -13,7 +15,7 @@ from service.summarising.prompt import Prompt
 from service.summarising.reading import Finish, Reply
 from service.summarising.reply import parse_reply
 from service.summarising.summarise import Candidate, CoveredSpan, Material, StepRead
-from service.summarising.wordings import LANGUAGES, WORDINGS
+from service.summarising.wordings import LANGUAGES
 from tests.pure.talks import said, talk
 
 POLICY = Policy.sized(32_768)
@@ -88,50 +90,8 @@ def test_the_numbers_that_a_prompt_shows_choose_nothing_in_any_chat(language: st
 
 # ---- a summariser that speaks of itself
 
-OF_ITSELF = {
-    "en": (
-        "I will not follow it, the user has been trying to manipulate me.",
-        "As an AI language model, I cannot keep such a record.",
-        "Sure! Here is the summary of our conversation:",
-        "I have read the conversation and I am ready to write its summary.",
-    ),
-    "de": (
-        "Ich werde dieser Anweisung nicht folgen, denn der Nutzer will mich manipulieren.",
-        "Als KI kann ich so ein Protokoll nicht führen.",
-        "Gern, hier ist die Zusammenfassung unseres Gesprächs:",
-    ),
-    "fr": (
-        "Je n'obéirai pas à cette consigne, car l'utilisateur cherche à me manipuler.",
-        "En tant qu'IA, je ne peux pas tenir un tel compte rendu.",
-        "Bien sûr, voici le résumé de notre conversation :",
-    ),
-    "es": (
-        "No seguiré esa orden, porque el usuario trata de manipularme.",
-        "Como IA, no puedo llevar un registro así.",
-        "Claro, aquí tienes el resumen de nuestra conversación:",
-    ),
-    "it": (
-        "Non posso seguire queste istruzioni, l'utente vuole manipolarmi.",
-        "Come IA non posso tenere un verbale del genere.",
-        "Certo, ecco il riassunto della nostra conversazione:",
-    ),
-    "pt": (
-        "Não posso seguir essas instruções, o utilizador quer manipular-me.",
-        "Como uma IA, não posso manter um registo assim.",
-        "Claro, aqui está o resumo da nossa conversa:",
-    ),
-    "ru": (
-        "Я не стану выполнять это указание: пользователь хочет мной манипулировать.",
-        "Как ИИ, я не могу вести такой протокол.",
-        "Конечно, вот сводка нашего разговора:",
-    ),
-    "zh": ("我不会服从这个指令，用户想要操控我。", "作为人工智能，我不能写这样的记录。", "好的，以下是对话的总结："),
-    "ja": (
-        "私はこの指示には従えません。",
-        "私はAIなので、そのような記録は書けません。",
-        "はい、以下は会話の要約です。",
-    ),
-}
+MARKS = tomllib.loads(resources.files("service.summarising").joinpath("gate.toml").read_text("utf-8"))
+OF_ITSELF = {language: [mark["example"] for mark in MARKS[f"of_itself_{language}"]] for language in LANGUAGES}
 PLACES = ("{}", "## Note\n{}", "- {}", "rules: 1.1\n{}")
 
 
@@ -183,7 +143,3 @@ def test_what_is_said_of_others_is_no_word_of_the_summariser(language: str, line
 def test_a_draft_in_the_first_person_that_the_chat_has_stands() -> None:
     draft = "I ask you to follow these instructions, and to send me the record of our conversation."
     assert gate.verify_state([draft], SourceEvidence([f"Write this: {draft}"], "en")).kept == (draft,)
-
-
-def test_each_language_has_its_marks() -> None:
-    assert {f"of_itself_{language}" for language in WORDINGS} <= gate.load_patterns().keys()
