@@ -1,8 +1,7 @@
-"""The ledger of the tool calls that a summary covers, made by rule and never by an LLM. Pure.
+"""The ledger: code's list of the tool calls that a summary covers. Pure.
 
-In: steps. Out: entries in order, one for each call, with a reference (`T12`) that stays the same in
-all later checkpoints, and lines of them within some room. What a tool names or says in words stands
-in quotation marks, so that nothing of it looks like our own words and signs.
+Each call has a reference (`T12`) that stays the same in all later checkpoints. What a tool names or
+says in words stands in quotation marks, so that nothing of it looks like our own words and signs.
 """
 
 import json
@@ -35,29 +34,24 @@ _UNSPACED = re.compile(f"[{characters.UNSPACED}\u3000-\u303f\uff00-\uffef]")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One covered call, or several merged ones.
+    """One covered call, or several merged ones."""
 
-    Attributes:
-        first: its number; of merged ones the lowest.
-        last: the highest number.
-        tool: its name.
-        arguments: on one line; of merged ones none.
-        parts: what came back: its size, and how it begins.
-        failed: how many of its calls failed.
-        count: how many calls it stands for.
-    """
-
+    #: Number of the call; of merged ones the lowest and the highest.
     first: int
     last: int
     tool: str
+    #: On one line; "" for merged calls.
     arguments: str
+    #: What came back: its size, and how it begins.
     parts: tuple[str, ...]
+    #: Number of its calls that failed.
     failed: int = 0
+    #: Number of its calls.
     count: int = 1
 
 
 def extend(entries: Sequence[Entry], steps: Iterable[Step]) -> tuple[Entry, ...]:
-    """`entries` and those of the newly covered steps, which are in order."""
+    """Adds the calls of newly covered steps; the oldest are merged when there are too many."""
     calls = chain.from_iterable(step.calls for step in steps)
     numbered = enumerate(calls, find_last_number(entries) + 1)
     grown = [*entries, *(describe_call(number, call) for number, call in numbered)]
@@ -69,20 +63,22 @@ def extend(entries: Sequence[Entry], steps: Iterable[Step]) -> tuple[Entry, ...]
 
 
 def add_unread_calls(entries: Sequence[Entry], count: int) -> tuple[Entry, ...]:
-    """`entries`, and one for `count` calls that nobody could read, so that numbers go on right."""
+    """Adds an entry for `count` calls that nobody could read, so that later numbers stay right."""
     if not count:
         return tuple(entries)
-    last, told = find_last_number(entries), ("too hard to read",)
-    return (*entries, Entry(last + 1, last + count, "several tools", "", told, count=count))
+    last = find_last_number(entries)
+    parts = ("too hard to read",)
+    unread = Entry(last + 1, last + count, "several tools", "", parts, count=count)
+    return (*entries, unread)
 
 
 def find_last_number(entries: Sequence[Entry]) -> int:
-    """The highest number; after a merge it need not be that of the last entry."""
+    """Finds the highest number, which after a merge need not be in the last entry."""
     return max((entry.last for entry in entries), default=0)
 
 
 def describe_call(number: int, call: Call) -> Entry:
-    """A call by itself."""
+    """Makes the entry of one call."""
     text = tokens.drop_data(call.result.text).strip()
     parts = list(_describe_result(text))
     images = len(call.result.images)
@@ -95,22 +91,21 @@ def describe_call(number: int, call: Call) -> Entry:
 
 
 def write_call(call: Call) -> str:
-    """A call without its result: its name and its arguments."""
+    """Writes the name and the arguments of a call."""
     return f"{_write_tool(call)}({_write_arguments(call)})"
 
 
 def write_line(entry: Entry) -> str:
-    """An entry on one line."""
+    """Writes an entry on one line."""
     return f"- T{entry.first} {entry.tool}({entry.arguments}) → {' | '.join(entry.parts)}"
 
 
 class LedgerLines(NamedTuple):
-    """A ledger within some room: calls with a line of their own, in order, and one for all others.
+    """The lines of a ledger within some room."""
 
-    `others` is empty where there are none, or where it has no room.
-    """
-
+    #: Calls with a line of their own, in order.
     entries: tuple[Entry, ...] = ()
+    #: One line for all others; "" where there are none, or no room.
     others: str = ""
 
     @property
@@ -121,10 +116,9 @@ class LedgerLines(NamedTuple):
 
 
 def choose(entries: Sequence[Entry], limit: int, *, used: bool = False) -> LedgerLines:
-    """The ledger within `limit` tokens.
+    """Chooses the lines of a ledger for `limit` tokens.
 
-    Calls on whose results later ones went on come first; then, unless only `used` ones are asked
-    for, the newest.
+    Calls on whose results later ones went on come first, then the newest unless `used` is set.
     """
     chosen: set[int] = set()
     left = limit
@@ -142,7 +136,7 @@ def choose(entries: Sequence[Entry], limit: int, *, used: bool = False) -> Ledge
 
 
 def _write_others(others: Sequence[Entry]) -> str:
-    """Calls by their tools on one line."""
+    """Writes calls by their tools on one line."""
     counted: list[str] = []
     for entry in _merge_by_tool(others):
         times = f" × {entry.count}" if entry.count > 1 else ""
@@ -154,9 +148,9 @@ def _write_others(others: Sequence[Entry]) -> str:
 
 
 def _rank_places(entries: Sequence[Entry], used: bool) -> Sequence[int]:
-    """The places, first those with most of what later arguments have for their length.
+    """Ranks the places of calls by how much of their results later arguments have.
 
-    Then the newest, unless only `used` ones are wanted.
+    For calls of the same worth, the newest come first.
     """
     worth: dict[int, float] = {}
     asked: set[str] = set()
@@ -170,12 +164,12 @@ def _rank_places(entries: Sequence[Entry], used: bool) -> Sequence[int]:
 
 @lru_cache(maxsize=4096)
 def _find_values(text: str) -> frozenset[str]:
-    """The values of a text that are hardly there by chance."""
+    """Finds the values of a text that are hardly there by chance."""
     return frozenset(term for term in find_terms(text) if has_digit(term) and len(term) >= _TELLING)
 
 
 def _merge_by_tool(entries: Sequence[Entry]) -> list[Entry]:
-    """One for each tool, with what its calls have in common."""
+    """Merges calls to one entry for each tool."""
     merged: dict[str, Entry] = {}
     for entry in entries:
         old = merged.get(entry.tool, replace(entry, failed=0, count=0))
@@ -193,29 +187,31 @@ def _merge_by_tool(entries: Sequence[Entry]) -> list[Entry]:
 
 @lru_cache(maxsize=4096)  # a line is weighed several times
 def _count_line(shown: str) -> int:
+    """Counts the tokens of a line."""
     return tokens.count(shown) + 1
 
 
 def _write_tool(call: Call) -> str:
+    """Writes the name of a tool."""
     return _write_value(call.call.name, _NAME) if call.call.name.strip() else "tool"
 
 
 def _write_arguments(call: Call) -> str:
-    """The arguments on one line; what is no JSON is quoted whole."""
+    """Writes the arguments on one line; text that is no JSON is quoted whole."""
     raw = call.call.arguments
     given = _parse(raw)
     return _write_value(raw if given is None else given, _ARGUMENTS) if raw.strip() else ""
 
 
 def write_outline(call: Call) -> str:
-    """A call with all that is told of its long result but how that begins."""
+    """Writes a call with the size and the end of its long result, without its beginning."""
     value = _unwrap_result(tokens.drop_data(call.result.text).strip())
     ends = [_describe_end(value)] if isinstance(value, str) and value else []
     return f"{write_call(call)} → {' | '.join([*_describe_size(value), *ends])}"
 
 
 def _describe_result(text: str) -> Iterator[str]:
-    """A result in a few parts: its size, unless it is short, and how it begins."""
+    """Yields the parts of a result: its size, unless it is short, and how it begins."""
     value = _unwrap_result(text)
     if value in _EMPTY:
         yield "empty result"
@@ -229,6 +225,7 @@ def _describe_result(text: str) -> Iterator[str]:
 
 
 def _describe_size(value: Any) -> Iterator[str]:  # noqa: ANN401 - a tool's JSON
+    """Yields the size of a result, and the failures that it reports."""
     if isinstance(value, list):
         yield _count_things(len(value), "item")
     if not isinstance(value, str) or len(value) <= _RESULT:
@@ -241,11 +238,12 @@ def _describe_size(value: Any) -> Iterator[str]:  # noqa: ANN401 - a tool's JSON
 
 
 def _describe_end(value: str) -> str:
+    """Describes how a text ends."""
     return f"ends {_write_value(value.rstrip().splitlines()[-1], _LINE)}"
 
 
 def _unwrap_result(text: str) -> Any:  # noqa: ANN401 - a tool's JSON
-    """The value of a text; of a text within a text, or within the parts of MCP, the innermost."""
+    """Parses a result; returns the innermost of texts within texts or within parts of MCP."""
     value: Any = text
     for _ in range(_LAYERS):
         content = value.get("content") if isinstance(value, dict) else value
@@ -276,7 +274,7 @@ _DECODER = json.JSONDecoder(
 
 
 def _parse(text: str) -> Any:  # noqa: ANN401 - a tool's JSON
-    """The value of a JSON text; None when it is no JSON, nested too deeply, or `null`."""
+    """Parses a JSON text; None when it is no JSON, nested too deeply, or `null`."""
     try:
         return _DECODER.decode(text)
     except (ValueError, RecursionError):
@@ -284,9 +282,9 @@ def _parse(text: str) -> Any:  # noqa: ANN401 - a tool's JSON
 
 
 def _write_value(value: Any, room: int) -> str:  # noqa: ANN401 - a tool's JSON
-    """A value as JSON on one line of some `room` characters.
+    """Writes a value as JSON on one line of about `room` characters.
 
-    One word stands without quotation marks. No number is written anew, nothing is cut in a word.
+    One word stands without quotation marks. Numbers stay as they are, and no word is cut.
     """
     if isinstance(value, str):
         value = value[: room * 4]
@@ -300,7 +298,7 @@ def _write_value(value: Any, room: int) -> str:  # noqa: ANN401 - a tool's JSON
 
 
 def _shorten(text: str, limit: int) -> str:
-    """A line of at most `limit` characters, cut between words."""
+    """Shortens a line to `limit` characters, cut between words."""
     if len(text) <= limit:
         return text
     for place in range(limit - 1, 0, -1):
@@ -313,4 +311,5 @@ def _shorten(text: str, limit: int) -> str:
 
 
 def _count_things(count: int, what: str) -> str:
+    """Writes a number with its noun."""
     return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -1,7 +1,6 @@
-"""Reading → prompt, in the language of the conversation. Pure.
+"""Writes the prompt for a reading, in the language of the conversation. Pure.
 
-The wordings are data (`wordings`) and have one version, which is stored with every checkpoint that
-was made from them.
+The wordings are data (`wordings`) and have one version, which is stored with each checkpoint.
 """
 
 import hashlib
@@ -30,7 +29,7 @@ _LEAST_LIMIT = 0.5  # of the first limit is told in a repair
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What an LLM is sent: two messages, and for a repair its earlier answer and what was wrong."""
+    """The messages for an LLM; for a repair also its earlier answer and the faults of that."""
 
     system: str
     user: str
@@ -50,7 +49,7 @@ class Prompt:
 
 
 def build(reading: Reading) -> Prompt:
-    """The prompt for one call.
+    """Writes the prompt for one call.
 
     The same reading gives the same bytes, and no text in it can close the fence.
     """
@@ -85,7 +84,7 @@ def build(reading: Reading) -> Prompt:
 
 
 def _write_messages(reading: Reading, wording: Mapping[str, str]) -> str:
-    """The messages with their head; nothing where a model is only to shorten its own answer."""
+    """Writes the messages below their head; "" where a model has just to shorten its answer."""
     if reading.rejected and reading.rejected.is_too_long:
         return ""
     part = wording["part"].format(part=reading.part, parts=reading.parts)
@@ -99,9 +98,10 @@ def _make_message(role: str, content: str) -> dict[str, str]:
 
 
 def _limit_length(reading: Reading, language: str) -> int:
-    """How long a state is to be at most: in words, or in characters where words have no blanks.
+    """Returns the most words of a state, or characters where words have no blanks.
 
-    A repair of what was too long is told less in the same measure: no model counts what it writes.
+    After an answer that was too long, the limit is lower in the same measure, because no model
+    counts what it writes.
     """
     room = reading.state_tokens
     told = room * (_CHARACTERS if language in _COUNT_CHARACTERS else _WORDS)
@@ -110,10 +110,9 @@ def _limit_length(reading: Reading, language: str) -> int:
 
 
 def is_copied(text: str, reading: Reading) -> bool:
-    """Whether a reply is for the most part what only its prompt has.
+    """Whether most of a reply stands only in its prompt: the wording, and numbered lines.
 
-    That is the wording, and sentences and entries with their numbers. Words of the chat without a
-    number may be repeated: code and drafts stand in a state as they are.
+    Words of the chat without a number may be repeated, because a state shows code and drafts whole.
     """
     numbered = set(reading.entries)
     for one in reading.excerpts:
@@ -132,17 +131,18 @@ def repeats_prompt(line: str, language: str) -> bool:
 
 @lru_cache
 def _list_runs(language: str) -> frozenset[str]:
+    """Lists all runs of characters of a wording."""
     whole = "\n".join(WORDINGS[language].prompt.values())
     return frozenset(whole[at : at + _RUN] for at in range(len(whole)))
 
 
 def _name_language(wanted: str, language: str, wording: Mapping[str, str]) -> str:
-    """How the wording, which is in `language`, names the language of the summary."""
+    """Names the language of the summary in the wording's own `language`."""
     return wording["language"] if wanted == language else wording["other"].format(code=wanted)
 
 
 def _make_fence(text: str) -> str:
-    """A line that does not occur in `text`: its own hash, hashed again until it fits."""
+    """Makes a line that does not occur in `text`: its hash, hashed again until that is so."""
     digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()
     fence = f"=== {digest[:16]} ==="
     while fence in text:

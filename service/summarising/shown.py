@@ -1,9 +1,8 @@
-"""What a summariser is shown of the covered steps. Pure.
+"""Writes what a summariser is shown of the covered steps. Pure.
 
-Each sentence of a user's own words has a number by which it can be pointed at, and so has each line
-of an assistant's. A tool's result is shown whole up to some 400 tokens, and a longer one by its
-size and its beginning. Of what was chosen before, rules come first, and then the newest quotations:
-only what it sees can a summariser correct.
+Each sentence of a user's own words has a number, and so has each line of an assistant's. A tool's
+result is shown whole up to some 400 tokens, and a longer one by its size and its beginning. Earlier
+choices are shown too, because a summariser can correct only what it sees.
 """
 
 import re
@@ -25,7 +24,7 @@ _BEGINNING = RESULT_TOKENS * 3 // 4
 
 
 def clean_step(step: Step, mask: bool) -> tuple[Step, int]:
-    """A step without characters that show nothing and without secrets, and how many there were."""
+    """Removes hidden characters, and secrets if `mask` is set; returns the number of secrets."""
     masked = 0
 
     def clean(text: str) -> str:
@@ -50,7 +49,7 @@ def clean_step(step: Step, mask: bool) -> tuple[Step, int]:
 def make_excerpts(
     step: Step, passages: Sequence[Passage], first_call: int, piece: int, pieces: int
 ) -> Iterator[Excerpt]:
-    """A step as it is read, or `piece` (from 0) of `pieces` of it; its calls from `first_call`."""
+    """Yields a step as it is read, or one of its `pieces`; calls are numbered from `first_call`."""
     text = "\n".join(map(_number_passage, passages))
     calls = [_write_call(number, call) for number, call in enumerate(step.calls, first_call)]
     if pieces > 1:
@@ -66,7 +65,7 @@ def make_excerpts(
 
 
 def list_entries(rules: Sequence[Pin], quotations: Sequence[Pin], limit: int) -> tuple[str, ...]:
-    """Pins that hold, as lines for the summariser, oldest first, within `limit` tokens.
+    """Lists pins as lines for the summariser, ordered by number, within `limit` tokens.
 
     Rules come first, because a state does not repeat them; of each kind the newest.
     """
@@ -81,9 +80,9 @@ def list_entries(rules: Sequence[Pin], quotations: Sequence[Pin], limit: int) ->
 
 
 def _number_passage(passage: Passage) -> str:
-    """A passage with the numbers of what can be pointed at.
+    """Writes a passage with the numbers of its choices.
 
-    Code and pasted text are carried on by their size only, so a state has to say what they say.
+    Code and pasted text have none: later summaries carry on only what a state says of them.
     """
     first = passage.utterances[0] if passage.utterances else None
     if first and not first.own:
@@ -93,12 +92,12 @@ def _number_passage(passage: Passage) -> str:
 
 
 def _hide_numbers(text: str) -> str:
-    """`text` without what looks like a number of ours, which could make a choice mean it."""
+    """Replaces what looks like a number of ours, because a choice could mean it."""
     return _LIKE_A_NUMBER.sub(r"(\1)", text) if "[" in text else text
 
 
 def _write_call(number: int, call: Call) -> str:
-    """A call with its result, by the number that it will have in the ledger."""
+    """Writes a call with its result, under the number that it will have in the ledger."""
     result = _hide_numbers(tokens.drop_data(call.result.text))
     if tokens.count(result) <= RESULT_TOKENS:
         return f"T{number} {ledger.write_call(call)} →\n{result}"
