@@ -1,4 +1,4 @@
-"""Corrects a summary manually: its memory and what an operator wants there → the new one. Pure."""
+"""Corrects a summary by hand: a memory and an operator's wishes → the new memory. Pure."""
 
 from collections.abc import Container, Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ _LONGEST_PIN = 2000
 
 
 class GivenPin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A pin as an operator wants it. One with the `number` of a known pin replaces it."""
+    """A pin as an operator wants it; one with the `number` of a known pin replaces that."""
 
     kind: Kind
     text: str
@@ -58,7 +58,7 @@ def correct_memory(
 
 
 def _parse_state(text: str) -> tuple[str, ...]:
-    """In the form in which it is stored."""
+    """Parses a state into its stored form."""
     state = states.parse_state(text.splitlines())
     # An empty file is a slip of a pipe or an editor, and the correction would be served at once.
     if all(line.startswith(states.HEAD) for line in state):
@@ -67,9 +67,9 @@ def _parse_state(text: str) -> tuple[str, ...]:
 
 
 def _forget_sentences(talk: Sequence[Utterance], forget: Sequence[str]) -> tuple[Utterance, ...]:
-    """The talk without these sentences; their messages are read no more, so they stay away.
+    """Removes sentences from the talk; their messages are not read again, so they stay away.
 
-    Nor do they stand any longer before the items of their list, or the answer to them.
+    They go from the items of their list, and from the answers to them, too.
     """
     known = {one.number for one in talk}
     for place, number in enumerate(forget):
@@ -90,7 +90,7 @@ def _forget_sentences(talk: Sequence[Utterance], forget: Sequence[str]) -> tuple
 
 
 def _replace_pins(old: Sequence[Pin], given: Sequence[GivenPin]) -> tuple[Pin, ...]:
-    """The given pins in the order of their numbers, among those that were replaced before."""
+    """Merges the given pins with those that were replaced before, ordered by number."""
     known = {pin.number: pin for pin in old}
     numbers = count(max(known, default=0) + 1)
     # A replaced pin is not shown to the operator, so it is missing in `given` without being meant.
@@ -120,7 +120,7 @@ def _check_number(
 
 
 def _parse_pin(text: str, pointer: str) -> str:
-    """On one line, as all pins are."""
+    """Parses the text of a pin, which stands on one line."""
     line = " ".join(_check_text(text, _LONGEST_PIN, pointer).split())
     if not line:
         raise Unprocessable("a pin has no text", pointer=pointer)
@@ -128,6 +128,7 @@ def _parse_pin(text: str, pointer: str) -> str:
 
 
 def _check_text(text: str, most: int, pointer: str) -> str:
+    """Refuses a text that is too long, or that cannot be stored."""
     if len(text) > most:
         raise Unprocessable(
             f"{pointer} has {len(text)} characters, and {most} are the most", pointer=pointer

@@ -1,11 +1,11 @@
-"""Makes any text harmless by its form, whoever wrote it and whatever it says. Pure, linear.
+"""Makes any text harmless by its form, whoever wrote it. Pure, linear.
 
 What stands in a summary must not open another part of the prompt, imitate our own marks, load an
 image or offer a link. No word is judged: tokens, tags, links and marks are known by their shape,
 and numbers, names and paths inside ordinary text stay as they are.
 
-`harmless` is for every line that is shown; `unmarked` for words of others, before our own marks are
-put beside them. Cut a text before, not after: it might lose the code mark behind an address.
+`make_harmless` is for every line that is shown; `quote_marks` for words of others, before our own
+marks are put beside them. Cut a text before, not after: it might lose a code mark.
 """
 
 import re
@@ -65,9 +65,9 @@ _BEHIND_ADDRESS = ".,:;!?)]}*_'’"
 
 @lru_cache(maxsize=4096)  # the same line is weighed, fitted and shown
 def make_harmless(text: str) -> str:
-    """`text` on one line, without what a prompt or a page would take for more than words.
+    """Writes a text on one line, without what a prompt or a page takes for more than words.
 
-    Applied again it changes nothing; it is never longer than one and a half times the text.
+    Applied again it changes nothing; the line is at most one and a half times as long as the text.
     """
     line = " ".join(drop_hidden(text).split())
     if not _SIGNS.search(line):
@@ -82,14 +82,14 @@ def make_harmless(text: str) -> str:
 
 @lru_cache(maxsize=4096)  # the same words are measured beside others, several times
 def quote_marks(text: str) -> str:
-    """`text` without what only we put before or beside somebody's words."""
+    """Quotes what only we put before or beside somebody's words."""
     return _ROLE.sub(r"\g<marks>“\g<role>”", _ROW.sub(r"“\g<row>”", text))
 
 
 def quote_code(line: str) -> str:
-    """A line of a quotation as it stands, but for tokens and tags of roles, and our own marks.
+    """Removes tokens and tags of roles, and our own marks, from a line of code.
 
-    For what is read exactly, such as code: blanks, links and all other tags stay.
+    Blanks, links and all other tags stay, because code is read exactly.
     """
     if not _SIGNS.search(line):
         return line
@@ -100,7 +100,7 @@ def quote_code(line: str) -> str:
 
 
 def _replace_tokens(text: str) -> str:
-    """Tokens are known in any width; all angle brackets that look like tags become other ones."""
+    """Replaces tokens of any width, and the angle brackets of all that looks like a tag."""
     bare = _replace_spans(text, _TOKEN, _GONE)
     bare = _replace_spans(bare, _ARRAY, r"‹\g<items>›")
     bare = _replace_spans(bare, _BRACKETED, r"(\g<name>)")
@@ -120,7 +120,7 @@ def _replace_tokens(text: str) -> str:
 
 
 def _replace_spans(text: str, pattern: re.Pattern[str], by: str) -> str:
-    """`pattern` is looked for in the text's plainest form, and replaced where it stands."""
+    """Replaces what a pattern finds in the plainest form of a text."""
     narrow = characters.narrow(text)
     kept: list[str] = []
     position = 0
@@ -131,7 +131,7 @@ def _replace_spans(text: str, pattern: re.Pattern[str], by: str) -> str:
 
 
 def _replace_marks(line: str) -> str:
-    """Headings, fences of prompts, and our own wording."""
+    """Removes headings, fences of prompts, links, and our own wording."""
     bare = _LINE_MARKS.sub(lambda marks: _HEADING.sub("", marks[0]), line)
     bare = _FENCE.sub(_GONE, _OURS.sub("(", bare))
     # With a blank between its parts it is no link and no image any more.
@@ -140,7 +140,7 @@ def _replace_marks(line: str) -> str:
 
 
 def _pair_code_marks(line: str) -> str:
-    """One line, its code marks in pairs, and each address inside such a pair."""
+    """Puts the code marks of a line in pairs, and each address inside such a pair."""
     line = _ESCAPED_MARK.sub(r"\\ ", _CODE_MARKS.sub("`", line))
     if "://" not in line and "www." not in line.casefold() and "`" not in line:
         return line
@@ -152,7 +152,7 @@ def _pair_code_marks(line: str) -> str:
 
 
 def _code_addresses(parts: list[str]) -> Iterator[str]:
-    """Each second part stands between code marks; two marks side by side would be another mark."""
+    """Yields the parts of a line between code marks, with addresses outside of code marked."""
     last = len(parts) - 1
     for place, part in enumerate(parts):
         if place % 2:
@@ -166,5 +166,6 @@ def _code_addresses(parts: list[str]) -> Iterator[str]:
 
 
 def _code_address(address: re.Match[str]) -> str:
+    """Puts code marks around an address, without the signs behind it."""
     bare = address[0].rstrip(_BEHIND_ADDRESS)
     return f"`{bare}`{address[0][len(bare) :]}"

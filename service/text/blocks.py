@@ -17,7 +17,7 @@ from service.text.sentences import is_item, is_row
 
 
 class TextOrigin(StrEnum):
-    """What a part of a text is."""
+    """The origin of a part of a text."""
 
     OWN = "own"
     PASTED = "pasted"
@@ -66,9 +66,9 @@ _CODE_RUN = re.compile(r"c(?:[^c]{0,3}c){2,}")
 
 
 def split_blocks(text: str, *, by_user: bool) -> list[Block]:
-    """The parts of a text, in order; joined by line breaks they are about the text again.
+    """Splits a text by origin; joined by line breaks, the parts are about the text again.
 
-    `by_user`: people paste without saying so; an assistant's prose and tables are its own.
+    Only texts of users are searched for pasted parts: an assistant's prose and tables are its own.
     """
     found: list[Block] = []
     position = 0
@@ -81,11 +81,11 @@ def split_blocks(text: str, *, by_user: bool) -> list[Block]:
 
 
 _Span = tuple[int, int, TextOrigin]
-"""Where a part begins and ends, and what it is."""
+"""Begin, end and origin of a part."""
 
 
 def _find_marked(text: str, *, by_user: bool) -> Iterator[_Span]:
-    """The parts that have marks around them, in order, without those that lie in others."""
+    """Yields the parts with marks around them, in order, without those inside others."""
     spans = list(_find_fenced(text))
     if by_user:
         spans += _find_elements(text)
@@ -98,7 +98,7 @@ def _find_marked(text: str, *, by_user: bool) -> Iterator[_Span]:
 
 
 def _find_fenced(text: str) -> Iterator[_Span]:
-    """What is between fences; behind one that is not closed, the rest of the text."""
+    """Yields the parts between fences; behind an open fence, the rest of the text."""
     open_at, mark = -1, ""
     for fence in _FENCE.finditer(text):
         if open_at < 0:
@@ -111,13 +111,13 @@ def _find_fenced(text: str) -> Iterator[_Span]:
 
 
 def _find_end(mark: str, text: str, begin: int) -> int:
-    """Where `mark` next stands; the end of the text for nowhere."""
+    """Finds where `mark` stands next; without one, the end of the text."""
     place = text.find(mark, begin)
     return place if place >= 0 else len(text)
 
 
 def _find_elements(text: str) -> Iterator[_Span]:
-    """Elements of markup, each from its opening tag to the first closing tag of its name."""
+    """Yields elements of markup, from an opening tag to the next closing tag of its name."""
     unclosed: set[str] = set()
     position = 0
     for opening in _OPENING.finditer(text):
@@ -136,7 +136,7 @@ def _find_elements(text: str) -> Iterator[_Span]:
 
 
 def _split_lines(text: str, *, by_user: bool) -> list[Block]:
-    """Takes quoted lines and runs of code out of what has no marks around it."""
+    """Splits text without marks around it into own words, quoted lines and runs of code."""
     lines = text.splitlines()
     shapes = [_find_shape(line) if by_user else "" for line in lines]
     counts = Counter(filter(None, shapes))
@@ -154,14 +154,14 @@ def _split_lines(text: str, *, by_user: bool) -> list[Block]:
 
 
 def _find_shape(line: str) -> str:
-    """The signs of a line between its words; "" for an item of a list and for prose."""
+    """Finds the signs of a line between its words; "" for an item of a list and for prose."""
     if is_item(line) or not _SIGN_INSIDE.search(line[:_LINE_READ]):
         return ""
     return _WORD.sub("w", line[:_LINE_READ].strip())
 
 
 def _find_form(line: str, *, by_user: bool) -> str:
-    """The form of a line: `>` for quoted, `c` for what looks like code, or `.` for words."""
+    """Finds the form of a line: `>` for quoted, `c` for what looks like code, or `.` for words."""
     if not by_user:
         # An assistant fences its code; what it ran has a bar before each line. A bar at the end
         # as well is a table.

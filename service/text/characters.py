@@ -37,15 +37,15 @@ _HIDDEN = re.compile(
 
 
 def escape_hidden(text: str) -> str:
-    r"""The text with characters written out that act or hide, as `\x1b`; tabs and line ends stay.
+    r"""Writes out characters that act or hide, as `\x1b`; tabs and line ends stay.
 
-    Those that a terminal obeys, that turn the direction of text, or that nobody sees.
+    A terminal obeys some of them, some turn the direction of text, and some are never seen.
     """
     return _HIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def normalise(text: str) -> str:
-    """`text` in NFKC: one way to write what is written in several."""
+    """Converts a text to NFKC: one spelling for characters that have several."""
     if text.isascii():
         return text
     pieces = (text[place : place + _PIECE] for place in range(0, len(text), _PIECE))
@@ -53,7 +53,7 @@ def normalise(text: str) -> str:
 
 
 def narrow(text: str) -> str:
-    """`text`, character for character, each in its plainest form, such as `<|` for `＜｜`."""
+    """Converts each character to its plainest form, such as `＜｜` to `<|`; the length stays."""
     if text.isascii():
         return text
     return _OTHER.sub(lambda match: _simplify(match[0]), text)
@@ -61,27 +61,28 @@ def narrow(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _simplify(character: str) -> str:
+    """Converts a character to its plainest form of the same length."""
     plain = unicodedata.normalize("NFKC", character)
     # `½` becomes three characters: then places in the two texts would no longer agree.
     return plain if len(plain) == 1 else character
 
 
 def fold(text: str) -> str:
-    """`text` as it is compared: NFKC, digits of all scripts as `0` to `9`, small letters."""
+    """Folds a text for comparison: NFKC, digits of all scripts as `0` to `9`, small letters."""
     if text.isascii():
         return text.lower()
     return normalise(convert_digits(text)).casefold()
 
 
 def convert_digits(text: str) -> str:
-    """`text`, character for character, with digits of all scripts and full-width forms in ASCII."""
+    """Converts digits of all scripts and full-width forms to ASCII; the length stays."""
     if text.isascii():
         return text
     return convert_decimals(_THOUSANDS.sub(",", text).translate(_PLAIN))
 
 
 def convert_decimals(text: str) -> str:
-    """`text`, character for character, with digits of all scripts as `0` to `9`."""
+    """Converts digits of all scripts to `0` to `9`; the length stays."""
     return _OTHER_DIGIT.sub(lambda match: str(unicodedata.digit(match[0])), text)
 
 

@@ -9,7 +9,7 @@ _ENDLESS = re.compile(r"&(?=#[0-9]{20})")
 
 
 def unescape_html(text: str) -> str:
-    """`text` without its HTML escapes, as a browser shows it. Never raises."""
+    """Replaces HTML escapes by their characters, as a browser does. Never raises."""
     if "&" not in text:
         return text
     return unescape(_ENDLESS.sub("&amp;", _ZEROS.sub("&#", text)))

@@ -1,6 +1,6 @@
-"""Which language a text is in, by py3langid (no download, no clock).
+"""Detects the language of a text by py3langid, without downloads.
 
-In: text. Out: ISO 639-1 codes. Pure, except that the model is loaded once.
+Languages are ISO 639-1 codes. Pure, except that the model is loaded once.
 """
 
 import re
@@ -26,7 +26,7 @@ _WITHOUT_BLANKS: Final = re.compile(r"[぀-ヿ一-鿿가-힯]{8}")
 
 
 def detect(text: str) -> str | None:
-    """The language of a text's prose; None when there is too little of it."""
+    """Detects the language of a text's prose; None when there is too little of it."""
     ranked = _rank_languages(text)
     return ranked[0][0] if ranked else None
 
@@ -42,7 +42,7 @@ def differs(text: str, language: str) -> bool:
 
 
 def _rank_languages(text: str) -> list[tuple[str, float]]:
-    """Languages with their log-likelihoods, the likeliest first; none for too little prose."""
+    """Ranks languages by log-likelihood, the likeliest first; empty for too little prose."""
     # Four times as much is read, because code and links are taken out of it.
     prose = " ".join(_NOT_PROSE.sub(" ", text[: _ENOUGH * 4]).split())[:_ENOUGH]
     letters = sum(character.isalpha() for character in prose)

@@ -21,28 +21,26 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class MaskedText:
-    """A text without secrets, and how many were masked in it."""
+    """A text without secrets."""
 
     text: str
+    #: Number of secrets that were masked in it.
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """What finds one kind of secret.
+    """Finds one kind of secret."""
 
-    Attributes:
-        kind: what stands in the mask.
-        pattern: what finds candidates.
-        holds: whether a candidate is a secret.
-        any_case: the pattern is in lower case, and reads the text in lower case.
-        hints: the pattern is tried only where one of these occurs; with none, always.
-    """
-
+    #: The kind that stands in the mask.
     kind: str
+    #: Finds candidates.
     pattern: re.Pattern[str]
+    #: Whether a candidate is a secret.
     holds: Callable[[str], bool] = bool
+    #: The pattern is in lower case, and reads the text in lower case.
     any_case: bool = False
+    #: The pattern is tried only where one of these occurs; with none, always.
     hints: tuple[str, ...] = ()
 
 
@@ -63,20 +61,21 @@ _MIXED = re.compile(r"\d|[a-z][A-Z]|=$")
 
 
 def _is_value(text: str) -> bool:
-    """Whether it is no placeholder such as `${PASSWORD}`, `<token>` or `****`."""
+    """Whether a text is no placeholder such as `${PASSWORD}`, `<token>` or `****`."""
     return not _PLACEHOLDER.match(text) and "://" not in text
 
 
 def _is_worded(text: str) -> bool:
-    """Whether it consists of words and numbers, as names and dates do.
+    """Whether a text consists of words and numbers, as names and dates do.
 
     Such as `my-app-v2`, `db2_password` and `2024-01-31`.
     """
-    return all(len(part) <= 3 or part.isalpha() or part.isdigit() for part in _JOINT.split(text))
+    long_parts = [part for part in _JOINT.split(text) if len(part) > 3]
+    return all(part.isalpha() or part.isdigit() for part in long_parts)
 
 
 def _is_password(text: str) -> bool:
-    """Whether it is neither a word nor an identifier.
+    """Whether a text is neither a word nor an identifier.
 
     `password: required` is documentation, and `password = user_password` is code.
     """
@@ -86,24 +85,24 @@ def _is_password(text: str) -> bool:
 
 
 def _is_random(text: str) -> bool:
-    """Whether letters and digits are mixed within a word."""
+    """Whether letters and digits are mixed within a word of a text."""
     if not _is_value(text) or _is_worded(text):
         return False
     return bool(_DIGIT.search(text)) and bool(_LETTER.search(text))
 
 
 def _is_credentials(text: str) -> bool:
-    """Whether it may be a token behind `Bearer`, where prose has plain words."""
+    """Whether a text may be a token behind `Bearer`, where prose has plain words."""
     return _is_value(text) and bool(_MIXED.search(text))
 
 
 def _has_aws_length(text: str) -> bool:
-    """The patterns of these keys also find DNA (`ACCA…`) and base64."""
+    """Whether a text is as long as a key of AWS; DNA (`ACCA…`) and base64 look alike."""
     return len(text) in (20, 40)
 
 
 def _is_web_token(text: str) -> bool:
-    """Whether its first two parts are what a JSON Web Token has there."""
+    """Whether the first two parts of a text are those of a JSON Web Token."""
     return all(map(_is_coded_json, text.split(".")[:2]))
 
 
@@ -127,7 +126,7 @@ _CHECKS: Mapping[str, Callable[[str], bool]] = {
 
 
 def _load_patterns(name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Those of a file, one for each of its words, and what stands beside it there."""
+    """Yields the patterns of a file, one for each of its words, with their entries."""
     data = tomllib.loads(resources.files(__package__).joinpath(name).read_text("utf-8"))
     for one in data["pattern"]:
         pattern = "".join(map(str.strip, one["pattern"].splitlines()))
@@ -153,7 +152,7 @@ _REST = re.compile(r"[\w-]{0,512}")
 
 
 def mask(text: str) -> MaskedText:
-    """The text with each secret replaced by its kind; without secrets, the same object."""
+    """Replaces each secret by its kind; a text without secrets stays the same object."""
     count = 0
     for _ in range(_PASSES):
         finds = sorted(_find_secrets(text))
@@ -170,6 +169,7 @@ _SecretSpan = tuple[int, int, int]
 
 
 def _replace_secrets(text: str, finds: list[_SecretSpan]) -> str:
+    """Puts a mask in the place of each secret."""
     out: list[str] = []
     position = 0
     for start, end, order in finds:
@@ -179,7 +179,7 @@ def _replace_secrets(text: str, finds: list[_SecretSpan]) -> str:
 
 
 def _find_secrets(text: str) -> Iterator[_SecretSpan]:
-    """Whatever a rule finds, rule by rule; finds of several rules may overlap."""
+    """Yields the secrets that rules find, rule by rule; they may overlap."""
     lower = _lower_ascii(text)
     for order, rule in enumerate(_RULES):
         if rule.hints and not any(hint in lower for hint in rule.hints):
@@ -189,6 +189,7 @@ def _find_secrets(text: str) -> Iterator[_SecretSpan]:
 
 
 def _apply_rule(rule: _Rule, text: str, lower: str) -> Iterator[tuple[int, int]]:
+    """Yields where the secrets of one rule begin and end."""
     reached = 0
     for match in rule.pattern.finditer(lower if rule.any_case else text):
         if match.start() < reached:  # in what was added to the find before
@@ -203,7 +204,7 @@ def _apply_rule(rule: _Rule, text: str, lower: str) -> Iterator[tuple[int, int]]
 
 
 def _lower_ascii(text: str) -> str:
-    """The text with its ASCII letters in lower case, of the same length, so that places agree.
+    """Converts ASCII letters to lower case, so that places in both texts agree.
 
     `str.lower` makes some characters longer, and needs twelve bytes for each while it works.
     """
@@ -211,11 +212,11 @@ def _lower_ascii(text: str) -> str:
 
 
 def _find_span(match: re.Match[str]) -> tuple[int, int]:
-    """Where in a match the secret is.
+    """Finds where in a match the secret stands.
 
-    Our patterns name the group that has it. Those of detect-secrets have it in their first group,
-    or in the whole match when that group is missing or only a part of the key. They also end where
-    the shortest keys of a service do: the rest of a longer one is secret too.
+    Our patterns name its group. Those of detect-secrets have it in their first group, or in the
+    whole match when that group is missing or only a part of the key. They also end where the
+    shortest keys of a service do, so the rest of a longer one is added.
     """
     named = [name for name, value in match.groupdict().items() if value]
     if named:
@@ -227,7 +228,7 @@ def _find_span(match: re.Match[str]) -> tuple[int, int]:
 
 
 def _join_spans(finds: list[_SecretSpan]) -> Iterator[_SecretSpan]:
-    """Overlapping finds as one, of the rule that stands first."""
+    """Joins overlapping secrets to one, of the rule that stands first."""
     start, end, order = finds[0]
     for other in finds[1:]:
         if other[0] < end:

@@ -1,10 +1,9 @@
-"""Exact values in a text: numbers, dates, ids, URLs, paths, addresses. Pure, linear.
+"""Finds exact values in a text: numbers, dates, ids, URLs, paths, addresses. Pure, linear.
 
-A value is a word with a digit in it, or with the signs of an id, a path or an address. `Evidence`
-answers whether it occurs in what a summary covers: as it stands there, or as the number that it is,
-however that is written (`12,847`, `12.847`, `12 847`, `12847`). What consists of several numbers,
-as a date or a range does, occurs where they stand side by side, in any order. Units are words like
-others, and are not compared.
+A value is a word with a digit, or with the signs of an id, a path or an address. `Evidence` tells
+whether it occurs in what a summary covers: as it stands there, or as the same number in another
+spelling (`12,847`, `12.847`, `12 847`, `12847`). A date or a range occurs where its numbers stand
+side by side, in any order. Units are words like others, and are not compared.
 """
 
 import re
@@ -24,6 +23,7 @@ _DATA = tomllib.loads(resources.files(__package__).joinpath("values.toml").read_
 
 
 def _load_words(table: str) -> dict[str, int]:
+    """Loads the words of a table with their numbers."""
     return {word: int(number) for number, words in _DATA[table].items() for word in words.split()}
 
 
@@ -85,7 +85,7 @@ _LONGEST = 60  # characters of a number; to read thousands of digits takes quadr
 
 
 def find_values(text: str) -> list[str]:
-    """The values of a text as they stand in it; a single digit is none."""
+    """Finds the values of a text as they stand in it; a single digit is none."""
     plain = characters.convert_digits(text)
     values: list[str] = []
     for word in _WORD.finditer(plain):
@@ -98,7 +98,7 @@ def find_values(text: str) -> list[str]:
 
 
 def _split_word(word: re.Match[str]) -> Iterator[tuple[int, int]]:
-    """Where the values of a word begin and end; an address is one, whatever signs it has."""
+    """Yields where the values of a word begin and end; an address is one value."""
     begin, end = word.span()
     if not _ADDRESS.search(word[0]):
         for sign in _BETWEEN.finditer(word.string, begin, end):
@@ -108,12 +108,12 @@ def _split_word(word: re.Match[str]) -> Iterator[tuple[int, int]]:
 
 
 def _find_end(text: str, begin: int, end: int) -> int:
-    """Where a value ends that nothing goes on behind but a sign."""
+    """Finds where a value ends, without signs behind it."""
     return begin + len(text[begin:end].rstrip(_BEHIND))
 
 
 def read_numbers(value: str) -> frozenset[Decimal]:
-    """The numbers that a value may be: `1.234` is one here and another there; none for a name."""
+    """Reads the numbers that a value may mean, because `1.234` has two; none for a name."""
     if len(value) > _LONGEST:
         return frozenset()
     plain = characters.convert_digits(value)
@@ -131,6 +131,7 @@ def read_numbers(value: str) -> frozenset[Decimal]:
 
 
 def _read_digits(digits: str) -> set[Decimal]:
+    """Reads the numbers that digits with points and commas may mean."""
     if digits.isdigit():
         return {Decimal(digits)}
     numbers: set[Decimal] = set()
@@ -147,7 +148,7 @@ def _read_digits(digits: str) -> set[Decimal]:
 
 
 def _read_han(number: str) -> int:
-    """What `三十五` and `3万5千` come to.
+    """Reads a number such as `三十五` or `3万5千`.
 
     A power below 10,000 multiplies the digits before it, a higher one all before it; one that
     nothing precedes counts once.
@@ -166,10 +167,7 @@ def _read_han(number: str) -> int:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the texts that a summary covers say; made once, asked for many values.
-
-    `whole` is all of the texts. Each index of it is made when it is first needed.
-    """
+    """The texts that a summary covers, with indexes that are made when they are first needed."""
 
     whole: str = ""
 
@@ -198,7 +196,7 @@ class Evidence:
 
     @cached_property
     def _row(self) -> list[int]:
-        """The numbers of the texts in order, those in words and the months too, but no zero."""
+        """The numbers of the texts in order, also words and months, without zeros."""
         row: list[int] = []
         for piece in _PIECE.findall(characters.convert_digits(self.whole).casefold()):
             if piece.isdecimal():
@@ -212,7 +210,7 @@ class Evidence:
         return frozenset(map(frozenset, pairwise(self._row)))
 
     def missing(self, text: str) -> list[str]:
-        """The values of `text` that do not occur, as they stand in it."""
+        """Lists the values of `text` that do not occur, as they stand in it."""
         return [value for value in find_values(text) if not self.has(value)]
 
     def has(self, value: str) -> bool:
