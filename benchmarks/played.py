@@ -143,7 +143,7 @@ class Played:
         tail = self.path.tokens(messages) - self.path.tokens(planned.tail_start)
         for chunk in planned.chunks:
             material = gather(grown.memory, self._reads(chunk), policy, part=chunk.part, parts=chunk.parts)
-            candidate = summarise.summarise_by_code(material, policy, self._covered(chunk, tail), "interim")
+            candidate = summarise.write_alone(material, policy, self._covered(chunk, tail), "interim")
             grown = self._grown(grown, chunk, candidate)
             if chunk.covers is not None and not candidate.no_gain:
                 self.interim = grown
@@ -226,7 +226,7 @@ class Played:
             rejected, rejections = candidate.rejected, candidate.verdict.reasons
             asked.reasons = [*asked.reasons, *(one for one in rejections if one not in asked.reasons)]
         outcome = "degraded" if asked else "extractive"
-        return summarise.summarise_by_code(material, policy, covered, outcome, rejections)
+        return summarise.write_alone(material, policy, covered, outcome, rejections)
 
 
 @dataclass(slots=True)

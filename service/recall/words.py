@@ -69,9 +69,7 @@ def words(text: str) -> list[str]:
 
 def _plain(text: str) -> str:
     """Spelt in one way; values are no part of the words beside them, as in `订单INV-2031已发货`."""
-    one_way = characters.convert_decimals(
-        characters.normalise(text.replace("№", " "))
-    )  # else `No2031`
+    one_way = characters.unify_digits(characters.normalise(text.replace("№", " ")))  # else `No2031`
     return _GLUED.sub(r" \g<0> ", one_way)
 
 

@@ -61,9 +61,7 @@ def tokens_of(message: Native) -> int:
 
 def most_tokens_of(message: Native) -> int:
     """A high estimate for a message that nobody has counted yet, from its size."""
-    return (
-        sent_tokens([message], tokens.estimate_most) + len(_encode(message.get("reasoning"))) // 2
-    )
+    return sent_tokens([message], tokens.overcount) + len(_encode(message.get("reasoning"))) // 2
 
 
 def count_all(packed: Sequence[bytes]) -> list[int]:

@@ -180,22 +180,27 @@ def fit(state: Sequence[str], room: int, known: Iterable[str] = ()) -> FittedSta
     given_up: list[str] = []
     left = room
     while waiting:
-        _, place, line = heappop(waiting)
-        rank = -_weigh_line(line, told, room)
-        # A line that was chosen since may say the same.
-        if waiting and rank > waiting[0][0]:
-            heappush(waiting, (rank, place, line))
-            continue
-        needed = {place} if line.head is None else {place, line.head} - kept
+        line = _pop_best(waiting, told, room)
+        needed = {line.place} if line.head is None else {line.place, line.head} - kept
         cost = sum(sizes[one] for one in needed)
         if cost <= left:
             left -= cost
             kept |= needed
             told |= line.terms
         else:
-            given_up.append("\n".join(blocks[place]).removeprefix(ITEM))
+            given_up.append("\n".join(blocks[line.place]).removeprefix(ITEM))
     shown = [block for place, block in enumerate(blocks) if place in kept]
     return FittedState(shown, given_up[::-1])
+
+
+def _pop_best(waiting: list[tuple[float, int, _Line]], told: Set[str], room: int) -> _Line:
+    """Takes the line out of the heap that says most beside what was told since it was put there."""
+    while True:
+        _, place, line = heappop(waiting)
+        rank = -_weigh_line(line, told, room)
+        if not waiting or rank <= waiting[0][0]:
+            return line
+        heappush(waiting, (rank, place, line))
 
 
 def _list_lines(blocks: Sequence[Block], sizes: Sequence[int]) -> Iterator[_Line]:

@@ -1,9 +1,9 @@
 """The way from steps to a summary, from top to bottom. Every chat goes it.
 
-    gather             steps → what a summariser is shown, and what code keeps of them
-    ask                makes one call; the caller asks again when the reply is rejected
-    compose            reply → choices and a state, verified by `gate` → memory → record
-    summarise_by_code  the same without a reply
+    gather       steps → what a summariser is shown, and what code keeps of them
+    ask          makes one call; the caller asks again when the reply is rejected
+    compose      reply → choices and a state, verified by `gate` → memory → record
+    write_alone  the same without a reply
 
 Everything but `ask` is pure, and text work runs in the given `TextRunner`.
 """
@@ -274,7 +274,7 @@ def _find_rejection(written: Reply, answer: Answer, material: Material) -> gate.
     return None
 
 
-def summarise_by_code(
+def write_alone(
     material: Material,
     policy: Policy,
     covered: CoveredSpan,
@@ -289,7 +289,7 @@ def summarise_by_code(
     return _make_candidate(material, material.memory, verdict, policy, covered)
 
 
-def summarise_by_size(
+def write_by_size(
     memory: Memory, unread: UnreadSpan, policy: Policy, covered: CoveredSpan, why: str
 ) -> Candidate:
     """Makes a summary without reading any text; `memory` is carried on as it is.
@@ -303,7 +303,7 @@ def summarise_by_size(
     return _render_candidate(grown, parts, verdict, covered)
 
 
-def summarise_size_only(
+def write_size_only(
     memory: Memory, unread: UnreadSpan, covered: CoveredSpan, why: str
 ) -> Candidate:
     """Makes a summary that shows nothing of the memory, for one that cannot be shown.

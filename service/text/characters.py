@@ -61,7 +61,6 @@ def narrow(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _simplify(character: str) -> str:
-    """Converts a character to its plainest form of the same length."""
     plain = unicodedata.normalize("NFKC", character)
     # `½` becomes three characters: then places in the two texts would no longer agree.
     return plain if len(plain) == 1 else character
@@ -78,10 +77,10 @@ def convert_digits(text: str) -> str:
     """Converts digits of all scripts and full-width forms to ASCII; the length stays."""
     if text.isascii():
         return text
-    return convert_decimals(_THOUSANDS.sub(",", text).translate(_PLAIN))
+    return unify_digits(_THOUSANDS.sub(",", text).translate(_PLAIN))
 
 
-def convert_decimals(text: str) -> str:
+def unify_digits(text: str) -> str:
     """Converts digits of all scripts to `0` to `9`; the length stays."""
     return _OTHER_DIGIT.sub(lambda match: str(unicodedata.digit(match[0])), text)
 

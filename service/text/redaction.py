@@ -50,8 +50,6 @@ _PLACEHOLDER = re.compile(
     r"(?:none|null|true|false|undefined|redacted)$)",
     re.IGNORECASE,
 )
-
-
 _JOINT = re.compile(r"[-_./:]")
 _WORD = re.compile(r"[^\W\d_][^\W\d]*|[A-Za-z._-]+")
 _IDENTIFIER = re.compile(r"[A-Za-z_][\w.]*")
@@ -66,10 +64,7 @@ def _is_value(text: str) -> bool:
 
 
 def _is_worded(text: str) -> bool:
-    """Whether a text consists of words and numbers, as names and dates do.
-
-    Such as `my-app-v2`, `db2_password` and `2024-01-31`.
-    """
+    """Whether a text consists of words and numbers, as `my-app-v2` and `2024-01-31` do."""
     long_parts = [part for part in _JOINT.split(text) if len(part) > 3]
     return all(part.isalpha() or part.isdigit() for part in long_parts)
 
@@ -169,7 +164,6 @@ _SecretSpan = tuple[int, int, int]
 
 
 def _replace_secrets(text: str, finds: list[_SecretSpan]) -> str:
-    """Puts a mask in the place of each secret."""
     out: list[str] = []
     position = 0
     for start, end, order in finds:

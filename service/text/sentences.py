@@ -129,7 +129,6 @@ def _split_by_size(text: str, most: int) -> Iterator[str]:
 
 
 def _find_word_end(text: str, begin: int, most: int) -> int:
-    """Finds where a word ends that is longer than a part."""
     if not text[begin : begin + most].isascii():
         return begin + most
     blank = text.find(" ", begin + most, begin + _PIECE)

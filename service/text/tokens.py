@@ -80,7 +80,7 @@ def count(text: str) -> int:
     return sum(map(len, _slices(text)))
 
 
-def estimate_most(text: str) -> int:
+def overcount(text: str) -> int:
     """Estimates tokens too high, without counting: a token is hardly less than two bytes."""
     return len(text.encode("utf-8", "replace")) // 2 + 1
 

@@ -23,7 +23,6 @@ _DATA = tomllib.loads(resources.files(__package__).joinpath("values.toml").read_
 
 
 def _load_words(table: str) -> dict[str, int]:
-    """Loads the words of a table with their numbers."""
     return {word: int(number) for number, words in _DATA[table].items() for word in words.split()}
 
 
@@ -131,7 +130,6 @@ def read_numbers(value: str) -> frozenset[Decimal]:
 
 
 def _read_digits(digits: str) -> set[Decimal]:
-    """Reads the numbers that digits with points and commas may mean."""
     if digits.isdigit():
         return {Decimal(digits)}
     numbers: set[Decimal] = set()

@@ -100,7 +100,7 @@ def record(texts: list[str]) -> str:
         StepRead(said(text, ("user", "assistant")[place % 2], f"m{place}")) for place, text in enumerate(talk) if text
     ]
     covered = CoveredSpan(messages=len(reads), tokens=sum(len(text) // 4 for text in talk))
-    return summarise.summarise_by_code(summarise.gather(Memory(), reads, POLICY), POLICY, covered).text
+    return summarise.write_alone(summarise.gather(Memory(), reads, POLICY), POLICY, covered).text
 
 
 @pytest.mark.parametrize(("texts", "kept"), CHATS.values(), ids=CHATS.keys())

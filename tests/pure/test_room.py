@@ -144,8 +144,8 @@ def test_what_two_lines_say_stands_once() -> None:
     assert parts.state[-1] == "- Ask Vicent for chairs."
 
 
-def test_of_a_state_that_is_too_long_code_of_up_to_half_the_room_stays_whole() -> None:
-    code = ("```python", "def run(pump):", "    pump.run()", "```")
+def test_of_a_state_that_is_too_long_a_draft_of_up_to_half_the_room_stays_whole() -> None:
+    code = ("```", "Dear all, it is as it was, and it will be as it is.", "All is well, and all will be well.", "```")
     told = [f"- Pump {number} runs at {number} bar and stands in hall {number}." for number in range(7001, 7009)]
     state = (*told, *code)
     assert room.fit_memory(Memory(state=state), 120).state[-4:] == code

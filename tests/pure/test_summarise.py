@@ -37,7 +37,7 @@ def work(
     """What a reply becomes; without a text, what code makes alone."""
     material = summarise.gather(memory or Memory(), [StepRead(step) for step in steps], policy)
     if text is None:
-        return summarise.summarise_by_code(material, policy, covered)
+        return summarise.write_alone(material, policy, covered)
     material = replace(material, reading=replace(material.reading, rejected=rejected))
     return summarise.compose(material, Reply(text, Finish.STOP), policy, covered)
 
@@ -331,10 +331,10 @@ def test_the_prompt_follows_the_language_of_the_users(texts: Sequence[str], lang
 
 
 def test_what_could_not_be_read_stands_with_its_size_and_calls_keep_their_numbers() -> None:
-    made = summarise.summarise_by_size(work(CHAT).memory, UnreadSpan(2, 900, [1]), POLICY, COVERED, "too hard")
+    made = summarise.write_by_size(work(CHAT).memory, UnreadSpan(2, 900, [1]), POLICY, COVERED, "too hard")
     assert "[2 messages of 900 tokens in all, too hard to read]" in made.text
     assert "several tools" in made.text
-    alone = summarise.summarise_size_only(Memory(), UnreadSpan(2, 900, [1]), COVERED, "too hard")
+    alone = summarise.write_size_only(Memory(), UnreadSpan(2, 900, [1]), COVERED, "too hard")
     assert "too hard to read" in alone.text
 
 

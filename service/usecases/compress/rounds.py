@@ -434,12 +434,12 @@ async def _write_placeholder(
     unread, why = _unread(round_, chunk), round_.claim.why_not_read
     run = round_.claim.context.texts.run
     try:
-        return await run(summarise.summarise_by_size, memory, unread, round_.policy, covered, why)
+        return await run(summarise.write_by_size, memory, unread, round_.policy, covered, why)
     except (TextTooHard, TextWorkFailed) as error:
         chat = round_.claim.lease.chat_id
         log.warning("compress.memory_not_read", chat=chat, error=str(error))
         carried_on = memory if isinstance(error, TextWorkFailed) else Memory()
-        return summarise.summarise_size_only(carried_on, unread, covered, why)
+        return summarise.write_size_only(carried_on, unread, covered, why)
 
 
 def _unread(round_: Round, chunk: Chunk) -> UnreadSpan:
@@ -486,9 +486,7 @@ async def _summarise(round_: Round, material: Material, covered: CoveredSpan) ->
         rejections = candidate.verdict.reasons
     kind = _kind_by_code(round_, is_degraded=bool(rejections))
     run = round_.claim.context.texts.run
-    candidate = await run(
-        summarise.summarise_by_code, material, round_.policy, covered, kind, rejections
-    )
+    candidate = await run(summarise.write_alone, material, round_.policy, covered, kind, rejections)
     return Publication(candidate, kind, summarise.BY_CODE)
 
 
