@@ -146,7 +146,7 @@ def test_what_two_lines_say_stands_once() -> None:
 
 def test_of_a_state_that_is_too_long_a_draft_of_up_to_half_the_room_stays_whole() -> None:
     code = ("```", "Dear all, it is as it was, and it will be as it is.", "All is well, and all will be well.", "```")
-    told = [f"- Pump {number} runs at {number} bar and stands in hall {number}." for number in range(7001, 7009)]
+    told = [f"- Pump {number} runs at {number + 100} bar in hall {number + 200}." for number in range(7001, 7009)]
     state = (*told, *code)
     assert room.fit_memory(Memory(state=state), 120).state[-4:] == code
     assert "```" not in room.fit_memory(Memory(state=state), 40).state
