@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from service.planning.policy import Policy, output_tokens
 from service.summarising import heads, message, prompt, summarise
+from service.summarising.ledger import Entry
 from service.summarising.memory import Kind, Memory, Pin
 from service.summarising.reading import Finish, Reading, RejectedReply, Reply
 from service.summarising.summarise import Candidate, CoveredSpan, StepRead, UnreadSpan
@@ -222,9 +223,10 @@ def test_of_code_a_line_with_a_value_that_nobody_said_goes_and_no_part_of_anothe
     assert [one.line for one in made.verdict.dropped] == ["    # or 77.31"]
 
 
-def test_a_state_may_name_calls_by_their_numbers() -> None:
-    made = work(CHAT, "## State\nT1 found it.")
-    assert made.memory.state[1:] == ("T1 found it.",)
+def test_a_state_may_name_a_call_that_stands_in_a_merged_line() -> None:
+    merged = Entry(11, 33, "query", "", (), count=23)
+    made = work(CHAT, "## State\nT22 found it.", Memory(ledger=(merged,)))
+    assert made.memory.state[1:] == ("T22 found it.",)
 
 
 def test_sums_and_rests_over_the_lines_of_a_state_pass() -> None:
