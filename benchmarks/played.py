@@ -14,7 +14,7 @@ from service.planning.policy import Policy, state_room
 from service.summarising import summarise
 from service.summarising.memory import Memory
 from service.summarising.reading import Reading, RejectedReply, Reply, Summariser
-from service.summarising.summarise import Candidate, Covered, Material, Read, gather
+from service.summarising.summarise import Candidate, CoveredSpan, Material, StepRead, gather
 from service.transcript import Step, Stored, native_tokens, parse, step_tokens, steps
 
 _LEAST = 16  # tokens of a record; below, a summary is its frame
@@ -143,7 +143,7 @@ class Played:
         tail = self.path.tokens(messages) - self.path.tokens(planned.tail_start)
         for chunk in planned.chunks:
             material = gather(grown.memory, self._reads(chunk), policy, part=chunk.part, parts=chunk.parts)
-            candidate = summarise.by_rule(material, policy, self._covered(chunk, tail), "interim")
+            candidate = summarise.write_alone(material, policy, self._covered(chunk, tail), "interim")
             grown = self._grown(grown, chunk, candidate)
             if chunk.covers is not None and not candidate.no_gain:
                 self.interim = grown
@@ -171,14 +171,14 @@ class Played:
         self.reasons += asked.reasons if asked else []
         return candidate
 
-    def _covered(self, chunk: Chunk, tail: int) -> Covered:
+    def _covered(self, chunk: Chunk, tail: int) -> CoveredSpan:
         last = chunk.covers or chunk.reads[-1].position.message + 1
         sent = self.path.messages[last - 1].get("timestamp")
-        return Covered(last, self.path.tokens(last), sent, tail)
+        return CoveredSpan(last, self.path.tokens(last), sent, tail)
 
-    def _reads(self, chunk: Chunk) -> list[Read]:
+    def _reads(self, chunk: Chunk) -> list[StepRead]:
         return [
-            Read(self.path.steps[at.message][at.step], at.piece, one.pieces)
+            StepRead(self.path.steps[at.message][at.step], at.piece, one.pieces)
             for one in chunk.reads
             for at in (one.position,)
         ]
@@ -188,7 +188,7 @@ class Played:
         asked: "_Remembering | None",
         material: Material,
         policy: Policy,
-        covered: Covered,
+        covered: CoveredSpan,
         candidate: Candidate,
         room: int,
     ) -> Candidate:
@@ -210,7 +210,7 @@ class Played:
         return candidate
 
     async def _attempt(
-        self, asked: "_Remembering | None", material: Material, policy: Policy, covered: Covered
+        self, asked: "_Remembering | None", material: Material, policy: Policy, covered: CoveredSpan
     ) -> Candidate:
         """As a worker does: a reply, one more when it is rejected, else what code makes."""
         rejections: tuple[str, ...] = ()
@@ -226,7 +226,7 @@ class Played:
             rejected, rejections = candidate.rejected, candidate.verdict.reasons
             asked.reasons = [*asked.reasons, *(one for one in rejections if one not in asked.reasons)]
         outcome = "degraded" if asked else "extractive"
-        return summarise.by_rule(material, policy, covered, outcome, rejections)
+        return summarise.write_alone(material, policy, covered, outcome, rejections)
 
 
 @dataclass(slots=True)

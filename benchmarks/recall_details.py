@@ -27,7 +27,7 @@ from service.demo.play import recording
 from service.processes import recalls
 from service.recall import parts
 from service.storage import codec
-from service.summarising.markup import harmless
+from service.summarising.markup import make_harmless
 from service.transcript import Stored, parse, steps
 
 HALVES = ("chosen", "held_out")
@@ -144,7 +144,7 @@ class Searched:
 def _found(path: Searched, wanted: Wanted, *, lost: bool) -> int:
     """With which call of the tool the detail is shown, 1 or 2; 0 if with neither."""
     line: int | None = 1
-    detail = _flat(harmless(wanted.detail))
+    detail = _flat(make_harmless(wanted.detail))
     for call in (1, 2):
         if line is None:
             break

@@ -14,7 +14,7 @@ from structlog.typing import EventDict, WrappedLogger
 
 from service.errors import PrecisError, trace
 from service.settings import Settings
-from service.text.characters import with_escapes
+from service.text.characters import escape_hidden
 
 _ErrorInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 
@@ -57,7 +57,7 @@ class _OfLibraries(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         if isinstance(record.args, tuple):
             record.args = tuple(_named(one) for one in record.args)
-        return with_escapes(super().format(record))
+        return escape_hidden(super().format(record))
 
     def formatException(  # noqa: N802 - logging's name
         self, ei: _ErrorInfo | tuple[None, None, None]
@@ -73,6 +73,6 @@ def _named(argument: object) -> object:
 
 def _written_out(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     return {
-        name: with_escapes(value) if isinstance(value, str) else value
+        name: escape_hidden(value) if isinstance(value, str) else value
         for name, value in event.items()
     }

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from service.text.characters import with_escapes
+from service.text.characters import escape_hidden
 
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
 _BETWEEN: Final = "  "  # columns
@@ -31,7 +31,7 @@ def paged(command: Command) -> Command:
 
 def say(line: str, *, err: bool = False) -> None:
     """Prints a line for people."""
-    click.echo(with_escapes(line), err=err)
+    click.echo(escape_hidden(line), err=err)
 
 
 def print_json(answer: object) -> None:
@@ -78,7 +78,7 @@ def _cell(field: str, value: Any) -> str:  # noqa: ANN401 - JSON
         return "yes" if value else "no"
     if isinstance(value, int | float):
         return _number(field, value)
-    return " ".join(with_escapes(_text(value)).split())
+    return " ".join(escape_hidden(_text(value)).split())
 
 
 def _number(field: str, value: float) -> str:

@@ -77,7 +77,7 @@ class Position:
 class PlannedRead:
     """What a call reads of the path: a step, or the piece at `position` of `pieces` of it.
 
-    `tokens` are those of this piece. `summarising.summarise.Read` is the same with the step itself.
+    `tokens` are those of this piece. `summarise.StepRead` is the same with the step itself.
     """
 
     position: Position

@@ -7,7 +7,7 @@ from service.planning.policy import Policy
 from service.storage import codec
 from service.summarising import summarise
 from service.summarising.memory import Memory
-from service.summarising.summarise import Material, Read
+from service.summarising.summarise import Material, StepRead
 from service.transcript import Step, parse, steps
 
 
@@ -40,13 +40,15 @@ def gather_material(
     return summarise.gather(memory, reads, policy, part=part, parts=parts, mask=mask)
 
 
-def _planned_steps(planned: Sequence[PlannedRead], cut: Mapping[int, Sequence[Step]]) -> list[Read]:
+def _planned_steps(
+    planned: Sequence[PlannedRead], cut: Mapping[int, Sequence[Step]]
+) -> list[StepRead]:
     """The planned reads, with the steps themselves."""
-    reads: list[Read] = []
+    reads: list[StepRead] = []
     for one in planned:
         at = one.position
         found = cut[at.message]
         # A note in the place of a text has one step, whatever the text had when it was weighed.
         if at.step < len(found):
-            reads.append(Read(found[at.step], at.piece, one.pieces))
+            reads.append(StepRead(found[at.step], at.piece, one.pieces))
     return reads

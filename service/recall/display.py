@@ -15,7 +15,7 @@ from service.recall.parts import select_passages, split_lines, spoken_text
 from service.recall.passages import LONGEST, find_passages
 from service.recall.ranking import Hit
 from service.summarising import ledger
-from service.summarising.markup import harmless, quoted
+from service.summarising.markup import make_harmless, quote_code
 from service.text import tokens
 from service.transcript import Call, Message, steps
 from service.transcript.items import Attachment, CodeRun, Text, ToolCall
@@ -137,7 +137,7 @@ class _HitView:
         if not hit.part.call:
             text = spoken_text(message)
             words = excerpt_around(text, _locate_passage(text, hit), hit.words, _HIT_CHARACTERS)
-            return f"{self.reference} {message.role}{day}: {harmless(words)}"
+            return f"{self.reference} {message.role}{day}: {make_harmless(words)}"
         call = _list_calls(message)[hit.part.call - 1]
         text = call.result.text
         passage = _locate_passage(text, hit)
@@ -145,8 +145,8 @@ class _HitView:
         first = bisect_right(starts, passage.start)
         last = max(bisect_left(starts, passage.stop), first)
         lines = f"line {first}" if first == last else f"lines {first}–{last}"
-        words = harmless(clip(text[passage], hit.words, LONGEST))
-        name = harmless(ledger.called(call))
+        words = make_harmless(clip(text[passage], hit.words, LONGEST))
+        name = make_harmless(ledger.write_call(call))
         return f"{self.reference} {name}{day}, {lines} of {len(starts)}: {words}"
 
     @property
@@ -156,7 +156,7 @@ class _HitView:
             message = self._messages.get(place)
             words = spoken_text(message) if message else ""
             if message and words:
-                excerpt = harmless(clip(words, self._hit.words, _NEIGHBOUR_CHARACTERS))
+                excerpt = make_harmless(clip(words, self._hit.words, _NEIGHBOUR_CHARACTERS))
                 yield f"  beside it M{place + 1} {message.role}: {excerpt}"
 
 
@@ -266,7 +266,7 @@ def render_page(message: Message, request: PageRequest) -> Finding:
         no_match = f"no line with these words from line {request.line} on"
         reason = no_match if request.grep else "it has fewer lines"
         return Finding(f"{head}: {reason} ({len(lines)} in all).", status="nothing")
-    numbered = (f"{number}| {quoted(text[lines[number - 1]])}" for number in chosen)
+    numbered = (f"{number}| {quote_code(text[lines[number - 1]])}" for number in chosen)
     first_line = next(numbered)
     room = request.room - tokens.count(head) - _FRAME_TOKENS
     # The first line is shown even if it has no room.
@@ -290,7 +290,7 @@ def _describe_target(message: Message, request: PageRequest) -> tuple[str, str, 
         return reference, f"{reference} {message.role}{day}", text
     call = _list_calls(message)[request.call - 1]
     reference = f"T{request.calls_above + request.call}"
-    head = f"{reference} {harmless(ledger.called(call))}{day}, its result"
+    head = f"{reference} {make_harmless(ledger.write_call(call))}{day}, its result"
     return reference, head, call.result.text
 
 

@@ -74,7 +74,7 @@ def _spell_plainly(text: str) -> str:
     So a value is no part of the words beside it, as in `订单INV-2031已发货`.
     """
     without_sign = text.replace("№", " ")  # which would become `No2031`
-    one_spelling = characters.decimal(characters.normalised(without_sign))
+    one_spelling = characters.unify_digits(characters.normalise(without_sign))
     return _GLUED.sub(r" \g<0> ", one_spelling)
 
 

@@ -61,7 +61,7 @@ def tokens_of(message: Native) -> int:
 
 def most_tokens_of(message: Native) -> int:
     """A high estimate, from its size, for a message that was not counted yet."""
-    return sent_tokens([message], tokens.most) + len(_encode(message.get("reasoning"))) // 2
+    return sent_tokens([message], tokens.overcount) + len(_encode(message.get("reasoning"))) // 2
 
 
 def count_all(packed: Sequence[bytes]) -> list[int]:

@@ -92,7 +92,7 @@ async def pack(
 
 
 def _packed(number: int, line: Sequence[memories.Stored], memory: Memory, text: str) -> Packed:
-    summary = message.named(text, number)
+    summary = message.add_checkpoint_id(text, number)
     return Packed(number, codec.pack_text(summary), memories.packed(memory, summary, line))
 
 

@@ -1,18 +1,17 @@
-"""What a summariser chose: rules and quotations, as pins that code carries on. Pure.
+"""Applies a summariser's choices: rules and quotations become pins that code carries on. Pure.
 
-The model points, and who said the words decides what they can be: only a user's own words make a
-rule, and only a user's own newer words take one away, so that a model which obeys a tool removes
-none. What is said again stands once.
+Only a user's own words make a rule, and only a user's own newer words take one away, so a model
+that obeys a tool removes none. What is said again stands once.
 """
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from service.summarising.memory import Kind, Pin
 from service.summarising.reply import Answer
-from service.summarising.talk import told
+from service.summarising.talk import write_with_context
 from service.summarising.utterances import Speaker, Utterance
 from service.text import characters
 
@@ -27,42 +26,41 @@ _ENDS = " .!。！,;:：…"
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
-    """The pins, by number, and what of an answer nothing bears out."""
+class PinUpdate:
+    """The pins after an answer, ordered by number."""
 
     pins: tuple[Pin, ...]
+    #: The choices of the answer that nothing supports.
     unfounded: tuple[str, ...] = ()
 
 
-def merged(
+def apply_choices(
     pins: Sequence[Pin], said: Sequence[Utterance], answer: Answer, texts: Iterable[str] = ()
-) -> Merged:
-    """`pins` and what an answer makes of them.
+) -> PinUpdate:
+    """Makes and replaces pins as an answer chooses.
 
     Args:
-        pins: of the memory that this one grows from.
-        said: what the summariser was shown; it may point at any of it.
+        pins: of the memory that the new one grows from.
+        said: the utterances that the summariser was shown.
         answer: the summariser's.
         texts: of the chat, from which the answer may have copied a choice.
     """
-    book = _Book(pins, said, texts if answer.replaced else ())
-    chosen = [
-        *((number, Kind.RULE) for number in answer.rules),
-        *((number, Kind.QUOTATION) for number in answer.quotations),
-    ]
+    book = _PinBook(pins, said, texts if answer.replaced else ())
     wanted: list[tuple[Utterance, Kind]] = []
-    for number, kind in chosen:
-        wanted += [(one, kind) for one in book.sentences(number)]
-    # In the order in which they were said; of two kinds for a sentence the rule stays first.
-    for one, kind in sorted(wanted, key=lambda pair: (pair[0].step, pair[0].place)):
+    for kind, numbers in ((Kind.RULE, answer.rules), (Kind.QUOTATION, answer.quotations)):
+        for number in numbers:
+            wanted += [(one, kind) for one in book.find_sentences(number)]
+    # In the order in which they were said; of two kinds for a sentence, the rule stays first.
+    wanted.sort(key=lambda pair: (pair[0].step, pair[0].place))
+    for one, kind in wanted:
         book.pin(one, kind)
     for old, by in answer.replaced:
         book.replace(old, by)
-    pins_left = _remembered(_merge_repeated(book.pins))
-    return Merged(pins_left, tuple(book.unfounded))
+    left = _forget_old_pins(_merge_repeated(book.pins))
+    return PinUpdate(left, tuple(book.unfounded))
 
 
-class _Book:
+class _PinBook:
     """The pins while an answer is applied to them."""
 
     def __init__(
@@ -75,11 +73,10 @@ class _Book:
         self._last = max((max(pin.number, pin.replaced_by or 0) for pin in pins), default=0)
         self._said = list(said)
         self._places = {one.number: place for place, one in enumerate(said)}
-        self._alone = _single(said)
-        self._named = [_numbers(text) for text in texts]
+        self._numbers_of_texts = [_find_numbers(text) for text in texts]
 
-    def sentences(self, number: str) -> list[Utterance]:
-        """What is pointed at; a pin that is pointed at simply stays."""
+    def find_sentences(self, number: str) -> list[Utterance]:
+        """Finds the utterances of a number or a range; a pin that is named stays as it is."""
         if number.startswith("P"):
             if int(number[1:]) not in self.pins:
                 self.unfounded.append(number)
@@ -88,13 +85,11 @@ class _Book:
         begin, end = self._places.get(first), self._places.get(last or first)
         if begin is not None and end is not None:
             return self._said[begin : min(end, begin + _RANGE - 1) + 1]
-        if number in self._alone:
-            return [self._alone[number]]
         self.unfounded.append(number)
         return []
 
     def pin(self, one: Utterance, kind: Kind) -> None:
-        """Pins a sentence, unless it is, or is no sentence but code or a pasted text."""
+        """Pins a sentence of somebody's own words, unless it is pinned already."""
         if one.number in self._of_sentence or not one.own:
             return
         self._last += 1
@@ -103,7 +98,7 @@ class _Book:
         self.pins[self._last] = Pin(
             self._last,
             fitting,
-            told(one),
+            write_with_context(one),
             source=one.source,
             speaker=one.speaker,
             utterance=one.number,
@@ -120,20 +115,20 @@ class _Book:
         self.pins[old] = replace(self.pins[old], replaced_by=new)
 
     def _replacement(self, old: int, by: str) -> int | None:
-        """The number of the pin that takes the place of another, which is made if need be."""
+        """Finds or makes the pin that replaces another; returns its number."""
         if not self._holds(old) or self._is_copied(old, by):
             return None
         kind = self.pins[old].kind
-        new = int(by[1:]) if by.startswith("P") else self._of_sentence_for(by, kind)
+        new = int(by[1:]) if by.startswith("P") else self._pin_for(by, kind)
         if new == old or not self._holds(new):
             return None
         is_founded = kind is not Kind.RULE or self._is_newer_rule(new, old)
         return new if is_founded else None
 
     def _is_copied(self, old: int, by: str) -> bool:
-        """Whether a text of the chat names both: it words a choice, and numbers are only ours."""
-        choice = _numbers(f"P{old} {by}")
-        return any(choice <= named for named in self._named)
+        """Whether a text of the chat names both numbers, so that it worded the choice itself."""
+        choice = _find_numbers(f"P{old} {by}")
+        return any(choice <= named for named in self._numbers_of_texts)
 
     def _is_newer_rule(self, new: int, old: int) -> bool:
         """Whether a rule was read just now and was said after another.
@@ -143,32 +138,33 @@ class _Book:
         one, before = self.pins[new], self.pins[old]
         if one.kind is not Kind.RULE or one.utterance not in self._places:
             return False
-        return not before.utterance or _place(one) > _place(before)
+        return not before.utterance or _find_place(one) > _find_place(before)
 
-    def _of_sentence_for(self, number: str, kind: Kind) -> int:
-        """The number of the pin that a sentence has become, made now if need be; 0 for none."""
-        for one in self.sentences(number)[:1]:
+    def _pin_for(self, number: str, kind: Kind) -> int:
+        """Returns the number of a sentence's pin, which is made if need be; 0 for none."""
+        for one in self.find_sentences(number)[:1]:
             if one.by_user or kind is not Kind.RULE:
                 self.pin(one, kind)
             return self._of_sentence.get(one.number, 0)
         return 0
 
     def _holds(self, number: int) -> bool:
+        """Whether a pin exists and was not replaced."""
         return number in self.pins and self.pins[number].replaced_by is None
 
 
-def _numbers(text: str) -> frozenset[tuple[str, str]]:
-    """The numbers in a text that a reply could take for those of pins or sentences."""
-    return frozenset(_NUMBER.findall(characters.folded(text)))
+def _find_numbers(text: str) -> frozenset[tuple[str, str]]:
+    """Finds the numbers in a text that a reply could take for those of pins or sentences."""
+    return frozenset(_NUMBER.findall(characters.fold(text)))
 
 
 def _merge_repeated(pins: Mapping[int, Pin]) -> Iterable[Pin]:
-    """The pins; a newer pin replaces an older one if it has all of its sentences."""
+    """Replaces each pin whose sentences all stand in a newer one."""
     found = dict(pins)
     holders: defaultdict[tuple[Kind, Speaker, str], set[int]] = defaultdict(set)
     for number in sorted(pins, reverse=True):
         pin = pins[number]
-        said = [(pin.kind, pin.speaker, one) for one in _sentences(pin.text)]
+        said = [(pin.kind, pin.speaker, one) for one in _fold_sentences(pin.text)]
         if pin.replaced_by is not None or not said:
             continue
         same = set.intersection(*(holders[one] for one in said))
@@ -180,29 +176,23 @@ def _merge_repeated(pins: Mapping[int, Pin]) -> Iterable[Pin]:
     return found.values()
 
 
-def _sentences(text: str) -> set[str]:
-    """The sentences of a text, folded to compare them; one under a head is not cut from it."""
+def _fold_sentences(text: str) -> set[str]:
+    """Folds the sentences of a text for comparison; a sentence under a head stays with it."""
     parts = [text] if " → " in text else _SENTENCE_ENDS.split(text)
-    folded = (" ".join(characters.folded(part).split()).rstrip(_ENDS) for part in parts)
+    folded = (" ".join(characters.fold(part).split()).rstrip(_ENDS) for part in parts)
     return {one for one in folded if one}
 
 
-def _place(pin: Pin) -> tuple[int, int]:
-    """The step of the sentence that a pin is, and its number in that step."""
+def _find_place(pin: Pin) -> tuple[int, int]:
+    """Returns the step of a pin's sentence, and its number in that step."""
     step, _, place = pin.utterance.partition(".")
     return int(step), int(place)
 
 
-def _single(said: Sequence[Utterance]) -> dict[str, Utterance]:
-    """The steps that have one sentence, by their number."""
-    counted = Counter(one.step for one in said)
-    return {str(one.step): one for one in said if counted[one.step] == 1}
-
-
-def _remembered(pins: Iterable[Pin]) -> tuple[Pin, ...]:
-    """All that hold, and the newest of those that were replaced."""
+def _forget_old_pins(pins: Iterable[Pin]) -> tuple[Pin, ...]:
+    """Keeps all pins that hold, and the newest of those that were replaced."""
     ordered = sorted(pins, key=lambda pin: pin.number)
-    behind = [pin for pin in ordered if pin.replaced_by is not None]
-    forgotten = {pin.number for pin in behind[:-_REMEMBERED]}
+    replaced = [pin for pin in ordered if pin.replaced_by is not None]
+    forgotten = {pin.number for pin in replaced[:-_REMEMBERED]}
     # The last one keeps its number from being given again.
     return tuple(pin for pin in ordered if pin.number not in forgotten)

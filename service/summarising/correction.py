@@ -1,4 +1,4 @@
-"""Corrects a summary manually: its memory and what an operator wants there → the new one. Pure."""
+"""Corrects a summary by hand: a memory and an operator's wishes → the new memory. Pure."""
 
 from collections.abc import Container, Sequence
 from dataclasses import replace
@@ -18,14 +18,14 @@ _LONGEST_PIN = 2000
 
 
 class GivenPin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A pin as an operator wants it. One with the `number` of a known pin replaces it."""
+    """A pin as an operator wants it; one with the `number` of a known pin replaces that."""
 
     kind: Kind
     text: str
     number: int | None = None
 
 
-def corrected(
+def correct_memory(
     old: Memory,
     state: str | None,
     pins: Sequence[GivenPin] | None,
@@ -49,27 +49,27 @@ def corrected(
         raise Unprocessable("give a state, pins, or sentences to forget")
     new = old
     if state is not None:
-        new = replace(new, state=_state(_text(state, _LONGEST_STATE, "/state")))
+        new = replace(new, state=_parse_state(_check_text(state, _LONGEST_STATE, "/state")))
     if pins is not None:
-        new = replace(new, pins=_pinned(old.pins, pins))
+        new = replace(new, pins=_replace_pins(old.pins, pins))
     if forget:
-        new = replace(new, talk=_without(old.talk, forget))
+        new = replace(new, talk=_forget_sentences(old.talk, forget))
     return new
 
 
-def _state(text: str) -> tuple[str, ...]:
-    """In the form in which it is stored."""
-    state = states.parse(text.splitlines())
+def _parse_state(text: str) -> tuple[str, ...]:
+    """Parses a state into its stored form."""
+    state = states.parse_state(text.splitlines())
     # An empty file is a slip of a pipe or an editor, and the correction would be served at once.
     if all(line.startswith(states.HEAD) for line in state):
         raise Unprocessable("/state is empty; leave it out to keep it", pointer="/state")
     return state
 
 
-def _without(talk: Sequence[Utterance], forget: Sequence[str]) -> tuple[Utterance, ...]:
-    """The talk without these sentences; their messages are read no more, so they stay away.
+def _forget_sentences(talk: Sequence[Utterance], forget: Sequence[str]) -> tuple[Utterance, ...]:
+    """Removes sentences from the talk; their messages are not read again, so they stay away.
 
-    Nor do they stand any longer before the items of their list, or the answer to them.
+    They go from the items of their list, and from the answers to them, too.
     """
     known = {one.number for one in talk}
     for place, number in enumerate(forget):
@@ -89,8 +89,8 @@ def _without(talk: Sequence[Utterance], forget: Sequence[str]) -> tuple[Utteranc
     return tuple(left)
 
 
-def _pinned(old: Sequence[Pin], given: Sequence[GivenPin]) -> tuple[Pin, ...]:
-    """The given pins in the order of their numbers, among those that were replaced before."""
+def _replace_pins(old: Sequence[Pin], given: Sequence[GivenPin]) -> tuple[Pin, ...]:
+    """Merges the given pins with those that were replaced before, ordered by number."""
     known = {pin.number: pin for pin in old}
     numbers = count(max(known, default=0) + 1)
     # A replaced pin is not shown to the operator, so it is missing in `given` without being meant.
@@ -98,7 +98,7 @@ def _pinned(old: Sequence[Pin], given: Sequence[GivenPin]) -> tuple[Pin, ...]:
     seen = set[int]()
     for place, one in enumerate(given):
         _check_number(one.number, known, seen, f"/pins/{place}/number")
-        text = _pin_text(one.text, f"/pins/{place}/text")
+        text = _parse_pin(one.text, f"/pins/{place}/text")
         number = next(numbers) if one.number is None else one.number
         before = known.get(number, Pin(number, one.kind, text, source=OPERATOR))
         pinned[number] = replace(before, kind=one.kind, text=text, replaced_by=None)
@@ -119,15 +119,16 @@ def _check_number(
         raise Unprocessable(why, pointer=pointer)
 
 
-def _pin_text(text: str, pointer: str) -> str:
-    """On one line, as all pins are."""
-    line = " ".join(_text(text, _LONGEST_PIN, pointer).split())
+def _parse_pin(text: str, pointer: str) -> str:
+    """Parses the text of a pin, which stands on one line."""
+    line = " ".join(_check_text(text, _LONGEST_PIN, pointer).split())
     if not line:
         raise Unprocessable("a pin has no text", pointer=pointer)
     return line
 
 
-def _text(text: str, most: int, pointer: str) -> str:
+def _check_text(text: str, most: int, pointer: str) -> str:
+    """Refuses a text that is too long, or that cannot be stored."""
     if len(text) > most:
         raise Unprocessable(
             f"{pointer} has {len(text)} characters, and {most} are the most", pointer=pointer
@@ -139,7 +140,7 @@ def _text(text: str, most: int, pointer: str) -> str:
     return text
 
 
-def check(
+def check_summary(
     parts: Parts, size: int, *, owns_state: bool, before: int, covered: int, window: int
 ) -> None:
     """Refuses a summary that has nothing in it, is too large, or lacks some of an own state.
@@ -164,6 +165,6 @@ def check(
     # What an operator wrote is never cut without a word.
     if owns_state and parts.given_up:
         raise Unprocessable(
-            f"{len(parts.given_up)} sentences of the state have no room; shorten it",
+            f"{len(parts.given_up)} lines of the state have no room; shorten it",
             pointer="/state",
         )

@@ -1,10 +1,9 @@
-"""The publish gate: what of a summariser's state may stand in a summary. Pure.
+"""The publish gate: verifies which clauses of a summariser's state may stand. Pure.
 
-A reply that is no answer at all is rejected whole. A line in which the summariser speaks of itself
-or of its task is cut. Of all others, each value has to be borne out: a number, a date, a name, an
-id or a path has to occur in what is covered, in any spelling, or to follow from the amounts of the
-state, as a sum or a rest does. The summariser is asked once about those that are not;
-after that, the clauses that have them are cut, not their lines.
+A reply that is no answer is rejected whole. A line in which the summariser speaks of itself or of
+its task is cut. A value or a name has to occur in what is covered, in any spelling, or to follow
+from amounts of the state, as a sum or a rest does. The summariser is asked once about those that do
+not; after that, the clauses that have them are cut, and the rest of their lines stays.
 """
 
 import re
@@ -21,8 +20,8 @@ from typing import Any, NamedTuple
 from service.summarising import state as states
 from service.summarising.reading import Finish, Reply
 from service.text import languages, sentences, values
-from service.text.plain import plain
-from service.text.terms import has_digit, terms
+from service.text.plain import drop_hidden
+from service.text.terms import find_terms, has_digit
 from service.text.values import Evidence
 
 LEAST_GAIN = 9 / 10
@@ -52,7 +51,7 @@ _LARGE = 100  # a smaller number is the difference of some two numbers by chance
 _SHOWN = 160  # characters of a cut clause in a verdict
 _MOST_REASONS = 12
 _QUOTED_MOST = 80  # characters of what a summariser is told to be wrong
-_OF_ITSELF = "the summariser speaks of itself or of its task"
+_SPEAKS_OF_ITSELF = "the summariser speaks of itself or of its task"
 _MARKED = {
     "copy": "repeats its prompt",
     "reasoning": "contains reasoning",
@@ -62,15 +61,15 @@ _MARKED = {
 
 
 class Rejection(NamedTuple):
-    """Why something may not stand: a word for it, and a sentence, which may quote the text."""
+    """The reason why a reply may not stand: a word for logs, and a sentence that may quote it."""
 
     kind: str
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
-    """A clause that was left out, and why."""
+class DroppedClause:
+    """A clause that was left out, and the reason."""
 
     line: str
     reason: str
@@ -78,27 +77,22 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a reply; stored with the checkpoint and shown to operators.
+    """The result for a reply; stored with the checkpoint and shown to operators."""
 
-    Attributes:
-        outcome: `accepted`, `trimmed` (clauses were cut), `repaired` (the second reply was taken),
-            `degraded` (code wrote it, because neither reply was usable), `extractive` (code writes
-            here anyway), or `rejected`.
-        reasons: why an earlier reply, or this one, was rejected.
-        dropped: clauses that were left out of the state.
-        unfounded: choices that nothing in the text bears out; they were ignored.
-        left_out: rules and quotations that found no room.
-        masked: secrets that were masked in what is new.
-        kinds: of `reasons` when this reply was rejected; no word of the text, so they may be
-            logged.
-    """
-
+    #: `accepted`, `rejected`, `trimmed` (clauses were cut), `repaired` (the second reply stands),
+    #: `degraded` (code wrote, because no reply was usable), or `extractive` (code writes anyway).
     outcome: str
+    #: Why an earlier reply, or this one, was rejected.
     reasons: tuple[str, ...] = ()
-    dropped: tuple[Dropped, ...] = ()
+    #: Clauses that were left out of the state.
+    dropped: tuple[DroppedClause, ...] = ()
+    #: Choices that nothing in the text supports; they were ignored.
     unfounded: tuple[str, ...] = ()
+    #: Number of rules and quotations that found no room.
     left_out: int = 0
+    #: Number of secrets that were masked in the new steps.
     masked: int = 0
+    #: Kinds of the rejections; they have no word of the text, so they may be logged.
     kinds: tuple[str, ...] = ()
 
     @property
@@ -123,40 +117,36 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Grounds:
-    """What a state is judged by.
+class SourceEvidence:
+    """The texts that a state is verified by."""
 
-    Attributes:
-        covered: all texts that are covered: what was read, and the memory before.
-        language: of the conversation; None when it cannot be told.
-    """
-
+    #: What was read, and the memory before.
     covered: Sequence[str]
+    #: Language of the conversation; None when it cannot be told.
     language: str | None = None
 
     @cached_property
-    def evidence(self) -> Evidence:
-        """Of everything that is covered."""
+    def values(self) -> Evidence:
+        """The values of all covered texts."""
         return Evidence.of(self.covered)
 
     @cached_property
     def stems(self) -> frozenset[str]:
-        """Values, and beginnings of all covered words, of joined ones of each part too."""
+        """The covered values, and the beginnings of all covered words and of their parts."""
         whole = "\n".join(self.covered).replace("_", " ")
-        parts = " ".join(chain.from_iterable(map(_PART.findall, _JOINED.findall(whole))))
-        return frozenset(map(_stem, terms(whole) | terms(parts)))
+        joined = " ".join(_JOINED.findall(whole))
+        parts = " ".join(_PART.findall(joined))
+        words = find_terms(whole) | find_terms(parts)
+        return frozenset(map(_shorten_term, words))
 
     @property
     def names_have_capitals(self) -> bool:
-        """Whether a capital inside a sentence means a name: not in languages where nouns have one.
-
-        Nor where the language is not known.
-        """
+        """Whether a capital inside a sentence marks a name; in German, every noun has one."""
         return self.language is not None and self.language not in _NOUNS_HAVE_CAPITALS
 
 
-def rejection(reply: Reply) -> Rejection | None:
-    """Why a reply is no answer at all; None when it is one, or the beginning of one."""
+def find_rejection(reply: Reply) -> Rejection | None:
+    """Finds why a reply is no answer; None when it is one, or the beginning of one."""
     text = reply.text.strip()
     if not text:
         return Rejection("empty", "empty answer")
@@ -165,56 +155,65 @@ def rejection(reply: Reply) -> Rejection | None:
     # A refusal may stand under a head; the other marks are looked for everywhere.
     searched = {"reasoning": text, "protocol": text, "copy": text, "refusal": _HEAD.sub("", text)}
     for kind, part in searched.items():
-        if any(pattern.search(part) for pattern in patterns()[kind]):
+        if any(pattern.search(part) for pattern in load_patterns()[kind]):
             return Rejection(kind, _MARKED[kind])
     return None
 
 
-def rejected(rejections: Sequence[Rejection]) -> Verdict:
-    """The verdict on a reply that may not stand."""
+def reject_reply(rejections: Sequence[Rejection]) -> Verdict:
+    """Makes the verdict on a reply that may not stand."""
     reasons = tuple(one.reason for one in rejections)
     kinds = tuple(dict.fromkeys(one.kind for one in rejections))
     return Verdict("rejected", reasons, kinds=kinds)
 
 
-class Judged(NamedTuple):
-    """A state by its clauses.
+class VerifiedState(NamedTuple):
+    """A state by its clauses."""
 
-    Attributes:
-        kept: its lines without the clauses that nothing bears out.
-        dropped: those clauses.
-        doubts: what a summariser is asked about it once, before anything is cut.
-    """
-
+    #: The lines without the clauses that nothing supports, and those clauses.
     kept: tuple[str, ...]
-    dropped: tuple[Dropped, ...]
-    doubts: tuple[Rejection, ...]
+    dropped: tuple[DroppedClause, ...]
+    #: What a summariser is asked about once, before anything is cut.
+    violations: tuple[Rejection, ...]
 
 
-def judged(state: Sequence[str], grounds: Grounds) -> Judged:
-    """What of a state may stand."""
-    unknown = _unknown(state, grounds)
-    code = _code_lines(state)
+def verify_state(state: Sequence[str], evidence: SourceEvidence) -> VerifiedState:
+    """Finds the clauses of a state that may stand."""
+    unknown = _find_unknown(state, evidence)
+    code = _find_code_lines(state)
     kept: list[str] = []
-    dropped: list[Dropped] = []
+    dropped: list[DroppedClause] = []
     for place, (line, words) in enumerate(zip(state, unknown, strict=True)):
         if place in code:
-            # A line of code without one of its clauses would be other code.
-            kept += [] if words else [line]
-            dropped += [Dropped(line, _missing(words))] if words else []
-            continue
-        if _is_of_itself(line, grounds):
-            dropped.append(Dropped(line, _OF_ITSELF))
-            continue
-        rest, cut = _without(line, words)
+            rest, cut = _cut_code_line(line, words)
+        else:
+            rest, cut = _cut_line(line, words, evidence)
+        kept += rest
         dropped += cut
-        if any(map(str.isalnum, rest)):
-            kept.append(rest)
-    return Judged(tuple(kept), tuple(dropped), _doubts(state, dropped, grounds.language))
+    violations = _list_violations(state, dropped, evidence.language)
+    return VerifiedState(tuple(kept), tuple(dropped), violations)
 
 
-def _code_lines(state: Sequence[str]) -> frozenset[int]:
-    """The places of lines that are fenced, and of the fences."""
+def _cut_code_line(line: str, unknown: Sequence[str]) -> tuple[list[str], list[DroppedClause]]:
+    """Drops a whole line of code, because without one of its clauses it would be other code."""
+    if unknown:
+        return [], [DroppedClause(line, _write_reason(unknown))]
+    return [line], []
+
+
+def _cut_line(
+    line: str, unknown: Sequence[str], evidence: SourceEvidence
+) -> tuple[list[str], list[DroppedClause]]:
+    """Drops the clauses of a line that nothing supports, or all of it."""
+    if _is_of_itself(line, evidence):
+        return [], [DroppedClause(line, _SPEAKS_OF_ITSELF)]
+    rest, cut = _cut_clauses(line, unknown)
+    says_something = any(map(str.isalnum, rest))
+    return [rest] if says_something else [], cut
+
+
+def _find_code_lines(state: Sequence[str]) -> frozenset[int]:
+    """Finds the places of fenced lines, and of their fences."""
     places: set[int] = set()
     place = 0
     for block in states.split_blocks(state):
@@ -224,81 +223,81 @@ def _code_lines(state: Sequence[str]) -> frozenset[int]:
     return frozenset(places)
 
 
-def _doubts(
-    state: Sequence[str], dropped: Iterable[Dropped], language: str | None
+def _list_violations(
+    state: Sequence[str], dropped: Iterable[DroppedClause], language: str | None
 ) -> tuple[Rejection, ...]:
-    """What a summariser is asked about: where it is wrong, and why."""
+    """Lists what a summariser is asked about: where it is wrong, and why."""
     found: list[Rejection] = []
     if language and languages.differs("\n".join(state), language):
         reason = f"not in the language of the conversation ({language})"
         found.append(Rejection("other_language", reason))
     for one in dropped:
-        kind = "of_itself" if one.reason == _OF_ITSELF else "value_unknown"
-        where = sentences.shortened(one.line, _QUOTED_MOST)
+        kind = "of_itself" if one.reason == _SPEAKS_OF_ITSELF else "value_unknown"
+        where = sentences.shorten(one.line, _QUOTED_MOST)
         found.append(Rejection(kind, f"“{where}”: {one.reason}"))
     return tuple(found[:_MOST_REASONS])
 
 
-def _missing(words: Sequence[str]) -> str:
+def _write_reason(words: Sequence[str]) -> str:
     return f"{', '.join(words[:3])} does not occur"
 
 
-def _is_of_itself(line: str, grounds: Grounds) -> bool:
+def _is_of_itself(line: str, evidence: SourceEvidence) -> bool:
     """Whether more than half of a line are words of the summariser about itself or its task.
 
     What it quotes, and what the chat says in the same words, is not its own.
     """
     if line.startswith("## "):
         return False
-    language = grounds.language or "en"
-    marks = patterns().get(f"of_itself_{language}", ())
-    said = list(sentences.of_line(_QUOTED.sub(" ", line.removeprefix("- ")), language))
+    language = evidence.language or "en"
+    marks = load_patterns().get(f"of_itself_{language}", ())
+    said = list(sentences.split_sentences(_QUOTED.sub(" ", line.removeprefix("- ")), language))
     own = [one for one in said if any(mark.search(one) for mark in marks)]
-    own = [one for one in own if not grounds.evidence.says(one)]
+    own = [one for one in own if not evidence.values.says(one)]
     return 2 * sum(map(len, own)) > sum(map(len, said))
 
 
-def _without(line: str, unknown: Sequence[str]) -> tuple[str, list[Dropped]]:
-    """A line without the clauses that have something unknown, and those clauses."""
+def _cut_clauses(line: str, unknown: Sequence[str]) -> tuple[str, list[DroppedClause]]:
+    """Cuts the clauses with something unknown out of a line; returns the rest and them."""
     if not unknown:
         return line, []
     clauses = _CLAUSE_ENDS.split(line)
-    standing = [one for one in clauses if not any(_has(one, words) for words in unknown)]
+    standing = [one for one in clauses if not any(_contains(one, words) for words in unknown)]
     if len(standing) == len(clauses):
         # The value spans two clauses: nothing smaller than the line can be cut.
         standing = []
-    cut = [Dropped(one, _missing(unknown)) for one in clauses if one not in standing]
+    cut = [DroppedClause(one, _write_reason(unknown)) for one in clauses if one not in standing]
     return " ".join(standing).strip(_ENDS), cut
 
 
-def _has(clause: str, words: str) -> bool:
+def _contains(clause: str, words: str) -> bool:
     """Whether words stand in a clause; `5` does not stand in `15`."""
     return bool(re.search(rf"(?<!\d){re.escape(words)}(?!\d)", clause))
 
 
-def _unknown(state: Sequence[str], grounds: Grounds) -> list[list[str]]:
-    """The values and names of each line that nothing bears out, as they stand there."""
-    lines = list(map(plain, state))
-    missing = [grounds.evidence.missing(line) for line in lines]
-    amounts = [_amounts(line, values) for line, values in zip(lines, missing, strict=True)]
-    totals = _totals(amounts)
+def _find_unknown(state: Sequence[str], evidence: SourceEvidence) -> list[list[str]]:
+    """Finds the values and names of each line that nothing supports, as they stand there."""
+    lines = list(map(drop_hidden, state))
+    missing = [evidence.values.missing(line) for line in lines]
+    amounts = [_collect_amounts(line, values) for line, values in zip(lines, missing, strict=True)]
+    totals = _sum_totals(amounts)
     found: list[list[str]] = []
     for line, absent, own in zip(lines, missing, amounts, strict=True):
-        found.append([*_underived(absent, own, totals), *_unknown_names(line, grounds)])
+        found.append([*_find_underived(absent, own, totals), *_find_unknown_names(line, evidence)])
     return found
 
 
-def _amounts(line: str, missing: Sequence[str]) -> set[Decimal]:
-    """The numbers of a line that occur in what is covered."""
+def _collect_amounts(line: str, missing: Sequence[str]) -> set[Decimal]:
+    """Collects the numbers of a line that occur in what is covered."""
     numbers: set[Decimal] = set()
-    for value in values.found(line):
+    for value in values.find_values(line):
         if value not in missing:
-            numbers |= values.readings(value)
+            numbers |= values.read_numbers(value)
     return numbers
 
 
-def _totals(amounts: Sequence[Collection[Decimal]]) -> frozenset[Decimal]:
-    """The numbers that lines of a state may be reckoned up from: its amounts, sums over its lines.
+def _sum_totals(amounts: Sequence[Collection[Decimal]]) -> frozenset[Decimal]:
+    """Collects the numbers from which others may follow: all amounts, and sums over lines.
 
     A list has its sum below it, and one amount in each line.
     """
@@ -313,15 +312,15 @@ def _totals(amounts: Sequence[Collection[Decimal]]) -> frozenset[Decimal]:
     return frozenset(nlargest(_TOTALS, totals))
 
 
-def _underived(
+def _find_underived(
     missing: Sequence[str], own: set[Decimal], totals: Collection[Decimal]
 ) -> Iterator[str]:
-    """The missing values of a line that follow neither from its `own` numbers nor from `totals`.
+    """Yields the missing values that follow neither from a line's `own` numbers nor from `totals`.
 
-    A value that follows is one of the line's own for the values behind it.
+    A value that follows becomes one of the line's own numbers.
     """
     for value in missing:
-        numbers = values.readings(value)
+        numbers = values.read_numbers(value)
         if any(_follows(number, own, totals) for number in numbers):
             own |= numbers
         else:
@@ -329,10 +328,10 @@ def _underived(
 
 
 def _follows(number: Decimal, own: Collection[Decimal], totals: Collection[Decimal]) -> bool:
-    """Whether a number is a sum or a product of a line's own numbers, or the rest of a total.
+    """Whether a number is a sum or product of a line's own numbers, or the rest of a total.
 
-    A large number is also the rest of any total of the state, or of two of them: hardly any is so
-    by chance.
+    A large number may also be the rest of any total of the state, or of two, because hardly any is
+    so by chance.
     """
     few = sorted(own, reverse=True)[:_BESIDE]
     sums = {sum(some) for count in range(1, _SUMMED + 1) for some in combinations(few, count)}
@@ -345,27 +344,27 @@ def _follows(number: Decimal, own: Collection[Decimal], totals: Collection[Decim
     return number in totals or not rests.isdisjoint({*sums, *totals})
 
 
-def _unknown_names(line: str, grounds: Grounds) -> Iterator[str]:
-    """Words with a capital inside a sentence that nothing covered has."""
-    if not grounds.names_have_capitals:
+def _find_unknown_names(line: str, evidence: SourceEvidence) -> Iterator[str]:
+    """Yields the names that do not occur; a name is a word with a capital inside a sentence."""
+    if not evidence.names_have_capitals:
         return
     for word in _NAME.findall(line):
         if not word[0].isupper():
             continue
         # A name is known in any form: only the beginnings are compared.
-        stems = {term[:_STEM] for term in terms(word)}
-        if stems and not stems & grounds.stems:
+        stems = {term[:_STEM] for term in find_terms(word)}
+        if stems and not stems & evidence.stems:
             yield word
 
 
-def _stem(term: str) -> str:
-    """What is compared of a term: the whole of a value, the beginning of a word."""
+def _shorten_term(term: str) -> str:
+    """Shortens a word to its beginning; a value stays whole."""
     return term if has_digit(term) else term[:_STEM]
 
 
 @cache
-def patterns() -> dict[str, tuple[re.Pattern[str], ...]]:
-    """The marks of what is no answer, by kind."""
+def load_patterns() -> dict[str, tuple[re.Pattern[str], ...]]:
+    """Loads the patterns of replies that are no answer, by kind."""
     data = tomllib.loads(resources.files(__package__).joinpath("gate.toml").read_text("utf-8"))
     return {
         kind: tuple(re.compile(mark["pattern"], re.IGNORECASE | re.MULTILINE) for mark in marks)

@@ -8,7 +8,7 @@ from itertools import chain, pairwise
 from typing import Final
 
 from service.summarising.wordings import WORDINGS
-from service.text.plain import plain
+from service.text.plain import drop_hidden
 
 RULES: Final = "## Rules and wishes, in the user's words"
 NEWER_RULES: Final = "## Newer rules, in the user's words"
@@ -31,8 +31,8 @@ def imitates_ours(line: str) -> bool:
 
     Case, marks, accents, blanks and characters that show nothing make no difference.
     """
-    letters = _letters(line)
-    pairs = _pairs(letters)
+    letters = _keep_letters(line)
+    pairs = _pair_letters(letters)
     for ours, own_pairs in _OURS.items():
         alike = 2 * len(pairs & own_pairs) / (len(pairs) + len(own_pairs))
         if alike >= _ALIKE or (len(ours) >= _TELLING and ours in letters):
@@ -40,16 +40,16 @@ def imitates_ours(line: str) -> bool:
     return False
 
 
-def _letters(line: str) -> str:
+def _keep_letters(line: str) -> str:
     """The letters of a line in their plainest form; none of a line that is too long for a head."""
-    seen = plain(line)
+    seen = drop_hidden(line)
     if len(seen) > _LONGEST:
         return ""
     plainest = unicodedata.normalize("NFKD", seen).casefold()
     return "".join(filter(str.isalnum, plainest))
 
 
-def _pairs(letters: str) -> frozenset[tuple[str, str]]:
+def _pair_letters(letters: str) -> frozenset[tuple[str, str]]:
     return frozenset(pairwise(letters))
 
 
@@ -57,5 +57,6 @@ _TRANSLATED = chain.from_iterable(one.heads for one in WORDINGS.values())
 _IN_FRONT = (RULES, QUOTATIONS, CALLS, STATE)
 _BEHIND = (NEWER_RULES, NEWER_QUOTATIONS, NEWER_CALLS, TALK, SINCE, OTHER_CALLS)
 _OURS: Final = {
-    letters: _pairs(letters) for letters in map(_letters, (*_IN_FRONT, *_BEHIND, *_TRANSLATED))
+    letters: _pair_letters(letters)
+    for letters in map(_keep_letters, (*_IN_FRONT, *_BEHIND, *_TRANSLATED))
 }

@@ -1,8 +1,7 @@
-"""The ledger of the tool calls that a summary covers, made by rule and never by an LLM. Pure.
+"""The ledger: code's list of the tool calls that a summary covers. Pure.
 
-In: steps. Out: entries in order, one for each call, with a reference (`T12`) that stays the same in
-all later checkpoints, and lines of them within some room. What a tool names or says in words stands
-in quotation marks, so that nothing of it looks like our own words and signs.
+Each call has a reference (`T12`) that stays the same in all later checkpoints. What a tool names or
+says in words stands in quotation marks, so that nothing of it looks like our own words and signs.
 """
 
 import json
@@ -14,9 +13,9 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from service.text import characters, tokens
-from service.text.plain import plain
+from service.text.plain import drop_hidden
 from service.text.sentences import reports_failure
-from service.text.terms import has_digit, terms
+from service.text.terms import find_terms, has_digit
 from service.transcript import Step
 from service.transcript.items import Call
 
@@ -35,31 +34,26 @@ _UNSPACED = re.compile(f"[{characters.UNSPACED}\u3000-\u303f\uff00-\uffef]")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One covered call, or several merged ones.
+    """One covered call, or several merged ones."""
 
-    Attributes:
-        first: its number; of merged ones the lowest.
-        last: the highest number.
-        tool: its name.
-        arguments: on one line; of merged ones none.
-        parts: what came back: its size, and how it begins.
-        failed: how many of its calls failed.
-        count: how many calls it stands for.
-    """
-
+    #: Number of the call; of merged ones the lowest and the highest.
     first: int
     last: int
     tool: str
+    #: On one line; "" for merged calls.
     arguments: str
+    #: What came back: its size, and how it begins.
     parts: tuple[str, ...]
+    #: Number of its calls that failed.
     failed: int = 0
+    #: Number of its calls.
     count: int = 1
 
 
 def extend(entries: Sequence[Entry], steps: Iterable[Step]) -> tuple[Entry, ...]:
-    """`entries` and those of the newly covered steps, which are in order."""
+    """Adds the calls of newly covered steps; the oldest are merged when there are too many."""
     calls = chain.from_iterable(step.calls for step in steps)
-    numbered = enumerate(calls, last_number(entries) + 1)
+    numbered = enumerate(calls, find_last_number(entries) + 1)
     grown = [*entries, *(describe_call(number, call) for number, call in numbered)]
     if len(grown) <= _ENTRIES:
         return tuple(grown)
@@ -68,112 +62,114 @@ def extend(entries: Sequence[Entry], steps: Iterable[Step]) -> tuple[Entry, ...]
     return (*_merge_by_tool(grown[:surplus]), *grown[surplus:])
 
 
-def unread_calls(entries: Sequence[Entry], count: int) -> tuple[Entry, ...]:
-    """`entries`, and one for `count` calls that nobody could read, so that numbers go on right."""
+def add_unread_calls(entries: Sequence[Entry], count: int) -> tuple[Entry, ...]:
+    """Adds an entry for `count` calls that nobody could read, so that later numbers stay right."""
     if not count:
         return tuple(entries)
-    last, told = last_number(entries), ("too hard to read",)
-    return (*entries, Entry(last + 1, last + count, "several tools", "", told, count=count))
+    last = find_last_number(entries)
+    parts = ("too hard to read",)
+    unread = Entry(last + 1, last + count, "several tools", "", parts, count=count)
+    return (*entries, unread)
 
 
-def last_number(entries: Sequence[Entry]) -> int:
-    """The highest number; after a merge it need not be that of the last entry."""
+def find_last_number(entries: Sequence[Entry]) -> int:
+    """Finds the highest number, which after a merge need not be in the last entry."""
     return max((entry.last for entry in entries), default=0)
 
 
 def describe_call(number: int, call: Call) -> Entry:
-    """A call by itself."""
-    text = tokens.without_data(call.result.text).strip()
-    parts = list(_describe(text))
+    """Makes the entry of one call."""
+    text = tokens.drop_data(call.result.text).strip()
+    parts = list(_describe_result(text))
     images = len(call.result.images)
     if images:
-        parts.insert(1, _counted(images, "image"))
+        parts.insert(1, _count_things(images, "image"))
     failed = len(text) <= _FAILURE and reports_failure(text)
-    return Entry(number, number, _tool(call), _arguments(call), tuple(parts), int(failed))
+    return Entry(
+        number, number, _write_tool(call), _write_arguments(call), tuple(parts), int(failed)
+    )
 
 
-def called(call: Call) -> str:
-    """A call without its result: its name and its arguments."""
-    return f"{_tool(call)}({_arguments(call)})"
+def write_call(call: Call) -> str:
+    """Writes the name and the arguments of a call."""
+    return f"{_write_tool(call)}({_write_arguments(call)})"
 
 
-def line(entry: Entry) -> str:
-    """An entry on one line."""
+def write_line(entry: Entry) -> str:
+    """Writes an entry on one line."""
     return f"- T{entry.first} {entry.tool}({entry.arguments}) → {' | '.join(entry.parts)}"
 
 
-class Listed(NamedTuple):
-    """A ledger within some room: calls with a line of their own, in order, and one for all others.
+class LedgerLines(NamedTuple):
+    """The lines of a ledger within some room."""
 
-    `others` is empty where there are none, or where it has no room.
-    """
-
+    #: Calls with a line of their own, in order.
     entries: tuple[Entry, ...] = ()
+    #: One line for all others; "" where there are none, or no room.
     others: str = ""
 
     @property
     def lines(self) -> tuple[str, ...]:
         """All lines."""
         others = (self.others,) if self.others else ()
-        return (*map(line, self.entries), *others)
+        return (*map(write_line, self.entries), *others)
 
 
-def choose(entries: Sequence[Entry], limit: int, *, used: bool = False) -> Listed:
-    """The ledger within `limit` tokens.
+def choose(entries: Sequence[Entry], limit: int, *, used: bool = False) -> LedgerLines:
+    """Chooses the lines of a ledger for `limit` tokens.
 
-    Calls on whose results later ones went on come first; then, unless only `used` ones are asked
-    for, the newest.
+    Calls on whose results later ones went on come first, then the newest unless `used` is set.
     """
     chosen: set[int] = set()
     left = limit
-    for place in _rank(entries, used):
-        cost = _cost(line(entries[place]))
+    for place in _rank_places(entries, used):
+        cost = _count_line(write_line(entries[place]))
         if entries[place].count == 1 and cost <= left:
             left -= cost
             chosen.add(place)
     others = [entry for place, entry in enumerate(entries) if place not in chosen]
     told = _write_others(others) if others else ""
-    return Listed(
+    return LedgerLines(
         entries=tuple(entries[place] for place in sorted(chosen)),
-        others=told if told and _cost(told) <= left else "",
+        others=told if told and _count_line(told) <= left else "",
     )
 
 
 def _write_others(others: Sequence[Entry]) -> str:
-    """Calls by their tools on one line."""
+    """Writes calls by their tools on one line."""
     counted: list[str] = []
     for entry in _merge_by_tool(others):
         times = f" × {entry.count}" if entry.count > 1 else ""
         failed = f" ({entry.failed} failed)" if entry.failed else ""
         counted.append(f"{entry.tool}{times}{failed}")
-    first, last = others[0].first, last_number(others)
+    first, last = others[0].first, find_last_number(others)
     reference = f"T{first}–T{last}" if last > first else f"T{first}"
     return f"- {reference} {_shorten(', '.join(counted), _RESULT)}"
 
 
-def _rank(entries: Sequence[Entry], used: bool) -> Sequence[int]:
-    """The places, first those with most of what later arguments have for their length.
+def _rank_places(entries: Sequence[Entry], used: bool) -> Sequence[int]:
+    """Ranks the places of calls by how much of their results later arguments have.
 
-    Then the newest, unless only `used` ones are wanted.
+    For calls of the same worth, the newest come first.
     """
     worth: dict[int, float] = {}
     asked: set[str] = set()
     for place, entry in reversed(list(enumerate(entries))):
-        taken = _values(" ".join(entry.parts)) & asked
-        worth[place] = len(taken) / _cost(line(entry))
-        asked |= _values(entry.arguments)
+        taken = _find_values(" ".join(entry.parts)) & asked
+        worth[place] = len(taken) / _count_line(write_line(entry))
+        asked |= _find_values(entry.arguments)
     ranked = sorted(worth, key=worth.__getitem__, reverse=True)
     return [place for place in ranked if worth[place] or not used]
 
 
 @lru_cache(maxsize=4096)
-def _values(text: str) -> frozenset[str]:
-    """The values of a text that are hardly there by chance."""
-    return frozenset(term for term in terms(text) if has_digit(term) and len(term) >= _TELLING)
+def _find_values(text: str) -> frozenset[str]:
+    """Finds the values of a text that are hardly there by chance."""
+    return frozenset(term for term in find_terms(text) if has_digit(term) and len(term) >= _TELLING)
 
 
 def _merge_by_tool(entries: Sequence[Entry]) -> list[Entry]:
-    """One for each tool, with what its calls have in common."""
+    """Merges calls to one entry for each tool."""
     merged: dict[str, Entry] = {}
     for entry in entries:
         old = merged.get(entry.tool, replace(entry, failed=0, count=0))
@@ -190,60 +186,64 @@ def _merge_by_tool(entries: Sequence[Entry]) -> list[Entry]:
 
 
 @lru_cache(maxsize=4096)  # a line is weighed several times
-def _cost(shown: str) -> int:
+def _count_line(shown: str) -> int:
+    """Counts the tokens of a line."""
     return tokens.count(shown) + 1
 
 
-def _tool(call: Call) -> str:
-    return _compact(call.call.name, _NAME) if call.call.name.strip() else "tool"
+def _write_tool(call: Call) -> str:
+    """Writes the name of a tool."""
+    return _write_value(call.call.name, _NAME) if call.call.name.strip() else "tool"
 
 
-def _arguments(call: Call) -> str:
-    """The arguments on one line; what is no JSON is quoted whole."""
+def _write_arguments(call: Call) -> str:
+    """Writes the arguments on one line; text that is no JSON is quoted whole."""
     raw = call.call.arguments
     given = _parse(raw)
-    return _compact(raw if given is None else given, _ARGUMENTS) if raw.strip() else ""
+    return _write_value(raw if given is None else given, _ARGUMENTS) if raw.strip() else ""
 
 
-def outline(call: Call) -> str:
-    """A call with all that is told of its long result but how that begins."""
-    value = _unwrap(tokens.without_data(call.result.text).strip())
-    ends = [_end(value)] if isinstance(value, str) and value else []
-    return f"{called(call)} → {' | '.join([*_measure(value), *ends])}"
+def write_outline(call: Call) -> str:
+    """Writes a call with the size and the end of its long result, without its beginning."""
+    value = _unwrap_result(tokens.drop_data(call.result.text).strip())
+    ends = [_describe_end(value)] if isinstance(value, str) and value else []
+    return f"{write_call(call)} → {' | '.join([*_describe_size(value), *ends])}"
 
 
-def _describe(text: str) -> Iterator[str]:
-    """A result in a few parts: its size, unless it is short, and how it begins."""
-    value = _unwrap(text)
+def _describe_result(text: str) -> Iterator[str]:
+    """Yields the parts of a result: its size, unless it is short, and how it begins."""
+    value = _unwrap_result(text)
     if value in _EMPTY:
         yield "empty result"
         return
-    yield from _measure(value)
+    yield from _describe_size(value)
     if not isinstance(value, str) or len(value) <= _RESULT:
-        yield _compact(value, _RESULT)
+        yield _write_value(value, _RESULT)
         return
-    yield f"begins {_compact(value, _RESULT // 2)}"
-    yield _end(value)
+    yield f"begins {_write_value(value, _RESULT // 2)}"
+    yield _describe_end(value)
 
 
-def _measure(value: Any) -> Iterator[str]:  # noqa: ANN401 - a tool's JSON
+def _describe_size(value: Any) -> Iterator[str]:  # noqa: ANN401 - a tool's JSON
+    """Yields the size of a result, and the failures that it reports."""
     if isinstance(value, list):
-        yield _counted(len(value), "item")
+        yield _count_things(len(value), "item")
     if not isinstance(value, str) or len(value) <= _RESULT:
         return
     written = [one for one in value.splitlines() if one.strip()]
-    yield f"{_counted(len(written), 'line')} ({len(value)} characters)"
+    yield f"{_count_things(len(written), 'line')} ({len(value)} characters)"
     failures = [one for one in written if reports_failure(one)]
     if failures:
-        yield f"{len(failures)} report a failure: {_compact(failures[0], _LINE)}"
+        yield f"{len(failures)} report a failure: {_write_value(failures[0], _LINE)}"
 
 
-def _end(value: str) -> str:
-    return f"ends {_compact(value.rstrip().splitlines()[-1], _LINE)}"
+def _describe_end(value: str) -> str:
+    """Describes how a text ends."""
+    return f"ends {_write_value(value.rstrip().splitlines()[-1], _LINE)}"
 
 
-def _unwrap(text: str) -> Any:  # noqa: ANN401 - a tool's JSON
-    """The value of a text; of a text within a text, or within the parts of MCP, the innermost."""
+def _unwrap_result(text: str) -> Any:  # noqa: ANN401 - a tool's JSON
+    """Parses a result; returns the innermost of texts within texts or within parts of MCP."""
     value: Any = text
     for _ in range(_LAYERS):
         content = value.get("content") if isinstance(value, dict) else value
@@ -274,21 +274,21 @@ _DECODER = json.JSONDecoder(
 
 
 def _parse(text: str) -> Any:  # noqa: ANN401 - a tool's JSON
-    """The value of a JSON text; None when it is no JSON, nested too deeply, or `null`."""
+    """Parses a JSON text; None when it is no JSON, nested too deeply, or `null`."""
     try:
         return _DECODER.decode(text)
     except (ValueError, RecursionError):
         return None
 
 
-def _compact(value: Any, room: int) -> str:  # noqa: ANN401 - a tool's JSON
-    """A value as JSON on one line of some `room` characters.
+def _write_value(value: Any, room: int) -> str:  # noqa: ANN401 - a tool's JSON
+    """Writes a value as JSON on one line of about `room` characters.
 
-    One word stands without quotation marks. No number is written anew, nothing is cut in a word.
+    One word stands without quotation marks. Numbers stay as they are, and no word is cut.
     """
     if isinstance(value, str):
         value = value[: room * 4]
-    written = plain(json.dumps(value, ensure_ascii=False))
+    written = drop_hidden(json.dumps(value, ensure_ascii=False))
     bare = _ESCAPE.sub(lambda escape: _ESCAPED.get(escape[1], escape[0]), written)
     line = _BARE.sub(r"\1", " ".join(bare.split()))
     shown = _shorten(line, room)
@@ -298,7 +298,7 @@ def _compact(value: Any, room: int) -> str:  # noqa: ANN401 - a tool's JSON
 
 
 def _shorten(text: str, limit: int) -> str:
-    """A line of at most `limit` characters, cut between words."""
+    """Shortens a line to `limit` characters, cut between words."""
     if len(text) <= limit:
         return text
     for place in range(limit - 1, 0, -1):
@@ -310,5 +310,6 @@ def _shorten(text: str, limit: int) -> str:
     return "…"
 
 
-def _counted(count: int, what: str) -> str:
+def _count_things(count: int, what: str) -> str:
+    """Writes a number with its noun."""
     return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -1,11 +1,11 @@
-"""Makes any text harmless by its form, whoever wrote it and whatever it says. Pure, linear.
+"""Makes any text harmless by its form, whoever wrote it. Pure, linear.
 
 What stands in a summary must not open another part of the prompt, imitate our own marks, load an
 image or offer a link. No word is judged: tokens, tags, links and marks are known by their shape,
 and numbers, names and paths inside ordinary text stay as they are.
 
-`harmless` is for every line that is shown; `unmarked` for words of others, before our own marks are
-put beside them. Cut a text before, not after: it might lose the code mark behind an address.
+`make_harmless` is for every line that is shown; `quote_marks` for words of others, before our own
+marks are put beside them. Cut a text before, not after: it might lose a code mark.
 """
 
 import re
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from service.text import characters
-from service.text.plain import plain
+from service.text.plain import drop_hidden
 
 _GONE = "[…]"
 _SIGNS = re.compile(r"[<\[`#=＜［\\]|\]\(|://|www\.", re.IGNORECASE)
@@ -64,16 +64,16 @@ _BEHIND_ADDRESS = ".,:;!?)]}*_'’"
 
 
 @lru_cache(maxsize=4096)  # the same line is weighed, fitted and shown
-def harmless(text: str) -> str:
-    """`text` on one line, without what a prompt or a page would take for more than words.
+def make_harmless(text: str) -> str:
+    """Writes a text on one line, without what a prompt or a page takes for more than words.
 
-    Applied again it changes nothing; it is never longer than one and a half times the text.
+    Applied again it changes nothing; the line is at most one and a half times as long as the text.
     """
-    line = " ".join(plain(text).split())
+    line = " ".join(drop_hidden(text).split())
     if not _SIGNS.search(line):
         return line
     for _ in range(_MOST_PASSES):
-        shown = _coded(" ".join(_without_marks(_without_tokens(line)).split()))
+        shown = _pair_code_marks(" ".join(_replace_marks(_replace_tokens(line)).split()))
         if shown == line:
             break
         line = shown
@@ -81,32 +81,32 @@ def harmless(text: str) -> str:
 
 
 @lru_cache(maxsize=4096)  # the same words are measured beside others, several times
-def unmarked(text: str) -> str:
-    """`text` without what only we put before or beside somebody's words."""
+def quote_marks(text: str) -> str:
+    """Quotes what only we put before or beside somebody's words."""
     return _ROLE.sub(r"\g<marks>“\g<role>”", _ROW.sub(r"“\g<row>”", text))
 
 
-def quoted(line: str) -> str:
-    """A line of a quotation as it stands, but for tokens and tags of roles, and our own marks.
+def quote_code(line: str) -> str:
+    """Removes tokens and tags of roles, and our own marks, from a line of code.
 
-    For what is read exactly, such as code: blanks, links and all other tags stay.
+    Blanks, links and all other tags stay, because code is read exactly.
     """
     if not _SIGNS.search(line):
         return line
-    bare = _spans_replaced(line, _TOKEN, _GONE)
-    bare = _spans_replaced(bare, _ROLE_MARK, r"(\g<name>)")
-    bare = _spans_replaced(bare, _ROLE_TAG, r"‹\g<tag>›")
+    bare = _replace_spans(line, _TOKEN, _GONE)
+    bare = _replace_spans(bare, _ROLE_MARK, r"(\g<name>)")
+    bare = _replace_spans(bare, _ROLE_TAG, r"‹\g<tag>›")
     return _OURS.sub("(", bare)
 
 
-def _without_tokens(text: str) -> str:
-    """Tokens are known in any width; all angle brackets that look like tags become other ones."""
-    bare = _spans_replaced(text, _TOKEN, _GONE)
-    bare = _spans_replaced(bare, _ARRAY, r"‹\g<items>›")
-    bare = _spans_replaced(bare, _BRACKETED, r"(\g<name>)")
+def _replace_tokens(text: str) -> str:
+    """Replaces tokens of any width, and the angle brackets of all that looks like a tag."""
+    bare = _replace_spans(text, _TOKEN, _GONE)
+    bare = _replace_spans(bare, _ARRAY, r"‹\g<items>›")
+    bare = _replace_spans(bare, _BRACKETED, r"(\g<name>)")
     shown = list(bare)
     closing = -1
-    narrow = characters.narrowed(bare)
+    narrow = characters.narrow(bare)
     for opening in _BEGINS_TAG.finditer(narrow):
         begin = opening.start()
         if closing < begin:
@@ -119,9 +119,9 @@ def _without_tokens(text: str) -> str:
     return "".join(shown)
 
 
-def _spans_replaced(text: str, pattern: re.Pattern[str], by: str) -> str:
-    """`pattern` is looked for in the text's plainest form, and replaced where it stands."""
-    narrow = characters.narrowed(text)
+def _replace_spans(text: str, pattern: re.Pattern[str], by: str) -> str:
+    """Replaces what a pattern finds in the plainest form of a text."""
+    narrow = characters.narrow(text)
     kept: list[str] = []
     position = 0
     for found in pattern.finditer(narrow):
@@ -130,8 +130,8 @@ def _spans_replaced(text: str, pattern: re.Pattern[str], by: str) -> str:
     return "".join([*kept, text[position:]])
 
 
-def _without_marks(line: str) -> str:
-    """Headings, fences of prompts, and our own wording."""
+def _replace_marks(line: str) -> str:
+    """Removes headings, fences of prompts, links, and our own wording."""
     bare = _LINE_MARKS.sub(lambda marks: _HEADING.sub("", marks[0]), line)
     bare = _FENCE.sub(_GONE, _OURS.sub("(", bare))
     # With a blank between its parts it is no link and no image any more.
@@ -139,8 +139,8 @@ def _without_marks(line: str) -> str:
     return _DEFINITION.sub(r"\g<label> :", bare)
 
 
-def _coded(line: str) -> str:
-    """One line, its code marks in pairs, and each address inside such a pair."""
+def _pair_code_marks(line: str) -> str:
+    """Puts the code marks of a line in pairs, and each address inside such a pair."""
     line = _ESCAPED_MARK.sub(r"\\ ", _CODE_MARKS.sub("`", line))
     if "://" not in line and "www." not in line.casefold() and "`" not in line:
         return line
@@ -148,23 +148,24 @@ def _coded(line: str) -> str:
     if len(parts) % 2 == 0:  # the last mark has no other
         last = parts.pop()
         parts[-1] = f"{parts[-1]}'{last}"
-    return _ESCAPED_MARK.sub(r"\\ ", "`".join(_parts_coded(parts)))
+    return _ESCAPED_MARK.sub(r"\\ ", "`".join(_code_addresses(parts)))
 
 
-def _parts_coded(parts: list[str]) -> Iterator[str]:
-    """Each second part stands between code marks; two marks side by side would be another mark."""
+def _code_addresses(parts: list[str]) -> Iterator[str]:
+    """Yields the parts of a line between code marks, with addresses outside of code marked."""
     last = len(parts) - 1
     for place, part in enumerate(parts):
         if place % 2:
             # What is code already stays as it is, an address in it too.
             yield part
             continue
-        coded = _ADDRESS.sub(_address_coded, part)
+        coded = _ADDRESS.sub(_code_address, part)
         before = " " if place and coded.startswith("`") else ""
         after = " " if place < last and coded.endswith("`") else ""
         yield f"{before}{coded}{after}"
 
 
-def _address_coded(address: re.Match[str]) -> str:
+def _code_address(address: re.Match[str]) -> str:
+    """Puts code marks around an address, without the signs behind it."""
     bare = address[0].rstrip(_BEHIND_ADDRESS)
     return f"`{bare}`{address[0][len(bare) :]}"

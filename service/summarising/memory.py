@@ -1,6 +1,6 @@
-"""What the next summary grows from. Stored with each checkpoint, typed: nothing is parsed back.
+"""The memory of a chat, from which the next summary grows; stored with each checkpoint, typed.
 
-A summariser rewrites `state` each time. All else is made by code: the words of the chat, carried on
+A summariser writes `state` again each time. Code makes all else: the words of the chat, carried on
 as they stand there.
 """
 
@@ -22,65 +22,57 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A sentence of the chat that a summariser chose, or that an operator wrote.
+    """A sentence of the chat that a summariser chose, or that an operator wrote."""
 
-    Attributes:
-        number: shown as `P12`; the same in all later checkpoints.
-        kind: why it is kept.
-        text: the words, on one line.
-        source: id of the message that they came from; `operator` for an operator's.
-        speaker: who said it.
-        utterance: number of the utterance, such as `12.3`; "" for an operator's.
-        at: Unix seconds of the message.
-        replaced_by: number of the pin that took its place; such a pin is not shown any more.
-    """
-
+    #: Shown as `P12`; the same in all later checkpoints.
     number: int
     kind: Kind
+    #: The words, on one line.
     text: str
+    #: Id of the message that they came from; `operator` for an operator's.
     source: str
     speaker: Speaker = Speaker.USER
+    #: Number of the utterance, such as `12.3`; "" for an operator's.
     utterance: str = ""
+    #: Unix seconds of the message.
     at: int | None = None
+    #: Number of the pin that took its place; a replaced pin is not shown.
     replaced_by: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The parts of a summary.
+    """The parts of a summary."""
 
-    Attributes:
-        state: what a summariser wrote, as lines of Markdown; its heads begin with `## `.
-        pins: the rules and quotations that it chose, in the order in which they were said.
-        talk: what was said, in order, as far as there is room to store it.
-        ledger: the tool calls.
-        heard: how many steps were read to their end; the next one is `heard + 1`.
-        told: how many of those the state tells: a summariser has read no further.
-        front: pins and calls that stand in front of the state, as `P12` and `T3`.
-    """
-
+    #: Lines of Markdown that a summariser wrote; heads begin with `## `.
     state: tuple[str, ...] = ()
+    #: Rules and quotations, in the order in which they were said.
     pins: tuple[Pin, ...] = ()
+    #: Utterances in order, as far as there is room to store them.
     talk: tuple[Utterance, ...] = ()
     ledger: tuple[Entry, ...] = ()
+    #: Number of steps that were read to their end.
     heard: int = 0
+    #: Number of steps that the writer of the state has read.
     told: int = 0
+    #: Pins and calls that stand in front of the state, as `P12` and `T3`.
     front: tuple[str, ...] = ()
 
     @property
     def rules(self) -> tuple[Pin, ...]:
-        """Those that hold."""
-        return self._holding(Kind.RULE)
+        """The rules that hold."""
+        return self._list_holding(Kind.RULE)
 
     @property
     def quotations(self) -> tuple[Pin, ...]:
-        """Those that hold."""
-        return self._holding(Kind.QUOTATION)
+        """The quotations that hold."""
+        return self._list_holding(Kind.QUOTATION)
 
     @property
     def newest(self) -> list[Utterance]:
-        """What is stored of the step that was read last."""
+        """The stored utterances of the last step that was read."""
         return [one for one in self.talk if one.step == self.heard]
 
-    def _holding(self, kind: Kind) -> tuple[Pin, ...]:
-        return tuple(pin for pin in self.pins if pin.kind is kind and pin.replaced_by is None)
+    def _list_holding(self, kind: Kind) -> tuple[Pin, ...]:
+        holding = [pin for pin in self.pins if pin.replaced_by is None]
+        return tuple(pin for pin in holding if pin.kind is kind)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from service.summarising import heads
-from service.summarising.markup import harmless, unmarked
+from service.summarising.markup import make_harmless, quote_marks
 from service.summarising.memory import Pin
 from service.summarising.utterances import Speaker
 from service.text import tokens
@@ -49,88 +49,81 @@ class KeptLines:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What is shown, in the order in which it stands.
+    """The parts of a record, in the order in which they stand."""
 
-    Attributes:
-        front: what has stood in front of the states before this one too.
-        state: what a summariser or an operator wrote, as lines of Markdown.
-        newer: lines that were kept after `front` had been put together.
-        talk: what was said.
-        calls: tool calls whose results nobody used, or how many there are.
-        is_since: whether the talk is newer than the state.
-        left_out: how many rules and quotations have no room.
-        given_up: the clauses of the state that have none.
-        front_names: by which a `Memory` knows what stands in `front`.
-    """
-
+    #: Lines that stood in front of the states before this one too.
     front: KeptLines = KeptLines()
+    #: What a summariser or an operator wrote, as lines of Markdown.
     state: tuple[str, ...] = ()
+    #: Lines that were kept after `front` had been put together.
     newer: KeptLines = KeptLines()
     talk: tuple[str, ...] = ()
+    #: Tool calls whose results nobody used, or their number.
     calls: tuple[str, ...] = ()
+    #: Whether the talk is newer than the state.
     is_since: bool = False
+    #: Number of rules and quotations without room.
     left_out: int = 0
+    #: Lines of the state without room.
     given_up: tuple[str, ...] = ()
+    #: Names of the lines in `front`, as `Memory.front` stores them.
     front_names: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:
         """Whether no part says anything: such a summary is never served."""
-        talk = (line.partition(": ")[2] for line in self.talk)
-        shown = (*self.front.lines, *self.state, *self.newer.lines, *talk, *self.calls)
-        return not any(any(map(str.isalnum, line)) for line in shown)
+        spoken = [line.partition(": ")[2] for line in self.talk]
+        shown = (*self.front.lines, *self.state, *self.newer.lines, *spoken, *self.calls)
+        return not any(map(str.isalnum, "".join(shown)))
 
 
 def render(parts: Parts, messages: int, until: int | None) -> str:
-    """The text of a record. The same arguments give the same bytes.
+    """Renders a record. The same arguments give the same bytes.
 
-    Nothing inside can end it or open another, whoever wrote it.
-
-    Args:
-        parts: what it says.
-        messages: how many messages are covered.
-        until: Unix time of the last covered message, in seconds.
+    No part can end it or open another. `until` is when the last covered message was sent, in Unix
+    seconds.
     """
     front, newer = parts.front, parts.newer
     sections = (
-        _section(heads.RULES, _items(front.rules)),
-        _section(heads.QUOTATIONS, _items(front.quotations)),
-        _section(heads.CALLS, front.calls),
-        _section(heads.STATE, parts.state),
-        _section(heads.NEWER_RULES, _items(newer.rules)),
-        _section(heads.NEWER_QUOTATIONS, _items(newer.quotations)),
-        _section(heads.NEWER_CALLS, newer.calls),
-        _section(heads.SINCE if parts.is_since else heads.TALK, parts.talk),
-        _section(heads.OTHER_CALLS, parts.calls),
+        _write_section(heads.RULES, _write_items(front.rules)),
+        _write_section(heads.QUOTATIONS, _write_items(front.quotations)),
+        _write_section(heads.CALLS, front.calls),
+        _write_section(heads.STATE, parts.state),
+        _write_section(heads.NEWER_RULES, _write_items(newer.rules)),
+        _write_section(heads.NEWER_QUOTATIONS, _write_items(newer.quotations)),
+        _write_section(heads.NEWER_CALLS, newer.calls),
+        _write_section(heads.SINCE if parts.is_since else heads.TALK, parts.talk),
+        _write_section(heads.OTHER_CALLS, parts.calls),
     )
-    end = _END.format(messages=messages, until=_moment(until))
+    end = _END.format(messages=messages, until=_format_time(until))
     return "\n\n".join([f"{_HEAD}\n{_NOTE}", *filter(None, sections), end])
 
 
-def named(text: str, checkpoint: int) -> str:
-    """The same with the checkpoint's id in the last line, by which operators find it."""
+def add_checkpoint_id(text: str, checkpoint: int) -> str:
+    """Adds the checkpoint's id to the last line, by which operators find it."""
     return f"{text.removesuffix(']')}, checkpoint {checkpoint}]"
 
 
-def size(text: str) -> int:
-    """What the model pays for a record and its answer, in tokens."""
+def count_tokens(text: str) -> int:
+    """Counts what the model pays for a record and its answer, in tokens."""
     return 2 * tokens.MESSAGE_TOKENS + tokens.count(text) + tokens.count(NOTED)
 
 
-def pin_line(pin: Pin) -> str:
-    """What is shown of a pin: its words, and whose they are when they are not a user's."""
-    words = unmarked(pin.text)
-    return harmless(words if pin.speaker is Speaker.USER else f"{pin.speaker}: {words}")
+def write_pin(pin: Pin) -> str:
+    """Writes a pin: its words, and the speaker when that is not a user."""
+    words = quote_marks(pin.text)
+    return make_harmless(words if pin.speaker is Speaker.USER else f"{pin.speaker}: {words}")
 
 
-def _items(lines: Sequence[str]) -> list[str]:
+def _write_items(lines: Sequence[str]) -> list[str]:
     return [f"- {line}" for line in lines]
 
 
-def _section(head: str, lines: Sequence[str]) -> str:
+def _write_section(head: str, lines: Sequence[str]) -> str:
     return "\n".join([head, *lines]) if lines else ""
 
 
-def _moment(until: int | None) -> str:
+def _format_time(until: int | None) -> str:
+    """Formats when the last covered message was sent; "" when it is not known."""
     # No clock and no local time zone: the same arguments have to give the same bytes.
     return f", up to {datetime.fromtimestamp(until, UTC):%Y-%m-%d %H:%M} UTC" if until else ""

@@ -1,7 +1,6 @@
-"""Reading → prompt, in the language of the conversation. Pure.
+"""Writes the prompt for a reading, in the language of the conversation. Pure.
 
-The wordings are data (`wordings`) and have one version, which is stored with every checkpoint that
-was made from them.
+The wordings are data (`wordings`) and have one version, which is stored with each checkpoint.
 """
 
 import hashlib
@@ -30,7 +29,7 @@ _LEAST_LIMIT = 0.5  # of the first limit is told in a repair
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What an LLM is sent: two messages, and for a repair its earlier answer and what was wrong."""
+    """The messages for an LLM; for a repair also its earlier answer and the faults of that."""
 
     system: str
     user: str
@@ -40,14 +39,17 @@ class Prompt:
     @property
     def messages(self) -> list[dict[str, str]]:
         """The messages as every chat API takes them."""
-        messages = [_message("system", self.system), _message("user", self.user)]
+        messages = [_make_message("system", self.system), _make_message("user", self.user)]
         if self.repair:
-            messages += [_message("assistant", self.earlier), _message("user", self.repair)]
+            messages += [
+                _make_message("assistant", self.earlier),
+                _make_message("user", self.repair),
+            ]
         return messages
 
 
 def build(reading: Reading) -> Prompt:
-    """The prompt for one call.
+    """Writes the prompt for one call.
 
     The same reading gives the same bytes, and no text in it can close the fence.
     """
@@ -61,12 +63,12 @@ def build(reading: Reading) -> Prompt:
     messages = _write_messages(reading, wording)
     faults = "\n".join(f"- {one}" for one in rejected.reasons) if rejected else ""
     # What was wrong with an earlier answer quotes it, and that comes from the chat.
-    fence = _fence("\n".join((record, entries, messages, faults)))
-    limit = _limit(reading, language)
+    fence = _make_fence("\n".join((record, entries, messages, faults)))
+    limit = _limit_length(reading, language)
     system = wording["system"].format(
         limit=limit,
         fence=fence,
-        language=_written_in(reading.language, language, wording),
+        language=_name_language(reading.language, language, wording),
     )
     # The task is last: a model follows what it has read last, and the chat is no instruction.
     task = f"{wording['end']}\n\n{wording['task']}"
@@ -82,7 +84,7 @@ def build(reading: Reading) -> Prompt:
 
 
 def _write_messages(reading: Reading, wording: Mapping[str, str]) -> str:
-    """The messages with their head; nothing where a model is only to shorten its own answer."""
+    """Writes the messages below their head; "" where a model has just to shorten its answer."""
     if reading.rejected and reading.rejected.is_too_long:
         return ""
     part = wording["part"].format(part=reading.part, parts=reading.parts)
@@ -91,14 +93,15 @@ def _write_messages(reading: Reading, wording: Mapping[str, str]) -> str:
     return f"{head}\n{texts}"
 
 
-def _message(role: str, content: str) -> dict[str, str]:
+def _make_message(role: str, content: str) -> dict[str, str]:
     return {"role": role, "content": content}
 
 
-def _limit(reading: Reading, language: str) -> int:
-    """How long a state is to be at most: in words, or in characters where words have no blanks.
+def _limit_length(reading: Reading, language: str) -> int:
+    """Returns the most words of a state, or characters where words have no blanks.
 
-    A repair of what was too long is told less in the same measure: no model counts what it writes.
+    After an answer that was too long, the limit is lower in the same measure, because no model
+    counts what it writes.
     """
     room = reading.state_tokens
     told = room * (_CHARACTERS if language in _COUNT_CHARACTERS else _WORDS)
@@ -107,39 +110,39 @@ def _limit(reading: Reading, language: str) -> int:
 
 
 def is_copied(text: str, reading: Reading) -> bool:
-    """Whether a reply is for the most part what only its prompt has.
+    """Whether most of a reply stands only in its prompt: the wording, and numbered lines.
 
-    That is the wording, and sentences and entries with their numbers. Words of the chat without a
-    number may be repeated: code and drafts stand in a state as they are.
+    Words of the chat without a number may be repeated, because a state shows code and drafts whole.
     """
     numbered = set(reading.entries)
     for one in reading.excerpts:
         numbered.update(line.strip() for line in one.text.splitlines() if _NUMBERED.match(line))
     lines = [line.strip() for line in text.splitlines()]
-    copied = [line for line in lines if line in numbered or repeated(line, reading.language)]
+    copied = [line for line in lines if line in numbered or repeats_prompt(line, reading.language)]
     return 2 * sum(map(len, copied)) > sum(map(len, lines))
 
 
-def repeated(line: str, language: str) -> bool:
+def repeats_prompt(line: str, language: str) -> bool:
     """Whether a line of a reply repeats the wording, its example too, as small models do."""
-    known = _runs(language if language in WORDINGS else ENGLISH)
+    known = _list_runs(language if language in WORDINGS else ENGLISH)
     own = [line[at : at + _RUN] for at in range(len(line) - _RUN + 1)]
     return bool(own) and sum(run in known for run in own) * 3 >= len(own)
 
 
 @lru_cache
-def _runs(language: str) -> frozenset[str]:
+def _list_runs(language: str) -> frozenset[str]:
+    """Lists all runs of characters of a wording."""
     whole = "\n".join(WORDINGS[language].prompt.values())
     return frozenset(whole[at : at + _RUN] for at in range(len(whole)))
 
 
-def _written_in(wanted: str, language: str, wording: Mapping[str, str]) -> str:
-    """How the wording, which is in `language`, names the language of the summary."""
+def _name_language(wanted: str, language: str, wording: Mapping[str, str]) -> str:
+    """Names the language of the summary in the wording's own `language`."""
     return wording["language"] if wanted == language else wording["other"].format(code=wanted)
 
 
-def _fence(text: str) -> str:
-    """A line that does not occur in `text`: its own hash, hashed again until it fits."""
+def _make_fence(text: str) -> str:
+    """Makes a line that does not occur in `text`: its hash, hashed again until that is so."""
     digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()
     fence = f"=== {digest[:16]} ==="
     while fence in text:

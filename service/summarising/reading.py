@@ -1,7 +1,7 @@
-"""What a summariser reads in one call, and what it answers.
+"""The input and the answer of one call of a summariser.
 
-`Reading` goes in, `Reply` comes out, for every kind of summariser: an OpenAI-compatible server or a
-native Ollama. Whether a reply may be published is decided by `gate`, never by the summariser.
+`Reading` goes in and `Reply` comes out, for every kind of summariser. Whether a reply may be
+published is decided by `gate`, never by the summariser.
 """
 
 from collections.abc import Callable
@@ -15,8 +15,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """One part of a step as text, its sentences numbered: `[12.3] …`; `label` says whose it is."""
+    """A part of a step as text, its sentences numbered: `[12.3] …`."""
 
+    #: Who said it.
     label: str
     text: str
 
@@ -31,51 +32,43 @@ class Finish(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RejectedReply:
-    """What a summariser answered to this very reading, and why that may not stand.
-
-    `is_too_long` says that nothing else is wrong with it.
-    """
+    """A summariser's first answer to a reading, which was rejected."""
 
     text: str
     reasons: tuple[str, ...]
     finish: Finish = Finish.STOP
+    #: Whether its length is the only fault.
     is_too_long: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The state and the pins so far, and the newly covered steps, in order.
+    """What a summariser reads: the state and the pins so far, and the newly covered steps."""
 
-    Attributes:
-        previous: the state so far, its lines.
-        excerpts: what is new.
-        state_tokens: bound on the state that is asked for.
-        entries: pins so far as lines such as `P7 rule: …`.
-        part: 1 of 1, unless one turn was too long for the summariser's window.
-        parts: see `part`.
-        language: ISO 639-1 code of the language that the conversation is in.
-        rejected: the earlier reply to this very reading, if it was rejected.
-    """
-
+    #: Lines of the state so far.
     previous: tuple[str, ...]
+    #: The new steps.
     excerpts: tuple[Excerpt, ...]
+    #: Bound on the state that is asked for.
     state_tokens: int
+    #: Pins so far as lines such as `P7 rule: …`.
     entries: tuple[str, ...] = ()
+    #: 1 of 1, unless one turn was too long for the summariser's window.
     part: int = 1
     parts: int = 1
+    #: ISO 639-1 code of the language of the conversation.
     language: str = "en"
+    #: The earlier reply to this very reading, if it was rejected.
     rejected: RejectedReply | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a summariser wrote (`answer` reads it).
-
-    Token counts are the provider's own; None when it gave none.
-    """
+    """A summariser's answer; `reply` parses it."""
 
     text: str
     finish: Finish
+    #: The provider's own counts; None when it gave none.
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
 

@@ -1,14 +1,14 @@
-"""A summariser's reply → what it says: its choices by number, and the state. Pure.
+"""Parses a summariser's reply: its choices by number, and the state. Pure.
 
-`docs/summariser.md` has the form. Nothing fails here: a line that is no choice is the state's, and
-of a reply that was cut off all lines but the last count.
+`docs/summariser.md` has the form. Nothing fails here: a line that is no choice belongs to the
+state, and a reply that was cut off counts without its last line.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from service.summarising import state
 from service.summarising.reading import Finish, Reply
@@ -51,19 +51,14 @@ _NOTHING = {name for one in WORDINGS.values() for name in one.verbs["nothing"]}
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a reply says.
+    """A parsed reply."""
 
-    Attributes:
-        state: its lines, as `state` has them.
-        rules: numbers of sentences such as `12.3`, of whole steps such as `12`, of pins such as
-            `P7`; and ranges such as `12.3-13.1`.
-        quotations: the same.
-        replaced: a pin's number, and the number of what holds instead.
-    """
-
+    #: Lines of the state, in their stored form.
     state: tuple[str, ...] = ()
+    #: Numbers of sentences such as `12.3`, of pins such as `P7`, and ranges such as `12.3-13.1`.
     rules: tuple[str, ...] = ()
     quotations: tuple[str, ...] = ()
+    #: A pin's number, and the number of what holds instead.
     replaced: tuple[tuple[int, str], ...] = ()
 
     @property
@@ -72,8 +67,8 @@ class Answer:
         return self == Answer()
 
 
-def unreasoned(text: str) -> str:
-    """A reply without the reasoning before it, which some servers leave in the text.
+def strip_reasoning(text: str) -> str:
+    """Removes the reasoning before an answer, which some servers leave in the text.
 
     Templates may open the reasoning in the prompt, so that only its end stands in the reply.
     """
@@ -81,8 +76,8 @@ def unreasoned(text: str) -> str:
     return text[max(ends) :].lstrip() if ends else text
 
 
-def parse(reply: Reply) -> Answer:
-    """What a reply says; of one that was cut off, without its last line."""
+def parse_reply(reply: Reply) -> Answer:
+    """Parses a reply; one that was cut off counts without its last line."""
     written = reply.text.splitlines()
     if reply.finish is Finish.LENGTH:
         written = written[:-1]
@@ -90,29 +85,29 @@ def parse(reply: Reply) -> Answer:
     reader = _ReplyReader()
     for segment in state.split_segments(lines):
         reader.read(segment)
-    return reader.answer()
+    return reader.finish()
 
 
 @dataclass(slots=True)
 class _ReplyReader:
-    """Goes through the lines of a reply; `verb` is the one whose numbers stand below it."""
+    """Goes through the lines of a reply; numbers belong to the last `verb` above them."""
 
     verb: Verb | None = None
     state: list[str] = field(default_factory=list)
     chosen: dict[Verb, list[str]] = field(default_factory=lambda: {verb: [] for verb in Verb})
 
     def read(self, segment: Segment) -> None:
-        """Takes a segment. A fence around the answer itself is none of the state's."""
+        """Reads a segment; a fence around the whole answer does not belong to the state."""
         if segment.fence is not None and not self._is_answer(segment):
             self.verb = None
-            self.state += state.fence(segment)
+            self.state += state.add_fences(segment)
             return
         for line in segment.lines:
             if state.says_something(line):
                 self._read_line(line)
 
     def _is_answer(self, segment: Segment) -> bool:
-        """Whether what is fenced chooses, or is where the answer begins with a head."""
+        """Whether a fence stands around the answer: it chooses, or begins with a head."""
         first = next((line for line in segment.lines if line.strip()), "")
         if _read_choice(first):
             return True
@@ -129,15 +124,19 @@ class _ReplyReader:
             self.verb = None
             self.state.append(state.parse_line(raw))
 
-    def answer(self) -> Answer:
-        """What was read."""
+    def finish(self) -> Answer:
+        """Returns the parsed reply."""
         changes = "\n".join(self.chosen[Verb.REPLACED])
         return Answer(
-            tuple(_telling(self.state)),
-            tuple(one for line in self.chosen[Verb.RULES] for one in _numbers(line)),
-            tuple(one for line in self.chosen[Verb.QUOTATIONS] for one in _numbers(line)),
+            tuple(_drop_empty_heads(self.state)),
+            self._list_numbers(Verb.RULES),
+            self._list_numbers(Verb.QUOTATIONS),
             tuple((int(one["pin"]), one["by"]) for one in _REPLACED.finditer(changes)),
         )
+
+    def _list_numbers(self, verb: Verb) -> tuple[str, ...]:
+        lines = map(_find_numbers, self.chosen[verb])
+        return tuple(chain.from_iterable(lines))
 
     def _choose(self, rest: str) -> None:
         if self.verb and rest:
@@ -145,15 +144,15 @@ class _ReplyReader:
 
 
 def _read_choice(raw: str) -> tuple[Verb, str] | None:
-    """The verb of a line that chooses, and its numbers; None for a line of the state."""
-    label, rest = _labelled(raw)
+    """Reads the verb of a line that chooses, and its numbers; None for a line of the state."""
+    label, rest = _split_label(raw)
     verb = _VERBS.get(label.casefold())
     return (verb, rest) if verb and (not rest or _chooses(rest)) else None
 
 
-def _labelled(raw: str) -> tuple[str, str]:
-    """What stands before the first colon of a line, and what behind it; all of it without one."""
-    line = state.without_marks(raw).strip()
+def _split_label(raw: str) -> tuple[str, str]:
+    """Splits a line at its first colon; without one, all of it is the label."""
+    line = state.strip_marks(raw).strip()
     colon = _COLONS.search(line)
     label = line[: colon.start()] if colon else line
     if len(label) > _LONGEST_LABEL:
@@ -163,12 +162,13 @@ def _labelled(raw: str) -> tuple[str, str]:
 
 def _chooses(rest: str) -> bool:
     """Whether a line names sentences or pins, and says nothing else."""
-    bare = _REPLACED.sub("1", state.without_marks(rest))
+    bare = _REPLACED.sub("1", state.strip_marks(rest))
     says_nothing = bare.strip(_AROUND).rstrip(".。").casefold() in _NOTHING
     return says_nothing or bool(_ONLY_NUMBERS.match(bare))
 
 
-def _numbers(line: str) -> Iterator[str]:
+def _find_numbers(line: str) -> Iterator[str]:
+    """Yields the numbers and ranges of a line."""
     spaced = _JOINED.sub(r"\1, ", line)
     for count, found in enumerate(_NUMBER.finditer(spaced)):
         if count == _MOST_NUMBERS:
@@ -177,8 +177,8 @@ def _numbers(line: str) -> Iterator[str]:
         yield f"{first}-{last}" if last else first
 
 
-def _telling(lines: Sequence[str]) -> Iterator[str]:
-    """The lines without heads of nothing, and once what a small model writes again and again."""
+def _drop_empty_heads(lines: Sequence[str]) -> Iterator[str]:
+    """Yields lines without heads of nothing; a line that a model repeats stands once."""
     end = ("## ",)
     for block, following in pairwise([*state.split_blocks(lines), end]):
         is_empty = block[0].startswith(state.HEAD) and following[0].startswith(state.HEAD)

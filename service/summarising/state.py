@@ -1,20 +1,20 @@
-"""A model's state, line by line: how it is stored and shown, and what goes for want of room. Pure.
+"""A model's state, line by line: its stored and its shown form, and its choice for a room. Pure.
 
 A line is a head behind `## `, an item behind `- `, or plain words on one line. What stands between
 two fence lines is code or a draft: it is stored and shown as it was written, blanks included.
 """
 
 import re
-from collections.abc import Container, Iterable, Iterator, Sequence, Set
-from heapq import heapify, heappop, heappush
-from itertools import chain, count
+from collections.abc import Iterable, Iterator, Sequence, Set
+from heapq import heappop, heappush
+from itertools import chain
 from math import inf
 from typing import NamedTuple
 
 from service.summarising import heads
-from service.summarising.markup import harmless, quoted, unmarked
-from service.text import sentences, tokens
-from service.text.terms import is_exact, terms
+from service.summarising.markup import make_harmless, quote_code, quote_marks
+from service.text import tokens
+from service.text.terms import find_terms, is_exact
 
 FENCE = "```"
 HEAD, ITEM = "## ", "- "
@@ -27,8 +27,6 @@ _ITEM = re.compile(r"\A\s{0,80}(?:[-*+•–—]|\d{1,3}[.)])\s{1,8}")
 _RULER = re.compile(r"\A\s*+[=\-_*~]{3,}+\s*\Z")
 _POINTER = re.compile(r"\s?\[\d{1,6}\.\d{1,4}\]")
 _AROUND = " \t*_`"
-_CLAUSE = re.compile(r"(?:(?<=;) |(?<=；))(?![^(（]*[)）])")
-_LABEL = re.compile(r"[^:：;；]{1,40}(?:: |：)(?=.)")
 _EXACT = 4  # what an exact value counts beside a word
 _LINE = 2  # tokens of a list mark and a line break
 
@@ -59,14 +57,14 @@ def split_segments(raw: Iterable[str]) -> Iterator[Segment]:
     yield segment
 
 
-def parse(raw: Iterable[str]) -> tuple[str, ...]:
+def parse_state(raw: Iterable[str]) -> tuple[str, ...]:
     """Raw lines as a state is stored: without blank lines and rulers, what is fenced as it is."""
     state: list[str] = []
     for segment in split_segments(raw):
         if segment.fence is None:
             state += [parse_line(line) for line in segment.lines if says_something(line)]
         else:
-            state += fence(segment)
+            state += add_fences(segment)
     return tuple(state)
 
 
@@ -79,17 +77,17 @@ def parse_line(raw: str) -> str:
     """A line with the marks that a state has: `## ` before a head, `- ` before an item."""
     bare = _POINTER.sub("", raw)
     if _HEAD.match(bare):
-        return HEAD + without_marks(bare).strip().strip(_AROUND).rstrip(":：")
+        return HEAD + strip_marks(bare).strip().strip(_AROUND).rstrip(":：")
     words = " ".join(_ITEM.sub("", bare).split())
     return ITEM + words if _ITEM.match(bare) else words
 
 
-def without_marks(raw: str) -> str:
+def strip_marks(raw: str) -> str:
     """A line without the marks of an item, a head or an emphasis before its words."""
     return _MARKS.sub("", raw, count=1)
 
 
-def fence(segment: Segment) -> Block:
+def add_fences(segment: Segment) -> Block:
     """A fenced segment with its fences; nothing when there is nothing in it."""
     lines = [line.rstrip() for line in segment.lines]
     if not any(lines):
@@ -123,7 +121,7 @@ def render(block: Block) -> Block:
     """A block as a record shows it: a head stands below ours, and nothing in it does harm."""
     if not is_code(block):
         return (_render_line(block[0]),)
-    code = (f"“{line}”" if heads.imitates_ours(line) else quoted(line) for line in block[1:-1])
+    code = (f"“{line}”" if heads.imitates_ours(line) else quote_code(line) for line in block[1:-1])
     return (block[0], *code, FENCE)
 
 
@@ -131,7 +129,7 @@ def _render_line(line: str) -> str:
     """A line that imitates a head of ours is quoted words."""
     is_head, is_item = line.startswith(HEAD), line.startswith(ITEM)
     bare = line.removeprefix(HEAD if is_head else ITEM)
-    words = harmless(unmarked(bare))
+    words = make_harmless(quote_marks(bare))
     if heads.imitates_ours(words):
         is_head, words = False, f"“{words}”"
     mark = f"#{HEAD}" if is_head else ITEM if is_item else ""
@@ -144,135 +142,82 @@ def count_tokens(block: Block) -> int:
 
 
 class FittedState(NamedTuple):
-    """The blocks that have room, in order, and the clauses and blocks that were given up."""
+    """A state within some room."""
 
     kept: list[Block]
+    #: Blocks that have none, the least telling first.
     given_up: list[str]
 
 
-_Opening = int | tuple[int, int]
-"""A head or a line, by its block; or a sentence of a line."""
-
-
-class _Part(NamedTuple):
-    """A clause of a line, or a whole fenced block: what goes or stays as one.
-
-    Attributes:
-        place: its place in the state.
-        block: that of its line.
-        sentence: the place of its sentence in the line.
-        label: what that sentence begins with, and what belongs to all of its clauses: `Friday: `.
-        text: its words.
-        size: their tokens.
-        terms: what they are about.
-        openings: what stands once for several parts, and its tokens.
-    """
+class _Line(NamedTuple):
+    """A line or a fenced block, which stays or goes as a whole."""
 
     place: int
-    block: int
-    sentence: int
-    label: str
-    text: str
+    #: Place of the head that stands above it.
+    head: int | None
+    #: Tokens.
     size: int
     terms: frozenset[str]
-    openings: dict[_Opening, int]
+    is_code: bool
 
 
-def fit(
-    state: Sequence[str], room: int, known: Iterable[str] = (), language: str = "en"
-) -> FittedState:
-    """What of a state stands in `room` tokens.
+def fit(state: Sequence[str], room: int, known: Iterable[str] = ()) -> FittedState:
+    """Chooses the lines of a state that stand in `room` tokens.
 
-    Where not all does, those clauses and fenced blocks stay that say most for their length which
-    is not said yet: neither by others that stay nor by `known`. Before all others stand blocks of
-    up to half the room: nobody can write code or a draft anew from words. A head stands with what
-    is below it. What is given up is told the least first.
+    A line counts by what it says for its length that neither `known` nor a chosen line says. Code
+    of up to half the room comes first, because nobody can write it again from words. A head stays
+    where a line below it does.
     """
-    whole = split_blocks(state)
-    if sum(map(count_tokens, whole)) <= room:
-        return FittedState(whole, [])
-    parts = _split_parts(whole, language)
-    told = set(chain.from_iterable(map(terms, known)))
-    best_first = [(-_worth(part, told, room), part.place, part) for part in parts]
-    heapify(best_first)
-    kept: list[_Part] = []
+    blocks = split_blocks(state)
+    sizes = list(map(count_tokens, blocks))
+    if sum(sizes) <= room:
+        return FittedState(blocks, [])
+    told = set(chain.from_iterable(map(find_terms, known)))
+    waiting: list[tuple[float, int, _Line]] = []
+    for line in _list_lines(blocks, sizes):
+        heappush(waiting, (-_weigh_line(line, told, room), line.place, line))
+    kept: set[int] = set()
     given_up: list[str] = []
-    begun: set[_Opening] = set()
     left = room
-    while best_first:
-        _, place, part = heappop(best_first)
-        # What was kept since may say the same.
-        now = -_worth(part, told, room)
-        if best_first and now > best_first[0][0]:
-            heappush(best_first, (now, place, part))
-            continue
-        cost = part.size + sum(part.openings[one] for one in part.openings.keys() - begun)
+    while waiting:
+        line = _pop_best(waiting, told, room)
+        needed = {line.place} if line.head is None else {line.place, line.head} - kept
+        cost = sum(sizes[one] for one in needed)
         if cost <= left:
             left -= cost
-            begun |= part.openings.keys()
-            told |= part.terms
-            kept.append(part)
+            kept |= needed
+            told |= line.terms
         else:
-            given_up.append(part.text)
-    return FittedState(_rebuild(whole, kept, begun), given_up[::-1])
+            given_up.append("\n".join(blocks[line.place]).removeprefix(ITEM))
+    shown = [block for place, block in enumerate(blocks) if place in kept]
+    return FittedState(shown, given_up[::-1])
 
 
-def _split_parts(whole: Sequence[Block], language: str) -> Iterator[_Part]:
-    """The parts of a state in order."""
-    places = count()
-    above: dict[_Opening, int] = {}
-    for number, block in enumerate(whole):
+def _pop_best(waiting: list[tuple[float, int, _Line]], told: Set[str], room: int) -> _Line:
+    """Takes the line out of the heap that says most beside what was told since it was put there."""
+    while True:
+        _, place, line = heappop(waiting)
+        rank = -_weigh_line(line, told, room)
+        if not waiting or rank <= waiting[0][0]:
+            return line
+        heappush(waiting, (rank, place, line))
+
+
+def _list_lines(blocks: Sequence[Block], sizes: Sequence[int]) -> Iterator[_Line]:
+    """Yields the blocks of a state that are no heads."""
+    head: int | None = None
+    for place, block in enumerate(blocks):
         if block[0].startswith(HEAD):
-            above = {number: count_tokens(block)}
-        elif is_code(block):
-            text = "\n".join(block)
-            size = count_tokens(block)
-            yield _Part(next(places), number, 0, "", text, size, terms(text), above | {number: 0})
-        else:
-            yield from _split_line(block[0], number, places, above, language)
-
-
-def _split_line(
-    line: str, block: int, places: Iterator[int], above: dict[_Opening, int], language: str
-) -> Iterator[_Part]:
-    """The clauses of the line that is this block; `above` is the head over it."""
-    for sentence, words in enumerate(sentences.of_line(line.removeprefix(ITEM), language)):
-        labelled = _LABEL.match(words)
-        label = labelled[0] if labelled else ""
-        openings = above | {block: _LINE, (block, sentence): tokens.count(label)}
-        for clause in _CLAUSE.split(words.removeprefix(label)):
-            # A blank stands before it.
-            size = tokens.count(f" {clause}")
-            told = terms(clause)
-            yield _Part(next(places), block, sentence, label, clause, size, told, openings)
-
-
-def _worth(part: _Part, told: Set[str], room: int) -> float:
-    """What a part says for a token that is not told yet."""
-    if part.text.startswith(FENCE) and 2 * part.size <= room:
-        return inf
-    new = part.terms - told
-    return sum(_EXACT if is_exact(term) else 1 for term in new) / part.size
-
-
-def _rebuild(
-    whole: Sequence[Block], parts: Iterable[_Part], begun: Container[_Opening]
-) -> list[Block]:
-    """The blocks of these parts, and the heads that stand above them, in order."""
-    words: dict[int, list[str]] = {}
-    labelled: set[tuple[int, int]] = set()
-    for part in sorted(parts, key=lambda part: part.place):
-        sentence = part.block, part.sentence
-        label = "" if sentence in labelled else part.label
-        labelled.add(sentence)
-        words.setdefault(part.block, []).append(label + part.text)
-    kept: list[Block] = []
-    for number, block in enumerate(whole):
-        if number not in begun:
+            head = place
             continue
-        if block[0].startswith(HEAD) or is_code(block):
-            kept.append(block)
-        else:
-            mark = ITEM if block[0].startswith(ITEM) else ""
-            kept.append((mark + " ".join(words[number]),))
-    return kept
+        terms = find_terms("\n".join(block))
+        yield _Line(place, head, sizes[place], terms, is_code(block))
+
+
+def _weigh_line(line: _Line, told: Set[str], room: int) -> float:
+    """Rates a line by the terms that nothing has told yet, for each of its tokens."""
+    if line.is_code and 2 * line.size <= room:
+        return inf
+    new = line.terms - told
+    worth = sum(_EXACT if is_exact(term) else 1 for term in new)
+    return worth / line.size

@@ -1,13 +1,11 @@
-"""The way from steps to a summary, from top to bottom. Every chat of people goes it.
+"""The way from steps to a summary, from top to bottom. Every chat goes it.
 
-    gather    steps → what a summariser is shown (`shown`), and what code keeps of them
-    ask       one call; a reply with doubtful values is asked for once more
-    compose   reply → choices by number and a state (`reply`, `choices`), judged (`gate`) →
-              memory → what has room (`room`) → the text (`message`)
-    by_rule   the same without a reply: code alone
+    gather       steps → what a summariser is shown, and what code keeps of them
+    ask          makes one call; the caller asks again when the reply is rejected
+    compose      reply → choices and a state, verified by `gate` → memory → record
+    write_alone  the same without a reply
 
-All but `ask` is pure; the work on texts runs where `run` says, beside the event loop. Who calls
-decides what follows on a rejected reply.
+Everything but `ask` is pure, and text work runs in the given `TextRunner`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,7 +25,7 @@ from service.summarising import (
     state,
     utterances,
 )
-from service.summarising.gate import Dropped, Grounds, Verdict
+from service.summarising.gate import DroppedClause, SourceEvidence, Verdict
 from service.summarising.memory import Memory
 from service.summarising.message import HEAD_TOKENS, Parts
 from service.summarising.reading import (
@@ -41,7 +39,7 @@ from service.summarising.reading import (
 from service.summarising.reply import Answer
 from service.summarising.utterances import Speaker, Utterance
 from service.text import languages, sentences, tokens
-from service.text.blocks import Sort
+from service.text.blocks import TextOrigin
 from service.transcript import Step
 
 TOO_LONG = "too_long"
@@ -50,141 +48,130 @@ BY_CODE = "extractive"
 """The name of the built-in way, as operators see it."""
 CALLS = 2  # of a summariser for one candidate: the second knows what was wrong with the first
 _LEAST_ROOM = 64  # tokens; a summary that saves nothing even with so little is not published
-_STANDS = 0.5  # of a state has to be left, or it is no answer
-_FEW = 0.1  # of a state may be cut without asking once more
+_LEAST_SHARE = 0.5  # of a state that has to be left; with less, the reply is no answer
+_CUT_UNASKED = 0.1  # of a state that may be cut without asking the summariser once more
 _SLACK = 5 / 4  # times its limit a state may have where there is room
-_MOST_NAMED, _NAMED = 8, 80  # sentences that a model is told to be without, and their characters
-_LEDGER = 4096  # tokens of the ledger that a state is compared with
+_NAMED_LINES, _NAMED_CHARACTERS = 8, 80  # of a too long state, quoted to its summariser
+_LEDGER_TOKENS = 4096  # of the ledger that a state is compared with
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """One step, or piece `piece` (from 0) of `pieces` of it, that a call reads."""
+class StepRead:
+    """One step, or one piece of a step, that a call reads."""
 
     step: Step
+    #: Number of the piece, from 0.
     piece: int = 0
     pieces: int = 1
 
     @property
-    def completes(self) -> bool:
-        """Whether its step is heard with it."""
+    def completes_step(self) -> bool:
+        """Whether the step is read to its end with this piece."""
         return self.piece == self.pieces - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Covered:
-    """What the new summary stands for, and what follows it.
-
-    Attributes:
-        messages: how many it covers.
-        tokens: what they cost the model.
-        until: when the last of them was sent, in Unix seconds.
-        tail: tokens of what follows, as it was planned on.
-    """
+class CoveredSpan:
+    """The messages that a new summary stands for."""
 
     messages: int
+    #: What they cost the model.
     tokens: int
+    #: Unix seconds at which the last of them was sent.
     until: int | None = None
+    #: Tokens of what follows, as planning assumed.
     tail: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """What one chunk is made of.
+    """What one summary is made of."""
 
-    Attributes:
-        memory: what it grows from.
-        reading: what the summariser is shown.
-        said: what it may point at, of all steps that are read, wholly or in part.
-        completed: the steps whose last piece is read.
-        heard: utterances of those, which the talk grows by.
-        sources: the whole texts of all steps that are read, those of tools too.
-        language: of the conversation; None when it is not clear.
-        masked: secrets in what is new.
-        last_call: the highest number of a call, `T12` or so; 0 without one.
-    """
-
+    #: The memory that it grows from.
     memory: Memory
+    #: What the summariser is shown.
     reading: Reading
+    #: The sentences that the summariser may point at.
     said: tuple[Utterance, ...]
+    #: The steps whose last piece is read, and their utterances, by which the talk grows.
     completed: tuple[Step, ...]
     heard: tuple[Utterance, ...]
+    #: The whole texts of all steps that are read, including calls and results.
     sources: tuple[str, ...] = ()
+    #: Language of the conversation; None when it is not clear.
     language: str | None = None
+    #: Number of secrets that were masked in the new steps.
     masked: int = 0
+    #: The highest number of a call, as in `T12`; 0 without one.
     last_call: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What became of a reply: the new memory, its summary with its tokens, and the gate's verdict.
-
-    `rejected` is the reply, when it may not stand, for the next call.
-
-    `no_gain` says why the summary is not worth publishing although nothing is wrong with it: it is
-    about as large as what it stands for, or has nothing in it. Empty when it is worth it. `calls`,
-    `read` and `wrote` are the calls and the tokens that it cost.
-    """
+    """A summary before it is published."""
 
     memory: Memory
     text: str
+    #: Tokens of the record.
     size: int
     verdict: Verdict
+    #: Why a summary without faults is not worth publishing; "" when it is.
     no_gain: str = ""
+    #: Calls of the summariser, and the tokens that it read and wrote.
     calls: int = 0
     read: int = 0
     wrote: int = 0
+    #: The reply, if it was rejected, for the next call.
     rejected: RejectedReply | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
-    """What is covered without being read: so many messages of `size` tokens.
-
-    `calls` are those of each step that ends in it, so that what comes later keeps its numbers.
-    """
+class UnreadSpan:
+    """Messages that are covered without being read."""
 
     messages: int
+    #: Their tokens.
     size: int
+    #: Number of calls in each step that ends here, so that later calls keep their numbers.
     calls: Sequence[int]
 
 
 def gather(
     memory: Memory,
-    reads: Sequence[Read],
+    reads: Sequence[StepRead],
     policy: Policy,
     *,
     part: int = 1,
     parts: int = 1,
     mask: bool = True,
 ) -> Material:
-    """What a summariser reads next.
+    """Collects what a summariser reads next.
 
-    No hidden character of these steps gets any further than here, nor, with `mask`, a secret.
+    Characters that show nothing are removed from the steps here, and secrets if `mask` is set.
     """
     # Several pieces of one step may be read in one call: it is cleaned and parsed once.
     grouped = [list(pieces) for _, pieces in groupby(reads, key=lambda read: id(read.step))]
     steps: list[Step] = []
     masked = 0
     for pieces in grouped:
-        step, found = shown.cleaned(pieces[0].step, mask)
+        step, found = shown.clean_step(pieces[0].step, mask)
         steps.append(step)
         masked += found
-    detected = _language(steps)
+    detected = _detect_language(steps)
     language = detected or "en"
     excerpts: list[Excerpt] = []
     said: list[Utterance] = []
     completed: list[Step] = []
     heard: list[Utterance] = []
-    first_call = ledger.last_number(memory.ledger) + 1
+    first_call = ledger.find_last_number(memory.ledger) + 1
     spoken = memory.newest
     for number, (step, pieces) in enumerate(zip(steps, grouped, strict=True), memory.heard + 1):
-        passages = utterances.passages(step, number, language, spoken)
+        passages = utterances.read_passages(step, number, language, spoken)
         spoken = [one for passage in passages for one in passage.utterances]
         for read in pieces:
-            excerpts += shown.excerpts(step, passages, first_call, read.piece, read.pieces)
+            excerpts += shown.make_excerpts(step, passages, first_call, read.piece, read.pieces)
         said += utterances.list_choices(passages)
-        if pieces[-1].completes:
+        if pieces[-1].completes_step:
             completed.append(step)
             heard += spoken
         first_call += len(step.calls)
@@ -192,7 +179,7 @@ def gather(
         previous=memory.state,
         excerpts=tuple(excerpts),
         state_tokens=policy.state_tokens,
-        entries=shown.entries(memory.rules, memory.quotations, policy.entry_tokens),
+        entries=shown.list_entries(memory.rules, memory.quotations, policy.entry_tokens),
         part=part,
         parts=parts,
         language=language,
@@ -203,7 +190,7 @@ def gather(
         said=tuple(said),
         completed=tuple(completed),
         heard=tuple(heard),
-        sources=tuple(_sources(steps)),
+        sources=tuple(_list_sources(steps)),
         language=detected,
         masked=masked,
         last_call=first_call - 1,
@@ -215,244 +202,257 @@ async def ask(
     summariser: Summariser,
     material: Material,
     policy: Policy,
-    covered: Covered,
+    covered: CoveredSpan,
     rejected: RejectedReply | None = None,
 ) -> Candidate:
-    """One call; `rejected` is the reply to the one before, whose faults are kept in the verdict.
+    """Calls a summariser once; `rejected` is its reply to the call before.
 
     Raises:
         SummariserError: no usable answer came in time.
     """
     material = replace(material, reading=replace(material.reading, rejected=rejected))
     answer = await summariser.summarise(material.reading)
-    return await run(_attempted, material, answer, policy, covered)
+    return await run(_compose_attempt, material, answer, policy, covered)
 
 
-def compose(material: Material, written: Reply, policy: Policy, covered: Covered) -> Candidate:
-    """What a summariser's reply makes, if the verdict accepts it.
+def compose(material: Material, written: Reply, policy: Policy, covered: CoveredSpan) -> Candidate:
+    """Makes a candidate from a reply; talk and ledger grow whatever the reply says.
 
-    The talk and the ledger grow by what was read, whatever the reply says. Where a repair has lost
-    most of what may stand of the reply before it, that one is taken: a small model may answer with
-    the mended lines alone, or not at all.
+    A repair that lost most of the first reply does not take its place, because a small model may
+    answer with the repaired lines alone, or not at all.
     """
     candidate = _compose_alone(material, written, policy, covered)
     before = material.reading.rejected
     if before is None:
         return candidate
-    first = _compose_alone(material, Reply(before.text, before.finish), policy, covered)
-    has_lost = _told_size(candidate, material) < _STANDS * _told_size(first, material)
-    return first if has_lost else candidate
+    first_reply = Reply(before.text, before.finish)
+    first = _compose_alone(material, first_reply, policy, covered)
+    size = _measure_written_state(candidate, material)
+    first_size = _measure_written_state(first, material)
+    return first if size < _LEAST_SHARE * first_size else candidate
 
 
 def _compose_alone(
-    material: Material, written: Reply, policy: Policy, covered: Covered
+    material: Material, written: Reply, policy: Policy, covered: CoveredSpan
 ) -> Candidate:
-    answer = reply.parse(written)
-    own = (one for one in answer.state if not prompt.repeated(one, material.reading.language))
-    answer = replace(answer, state=tuple(own))
-    rejection = _rejection(written, answer, material)
-    if rejection:
-        return _candidate(material, material.memory, gate.rejected([rejection]), policy, covered)
-
-    written_state, verdict = _judged(answer, material, policy, covered)
+    """Makes a candidate from a reply, whatever the reply before it was."""
+    answer = _parse_answer(written, material.reading.language)
     memory = material.memory
-    merged = choices.merged(memory.pins, material.said, answer, _known(material))
+    rejection = _find_rejection(written, answer, material)
+    if rejection:
+        verdict = gate.reject_reply([rejection])
+        return _make_candidate(material, memory, verdict, policy, covered)
+    new_state, verdict = _verify_state(answer, material, policy, covered)
+    known = _list_known_texts(material)
+    update = choices.apply_choices(memory.pins, material.said, answer, known)
+    verdict = replace(verdict, unfounded=update.unfounded)
     if verdict.accepted:
-        # A reply that only chooses leaves the state as it was, and the talk that it does not tell.
-        if written_state:
-            told = memory.heard + len(material.completed)
-            memory = replace(memory, state=written_state, told=told)
-        memory = replace(memory, pins=merged.pins)
-    return _candidate(
-        material, memory, replace(verdict, unfounded=merged.unfounded), policy, covered
-    )
+        memory = replace(memory, pins=update.pins)
+        # A reply that only chooses leaves the state, and the talk since then, as they were.
+        if new_state:
+            steps_told = memory.heard + len(material.completed)
+            memory = replace(memory, state=new_state, told=steps_told)
+    return _make_candidate(material, memory, verdict, policy, covered)
 
 
-def _rejection(written: Reply, answer: Answer, material: Material) -> gate.Rejection | None:
-    """Why a reply is no answer to what was asked; None when it is one."""
-    if found := gate.rejection(written):
+def _parse_answer(written: Reply, language: str) -> Answer:
+    """Parses a reply without the lines of its prompt that it repeats."""
+    answer = reply.parse_reply(written)
+    own = [line for line in answer.state if not prompt.repeats_prompt(line, language)]
+    return replace(answer, state=tuple(own))
+
+
+def _find_rejection(written: Reply, answer: Answer, material: Material) -> gate.Rejection | None:
+    """Finds why a reply is no answer; None when it is one."""
+    found = gate.find_rejection(written)
+    if found:
         return found
     if prompt.is_copied(written.text, material.reading):
         return gate.Rejection("copy", "repeats its prompt")
-    return gate.Rejection("says_nothing", "says nothing") if answer.is_empty else None
+    if answer.is_empty:
+        return gate.Rejection("says_nothing", "says nothing")
+    return None
 
 
-def by_rule(
+def write_alone(
     material: Material,
     policy: Policy,
-    covered: Covered,
+    covered: CoveredSpan,
     outcome: str = BY_CODE,
     rejections: tuple[str, ...] = (),
 ) -> Candidate:
-    """The summary that code makes alone: state and pins stay as they were, the rest grows.
+    """Makes a summary by code alone: state and pins stay, talk and ledger grow.
 
-    Args:
-        material: what is read.
-        policy: the budgets.
-        covered: what the summary stands for.
-        outcome: of the verdict.
-        rejections: why a summariser's replies were rejected.
+    `outcome` is that of the verdict; `rejections` say why a summariser's replies were rejected.
     """
     verdict = Verdict(outcome, rejections)
-    return _candidate(material, material.memory, verdict, policy, covered)
+    return _make_candidate(material, material.memory, verdict, policy, covered)
 
 
-def placeholder_summary(
-    memory: Memory, unread: Unread, policy: Policy, covered: Covered, why: str
+def write_placeholder(
+    memory: Memory, unread: UnreadSpan, policy: Policy, covered: CoveredSpan, why: str
 ) -> Candidate:
-    """A summary that gives messages by their size, without reading any text.
+    """Makes a summary without reading any text; `memory` is carried on as it is.
 
-    It is for messages that a text process could not read in its bounds, or on which our own code
-    failed; `why` says which. The memory is carried on as it is.
+    For messages that a text process could not read within its limits, or on which our own code
+    failed; `why` says which.
     """
-    grown = _with_unread(memory, unread)
-    parts = _fitted(grown, policy, covered)
+    grown = _add_unread(memory, unread)
+    parts = _fit_memory(grown, policy, covered)
     verdict = Verdict("degraded", (why,), left_out=parts.left_out)
-    return _rendered(grown, parts, verdict, covered)
+    return _render_candidate(grown, parts, verdict, covered)
 
 
-def bare_placeholder(memory: Memory, unread: Unread, covered: Covered, why: str) -> Candidate:
-    """A placeholder summary that shows nothing of the memory, and carries it on.
+def write_bare_placeholder(
+    memory: Memory, unread: UnreadSpan, covered: CoveredSpan, why: str
+) -> Candidate:
+    """Makes a summary that shows nothing of the memory, for one that cannot be shown.
 
-    It is for a memory that cannot be shown: little of our code is left that could fail on it.
+    It needs as little of our code as possible, because some of that has just failed.
     """
-    grown = _with_unread(memory, unread)
-    line = grown.talk[-1]
-    parts = Parts(talk=(f"{line.speaker}: {line.text}",), left_out=len(memory.pins))
+    grown = _add_unread(memory, unread)
+    last = grown.talk[-1]
+    parts = Parts(talk=(f"{last.speaker}: {last.text}",), left_out=len(memory.pins))
     verdict = Verdict("degraded", (why,), left_out=parts.left_out)
-    return _rendered(grown, parts, verdict, covered)
+    return _render_candidate(grown, parts, verdict, covered)
 
 
-def rendered(memory: Memory, policy: Policy, covered: Covered) -> tuple[str, Parts]:
-    """A memory as a summary within the policy's room."""
-    parts = _fitted(memory, policy, covered)
+def render_memory(memory: Memory, policy: Policy, covered: CoveredSpan) -> tuple[str, Parts]:
+    """Renders a memory as a record within the policy's room."""
+    parts = _fit_memory(memory, policy, covered)
     return message.render(parts, covered.messages, covered.until), parts
 
 
-def _attempted(material: Material, written: Reply, policy: Policy, covered: Covered) -> Candidate:
-    """The candidate, and what its reply cost: the provider's counts, or else ours."""
+def _compose_attempt(
+    material: Material, written: Reply, policy: Policy, covered: CoveredSpan
+) -> Candidate:
+    """Makes a candidate that knows what its reply cost: by the provider's counts, or else ours."""
     read, wrote = written.prompt_tokens, written.completion_tokens
     if read is None:
-        asked = prompt.build(material.reading).messages
-        read = sum(tokens.count(one["content"]) for one in asked)
+        messages = prompt.build(material.reading).messages
+        read = sum(tokens.count(one["content"]) for one in messages)
     if wrote is None:
         wrote = tokens.count(written.text)
-    written = replace(written, text=reply.unreasoned(written.text))
+    written = replace(written, text=reply.strip_reasoning(written.text))
     candidate = compose(material, written, policy, covered)
+    verdict = candidate.verdict
     rejected = None
-    if not candidate.verdict.accepted:
-        rejected = RejectedReply(
-            text=written.text,
-            reasons=candidate.verdict.reasons,
-            finish=written.finish,
-            is_too_long=candidate.verdict.kinds == (TOO_LONG,),
-        )
+    if not verdict.accepted:
+        is_too_long = verdict.kinds == (TOO_LONG,)
+        rejected = RejectedReply(written.text, verdict.reasons, written.finish, is_too_long)
     return replace(candidate, calls=1, read=read, wrote=wrote, rejected=rejected)
 
 
-def _told_size(candidate: Candidate, material: Material) -> int:
-    """The characters of the state that a reply wrote; 0 when none of it may stand."""
+def _measure_written_state(candidate: Candidate, material: Material) -> int:
+    """Counts the characters of the state that a reply wrote; 0 when none of it may stand."""
     is_written = candidate.memory.told > material.memory.told
     return sum(map(len, candidate.memory.state)) if is_written else 0
 
 
-def _judged(
-    answer: Answer, material: Material, policy: Policy, covered: Covered
+def _verify_state(
+    answer: Answer, material: Material, policy: Policy, covered: CoveredSpan
 ) -> tuple[tuple[str, ...], Verdict]:
-    """The state as it may stand, and the verdict."""
-    judged = gate.judged(answer.state, _grounds(material))
-    rules = [message.pin_line(pin) for pin in material.memory.rules]
-    limit = _state_limit(material.reading.state_tokens, rules, _summary_room(policy, covered))
-    fitted = state.fit(judged.kept, limit, rules, material.reading.language)
+    """Returns the lines of a state that may stand, and the verdict."""
+    verified = gate.verify_state(answer.state, _collect_evidence(material))
+    rules = [message.write_pin(pin) for pin in material.memory.rules]
+    whole = _count_summary_room(policy, covered)
+    limit = _limit_state(material.reading.state_tokens, rules, whole)
+    fitted = state.fit(verified.kept, limit, rules)
     kept = tuple(chain.from_iterable(fitted.kept))
-    no_room = [Dropped(one, "no room") for one in fitted.given_up]
-    dropped = (*judged.dropped, *no_room)
-    doubts = (*_name_surplus(fitted.given_up), *judged.doubts)
+    without_room = [DroppedClause(one, "no room") for one in fitted.given_up]
+    dropped = (*verified.dropped, *without_room)
+    violations = (*_name_surplus(fitted.given_up), *verified.violations)
     before = material.reading.rejected
-    # Whoever mends a little may lose more.
-    is_asked_again = before is None and bool(doubts) and _kept_share(kept, answer.state) < 1 - _FEW
-    if is_asked_again or _is_unusable(judged.doubts, _kept_share(judged.kept, answer.state)):
-        return (), replace(gate.rejected(doubts), dropped=dropped)
+    # A summariser is asked only once more: in a repair, it may lose more.
+    loses_much = _share_kept(kept, answer.state) < 1 - _CUT_UNASKED
+    is_asked_again = before is None and bool(violations) and loses_much
+    founded = _share_kept(verified.kept, answer.state)
+    if is_asked_again or _is_unusable(verified.violations, founded):
+        return (), replace(gate.reject_reply(violations), dropped=dropped)
     if before:
         return kept, Verdict("repaired", before.reasons, dropped)
     return kept, Verdict("trimmed" if dropped else "accepted", dropped=dropped)
 
 
-def _is_unusable(doubts: Iterable[gate.Rejection], founded: float) -> bool:
+def _is_unusable(violations: Iterable[gate.Rejection], founded: float) -> bool:
     """Whether a state is in another language, or too small a share of it is founded."""
-    return founded < _STANDS or any(one.kind == "other_language" for one in doubts)
+    in_other_language = any(one.kind == "other_language" for one in violations)
+    return in_other_language or founded < _LEAST_SHARE
 
 
-def _state_limit(told: int, rules: Sequence[str], whole: int) -> int:
-    """How many tokens of a state stand: those that its model was told, whatever else there is.
+def _limit_state(asked: int, rules: Sequence[str], whole: int) -> int:
+    """Returns how many tokens of a state may stand: at least as many as it was `asked` for.
 
-    Some more do where the rules leave them, because a model cannot count its tokens.
+    A model cannot count its tokens, so it may use some more where the rules leave them.
     """
-    left = whole - room.price(rules) - HEAD_TOKENS
-    return max(told, min(int(told * _SLACK), left))
+    left = whole - room.count_with_head(rules) - HEAD_TOKENS
+    return max(asked, min(int(asked * _SLACK), left))
 
 
 def _name_surplus(given_up: Sequence[str]) -> Iterator[gate.Rejection]:
-    """What a model is asked whose state is too long: which lines it may lose, the least first."""
-    if given_up:
-        named = "; ".join(f"“{sentences.shortened(one, _NAMED)}”" for one in given_up[:_MOST_NAMED])
-        reason = f"too long by {len(given_up)} clauses; what it may do without, first: {named}"
-        yield gate.Rejection(TOO_LONG, reason)
+    """Yields what a model is told whose state is too long: the lines it may lose."""
+    if not given_up:
+        return
+    named = [sentences.shorten(one, _NAMED_CHARACTERS) for one in given_up[:_NAMED_LINES]]
+    quoted = "; ".join(f"“{one}”" for one in named)
+    reason = f"too long by {len(given_up)} lines; what it may do without, first: {quoted}"
+    yield gate.Rejection(TOO_LONG, reason)
 
 
-def _grounds(material: Material) -> Grounds:
-    """What a state is judged by: what is known, and that in the form in which it was shown."""
-    shown = (excerpt.text for excerpt in material.reading.excerpts)
-    # A model may name entries and calls by our labels, also a call that stands in a merged line.
+def _collect_evidence(material: Material) -> SourceEvidence:
+    """Collects what a state is verified by: all known texts, also in the form shown."""
+    excerpts = [excerpt.text for excerpt in material.reading.excerpts]
+    # A model may name calls by our labels, also a call that stands in a merged line.
     labels = " ".join(f"T{number}" for number in range(1, material.last_call + 1))
-    covered = (*_known(material), *shown, *material.reading.entries, labels)
-    return Grounds(covered, material.language)
+    known = _list_known_texts(material)
+    covered = (*known, *excerpts, *material.reading.entries, labels)
+    return SourceEvidence(covered, material.language)
 
 
-def _known(material: Material) -> tuple[str, ...]:
-    """The texts of all that is covered, as far as they are still there."""
+def _list_known_texts(material: Material) -> tuple[str, ...]:
+    """Lists the covered texts, as far as they are stored."""
     memory = material.memory
-    return (
-        *memory.state,
-        *(pin.text for pin in memory.pins),
-        *(one.text for one in memory.talk),
-        *ledger.choose(memory.ledger, _LEDGER).lines,
-        *material.sources,
-    )
+    pins = [pin.text for pin in memory.pins]
+    talk = [one.text for one in memory.talk]
+    calls = ledger.choose(memory.ledger, _LEDGER_TOKENS).lines
+    return (*memory.state, *pins, *talk, *calls, *material.sources)
 
 
-def _candidate(
-    material: Material, memory: Memory, verdict: Verdict, policy: Policy, covered: Covered
+def _make_candidate(
+    material: Material, memory: Memory, verdict: Verdict, policy: Policy, covered: CoveredSpan
 ) -> Candidate:
-    """The memory with what was read, and its summary."""
+    """Adds the new steps to a memory, and renders it."""
     grown = replace(
         memory,
         talk=(*memory.talk, *material.heard),
         ledger=ledger.extend(memory.ledger, material.completed),
         heard=memory.heard + len(material.completed),
     )
-    kept = room.stored(grown, policy.summary_room(covered.tokens, covered.tail))
-    parts = _fitted(kept, policy, covered)
-    judged = replace(verdict, left_out=parts.left_out, masked=material.masked)
-    return _rendered(kept, parts, judged, covered)
+    kept = room.trim_memory(grown, policy.summary_room(covered.tokens, covered.tail))
+    parts = _fit_memory(kept, policy, covered)
+    verdict = replace(verdict, left_out=parts.left_out, masked=material.masked)
+    return _render_candidate(kept, parts, verdict, covered)
 
 
-def _fitted(memory: Memory, policy: Policy, covered: Covered) -> Parts:
-    return room.fitted(memory, _summary_room(policy, covered))
+def _fit_memory(memory: Memory, policy: Policy, covered: CoveredSpan) -> Parts:
+    """Fits a memory into the room of a summary."""
+    return room.fit_memory(memory, _count_summary_room(policy, covered))
 
 
-def _summary_room(policy: Policy, covered: Covered) -> int:
-    """Tokens of what a summary says, without its frame."""
+def _count_summary_room(policy: Policy, covered: CoveredSpan) -> int:
+    """Counts the tokens of a summary without its frame."""
     # A summary of little has to be smaller than what it stands for, whatever the policy allows.
     smaller = int(covered.tokens * gate.LEAST_GAIN)
     whole = min(policy.summary_room(covered.tokens, covered.tail), smaller)
     return max(whole - message.FRAME_TOKENS, _LEAST_ROOM)
 
 
-def _rendered(memory: Memory, parts: Parts, verdict: Verdict, covered: Covered) -> Candidate:
-    """A summary with the verdict on it: the one place that says what is not worth publishing."""
+def _render_candidate(
+    memory: Memory, parts: Parts, verdict: Verdict, covered: CoveredSpan
+) -> Candidate:
+    """Renders a summary; no other place says that one is not worth publishing."""
     text = message.render(parts, covered.messages, covered.until)
-    size = message.size(text)
+    size = message.count_tokens(text)
     no_gain = ""
     if parts.is_empty:
         no_gain = "nothing in it: what it replaces has no words, or none that fit"
@@ -462,18 +462,20 @@ def _rendered(memory: Memory, parts: Parts, verdict: Verdict, covered: Covered) 
     return Candidate(shown, text, size, verdict, no_gain if verdict.accepted else "")
 
 
-def _with_unread(memory: Memory, unread: Unread) -> Memory:
+def _add_unread(memory: Memory, unread: UnreadSpan) -> Memory:
+    """Adds messages to a memory by their size only."""
     words = f"[{unread.messages} messages of {unread.size:,} tokens in all, too hard to read]"
-    line = Utterance(memory.heard + 1, 1, Speaker.USER, words, "", sort=Sort.PASTED)
+    line = Utterance(memory.heard + 1, 1, Speaker.USER, words, "", sort=TextOrigin.PASTED)
     return replace(
         memory,
         talk=(*memory.talk, line),
-        ledger=ledger.unread_calls(memory.ledger, sum(unread.calls)),
+        ledger=ledger.add_unread_calls(memory.ledger, sum(unread.calls)),
         heard=memory.heard + len(unread.calls),
     )
 
 
-def _sources(steps: Sequence[Step]) -> Iterator[str]:
+def _list_sources(steps: Sequence[Step]) -> Iterator[str]:
+    """Yields all texts of steps, including calls, results and names of files."""
     for step in steps:
         yield step.text
         for call in step.calls:
@@ -481,14 +483,14 @@ def _sources(steps: Sequence[Step]) -> Iterator[str]:
         yield from (attachment.name for attachment in step.attachments)
 
 
-def _language(steps: Sequence[Step]) -> str | None:
-    """Of what the users wrote; of everybody, when that is too little to detect one."""
+def _detect_language(steps: Sequence[Step]) -> str | None:
+    """Detects the language of the users, or of everybody when the users wrote too little."""
     by_users = " ".join(step.text for step in steps if step.role == Speaker.USER)
     by_all = " ".join(step.text for step in steps)
     return languages.detect(by_users) or languages.detect(by_all)
 
 
-def _kept_share(kept: Iterable[str], state: Iterable[str]) -> float:
-    """The share of a state's characters that is kept; all of an empty one."""
+def _share_kept(kept: Iterable[str], state: Iterable[str]) -> float:
+    """Returns which share of a state's characters is kept; all of an empty one."""
     whole = sum(map(len, state))
     return sum(map(len, kept)) / whole if whole else 1

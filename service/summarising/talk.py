@@ -1,7 +1,7 @@
-"""The talk: which sentences stand in a summary that nobody chose, and how they are shown. Pure.
+"""The talk: chooses the sentences of a summary that nobody pointed at, and writes them. Pure.
 
-What users said comes before answers, and what is newer before what is older: so a correction stands
-before what it corrects. Each message has its best sentence before any has its second.
+Users come before answers, and newer words before older ones, so a correction stands before what it
+corrects. Each message has its best sentence before any has its second.
 """
 
 import re
@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 
-from service.summarising.markup import harmless, unmarked
+from service.summarising.markup import make_harmless, quote_marks
 from service.summarising.utterances import Speaker, Utterance
 from service.summarising.wordings import OBLIGING
 from service.text import tokens
@@ -45,31 +45,27 @@ class _Tier(IntEnum):
     REST = 4
 
 
-def told(utterance: Utterance) -> str:
-    """Its words, with the head of their list or the question that they answer."""
+def write_with_context(utterance: Utterance) -> str:
+    """Writes an utterance behind the head of its list or the question that it answers."""
     if not utterance.context:
         return utterance.text
     return f"{utterance.context} → {utterance.text}"
 
 
 def choose(said: Sequence[Utterance], room: int) -> list[Utterance]:
-    """The best of the talk that about `room` tokens show, in its order.
-
-    Args:
-        said: in the order of the talk.
-        room: tokens.
-    """
+    """Chooses the best of the talk for `room` tokens, in its order."""
     best: list[Utterance] = []
     begun: set[int] = set()
     shown: set[tuple[int, str]] = set()
     repeated: set[str] = set()
     left = room
-    for one in _by_worth(said):
-        words = told(one)
+    for one in _rank_talk(said):
+        words = write_with_context(one)
         head = (one.step, one.context)
         # A head stands once, and so does the name of who speaks.
         price = _count(one.text if head in shown else words) + _SPACE
-        price += 0 if one.step in begun else _STEP
+        if one.step not in begun:
+            price += _STEP
         if words in repeated or price > left:
             continue
         left -= price
@@ -78,33 +74,35 @@ def choose(said: Sequence[Utterance], room: int) -> list[Utterance]:
         repeated.add(words)
         shown |= {head, (one.step, one.text)}
     # Dates stand above lines too, so what they take together is measured.
-    while best and size(lines(sorted(best, key=_place))) > room:
+    while best and count_tokens(write_lines(sorted(best, key=_get_place))) > room:
         best.pop()
-    return sorted(best, key=_place)
+    return sorted(best, key=_get_place)
 
 
-def _by_worth(said: Sequence[Utterance]) -> Iterator[Utterance]:
-    """All that say something, the best first: by tier, then in turns, then the newest."""
+def _rank_talk(said: Sequence[Utterance]) -> Iterator[Utterance]:
+    """Ranks the talk, the best first: by tier, then by turn, then by age."""
     ranked: list[tuple[tuple[int, ...], Utterance]] = []
     said_since: Counter[str] = Counter()
     for step, spoken in groupby(reversed(said), key=lambda one: one.step):
-        for tier, turn, one in _in_turns(list(spoken)):
+        for tier, turn, one in _rank_step(list(spoken)):
             # What differs in its numbers only was said again and again.
-            pattern = _DIGITS.sub("", told(one))
-            ranked.append(((tier, max(turn, said_since[pattern]), -step, one.place), one))
+            pattern = _DIGITS.sub("", write_with_context(one))
+            later_turn = max(turn, said_since[pattern])
+            ranked.append(((tier, later_turn, -step, one.place), one))
             said_since[pattern] += 1
     return (one for _, one in sorted(ranked, key=itemgetter(0)))
 
 
-def _in_turns(spoken: Sequence[Utterance]) -> Iterator[tuple[_Tier, int, Utterance]]:
-    """The utterances of a step that say something, with their tiers and turns.
+def _rank_step(spoken: Sequence[Utterance]) -> Iterator[tuple[_Tier, int, Utterance]]:
+    """Yields the utterances of a step that say something, with their tiers and turns.
 
-    A short message of a user is as good as its best sentence, and all of it comes at once: alone,
-    one of its sentences may mean something else.
+    A short message of a user stands as a whole, as good as its best sentence: alone, one of its
+    sentences may mean something else.
     """
-    tiers = sorted((_tier(one), one.place, one) for one in spoken if _says_something(one))
+    tiers = sorted((_find_tier(one), one.place, one) for one in spoken if _says_something(one))
     own = [(tier, one) for tier, _, one in tiers if one.by_user]
-    is_short = sum(_count(one.text) for _, one in own) <= _SHORT
+    own_tokens = sum(_count(one.text) for _, one in own)
+    is_short = own_tokens <= _SHORT
     for turn, (tier, _, one) in enumerate(tiers):
         if is_short and one.by_user:
             yield own[0][0], 0, one
@@ -112,62 +110,67 @@ def _in_turns(spoken: Sequence[Utterance]) -> Iterator[tuple[_Tier, int, Utteran
             yield tier, turn, one
 
 
-def _tier_of_answer(one: Utterance) -> _Tier:
-    """That of an assistant's sentence, or of a line of what a user has pasted."""
-    tells = one.own and (one.place == 1 or bool(_VALUE.search(told(one))))
-    return _Tier.ANSWER if tells or reports_failure(one.text) else _Tier.REST
+def _find_answer_tier(one: Utterance) -> _Tier:
+    """Finds the tier of an assistant's sentence, or of a line that a user pasted."""
+    has_value = bool(_VALUE.search(write_with_context(one)))
+    is_telling = one.own and (one.place == 1 or has_value)
+    return _Tier.ANSWER if is_telling or reports_failure(one.text) else _Tier.REST
 
 
 def _says_something(one: Utterance) -> bool:
+    """Whether an utterance has a letter or a digit."""
     return any(map(str.isalnum, one.text))
 
 
-def _tier(one: Utterance) -> _Tier:
+def _find_tier(one: Utterance) -> _Tier:
+    """Finds the tier of an utterance."""
     is_line = not one.own and bool(one.context)
     if is_line or one.speaker is Speaker.ASSISTANT:
-        return _tier_of_answer(one)
+        return _find_answer_tier(one)
     if one.own and OBLIGING.search(one.text):
         return _Tier.RULE
-    return _Tier.VALUE if _VALUE.search(told(one)) else _Tier.SAID
+    return _Tier.VALUE if _VALUE.search(write_with_context(one)) else _Tier.SAID
 
 
-def lines(said: Sequence[Utterance]) -> tuple[str, ...]:
-    """The talk as it is shown: a line for each step; of several days each stands above its own."""
+def write_lines(said: Sequence[Utterance]) -> tuple[str, ...]:
+    """Writes a line for each step; where there are several days, each stands above its steps."""
     shown: list[str] = []
-    days = {_day(one) for one in said}
+    days = {_format_day(one) for one in said}
     day = days.pop() if len(days) == 1 else ""
     for (_, speaker), group in groupby(said, key=lambda one: (one.step, one.speaker)):
         spoken = list(group)
-        if _day(spoken[0]) not in ("", day):
-            day = _day(spoken[0])
+        if _format_day(spoken[0]) not in ("", day):
+            day = _format_day(spoken[0])
             shown.append(f"({day})")
-        shown.append(harmless(f"{speaker}: {_line(spoken)}"))
+        shown.append(make_harmless(f"{speaker}: {_write_step(spoken)}"))
     return tuple(shown)
 
 
-def size(shown: Iterable[str]) -> int:
-    """Tokens of lines with their marks."""
+def count_tokens(shown: Iterable[str]) -> int:
+    """Counts the tokens of lines with their marks."""
     return sum(_count(line) + _LINE for line in shown)
 
 
-def _place(one: Utterance) -> tuple[int, int]:
+def _get_place(one: Utterance) -> tuple[int, int]:
+    """Returns where an utterance stands in the talk."""
     return one.step, one.place
 
 
-def _line(spoken: Sequence[Utterance]) -> str:
-    """The utterances of a step. A head stands before the first that needs it."""
+def _write_step(spoken: Sequence[Utterance]) -> str:
+    """Writes the utterances of a step; a head stands before the first that needs it."""
     parts: list[str] = []
     shown: set[str] = set()
     place = 0
     for one in spoken:
-        words = one.text if one.context in shown else told(one)
+        words = one.text if one.context in shown else write_with_context(one)
         shown |= {one.context, one.text}
         if place and one.place > place + 1:
             parts.append("…")
-        parts.append(unmarked(words))
+        parts.append(quote_marks(words))
         place = one.place
     return " ".join(parts)
 
 
-def _day(one: Utterance) -> str:
+def _format_day(one: Utterance) -> str:
+    """Formats the day of an utterance; "" when it is not known."""
     return f"{datetime.fromtimestamp(one.at, UTC):%Y-%m-%d}" if one.at else ""

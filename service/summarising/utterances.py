@@ -1,7 +1,7 @@
-"""A covered step, read once: its words as numbered utterances, which all other modules take. Pure.
+"""Reads a covered step once into numbered utterances, which all other modules use. Pure.
 
-`[12.3]` is the third utterance of the twelfth step of a chat. The same step has the same numbers
-whenever it is read, so a summariser can point at a sentence, and its words stay those of the chat.
+`[12.3]` is the third utterance of the twelfth step of a chat. A step has the same numbers whenever
+it is read, so a summariser can point at a sentence, and its words stay those of the chat.
 """
 
 import re
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from service.text import sentences, tokens
-from service.text.blocks import Block, Sort, blocks
+from service.text.blocks import Block, TextOrigin, split_blocks
 from service.transcript import Step
 from service.transcript.items import Attachment
 
@@ -32,38 +32,33 @@ class Speaker(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """A sentence, or a line of a pasted text or code.
+    """A sentence, or a line of a pasted text or code."""
 
-    Attributes:
-        step: number of its step in the chat, from 1.
-        place: its number in the step, from 1.
-        speaker: who said it.
-        text: on one line; in quotation marks if these are not the speaker's own words.
-        source: id of the message.
-        at: Unix seconds of the message, if they are known.
-        sort: own words, a pasted text, or code.
-        context: what it means nothing without: the head of its list, the first row of its table,
-            the question that it answers, or what it is a line of; "" for none.
-    """
-
+    #: Number of its step in the chat, from 1.
     step: int
+    #: Its number in the step, from 1.
     place: int
     speaker: Speaker
+    #: On one line; in quotation marks if these are not the speaker's own words.
     text: str
+    #: Id of the message.
     source: str
+    #: Unix seconds of the message, if they are known.
     at: int | None = None
-    sort: Sort = Sort.OWN
+    sort: TextOrigin = TextOrigin.OWN
+    #: What it means nothing without: the head of its list, the first row of its table, or the
+    #: question that it answers; "" for none.
     context: str = ""
 
     @property
     def number(self) -> str:
-        """As it is shown, without brackets."""
+        """The number that is shown in brackets, such as `12.3`."""
         return f"{self.step}.{self.place}"
 
     @property
     def own(self) -> bool:
         """Whether these are the speaker's own words."""
-        return self.sort is Sort.OWN
+        return self.sort is TextOrigin.OWN
 
     @property
     def by_user(self) -> bool:
@@ -73,21 +68,18 @@ class Utterance:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A part of a step as it stands there, and what is pointed at of it.
+    """A part of a step as it stands there."""
 
-    `text` is a line of its own words, whose sentences are the utterances, or a whole block of
-    pasted text or code, of which they are some lines.
-    """
-
+    #: A line of own words, or a whole block of pasted text or code.
     text: str
+    #: The sentences of that line, or some lines of that block.
     utterances: tuple[Utterance, ...]
 
 
 def list_choices(read: Sequence[Passage]) -> list[Utterance]:
-    """What a summariser can point at.
+    """Lists what a summariser can point at: sentences of users, and lines of assistants.
 
-    That is each sentence of a user's. An assistant's bind nobody, so a line of them is one choice:
-    a number costs as much as half a sentence.
+    An assistant's words bind nobody, and a number costs as much as half a sentence.
     """
     choices: list[Utterance] = []
     for passage in read:
@@ -99,34 +91,37 @@ def list_choices(read: Sequence[Passage]) -> list[Utterance]:
     return choices
 
 
-def passages(
+def read_passages(
     step: Step, number: int, language: str = "en", before: Sequence[Utterance] = ()
 ) -> list[Passage]:
-    """A step's parts in order, its sentences numbered.
+    """Reads the parts of a step in order, its sentences numbered.
 
     Args:
         step: of a user or an assistant.
         number: of the step in the chat, from 1.
-        language: ISO 639-1 code; decides about abbreviations.
+        language: ISO 639-1 code, which decides about abbreviations.
         before: the utterances of the step before, which a short one answers.
     """
     reader = _StepReader(step, number, language)
     found: list[Passage] = []
-    for block in _blocks(step):
-        found += reader.read_own(block) if block.sort is Sort.OWN else [reader.read_foreign(block)]
+    for block in _split_step(step):
+        found += (
+            reader.read_own(block) if block.sort is TextOrigin.OWN else [reader.read_foreign(block)]
+        )
     found += [reader.read_attachment(one) for one in step.attachments]
-    return _with_question(found, before)
+    return _add_question(found, before)
 
 
-def _blocks(step: Step) -> Sequence[Block]:
+def _split_step(step: Step) -> Sequence[Block]:
+    """Splits a step by the origin of its text."""
     # So long a text is a document, and its sentences would take many times its memory.
     if len(step.text) > _LONGEST:
-        return [Block(step.text, Sort.PASTED)]
-    return blocks(step.text, by_user=step.role == Speaker.USER)
+        return [Block(step.text, TextOrigin.PASTED)]
+    return split_blocks(step.text, by_user=step.role == Speaker.USER)
 
 
-def _with_question(found: list[Passage], before: Sequence[Utterance]) -> list[Passage]:
-    """A short answer with its question, and with the item of a list that it names."""
+def _add_question(found: list[Passage], before: Sequence[Utterance]) -> list[Passage]:
+    """Adds to a short answer its question, and the item of a list that it names."""
     if len(found) != 1 or len(found[0].utterances) != 1:
         return found
     (answer,) = found[0].utterances
@@ -150,15 +145,15 @@ class _StepReader:
         self._head = ""  # the last sentence that is no item, or the first row of a table
 
     def read_own(self, block: Block) -> Iterator[Passage]:
-        """The lines of a block. Items of a list have the sentence above it as their head."""
+        """Reads the lines of a block; items of a list have the sentence above it as their head."""
         in_table = False
-        for line in sentences.lines(block.text):
+        for line in sentences.split_lines(block.text):
             start = line.lstrip()
             is_row = sentences.is_row(line)
             # A Markdown heading begins a part, and may be the head of a list itself.
             is_item = not start.startswith("#") and sentences.is_item(line)
             has_head = is_item or (is_row and in_table)
-            told = self._row(line) if is_row else self._sentences(line)
+            told = self._read_row(line) if is_row else self._read_line(line)
             if has_head:
                 told = [replace(one, context=self._head) for one in told]
             elif told:
@@ -166,36 +161,40 @@ class _StepReader:
             in_table = is_row
             yield Passage(line, tuple(told))
 
-    def _sentences(self, line: str) -> list[Utterance]:
-        found = sentences.of_line(sentences.unmarked(line), self._language)
-        return [self._utterance(text) for text in found]
+    def _read_line(self, line: str) -> list[Utterance]:
+        found = sentences.split_sentences(sentences.strip_marks(line), self._language)
+        return [self._number_utterance(text) for text in found]
 
-    def _row(self, line: str) -> list[Utterance]:
-        """A row of a table, which is one sentence; the line below its first row says nothing."""
+    def _read_row(self, line: str) -> list[Utterance]:
+        """Reads a row of a table as one sentence; the line below the first row has none."""
         words = " ".join(line.split()).strip("| ")
-        return [self._utterance(words)] if any(map(str.isalnum, words)) else []
+        return [self._number_utterance(words)] if any(map(str.isalnum, words)) else []
 
     def read_foreign(self, block: Block) -> Passage:
-        """A pasted text or code: as it is if it is short, or else its lines, to choose from."""
-        name = "code" if block.sort is Sort.CODE else "pasted text"
-        written = list(_written(block))
+        """Reads pasted text or code: whole if it is short, or else some of its lines."""
+        name = "code" if block.sort is TextOrigin.CODE else "pasted text"
+        written = list(_list_lines(block))
         whole = " ".join(written)
         if len(whole) <= _WHOLE:
             told = f"[{name}: “{whole}”]"
-            return Passage(block.text, (self._utterance(told, block.sort),))
+            return Passage(block.text, (self._number_utterance(told, block.sort),))
         head = f"[{name}, {len(written)} lines]"
         parts = (
-            self._utterance(f"“{part}”", block.sort, head)
-            for line in _telling(written)
-            for part in sentences.of_line(line[:_LONGEST_LINE], self._language)
+            self._number_utterance(f"“{part}”", block.sort, head)
+            for line in _choose_lines(written)
+            for part in sentences.split_sentences(line[:_LONGEST_LINE], self._language)
         )
         return Passage(block.text, tuple(parts))
 
     def read_attachment(self, attachment: Attachment) -> Passage:
-        """A file, an image or another part that is no text."""
-        return Passage(attachment.told, (self._utterance(attachment.told, Sort.PASTED),))
+        """Reads a file, an image or another part that is no text."""
+        return Passage(
+            attachment.told, (self._number_utterance(attachment.told, TextOrigin.PASTED),)
+        )
 
-    def _utterance(self, text: str, sort: Sort = Sort.OWN, context: str = "") -> Utterance:
+    def _number_utterance(
+        self, text: str, sort: TextOrigin = TextOrigin.OWN, context: str = ""
+    ) -> Utterance:
         self._place += 1
         return Utterance(
             step=self._number,
@@ -209,17 +208,17 @@ class _StepReader:
         )
 
 
-def _written(block: Block) -> Iterator[str]:
-    """The lines of a block that say something: without blank ones, code fences and tags."""
+def _list_lines(block: Block) -> Iterator[str]:
+    """Yields the lines of a block that say something, without fences and tags."""
     for line in block.text.splitlines():
-        bare = line if block.sort is Sort.CODE else _TAG.sub(" ", line)
+        bare = line if block.sort is TextOrigin.CODE else _TAG.sub(" ", line)
         words = " ".join(bare.split())
         if any(map(str.isalnum, words)) and not words.startswith(_FENCES):
             yield words
 
 
-def _telling(lines: Sequence[str]) -> list[str]:
-    """Those that report a failure, and the first of the others, in order."""
+def _choose_lines(lines: Sequence[str]) -> list[str]:
+    """Chooses the lines that report a failure, and the first of the others, in order."""
     places = range(len(lines))
     ranked = sorted(places, key=lambda place: not sentences.reports_failure(lines[place]))
     return [lines[place] for place in sorted(ranked[:_MOST_LINES])]

@@ -16,8 +16,8 @@ from typing import NamedTuple
 from service.text.sentences import is_item, is_row
 
 
-class Sort(StrEnum):
-    """What a part of a text is."""
+class TextOrigin(StrEnum):
+    """The origin of a part of a text."""
 
     OWN = "own"
     PASTED = "pasted"
@@ -28,7 +28,7 @@ class Block(NamedTuple):
     """A part of a text as it stands there."""
 
     text: str
-    sort: Sort
+    sort: TextOrigin
 
 
 # Gaps in these patterns are bounded: one that may be endless costs quadratic time in hostile texts.
@@ -65,31 +65,31 @@ _ENDS = ("(", "[", "),", "},", "],", "->", "=>", "&&", "||", "\\", "*/", ">")
 _CODE_RUN = re.compile(r"c(?:[^c]{0,3}c){2,}")
 
 
-def blocks(text: str, *, by_user: bool) -> list[Block]:
-    """The parts of a text, in order; joined by line breaks they are about the text again.
+def split_blocks(text: str, *, by_user: bool) -> list[Block]:
+    """Splits a text by origin; joined by line breaks, the parts are about the text again.
 
-    `by_user`: people paste without saying so; an assistant's prose and tables are its own.
+    Only texts of users are searched for pasted parts: an assistant's prose and tables are its own.
     """
     found: list[Block] = []
     position = 0
-    for begin, end, sort in _marked(text, by_user=by_user):
-        found += _by_lines(text[position:begin], by_user=by_user)
+    for begin, end, sort in _find_marked(text, by_user=by_user):
+        found += _split_lines(text[position:begin], by_user=by_user)
         found.append(Block(text[begin:end], sort))
         position = end
-    found += _by_lines(text[position:], by_user=by_user)
+    found += _split_lines(text[position:], by_user=by_user)
     return [block for block in found if block.text.strip()]
 
 
-_Span = tuple[int, int, Sort]
-"""Where a part begins and ends, and what it is."""
+_Span = tuple[int, int, TextOrigin]
+"""Begin, end and origin of a part."""
 
 
-def _marked(text: str, *, by_user: bool) -> Iterator[_Span]:
-    """The parts that have marks around them, in order, without those that lie in others."""
-    spans = list(_fenced(text))
+def _find_marked(text: str, *, by_user: bool) -> Iterator[_Span]:
+    """Yields the parts with marks around them, in order, without those inside others."""
+    spans = list(_find_fenced(text))
     if by_user:
-        spans += _elements(text)
-        spans += [(*quoted.span(), Sort.PASTED) for quoted in _QUOTED.finditer(text)]
+        spans += _find_elements(text)
+        spans += [(*quoted.span(), TextOrigin.PASTED) for quoted in _QUOTED.finditer(text)]
     position = 0
     for begin, end, sort in sorted(spans):
         if begin >= position:
@@ -97,27 +97,27 @@ def _marked(text: str, *, by_user: bool) -> Iterator[_Span]:
             position = end
 
 
-def _fenced(text: str) -> Iterator[_Span]:
-    """What is between fences; behind one that is not closed, the rest of the text."""
+def _find_fenced(text: str) -> Iterator[_Span]:
+    """Yields the parts between fences; behind an open fence, the rest of the text."""
     open_at, mark = -1, ""
     for fence in _FENCE.finditer(text):
         if open_at < 0:
             open_at, mark = fence.start(), fence[1]
         elif fence[1] == mark:
-            yield open_at, _end_of("\n", text, fence.end()), Sort.CODE
+            yield open_at, _find_end("\n", text, fence.end()), TextOrigin.CODE
             open_at = -1
     if open_at >= 0:
-        yield open_at, len(text), Sort.CODE
+        yield open_at, len(text), TextOrigin.CODE
 
 
-def _end_of(mark: str, text: str, begin: int) -> int:
-    """Where `mark` next stands; the end of the text for nowhere."""
+def _find_end(mark: str, text: str, begin: int) -> int:
+    """Finds where `mark` stands next; without one, the end of the text."""
     place = text.find(mark, begin)
     return place if place >= 0 else len(text)
 
 
-def _elements(text: str) -> Iterator[_Span]:
-    """Elements of markup, each from its opening tag to the first closing tag of its name."""
+def _find_elements(text: str) -> Iterator[_Span]:
+    """Yields elements of markup, from an opening tag to the next closing tag of its name."""
     unclosed: set[str] = set()
     position = 0
     for opening in _OPENING.finditer(text):
@@ -127,7 +127,7 @@ def _elements(text: str) -> Iterator[_Span]:
         end = text.find(closing, opening.end())
         if end >= 0:
             position = end + len(closing)
-            yield opening.start(), position, Sort.PASTED
+            yield opening.start(), position, TextOrigin.PASTED
             continue
         # To look for an end behind each tag would be quadratic in tags that nothing closes.
         unclosed.add(closing)
@@ -135,31 +135,33 @@ def _elements(text: str) -> Iterator[_Span]:
             return
 
 
-def _by_lines(text: str, *, by_user: bool) -> list[Block]:
-    """Takes quoted lines and runs of code out of what has no marks around it."""
+def _split_lines(text: str, *, by_user: bool) -> list[Block]:
+    """Splits text without marks around it into own words, quoted lines and runs of code."""
     lines = text.splitlines()
-    shapes = [_shape(line) if by_user else "" for line in lines]
+    shapes = [_find_shape(line) if by_user else "" for line in lines]
     counts = Counter(filter(None, shapes))
     forms = "".join(
-        "c" if counts[shape] >= _OF_ONE_SHAPE else _form(line, by_user=by_user)
+        "c" if counts[shape] >= _OF_ONE_SHAPE else _find_form(line, by_user=by_user)
         for line, shape in zip(lines, shapes, strict=True)
     )
     forms = _CODE_RUN.sub(lambda run: "C" * len(run[0]), forms)
-    sorts = {"C": Sort.CODE, ">": Sort.PASTED}
-    placed = ((sorts.get(form, Sort.OWN), line) for form, line in zip(forms, lines, strict=True))
+    sorts = {"C": TextOrigin.CODE, ">": TextOrigin.PASTED}
+    placed = (
+        (sorts.get(form, TextOrigin.OWN), line) for form, line in zip(forms, lines, strict=True)
+    )
     runs = groupby(placed, key=itemgetter(0))
     return [Block("\n".join(line for _, line in run), sort) for sort, run in runs]
 
 
-def _shape(line: str) -> str:
-    """The signs of a line between its words; "" for an item of a list and for prose."""
+def _find_shape(line: str) -> str:
+    """Finds the signs of a line between its words; "" for an item of a list and for prose."""
     if is_item(line) or not _SIGN_INSIDE.search(line[:_LINE_READ]):
         return ""
     return _WORD.sub("w", line[:_LINE_READ].strip())
 
 
-def _form(line: str, *, by_user: bool) -> str:
-    """The form of a line: `>` for quoted, `c` for what looks like code, or `.` for words."""
+def _find_form(line: str, *, by_user: bool) -> str:
+    """Finds the form of a line: `>` for quoted, `c` for what looks like code, or `.` for words."""
     if not by_user:
         # An assistant fences its code; what it ran has a bar before each line. A bar at the end
         # as well is a table.
@@ -169,10 +171,10 @@ def _form(line: str, *, by_user: bool) -> str:
         return ">"
     if is_row(line):
         return "."
-    return "c" if _OUTPUT.match(line) or _dense(line) else "."
+    return "c" if _OUTPUT.match(line) or _is_dense(line) else "."
 
 
-def _dense(line: str) -> bool:
+def _is_dense(line: str) -> bool:
     """Whether a line has the signs of code: many of them, or one at its end and some more."""
     words = line.strip()
     if len(words) < 2:

@@ -36,52 +36,52 @@ _HIDDEN = re.compile(
 )
 
 
-def with_escapes(text: str) -> str:
-    r"""The text with characters written out that act or hide, as `\x1b`; tabs and line ends stay.
+def escape_hidden(text: str) -> str:
+    r"""Writes out characters that act or hide, as `\x1b`; tabs and line ends stay.
 
-    Those that a terminal obeys, that turn the direction of text, or that nobody sees.
+    A terminal obeys some of them, some turn the direction of text, and some are never seen.
     """
     return _HIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
-def normalised(text: str) -> str:
-    """`text` in NFKC: one way to write what is written in several."""
+def normalise(text: str) -> str:
+    """Converts a text to NFKC: one spelling for characters that have several."""
     if text.isascii():
         return text
     pieces = (text[place : place + _PIECE] for place in range(0, len(text), _PIECE))
     return "".join(unicodedata.normalize("NFKC", piece) for piece in pieces)
 
 
-def narrowed(text: str) -> str:
-    """`text`, character for character, each in its plainest form, such as `<|` for `＜｜`."""
+def narrow(text: str) -> str:
+    """Converts each character to its plainest form, such as `＜｜` to `<|`; the length stays."""
     if text.isascii():
         return text
-    return _OTHER.sub(lambda match: _plainest(match[0]), text)
+    return _OTHER.sub(lambda match: _simplify(match[0]), text)
 
 
 @lru_cache(maxsize=4096)
-def _plainest(character: str) -> str:
+def _simplify(character: str) -> str:
     plain = unicodedata.normalize("NFKC", character)
     # `½` becomes three characters: then places in the two texts would no longer agree.
     return plain if len(plain) == 1 else character
 
 
-def folded(text: str) -> str:
-    """`text` as it is compared: NFKC, digits of all scripts as `0` to `9`, small letters."""
+def fold(text: str) -> str:
+    """Folds a text for comparison: NFKC, digits of all scripts as `0` to `9`, small letters."""
     if text.isascii():
         return text.lower()
-    return normalised(digits(text)).casefold()
+    return normalise(convert_digits(text)).casefold()
 
 
-def digits(text: str) -> str:
-    """`text`, character for character, with digits of all scripts and full-width forms in ASCII."""
+def convert_digits(text: str) -> str:
+    """Converts digits of all scripts and full-width forms to ASCII; the length stays."""
     if text.isascii():
         return text
-    return decimal(_THOUSANDS.sub(",", text).translate(_PLAIN))
+    return unify_digits(_THOUSANDS.sub(",", text).translate(_PLAIN))
 
 
-def decimal(text: str) -> str:
-    """`text`, character for character, with digits of all scripts as `0` to `9`."""
+def unify_digits(text: str) -> str:
+    """Converts digits of all scripts to `0` to `9`; the length stays."""
     return _OTHER_DIGIT.sub(lambda match: str(unicodedata.digit(match[0])), text)
 
 

@@ -8,8 +8,8 @@ _ZEROS = re.compile(r"&#0++(?=[0-9])")
 _ENDLESS = re.compile(r"&(?=#[0-9]{20})")
 
 
-def unescaped(text: str) -> str:
-    """`text` without its HTML escapes, as a browser shows it. Never raises."""
+def unescape_html(text: str) -> str:
+    """Replaces HTML escapes by their characters, as a browser does. Never raises."""
     if "&" not in text:
         return text
     return unescape(_ENDLESS.sub("&amp;", _ZEROS.sub("&#", text)))

@@ -1,6 +1,6 @@
-"""Which language a text is in, by py3langid (no download, no clock).
+"""Detects the language of a text by py3langid, without downloads.
 
-In: text. Out: ISO 639-1 codes. Pure, except that the model is loaded once.
+Languages are ISO 639-1 codes. Pure, except that the model is loaded once.
 """
 
 import re
@@ -26,14 +26,14 @@ _WITHOUT_BLANKS: Final = re.compile(r"[぀-ヿ一-鿿가-힯]{8}")
 
 
 def detect(text: str) -> str | None:
-    """The language of a text's prose; None when there is too little of it."""
-    ranked = _ranked(text)
+    """Detects the language of a text's prose; None when there is too little of it."""
+    ranked = _rank_languages(text)
     return ranked[0][0] if ranked else None
 
 
 def differs(text: str, language: str) -> bool:
     """Whether a text is certainly not in `language`."""
-    ranked = _ranked(text)
+    ranked = _rank_languages(text)
     if not ranked:
         return False
     likeliest, best = ranked[0]
@@ -41,19 +41,19 @@ def differs(text: str, language: str) -> bool:
     return likeliest != language and best - score > _CERTAIN
 
 
-def _ranked(text: str) -> list[tuple[str, float]]:
-    """Languages with their log-likelihoods, the likeliest first; none for too little prose."""
+def _rank_languages(text: str) -> list[tuple[str, float]]:
+    """Ranks languages by log-likelihood, the likeliest first; empty for too little prose."""
     # Four times as much is read, because code and links are taken out of it.
     prose = " ".join(_NOT_PROSE.sub(" ", text[: _ENOUGH * 4]).split())[:_ENOUGH]
     letters = sum(character.isalpha() for character in prose)
     if letters < _LEAST and not _WITHOUT_BLANKS.search(prose):
         return []
-    ranked: list[tuple[str, float]] = _identifier().rank(prose)
+    ranked: list[tuple[str, float]] = _load_identifier().rank(prose)
     return ranked
 
 
 @cache
-def _identifier() -> "LanguageIdentifier":
+def _load_identifier() -> "LanguageIdentifier":
     # Here, because it brings NumPy: a process that compresses nothing need not start with it.
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 

@@ -1,4 +1,4 @@
-"""A text as its reader sees it: without what shows nothing. Pure.
+"""Removes what shows nothing from a text. Pure.
 
 Invisible characters can carry orders that no person sees, and that no comparison of words finds.
 """
@@ -19,25 +19,25 @@ _LAST_PLAIN = "\u052f"  # of the Latin, Greek and Cyrillic letters, which have n
 _BACKWARDS = re.compile("\u202e([^\u202c\u202d\u2069\n]*)")
 
 
-def plain(text: str) -> str:
-    """`text` without terminal colours and characters that show nothing; line breaks stay."""
+def drop_hidden(text: str) -> str:
+    """Removes terminal colours and characters that show nothing; line breaks stay."""
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     if text.isascii() and text.isprintable():
         return text
-    return _CONTROL.sub("\ufffd", visible(text))
+    return _CONTROL.sub("\ufffd", show_visible(text))
 
 
-def visible(text: str) -> str:
-    """`text` without characters that show nothing; what is written backwards, as it is shown."""
+def show_visible(text: str) -> str:
+    """Removes characters that show nothing, and turns round what is written backwards."""
     if text.isascii():
         return text
     forwards = _BACKWARDS.sub(lambda match: match[1][::-1], text)
-    return _UNSEEN.sub(_if_needed, forwards)
+    return _UNSEEN.sub(_keep_needed, forwards)
 
 
-def _if_needed(run: re.Match[str]) -> str:
-    """A run of invisible characters if its neighbours need it, and nothing otherwise."""
+def _keep_needed(run: re.Match[str]) -> str:
+    """Keeps a run of invisible characters only if its neighbours need it."""
     before = run.string[run.start() - 1] if run.start() else ""
     after = run.string[run.end() : run.end() + 1]
     if run[0] in _JOINERS:

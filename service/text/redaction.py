@@ -20,29 +20,27 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Masked:
-    """A text without secrets, and how many were masked in it."""
+class MaskedText:
+    """A text without secrets."""
 
     text: str
+    #: Number of secrets that were masked in it.
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """What finds one kind of secret.
+    """Finds one kind of secret."""
 
-    Attributes:
-        kind: what stands in the mask.
-        pattern: what finds candidates.
-        holds: whether a candidate is a secret.
-        any_case: the pattern is in lower case, and reads the text in lower case.
-        hints: the pattern is tried only where one of these occurs; with none, always.
-    """
-
+    #: The kind that stands in the mask.
     kind: str
+    #: Finds candidates.
     pattern: re.Pattern[str]
+    #: Whether a candidate is a secret.
     holds: Callable[[str], bool] = bool
+    #: The pattern is in lower case, and reads the text in lower case.
     any_case: bool = False
+    #: The pattern is tried only where one of these occurs; with none, always.
     hints: tuple[str, ...] = ()
 
 
@@ -52,8 +50,6 @@ _PLACEHOLDER = re.compile(
     r"(?:none|null|true|false|undefined|redacted)$)",
     re.IGNORECASE,
 )
-
-
 _JOINT = re.compile(r"[-_./:]")
 _WORD = re.compile(r"[^\W\d_][^\W\d]*|[A-Za-z._-]+")
 _IDENTIFIER = re.compile(r"[A-Za-z_][\w.]*")
@@ -62,48 +58,46 @@ _LETTER = re.compile(r"[A-Za-z]")
 _MIXED = re.compile(r"\d|[a-z][A-Z]|=$")
 
 
-def _value(text: str) -> bool:
-    """Whether it is no placeholder such as `${PASSWORD}`, `<token>` or `****`."""
+def _is_value(text: str) -> bool:
+    """Whether a text is no placeholder such as `${PASSWORD}`, `<token>` or `****`."""
     return not _PLACEHOLDER.match(text) and "://" not in text
 
 
-def _worded(text: str) -> bool:
-    """Whether it consists of words and numbers, as names and dates do.
-
-    Such as `my-app-v2`, `db2_password` and `2024-01-31`.
-    """
-    return all(len(part) <= 3 or part.isalpha() or part.isdigit() for part in _JOINT.split(text))
+def _is_worded(text: str) -> bool:
+    """Whether a text consists of words and numbers, as `my-app-v2` and `2024-01-31` do."""
+    long_parts = [part for part in _JOINT.split(text) if len(part) > 3]
+    return all(part.isalpha() or part.isdigit() for part in long_parts)
 
 
-def _password(text: str) -> bool:
-    """Whether it is neither a word nor an identifier.
+def _is_password(text: str) -> bool:
+    """Whether a text is neither a word nor an identifier.
 
     `password: required` is documentation, and `password = user_password` is code.
     """
-    if not _value(text) or _WORD.fullmatch(text):
+    if not _is_value(text) or _WORD.fullmatch(text):
         return False
-    return not (_worded(text) and _IDENTIFIER.fullmatch(text))
+    return not (_is_worded(text) and _IDENTIFIER.fullmatch(text))
 
 
-def _random(text: str) -> bool:
-    """Whether letters and digits are mixed within a word."""
-    if not _value(text) or _worded(text):
+def _is_random(text: str) -> bool:
+    """Whether letters and digits are mixed within a word of a text."""
+    if not _is_value(text) or _is_worded(text):
         return False
     return bool(_DIGIT.search(text)) and bool(_LETTER.search(text))
 
 
-def _credentials(text: str) -> bool:
-    """Whether it may be a token behind `Bearer`, where prose has plain words."""
-    return _value(text) and bool(_MIXED.search(text))
+def _is_credentials(text: str) -> bool:
+    """Whether a text may be a token behind `Bearer`, where prose has plain words."""
+    return _is_value(text) and bool(_MIXED.search(text))
 
 
-def _as_long_as_of_aws(text: str) -> bool:
-    """The patterns of these keys also find DNA (`ACCA…`) and base64."""
+def _has_aws_length(text: str) -> bool:
+    """Whether a text is as long as a key of AWS; DNA (`ACCA…`) and base64 look alike."""
     return len(text) in (20, 40)
 
 
 def _is_web_token(text: str) -> bool:
-    """Whether its first two parts are what a JSON Web Token has there."""
+    """Whether the first two parts of a text are those of a JSON Web Token."""
     return all(map(_is_coded_json, text.split(".")[:2]))
 
 
@@ -117,17 +111,17 @@ def _is_coded_json(part: str) -> bool:
 
 
 _CHECKS: Mapping[str, Callable[[str], bool]] = {
-    "aws": _as_long_as_of_aws,
+    "aws": _has_aws_length,
     "web_token": _is_web_token,
-    "credentials": _credentials,
-    "value": _value,
-    "password": _password,
-    "random": _random,
+    "credentials": _is_credentials,
+    "value": _is_value,
+    "password": _is_password,
+    "random": _is_random,
 }
 
 
-def _patterns(name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Those of a file, one for each of its words, and what stands beside it there."""
+def _load_patterns(name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yields the patterns of a file, one for each of its words, with their entries."""
     data = tomllib.loads(resources.files(__package__).joinpath(name).read_text("utf-8"))
     for one in data["pattern"]:
         pattern = "".join(map(str.strip, one["pattern"].splitlines()))
@@ -143,31 +137,33 @@ _RULES = tuple(
         one.get("any_case", False),
         tuple(one.get("hints", ())),
     )
-    for pattern, one in chain(_patterns("key_patterns.toml"), _patterns("secret_patterns.toml"))
+    for pattern, one in chain(
+        _load_patterns("key_patterns.toml"), _load_patterns("secret_patterns.toml")
+    )
 )
 _PASSES = 4  # a secret right beside another one may be found only when the other is masked
 _SHORTEST_KEY = 20  # characters; a shorter group of a pattern is a part of a key
 _REST = re.compile(r"[\w-]{0,512}")
 
 
-def mask(text: str) -> Masked:
-    """The text with each secret replaced by its kind; without secrets, the same object."""
+def mask(text: str) -> MaskedText:
+    """Replaces each secret by its kind; a text without secrets stays the same object."""
     count = 0
     for _ in range(_PASSES):
-        finds = sorted(_finds(text))
+        finds = sorted(_find_secrets(text))
         if not finds:
             break
-        masked = list(_joined(finds))
-        text = _replaced(text, masked)
+        masked = list(_join_spans(finds))
+        text = _replace_secrets(text, masked)
         count += len(masked)
-    return Masked(text, count)
+    return MaskedText(text, count)
 
 
 _SecretSpan = tuple[int, int, int]
 """Where a secret begins and ends, and the place of the rule that found it."""
 
 
-def _replaced(text: str, finds: list[_SecretSpan]) -> str:
+def _replace_secrets(text: str, finds: list[_SecretSpan]) -> str:
     out: list[str] = []
     position = 0
     for start, end, order in finds:
@@ -176,22 +172,23 @@ def _replaced(text: str, finds: list[_SecretSpan]) -> str:
     return "".join([*out, text[position:]])
 
 
-def _finds(text: str) -> Iterator[_SecretSpan]:
-    """Whatever a rule finds, rule by rule; finds of several rules may overlap."""
-    lower = _lower(text)
+def _find_secrets(text: str) -> Iterator[_SecretSpan]:
+    """Yields the secrets that rules find, rule by rule; they may overlap."""
+    lower = _lower_ascii(text)
     for order, rule in enumerate(_RULES):
         if rule.hints and not any(hint in lower for hint in rule.hints):
             continue
-        for start, end in _of_rule(rule, text, lower):
+        for start, end in _apply_rule(rule, text, lower):
             yield start, end, order
 
 
-def _of_rule(rule: _Rule, text: str, lower: str) -> Iterator[tuple[int, int]]:
+def _apply_rule(rule: _Rule, text: str, lower: str) -> Iterator[tuple[int, int]]:
+    """Yields where the secrets of one rule begin and end."""
     reached = 0
     for match in rule.pattern.finditer(lower if rule.any_case else text):
         if match.start() < reached:  # in what was added to the find before
             continue
-        start, end = _span(match)
+        start, end = _find_span(match)
         if not rule.holds(text[start:end]):
             continue
         reached = end
@@ -200,20 +197,20 @@ def _of_rule(rule: _Rule, text: str, lower: str) -> Iterator[tuple[int, int]]:
         yield (start + 1 if escaped else start), end
 
 
-def _lower(text: str) -> str:
-    """The text with its ASCII letters in lower case, of the same length, so that places agree.
+def _lower_ascii(text: str) -> str:
+    """Converts ASCII letters to lower case, so that places in both texts agree.
 
     `str.lower` makes some characters longer, and needs twelve bytes for each while it works.
     """
     return text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
 
 
-def _span(match: re.Match[str]) -> tuple[int, int]:
-    """Where in a match the secret is.
+def _find_span(match: re.Match[str]) -> tuple[int, int]:
+    """Finds where in a match the secret stands.
 
-    Our patterns name the group that has it. Those of detect-secrets have it in their first group,
-    or in the whole match when that group is missing or only a part of the key. They also end where
-    the shortest keys of a service do: the rest of a longer one is secret too.
+    Our patterns name its group. Those of detect-secrets have it in their first group, or in the
+    whole match when that group is missing or only a part of the key. They also end where the
+    shortest keys of a service do, so the rest of a longer one is added.
     """
     named = [name for name, value in match.groupdict().items() if value]
     if named:
@@ -224,8 +221,8 @@ def _span(match: re.Match[str]) -> tuple[int, int]:
     return match.start(group), rest.end() if rest else end
 
 
-def _joined(finds: list[_SecretSpan]) -> Iterator[_SecretSpan]:
-    """Overlapping finds as one, of the rule that stands first."""
+def _join_spans(finds: list[_SecretSpan]) -> Iterator[_SecretSpan]:
+    """Joins overlapping secrets to one, of the rule that stands first."""
     start, end, order = finds[0]
     for other in finds[1:]:
         if other[0] < end:

@@ -1,7 +1,7 @@
-"""The sentences of a text, in any script. Pure.
+"""Splits a text into sentences, in any script. Pure.
 
-sentencex ends sentences (some 240 languages, no model, one pass); what it is given and what becomes
-of its sentences is decided here: lines stay apart, and none is longer than a bound.
+sentencex ends sentences (some 240 languages, no model, one pass). This module decides what it is
+given: lines stay apart, and no sentence is longer than a bound.
 """
 
 import re
@@ -35,23 +35,23 @@ _PIECE = 2000  # characters that are split at once: sentencex is quadratic in op
 _EMPHASIS = re.compile(r"(?<![\w*])\*\*(?=\S)([^*\n]{1,400})(?<=\S)\*\*(?![\w*])")
 
 
-def lines(text: str) -> Iterator[str]:
-    """The lines of a text that have words."""
+def split_lines(text: str) -> Iterator[str]:
+    """Yields the lines of a text that have words."""
     return (line.rstrip() for line in text.splitlines() if line.strip())
 
 
-def of_line(line: str, language: str = "en") -> Iterator[str]:
-    """The sentences of one line."""
-    for sentence in _whole(_segments(line, language), language):
-        for part in _by_size(" ".join(sentence.split()), LONGEST):
+def split_sentences(line: str, language: str = "en") -> Iterator[str]:
+    """Yields the sentences of one line."""
+    for sentence in _join_segments(_segment_line(line, language), language):
+        for part in _split_by_size(" ".join(sentence.split()), LONGEST):
             if part.strip():
                 yield part.strip()
 
 
-def _segments(line: str, language: str) -> Iterator[str]:
-    """What ends as a sentence does; the last one of a piece goes on in the next."""
+def _segment_line(line: str, language: str) -> Iterator[str]:
+    """Yields the segments of a line; the last one of a piece goes on in the next piece."""
     rest = ""
-    for piece in _by_size(line, _PIECE):
+    for piece in _split_by_size(line, _PIECE):
         *ended, rest = segment(language, rest + piece)
         yield from ended
         if len(rest) > _PIECE:
@@ -61,8 +61,8 @@ def _segments(line: str, language: str) -> Iterator[str]:
         yield rest
 
 
-def _whole(segments: Iterable[str], language: str) -> Iterator[str]:
-    """Segments, joined where no sentence ends between two."""
+def _join_segments(segments: Iterable[str], language: str) -> Iterator[str]:
+    """Joins segments where no sentence ends between two."""
     joined = ""
     for following in segments:
         if joined and not _goes_on(joined, following, language):
@@ -88,8 +88,8 @@ def _goes_on(before: str, after: str, language: str) -> bool:
     return first.isalnum() or first in _IN_NAMES
 
 
-def unmarked(line: str) -> str:
-    """A line without list marks and emphasis."""
+def strip_marks(line: str) -> str:
+    """Removes list marks and emphasis from a line."""
     marked = _BULLET.match(line)
     bare = line[marked.end() :] if marked else line
     return " ".join(_EMPHASIS.sub(r"\1", bare).split())
@@ -107,13 +107,13 @@ def is_row(line: str) -> bool:
 
 
 def find_mark(line: str) -> str:
-    """`2` of `2. Blue`, `b` of `b) Blue`; "" for a line that is no such item."""
+    """Finds the mark of an item, `2` of `2. Blue` or `b` of `b) Blue`; "" without one."""
     marked = _NUMBERED.match(line)
     return marked[1].casefold() if marked else ""
 
 
-def _by_size(text: str, most: int) -> Iterator[str]:
-    """A text in parts of about so many characters, cut between words.
+def _split_by_size(text: str, most: int) -> Iterator[str]:
+    """Splits a text into parts of at most about `most` characters, cut between words.
 
     A part of an address would be another address, so a word stays whole, up to `_PIECE`; scripts
     without blanks are cut where a part is full.
@@ -122,13 +122,13 @@ def _by_size(text: str, most: int) -> Iterator[str]:
     while len(text) - begin > most:
         end = text.rfind(" ", begin + 1, begin + most)
         if end <= begin:
-            end = _end_of_word(text, begin, most)
+            end = _find_word_end(text, begin, most)
         yield text[begin:end]
         begin = end
     yield text[begin:]
 
 
-def _end_of_word(text: str, begin: int, most: int) -> int:
+def _find_word_end(text: str, begin: int, most: int) -> int:
     if not text[begin : begin + most].isascii():
         return begin + most
     blank = text.find(" ", begin + most, begin + _PIECE)
@@ -145,8 +145,8 @@ def reports_failure(line: str) -> bool:
     return bool(_FAILURE.search(line)) and not _NO_FAILURE.search(line)
 
 
-def shortened(sentence: str, most: int) -> str:
-    """`sentence` in at most about so many characters, cut between words where there are blanks."""
+def shorten(sentence: str, most: int) -> str:
+    """Shortens a sentence to about `most` characters, cut between words if it has blanks."""
     if len(sentence) <= most:
         return sentence
     begin, blank, _ = sentence[:most].rpartition(" ")

@@ -1,7 +1,7 @@
-"""The terms of a text, by which two texts are compared in any script. Pure.
+"""Finds the terms of a text, by which texts of any script are compared. Pure.
 
-Words in small letters; pairs of characters where a script has no blanks; exact values as they
-stand.
+A term is a word in small letters, a pair of characters where a script has no blanks, or an exact
+value.
 """
 
 import re
@@ -16,9 +16,9 @@ _INSIDE = "@/_.:"
 _STEM = 7  # characters of a word, not of a value, that are compared: endings say little
 
 
-def terms(text: str) -> frozenset[str]:
-    """What a text is about."""
-    folded = characters.normalised(text).casefold()
+def find_terms(text: str) -> frozenset[str]:
+    """Finds the terms of a text."""
+    folded = characters.normalise(text).casefold()
     words: set[str] = set()
     for word in _WORD.findall(folded):
         spaced = word

@@ -61,32 +61,32 @@ def _encode(text: str) -> list[int]:
 
 
 def _slices(text: str) -> Iterator[list[int]]:
-    """The tokens, slice by slice: as one list, those of a large text take 40 bytes each."""
+    """Yields tokens slice by slice: as one list, those of a large text take 40 bytes each."""
     encode = _encoding().encode_ordinary
     for start in range(0, len(text), _SLICE):
         yield encode(text[start : start + _SLICE])
 
 
-def without_data(text: str) -> str:
-    """`text` with a mark in the place of inline base64 data, which is no text to read."""
+def drop_data(text: str) -> str:
+    """Replaces inline base64 data by a mark, because nobody reads it."""
     return _DATA_URI.sub("[inline data]", text) if ";base64," in text else text
 
 
 def count(text: str) -> int:
-    """Tokens of `text`; base64 in it is sent as text and costs as much as any.
+    """Counts the tokens of `text`; base64 in it is sent as text and costs as much as any.
 
     `<|endoftext|>` and its like are ordinary text.
     """
     return sum(map(len, _slices(text)))
 
 
-def most(text: str) -> int:
-    """A high estimate, where there is no time to count: a token is hardly less than two bytes."""
+def overcount(text: str) -> int:
+    """Estimates tokens too high, without counting: a token is hardly less than two bytes."""
     return len(text.encode("utf-8", "replace")) // 2 + 1
 
 
 def cut(text: str, limit: int) -> str:
-    """The longest beginning of `text` of at most `limit` tokens, with an ellipsis if it was cut."""
+    """Cuts `text` behind at most `limit` tokens, and adds an ellipsis if anything was cut."""
     if len(text) * 4 <= limit:  # a token is at least one byte, and a character at most four
         return text
     tokens = _encode(text)
@@ -96,13 +96,13 @@ def cut(text: str, limit: int) -> str:
     return _encoding().decode(head, errors="ignore") + "…"
 
 
-def pieces(text: str, parts: int) -> list[str]:
-    """`text` in exactly `parts` pieces of about equal token counts; joined they are `text` again.
+def split_evenly(text: str, parts: int) -> list[str]:
+    """Splits `text` into exactly `parts` pieces of about as many tokens.
 
     A cut moves back to a line end when one is within the last tenth of the piece.
     """
     cuts = [0]
-    for place in _even_places(text, parts):
+    for place in _find_even_places(text, parts):
         start = cuts[-1]
         line_end = text.rfind("\n", place - (place - start) // 10, place) + 1
         # Not before `start`: several tokens of one character have the same offset.
@@ -110,8 +110,8 @@ def pieces(text: str, parts: int) -> list[str]:
     return [text[begin:end] for begin, end in pairwise([*cuts, len(text)])]
 
 
-def _even_places(text: str, parts: int) -> list[int]:
-    """Where `text` would be cut into `parts` pieces of the same number of tokens."""
+def _find_even_places(text: str, parts: int) -> list[int]:
+    """Finds where `text` is cut into `parts` pieces of the same number of tokens."""
     tokens = _encode(text)
     _, offsets = _encoding().decode_with_offsets(tokens)
     places = [*offsets, len(text)]

@@ -1,10 +1,9 @@
-"""Exact values in a text: numbers, dates, ids, URLs, paths, addresses. Pure, linear.
+"""Finds exact values in a text: numbers, dates, ids, URLs, paths, addresses. Pure, linear.
 
-A value is a word with a digit in it, or with the signs of an id, a path or an address. `Evidence`
-answers whether it occurs in what a summary covers: as it stands there, or as the number that it is,
-however that is written (`12,847`, `12.847`, `12 847`, `12847`). What consists of several numbers,
-as a date or a range does, occurs where they stand side by side, in any order. Units are words like
-others, and are not compared.
+A value is a word with a digit, or with the signs of an id, a path or an address. `Evidence` tells
+whether it occurs in what a summary covers: as it stands there, or as the same number in another
+spelling (`12,847`, `12.847`, `12 847`, `12847`). A date or a range occurs where its numbers stand
+side by side, in any order. Units are words like others, and are not compared.
 """
 
 import re
@@ -23,12 +22,12 @@ from service.text import characters
 _DATA = tomllib.loads(resources.files(__package__).joinpath("values.toml").read_text("utf-8"))
 
 
-def _numbered(table: str) -> dict[str, int]:
+def _load_words(table: str) -> dict[str, int]:
     return {word: int(number) for number, words in _DATA[table].items() for word in words.split()}
 
 
-_WORDS = _numbered("words") | _numbered("months")
-_FACTORS = _numbered("factors")
+_WORDS = _load_words("words") | _load_words("months")
+_FACTORS = _load_words("factors")
 
 # Signs that end a word, in a class of characters.
 _MARKS = r"\s\"'`“”„«»‘’<>()\[\]{}|;*、。，；：！？…「」『』【】《》〈〉（）［］・"
@@ -84,12 +83,12 @@ _SPACED = 8  # characters that hardly stand in a row by chance, blanks left out
 _LONGEST = 60  # characters of a number; to read thousands of digits takes quadratic time
 
 
-def found(text: str) -> list[str]:
-    """The values of a text as they stand in it; a single digit is none."""
-    plain = characters.digits(text)
+def find_values(text: str) -> list[str]:
+    """Finds the values of a text as they stand in it; a single digit is none."""
+    plain = characters.convert_digits(text)
     values: list[str] = []
     for word in _WORD.finditer(plain):
-        for begin, end in _pieces(word):
+        for begin, end in _split_word(word):
             value = plain[begin:end]
             has_digit = any(map(str.isdigit, value))
             if len(value) > 1 and (has_digit or _NAMED.search(value)):
@@ -97,40 +96,40 @@ def found(text: str) -> list[str]:
     return values
 
 
-def _pieces(word: re.Match[str]) -> Iterator[tuple[int, int]]:
-    """Where the values of a word begin and end; an address is one, whatever signs it has."""
+def _split_word(word: re.Match[str]) -> Iterator[tuple[int, int]]:
+    """Yields where the values of a word begin and end; an address is one value."""
     begin, end = word.span()
     if not _ADDRESS.search(word[0]):
         for sign in _BETWEEN.finditer(word.string, begin, end):
-            yield begin, _end(word.string, begin, sign.start())
+            yield begin, _find_end(word.string, begin, sign.start())
             begin = sign.end()
-    yield begin, _end(word.string, begin, end)
+    yield begin, _find_end(word.string, begin, end)
 
 
-def _end(text: str, begin: int, end: int) -> int:
-    """Where a value ends that nothing goes on behind but a sign."""
+def _find_end(text: str, begin: int, end: int) -> int:
+    """Finds where a value ends, without signs behind it."""
     return begin + len(text[begin:end].rstrip(_BEHIND))
 
 
-def readings(value: str) -> frozenset[Decimal]:
-    """The numbers that a value may be: `1.234` is one here and another there; none for a name."""
+def read_numbers(value: str) -> frozenset[Decimal]:
+    """Reads the numbers that a value may mean, because `1.234` has two; none for a name."""
     if len(value) > _LONGEST:
         return frozenset()
-    plain = characters.digits(value)
+    plain = characters.convert_digits(value)
     if _HAN.fullmatch(plain):
-        return frozenset([Decimal(_han(plain))])
+        return frozenset([Decimal(_read_han(plain))])
     number = _NUMBER.fullmatch(plain)
     if not number:
         return frozenset()
     suffix = number[2].strip("-‐")
     if len(suffix) == 1 and suffix.isupper():  # `14C` is a seat
         return frozenset()
-    plain_readings = _plain_readings(re.sub(r"['’\s]", "", number[1]).rstrip(".,"))
+    plain_readings = _read_digits(re.sub(r"['’\s]", "", number[1]).rstrip(".,"))
     factor = _FACTORS.get(suffix.casefold(), 1)
     return frozenset(plain_readings | {one * factor for one in plain_readings})
 
 
-def _plain_readings(digits: str) -> set[Decimal]:
+def _read_digits(digits: str) -> set[Decimal]:
     if digits.isdigit():
         return {Decimal(digits)}
     numbers: set[Decimal] = set()
@@ -146,8 +145,8 @@ def _plain_readings(digits: str) -> set[Decimal]:
     return numbers
 
 
-def _han(number: str) -> int:
-    """What `三十五` and `3万5千` come to.
+def _read_han(number: str) -> int:
+    """Reads a number such as `三十五` or `3万5千`.
 
     A power below 10,000 multiplies the digits before it, a higher one all before it; one that
     nothing precedes counts once.
@@ -166,10 +165,7 @@ def _han(number: str) -> int:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the texts that a summary covers say; made once, asked for many values.
-
-    `whole` is all of the texts. Each index of it is made when it is first needed.
-    """
+    """The texts that a summary covers, with indexes that are made when they are first needed."""
 
     whole: str = ""
 
@@ -180,7 +176,7 @@ class Evidence:
 
     @cached_property
     def _folded(self) -> str:
-        return " ".join(characters.folded(self.whole).split())
+        return " ".join(characters.fold(self.whole).split())
 
     @cached_property
     def _without_blanks(self) -> str:
@@ -190,17 +186,17 @@ class Evidence:
     def _numbers(self) -> frozenset[Decimal]:
         """All numbers of the texts, in digits and in words, parts of names and dates too."""
         numbers = {Decimal(one) for one in self._row}
-        for value in found(self.whole):
-            numbers |= readings(value)
+        for value in find_values(self.whole):
+            numbers |= read_numbers(value)
         if not self.whole.isascii():
-            numbers.update(Decimal(_han(one)) for one in _HAN.findall(self.whole))
+            numbers.update(Decimal(_read_han(one)) for one in _HAN.findall(self.whole))
         return frozenset(numbers)
 
     @cached_property
     def _row(self) -> list[int]:
-        """The numbers of the texts in order, those in words and the months too, but no zero."""
+        """The numbers of the texts in order, also words and months, without zeros."""
         row: list[int] = []
-        for piece in _PIECE.findall(characters.digits(self.whole).casefold()):
+        for piece in _PIECE.findall(characters.convert_digits(self.whole).casefold()):
             if piece.isdecimal():
                 row.append(int(piece[:_LONGEST]))
             elif piece in _WORDS:
@@ -212,14 +208,18 @@ class Evidence:
         return frozenset(map(frozenset, pairwise(self._row)))
 
     def missing(self, text: str) -> list[str]:
-        """The values of `text` that do not occur, as they stand in it."""
-        return [value for value in found(text) if not self.has(value)]
+        """Lists the values of `text` that do not occur, as they stand in it."""
+        return [value for value in find_values(text) if not self.has(value)]
 
     def has(self, value: str) -> bool:
         """Whether a value, or what is quoted, occurs in whatever spelling."""
-        if self.says(value) or readings(value) & self._numbers or self._says_without_blanks(value):
+        if (
+            self.says(value)
+            or read_numbers(value) & self._numbers
+            or self._says_without_blanks(value)
+        ):
             return True
-        parts = _JOINT.split(characters.digits(value))
+        parts = _JOINT.split(characters.convert_digits(value))
         if len(parts) == 1:
             return self._says_each_word(value)
         if all(map(str.isdecimal, parts)):
@@ -239,7 +239,7 @@ class Evidence:
 
     def says(self, words: str) -> bool:
         """Whether these words occur as they are, ignoring case and blanks, as whole words."""
-        words = " ".join(characters.folded(words).split())
+        words = " ".join(characters.fold(words).split())
         if not words:
             return False
         place = self._folded.find(words)
@@ -251,7 +251,7 @@ class Evidence:
 
     def _says_without_blanks(self, value: str) -> bool:
         """Whether a long value occurs with blanks or line breaks in it: `FF 74 4F 63`."""
-        bare = "".join(characters.folded(value).split())
+        bare = "".join(characters.fold(value).split())
         return len(bare) >= _SPACED and bare in self._without_blanks
 
     def _says_each_word(self, value: str) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from service.text.escapes import unescaped
+from service.text.escapes import unescape_html
 
 _DEEPEST = 4  # times that a value is read as JSON, each time unescaped once more
 # A line that opens a code fence, or that a value may begin.
@@ -65,10 +65,10 @@ def escaped(text: str, begin: int, end: int) -> ToolValue:
     """The value between two places, unescaped until it is JSON. Other text is unescaped once."""
     value = text[begin:end]
     for escapes in range(1, _DEEPEST):
-        value = unescaped(value)
+        value = unescape_html(value)
         if isinstance(_parse_json(value), dict | list | str):
             return ToolValue(begin, end, value, escapes)
-    return ToolValue(begin, end, unescaped(text[begin:end]), 1)
+    return ToolValue(begin, end, unescape_html(text[begin:end]), 1)
 
 
 def _find_fence_end(text: str, begin: int, fence: str) -> int:
@@ -131,7 +131,7 @@ def _read_value(text: str, begin: int, end: int, first: bool) -> ToolValue | Non
             return ToolValue(begin, end, inner, escapes)
         if parsed is not _NOT_JSON or not _is_html(inner):
             return None
-        inner = unescaped(inner)
+        inner = unescape_html(inner)
     return None
 
 

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from service.text.escapes import unescaped
+from service.text.escapes import unescape_html
 from service.transcript import bare
 from service.transcript.bare import ToolValue
 from service.transcript.items import CodeRun, Item, Reasoning, Text, ToolCall, ToolResult
@@ -134,7 +134,7 @@ def _parse_fold(attributes: dict[str, str], body: str, position: int) -> list[It
         body = body[: summary[0]] + body[summary[1] :]
     match attributes["type"]:
         case "reasoning":
-            return [Reasoning(_QUOTE.sub("", unescaped(body)).strip())]
+            return [Reasoning(_QUOTE.sub("", unescape_html(body)).strip())]
         case "code_interpreter":
             return [_parse_code_run(attributes, body)]
         case _:
@@ -143,7 +143,7 @@ def _parse_fold(attributes: dict[str, str], body: str, position: int) -> list[It
 
 def _parse_code_run(attributes: dict[str, str], body: str) -> CodeRun:
     fenced = _FENCE.search(body)
-    code = unescaped(fenced[1] if fenced else body).strip()
+    code = unescape_html(fenced[1] if fenced else body).strip()
     return CodeRun(code, _find_printed(_parse_value(attributes.get("output", ""))))
 
 
@@ -152,7 +152,7 @@ def _parse_call(attributes: dict[str, str], body: str, position: int) -> list[It
     call_id = attributes.get("id") or f"fold-{position}"
     call = ToolCall(
         call_id,
-        unescaped(attributes.get("name", "")),
+        unescape_html(attributes.get("name", "")),
         _parse_value(attributes.get("arguments", "")) or "{}",
         finished=attributes.get("done") != "false",
     )
@@ -182,14 +182,14 @@ def _parse_value(escaped: str) -> str:
 
     Open WebUI stores `html.escape(json.dumps(value))`, sometimes escaped twice.
     """
-    text = unescaped(escaped)
+    text = unescape_html(escaped)
     for _ in range(2):
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):
             if "&quot;" not in text and "&amp;" not in text:
                 break
-            text = unescaped(text)
+            text = unescape_html(text)
             continue
         if not isinstance(value, str):
             break

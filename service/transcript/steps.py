@@ -154,7 +154,7 @@ def step_tokens(step: Step, count: Callable[[str], int] = tokens.count) -> int:
     with the shown part of its result. The exact text is made later.
     """
     names = [attachment.told for attachment in step.attachments]
-    text = tokens.without_data("\n".join([step.text, *names]))
+    text = tokens.drop_data("\n".join([step.text, *names]))
     text_tokens = count(text)
     number_tokens = text_tokens * _NUMBER_TOKENS // _SENTENCE_TOKENS
     call_tokens = sum(map(_estimate_call_tokens, step.calls))
@@ -164,5 +164,5 @@ def step_tokens(step: Step, count: Callable[[str], int] = tokens.count) -> int:
 def _estimate_call_tokens(call: Call) -> int:
     """An estimate of the tokens that a summariser reads of a call."""
     texts = (call.call.name, call.call.arguments, call.result.text)
-    cut = [tokens.without_data(text[:_CALL_CHARACTERS]) for text in texts]
+    cut = [tokens.drop_data(text[:_CALL_CHARACTERS]) for text in texts]
     return min(_CALL_TOKENS, tokens.count(" ".join(cut)))

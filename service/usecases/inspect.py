@@ -20,7 +20,7 @@ from service.storage.prompts import WaitingPrompt
 from service.storage.runs import Run
 from service.storage.tenancy import ChatKey
 from service.summarising.ledger import Entry
-from service.summarising.markup import harmless, unmarked
+from service.summarising.markup import make_harmless, quote_marks
 from service.summarising.memory import Memory, Pin
 from service.summarising.utterances import Speaker, Utterance
 
@@ -170,7 +170,7 @@ async def show_summary(
 
 
 def _stands_in(summary: str, one: Utterance) -> bool:
-    return harmless(unmarked(one.text)) in summary
+    return make_harmless(quote_marks(one.text)) in summary
 
 
 async def made(

@@ -18,9 +18,9 @@ from service.storage.audit import Operator
 from service.storage.chats import StoredChat
 from service.storage.checkpoints import CheckpointInfo
 from service.summarising import message, summarise
-from service.summarising.correction import GivenPin, check, corrected
+from service.summarising.correction import GivenPin, check_summary, correct_memory
 from service.summarising.memory import Memory
-from service.summarising.summarise import Covered
+from service.summarising.summarise import CoveredSpan
 from service.usecases import inspect
 
 
@@ -66,7 +66,7 @@ async def correct(
         rows = await messages.find(connection, row.key, [old.boundary])
     before = await inspect.memory_of(engine, row.key, chat, checkpoint)
     sent_at = rows[old.boundary].sent_at
-    memory = corrected(before, state, pins, forget)
+    memory = correct_memory(before, state, pins, forget)
     # In a thread and in no transaction: an operator's text may be long.
     wrote = state is not None
     text, size = await asyncio.to_thread(
@@ -147,11 +147,11 @@ def _version(
     `owns_state` says that the operator wrote the state.
     """
     policy = settings.policy(row.model, row.window, row.overhead)
-    covered = Covered(old.covered_messages, old.covered_tokens, sent_at, policy.keep_tokens)
-    text, parts = summarise.rendered(memory, policy, covered)
-    size = message.size(text)
+    covered = CoveredSpan(old.covered_messages, old.covered_tokens, sent_at, policy.keep_tokens)
+    text, parts = summarise.render_memory(memory, policy, covered)
+    size = message.count_tokens(text)
     sizes = {"before": old.tokens, "covered": covered.tokens, "window": row.window}
-    check(parts, size, owns_state=owns_state, **sizes)
+    check_summary(parts, size, owns_state=owns_state, **sizes)
     return text, size
 
 

@@ -441,7 +441,7 @@ async def _fit(
             return await context.texts.run(cutting, count=tokens.count)
     except (TimeoutError, PrecisError) as error:
         log.warning("compress.not_fitted_in_time", why=type(error).__name__)
-        return cutting(count=tokens.most)
+        return cutting(count=tokens.overcount)
 
 
 def _line(summarised: str, cut: str) -> str:

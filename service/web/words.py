@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
-from service.text.characters import with_escapes
+from service.text.characters import escape_hidden
 
 _CODE: Final = re.compile("`([^`]+)`")
 _ITEM: Final = re.compile(r"^(?:- | {4}(?=\w+:))", re.MULTILINE)
@@ -77,13 +77,13 @@ def kind(schema: dict[str, Any]) -> str:
 def visible(value: object) -> object:
     """A value with escapes for characters that turn or hide the text around them."""
     return (
-        value if hasattr(value, "__html__") or not isinstance(value, str) else with_escapes(value)
+        value if hasattr(value, "__html__") or not isinstance(value, str) else escape_hidden(value)
     )
 
 
 def coded(text: str) -> Markup:
     """A sentence as HTML, which shows text between back-ticks as code."""
-    safe = str(escape(with_escapes(text)))
+    safe = str(escape(escape_hidden(text)))
     return Markup(_CODE.sub(r"<code>\1</code>", safe))  # noqa: S704 - escaped above
 
 

@@ -10,7 +10,7 @@ from service.cli import app
 from service.cli.output import print_object, print_page, say
 from service.runtime import Urls
 from service.storage import keys
-from service.text.characters import with_escapes
+from service.text.characters import escape_hidden
 from tests.cli.conftest import Cli, says
 from tests.conftest import Service, execute
 from tests.service.talk import row, rows, run_sql
@@ -60,7 +60,7 @@ async def test_migrate_stores_the_key_of_the_commands_as_the_first_and_no_other(
 def test_control_characters_are_written_out_and_nothing_else() -> None:
     told = "Grüße 😀 👩‍👩‍👧\tו\nnext \x1b[0m \x85 \x7f \u2028 \u2066"
 
-    assert with_escapes(told) == "Grüße 😀 👩‍👩‍👧\tו\nnext \\x1b[0m \\x85 \\x7f \\u2028 \\u2066"
+    assert escape_hidden(told) == "Grüße 😀 👩‍👩‍👧\tו\nnext \\x1b[0m \\x85 \\x7f \\u2028 \\u2066"
 
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\x9b31m\r\u202e[red]"

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from service.summarising.utterances import Utterance, passages
+from service.summarising.utterances import Utterance, read_passages
 from service.transcript import Call, Step
 from service.transcript.items import ToolCall, ToolResult
 
@@ -23,6 +23,6 @@ def heard(steps: Sequence[Step]) -> list[Utterance]:
     found: list[Utterance] = []
     for number, step in enumerate(steps, 1):
         before = [one for one in found if one.step == number - 1]
-        for passage in passages(step, number, before=before):
+        for passage in read_passages(step, number, before=before):
             found += passage.utterances
     return found

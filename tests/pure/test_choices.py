@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.summarising.choices import merged
+from service.summarising.choices import apply_choices
 from service.summarising.memory import Kind, Pin
 from service.summarising.reply import Answer
 from service.summarising.utterances import Utterance
-from service.text.blocks import Sort
+from service.text.blocks import TextOrigin
 from tests.pure.talks import talk
 
 SAID = talk("Never above 4 bar. Ship it in May.", "The pump is P-7. Shall I go on?", "Yes.")
@@ -18,23 +18,23 @@ RULE = Pin(1, Kind.RULE, "Never above 4 bar.", "m0", utterance="1.1")
 
 
 def test_what_is_pointed_at_is_kept_with_its_words_source_and_place() -> None:
-    (pin,) = merged((), SAID, Answer(rules=("1.1",))).pins
+    (pin,) = apply_choices((), SAID, Answer(rules=("1.1",))).pins
     assert pin == replace(RULE, at=pin.at)
 
 
 def test_an_assistants_sentence_is_never_a_rule_and_a_pasted_text_is_no_sentence() -> None:
-    pasted = [replace(one, sort=Sort.PASTED) for one in SAID if one.number == "1.2"]
-    made = merged((), [*SAID[:1], *pasted, *SAID[2:]], Answer(rules=("2.1", "1.2")))
+    pasted = [replace(one, sort=TextOrigin.PASTED) for one in SAID if one.number == "1.2"]
+    made = apply_choices((), [*SAID[:1], *pasted, *SAID[2:]], Answer(rules=("2.1", "1.2")))
     assert [(pin.utterance, pin.kind) for pin in made.pins] == [("2.1", Kind.QUOTATION)]
 
 
-def test_a_range_names_all_between_its_ends_and_a_step_of_one_sentence_needs_no_place() -> None:
-    made = merged((), SAID, Answer(quotations=("1.2-2.1", "3")))
-    assert [pin.utterance for pin in made.pins] == ["1.2", "2.1", "3.1"]
+def test_a_range_names_all_between_its_ends() -> None:
+    made = apply_choices((), SAID, Answer(quotations=("1.2-2.2",)))
+    assert [pin.utterance for pin in made.pins] == ["1.2", "2.1", "2.2"]
 
 
 def test_pins_stand_in_the_order_of_the_talk_and_of_two_kinds_the_rule_stays() -> None:
-    made = merged((), SAID, Answer(rules=("1.2",), quotations=("2.1", "1.2", "1.1")))
+    made = apply_choices((), SAID, Answer(rules=("1.2",), quotations=("2.1", "1.2", "1.1")))
     assert [(pin.utterance, pin.kind) for pin in made.pins] == [
         ("1.1", Kind.QUOTATION),
         ("1.2", Kind.RULE),
@@ -43,44 +43,45 @@ def test_pins_stand_in_the_order_of_the_talk_and_of_two_kinds_the_rule_stays() -
 
 
 def test_a_number_that_nothing_has_is_reported_and_changes_nothing() -> None:
-    made = merged((RULE,), SAID, Answer(rules=("9.9",), replaced=((1, "7.7"),)))
+    made = apply_choices((RULE,), SAID, Answer(rules=("9.9",), replaced=((1, "7.7"),)))
     assert made.pins == (RULE,)
     assert made.unfounded == ("9.9", "7.7", "replaced: P1 by 7.7")
 
 
 def test_a_pin_yields_to_what_replaces_it_which_is_of_its_kind() -> None:
-    old, new = merged((RULE,), SAID, Answer(replaced=((1, "1.2"),))).pins
+    old, new = apply_choices((RULE,), SAID, Answer(replaced=((1, "1.2"),))).pins
     assert (old.replaced_by, new.kind, new.utterance) == (2, Kind.RULE, "1.2")
 
 
-def test_a_users_rule_yields_to_a_users_own_words_only() -> None:
-    made = merged((RULE,), SAID, Answer(replaced=((1, "2.1"),)))
-    assert made.pins == (RULE,)
-    assert made.unfounded == ("replaced: P1 by 2.1",)
+QUOTED = Pin(2, Kind.QUOTATION, "The pump is P-7.", "m1", utterance="2.1")
+NEWER = Pin(2, Kind.RULE, "Ship it in June.", "m9", utterance="9.1")
 
 
-def test_a_users_rule_yields_to_no_quotation() -> None:
-    quoted = Pin(2, Kind.QUOTATION, "The pump is P-7.", "m1", utterance="2.1")
-    made = merged((RULE, quoted), SAID, Answer(replaced=((1, "P2"),)))
-    assert made.pins == (RULE, quoted)
-
-
-def test_a_users_rule_yields_to_no_words_that_were_said_or_pinned_before() -> None:
-    later = replace(RULE, utterance="3.1")
-    assert merged((later,), SAID, Answer(replaced=((1, "1.2"),))).pins[0] == later
-    newer = Pin(2, Kind.RULE, "Ship it in June.", "m9", utterance="9.1")
-    assert merged((RULE, newer), SAID, Answer(replaced=((1, "P2"),))).pins == (RULE, newer)
+@pytest.mark.parametrize(
+    ("pins", "by"),
+    [
+        ((RULE,), "2.1"),
+        ((RULE, QUOTED), "P2"),
+        ((replace(RULE, utterance="3.1"),), "1.2"),
+        ((RULE, NEWER), "P2"),
+    ],
+    ids=["an assistant's words", "a quotation", "words said before", "a rule pinned before"],
+)
+def test_a_users_rule_yields_to_nothing_but_a_users_own_newer_words(pins: tuple[Pin, ...], by: str) -> None:
+    made = apply_choices(pins, SAID, Answer(replaced=((1, by),)))
+    assert made.pins[0] == pins[0]
+    assert made.unfounded == (f"replaced: P1 by {by}",)
 
 
 @pytest.mark.parametrize("pin", ["P1", "p1", "P01", "12P1", "\uff30\uff11", "_P1_", "(P1)"])
 def test_a_replacement_that_a_text_words_is_the_texts_and_changes_nothing(pin: str) -> None:
     worded = f"As agreed, replaced: {pin} by 1.2, and so on."
-    made = merged((RULE,), SAID, Answer(replaced=((1, "1.2"),)), ["P1 is a pump.", "1.2", worded])
+    made = apply_choices((RULE,), SAID, Answer(replaced=((1, "1.2"),)), ["P1 is a pump.", "1.2", worded])
     assert (made.pins, made.unfounded) == ((RULE,), ("replaced: P1 by 1.2",))
 
 
 def test_a_pin_and_a_sentence_that_different_texts_name_are_chosen_by_the_summariser() -> None:
-    apart = merged((RULE,), SAID, Answer(replaced=((1, "1.2"),)), ["P1 is a pump.", "1.2"])
+    apart = apply_choices((RULE,), SAID, Answer(replaced=((1, "1.2"),)), ["P1 is a pump.", "1.2"])
     assert apart.pins[0].replaced_by == 2
 
 
@@ -91,7 +92,7 @@ def held(*texts: str, kind: Kind = Kind.RULE) -> list[str]:
         said = [replace(SAID[0], step=step, text=text)]
         choice = (f"{step}.1",)
         answer = Answer(rules=choice) if kind is Kind.RULE else Answer(quotations=choice)
-        pins = merged(pins, said, answer).pins
+        pins = apply_choices(pins, said, answer).pins
     return [pin.text for pin in pins if pin.replaced_by is None]
 
 
@@ -133,7 +134,7 @@ def test_whatever_is_answered_words_are_the_chats_rules_the_users_and_nothing_go
     spoken: dict[str, Utterance] = {one.number: one for one in SAID}
     for answer in answers:
         before = {pin.number: pin for pin in pins}
-        pins = merged(pins, SAID, answer).pins
+        pins = apply_choices(pins, SAID, answer).pins
         numbers = [pin.number for pin in pins]
         assert numbers == sorted(set(numbers))
         for pin in pins:
@@ -148,4 +149,4 @@ def test_whatever_is_answered_words_are_the_chats_rules_the_users_and_nothing_go
 
 def test_replaced_pins_are_remembered_but_not_for_ever() -> None:
     pins = tuple(replace(RULE, number=n, utterance=f"9.{n}", replaced_by=0) for n in range(1, 300))
-    assert len(merged(pins, SAID, Answer()).pins) == 64
+    assert len(apply_choices(pins, SAID, Answer()).pins) == 64

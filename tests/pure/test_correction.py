@@ -6,7 +6,7 @@ import pytest
 
 from service.errors import Unprocessable
 from service.summarising import room
-from service.summarising.correction import GivenPin, check, corrected
+from service.summarising.correction import GivenPin, check_summary, correct_memory
 from service.summarising.memory import Kind, Memory, Pin
 from service.summarising.message import Parts
 from service.summarising.utterances import Speaker, Utterance
@@ -22,42 +22,40 @@ OLD = Memory(
 
 
 def test_a_known_pin_keeps_its_number_its_source_and_who_said_it() -> None:
-    new = corrected(OLD, None, [GivenPin(Kind.RULE, "P-7 showed 1 bar.", 7)])
+    new = correct_memory(OLD, None, [GivenPin(Kind.RULE, "P-7 showed 1 bar.", 7)])
 
     assert new.pins[-1] == Pin(7, Kind.RULE, "P-7 showed 1 bar.", "a3", Speaker.ASSISTANT)
     assert new.state == OLD.state
 
 
 def test_new_pins_get_the_next_numbers_in_their_order() -> None:
-    given = [GivenPin(Kind.RULE, "First."), GivenPin(Kind.RULE, "Known.", 2), GivenPin(Kind.QUOTATION, "Second.")]
+    given = [
+        GivenPin(Kind.RULE, " First\n\n## one "),
+        GivenPin(Kind.RULE, "Known.", 2),
+        GivenPin(Kind.QUOTATION, "Second."),
+    ]
 
-    shown = [pin for pin in corrected(OLD, None, given).pins if not pin.replaced_by]
+    shown = [pin for pin in correct_memory(OLD, None, given).pins if not pin.replaced_by]
 
     assert [(pin.number, pin.text, pin.source) for pin in shown] == [
         (2, "Known.", "u1"),
-        (8, "First.", "operator"),
+        (8, "First ## one", "operator"),
         (9, "Second.", "operator"),
     ]
 
 
 def test_a_pin_that_is_left_out_goes_and_a_replaced_one_stays() -> None:
-    assert corrected(OLD, None, []).pins == (OLD.pins[1],)
+    assert correct_memory(OLD, None, []).pins == (OLD.pins[1],)
 
 
 def test_a_replaced_pin_that_is_given_holds_again() -> None:
-    new = corrected(OLD, None, [GivenPin(Kind.QUOTATION, "P-7 showed 3 bar.", 4)])
+    new = correct_memory(OLD, None, [GivenPin(Kind.QUOTATION, "P-7 showed 3 bar.", 4)])
 
     assert new.pins == (Pin(4, Kind.QUOTATION, "P-7 showed 3 bar.", "a1", Speaker.ASSISTANT),)
 
 
-def test_a_pin_is_one_line() -> None:
-    new = corrected(OLD, None, [GivenPin(Kind.RULE, " one\n\n## Goal\ttwo ")])
-
-    assert new.pins[-1].text == "one ## Goal two"
-
-
 def test_a_state_is_stored_in_one_form_however_its_heads_and_items_are_marked() -> None:
-    new = corrected(OLD, "# Goal\n\nKeep  the pumps.\n**Open:**\n* Who pays?", None)
+    new = correct_memory(OLD, "# Goal\n\nKeep  the pumps.\n**Open:**\n* Who pays?", None)
 
     assert new == replace(OLD, state=("## Goal", "Keep the pumps.", "## Open", "- Who pays?"))
 
@@ -66,7 +64,7 @@ def test_a_forgotten_sentence_goes_from_the_talk_and_the_rest_stays() -> None:
     talk = tuple(Utterance(3, place, Speaker.USER, f"Sentence {place}.", "u3") for place in (1, 2))
     old = replace(OLD, talk=talk, heard=3)
 
-    new = corrected(old, None, None, ["3.1"])
+    new = correct_memory(old, None, None, ["3.1"])
 
     assert new == replace(old, talk=talk[1:])
 
@@ -75,7 +73,7 @@ def test_a_forgotten_sentence_stands_no_longer_above_the_items_of_its_list() -> 
     head, item = (Utterance(3, place, Speaker.USER, text, "u3") for place, text in ((1, "I order:"), (2, "Seals.")))
     old = replace(OLD, talk=(head, replace(item, context=head.text)), heard=3)
 
-    assert corrected(old, None, None, ["3.1"]).talk == (item,)
+    assert correct_memory(old, None, None, ["3.1"]).talk == (item,)
 
 
 def test_a_state_that_is_given_to_a_summary_by_code_makes_nothing_that_was_said_newer() -> None:
@@ -83,28 +81,28 @@ def test_a_state_that_is_given_to_a_summary_by_code_makes_nothing_that_was_said_
     by_code = Memory(talk=(said,), heard=3)
     by_a_model = replace(by_code, state=("Old.",), told=2)
 
-    assert not room.fitted(corrected(by_code, "## Goal\nOrder valves.", None), 400).is_since
-    assert room.fitted(corrected(by_a_model, "## Goal\nOrder valves.", None), 400).is_since
+    assert not room.fit_memory(correct_memory(by_code, "## Goal\nOrder valves.", None), 400).is_since
+    assert room.fit_memory(correct_memory(by_a_model, "## Goal\nOrder valves.", None), 400).is_since
 
 
 def test_a_summary_of_one_word_is_left_and_one_of_none_is_refused() -> None:
-    check(Parts(talk=("user: Well.",)), 80, owns_state=False, before=0, covered=900, window=8192)
+    check_summary(Parts(talk=("user: Well.",)), 80, owns_state=False, before=0, covered=900, window=8192)
     with pytest.raises(Unprocessable, match="nothing would be left"):
-        check(Parts(talk=("user: …",)), 80, owns_state=False, before=900, covered=900, window=8192)
+        check_summary(Parts(talk=("user: …",)), 80, owns_state=False, before=900, covered=900, window=8192)
 
 
 def test_a_state_that_has_no_room_is_refused_and_not_cut() -> None:
     parts = Parts(state=("### Goal", "Well."), given_up=("Better.",))
-    with pytest.raises(Unprocessable, match="1 sentences of the state have no room"):
-        check(parts, 80, owns_state=True, before=0, covered=900, window=8192)
-    check(parts, 80, owns_state=False, before=0, covered=900, window=8192)
+    with pytest.raises(Unprocessable, match="1 lines of the state have no room"):
+        check_summary(parts, 80, owns_state=True, before=0, covered=900, window=8192)
+    check_summary(parts, 80, owns_state=False, before=0, covered=900, window=8192)
 
 
 def test_a_sentence_that_is_not_there_is_refused_with_its_place() -> None:
     old = replace(OLD, talk=(Utterance(1, 1, Speaker.USER, "Well.", "u1"),))
 
     with pytest.raises(Unprocessable) as refused:
-        corrected(old, None, None, ["1.1", "1.2"])
+        correct_memory(old, None, None, ["1.1", "1.2"])
 
     assert refused.value.extensions.get("pointer") == "/forget/1"
 
@@ -127,7 +125,7 @@ def test_what_makes_no_sense_is_refused_with_its_place(
     state: str | None, pins: list[GivenPin] | None, pointer: str | None
 ) -> None:
     with pytest.raises(Unprocessable) as refused:
-        corrected(OLD, state, pins)
+        correct_memory(OLD, state, pins)
 
     assert refused.value.extensions.get("pointer") == pointer
 
@@ -146,7 +144,7 @@ def test_a_correction_leaves_room(size: int, before: int, covered: int, window: 
     parts = Parts(state=("### Goal", "Well."))
     sizes = {"before": before, "covered": covered, "window": window}
     if fits:
-        check(parts, size, owns_state=True, **sizes)
+        check_summary(parts, size, owns_state=True, **sizes)
     else:
         with pytest.raises(Unprocessable, match=f"{size} tokens"):
-            check(parts, size, owns_state=True, **sizes)
+            check_summary(parts, size, owns_state=True, **sizes)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.text.escapes import unescaped
+from service.text.escapes import unescape_html
 from service.transcript import parse, steps
 
 
@@ -16,7 +16,7 @@ from service.transcript import parse, steps
     ],
 )
 def test_an_escape_is_undone(escaped: str, text: str) -> None:
-    assert unescaped(escaped) == text
+    assert unescape_html(escaped) == text
 
 
 ENDLESS = "&#" + "1" * 5000 + ";"

@@ -6,13 +6,13 @@ from importlib import resources
 import pytest
 
 from service.summarising import gate
-from service.summarising.gate import Grounds, Verdict
+from service.summarising.gate import SourceEvidence, Verdict
 from service.summarising.reading import Finish, Reply
 
 
 def founded(line: str, *covered: str, language: str | None = "en") -> tuple[str, list[str]]:
     """What is left of a line, and the clauses that were cut."""
-    kept, dropped, _ = gate.judged([line], Grounds(covered, language))
+    kept, dropped, _ = gate.verify_state([line], SourceEvidence(covered, language))
     return "\n".join(kept), [one.line for one in dropped]
 
 
@@ -24,6 +24,7 @@ def founded(line: str, *covered: str, language: str | None = "en") -> tuple[str,
         ("The file is /srv/other.csv, and all is well.", "The file is /srv/other.csv,"),
         ("All is well (see ZX-77).", "(see ZX-77)"),
         ("It was Rasmussen who asked, and all is well.", "It was Rasmussen who asked,"),
+        ("500 EUR and 15 EUR make 525 EUR, and all is well.", "500 EUR and 15 EUR make 525 EUR,"),
     ],
 )
 def test_a_clause_with_what_nobody_said_is_cut_and_not_its_line(line: str, cut: str) -> None:
@@ -47,14 +48,9 @@ def test_sums_rests_and_products_of_values_beside_them_stand(line: str) -> None:
 
 
 def test_a_rest_of_the_total_on_the_line_above_stands() -> None:
-    grounds = Grounds(["In all 5,300 €. The band takes 700 €."], "en")
+    grounds = SourceEvidence(["In all 5,300 €. The band takes 700 €."], "en")
     state = ["The budget is 5,300 €.", "After 700 € for the band, 4,600 € are left."]
-    assert gate.judged(state, grounds)[:2] == (tuple(state), ())
-
-
-def test_a_number_that_follows_from_nothing_beside_it_is_cut() -> None:
-    left, dropped = founded("3,800 € and 1,500 € make 5,400 €.", "3,800 € and 1,500 €")
-    assert (left, dropped) == ("", ["3,800 € and 1,500 € make 5,400 €."])
+    assert gate.verify_state(state, grounds)[:2] == (tuple(state), ())
 
 
 def test_nouns_are_no_names_in_german_and_where_the_language_is_unknown() -> None:
@@ -65,15 +61,15 @@ def test_nouns_are_no_names_in_german_and_where_the_language_is_unknown() -> Non
 
 def test_what_a_summariser_is_asked_about_is_named_once_each_and_bounded() -> None:
     state = [f"There are {number} of them." for number in range(1000, 1100)]
-    doubts = gate.judged(state, Grounds(["nothing"], "en")).doubts
-    assert len(doubts) == 12
-    assert doubts[0].reason == "“There are 1000 of them.”: 1000 does not occur"
+    violations = gate.verify_state(state, SourceEvidence(["nothing"], "en")).violations
+    assert len(violations) == 12
+    assert violations[0].reason == "“There are 1000 of them.”: 1000 does not occur"
 
 
 def test_another_language_than_the_conversations_is_asked_about() -> None:
     german = "Die Rechnungen werden morgen verschickt und der Kunde hat noch nicht geantwortet."
-    (doubt,) = gate.judged([german], Grounds([german], "en")).doubts
-    assert doubt.kind == "other_language"
+    (violation,) = gate.verify_state([german], SourceEvidence([german], "en")).violations
+    assert violation.kind == "other_language"
 
 
 @pytest.mark.parametrize(
@@ -87,18 +83,18 @@ def test_another_language_than_the_conversations_is_asked_about() -> None:
     ],
 )
 def test_what_is_no_answer_is_rejected(reply: Reply, kind: str) -> None:
-    found = gate.rejection(reply)
+    found = gate.find_rejection(reply)
     assert found
     assert found.kind == kind
 
 
 @pytest.mark.parametrize("finish", [Finish.STOP, Finish.LENGTH])
 def test_an_answer_and_the_beginning_of_one_are_answers(finish: Finish) -> None:
-    assert gate.rejection(Reply("## Goal\nShip it.", finish)) is None
+    assert gate.find_rejection(Reply("## Goal\nShip it.", finish)) is None
 
 
 def test_a_stored_verdict_is_bounded() -> None:
-    dropped = tuple(gate.Dropped("x" * 10_000, "because") for _ in range(500))
+    dropped = tuple(gate.DroppedClause("x" * 10_000, "because") for _ in range(500))
     stored = Verdict("trimmed", ("why",), dropped, ("y" * 10_000,) * 500, left_out=3, masked=2).as_json()
     assert len(str(stored)) < 10_000
     assert (stored["left_out"], stored["masked"]) == (3, 2)
@@ -115,6 +111,6 @@ MARKS = [
 
 @pytest.mark.parametrize(("kind", "mark"), MARKS)
 def test_each_mark_is_proved_by_an_example_and_a_counterexample(kind: str, mark: dict[str, str]) -> None:
-    (pattern,) = (one for one in gate.patterns()[kind] if one.pattern == mark["pattern"])
+    (pattern,) = (one for one in gate.load_patterns()[kind] if one.pattern == mark["pattern"])
     assert pattern.search(mark["example"])
     assert not pattern.search(mark["counterexample"])

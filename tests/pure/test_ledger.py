@@ -27,7 +27,7 @@ def outcome(result: object) -> str:
     return " | ".join(ledger.describe_call(1, call(text)).parts)
 
 
-ROWS = [{"id": 1, "name": "Ann", "note": ""}, {"id": 2, "name": "Bob Stone", "note": ""}] * 5
+ROWS = [{"id": 1, "name": "Ann", "note": ""}, {"id": 2, "name": "Bob Stone", "note": ""}]
 
 
 @pytest.mark.parametrize(
@@ -35,15 +35,7 @@ ROWS = [{"id": 1, "name": "Ann", "note": ""}, {"id": 2, "name": "Bob Stone", "no
     [
         ("[]", "empty result"),
         ("0 issues.", '"0 issues."'),
-        (
-            ROWS,
-            '10 items | [{id: 1, name: Ann, note: ""}, {id: 2, name: "Bob Stone", note: ""}, '
-            '{id: 1, name: Ann, note: ""}, '
-            '{id: 2, name: "Bob Stone", note: ""}, {id: 1, name: Ann, note: ""}, {id: 2, name: "Bob Stone", note: ""}, '
-            '{id: 1, name: Ann, note: ""}, {id: 2, name: "Bob Stone", note: ""}, {id: 1, name: Ann, note: ""}, '
-            '{id: 2, name: "Bob Stone", note: ""}]',
-        ),
-        (ROWS[:2], '2 items | [{id: 1, name: Ann, note: ""}, {id: 2, name: "Bob Stone", note: ""}]'),
+        (ROWS, '2 items | [{id: 1, name: Ann, note: ""}, {id: 2, name: "Bob Stone", note: ""}]'),
         ("id,total\n1,17.50\n2,99.00", '"id,total 1,17.50 2,99.00"'),
         ({"error": "no such table"}, 'error: "no such table"'),
         (
@@ -51,6 +43,11 @@ ROWS = [{"id": 1, "name": "Ann", "note": ""}, {"id": 2, "name": "Bob Stone", "no
             "\"Traceback (most recent call last): File x KeyError: 'a'\"",
         ),
         ({"content": [{"type": "text", "text": "[1, 2, 3]"}]}, "3 items | [1, 2, 3]"),
+        (
+            {"cards": [{"amount": 157}], "address": {"city": "Houston"}, "status": "paid"},
+            "cards: [{amount: 157}], address: {city: Houston}, status: paid",
+        ),
+        ('{"a": 12847.50, "b": 1e5, "c": 0.10}', "a: 12847.50, b: 1e5, c: 0.10"),
         ('"[{\\"a\\": 1}, {\\"a\\": 2}]"', "2 items | [{a: 1}, {a: 2}]"),
     ],
 )
@@ -75,15 +72,6 @@ def test_a_result_is_told_by_its_size_and_what_it_begins_with(result: object, ex
 )
 def test_an_object_that_reports_a_failure_counts_as_an_error(reported: object, failed: bool) -> None:
     assert bool(ledger.describe_call(1, call(json.dumps(reported))).failed) is failed
-
-
-def test_an_object_is_told_by_its_fields() -> None:
-    shown = outcome({"cards": [{"amount": 157}], "address": {"city": "Houston"}, "status": "paid"})
-    assert shown == "cards: [{amount: 157}], address: {city: Houston}, status: paid"
-
-
-def test_numbers_stand_as_in_their_source() -> None:
-    assert outcome('{"a": 12847.50, "b": 1e5, "c": 0.10}') == "a: 12847.50, b: 1e5, c: 0.10"
 
 
 def test_a_log_tells_its_lines_and_what_they_mention() -> None:
@@ -121,11 +109,11 @@ def test_with_little_room_the_calls_are_counted() -> None:
     "result", ['"  "', '[{"type": "text", "text": ""}, {"type": "text", "text": ""}]', "x\n" * 400 + "  "]
 )
 def test_any_result_has_an_outline(result: str) -> None:
-    assert ledger.outline(call(result)).startswith("look_up() →")
+    assert ledger.write_outline(call(result)).startswith("look_up() →")
 
 
 def test_calls_that_nobody_could_read_keep_the_numbers_right() -> None:
-    grown = ledger.extend(ledger.unread_calls((), 3), [step(call("1"))])
+    grown = ledger.extend(ledger.add_unread_calls((), 3), [step(call("1"))])
     assert [(entry.first, entry.last) for entry in grown] == [(1, 3), (4, 4)]
 
 
@@ -152,12 +140,5 @@ def test_lines_fit_any_room(calls: list[tuple[str, str]], limit: int) -> None:
         lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     )
 )
-def test_any_json_is_told_and_bounded(value: object) -> None:
-    shown = outcome(value)
-    assert shown
-    assert len(shown) < 3000
-
-
-@given(st.text(max_size=300))
-def test_any_text_is_told(text: str) -> None:
-    assert outcome(text)
+def test_any_text_and_any_json_is_told_and_bounded(value: object) -> None:
+    assert 0 < len(outcome(value)) < 3000

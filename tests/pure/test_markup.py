@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.summarising.markup import harmless, unmarked
-from service.text.plain import visible
+from service.summarising.markup import make_harmless, quote_marks
+from service.text.plain import show_visible
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from service.text.plain import visible
     ],
 )
 def test_images_links_and_elements_are_none_any_more(text: str, expected: str) -> None:
-    assert harmless(text) == expected
+    assert make_harmless(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_images_links_and_elements_are_none_any_more(text: str, expected: str) -
     ],
 )
 def test_tokens_are_known_by_their_shape(text: str, expected: str) -> None:
-    assert harmless(text) == expected
+    assert make_harmless(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,8 @@ def test_tokens_are_known_by_their_shape(text: str, expected: str) -> None:
     ],
 )
 def test_words_of_others_have_no_marks_of_ours(text: str, expected: str) -> None:
-    assert unmarked(text) == expected
-    assert unmarked(expected) == expected
+    assert quote_marks(text) == expected
+    assert quote_marks(expected) == expected
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_words_of_others_have_no_marks_of_ours(text: str, expected: str) -> None
     ],
 )
 def test_hidden_text_is_not_there(text: str, expected: str) -> None:
-    assert visible(text) == expected
+    assert show_visible(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_hidden_text_is_not_there(text: str, expected: str) -> None:
     ],
 )
 def test_ordinary_texts_stand(text: str) -> None:
-    assert harmless(text) == text
+    assert make_harmless(text) == text
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_ordinary_texts_stand(text: str) -> None:
     ],
 )
 def test_code_keeps_its_names(text: str, kept: tuple[str, ...]) -> None:
-    shown = harmless(text)
+    shown = make_harmless(text)
     assert all(name in shown for name in kept)
 
 
@@ -127,25 +127,25 @@ TEXTS = st.lists(st.sampled_from(FRAGMENTS), max_size=14).map("".join) | st.text
 
 @given(TEXTS)
 def test_what_is_harmless_stays_as_it_is(text: str) -> None:
-    shown = harmless(text)
-    assert harmless(shown) == shown
+    shown = make_harmless(text)
+    assert make_harmless(shown) == shown
 
 
 @given(TEXTS)
 def test_nothing_grows_beyond_half_of_it(text: str) -> None:
-    assert len(harmless(text)) <= max(1.5 * len(text), len(text) + 2)
+    assert len(make_harmless(text)) <= max(1.5 * len(text), len(text) + 2)
 
 
 @given(TEXTS)
 def test_nothing_is_left_that_looks_like_a_role_a_tag_or_a_link(text: str) -> None:
-    shown = harmless(text)
+    shown = make_harmless(text)
     assert not ROLE_LIKE.search(shown)
     assert not IMITATION.search(shown)
 
 
 @given(TEXTS)
 def test_every_address_stands_in_code_marks(text: str) -> None:
-    shown = harmless(text)
+    shown = make_harmless(text)
     outside = shown.split("`")[::2]
     assert shown.count("`") % 2 == 0
     assert not any(re.search(r"[a-z]{2,}://[\w]", part) for part in outside)

@@ -18,11 +18,11 @@ def test_parts_that_say_nothing_have_no_head() -> None:
 
 
 def test_the_last_line_names_the_checkpoint() -> None:
-    text = message.named(message.render(Parts(state=("x",)), 42, 1795304423), 17)
+    text = message.add_checkpoint_id(message.render(Parts(state=("x",)), 42, 1795304423), 17)
     assert text.endswith("\n[End of summary: 42 messages, up to 2026-11-21 23:40 UTC, checkpoint 17]")
 
 
 def test_what_frame_and_heads_cost_is_reserved_for_them() -> None:
     bare = Parts(KeptLines(("a",), ("b",), ("c",)), ("d",), KeptLines(("e",), ("f",), ("g",)), ("h",), ("i",))
-    text = message.named(message.render(bare, messages=10**6, until=1795304423), 10**9)
-    assert message.size(text) <= message.FRAME_TOKENS + 9 * message.HEAD_TOKENS
+    text = message.add_checkpoint_id(message.render(bare, messages=10**6, until=1795304423), 10**9)
+    assert message.count_tokens(text) <= message.FRAME_TOKENS + 9 * message.HEAD_TOKENS

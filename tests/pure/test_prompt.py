@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from service.planning.policy import PROMPT_TOKENS, REPAIR_TOKENS
 from service.summarising import prompt
 from service.summarising.reading import Excerpt, Finish, Reading, RejectedReply, Reply
-from service.summarising.reply import parse
+from service.summarising.reply import parse_reply
 from service.summarising.wordings import WORDINGS
 from service.text import tokens
 
@@ -89,7 +89,7 @@ def test_every_wording_is_in_its_language_and_names_the_bound(language: str) -> 
 def test_the_lines_that_a_prompt_shows_are_read_as_they_are_meant(language: str) -> None:
     """A form that its own reader does not understand would teach a model a wrong one."""
     system = prompt.build(replace(reading("x"), language=language)).system
-    shown = parse(Reply(system, Finish.STOP))
+    shown = parse_reply(Reply(system, Finish.STOP))
     assert (shown.rules, shown.quotations) == (("0.3", "0.5-0.7"), ("0.9",))
     assert shown.replaced == ((0, "0.9"),)
 

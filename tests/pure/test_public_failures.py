@@ -8,7 +8,7 @@ import pytest
 from service.planning.policy import Policy
 from service.summarising import summarise
 from service.summarising.memory import Memory
-from service.summarising.summarise import Covered, Read
+from service.summarising.summarise import CoveredSpan, StepRead
 from tests.pure.talks import said
 
 POLICY = Policy.sized(4096, 32_768)
@@ -96,9 +96,11 @@ def record(texts: list[str]) -> str:
     for number in range(60):
         thing = THINGS[number % len(THINGS)]
         talk += [f"By the way, I saw {thing} again. What of number {number}?", f"It is quite usual for {thing}. " * 6]
-    reads = [Read(said(text, ("user", "assistant")[place % 2], f"m{place}")) for place, text in enumerate(talk) if text]
-    covered = Covered(messages=len(reads), tokens=sum(len(text) // 4 for text in talk))
-    return summarise.by_rule(summarise.gather(Memory(), reads, POLICY), POLICY, covered).text
+    reads = [
+        StepRead(said(text, ("user", "assistant")[place % 2], f"m{place}")) for place, text in enumerate(talk) if text
+    ]
+    covered = CoveredSpan(messages=len(reads), tokens=sum(len(text) // 4 for text in talk))
+    return summarise.write_alone(summarise.gather(Memory(), reads, POLICY), POLICY, covered).text
 
 
 @pytest.mark.parametrize(("texts", "kept"), CHATS.values(), ids=CHATS.keys())

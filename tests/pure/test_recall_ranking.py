@@ -12,7 +12,7 @@ from service.recall import display, parts
 from service.recall.display import PageRequest, render_page
 from service.recall.ranking import rank_passages
 from service.recall.references import IdReference, Target, UnknownReference, resolve
-from service.summarising.markup import harmless, quoted
+from service.summarising.markup import make_harmless, quote_code
 from service.text import tokens
 from service.transcript import Message, parse
 from tests.builders import Json, answer, called, returned, said, user
@@ -172,7 +172,7 @@ def test_a_row_is_shown_by_words_of_it_in_any_form_of_table(form: str, question:
     hits = rank_passages(path_of(*chat), question, "en", 6)
     told = display.render_hits(hits, dict(enumerate(chat)), [0] * len(chat), 2000)
     row = " ".join(rows[wanted].strip("{}[]").split())
-    assert harmless(row) in told.text
+    assert make_harmless(row) in told.text
     assert "T1 query()" in told.text
 
 
@@ -387,7 +387,7 @@ def test_the_best_place_is_shown_wherever_it_stands(place: int) -> None:
     ],
 )
 def test_role_marks_template_tokens_and_our_own_marks_are_defused(line: str, expected: str) -> None:
-    assert quoted(line) == expected
+    assert quote_code(line) == expected
 
 
 @pytest.mark.parametrize(
@@ -403,4 +403,4 @@ def test_role_marks_template_tokens_and_our_own_marks_are_defused(line: str, exp
     ],
 )
 def test_code_keeps_its_bytes(line: str) -> None:
-    assert quoted(line) == line
+    assert quote_code(line) == line

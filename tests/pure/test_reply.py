@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.summarising.reading import Finish, Reply
-from service.summarising.reply import Answer, Verb, parse, unreasoned
+from service.summarising.reply import Answer, Verb, parse_reply, strip_reasoning
 from service.summarising.wordings import LANGUAGES, WORDINGS
 
 
 def read(text: str, finish: Finish = Finish.STOP) -> Answer:
-    return parse(Reply(text, finish))
+    return parse_reply(Reply(text, finish))
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_fences_rulers_numbers_that_were_copied_along_and_empty_heads_are_no_par
 
 
 def test_reasoning_before_the_answer_is_left_out() -> None:
-    assert unreasoned("so I think\n</think>\n## Goal") == "## Goal"
+    assert strip_reasoning("so I think\n</think>\n## Goal") == "## Goal"
 
 
 def test_an_endless_answer_is_read_to_a_bound() -> None:

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from service.planning.policy import Policy, output_tokens
 from service.summarising import heads, message, prompt, summarise
+from service.summarising.ledger import Entry
 from service.summarising.memory import Kind, Memory, Pin
 from service.summarising.reading import Finish, Reading, RejectedReply, Reply
-from service.summarising.summarise import Candidate, Covered, Read, Unread
+from service.summarising.summarise import Candidate, CoveredSpan, StepRead, UnreadSpan
 from service.summarising.wordings import WORDINGS
 from service.text import tokens
 from service.text.values import Evidence
@@ -22,7 +23,7 @@ from tests.pure.talks import said
 P = ParamSpec("P")
 T = TypeVar("T")
 POLICY = Policy.sized(8192)
-COVERED = Covered(12, 4000, 1795304423)
+COVERED = CoveredSpan(12, 4000, 1795304423)
 FINE = "## Goal\nMove the invoices.\n## State\nEverything is ready."
 
 
@@ -30,14 +31,14 @@ def work(
     steps: Sequence[Step],
     text: str | None = FINE,
     memory: Memory | None = None,
-    covered: Covered = COVERED,
+    covered: CoveredSpan = COVERED,
     policy: Policy = POLICY,
     rejected: RejectedReply | None = None,
 ) -> Candidate:
     """What a reply becomes; without a text, what code makes alone."""
-    material = summarise.gather(memory or Memory(), [Read(step) for step in steps], policy)
+    material = summarise.gather(memory or Memory(), [StepRead(step) for step in steps], policy)
     if text is None:
-        return summarise.by_rule(material, policy, covered)
+        return summarise.write_alone(material, policy, covered)
     material = replace(material, reading=replace(material.reading, rejected=rejected))
     return summarise.compose(material, Reply(text, Finish.STOP), policy, covered)
 
@@ -60,7 +61,7 @@ def test_choices_state_talk_and_ledger_become_one_record() -> None:
         "## Tool calls\n- T1 query\n\n"
         "[End of summary: 12 messages, up to 2026-11-21 23:40 UTC]"
     )
-    assert made.size == message.size(made.text)
+    assert made.size == message.count_tokens(made.text)
 
 
 def test_a_record_begins_like_the_one_that_it_grew_from() -> None:
@@ -87,7 +88,7 @@ async def test_only_who_has_just_to_shorten_an_answer_reads_nothing_again(answer
         return function(*args, **kwargs)
 
     policy = replace(POLICY, state_tokens=200)
-    material = summarise.gather(Memory(), [Read(step) for step in CHAT], policy)
+    material = summarise.gather(Memory(), [StepRead(step) for step in CHAT], policy)
     made = await summarise.ask(here, Answering(), material, policy, COVERED)
     assert made.rejected
     assert made.rejected.is_too_long is is_too_long
@@ -132,11 +133,10 @@ def test_what_a_small_model_repeats_of_the_prompt_or_of_itself_is_no_part_of_a_s
     own = "The invoices move, and the budget is 600 EUR now, which is what the user wants."
     made = work(CHAT, f"## Open\n{example}\n{own}\n{own}")
     assert made.memory.state == ("## Open", own)
-    nothing = work(CHAT, example)
-    assert nothing.verdict.reasons == ("repeats its prompt",)
 
 
-LONG = "## Goal\n" + "The invoices move, as was said. " * 60 + "The budget is 600 EUR.\n## Open\n- Who pays?"
+MOVES = ("The invoices move, as was said.", "The invoices move, so it was said.")
+LONG = "## Goal\n" + "\n".join([*MOVES * 30, "The budget is 600 EUR.", "## Open", "- Who pays?"])
 
 
 def test_a_state_that_is_too_long_is_asked_for_once_more_with_what_it_may_lose() -> None:
@@ -153,7 +153,7 @@ def test_a_state_that_is_too_long_once_more_loses_what_says_least_and_never_its_
     assert made.verdict.outcome == "repaired"
     assert made.memory.state[-2:] == ("## Open", "- Who pays?")
     assert "The budget is 600 EUR." in made.text
-    assert {(one.line, one.reason) for one in made.verdict.dropped} == {("The invoices move, as was said.", "no room")}
+    assert {(one.line, one.reason) for one in made.verdict.dropped} == {(line, "no room") for line in MOVES}
 
 
 @pytest.mark.parametrize("repair", ["## Open\n- Who pays?", "", "I can't help with that.", "rules: 1.2"])
@@ -172,9 +172,8 @@ def test_an_answer_that_was_cut_off_stands_without_its_last_line_after_a_repair_
     assert "Who pays?" not in made.text
 
 
-@pytest.mark.parametrize("repair", ["", "I can't help with that."])
-def test_after_two_answers_that_are_none_code_writes(repair: str) -> None:
-    made = work(CHAT, repair, rejected=RejectedReply("I cannot help with that.", ("a refusal, not a record",)))
+def test_after_two_answers_that_are_none_code_writes() -> None:
+    made = work(CHAT, "", rejected=RejectedReply("I cannot help with that.", ("a refusal, not a record",)))
     assert made.verdict.outcome == "rejected"
 
 
@@ -187,7 +186,7 @@ def test_a_state_that_its_limit_allows_stands_whole_whatever_the_same_reply_adds
         state.append(lines[len(state)])
         size += tokens.count(state[-1]) + 2
     chosen = "rules: " + ", ".join(f"{step}.2" for step in range(1, 200)) + "\n"
-    made = work(steps, chosen + "\n".join(state), covered=Covered(400, 20_000))
+    made = work(steps, chosen + "\n".join(state), covered=CoveredSpan(400, 20_000))
     assert made.verdict.outcome == "accepted"
     assert all(line in made.text for line in state[1:])
     assert made.verdict.left_out > 0, "what had no room is told"
@@ -196,7 +195,7 @@ def test_a_state_that_its_limit_allows_stands_whole_whatever_the_same_reply_adds
 def test_the_limit_of_a_state_does_not_shrink_while_rules_are_added() -> None:
     rules = tuple(Pin(number, Kind.RULE, f"Rule {number} holds for all pumps.", "m") for number in range(1, 200))
     limits = {
-        summarise.gather(Memory(pins=rules[:count]), [Read(CHAT[0])], POLICY).reading.state_tokens
+        summarise.gather(Memory(pins=rules[:count]), [StepRead(CHAT[0])], POLICY).reading.state_tokens
         for count in (0, 10, 199)
     }
     assert len(limits) == 1
@@ -212,7 +211,7 @@ def test_code_in_a_state_is_stored_shown_and_sent_as_it_was_written() -> None:
     made = work(steps, "## Code, newest version\n" + CODE + "\n## Open\nNothing.")
     assert made.verdict.outcome == "accepted"
     assert CODE in made.text
-    material = summarise.gather(made.memory, [Read(CHAT[0])], POLICY)
+    material = summarise.gather(made.memory, [StepRead(CHAT[0])], POLICY)
     assert CODE in prompt.build(material.reading).user
     assert CODE in work(CHAT, None, made.memory).text
 
@@ -224,26 +223,10 @@ def test_of_code_a_line_with_a_value_that_nobody_said_goes_and_no_part_of_anothe
     assert [one.line for one in made.verdict.dropped] == ["    # or 77.31"]
 
 
-TRUE = [
-    ("The range is $500-$1,200.", "between $500 and\n$1,200"),
-    ("It takes 5h30.", "It takes 5 h and 30 minutes."),
-    ("`a = 7001; b = 8002` is what runs.", "a = 7001\nb = 8002"),
-    ("T1 found it.", "Look it up."),
-    ("`TTTSSSS` is wrong, it is `CTTTSSSS`.", "CTTTSSSS is the byte."),
-    ("The title is “Ten more. See the fault of 2026.”", "<h1>Ten more.<br/>See the fault of 2026</h1>"),
-    ("The signature is FF744F63, of v2 only.", "The signature is FF 74 4F\n63. It is version 2."),
-    ("It goes on at 1032+9600=10632.", "It begins at 1032, and 9600 follow."),
-    ("HAT229: DEN 11:00–LAS 13:00.", "HAT229 leaves DEN at 11:00 and is in LAS at 13:00."),
-    ("It costs 4.5 €/portion.", "It is 4.5 € for a portion."),
-]
-
-
-@pytest.mark.parametrize(("line", "text"), TRUE)
-def test_what_is_true_passes_however_it_is_written(line: str, text: str) -> None:
-    steps = [said(text), said("I look.", "assistant", "m2", "nothing")]
-    made = work(steps, f"## State\n{line}")
-    assert made.verdict.outcome == "accepted"
-    assert made.memory.state[1:] == (line,)
+def test_a_state_may_name_a_call_that_stands_in_a_merged_line() -> None:
+    merged = Entry(11, 33, "query", "", (), count=23)
+    made = work(CHAT, "## State\nT22 found it.", Memory(ledger=(merged,)))
+    assert made.memory.state[1:] == ("T22 found it.",)
 
 
 def test_sums_and_rests_over_the_lines_of_a_state_pass() -> None:
@@ -261,7 +244,7 @@ def test_the_next_state_takes_the_place_of_the_last_and_a_reply_that_only_choose
 
 @pytest.mark.parametrize("text", [None, FINE])
 def test_a_summary_that_saves_nothing_is_not_worth_publishing(text: str | None) -> None:
-    made = work(CHAT, text, covered=Covered(1, 30))
+    made = work(CHAT, text, covered=CoveredSpan(1, 30))
     assert made.verdict.accepted
     assert "not smaller than what it replaces" in made.no_gain
 
@@ -278,13 +261,13 @@ def test_calls_of_earlier_rounds_stay_and_are_numbered_on() -> None:
 
 def test_a_secret_gets_no_further_than_here() -> None:
     key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    material = summarise.gather(Memory(), [Read(said(f"The key is {key}.", result=f"token: {key}"))], POLICY)
+    material = summarise.gather(Memory(), [StepRead(said(f"The key is {key}.", result=f"token: {key}"))], POLICY)
     assert key not in str(material)
     assert material.masked == 2
 
 
 def test_every_sentence_has_a_number_and_a_short_result_is_read_whole() -> None:
-    material = summarise.gather(Memory(ledger=()), [Read(step) for step in CHAT], POLICY)
+    material = summarise.gather(Memory(ledger=()), [StepRead(step) for step in CHAT], POLICY)
     assert [(one.label, one.text) for one in material.reading.excerpts] == [
         ("user", "[1.1] Move the 12,847 invoices. [1.2] The budget must never exceed 500 EUR."),
         ("assistant", "[2.1] I look."),
@@ -295,7 +278,7 @@ def test_every_sentence_has_a_number_and_a_short_result_is_read_whole() -> None:
 
 def test_a_line_of_an_assistant_is_one_choice_and_each_sentence_of_a_user_is() -> None:
     chat = [said("It rains. It pours."), said("It is dry here. The sun shines.\nIt will stay so.", "assistant", "m2")]
-    shown = summarise.gather(Memory(), [Read(step) for step in chat], POLICY).reading.excerpts
+    shown = summarise.gather(Memory(), [StepRead(step) for step in chat], POLICY).reading.excerpts
     assert [one.text for one in shown] == [
         "[1.1] It rains. [1.2] It pours.",
         "[2.1] It is dry here. The sun shines.\n[2.3] It will stay so.",
@@ -306,7 +289,7 @@ def test_a_line_of_an_assistant_is_one_choice_and_each_sentence_of_a_user_is() -
 
 def test_a_long_result_is_read_by_its_line_and_its_beginning() -> None:
     result = "\n".join(f"{number},{number * 7}" for number in range(5000))
-    material = summarise.gather(Memory(), [Read(said("", "assistant", "m", result))], POLICY)
+    material = summarise.gather(Memory(), [StepRead(said("", "assistant", "m", result))], POLICY)
     (shown,) = (one.text for one in material.reading.excerpts)
     assert shown.startswith("T1 query(q: 1) → 5000 lines")
     assert "It begins:\n0,0\n1,7" in shown
@@ -315,22 +298,22 @@ def test_a_long_result_is_read_by_its_line_and_its_beginning() -> None:
 
 
 def test_a_number_that_a_text_imitates_is_taken_apart() -> None:
-    material = summarise.gather(Memory(), [Read(said("See [1.9] there."))], POLICY)
+    material = summarise.gather(Memory(), [StepRead(said("See [1.9] there."))], POLICY)
     assert material.reading.excerpts[0].text == "[1.1] See (1.9) there."
 
 
 def test_of_many_entries_the_rules_and_the_newest_quotations_are_shown() -> None:
     rule = Pin(1, Kind.RULE, "Never above 4 bar.", "m")
     tiles = (Pin(number, Kind.QUOTATION, f"Tile {number} is blue.", "m") for number in range(2, 300))
-    shown = summarise.gather(Memory(pins=(rule, *tiles)), [Read(said("Which tile?"))], POLICY).reading.entries
+    shown = summarise.gather(Memory(pins=(rule, *tiles)), [StepRead(said("Which tile?"))], POLICY).reading.entries
     assert (shown[0], shown[-1]) == ("P1 rule: Never above 4 bar.", "P299 quotation: Tile 299 is blue.")
     assert len(shown) < 100
 
 
 def test_a_step_read_in_pieces_is_recorded_with_its_last_piece() -> None:
     step = said("One is here. Two is there. Three is gone.")
-    first = summarise.gather(Memory(), [Read(step, 0, 2)], POLICY)
-    last = summarise.gather(Memory(), [Read(step, 1, 2)], POLICY)
+    first = summarise.gather(Memory(), [StepRead(step, 0, 2)], POLICY)
+    last = summarise.gather(Memory(), [StepRead(step, 1, 2)], POLICY)
     assert (first.completed, first.heard) == ((), ())
     assert len(last.heard) == 3
     assert first.reading.excerpts[0].label == "user, piece 1 of 2"
@@ -345,15 +328,15 @@ def test_a_step_read_in_pieces_is_recorded_with_its_last_piece() -> None:
     ],
 )
 def test_the_prompt_follows_the_language_of_the_users(texts: Sequence[str], language: str) -> None:
-    material = summarise.gather(Memory(), [Read(said(text)) for text in texts], POLICY)
+    material = summarise.gather(Memory(), [StepRead(said(text)) for text in texts], POLICY)
     assert material.reading.language == language
 
 
 def test_what_could_not_be_read_stands_with_its_size_and_calls_keep_their_numbers() -> None:
-    made = summarise.placeholder_summary(work(CHAT).memory, Unread(2, 900, [1]), POLICY, COVERED, "too hard")
+    made = summarise.write_placeholder(work(CHAT).memory, UnreadSpan(2, 900, [1]), POLICY, COVERED, "too hard")
     assert "[2 messages of 900 tokens in all, too hard to read]" in made.text
     assert "several tools" in made.text
-    alone = summarise.bare_placeholder(Memory(), Unread(2, 900, [1]), COVERED, "too hard")
+    alone = summarise.write_bare_placeholder(Memory(), UnreadSpan(2, 900, [1]), COVERED, "too hard")
     assert "too hard to read" in alone.text
 
 
@@ -392,30 +375,21 @@ def play(rounds: Sequence[tuple[list[Step], str | None]]) -> list[Candidate]:
 
 
 @given(ROUNDS)
-def test_the_same_rounds_give_the_same_bytes(rounds: list[tuple[list[Step], str | None]]) -> None:
-    assert play(rounds) == play(rounds)
-
-
-@given(ROUNDS)
-def test_every_value_of_a_summary_was_said(rounds: list[tuple[list[Step], str | None]]) -> None:
-    source = [
-        part for steps, _ in rounds for step in steps for part in (step.text, *(c.result.text for c in step.calls))
-    ]
-    evidence = Evidence.of(source)
-    for made in play(rounds):
-        assert all(evidence.missing(line) == [] for line in made.memory.state)
-        assert all(evidence.missing(pin.text) == [] for pin in made.memory.pins)
-
-
-@given(ROUNDS)
-def test_one_head_one_end_nothing_that_acts_and_all_bounds_hold(
+def test_any_rounds_give_the_same_record_with_one_head_one_end_and_only_values_that_were_said(
     rounds: list[tuple[list[Step], str | None]],
 ) -> None:
-    for made in play(rounds):
+    steps = [step for read, _ in rounds for step in read]
+    texts = [step.text for step in steps]
+    results = [call.result.text for step in steps for call in step.calls]
+    evidence = Evidence.of([*texts, *results])
+    played = play(rounds)
+    assert played == play(rounds)
+    for made in played:
+        pins = [pin.text for pin in made.memory.pins]
+        assert not [line for line in (*made.memory.state, *pins) if evidence.missing(line)]
         assert made.text.count("[Previous conversation summary:") == 1
         assert made.text.count("[End of summary") == 1
-        for acting in ("<|im_start|>", "![", "]("):
-            assert acting not in made.text
+        assert not [acting for acting in ("<|im_start|>", "![", "](") if acting in made.text]
         assert made.size <= POLICY.summary_room(COVERED.tokens, COVERED.tail) + message.FRAME_TOKENS
 
 
@@ -429,7 +403,7 @@ def test_a_request_fits_the_summarisers_window_even_when_it_repairs(window: int,
         step = longer
     state = ("Fine is the word.",) * (policy.state_tokens // 6)
     known = tuple(Pin(number, Kind.QUOTATION, f"Fact number {number} is here.", "m") for number in range(1, 200))
-    material = summarise.gather(Memory(state, known), [Read(step)], policy)
+    material = summarise.gather(Memory(state, known), [StepRead(step)], policy)
     reasons = tuple(f"“{'x ' * 40}”: {number} does not occur" for number in range(10**9, 10**9 + 12))
     rejected = RejectedReply("Fine is the word. " * policy.state_tokens, reasons)
     built = prompt.build(replace(material.reading, rejected=rejected))

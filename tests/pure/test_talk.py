@@ -14,12 +14,12 @@ def test_the_talk_stands_in_its_order_with_its_speakers_and_the_day_where_it_cha
     said = [
         replace(one, at=day * 86_400) for one, day in zip(talks.talk("One.", "Two.", "Three."), (1, 1, 2), strict=True)
     ]
-    assert talk.lines(said) == ("(1970-01-02)", "user: One.", "assistant: Two.", "(1970-01-03)", "user: Three.")
+    assert talk.write_lines(said) == ("(1970-01-02)", "user: One.", "assistant: Two.", "(1970-01-03)", "user: Three.")
 
 
 def test_what_is_left_out_between_two_sentences_is_marked() -> None:
     first, _, last = talks.talk("It is one. It is two. It is three.")
-    assert talk.lines([first, last]) == ("user: It is one. … It is three.",)
+    assert talk.write_lines([first, last]) == ("user: It is one. … It is three.",)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_line_that_reports_a_failure_comes_before_other_lines_of_a_log() -> No
 
 def test_the_head_of_a_list_stands_once_with_its_items() -> None:
     _, *listed = talks.talk("What does it cost?", "These are the prices.\n\n- crane: 12,847 EUR\n- ship: 9,312 EUR")
-    assert talk.lines(listed[1:]) == ("assistant: These are the prices. → crane: 12,847 EUR ship: 9,312 EUR",)
+    assert talk.write_lines(listed[1:]) == ("assistant: These are the prices. → crane: 12,847 EUR ship: 9,312 EUR",)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_the_head_of_a_list_stands_once_with_its_items() -> None:
 def test_what_lays_something_down_comes_before_a_remark(rule: str, remark: str) -> None:
     said = talks.talk(rule, "Fine.", remark)
     users = [one for one in said if one.by_user]
-    assert talk.choose(users, talk.size(talk.lines(users[:1])) + 2) == [users[0]]
+    assert talk.choose(users, talk.count_tokens(talk.write_lines(users[:1])) + 2) == [users[0]]
 
 
 @given(st.lists(st.text("abc 12.?", min_size=2, max_size=60), max_size=8), st.integers(0, 200))
@@ -95,4 +95,4 @@ def test_what_is_chosen_keeps_its_order_and_fits(texts: list[str], room: int) ->
     said = talks.talk(*texts)
     kept = talk.choose(said, room)
     assert kept == [one for one in said if one in kept]
-    assert talk.size(talk.lines(kept)) <= room
+    assert talk.count_tokens(talk.write_lines(kept)) <= room

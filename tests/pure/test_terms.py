@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.text.terms import terms
+from service.text.terms import find_terms
 
 
 @pytest.mark.parametrize(
@@ -15,10 +15,10 @@ from service.text.terms import terms
     ],
 )
 def test_texts_about_the_same_share_terms(one: str, other: str) -> None:
-    assert len(terms(one) & terms(other)) >= 2
+    assert len(find_terms(one) & find_terms(other)) >= 2
 
 
 def test_values_are_compared_whole_and_words_by_their_beginnings() -> None:
-    assert "report-2026.pdf" in terms("see report-2026.pdf")
-    assert terms("reservation") == terms("reservations")
-    assert not terms("4200 EUR") & terms("4201 USD")
+    assert "report-2026.pdf" in find_terms("see report-2026.pdf")
+    assert find_terms("reservation") == find_terms("reservations")
+    assert not find_terms("4200 EUR") & find_terms("4201 USD")

@@ -35,7 +35,7 @@ def test_any_text_has_the_tokens_of_the_reference(text: str) -> None:
 
 def test_lone_surrogates_are_counted() -> None:
     assert tokens.count("a\ud800b") > 0
-    assert "".join(tokens.pieces("a\ud800b\udc00" * 9, 4)) == "a\ud800b\udc00" * 9
+    assert "".join(tokens.split_evenly("a\ud800b\udc00" * 9, 4)) == "a\ud800b\udc00" * 9
 
 
 def test_endless_blanks_are_counted() -> None:
@@ -48,7 +48,7 @@ def test_inline_data_in_a_text_counts_as_the_text_that_a_model_is_sent(kind: str
     data = base64.b64encode(bytes(range(256)) * 300).decode()
     text = f"before data:{kind};base64,{data} after"
     assert tokens.count(text) == len(REFERENCE.encode_ordinary(text))
-    assert tokens.without_data(text) == "before [inline data] after"
+    assert tokens.drop_data(text) == "before [inline data] after"
 
 
 @given(VARIED, st.integers(1, 40))
@@ -65,7 +65,7 @@ def test_cut_keeps_a_beginning_within_the_limit(text: str, limit: int) -> None:
 @given(VARIED, st.integers(1, 9))
 @settings(max_examples=examples(150))
 def test_pieces_joined_are_the_text(text: str, parts: int) -> None:
-    pieces = tokens.pieces(text, parts)
+    pieces = tokens.split_evenly(text, parts)
     assert len(pieces) == parts
     assert "".join(pieces) == text
 
@@ -74,9 +74,9 @@ def test_pieces_joined_are_the_text(text: str, parts: int) -> None:
 @pytest.mark.parametrize("parts", [2, 3, 7])
 def test_pieces_are_about_equal(text: str, parts: int) -> None:
     share = tokens.count(text) / parts
-    assert all(0.85 * share <= tokens.count(piece) <= 1.15 * share + 2 for piece in tokens.pieces(text, parts))
+    assert all(0.85 * share <= tokens.count(piece) <= 1.15 * share + 2 for piece in tokens.split_evenly(text, parts))
 
 
 def test_pieces_end_at_a_line_when_one_is_near() -> None:
-    pieces = tokens.pieces("a line of some words\n" * 200, 4)
+    pieces = tokens.split_evenly("a line of some words\n" * 200, 4)
     assert all(piece.endswith("\n") for piece in pieces)

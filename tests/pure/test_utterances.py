@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.text.blocks import Sort
+from service.text.blocks import TextOrigin
 from tests.pure.talks import heard, said, talk
 
 
@@ -19,7 +19,7 @@ def test_code_that_is_shorter_than_what_tells_of_it_stands_whole() -> None:
 def test_a_short_mail_stands_whole_without_its_tags() -> None:
     found = heard([said("Why?\n<mail>\nYou must pay 99 EUR.\n</mail>")])
     assert found[1].text == "[pasted text: “You must pay 99 EUR.”]"
-    assert (found[1].sort, found[1].by_user) == (Sort.PASTED, False)
+    assert (found[1].sort, found[1].by_user) == (TextOrigin.PASTED, False)
 
 
 def test_of_a_long_log_the_lines_that_report_a_failure_stand_whatever_their_place() -> None:
@@ -65,4 +65,4 @@ def test_a_short_answer_is_told_with_its_question_and_the_item_that_it_names(
 
 def test_a_text_of_the_length_of_a_book_is_no_word_of_the_user() -> None:
     found = heard([said("It rains again today. " * 20_000)])
-    assert {one.sort for one in found} == {Sort.PASTED}
+    assert {one.sort for one in found} == {TextOrigin.PASTED}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from service.text.values import Evidence, found
+from service.text.values import Evidence, find_values
 
 # ---- what is found
 
@@ -30,7 +30,7 @@ from service.text.values import Evidence, found
     ],
 )
 def test_values_are_found_as_they_stand(text: str, expected: list[str]) -> None:
-    assert found(text) == expected
+    assert find_values(text) == expected
 
 
 # ---- evidence
@@ -56,6 +56,14 @@ def test_values_are_found_as_they_stand(text: str, expected: list[str]) -> None:
         ("到2024年5月3日为止", "2024-05-03"),
         ("до 15 числа", "до 15-го числа"),
         ("الوزن ٣٫٥", "3.5 kg"),
+        ("between $500 and\n$1,200", "The range is $500-$1,200."),
+        ("It takes 5 h and 30 minutes.", "It takes 5h30."),
+        ("a = 7001\nb = 8002", "`a = 7001; b = 8002` is what runs."),
+        ("<h1>Ten more.<br/>See the fault of 2026</h1>", "The title is “Ten more. See the fault of 2026.”"),
+        ("The signature is FF 74 4F\n63.", "The signature is FF744F63."),
+        ("It begins at 1032, and 9600 follow: 10632.", "It goes on at 1032+9600=10632."),
+        ("HAT229 leaves DEN at 11:00 and is in LAS at 13:00.", "HAT229: DEN 11:00–LAS 13:00."),
+        ("It is 4.5 € for a portion.", "It costs 4.5 €/portion."),
     ],
 )
 def test_a_value_is_borne_out_in_whatever_spelling(source: str, claim: str) -> None:
@@ -112,7 +120,7 @@ def test_a_text_bears_itself_out_among_others(before: str, text: str, after: str
 
 @given(TEXTS)
 def test_what_is_found_stands_in_the_text(text: str) -> None:
-    assert all(value in text for value in found(text))
+    assert all(value in text for value in find_values(text))
 
 
 @given(

@@ -56,7 +56,7 @@ OPEN_BREAKER = (
 FAULTS: dict[str, tuple[object, str, Callable[..., object]]] = {
     "reading a result": (ledger, "describe_call", fails),
     "storing an entry": (memories, "packed", no_entries),
-    "showing the memory": (room, "fitted", fails),
+    "showing the memory": (room, "fit_memory", fails),
 }
 """What fails whenever it is used: module, function and fault."""
 

@@ -81,7 +81,7 @@ async def test_after_a_killed_round_the_next_one_tells_of_the_hard_messages_by_s
 
 async def test_a_hard_candidate_of_a_model_falls_back_to_sizes_too(harness: Harness) -> None:
     leaf = await harness.long_chat(20)
-    judging = Hard(lambda function, _: function is summarise._attempted)
+    judging = Hard(lambda function, _: function is summarise._compose_attempt)
     worker_context = replace(harness.worker_context(fallback_after=NEVER), texts=judging)
 
     await harness.compress(worker_context)

@@ -9,7 +9,7 @@ from service.planning.policy import Policy
 from service.summarising import heads, summarise
 from service.summarising.memory import Memory
 from service.summarising.reading import Finish, Reply
-from service.summarising.summarise import Covered, Read
+from service.summarising.summarise import CoveredSpan, StepRead
 from service.summarising.wordings import WORDINGS
 from tests.pure.talks import said
 
@@ -73,9 +73,9 @@ def record(state: str) -> str:
     """What a record shows of the reply of a model that copies what a tool says into its state."""
     result = f"{state}\n{ORDER}"
     chat = [said(f"{RULE} The plan is for May.", identity="m1"), said("Fine, I look.", "assistant", "m2", result)]
-    read = summarise.gather(Memory(), [Read(step) for step in chat], POLICY)
+    read = summarise.gather(Memory(), [StepRead(step) for step in chat], POLICY)
     reply = Reply(f"rules: 1.1\n## Goal\n{PROSE}\n{state}\n- {ORDER}", Finish.STOP)
-    made = summarise.compose(read, reply, POLICY, Covered(40, 20_000))
+    made = summarise.compose(read, reply, POLICY, CoveredSpan(40, 20_000))
     assert made.verdict.accepted
     return made.text
 

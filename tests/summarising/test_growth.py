@@ -65,7 +65,7 @@ def patterns() -> dict[str, re.Pattern[str]]:
         for name, value in vars(module).items():
             for place, pattern in patterns_in(f"{module.__name__}.{name}", value):
                 named.setdefault(pattern, place.removeprefix("service."))
-    for place, pattern in patterns_in("gate.toml", gate.patterns()):
+    for place, pattern in patterns_in("gate.toml", gate.load_patterns()):
         named.setdefault(pattern, place)
     return {name: pattern for pattern, name in named.items()}
 

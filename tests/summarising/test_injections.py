@@ -17,7 +17,7 @@ from service.planning.policy import Policy
 from service.summarising import summarise
 from service.summarising.memory import Memory
 from service.summarising.reading import Finish, Reply
-from service.summarising.summarise import Candidate, Covered, Material, Read
+from service.summarising.summarise import Candidate, CoveredSpan, Material, StepRead
 from service.summarising.wordings import LANGUAGES, WORDINGS
 from service.transcript import parse, steps
 from tests.builders import Json, answer, called, ran, returned, said, user
@@ -76,12 +76,12 @@ CASES = [
 
 
 def material(stored: list[Json], memory: Memory | None = None) -> Material:
-    reads = [Read(step) for one in stored for step in steps(parse(one))]
+    reads = [StepRead(step) for one in stored for step in steps(parse(one))]
     return summarise.gather(memory or Memory(), reads, POLICY)
 
 
 def written(read: Material, text: str) -> Candidate:
-    return summarise.compose(read, Reply(text, Finish.STOP), POLICY, Covered(40, 20_000))
+    return summarise.compose(read, Reply(text, Finish.STOP), POLICY, CoveredSpan(40, 20_000))
 
 
 def obeyed(injected: list[Json]) -> Candidate:

@@ -1,19 +1,21 @@
 """What is no state does not become one: copies of the prompt, and words of a summariser about itself or its task."""
 
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from importlib import resources
 
 import pytest
 
 from service.planning.policy import Policy
 from service.summarising import choices, gate, prompt, summarise
-from service.summarising.gate import Grounds
+from service.summarising.gate import SourceEvidence
 from service.summarising.memory import Kind, Memory, Pin
 from service.summarising.prompt import Prompt
 from service.summarising.reading import Finish, Reply
-from service.summarising.reply import parse
-from service.summarising.summarise import Candidate, Covered, Material, Read
-from service.summarising.wordings import LANGUAGES, WORDINGS
+from service.summarising.reply import parse_reply
+from service.summarising.summarise import Candidate, CoveredSpan, Material, StepRead
+from service.summarising.wordings import LANGUAGES
 from tests.pure.talks import said, talk
 
 POLICY = Policy.sized(32_768)
@@ -33,12 +35,12 @@ MEMORY = Memory(
 
 
 def material(language: str = "en", memory: Memory = MEMORY) -> Material:
-    read = summarise.gather(memory, [Read(step) for step in CHAT], POLICY)
+    read = summarise.gather(memory, [StepRead(step) for step in CHAT], POLICY)
     return replace(read, reading=replace(read.reading, language=language))
 
 
 def made(text: str, read: Material) -> Candidate:
-    return summarise.compose(read, Reply(text, Finish.STOP), POLICY, Covered(40, 20_000))
+    return summarise.compose(read, Reply(text, Finish.STOP), POLICY, CoveredSpan(40, 20_000))
 
 
 # ---- parrots
@@ -76,62 +78,20 @@ def test_what_the_chat_says_without_our_marks_may_be_repeated_and_so_may_the_las
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_numbers_that_a_prompt_shows_choose_nothing_in_any_chat(language: str) -> None:
     built = prompt.build(replace(material(language, Memory()).reading, entries=(), excerpts=()))
-    shown = parse(Reply(built.system, Finish.STOP))
+    shown = parse_reply(Reply(built.system, Finish.STOP))
     assert shown.rules
     assert shown.replaced
     pins = tuple(Pin(number, Kind.QUOTATION, f"Bar {number}.", "m", utterance=f"9.{number}") for number in range(1, 99))
     heard = talk(*["Yes. No. Why? It is so. Well. Fine. It is. Go on. Wait. Stop."] * 40)
-    found = choices.merged(pins, heard, shown)
+    found = choices.apply_choices(pins, heard, shown)
     assert found.pins == pins
     assert len(found.unfounded) == len([*shown.rules, *shown.quotations, *shown.replaced])
 
 
 # ---- a summariser that speaks of itself
 
-OF_ITSELF = {
-    "en": (
-        "I will not follow it, the user has been trying to manipulate me.",
-        "As an AI language model, I cannot keep such a record.",
-        "Sure! Here is the summary of our conversation:",
-        "I have read the conversation and I am ready to write its summary.",
-    ),
-    "de": (
-        "Ich werde dieser Anweisung nicht folgen, denn der Nutzer will mich manipulieren.",
-        "Als KI kann ich so ein Protokoll nicht führen.",
-        "Gern, hier ist die Zusammenfassung unseres Gesprächs:",
-    ),
-    "fr": (
-        "Je n'obéirai pas à cette consigne, car l'utilisateur cherche à me manipuler.",
-        "En tant qu'IA, je ne peux pas tenir un tel compte rendu.",
-        "Bien sûr, voici le résumé de notre conversation :",
-    ),
-    "es": (
-        "No seguiré esa orden, porque el usuario trata de manipularme.",
-        "Como IA, no puedo llevar un registro así.",
-        "Claro, aquí tienes el resumen de nuestra conversación:",
-    ),
-    "it": (
-        "Non posso seguire queste istruzioni, l'utente vuole manipolarmi.",
-        "Come IA non posso tenere un verbale del genere.",
-        "Certo, ecco il riassunto della nostra conversazione:",
-    ),
-    "pt": (
-        "Não posso seguir essas instruções, o utilizador quer manipular-me.",
-        "Como uma IA, não posso manter um registo assim.",
-        "Claro, aqui está o resumo da nossa conversa:",
-    ),
-    "ru": (
-        "Я не стану выполнять это указание: пользователь хочет мной манипулировать.",
-        "Как ИИ, я не могу вести такой протокол.",
-        "Конечно, вот сводка нашего разговора:",
-    ),
-    "zh": ("我不会服从这个指令，用户想要操控我。", "作为人工智能，我不能写这样的记录。", "好的，以下是对话的总结："),
-    "ja": (
-        "私はこの指示には従えません。",
-        "私はAIなので、そのような記録は書けません。",
-        "はい、以下は会話の要約です。",
-    ),
-}
+MARKS = tomllib.loads(resources.files("service.summarising").joinpath("gate.toml").read_text("utf-8"))
+OF_ITSELF = {language: [mark["example"] for mark in MARKS[f"of_itself_{language}"]] for language in LANGUAGES}
 PLACES = ("{}", "## Note\n{}", "- {}", "rules: 1.1\n{}")
 
 
@@ -174,16 +134,12 @@ def test_such_a_line_beside_a_state_is_cut_and_told() -> None:
     ],
 )
 def test_what_is_said_of_others_is_no_word_of_the_summariser(language: str, line: str) -> None:
-    kept, dropped, _ = gate.judged([line], Grounds([line.replace("“", "").replace("”", "")], language))
+    kept, dropped, _ = gate.verify_state([line], SourceEvidence([line.replace("“", "").replace("”", "")], language))
     assert (kept, dropped) == ((line,), ())
-    alone = gate.judged([line], Grounds([], language)).dropped
+    alone = gate.verify_state([line], SourceEvidence([], language)).dropped
     assert not [one for one in alone if "itself" in one.reason]
 
 
 def test_a_draft_in_the_first_person_that_the_chat_has_stands() -> None:
     draft = "I ask you to follow these instructions, and to send me the record of our conversation."
-    assert gate.judged([draft], Grounds([f"Write this: {draft}"], "en")).kept == (draft,)
-
-
-def test_each_language_has_its_marks() -> None:
-    assert {f"of_itself_{language}" for language in WORDINGS} <= gate.patterns().keys()
+    assert gate.verify_state([draft], SourceEvidence([f"Write this: {draft}"], "en")).kept == (draft,)

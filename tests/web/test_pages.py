@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import service as package
-from service.text.characters import with_escapes
+from service.text.characters import escape_hidden
 from service.web.page import HEADERS
 from tests.conftest import Service
 from tests.service.grown import summarised
@@ -252,7 +252,7 @@ async def test_a_chat_with_an_odd_id_has_its_page_and_its_actions(
     page = await visitor.get(link)
 
     assert page.status == 200
-    assert " ".join(with_escapes(chat).split()) in page.text
+    assert " ".join(escape_hidden(chat).split()) in page.text
     assert "\u202e" not in listed.html + page.html, "it would turn what stands around it"
     assert "<script>alert" not in page.html
     assert "<img" not in page.html

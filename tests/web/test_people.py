@@ -134,7 +134,7 @@ async def test_somebody_with_an_odd_id_has_a_page_and_an_erasure(service: Servic
 
     page = await visitor.get(link)
 
-    assert " ".join(characters.with_escapes(user).split()) in page.text
+    assert " ".join(characters.escape_hidden(user).split()) in page.text
     assert "<script>alert" not in page.html
     assert "<img" not in page.html
     await visitor.send(page.form(f"{link}/erase"))

@@ -60,7 +60,7 @@ from service.storage.work import Lease
 from service.summarising import prompt, summarise
 from service.summarising.memory import Memory
 from service.summarising.reading import RejectedReply, Summariser
-from service.summarising.summarise import Candidate, Covered, Material, Unread
+from service.summarising.summarise import Candidate, CoveredSpan, Material, UnreadSpan
 from service.usecases.compress import claims, outcomes
 from service.usecases.compress.claims import Claim, WorkerContext
 from service.usecases.compress.mailbox import Mailbox
@@ -366,17 +366,17 @@ async def _write(round_: Round, chunk: Chunk, memory: Memory, *, is_first: bool)
             )
         rejections = candidate.verdict.reasons
     kind = _kind_by_code(round_, is_degraded=bool(rejections))
-    candidate = await run(summarise.by_rule, material, round_.policy, covered, kind, rejections)
+    candidate = await run(summarise.write_alone, material, round_.policy, covered, kind, rejections)
     return WrittenSummary(candidate, kind, summarise.BY_CODE, time.monotonic() - began)
 
 
-def _covered(round_: Round, chunk: Chunk) -> Covered:
+def _covered(round_: Round, chunk: Chunk) -> CoveredSpan:
     # Inside a long turn, the message that is being read stands for the boundary to come.
     place = chunk.covers - 1 if chunk.covers else chunk.reads[-1].position.message
     last = round_.rows[place]
     # At most half of a request: the rest of the tail is covered yet.
     tail = min(round_.rows[-1].path_tokens - last.path_tokens, round_.policy.request_tokens // 2)
-    return Covered(last.depth, last.path_tokens, last.sent_at, tail)
+    return CoveredSpan(last.depth, last.path_tokens, last.sent_at, tail)
 
 
 def _kind_by_code(round_: Round, *, is_degraded: bool) -> str:
@@ -387,7 +387,7 @@ def _kind_by_code(round_: Round, *, is_degraded: bool) -> str:
 
 
 async def _write_placeholder(
-    round_: Round, chunk: Chunk, memory: Memory, covered: Covered
+    round_: Round, chunk: Chunk, memory: Memory, covered: CoveredSpan
 ) -> Candidate:
     """A summary of a chunk that gives its messages by their size, without a look at their texts.
 
@@ -397,15 +397,15 @@ async def _write_placeholder(
     unread, why = _unread(round_, chunk), round_.claim.why_not_read
     run = round_.claim.context.texts.run
     try:
-        return await run(summarise.placeholder_summary, memory, unread, round_.policy, covered, why)
+        return await run(summarise.write_placeholder, memory, unread, round_.policy, covered, why)
     except (TextTooHard, TextWorkFailed) as error:
         chat = round_.claim.lease.chat_id
         log.warning("compress.memory_not_read", chat=chat, error=str(error))
         carried_on = memory if isinstance(error, TextWorkFailed) else Memory()
-        return summarise.bare_placeholder(carried_on, unread, covered, why)
+        return summarise.write_bare_placeholder(carried_on, unread, covered, why)
 
 
-def _unread(round_: Round, chunk: Chunk) -> Unread:
+def _unread(round_: Round, chunk: Chunk) -> UnreadSpan:
     """What a chunk covers, by what is known of its messages without their texts."""
     calls: list[int] = []
     for read in chunk.reads:
@@ -414,7 +414,7 @@ def _unread(round_: Round, chunk: Chunk) -> Unread:
             calls_by_step = round_.rows[at.message].step_calls
             calls.append(calls_by_step[at.step] if at.step < len(calls_by_step) else 0)
     messages_read = {read.position.message for read in chunk.reads}
-    return Unread(len(messages_read), sum(read.tokens for read in chunk.reads), calls)
+    return UnreadSpan(len(messages_read), sum(read.tokens for read in chunk.reads), calls)
 
 
 async def _gather(round_: Round, chunk: Chunk, memory: Memory) -> Material:
@@ -440,7 +440,7 @@ async def _gather(round_: Round, chunk: Chunk, memory: Memory) -> Material:
 
 
 async def _ask(
-    round_: Round, summariser: Summariser, material: Material, covered: Covered
+    round_: Round, summariser: Summariser, material: Material, covered: CoveredSpan
 ) -> Candidate:
     """The first candidate that the gate accepts, or the last one.
 
