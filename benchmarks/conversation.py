@@ -19,13 +19,12 @@ from service.transcript.items import Text
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a path. `id` is its host's; `node` is the hash of all words down to it, `words` of its own."""
+    """One message of a path. `id` is its host's; `node` is the hash of all words down to it."""
 
     id: str
     role: str
     text: str
     node: str
-    words: str
 
     @property
     def stored(self) -> Stored:
@@ -54,7 +53,7 @@ def grown(rng: random.Random, above: str = ROOT, *, sizes: Iterator[tuple[str, i
         prints = [native.fingerprint(said)]
         (node,) = native.path([said], prints, 0, 1, above)
         above = node.id
-        yield Message(identity, role, text, above, native.words_of(prints, node))
+        yield Message(identity, role, text, above)
 
 
 def turns(count: int, question: int, answer: int) -> Iterator[tuple[str, int]]:

@@ -36,9 +36,9 @@ _MASS = (
     """,
     """
     insert into messages (tenant_id, chat_id, message_id, role, depth, host_id, host_hash, confirmed, tokens,
-                          path_tokens, step_tokens, step_calls, checkpoint_id, words_hash)
+                          path_tokens, step_tokens, step_calls, checkpoint_id)
     select $1, (n - 1) / 20 + 1, md5(n::text), 'user', n % 20 + 1, md5('i' || n)::uuid::text, md5('h' || n), true, 300,
-           300 * (n % 20 + 1), '{300}', '{0}', (n - 1) / 2 + 1, md5('w' || n)
+           300 * (n % 20 + 1), '{300}', '{0}', (n - 1) / 2 + 1
     from generate_series(1, 2 * $2::int) n
     """,
     """
@@ -172,7 +172,6 @@ def _messages(cipher: Cipher, first: int, path: Sequence[Message], size: int) ->
             "depth": depth,
             "host_id": one.id,
             "confirmed": True,
-            "words_hash": cipher.keyed_hash(one.words),
             "tokens": size,
             "path_tokens": total,
             "step_tokens": [size],

@@ -6,7 +6,7 @@ Where some were deleted before, the others are too: the chat's next request stor
 from alembic import op
 
 revision: str = "109"
-down_revision: str | None = "107"
+down_revision: str | None = "108"
 
 _UP = (
     "alter table chats drop column wants_bodies",

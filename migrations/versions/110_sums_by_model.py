@@ -3,7 +3,7 @@
 from alembic import op
 
 revision: str = "110"
-down_revision: str | None = "107"
+down_revision: str | None = "109"
 
 _UP = (
     """

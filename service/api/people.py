@@ -40,7 +40,8 @@ async def show_user(user_id: UserId, operator: OperatorDep, runtime: RuntimeDep)
 async def erase_user(user_id: UserId, operator: OperatorDep, runtime: RuntimeDep) -> None:
     """Deletes everything that is stored of a user: what `GET` shows.
 
-    In chats of others, the user's messages become notes without text, and summaries that have read
-    one are made again. Nothing is deleted in Open WebUI. For a day, nothing of the user is stored.
+    Chats of others that have words of the user are deleted too; the next request of such a chat
+    stores again what Open WebUI still has, where nothing is deleted. For a day, nothing of the user
+    is stored.
     """
     await people.erase(runtime.database.slow, operator, user_id)

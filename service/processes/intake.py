@@ -158,11 +158,6 @@ def placeholder_messages(messages: Sequence[RawMessage]) -> list[TokenCountedMes
     return results
 
 
-def erased_message(role: str) -> TokenCountedMessage:
-    """The note that replaces a text that its user had erased."""
-    return _note({"role": role}, "[This message was erased]")
-
-
 def _note(head: Stored, note: str) -> TokenCountedMessage:
     """A message whose text is a note, with the other fields of `head`."""
     return _count_tokens(head | {"content": note}, mask_secrets=False)

@@ -135,12 +135,6 @@ def path(
     return nodes
 
 
-def words_of(prints: Sequence[bytes], node: Node) -> str:
-    """The hash of a node's own words, wherever they stand."""
-    own = _join_prints(prints, node.begin, node.end)
-    return blake2b(own, digest_size=_DIGEST).hexdigest()
-
-
 def _join_prints(prints: Sequence[bytes], first: int, last: int) -> bytes:
     """The fingerprints of a node, in an order that no version of Open WebUI changes.
 

@@ -1,34 +1,23 @@
-"""What is deleted, in the caller's transaction: chats, messages with all below, a user's words.
+"""What is deleted, in the caller's transaction: chats, and messages with all below them.
 
 With a message are deleted all that hangs below it and every summary that has read it. Other
 branches stay. What is deleted by its age is in `retention`.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from itertools import takewhile
 
-from sqlalchemy import LargeBinary, bindparam, case, delete, func, select, update
+from sqlalchemy import bindparam, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage import chats, messages, people, publishing, sealing
+from service.storage import chats, messages, sealing
 from service.storage.audit import user_actor
 from service.storage.chats import StoredChat
-from service.storage.messages import ERASED, aad_for
-from service.storage.tables import audit, chat_authors, checkpoints, runs
+from service.storage.tables import audit, checkpoints, runs
 from service.storage.tables import chats as chat_rows
 from service.storage.tables import messages as message_rows
 from service.storage.tenancy import ChatKey, of
-from service.storage.terms import among, not_among
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """What takes the place of an erased message's text; `steps` as in `messages.MessageRow`."""
-
-    body: bytes
-    step_tokens: list[int]
-    step_calls: list[int]
+from service.storage.terms import among
 
 
 async def whole_chats(connection: AsyncConnection, tenant: int, which: Collection[ChatKey]) -> None:
@@ -92,29 +81,6 @@ async def differing(
     }
 
 
-async def words_of(
-    connection: AsyncConnection, chat: ChatKey, user: str, notes: Mapping[str, Note]
-) -> int:
-    """Puts notes in place of a user's messages in another's chat, and deletes what is made of them.
-
-    Of each message its place, its size and its hashes stay, which the others' messages follow from.
-
-    Returns:
-        How many checkpoints were deleted.
-    """
-    lost = await people.covering(connection, chat, notes)
-    kept = select(checkpoints.c.id).where(*of(chat, checkpoints), not_among(checkpoints.c.id, lost))
-    await publishing.drop_all_but(
-        connection, chat, list((await connection.execute(kept)).scalars())
-    )
-    await _put_notes(connection, chat, notes)
-    await _forget_errors(connection, chat)
-    await connection.execute(
-        delete(chat_authors).where(*of(chat, chat_authors), chat_authors.c.user_id == user)
-    )
-    return len(lost)
-
-
 async def names_in_audit(
     connection: AsyncConnection, tenant: int, user: str, hashed: str, names: Mapping[str, str]
 ) -> None:
@@ -139,26 +105,3 @@ async def _forget_errors(connection: AsyncConnection, chat: ChatKey) -> None:
     await connection.execute(update(runs).where(*of(chat, runs)).values(reason=None))
     this = update(chat_rows).where(*of(chat, chat_rows))
     await connection.execute(this.values(last_error=None))
-
-
-async def _put_notes(connection: AsyncConnection, chat: ChatKey, notes: Mapping[str, Note]) -> None:
-    cipher = await sealing.cipher_for(connection, chat.tenant)
-    rows = [
-        {
-            "which": name,
-            "note": cipher.encrypt(aad_for(chat, name), note.body),
-            "sizes": note.step_tokens,
-            "counts": note.step_calls,
-        }
-        for name, note in notes.items()
-    ]
-    noted = update(message_rows).values(
-        # A deleted text stays so: where one text of a path is stored, all above it are.
-        body=case((message_rows.c.body.is_not(None), bindparam("note", type_=LargeBinary))),
-        step_tokens=bindparam("sizes"),
-        step_calls=bindparam("counts"),
-        author_id=ERASED,
-    )
-    noted = noted.where(*of(chat, message_rows), message_rows.c.message_id == bindparam("which"))
-    if rows:
-        await connection.execute(noted, rows)

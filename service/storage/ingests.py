@@ -33,6 +33,7 @@ _OPEN = statements.numbered(_SQL["open"])
 _STORE = statements.numbered(_SQL["store"])
 _TELL = text(_SQL["tell"])
 _GONE = text(_SQL["gone"])
+_COPY_AUTHORS = text(_SQL["copy_authors"])
 _PLACES = tuple(MessageRow.__dataclass_fields__)
 
 
@@ -45,14 +46,12 @@ class IncomingMessage:
 
     Attributes:
         id: the hash of all words down to it.
-        words: the hash of its own words.
         text: what is stored of it, as JSON (`intake.UploadedMessage`).
         host_id: what the host calls it; None where it has not told that.
         host_hash: the hash of what the host stores; None likewise.
     """
 
     id: str
-    words: str
     text: bytes
     host_id: str | None = None
     host_hash: str | None = None
@@ -123,7 +122,6 @@ class Lender(NamedTuple):
 
 
 _DECODE_ROWS = msgspec.json.Decoder(list[MessageRow]).decode
-_DECODE_AUTHORS = msgspec.json.Decoder(dict[str, str | None]).decode
 _DECODE_LENDER = msgspec.json.Decoder(Lender | None).decode
 _DECODE_SAVINGS = msgspec.json.Decoder(dict[int, Saving]).decode
 
@@ -150,9 +148,7 @@ class StoredPath:
 
     Attributes:
         found: the rows of the messages, by id, wherever in the chat they are.
-        without_text: those whose texts were deleted, and whose they are, as in `authors`.
-        authors: whose words are sent again, by their hashes: None is the chat's owner; where a note
-            stands for them, it is `ERASED`.
+        without_text: those whose texts were deleted.
         replaced: nodes off the path that the host has under the same ids: what they say was edited.
         savings: of the checkpoints that the messages lead to, by id.
         lender: another chat with the deepest checkpoint that ends at a new message; None for none.
@@ -160,8 +156,7 @@ class StoredPath:
 
     chat: KnownChat
     found: dict[str, MessageRow]
-    without_text: dict[str, str | None]
-    authors: dict[str, str | None]
+    without_text: set[str]
     replaced: set[str]
     savings: dict[int, Saving]
     lender: Lender | None
@@ -173,14 +168,12 @@ class NewMessage:
 
     Attributes:
         masks: how many secrets were masked in it, unless they were counted before.
-        words: the hash of its own words, keyed.
-        author: whose it is; None where the chat's owner has sent it first.
+        author: who sent it; None for the chat's owner.
     """
 
     row: MessageRow
     body: bytes
     masks: int
-    words: str
     author: str | None
 
 
@@ -208,15 +201,13 @@ async def look_up(reads: Reads, handed: Transcript) -> StoredPath:
         **_fields(handed),
         "ids": handed.ids,
         "host_ids": [message.host_id for message in handed.messages],
-        "words": [message.words for message in handed.messages],
     }
     row = await reads.fetchrow(_KNOWN.sql, *_KNOWN.given(values))
     assert row is not None
     return StoredPath(
         chat=KnownChat(**{name: row[name] for name in KnownChat.__dataclass_fields__}),
         found={one.message_id: one for one in _DECODE_ROWS(row["found"])},
-        without_text=_DECODE_AUTHORS(row["without_text"]),
-        authors=_DECODE_AUTHORS(row["authors"]),
+        without_text=set(row["without_text"]),
         replaced=set(row["replaced"]),
         savings=_DECODE_SAVINGS(row["savings"]),
         lender=_DECODE_LENDER(row["lender"]),
@@ -296,6 +287,17 @@ async def store(
     return sequence
 
 
+async def copy_authors(
+    connection: AsyncConnection, chat: ChatKey, answers: Collection[str]
+) -> None:
+    """Makes who wrote in the chats that this one was forked from authors of this one.
+
+    `answers` are the ids of its messages that answer a first question.
+    """
+    parameters = {"tenant": chat.tenant, "chat": chat.id, "answers": list(answers)}
+    await connection.execute(_COPY_AUTHORS, parameters)
+
+
 async def tell(
     connection: AsyncConnection, chat: ChatKey, leaf: str, again: Collection[IncomingMessage]
 ) -> set[str | None]:
@@ -357,6 +359,5 @@ def _columns(chat: ChatKey, new: Collection[NewMessage], cipher: Cipher) -> Mapp
         # An array of arrays would need them to be of one length.
         columns[name] = [f"{{{','.join(map(str, numbers))}}}" for numbers in columns[name]]
     columns["author_id"] = [one.author for one in new]
-    columns["words_hash"] = [one.words for one in new]
     columns["body"] = [cipher.encrypt(aad_for(chat, one.row.message_id), one.body) for one in new]
     return columns

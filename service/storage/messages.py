@@ -6,7 +6,6 @@ or its words: an edited message is another row, and what hung below the old one 
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from sqlalchemy import (
     Select,
@@ -58,9 +57,6 @@ class Branch:
     path_tokens: int
     checkpoint_id: int | None
 
-
-ERASED: Final = ""
-"""The author of a message whose text was erased: a note stands in its place, and stays."""
 
 _COLUMNS = [messages.c[name] for name in MessageRow.__dataclass_fields__]
 
@@ -115,6 +111,16 @@ async def path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[Me
     rows = [MessageRow(*row) for row in result]
     # Without its root it is no path: a message above was deleted.
     return rows if rows and rows[0].parent_id is None else []
+
+
+async def wrote_on(connection: AsyncConnection, chat: ChatKey, user: str, leaf: str) -> bool:
+    """Whether a user who did not begin the chat sent `leaf` or a message above it."""
+    query = select(messages.c.message_id).where(
+        *of(chat, messages),
+        messages.c.author_id == user,
+        messages.c.message_id.in_(above(chat, leaf)),
+    )
+    return (await connection.execute(query.limit(1))).first() is not None
 
 
 async def branches(connection: AsyncConnection, chat: ChatKey) -> list[Branch]:
@@ -232,6 +238,18 @@ def _outdone_by(chat: ChatKey, checkpoint: int) -> Select[tuple[int]]:
         new.c.id == checkpoint,
         or_(is_shallower, and_(as_deep, other.c.kind == INTERIM)),
     )
+
+
+def above(chat: ChatKey, leaf: str) -> Select[tuple[str]]:
+    """The ids of `leaf` and of all messages above it."""
+    place = messages.c.message_id, messages.c.parent_id
+    line = (
+        select(*place)
+        .where(*of(chat, messages), messages.c.message_id == leaf)
+        .cte("line", recursive=True)
+    )
+    parent = select(*place).where(*of(chat, messages), messages.c.message_id == line.c.parent_id)
+    return select(line.union_all(parent).c.message_id)
 
 
 def subtree(chat: ChatKey, roots: Collection[str]) -> Select[tuple[str]]:

@@ -1,7 +1,7 @@
 """Everything that is stored of one user, found and counted.
 
-A user's own chats are those that the user began. In chats of others, the user's are the messages
-that say so (`messages.author_id`).
+A user's own chats are those that the user began. The shared ones are chats of others in which the
+user wrote, or that were forked from a chat in which the user wrote.
 """
 
 from collections.abc import Collection, Sequence
@@ -14,15 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.storage import statements
 from service.storage.audit import user_actor
 from service.storage.chats import is_saved, open_label
-from service.storage.messages import subtree
-from service.storage.tables import (
-    audit,
-    chat_authors,
-    chats,
-    checkpoints,
-    messages,
-)
-from service.storage.tenancy import ChatKey, of
+from service.storage.tables import audit, chat_authors, chats
+from service.storage.tenancy import ChatKey
 from service.storage.terms import not_among
 
 
@@ -30,14 +23,14 @@ from service.storage.terms import not_among
 class User:
     """A user of Open WebUI who wrote in chats.
 
-    `chats` are the user's own, `beside` those of others; `updated_at` is when one of them grew
-    last. `user_name` is null while nobody has sent it.
+    `chats` counts the user's own chats, `shared_chats` those of others; `updated_at` is when one of
+    them grew last. `user_name` is null while nobody has sent it.
     """
 
     user_id: str
     user_name: str | None
     chats: int
-    beside: int
+    shared_chats: int
     updated_at: datetime
 
 
@@ -56,22 +49,12 @@ class UserTotals:
     Attributes:
         messages: in the user's own chats.
         checkpoints: of own chats.
-        written_beside: the user's messages in chats of others.
         audit: rows of the audit log of what the user did, or that name the user or an own chat.
     """
 
     messages: int
     checkpoints: int
-    written_beside: int
     audit: int
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """One message that a user wrote in another's chat."""
-
-    message_id: str
-    role: str
 
 
 _SQL = statements.load("people")
@@ -88,12 +71,12 @@ async def users(
     for row in (await connection.execute(_USERS, parameters)).mappings().all():
         named_by = ChatKey(tenant, row["id"])
         name = await open_label(connection, named_by, "user_name", row["user_name"])
-        user_id, own_chats, others = row["user_id"], row["chats"], row["beside"]
-        found.append(User(user_id, name, own_chats, others, row["updated_at"]))
+        counted = (row["chats"], row["shared_chats"])
+        found.append(User(row["user_id"], name, *counted, row["updated_at"]))
     return found
 
 
-async def own(
+async def own_chats(
     connection: AsyncConnection,
     tenant: int,
     user: str,
@@ -111,10 +94,10 @@ async def own(
     return await _chats(connection, tenant, which, lock=lock)
 
 
-async def beside(
+async def shared_chats(
     connection: AsyncConnection, tenant: int, user: str, *, lock: bool = False
 ) -> list[Chat]:
-    """The chats of others in which a user wrote, oldest first; `lock` as for `own`."""
+    """The chats of others with words of a user, oldest first; `lock` as for `own_chats`."""
     wrote = select(chat_authors.c.chat_id).where(
         chat_authors.c.tenant_id == tenant, chat_authors.c.user_id == user
     )
@@ -134,30 +117,17 @@ async def _chats(
 
 
 async def counts(
-    connection: AsyncConnection,
-    tenant: int,
-    user: str,
-    theirs: Collection[Chat],
-    others: Collection[Chat],
+    connection: AsyncConnection, tenant: int, user: str, own: Collection[Chat]
 ) -> UserTotals:
-    """How much is stored of a user, whose own chats are `theirs`, and who wrote in `others`."""
+    """Counts what is stored of a user, whose own chats are `own`."""
     parameters = {
         "tenant": tenant,
         "user": user,
         "actor": user_actor(user),
-        "own": [chat.key.id for chat in theirs],
-        "beside": [chat.key.id for chat in others],
-        "names": [chat.chat_id for chat in theirs],
+        "own": [chat.key.id for chat in own],
+        "names": [chat.chat_id for chat in own],
     }
     return UserTotals(**(await connection.execute(_COUNTS, parameters)).mappings().one())
-
-
-async def written_in(connection: AsyncConnection, chat: ChatKey, user: str) -> list[Written]:
-    """The messages that a user wrote in another's chat."""
-    query = select(messages.c.message_id, messages.c.role).where(
-        *of(chat, messages), messages.c.author_id == user
-    )
-    return [Written(*row) for row in await connection.execute(query)]
 
 
 async def gone_chats(connection: AsyncConnection, tenant: int, user: str) -> list[str]:
@@ -169,22 +139,3 @@ async def gone_chats(connection: AsyncConnection, tenant: int, user: str) -> lis
         audit.c.tenant_id == tenant, audit.c.actor == user_actor(user), ~stored.exists()
     )
     return list((await connection.execute(query.distinct())).scalars())
-
-
-async def covering(
-    connection: AsyncConnection, chat: ChatKey, written: Collection[str]
-) -> list[int]:
-    """The checkpoints that have read one of these messages, or a path that is not stored now."""
-    if not written:
-        return []
-    free = (
-        select(messages.c.message_id)
-        .where(
-            *of(chat, messages),
-            messages.c.message_id == checkpoints.c.covered_until,
-            messages.c.message_id.not_in(subtree(chat, written)),
-        )
-        .exists()
-    )
-    query = select(checkpoints.c.id).where(*of(chat, checkpoints), ~free)
-    return list((await connection.execute(query)).scalars())

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage import authors, chats, messages, sealing, statements
+from service.storage import chats, messages, sealing, statements
 from service.storage.messages import MessageRow
 from service.storage.tenancy import ChatKey
 
@@ -100,7 +100,7 @@ async def _is_theirs(connection: AsyncConnection, branch: RecallScope, row: Row[
     if row.owner == branch.user:
         return True
     key = ChatKey(branch.tenant, row.id)
-    return await authors.wrote_on(connection, key, branch.user, row.node)
+    return await messages.wrote_on(connection, key, branch.user, row.node)
 
 
 async def newest(connection: AsyncConnection, tenant: int, chat: str) -> VisiblePath | None:

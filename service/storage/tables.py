@@ -159,8 +159,6 @@ messages = Table(
     # The host's own id, and the hash of what it stores; null until the host has told them.
     Column("host_id", Text),
     Column("host_hash", Text),  # keyed
-    # The hash of its own words, keyed. It tells whose they are, where they stand below an edit.
-    Column("words_hash", Text),
     # Seen more than once: in two requests, or as the host stores it.
     Column("confirmed", Boolean),
     Column("tokens", Integer),  # what the model is sent for it
@@ -172,18 +170,16 @@ messages = Table(
     Column("checkpoint_id", BigInteger),
     # See `storage.codec`; null once it was deleted for its age, as all bodies above it are then.
     Column("body", LargeBinary),
-    Column("author_id", Text),  # whose turn it is of; null: who began the chat; empty: erased
+    Column("author_id", Text),  # who sent it; null: who began the chat
     Column("created_at", _TIME),  # when it was first stored
 )
 
-# Whose messages a chat has.
+# Who wrote in a chat, and in the chats that it was forked from.
 chat_authors = Table(
     "chat_authors",
     metadata,
     *_chat(),
     Column("user_id", Text),
-    # Whether they sent a message to this chat; copies came with a fork.
-    Column("sent", Boolean),
 )
 
 # What was deleted, and is not stored again before `until`.

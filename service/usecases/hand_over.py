@@ -180,8 +180,7 @@ def _make_message(turn: FinishedTurn, unfolded: _NativeRows, node: Node) -> Inco
         stored = stored | {"files": turn.state.files}
     host_id = identity(str(row["id"])) if row.get("id") else None
     text = _encode({key: value for key, value in stored.items() if key != "id"})
-    words = native.words_of(unfolded.prints, node)
-    return IncomingMessage(node.id, words, text, host_id, _hash_row(row) if host_id else None)
+    return IncomingMessage(node.id, text, host_id, _hash_row(row) if host_id else None)
 
 
 def _hash_row(row: Stored) -> str:

@@ -17,10 +17,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.errors import Conflict, Problem, ProblemType
 from service.planning.plan import is_poorer
-from service.processes import intake
 from service.processes.intake import RawMessage, TokenCountedMessage
 from service.recall.parts import STORED_FROM
-from service.storage import authors, chats, deletions, forks, ingests, messages, work
+from service.storage import chats, deletions, forks, ingests, messages, work
 from service.storage.ingests import (
     ChatUpdate,
     IncomingMessage,
@@ -29,13 +28,14 @@ from service.storage.ingests import (
     StoredPath,
     Transcript,
 )
-from service.storage.messages import ERASED, MessageRow
+from service.storage.messages import MessageRow
 from service.storage.sealing import Cipher
 from service.storage.tenancy import ChatKey
 from service.usecases.read_messages import read_messages
 from service.usecases.weigh import ServeContext
 
 _A_TURN = 2  # messages; only more at once may be those of another chat, of which this is a fork
+_ANSWER_DEPTH = 2  # of the answer to a chat's first question
 
 
 class IngestOutcome(NamedTuple):
@@ -113,7 +113,6 @@ def _key_ids(handed: Transcript, cipher: Cipher) -> Transcript:
         replace(
             one,
             id=cipher.keyed_hash(one.id),
-            words=cipher.keyed_hash(one.words),
             host_hash=one.host_hash and cipher.keyed_hash(one.host_hash),
         )
         for one in handed.messages
@@ -166,9 +165,9 @@ async def _store(
             connection, chat, ChatKey(chat.tenant, known.lender.chat), known.lender.line
         )
         await chats.note_leaf(connection, chat)
-    # Others may have written the messages of a fork or a clone.
     if len(new) > _A_TURN:
-        await authors.copy(connection, chat, [one.row.message_id for one in new])
+        answers = [one.row.message_id for one in new if one.row.depth == _ANSWER_DEPTH]
+        await ingests.copy_authors(connection, chat, answers)
     if noted.delay is None:
         return IngestOutcome(due=False)
     return IngestOutcome(True, f"{chat.id}:{sequence}", noted.delay)
@@ -263,18 +262,14 @@ def _make_rows(
     """The rows of the path from `after` on, root to leaf, and those that are to be written."""
     rows = [path.base] if path.base else []
     new: list[NewMessage] = []
-    sender = None if handed.user == path.owner else handed.user
+    author = None if handed.user == path.owner else handed.user
     for message in handed.messages:
         stored, read = path.known.found.get(message.id), weighed.get(message.id)
-        # Whoever sent the words first, also if something above was edited since.
-        author = path.known.authors.get(message.words, sender)
-        if read and author == ERASED:
-            read = intake.erased_message(read.role)
         row = stored or _make_row(handed, message, read, rows)
         rows.append(row)
         if read:
             masks = 0 if stored else read.masks
-            new.append(NewMessage(row, read.body, masks, message.words, author))
+            new.append(NewMessage(row, read.body, masks, author))
     return rows, new
 
 

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.planning import policy
 from service.settings import Settings
-from service.storage import audit, authors, chats, codec, contexts, messages, work
+from service.storage import audit, chats, codec, contexts, messages, work
 from service.storage.audit import Operator
 from service.storage.chats import StoredChat
 from service.storage.contexts import Lookup
@@ -182,7 +182,7 @@ async def _visible(
         leaf = (await messages.find(connection, own_chat.key, [own_chat.leaf])).get(own_chat.leaf)
     if leaf is None:
         raise inspect.no_chat(chat)
-    if asker.user not in (None, own_chat.owner) and not await authors.wrote_on(
+    if asker.user not in (None, own_chat.owner) and not await messages.wrote_on(
         connection, own_chat.key, asker.user, leaf.message_id
     ):
         raise inspect.no_chat(chat)

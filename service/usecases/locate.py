@@ -199,10 +199,10 @@ def transcript_of(settings: Settings, weighed: CountedRequest, located: RequestP
 
 
 def _handed(weighed: CountedRequest, node: Node) -> IncomingMessage:
-    request, words = weighed.request, native.words_of(weighed.prints, node)
+    request = weighed.request
     text = _encode(native.stored_of(request.messages, node))
     told = [one for one in request.ids[node.begin : node.end] if one]
-    return IncomingMessage(node.id, words, text, host_id=told[-1] if told else None)
+    return IncomingMessage(node.id, text, host_id=told[-1] if told else None)
 
 
 def _name_of(request: HostRequest, head: int, nodes: Sequence[Node]) -> tuple[str, int | None]:

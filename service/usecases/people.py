@@ -27,13 +27,13 @@ class UserPage:
 class ShownUser:
     """What is stored of a user.
 
-    `chats` and `beside` are ids in Open WebUI, of the user's own chats and of those of others in
-    which the user wrote. `stored` says how much that is.
+    Chats are named by their ids in Open WebUI; `shared_chats` are chats of others that have words
+    of the user. `stored` counts what the own chats have.
     """
 
     user_id: str
     chats: list[str]
-    beside: list[str]
+    shared_chats: list[str]
     stored: UserTotals
 
 
@@ -64,9 +64,9 @@ async def show(engine: AsyncEngine, by: Operator, user: str) -> ShownUser:
 async def erase(engine: AsyncEngine, by: Operator, user: str) -> None:
     """Deletes everything that is stored of a user.
 
-    The user's own chats go whole. In chats of others, notes take the place of the user's messages,
-    and summaries that have read one are deleted and made again. Keyed hashes
-    replace ids in the audit log. For a day, nothing of the user is stored.
+    That includes the chats of others that have words of the user: the next request of such a chat
+    stores again what Open WebUI still has. The audit log keeps keyed hashes of ids. For a day,
+    nothing of the user is stored.
 
     Raises:
         NotFound: nothing is stored of the user.
@@ -82,10 +82,10 @@ async def _find(connection: AsyncConnection, by: Operator, user: str) -> ShownUs
     Raises:
         NotFound: nothing.
     """
-    own = await people.own(connection, by.tenant, user)
-    beside = await people.beside(connection, by.tenant, user)
-    stored = await people.counts(connection, by.tenant, user, own, beside)
-    if not (own or beside or stored.audit):
+    own = await people.own_chats(connection, by.tenant, user)
+    shared = await people.shared_chats(connection, by.tenant, user)
+    stored = await people.counts(connection, by.tenant, user, own)
+    if not (own or shared or stored.audit):
         raise NotFound(f"nothing is stored of user {user!r}; the page People lists the users")
     chats = [chat.chat_id for chat in own]
-    return ShownUser(user, chats, [chat.chat_id for chat in beside], stored)
+    return ShownUser(user, chats, [chat.chat_id for chat in shared], stored)

@@ -248,31 +248,33 @@ async def _fork(a: Tenant, leaf: str) -> None:
 
 
 async def _people(a: Tenant, b: Tenant, leaf: str) -> None:
-    """A guest clones the chat, and writes in it too; what is stored of both is looked at, and the guest erased."""
+    """A guest clones a chat, and writes in another; what is stored of both is looked at, and the guest erased."""
     guest = "guest of tenant-a"
     clone = Talk(a.filter, "clone", dict(a.talk.rows), user=guest, model=a.talk.model)
     await clone.ingest(clone.turns(1, leaf=leaf, prefix="clone-"))
-    theirs = Talk(a.filter, "chat-1", dict(a.talk.rows), user=guest, model=a.talk.model)
-    mixed = theirs.turns(1, leaf=leaf, prefix="guest-")
-    await theirs.ingest(mixed, after=leaf)
+    shared = Talk(a.filter, "shared", user=a.talk.user, model=a.talk.model)
+    begun = shared.turns(1, prefix="shared-")
+    await shared.ingest(begun)
+    theirs = Talk(a.filter, "shared", dict(shared.rows), user=guest, model=a.talk.model)
+    mixed = theirs.turns(1, leaf=begun, prefix="guest-")
+    await theirs.ingest(mixed, after=begun)
     view = {"user_id": guest, "message_id": mixed}
-    assert (await a.filter.post("/v1/chats/chat-1/view", json=view)).status_code == 200
+    assert (await a.filter.post("/v1/chats/shared/view", json=view)).status_code == 200
     await a.talk.ingest(leaf)
     stranger = Talk(a.filter, "chat-1", user="stranger", model=a.talk.model)
     assert (await stranger.put(stranger.turn(stranger.turns(1, prefix="stranger-")))).status_code == 403
     first, second = (a.talk.user, guest)
     assert [one["user_id"] for one in (await a.get("/v1/users")).json()["users"]] == [second, first]
     shown = (await a.get(f"/v1/users/{first}")).json()
-    assert (shown["chats"], shown["beside"]) == (["chat-1"], ["clone"])
-    assert shown["stored"]["written_beside"] > 0
+    assert (shown["chats"], shown["shared_chats"]) == (["chat-1", "shared"], ["clone"])
     assert (await b.get(f"/v1/users/{first}")).status_code == 404
     async with openwebui_api() as webui, signed_in(webui.url, TOKEN) as admin:
         webui.features["enable_admin_chat_access"] = True
-        webui.chats = {"chat-1": first}
+        webui.chats = {"chat-1": first, "shared": first}
         who = Operator(await a.identity(), "operator of tenant-a")
         found = await reconcile(a.service.runtime.database.engine, admin, who, most=100, dry=True)
-    assert (found.asked, found.missing) == (2, ["clone"])
-    assert (await a.get(f"/v1/users/{guest}")).json()["stored"]["written_beside"] == 2
+    assert (found.asked, found.missing) == (3, ["clone"])
+    assert (await a.get(f"/v1/users/{guest}")).json()["shared_chats"] == ["shared"]
     assert (await a.operator.delete(f"/v1/users/{guest}")).status_code == 204
 
 

@@ -10,7 +10,6 @@ from service.errors import CannotOpen, ConfigurationError
 from service.runtime import Urls, running
 from service.settings import load
 from service.storage import checkpoints, messages, rotation
-from service.storage.codec import unpack
 from service.storage.sealing import SEALED
 from service.storage.tenancy import ChatKey
 from service.usecases import ingest as ingesting
@@ -172,30 +171,6 @@ async def test_a_plain_database_goes_on_with_a_key_is_rotated_and_becomes_plain_
             await check_tree(rotated.runtime)
             assert await rotate.rotate(rotated.runtime.database, lambda _: None) == held
     assert await columns(urls, MARK) >= HELD - {"runs.reason"}, "an error goes with a text that it may quote"
-
-
-async def test_a_text_that_was_erased_does_not_come_back_in_a_database_that_is_being_sealed(urls: Urls) -> None:
-    async with service_with(urls, "") as harness:
-        marked = harness.talk.add("marked", harness.talk.turns(1), content=f"Sell the {MARK} pump.")
-        last = harness.talk.add("answer", marked, "assistant")
-        await harness.talk.ingest(last)
-        clone = Talk(harness.service.as_filter, "clone", harness.talk.rows, user="user-2")
-        await clone.ingest(clone.turns(1, leaf=last))
-        erased = await harness.service.as_operator.delete(f"/v1/users/{harness.talk.user}")
-        assert erased.status_code == 204
-        assert (await row(harness.runtime, "select count(*) from messages where author_id = ''")).count == 4
-    async with service_with(urls, FIRST) as harness:
-        sent = Talk(harness.service.as_filter, "clone", clone.rows, user="user-2")
-        sent.edit("u0", "Edited above.")
-
-        await sent.ingest(list(sent.rows)[-1])
-
-        async with harness.runtime.database.engine.connect() as connection:
-            key = ChatKey(1, (await row(harness.runtime, "select id from chats")).id)
-            ids = [one.message_id for one in await rows(harness.runtime, "select message_id from messages")]
-            stored = await messages.bodies(connection, key, ids)
-            assert stored
-        assert not [name for name, body in stored.items() if MARK in str(unpack(body))]
 
 
 async def test_a_key_may_be_removed_only_when_nothing_is_sealed_with_it(urls: Urls) -> None:

@@ -92,18 +92,6 @@ async def test_the_name_of_an_owner_who_is_none_any_more_does_not_stay(service: 
     assert (await labels(service))[1] is None
 
 
-async def test_what_another_edits_above_moves_messages_and_keeps_whose_they_are(service: Service, talk: Talk) -> None:
-    leaf = talk.turns(4)
-    await talk.ingest(leaf)
-    guest = other(talk, "guest")
-    guest.edit("a2", "Edited by the guest.")
-
-    await guest.ingest(leaf)
-
-    found = await by(service)
-    assert {name for name, author in found.items() if author == "guest"} == {"a2"}
-
-
 async def test_an_emptied_chat_is_whoevers_goes_on(service: Service, talk: Talk) -> None:
     await talk.ingest(talk.turns(1))
     assert (await user_asks(talk, "left-alone", left_alone=True)).status_code == 200
@@ -113,29 +101,6 @@ async def test_an_emptied_chat_is_whoevers_goes_on(service: Service, talk: Talk)
     await guest.ingest(guest.turns(1, prefix="new-"))
     found = await row(service.runtime, "select user_id, left_alone_at from chats")
     assert (found.user_id, found.left_alone_at) == ("guest", None)
-
-
-@pytest.mark.parametrize("sliced", [False, True])
-async def test_a_clone_knows_whose_messages_it_has_also_without_the_chat_that_it_was_made_from(
-    service: Service, talk: Talk, sliced: bool
-) -> None:
-    leaf = talk.turns(5)
-    await talk.ingest(leaf)
-    clone = other(talk, "guest", "clone")
-    grown = clone.turns(2, leaf=leaf, prefix="guest-")
-    if sliced:
-        await clone.ingest("a2")
-        await clone.ingest(grown, after="a2")
-    else:
-        await clone.ingest(grown)
-    again = other(clone, "third", "clone of the clone")
-    assert (await service.as_operator.delete("/v1/chats/chat-1")).status_code == 204
-    await again.ingest(grown)
-
-    assert await authors(service, "clone") == ["guest", talk.user]
-    assert await authors(service, "clone of the clone") == ["guest", "third", talk.user]
-    found = await by(service, "clone of the clone")
-    assert all(author == ("guest" if name.startswith("guest-") else talk.user) for name, author in found.items())
 
 
 # What somebody else's messages in a chat may not do, and what they may

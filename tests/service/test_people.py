@@ -3,32 +3,18 @@
 import pytest
 
 from service.runtime import Urls
-from service.storage.codec import unpack
-from service.storage.tables import metadata
 from tests.conftest import Service, execute
 from tests.fakes.scripted_llm import Say
 from tests.service.encrypted import FIRST, MARK, columns, lived, service_with
 from tests.service.events import tell
-from tests.service.grown import by_the_model
 from tests.service.harness import Harness
 from tests.service.problems import is_problem
 from tests.service.recalling import recall
-from tests.service.talk import Json, Talk, check_tree, other, row, rows, run_sql
+from tests.service.talk import Json, Talk, other, row, rows
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 ANN, BEN = "ann-4711", "ben-0815"
-
-
-async def everything(service: Service) -> str:
-    """All that is stored, as one text, with bodies unpacked."""
-    found: list[str] = []
-    for table in metadata.sorted_tables:
-        for one in await rows(service.runtime, f"select * from {table.name}"):
-            found += [
-                str(unpack(value)) if name == "body" and value else str(value) for name, value in one._asdict().items()
-            ]
-    return "\n".join(found)
 
 
 async def get(service: Service, path: str = "") -> Json:
@@ -43,86 +29,48 @@ async def erase(service: Service, user: str) -> None:
     assert answer.status_code == 204, answer.text
 
 
-def secret_words(talk: Talk, prefix: str = "") -> list[str]:
-    """A line of each message that begins so."""
-    return [row["content"].splitlines()[0] for name, row in talk.rows.items() if name.startswith(prefix)]
+async def chats(service: Service) -> list[str]:
+    return [one.external_id for one in await rows(service.runtime, "select external_id from chats order by 1")]
 
 
-async def shared(harness: Harness) -> tuple[Talk, str]:
-    """Ann's chat with summaries, in which Ben wrote too, and Ben's clone of it, grown and with summaries of his own."""
-    harness.talk.user = ANN
-    leaf = await by_the_model(harness, 30)
-    guest = other(harness.talk, BEN)
-    mixed = guest.turns(2, leaf=leaf, prefix="ben-")
-    await guest.ingest(mixed, after=leaf)
-    clone = other(harness.talk, BEN, "clone")
-    grown = clone.turns(20, leaf=leaf, prefix="clone-")
-    await clone.ingest(grown)
-    await harness.work_off()
-    await harness.talk.ask(leaf)
-    await harness.runtime.counting.store()
-    return clone, grown
-
-
-async def test_an_erasure_leaves_what_others_said_and_they_go_on(harness: Harness) -> None:
-    clone, grown = await shared(harness)
-    await run_sql(
-        harness.runtime,
-        "insert into audit (tenant_id, actor, action, chat, details)"
-        " select id, 'cli', 'chats.delete', 'chat-1', jsonb_build_object('user', cast(:user as text)) from tenants",
-        user=ANN,
-    )
-
-    await erase(harness.service, ANN)
-
-    left = await everything(harness.service)
-    assert all(one in left for one in secret_words(clone, "clone-")), "what Ben said stays"
-    await check_tree(harness.runtime)
-    audited = await row(harness.runtime, "select * from audit where action = 'user.erase'")
-    assert (audited.details["chats"], audited.details["messages"]) == (1, 60)
-    assert (await get(harness.service))["users"][0]["user_id"] == BEN
-
-    await harness.work_off()
-    assert (await clone.ask(grown))["status"] == "ready", "the rest is summarised again"
-
-
-async def test_erased_texts_do_not_come_back_when_the_others_chat_goes_on(harness: Harness) -> None:
-    clone, grown = await shared(harness)
-    await erase(harness.service, ANN)
-    words = secret_words(harness.talk, "u")
-    await run_sql(harness.runtime, "update messages set body = null")
-
-    await clone.ingest(clone.turns(1, leaf=grown, prefix="later-"))
-    clone.edit("u0", "Edited by Ben.")
-    await clone.ingest(grown)
-
-    left = await everything(harness.service)
-    assert [one for one in words if one in left] == []
-    await check_tree(harness.runtime)
-
-
-async def test_notes_come_again_with_the_texts_of_the_others(harness: Harness) -> None:
-    talk = harness.talk
-    talk.user = BEN
-    leaf = talk.turns(2)
+async def test_an_erasure_takes_the_chats_of_others_that_have_words_of_the_user(harness: Harness) -> None:
+    talk, service = harness.talk, harness.service
+    talk.user = ANN
+    leaf = talk.turns(3)
     await talk.ingest(leaf)
-    guest = other(talk, ANN)
-    mixed = guest.turns(1, leaf=leaf, prefix="ann-")
-    guest.edit("ann-u4", talk.rows["u0"]["content"])  # the same words as Ben's
-    await guest.ingest(mixed, after=leaf)
-    talk.rows |= guest.rows
-    await run_sql(harness.runtime, "update messages set body = null")
-    # As if it had come with a fork.
-    await run_sql(harness.runtime, "update messages set author_id = :ann where host_id = 'ann-u4'", ann=ANN)
+    clone, kept = other(talk, BEN, "clone"), Talk(talk.client, "bens-own", user=BEN)
+    await clone.ingest(clone.turns(1, leaf=leaf, prefix="clone-"))
+    shared = Talk(talk.client, "bens-shared", user=BEN)
+    begun = shared.turns(2, prefix="bens-")
+    await shared.ingest(begun)
+    guest = other(shared, ANN)
+    await guest.ingest(guest.turns(1, leaf=begun, prefix="ann-"), after=begun)
+    await kept.ingest(kept.turns(2, prefix="own-"))
+    shown = await get(service, f"/{ANN}")
+    assert (shown["chats"], shown["shared_chats"]) == (["chat-1"], ["clone", "bens-shared"])
 
-    await erase(harness.service, ANN)
-    await check_tree(harness.runtime)
-    await talk.ask(mixed)
-    await harness.service.stored()
+    await erase(service, ANN)
 
-    stored = await rows(harness.runtime, "select host_id, body from messages")
-    notes = {one.host_id for one in stored if unpack(one.body)["content"] == "[This message was erased]"}
-    assert notes == {"ann-u4", "ann-a4"}
+    assert await chats(service) == ["bens-own"]
+    assert (await row(service.runtime, "select details from audit where action = 'user.erase'")).details["chats"] == 3
+    await clone.ingest(clone.turns(1, leaf=leaf, prefix="again-"))
+    assert await chats(service) == ["bens-own", "clone"], "who began a chat goes on with it"
+
+
+async def test_a_clone_is_found_for_its_authors_also_without_the_chat_that_it_was_made_from(harness: Harness) -> None:
+    talk, service = harness.talk, harness.service
+    talk.user = ANN
+    leaf = talk.turns(3)
+    await talk.ingest(leaf)
+    clone = other(talk, BEN, "clone")
+    await clone.ingest(clone.turns(1, leaf=leaf, prefix="clone-"))
+    assert (await service.as_operator.delete("/v1/chats/chat-1")).status_code == 204
+    again = other(clone, "third", "clone of the clone")
+    await again.ingest(again.turns(1, leaf=leaf, prefix="third-"))
+
+    await erase(service, ANN)
+
+    assert await chats(service) == []
 
 
 # Everything that a user can do

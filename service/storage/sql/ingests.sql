@@ -4,7 +4,6 @@
 --
 --   ids       of the nodes that were sent, and of the one that they follow
 --   host_ids  the host's own ids of the nodes that were sent, in their order; null for none
---   words     the hashes of their own words
 --   lender    whose chats lend to a fork; null for anyone's
 --
 -- Planned once and not each time, which takes six times as long: LIMIT, so that each message is
@@ -41,18 +40,7 @@ select chat.id, chat.version, coalesce(chat.user_id, :user) as begun_by,
         select from messages where messages.tenant_id = :tenant and messages.chat_id = chat.id
     ) as has_messages,
     (select coalesce(json_agg(stored), '[]') from stored) as found,
-    (
-        select coalesce(json_object_agg(message_id, author_id), '{}') from stored where lacks_text
-    ) as without_text,
-    (
-        select coalesce(json_object_agg(said.words, theirs.author_id), '{}')
-        from (select distinct unnest(:words::text[]) as words) said
-        cross join lateral (
-            select author_id from messages where messages.tenant_id = :tenant
-                and messages.chat_id = chat.id and messages.words_hash = said.words
-            order by messages.created_at limit 1
-        ) theirs
-    ) as authors,
+    array(select message_id from stored where lacks_text) as without_text,
     array(
         select other.message_id
         from unnest(:host_ids::text[]) as told (id)
@@ -128,34 +116,27 @@ select exists (select from deleted) as deleted,
 with fresh as (
     insert into messages (
         tenant_id, chat_id, message_id, parent_id, role, depth, host_id, host_hash, confirmed,
-        tokens, path_tokens, step_tokens, step_calls, sent_at, checkpoint_id, body, author_id,
-        words_hash
+        tokens, path_tokens, step_tokens, step_calls, sent_at, checkpoint_id, body, author_id
     )
     select cast(:tenant as bigint), cast(:chat as bigint),
         message_id, parent_id, role, depth, host_id, host_hash, confirmed, tokens, path_tokens,
         cast(step_tokens as integer[]), cast(step_calls as integer[]), sent_at, checkpoint_id, body,
-        author_id, words_hash
+        author_id
     from unnest(
         cast(:message_id as text[]), cast(:parent_id as text[]), cast(:role as text[]),
         cast(:depth as integer[]), cast(:host_id as text[]), cast(:host_hash as text[]),
         cast(:confirmed as boolean[]), cast(:tokens as integer[]), cast(:path_tokens as bigint[]),
         cast(:step_tokens as text[]), cast(:step_calls as text[]), cast(:sent_at as bigint[]),
-        cast(:checkpoint_id as bigint[]), cast(:body as bytea[]), cast(:author_id as text[]),
-        cast(:words_hash as text[])
+        cast(:checkpoint_id as bigint[]), cast(:body as bytea[]), cast(:author_id as text[])
     ) as sent (
         message_id, parent_id, role, depth, host_id, host_hash, confirmed, tokens, path_tokens,
-        step_tokens, step_calls, sent_at, checkpoint_id, body, author_id, words_hash
+        step_tokens, step_calls, sent_at, checkpoint_id, body, author_id
     )
     on conflict (chat_id, message_id) do update set body = excluded.body
 ), author as (
     insert into chat_authors (tenant_id, chat_id, user_id)
     select :tenant, :chat, :user
-    where not exists (
-        select from chat_authors
-        where chat_authors.tenant_id = :tenant and chat_authors.chat_id = :chat
-            and chat_authors.user_id = :user and chat_authors.sent
-    )
-    on conflict (chat_id, user_id) do update set sent = true
+    on conflict do nothing
 )
 update chats
 set user_id = :owner, model = :model, window_tokens = :window, window_assumed = :window_assumed,
@@ -253,3 +234,19 @@ union
 select message_id from messages
 where messages.tenant_id = :tenant and chat_id = :chat and host_id is null
     and message_id <> all(cast(:path as text[]))
+
+-- copy_authors --
+-- A fork or a clone repeats the words of the chat that it was made from, so everybody who wrote there
+-- is an author here. Another chat is such a source if it has the same first question and the same
+-- answer, which is one of `answers`.
+insert into chat_authors (tenant_id, chat_id, user_id)
+select distinct own.tenant_id, own.chat_id, theirs.user_id
+from messages own
+join messages root on root.tenant_id = :tenant and root.message_id = own.parent_id
+    and root.depth = 1 and root.chat_id != :chat
+join messages answer on answer.tenant_id = :tenant and answer.chat_id = root.chat_id
+    and answer.message_id = own.message_id
+join chat_authors theirs on theirs.tenant_id = :tenant and theirs.chat_id = root.chat_id
+where own.tenant_id = :tenant and own.chat_id = :chat
+    and own.message_id = any(cast(:answers as text[]))
+on conflict do nothing

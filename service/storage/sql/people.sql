@@ -2,7 +2,7 @@
 -- The columns are fields of `User`.
 select chat_authors.user_id,
     count(*) filter (where chats.user_id = chat_authors.user_id) as chats,
-    count(*) filter (where chats.user_id != chat_authors.user_id) as beside,
+    count(*) filter (where chats.user_id != chat_authors.user_id) as shared_chats,
     max(chats.updated_at) as updated_at,
     -- The newest name, and the chat that it is sealed for.
     (array_agg(chats.id order by chats.updated_at desc) filter (where chats.user_name is not null
@@ -23,9 +23,6 @@ select
     (select count(*) from checkpoints
         where checkpoints.tenant_id = :tenant
             and checkpoints.chat_id = any(cast(:own as bigint[]))) as checkpoints,
-    (select count(*) from messages
-        where messages.tenant_id = :tenant and messages.chat_id = any(cast(:beside as bigint[]))
-            and messages.author_id = :user) as written_beside,
     (select count(*) from audit where audit.tenant_id = :tenant
         and (audit.actor = :actor or audit.details ->> 'user' = :user
             or audit.chat = any(cast(:names as text[])))) as audit
