@@ -32,9 +32,9 @@ DIRECT = {"all://": None, "http://": None, "https://": None}
 Json = dict[str, Any]
 HIDDEN: Json = {"input": {"type": "password"}}
 
-# The events that delete something, or change texts.
-KINDS = {"chat.updated", "chat.deleted", "chat.deleted_all", "user.deleted", "folder.deleted"}
-KINDS |= {"message.updated", "message.deleted"}
+# Events about texts: the service is told what the chat has now.
+EDITS = {"chat.updated", "message.updated", "message.deleted"}
+KINDS = EDITS | {"chat.deleted", "chat.deleted_all", "user.deleted", "folder.deleted"}
 
 
 class Event:
@@ -87,11 +87,10 @@ async def told_of(event: Json) -> Json | None:
     kind, subject, data = event["event"], event["subject"], event.get("data") or {}
     if "channel_id" in data or not data.get("delete_contents", True):
         return None
+    if kind in EDITS:
+        chat = data.get("chat_id", subject["id"])
+        return {"type": "chat.updated", "chat_id": chat, "fingerprints": await fingerprints(chat)}
     told = {"type": kind, f"{subject['type']}_id": subject["id"]}
-    if "chat_id" in data:
-        told["chat_id"] = data["chat_id"]
-    if kind == "chat.updated":
-        told["fingerprints"] = await fingerprints(subject["id"])
     if kind == "folder.deleted":
         told |= await chats_left(event["actor"]["id"])
     if kind == "chat.deleted":

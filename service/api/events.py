@@ -19,7 +19,6 @@ class EventRequest(msgspec.Struct, frozen=True):
 
     type: Annotated[Id, Meta(description="Open WebUI's name of the event, such as `chat.deleted`.")]
     chat_id: Id | None = None
-    message_id: str | None = None
     user_id: Annotated[Id | None, Meta(description="User whose chat or chats were deleted.")] = None
     fingerprints: Annotated[
         dict[str, Hash] | None,
@@ -42,8 +41,7 @@ async def post_event(request: Request, key: EventsKey, runtime: RuntimeDep) -> N
     """Deletes what was deleted or edited in Open WebUI, and every summary that has read it."""
     body = await read_body(request, EventRequest)
     # Odd ids are stored as their hashes.
-    message = body.message_id and identity(body.message_id)
     given = body.fingerprints
     fingerprints = given and {identity(name): one for name, one in given.items()}
-    event = Event(body.type, body.chat_id, message, body.user_id, fingerprints, body.left)
+    event = Event(body.type, body.chat_id, body.user_id, fingerprints, body.left)
     await hear(runtime.database.slow, key.by, event)

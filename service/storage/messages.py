@@ -69,14 +69,6 @@ async def by_host_id(connection: AsyncConnection, chat: ChatKey, host_id: str) -
     return MessageRow(*row) if row else None
 
 
-async def called(connection: AsyncConnection, chat: ChatKey, host_ids: Collection[str]) -> set[str]:
-    """The ids of what the host calls so."""
-    query = select(messages.c.message_id).where(
-        *of(chat, messages), among(messages.c.host_id, host_ids)
-    )
-    return set((await connection.execute(query)).scalars())
-
-
 async def untold(connection: AsyncConnection, chat: ChatKey) -> set[str]:
     """The ids of what only requests have shown, so that nobody knows what the host calls it."""
     query = select(messages.c.message_id).where(*of(chat, messages), messages.c.host_id.is_(None))

@@ -32,18 +32,17 @@ class WholeChat:
 
 
 @dataclass(frozen=True, slots=True)
-class MessagesBelow:
-    """Messages of a chat, with all below them and every summary that has read one.
+class EditedChat:
+    """The messages that a chat does not have any more, with all below them and their summaries.
 
-    `roots` are the host's ids of them. `fingerprints` are those of all messages that the chat has,
-    by the host's ids: what is stored and differs goes. What the host has not told goes along,
-    because it may have the same texts; the next request brings it again.
+    `fingerprints` are those of all messages that the chat has, by the host's ids: a stored message
+    that differs is deleted. So are then the messages that the host has not told, because they may
+    have the same texts; the next request brings them again.
     """
 
     action: ClassVar[str] = "chat.cut"
     chat: str
-    roots: Collection[str] = ()
-    fingerprints: Mapping[str, str] | None = None
+    fingerprints: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ class Person:
     user: str
 
 
-What = WholeChat | MessagesBelow | ChatsOf | GoneUser | Person
+What = WholeChat | EditedChat | ChatsOf | GoneUser | Person
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +114,8 @@ async def _deleted(connection: AsyncConnection, tenant: int, what: What) -> Dele
     match what:
         case WholeChat():
             return await _chat(connection, tenant, what)
-        case MessagesBelow():
-            return await _messages(connection, tenant, what)
+        case EditedChat():
+            return await _cut(connection, tenant, what)
         case ChatsOf(user, but):
             return Deleted(chats=len(await _chats_of(connection, tenant, user, but)))
         case GoneUser(user):
@@ -138,19 +137,14 @@ async def _chat(connection: AsyncConnection, tenant: int, what: WholeChat) -> De
     return Deleted(chats=1)
 
 
-async def _messages(connection: AsyncConnection, tenant: int, what: MessagesBelow) -> Deleted:
+async def _cut(connection: AsyncConnection, tenant: int, what: EditedChat) -> Deleted:
     locked = await chats.look(connection, tenant, what.chat, lock=True)
     if locked is None:
         return Deleted()
-    if what.fingerprints:
-        roots = await deletions.differing(connection, locked.key, what.fingerprints)
-        if not roots:
-            return Deleted()
-    else:
-        roots = await messages.called(connection, locked.key, what.roots)
-    roots |= await messages.untold(connection, locked.key)
+    roots = await deletions.differing(connection, locked.key, what.fingerprints)
     if not roots:
         return Deleted()
+    roots |= await messages.untold(connection, locked.key)
     deleted, lost = await deletions.below(connection, locked, roots)
     return Deleted(messages=deleted, checkpoints=lost)
 
@@ -207,7 +201,7 @@ async def _note(
     details["why"] = why
     chat = None
     match what:
-        case WholeChat() | MessagesBelow():
+        case WholeChat() | EditedChat():
             chat = what.chat
         case ChatsOf():
             details["user"] = what.user

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from service.storage.audit import Operator
-from service.usecases.delete import ChatsOf, GoneUser, MessagesBelow, What, WholeChat, delete
+from service.usecases.delete import ChatsOf, EditedChat, GoneUser, What, WholeChat, delete
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,6 @@ class Event:
 
     type: str
     chat: str | None = None
-    message: str | None = None
     user: str | None = None
     fingerprints: Mapping[str, str] | None = None
     left: Sequence[str] | None = None
@@ -50,8 +49,6 @@ def deleted_by(event: Event) -> list[What]:
             return [ChatsOf(user)]
         case Event("user.deleted", user=str(user)):
             return [GoneUser(user)]
-        case Event("message.deleted" | "message.updated", chat=str(chat), message=str(message)):
-            return [MessagesBelow(chat, [message])]
         case Event("chat.updated", chat=str(chat), fingerprints=known) if known:
-            return [MessagesBelow(chat, fingerprints=known)]
+            return [EditedChat(chat, known)]
     return []

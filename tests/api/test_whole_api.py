@@ -49,8 +49,7 @@ def configuration(checkpoints: Sequence[int], talk: Talk) -> str:
         "kept": KEPT,
         "doomed": DOOMED,
         "checkpoints": list(checkpoints),
-        "messages": list(talk.rows),
-        "events": ["chat.deleted", "chat.updated", "message.deleted", "message.updated", "folder.deleted"],
+        "events": ["chat.deleted", "chat.updated", "folder.deleted"],
         "users": [talk.user],
         "numbers": [-1, 0, 2**31 - 1, 2**31, 2**32, 2**62, 2**63 - 1, 2**63, 2**64],
     }
@@ -67,7 +66,7 @@ def configuration(checkpoints: Sequence[int], talk: Talk) -> str:
         lines += ["[[operations]]", f'include-name = "{name}"', "[operations.parameters]"]
         lines += _bound(path__chat_id="doomed", body__keep="checkpoints")
     lines += ["[[operations]]", 'include-name = "POST /v1/events"', "[operations.parameters]"]
-    lines += _bound(body__type="events", body__chat_id="doomed", body__message_id="messages", body__user_id="users")
+    lines += _bound(body__type="events", body__chat_id="doomed", body__user_id="users")
     return "\n".join(lines)
 
 

@@ -78,10 +78,6 @@ def host(talk: Talk) -> Host:
         (event("chat.deleted", "c", owner_id="u"), {"type": "chat.deleted", "chat_id": "c"}),
         (event("chat.deleted_all", "u", "user"), {"type": "chat.deleted_all", "user_id": "u"}),
         (event("user.deleted", "u"), {"type": "user.deleted", "user_id": "u"}),
-        *(
-            (event(name, "m", chat_id="c", content_preview="One."), {"type": name, "chat_id": "c", "message_id": "m"})
-            for name in ("message.deleted", "message.updated")
-        ),
     ],
     ids=lambda value: value.get("event", "") if isinstance(value, dict) else "",
 )
@@ -113,8 +109,16 @@ async def test_what_deletes_nothing_is_not_told(happened: Json) -> None:
         assert tap.seen == []
 
 
-async def test_an_edit_on_the_page_is_told_by_the_fingerprints_of_the_filter() -> None:
-    """Open WebUI names the chat only."""
+@pytest.mark.parametrize(
+    "happened",
+    [
+        event("chat.updated", "c", title="Another title"),
+        event("message.updated", "parts", chat_id="c", content_preview="One."),
+        event("message.deleted", "gone", chat_id="c"),
+    ],
+    ids=lambda happened: happened["event"],
+)
+async def test_an_edit_is_told_by_the_fingerprints_of_all_messages_that_the_chat_has(happened: Json) -> None:
     talk = Talk(None, "c")  # type: ignore[arg-type]
     leaf = talk.turns(2)
     output = [said("Let me look."), called("k", arguments='{"ä": 1}'), returned("k", "42 \ud800"), said("42")]
@@ -123,7 +127,7 @@ async def test_an_edit_on_the_page_is_told_by_the_fingerprints_of_the_filter() -
     talk.rows["empty"] = {"id": "empty", "role": "assistant", "parentId": leaf, "content": None}
     async with told(Answer({}, 202)) as (loaded, tap):
         with host(talk).importable():
-            await loaded.event(event("chat.updated", "c", title="Another title"))
+            await loaded.event(happened)
             await all_told(loaded)
         (body,) = tap.bodies("POST")
     assert body == {

@@ -66,7 +66,7 @@ async def test_what_is_told_of_an_odd_id_is_found_under_the_one_that_it_has_here
     await chat.say("Two", "2")
     assert identity_of(identity) in await stored(service, chat)
 
-    await tell(service, "message.deleted", chat_id=chat.id, message_id=identity)
+    await tell(service, "chat.updated", chat_id=chat.id, fingerprints={identity: "edited"})
 
     assert identity_of(identity) not in await stored(service, chat)
 

@@ -13,6 +13,11 @@ async def tell(service: Service, kind: str, **event: object) -> None:
     assert response.status_code == 202, response.text
 
 
+async def tell_edit(service: Service, talk: Talk) -> None:
+    """Tells which messages a chat has now."""
+    await tell(service, "chat.updated", chat_id=talk.chat, fingerprints=fingerprints(talk))
+
+
 def fingerprints(talk: Talk) -> dict[str, str]:
     """Those of all messages of a chat, as Open WebUI has them now."""
     said = {name: [row["role"], row.get("output") or row["content"]] for name, row in talk.rows.items()}

@@ -218,7 +218,7 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
 
     for happened in (
         {"type": "chat.updated", "chat_id": "chat-1", "fingerprints": fingerprints(a.talk)},
-        {"type": "message.deleted", "chat_id": "chat-1", "message_id": leaf},
+        {"type": "chat.updated", "chat_id": "chat-1", "fingerprints": {leaf: "edited"}},
         {"type": "folder.deleted", "user_id": a.talk.user, "left": ["chat-1"]},
         {"type": "chat.deleted_all", "user_id": b.talk.user},
         {"type": "user.deleted", "user_id": b.talk.user},

@@ -100,23 +100,6 @@ async def test_so_does_one_that_was_emptied_or_deleted(
     await changed(service, talk, change, way)
 
 
-async def test_a_text_that_no_host_has_told_yet_goes_with_the_message_that_is_told_to_be_gone(
-    service: Service, talk: Talk
-) -> None:
-    """Its turn was not handed over, so nobody knows which of the untold messages it is."""
-    leaf = talk.turns(2)
-    await talk.ingest(leaf)
-    last = talk.add("answer", talk.add("asked", leaf, content=f"My password is {SECRET}."), "assistant")
-    await talk.ask(last)
-    await service.stored()
-    assert await columns(service.runtime.urls, SECRET) == {"messages.body"}
-
-    await tell(service, "message.deleted", chat_id=talk.chat, message_id="asked")
-
-    assert await columns(service.runtime.urls, SECRET) == set()
-    assert (await talk.ask(leaf))["status"] == "not_needed"
-
-
 async def test_after_a_lost_turn_the_host_is_asked_for_the_whole_branch_once(service: Service, talk: Talk) -> None:
     leaf = talk.turns(2)
     await talk.ingest(leaf)

@@ -9,7 +9,7 @@ import pytest
 from service.transcript import identity
 from tests.conftest import Service, drain
 from tests.effort import ALL
-from tests.service.events import fingerprints, tell
+from tests.service.events import fingerprints, tell, tell_edit
 from tests.service.grown import summarised
 from tests.service.talk import Json, Talk, check_tree, prose, row, rows, tables
 
@@ -74,9 +74,9 @@ async def test_with_a_chat_go_those_of_its_sub_agents(service: Service) -> None:
 # Messages
 
 
-@pytest.mark.parametrize("kind", ["message.deleted", "message.updated"])
+@pytest.mark.parametrize("is_deleted", [True, False])
 async def test_a_message_takes_what_is_below_it_and_every_summary_that_has_read_it(
-    service: Service, talk: Talk, kind: str
+    service: Service, talk: Talk, is_deleted: bool
 ) -> None:
     talk.add("secret", talk.turns(1), content=SECRET)
     leaf = talk.turns(20, leaf="secret")
@@ -84,7 +84,11 @@ async def test_a_message_takes_what_is_below_it_and_every_summary_that_has_read_
     await drain(service.runtime)
     assert len(await boundaries(service)) == 1
 
-    await tell(service, kind, chat_id="chat-1", message_id="secret")
+    if is_deleted:
+        talk.delete("secret")
+    else:
+        talk.edit("secret", "Edited.")
+    await tell_edit(service, talk)
 
     assert await stored(service) == {"u0", "a0"}
     assert await boundaries(service) == []
@@ -94,7 +98,7 @@ async def test_a_message_takes_what_is_below_it_and_every_summary_that_has_read_
     assert (await row(service.runtime, "select leaf_line from chats")).leaf_line is None
     (said,) = await audited(service)
     assert (said.action, said.chat) == ("chat.cut", "chat-1")
-    assert said.details == {"why": f"Open WebUI: {kind}", "messages": 41, "checkpoints": 1}
+    assert said.details == {"why": "Open WebUI: chat.updated", "messages": 41, "checkpoints": 1}
 
 
 async def test_other_branches_keep_their_messages_and_summaries(service: Service, talk: Talk) -> None:
@@ -106,7 +110,8 @@ async def test_other_branches_keep_their_messages_and_summaries(service: Service
     served = await talk.ask(right)
     first = next(one["id"] for one in talk.path(left) if one["id"].startswith("l-"))
 
-    await tell(service, "message.deleted", chat_id="chat-1", message_id=first)
+    talk.edit(first, "Edited.")
+    await tell_edit(service, talk)
 
     assert await stored(service) == {one["id"] for one in talk.path(right)}
     assert await talk.ask(right) == served
@@ -118,13 +123,14 @@ async def test_other_branches_keep_their_messages_and_summaries(service: Service
 async def test_the_same_message_in_a_chat_of_its_own_stays(service: Service, talk: Talk) -> None:
     """A fork, a clone and an import carry the same message ids."""
     leaf = await summarised(service, talk)
-    fork = Talk(service.as_filter, "fork", rows=dict(talk.rows))
+    fork = Talk(service.as_filter, "fork", rows={name: dict(one) for name, one in talk.rows.items()})
     await fork.ingest(leaf)
     await drain(service.runtime)
     served = await fork.ask(leaf)
     assert served["status"] == "ready"
 
-    await tell(service, "message.deleted", chat_id="chat-1", message_id="u0")
+    talk.delete("u0")
+    await tell_edit(service, talk)
     assert await fork.ask(leaf) == served
     await tell(service, "chat.deleted", chat_id="chat-1")
 
@@ -140,13 +146,14 @@ async def test_an_edited_chat_loses_what_differs_and_what_is_below(service: Serv
     leaf = await summarised(service, talk)
     talk.edit("a8", "Edited on the page.")
 
-    await tell(service, "chat.updated", chat_id="chat-1", fingerprints=fingerprints(talk))
+    await tell_edit(service, talk)
 
     above = [one["id"] for one in talk.path("u8")]
     assert await stored(service) == set(above)
     assert await boundaries(service) == []
     assert await leaf_of(service) == "u8"
     assert (await talk.ask(leaf))["status"] == "pending"
+    await service.stored()
     await check_tree(service.runtime)
     (said,) = await audited(service)
     assert (said.action, said.chat) == ("chat.cut", "chat-1")
@@ -157,7 +164,7 @@ async def test_a_chat_that_only_got_another_title_keeps_everything(service: Serv
     talk.turns(1, leaf=leaf)  # not handed over yet
     before = await tables(service.runtime)
 
-    await tell(service, "chat.updated", chat_id="chat-1", fingerprints=fingerprints(talk))
+    await tell_edit(service, talk)
     await tell(service, "chat.updated", chat_id="chat-1")
 
     assert await tables(service.runtime) == before
@@ -171,7 +178,7 @@ async def test_an_odd_id_is_told_as_open_webui_has_it(service: Service, talk: Ta
 
     await tell(service, "chat.updated", chat_id="chat-1", fingerprints=told)
     assert leaf in await stored(service)
-    await tell(service, "message.deleted", chat_id="chat-1", message_id=odd)
+    await tell(service, "chat.updated", chat_id="chat-1", fingerprints=told | {odd: "edited"})
     assert leaf not in await stored(service)
 
 
@@ -186,8 +193,6 @@ async def test_an_odd_id_is_told_as_open_webui_has_it(service: Service, talk: Ta
         {"type": "chat.deleted"},
         {"type": "folder.deleted", "user_id": "user-1"},
         {"type": "chat.deleted_all", "user_id": "never seen"},
-        {"type": "message.deleted", "chat_id": "chat-1"},
-        {"type": "message.deleted", "chat_id": "never seen", "message_id": "u0"},
         {"type": "chat.updated", "chat_id": "never seen", "fingerprints": {"u0": "f"}},
         {"type": "chat.updated", "chat_id": "chat-1", "fingerprints": {}},
     ],
@@ -208,7 +213,7 @@ async def test_after_any_order_of_events_and_turns_every_row_is_right(service: S
     leaf = talk.turns(3)
     for _ in range(60 if ALL else 25):
         ids = list(talk.rows)
-        match random_.choice(["turn", "turn", "branch", "delete", "edit", "page", "work"]):
+        match random_.choice(["turn", "turn", "branch", "delete", "edit", "work"]):
             case "turn":
                 leaf = talk.turns(1, leaf=leaf)
             case "branch":
@@ -216,15 +221,11 @@ async def test_after_any_order_of_events_and_turns_every_row_is_right(service: S
             case "delete":
                 gone = random_.choice(ids)
                 talk.delete(gone)
-                await tell(service, "message.deleted", chat_id="chat-1", message_id=gone)
+                await tell_edit(service, talk)
                 leaf = talk.turns(1, leaf=leaf if leaf in talk.rows else next(reversed(talk.rows), None))
             case "edit":
-                changed = random_.choice(ids)
-                talk.edit(changed, prose(50, random_.choice(string.ascii_letters)))
-                await tell(service, "message.updated", chat_id="chat-1", message_id=changed)
-            case "page":
                 talk.edit(random_.choice(ids), prose(50, random_.choice(string.ascii_letters)))
-                await tell(service, "chat.updated", chat_id="chat-1", fingerprints=fingerprints(talk))
+                await tell_edit(service, talk)
             case "work":
                 await drain(service.runtime)
         await check_tree(service.runtime)

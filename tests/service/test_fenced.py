@@ -13,7 +13,7 @@ from service.usecases.compress import WorkerContext, compress
 from service.usecases.compress.claims import claim_chat
 from service.usecases.compress.outcomes import Release, give_back
 from tests.fakes.scripted_llm import Hang, Say
-from tests.service.events import tell
+from tests.service.events import tell_edit
 from tests.service.grown import by_the_model, in_one_call
 from tests.service.harness import Harness, running
 from tests.service.harness import thinking as thinking_with
@@ -47,7 +47,8 @@ async def edit(harness: Harness, leaf: str) -> None:
 
 
 async def delete(harness: Harness, leaf: str) -> None:
-    await tell(harness.service, "message.deleted", chat_id="chat-1", message_id=fresh(harness, leaf))
+    harness.talk.delete(fresh(harness, leaf))
+    await tell_edit(harness.service, harness.talk)
 
 
 async def reset(harness: Harness, _: str) -> None:

@@ -97,7 +97,7 @@ async def test_every_route_that_needs_the_key_answers_503_and_says_which_setting
         assert said["type"] == "urn:precis:problem:key-missing", (method, where, said)
         assert SAYS in said["detail"]
         assert "2:" not in str(said), "never the key itself"
-    event = {"type": "message.deleted", "chat_id": "chat-1", "message_id": "answer"}
+    event = {"type": "chat.updated", "chat_id": "chat-1", "fingerprints": {"answer": "edited"}}
     others: list[tuple[httpx.AsyncClient, str, str, Any]] = [
         (operator, "POST", "/v1/chats/chat-1/reset", {}),
         (harness.service.as_events, "POST", "/v1/events", event),

@@ -4,6 +4,7 @@ import httpx
 import pytest
 
 from tests.conftest import Service
+from tests.service.events import tell_edit
 from tests.service.grown import by_the_model
 from tests.service.harness import Harness
 from tests.service.problems import is_problem
@@ -95,8 +96,8 @@ async def test_the_name_of_an_owner_who_is_none_any_more_does_not_stay(service: 
 async def test_an_emptied_chat_is_whoevers_goes_on(service: Service, talk: Talk) -> None:
     await talk.ingest(talk.turns(1))
     assert (await user_asks(talk, "left-alone", left_alone=True)).status_code == 200
-    event = {"type": "message.deleted", "chat_id": talk.chat, "message_id": "u0"}
-    assert (await service.as_events.post("/v1/events", json=event)).status_code == 202
+    talk.edit("u0", "Edited.")
+    await tell_edit(service, talk)
     guest = Talk(service.as_filter, talk.chat, user="guest")
     await guest.ingest(guest.turns(1, prefix="new-"))
     found = await row(service.runtime, "select user_id, left_alone_at from chats")

@@ -12,6 +12,7 @@ import pytest_asyncio
 from service.storage import keys
 from service.usecases.compress import WorkerContext, compress
 from tests.conftest import Service
+from tests.service.events import fingerprints
 from tests.service.harness import Harness, state, told
 from tests.service.problems import is_problem
 from tests.service.talk import Json, Talk, opened, row, rows, run_sql
@@ -271,7 +272,8 @@ async def test_a_prompt_that_is_deleted_with_what_it_quotes_takes_no_reply(host:
     await turn(host, host.talk.turns(24))
     await host.work()
     prompt = (await host.next())["prompt"]
-    gone = {"type": "message.deleted", "chat_id": "chat-1", "message_id": list(host.talk.rows)[2]}
+    host.talk.edit(list(host.talk.rows)[2], "Edited.")
+    gone = {"type": "chat.updated", "chat_id": "chat-1", "fingerprints": fingerprints(host.talk)}
     async with host.harness.runtime.database.engine.begin() as connection:
         key = await keys.create(connection, "default", "events", "events")
     assert (
