@@ -27,7 +27,7 @@ from benchmarks.ingest import hands_over
 from benchmarks.report import Figure, Report, command
 from benchmarks.rounds import Call
 from benchmarks.wire import Line
-from service.runtime import Runtime, Urls, running
+from service.runtime import Runtime, Urls, open_runtime
 from service.settings import load
 
 _ROUNDS = 5
@@ -127,7 +127,7 @@ async def _work(urls: Urls, chats: int) -> tuple[dict[str, list[float]], list[Fi
         connection = await stack.enter_async_context(stage.plain(urls.database))
         filled, before = await _size(connection, "checkpoints"), await _size(connection, "messages")
         bare = before / await connection.fetchval("select count(*) from messages")
-        ours = running(load(database_url=urls.database, redis_url=urls.redis), urls)
+        ours = open_runtime(load(database_url=urls.database, redis_url=urls.redis), urls)
         runtime = await stack.enter_async_context(ours)
         worker = await stack.enter_async_context(_worker(urls))
         call = Costs("call", "worker", (worker, await _postgres(connection)))

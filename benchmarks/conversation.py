@@ -50,8 +50,8 @@ def grown(rng: random.Random, above: str = ROOT, *, sizes: Iterator[tuple[str, i
     for role, size in sizes:
         identity, text = str(uuid.UUID(int=rng.getrandbits(128), version=4)), prose(rng, size)
         said = {"role": role, "content": text}
-        prints = [native.fingerprint(said)]
-        (node,) = native.path([said], prints, 0, 1, above)
+        prints = [native.hash_message(said)]
+        (node,) = native.cut_path([said], prints, 0, 1, above)
         above = node.id
         yield Message(identity, role, text, above)
 

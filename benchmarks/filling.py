@@ -199,7 +199,7 @@ def _summaries(
             "savings": savings,
             "windows": [wanted.window] * len(savings),
             "kind": "llm",
-            "memory": memories.packed(Memory()),
+            "memory": memories.pack_memory(Memory()),
             "summary": codec.pack_text(summary),
             "verdict": codec.pack({}),
             "tokens": tokens.count(summary),

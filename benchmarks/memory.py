@@ -21,7 +21,7 @@ from benchmarks.conversation import prose
 from benchmarks.report import Figure, Report, command
 from benchmarks.wire import Line, request
 from service.runtime import Urls
-from service.transcript import unfold
+from service.transcript import unfold_messages
 
 SIZE = 8 * 2**20 - 2**15  # bytes of a body: the largest that is taken, but for what stands around the messages
 MOST = 12  # bytes for each byte
@@ -187,7 +187,7 @@ def _branch(messages: Messages, chat: str = "chat") -> Sent:
 
 def _request(messages: Messages) -> Sent:
     """A request that shows as many messages as a body holds."""
-    return _sent(_COMPRESS, unfold(_rows(messages)), "chat")
+    return _sent(_COMPRESS, unfold_messages(_rows(messages)), "chat")
 
 
 def _rows(messages: Messages) -> list[Json]:

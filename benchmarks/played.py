@@ -15,7 +15,7 @@ from service.summarising import summarise
 from service.summarising.memory import Memory
 from service.summarising.reading import Reading, RejectedReply, Reply, Summariser
 from service.summarising.summarise import Candidate, CoveredSpan, Material, StepRead, gather
-from service.transcript import Step, Stored, native_tokens, parse, step_tokens, steps
+from service.transcript import Step, Stored, count_stored_tokens, estimate_step_tokens, parse, split_steps
 
 _LEAST = 16  # tokens of a record; below, a summary is its frame
 _FITTINGS = 8  # times that a summary is made smaller until it fits
@@ -42,9 +42,9 @@ class Path:
         """The path of these messages, root to leaf."""
         nodes, cut = [], []
         for message in messages:
-            cut.append(steps(parse(message)))
-            sizes = tuple(map(step_tokens, cut[-1]))
-            role, size = message["role"], native_tokens(message)
+            cut.append(split_steps(parse(message)))
+            sizes = tuple(map(estimate_step_tokens, cut[-1]))
+            role, size = message["role"], count_stored_tokens(message)
             nodes.append(PathMessage(message["id"], role, size, sizes))
         return cls(messages, cut, nodes)
 

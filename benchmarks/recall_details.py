@@ -28,7 +28,7 @@ from service.processes import recalls
 from service.recall import parts
 from service.storage import codec
 from service.summarising.markup import make_harmless
-from service.transcript import Stored, parse, steps
+from service.transcript import Stored, parse, split_steps
 
 HALVES = ("chosen", "held_out")
 _ROOM = 2000  # tokens of an answer
@@ -137,7 +137,7 @@ class Searched:
             words = parts.make_parts(message) if place >= _UNSTORED else None
             bodies[place] = codec.pack(stored, words)
             calls_above.append(calls)
-            calls += sum(len(step.calls) for step in steps(message))
+            calls += sum(len(step.calls) for step in split_steps(message))
         return cls(bodies, calls_above)
 
 
@@ -320,7 +320,7 @@ def _of_tables(messages: Sequence[Stored], half: int) -> list[Wanted]:
     """Questions about every second table of a chat."""
     tables: list[tuple[str, list[Row]]] = []
     for stored in messages:
-        for step in steps(parse(stored)):
+        for step in split_steps(parse(stored)):
             for call in step.calls:
                 rows = [row for row in _rows(call.result.text) if len(row.text) <= _LONGEST_ROW]
                 if len(rows) >= 4:

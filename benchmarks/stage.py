@@ -36,7 +36,7 @@ from service.storage.tenancy import ChatKey
 from service.summarising import message
 from service.summarising.message import Parts
 from service.usecases.compress import compress
-from service.usecases.hand_over import FinishedTurn, hand_over
+from service.usecases.hand_over import FinishedTurn, store_turn
 from service.usecases.uploads import UploadQueue
 from service.usecases.weigh import ServeContext, State
 from service.usecases.windows import Windows
@@ -99,8 +99,8 @@ async def execute(url: str, *statements: str) -> None:
 async def filter_key(url: str) -> tuple[str, int]:
     """A new filter key, and its tenant's id."""
     async with connect(url) as opened, opened.engine.begin() as connection:
-        key = await keys.create(connection, FIRST_TENANT, "filter", "benchmark")
-        found = await keys.find(connection, key)
+        key = await keys.create_key(connection, FIRST_TENANT, "filter", "benchmark")
+        found = await keys.find_valid_key(connection, key)
     assert found
     return key, found.tenant
 
@@ -148,7 +148,7 @@ async def find(
 ) -> StoredContext | None:
     """The hot read, through the service's own pool, for a request of `size` tokens."""
     limit = policy.apply_at(window)
-    return await contexts.find(database, Lookup(tenant, chat, MODEL, size, limit, window), path)
+    return await contexts.find_context(database, Lookup(tenant, chat, MODEL, size, limit, window), path)
 
 
 async def note_leaves(url: str, tenant: int, written: Sequence[int]) -> None:
@@ -172,7 +172,7 @@ async def ingest_into(
     context = ServeContext(database, texts, Counts(), settings, uploads, windows, wake=_nobody)
     state = State(chat, "user", MODEL, window)
     rows = [one.stored for one in path]
-    accepted = await hand_over(context, FinishedTurn(tenant, state, rows, is_branch=True))
+    accepted = await store_turn(context, FinishedTurn(tenant, state, rows, is_branch=True))
     return accepted.due
 
 

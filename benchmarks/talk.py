@@ -25,12 +25,12 @@ from benchmarks.played import Path, Played, every_round
 from service.clients import summarisers
 from service.planning import policy
 from service.planning.policy import Policy
-from service.request.fit import Piece, fit, is_question, note_of
-from service.request.record import inserted
+from service.request.fit import Piece, fit_messages, is_question, make_note
+from service.request.record import make_record_messages
 from service.settings import Settings, load
 from service.summarising.reading import Summariser
 from service.text import tokens
-from service.transcript import Native, sent_tokens, text_of, unfold
+from service.transcript import Native, count_sent_tokens, read_text, unfold_messages
 
 ROUNDS, TAIL = 5, 2
 _COMMAND = "What Precis makes of real chats: for each chat NAME.txt and NAME.json in DIR."
@@ -53,7 +53,7 @@ async def _all(given: argparse.Namespace) -> None:
     settings = load(summariser=given.summariser)
     given.out.mkdir(parents=True, exist_ok=True)
     async with httpx.AsyncClient() as http:
-        asked = summarisers.configured(settings, http) if given.summariser != "extractive" else None
+        asked = summarisers.make_summariser(settings, http) if given.summariser != "extractive" else None
         for file in sorted(given.chats.glob("*.json")):
             path = Path.of(json.loads(file.read_text(encoding="utf-8"))["messages"])
             if given.window:
@@ -114,15 +114,15 @@ def _sent(played: Played, messages: int, window: int) -> list[Native]:
     start = 0
     head: list[Native] = []
     if made and path.tokens(messages) > policy.apply_at(window):
-        start, head = made.messages, inserted(played.shown.text, recall=False)
-    native = [*head, *unfold(list(path.messages[start:messages]))]
-    fitted = fit(
-        [Piece(one, sent_tokens([one]), None) for one in native],
+        start, head = made.messages, make_record_messages(played.shown.text, recall=False)
+    native = [*head, *unfold_messages(list(path.messages[start:messages]))]
+    fitted = fit_messages(
+        [Piece(one, count_sent_tokens([one]), None) for one in native],
         room=policy.request_room(window, 0, 0),
         opening=len(head),
         newest=max((place for place, one in enumerate(native) if is_question(one)), default=len(native)),
         step=window // 8,
-        note=note_of(recall=False),
+        note=make_note(recall=False),
         count=tokens.count,
     )
     return [piece.message for piece in fitted.pieces]
@@ -134,7 +134,7 @@ def _shown(messages: list[Native]) -> str:
     for message in messages:
         calls = [call["function"] for call in message.get("tool_calls") or ()]
         called = [f"{call['name']}({call['arguments']})" for call in calls]
-        blocks.append("\n".join([f"[{message['role']}]", text_of(message), *called]))
+        blocks.append("\n".join([f"[{message['role']}]", read_text(message), *called]))
     return "\n\n".join(blocks) + "\n"
 
 

@@ -11,7 +11,7 @@ from alembic import context
 from alembic.runtime.migration import MigrationInfo
 from sqlalchemy import Connection, pool, text
 
-from service.storage.database import engine_for
+from service.storage.database import make_engine
 
 log = structlog.get_logger(__name__)
 
@@ -43,7 +43,7 @@ def _note(ctx: object, step: MigrationInfo, *_: object, **__: object) -> None:
 
 async def _main() -> None:
     url = context.config.attributes["url"]
-    engine = engine_for(url, "precis-migration", poolclass=pool.NullPool)
+    engine = make_engine(url, "precis-migration", poolclass=pool.NullPool)
     async with engine.connect() as connection:
         await connection.run_sync(_run)
         await connection.commit()

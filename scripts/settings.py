@@ -6,7 +6,7 @@ from pathlib import Path
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
-from service.settings import Settings, variable
+from service.settings import Settings, name_variable
 
 _MARKDOWN_HEAD = """\
 # Settings
@@ -46,7 +46,7 @@ def as_markdown() -> str:
 def _row(name: str, field: FieldInfo) -> str:
     default = _default(field)
     cell = f"`{default}`" if default else ""
-    return f"| `{variable(name)}` | {cell} | {field.description} |\n"
+    return f"| `{name_variable(name)}` | {cell} | {field.description} |\n"
 
 
 _ENV_HEAD = """\
@@ -87,7 +87,7 @@ def _entry(name: str, field: FieldInfo) -> str:
         subsequent_indent="# ",
         break_on_hyphens=False,
     )
-    return f"{meaning}\n#{variable(name)}={_default(field)}\n"
+    return f"{meaning}\n#{name_variable(name)}={_default(field)}\n"
 
 
 def _default(field: FieldInfo) -> str:

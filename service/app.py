@@ -33,16 +33,16 @@ from service.api import (
     stats,
     turns,
 )
-from service.api.callers import caller
-from service.api.deps import WITHOUT_TELEMETRY, BodyBudget, known_parameters
+from service.api.callers import authenticate
+from service.api.deps import WITHOUT_TELEMETRY, BodyBudget, check_parameters
 from service.api.health import Cache
 from service.api.key_cache import KeyCache
 from service.api.limits import Limiter
 from service.api.problems import ProblemBody
-from service.api.serving import serving
+from service.api.serving import open_serving
 from service.errors import BadRequest, Problem
 from service.processes import Texts
-from service.runtime import Runtime, running, servers
+from service.runtime import Runtime, open_runtime, open_servers
 from service.settings import Settings
 from service.text import tokens
 from service.usecases.uploads import BODIES
@@ -139,11 +139,11 @@ async def _answer_hot_route(scope: Scope, receive: Receive, send: Send) -> bool:
     scope["route"] = route
     request = Request(scope, receive)
     try:
-        key = await caller(request, "filter")
+        key = await authenticate(request, "filter")
         response = await route.endpoint(request, key)
     except Exception as error:
         # FastAPI's error handlers do not see this request.
-        response = await problems.any_other(request, error)
+        response = await problems.answer_error(request, error)
     await response(scope, receive, send)
     return True
 
@@ -158,9 +158,9 @@ class _Service(FastAPI):
             await super().__call__(scope, receive, send)
             return
         began = perf_counter()
-        request_id = request_ids.accepted(Headers(scope=scope).get(request_ids.HEADER, ""))
+        request_id = request_ids.accept_id(Headers(scope=scope).get(request_ids.HEADER, ""))
         sender = _Sender(send, request_id, scope["path"])
-        with request_ids.within(request_id):
+        with request_ids.use_id(request_id):
             try:
                 await self._handle(scope, receive, sender)
             finally:
@@ -176,11 +176,11 @@ class _Service(FastAPI):
             if not await _answer_hot_route(scope, receive, sender):
                 await super().__call__(scope, receive, sender)
         except Problem as refused:  # of the path, before there is a route
-            await problems.answer(refused)(scope, receive, sender)
+            await problems.make_response(refused)(scope, receive, sender)
         except Exception:
             # An error handler has failed. Without this, the answer would be plain text.
             if not sender.status:
-                await problems.answer(Problem(problems.FAILED))(scope, receive, sender)
+                await problems.make_response(Problem(problems.FAILED))(scope, receive, sender)
             raise
 
     def _log(self, scope: Scope, status: int, seconds: float) -> None:
@@ -220,20 +220,20 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            urls = await stack.enter_async_context(servers(settings))
-            app.state.runtime = await stack.enter_async_context(running(settings, urls, texts))
+            urls = await stack.enter_async_context(open_servers(settings))
+            app.state.runtime = await stack.enter_async_context(open_runtime(settings, urls, texts))
             # Without this, counting the first chat takes longer than its filter waits.
             await asyncio.gather(
                 app.state.runtime.texts.warm_up(), asyncio.to_thread(tokens.count, "")
             )
-            app.state.serving = await stack.enter_async_context(serving(app.state.runtime))
+            app.state.serving = await stack.enter_async_context(open_serving(app.state.runtime))
             for start in background:
                 await stack.enter_async_context(start(app.state.runtime))
             log.info(
                 "service.started",
                 version=__version__,
                 summariser=app.state.runtime.worker_context.by,
-                servers="given" if settings.database_url else "embedded",
+                open_servers="given" if settings.database_url else "embedded",
             )
             yield
 
@@ -247,7 +247,7 @@ def create_app(
         redoc_url=None,
         telemetry=WITHOUT_TELEMETRY,
         responses={"4XX": _REFUSED},
-        dependencies=[Depends(known_parameters)],
+        dependencies=[Depends(check_parameters)],
     )
     app.state.logs_requests = settings.log_level == "debug"
     app.state.bodies = BodyBudget(BODIES * settings.max_body_bytes)
@@ -255,7 +255,7 @@ def create_app(
     app.state.keys = KeyCache()
     app.state.fleet_metrics = Cache[bytes]()
     app.state.readiness = Cache[tuple[bool, dict[str, object]]]()
-    problems.install(app)
+    problems.install_handlers(app)
     operator_modules = (chats, jobs, stats, keys, audit, people)
     filter_modules = (compress, litellm, turns, prompts, events, recall, left_alone)
     for module in (*filter_modules, *operator_modules, health, scrape):

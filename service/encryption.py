@@ -32,12 +32,12 @@ def parse_keys(text: str) -> EncryptionKeys:
     """
     entries = re.split(r"[,\s]+", text.strip(", \t\r\n"))
     if entries[0] == "none":  # no key encrypts new texts
-        return EncryptionKeys(_each_key(entries[1:]))
-    keys = _each_key(entries)
+        return EncryptionKeys(_split_keys(entries[1:]))
+    keys = _split_keys(entries)
     return EncryptionKeys(keys, keys[0].id)
 
 
-def _each_key(entries: Sequence[str]) -> list[EncryptionKey]:
+def _split_keys(entries: Sequence[str]) -> list[EncryptionKey]:
     keys = list[EncryptionKey]()
     for place, entry in enumerate(entries, 1):
         number, _, encoded = entry.partition(":")

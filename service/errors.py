@@ -3,7 +3,7 @@
 A `Problem` is answered to an HTTP client as application/problem+json (RFC 9457).
 
 A message says what is wrong, where, and how to fix it, and never quotes a chat. Messages of
-libraries may quote one, so of their errors only the `trace` is logged.
+libraries may quote one, so of their errors only the `format_trace` is logged.
 """
 
 import traceback
@@ -14,7 +14,7 @@ from typing import ClassVar
 _OURS = Path(__file__).parent
 
 
-def trace(error: BaseException) -> str:
+def format_trace(error: BaseException) -> str:
     """An error and its causes for the log: classes and places in the code, without their messages.
 
     A message may quote the text or the row of the database on which the code failed.
@@ -27,29 +27,29 @@ def trace(error: BaseException) -> str:
         seen.add(id(current))
         frames = traceback.format_list(traceback.extract_tb(current.__traceback__))
         causes.append("".join([*frames, type(current).__qualname__]))
-        current = _cause(current)
+        current = _find_cause(current)
     return "\nraised from:\n".join(causes)
 
 
 def class_and_place(error: BaseException) -> str:
-    """An unexpected error in a line for operators, without its message: see `trace`.
+    """An unexpected error in a line for operators, without its message: see `format_trace`.
 
     The line has the error's class, the innermost place in our code, and the place in a library
     that raised it.
     """
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if _OURS in Path(frame.filename).parents]
-    places = dict.fromkeys(_place(frame) for frame in (*ours[-1:], *frames[-1:]))
+    places = dict.fromkeys(_format_place(frame) for frame in (*ours[-1:], *frames[-1:]))
     return f"unexpected {type(error).__name__} at {', '.join(places)}"
 
 
-def _place(frame: traceback.FrameSummary) -> str:
+def _format_place(frame: traceback.FrameSummary) -> str:
     file = Path(frame.filename)
     path = file.relative_to(_OURS) if _OURS in file.parents else file.name
     return f"{path}:{frame.lineno} in {frame.name}"
 
 
-def _cause(error: BaseException) -> BaseException | None:
+def _find_cause(error: BaseException) -> BaseException | None:
     """The error from which another one was raised, as Python's own traceback chooses it."""
     if error.__cause__ is not None or error.__suppress_context__:
         return error.__cause__

@@ -16,23 +16,23 @@ HEADER = "X-Request-ID"
 _ACCEPTED = re.compile(r"[0-9A-Za-z._-]{1,64}")
 
 
-def accepted(sent: str) -> str:
+def accept_id(sent: str) -> str:
     """The id that was sent, or a new one if it is empty or invalid."""
-    return sent if _ACCEPTED.fullmatch(sent) else fresh()
+    return sent if _ACCEPTED.fullmatch(sent) else make_id()
 
 
-def fresh() -> str:
+def make_id() -> str:
     """A new id."""
     return secrets.token_hex(16)
 
 
-def current() -> str | None:
+def get_current() -> str | None:
     """The id to hand on; None outside of requests and rounds of work."""
     return get_contextvars().get("request_id")
 
 
 @contextmanager
-def within(request_id: str) -> Iterator[None]:
+def use_id(request_id: str) -> Iterator[None]:
     """Puts the id on each log line inside."""
     before = bind_contextvars(request_id=request_id)
     try:

@@ -13,16 +13,21 @@ import httpx
 import structlog
 
 from service.clients.queue import Queue
-from service.clients.summarisers import client, configured, for_models, probe
+from service.clients.summarisers import (
+    check_endpoint,
+    make_summariser,
+    make_summarisers,
+    open_client,
+)
 from service.embedded.dumps import before_migration
 from service.embedded.servers import embedded_servers
 from service.embedded.urls import Urls as Urls
 from service.embedded.urls import by_settings, existing
 from service.processes import Texts, pool
-from service.settings import Settings, warnings
+from service.settings import Settings, list_warnings
 from service.storage.database import Database, check_schema, connect, demands_tls, migrate
 from service.usecases.compress import WorkerContext
-from service.usecases.counting import Counting, counting
+from service.usecases.counting import Counting, open_counting
 from service.usecases.install.addresses import is_inside
 
 _PROBE_AGAIN = 5  # seconds until a summariser that gave a warning is probed again
@@ -47,7 +52,7 @@ class Runtime:
 
 
 @asynccontextmanager
-async def servers(settings: Settings) -> AsyncIterator[Urls]:
+async def open_servers(settings: Settings) -> AsyncIterator[Urls]:
     """The servers of the settings, or embedded ones in `data_dir`.
 
     `data_dir` is made if it is missing, and its database is dumped and migrated.
@@ -68,7 +73,7 @@ async def servers(settings: Settings) -> AsyncIterator[Urls]:
 
 
 @asynccontextmanager
-async def reachable(settings: Settings) -> AsyncIterator[Urls]:
+async def check_reachable(settings: Settings) -> AsyncIterator[Urls]:
     """The servers for a command: those of the settings, or of a Precis that runs on `data_dir`.
 
     If none runs, embedded servers run on the existing data for as long as the command. Nothing is
@@ -86,7 +91,7 @@ async def reachable(settings: Settings) -> AsyncIterator[Urls]:
 
 
 @asynccontextmanager
-async def running(
+async def open_runtime(
     settings: Settings, urls: Urls, shared: Texts | None = None
 ) -> AsyncIterator[Runtime]:
     """Connections, keys, text processes and summariser, on running servers.
@@ -100,12 +105,12 @@ async def running(
         await database.keyring.check_keys()
         queue = await Queue.connect(urls.redis)
         stack.push_async_callback(queue.close)
-        http = await stack.enter_async_context(client(settings))
+        http = await stack.enter_async_context(open_client(settings))
         # Two pools, so that ingests and rounds do not wait for each other's texts. A process starts
         # when it is needed: a worker has none for ingests, and an API has none for rounds.
         texts = shared or await _open_text_processes(stack)
         texts_of_rounds = shared or await _open_text_processes(stack)
-        summariser, others = configured(settings, http), for_models(settings, http)
+        summariser, others = make_summariser(settings, http), make_summarisers(settings, http)
         worker_context = WorkerContext(
             database.engine,
             database.slow,
@@ -113,14 +118,14 @@ async def running(
             summariser,
             texts_of_rounds,
             others=others,
-            warnings=warnings(settings) + _without_tls(urls),
+            warnings=list_warnings(settings) + _explain_missing_tls(urls),
         )
         await stack.enter_async_context(_probing(worker_context, http))
-        counts = await stack.enter_async_context(counting(database.engine))
+        counts = await stack.enter_async_context(open_counting(database.engine))
         yield Runtime(settings, urls, database, queue, worker_context, texts, counts)
 
 
-def _without_tls(urls: Urls) -> list[str]:
+def _explain_missing_tls(urls: Urls) -> list[str]:
     """Warnings about servers on another network whose URLs do not demand TLS."""
     without = []
     database, redis = urlsplit(urls.database).hostname, urlsplit(urls.redis).hostname
@@ -152,7 +157,7 @@ async def _probing(context: WorkerContext, http: httpx.AsyncClient) -> AsyncIter
 
 async def _probe(context: WorkerContext, http: httpx.AsyncClient) -> None:
     lasting = list(context.warnings)
-    while new := await probe(context.settings, http):
+    while new := await check_endpoint(context.settings, http):
         if context.warnings != lasting + new:
             context.warnings[:] = lasting + new
             for warning in new:

@@ -308,7 +308,7 @@ def load(**explicit: Any) -> Settings:  # noqa: ANN401 - any setting
     try:
         return Settings(**(_from_files() | explicit))
     except ValidationError as error:
-        reasons = [_reason(one["loc"], one["msg"]) for one in error.errors()]
+        reasons = [_explain_error(one["loc"], one["msg"]) for one in error.errors()]
         raise ConfigurationError("; ".join(reasons)) from error
 
 
@@ -316,7 +316,7 @@ def _from_files() -> dict[str, str]:
     """Reads the files that variables such as `PRECIS_X_FILE=/run/secrets/x` name."""
     values = {}
     for name in Settings.model_fields:
-        path = os.environ.get(f"{variable(name)}_FILE")
+        path = os.environ.get(f"{name_variable(name)}_FILE")
         if path is None:
             continue
         try:
@@ -324,35 +324,35 @@ def _from_files() -> dict[str, str]:
             values[name] = Path(path).read_text().rstrip("\n")
         except OSError as error:
             raise ConfigurationError(
-                f"{variable(name)}_FILE names {path}, which cannot be read: {error.strerror}."
+                f"{name_variable(name)}_FILE names {path}, which cannot be read: {error.strerror}."
                 " Correct the path, or let the user that Precis runs as read the file"
             ) from error
     return values
 
 
-def variable(name: str) -> str:
+def name_variable(name: str) -> str:
     """The environment variable of a setting."""
     return f"{PREFIX}{name.upper()}"
 
 
-def _reason(place: tuple[int | str, ...], message: str) -> str:
+def _explain_error(place: tuple[int | str, ...], message: str) -> str:
     """An error with its variable, and with the keys inside of it if its value is an object."""
     # An error about several settings has no place, and names its variables itself.
     if not place:
         return message
     name, *keys = map(str, place)
     inside = f"{' → '.join(keys)}: " if keys else ""
-    return f"{variable(name)}: {inside}{message}"
+    return f"{name_variable(name)}: {inside}{message}"
 
 
 def unknown() -> list[str]:
     """Variables with our prefix that are not settings: probably misspelt."""
-    names = {variable(name) for name in (*Settings.model_fields, *OF_COMMANDS)}
+    names = {name_variable(name) for name in (*Settings.model_fields, *OF_COMMANDS)}
     ours = (name for name in os.environ if name.startswith(PREFIX))
     return sorted(name for name in ours if name.removesuffix("_FILE") not in names)
 
 
-def warnings(settings: Settings) -> list[str]:
+def list_warnings(settings: Settings) -> list[str]:
     """Settings that are allowed, but probably not meant."""
     if settings.summariser == "extractive" and settings.summariser_url:
         return [
@@ -362,12 +362,12 @@ def warnings(settings: Settings) -> list[str]:
     return []
 
 
-def redacted(settings: Settings) -> dict[str, str]:
+def redact_settings(settings: Settings) -> dict[str, str]:
     """Every setting as text, secrets and passwords hidden."""
-    return {name: _shown(value) for name, value in settings}
+    return {name: _format_value(value) for name, value in settings}
 
 
-def _shown(value: Any) -> str:  # noqa: ANN401 - any setting
+def _format_value(value: Any) -> str:  # noqa: ANN401 - any setting
     """A value as the environment takes it; a secret as stars."""
     if value is None:
         return ""

@@ -18,7 +18,7 @@ PR_SET_PDEATHSIG = 1
 ENVIRONMENT = {"LC_ALL": "C", "TZ": "UTC", "PATH": os.defpath}
 
 
-def become(uid: int, gid: int) -> None:
+def tie_to_parent(uid: int, gid: int) -> None:
     """Leave root for good, and every group of root's with it."""
     if uid >= 0:
         os.setgroups([])
@@ -26,10 +26,10 @@ def become(uid: int, gid: int) -> None:
         os.setuid(uid)
 
 
-def die_with(parent: int, signal_number: int) -> None:
+def die_with_parent(parent: int, signal_number: int) -> None:
     """Have the kernel signal us when the thread that started us ends.
 
-    Call it after `become`: a change of user clears the setting. It survives exec.
+    Call it after `tie_to_parent`: a change of user clears the setting. It survives exec.
     """
     if sys.platform == "linux":
         libc = ctypes.CDLL(None, use_errno=True)
@@ -44,8 +44,8 @@ def main(argv: list[str]) -> None:
     parent, signal_number, uid, gid = (int(argument) for argument in argv[:4])
     os.setsid()  # Ctrl-C in the terminal is for Precis, which stops its servers in its own time
     os.umask(0o077)
-    become(uid, gid)
-    die_with(parent, signal_number)
+    tie_to_parent(uid, gid)
+    die_with_parent(parent, signal_number)
     os.execve(argv[4], argv[4:], ENVIRONMENT)  # noqa: S606 - the embedded server
 
 

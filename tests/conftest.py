@@ -31,7 +31,7 @@ from service.app import create_app
 from service.embedded.servers import embedded_servers
 from service.names import FIRST_TENANT
 from service.processes import Texts
-from service.runtime import Runtime, Urls, running
+from service.runtime import Runtime, Urls, open_runtime
 from service.settings import Settings, load
 from service.storage import keys
 from service.storage.database import migrate
@@ -231,7 +231,7 @@ def settings(urls: Urls) -> Settings:
 @pytest_asyncio.fixture(loop_scope="function")
 async def runtime(settings: Settings, urls: Urls) -> AsyncIterator[Runtime]:
     """The open resources of a service, without HTTP."""
-    async with running(settings, urls, TEXTS) as opened:
+    async with open_runtime(settings, urls, TEXTS) as opened:
         yield opened
 
 
@@ -274,7 +274,7 @@ async def serving(
         runtime = await stack.enter_async_context(listening(app, listener))
         async with runtime.database.engine.begin() as connection:
             scopes: tuple[keys.KeyScope, ...] = ("filter", "operator", "events")
-            made = [await keys.create(connection, FIRST_TENANT, scope, "test") for scope in scopes]
+            made = [await keys.create_key(connection, FIRST_TENANT, scope, "test") for scope in scopes]
             if not settings.encryption_keys:
                 await connection.execute(SAME_SECRET)
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -62,7 +62,7 @@ async def compare(ctx: dict[str, Any]) -> None:
     if not (settings.openwebui_url and key):
         return
     async with context.engine.connect() as connection:
-        tenant = await keys.tenant(connection, FIRST_TENANT)
+        tenant = await keys.find_tenant(connection, FIRST_TENANT)
     if tenant is None:
         return
     try:

@@ -11,7 +11,7 @@ from arq.worker import Worker
 from redis.exceptions import RedisError
 
 from service import __version__
-from service.clients.queue import HEARTBEAT, JOB, Queue, client, dumps, loads
+from service.clients.queue import HEARTBEAT, JOB, Queue, deserialize_job, make_client, serialize_job
 from service.text import tokens
 from service.usecases.compress import WorkerContext
 from workers.jobs import compare, remove, sweep, work_off
@@ -49,8 +49,8 @@ def _of_arq(context: WorkerContext) -> dict[str, Any]:
         "poll_delay": 0.1,
         "health_check_interval": HEARTBEAT,
         "retry_jobs": False,  # the database says what is due again
-        "job_serializer": dumps,
-        "job_deserializer": loads,
+        "job_serializer": serialize_job,
+        "job_deserializer": deserialize_job,
         "log_results": False,
     }
 
@@ -75,7 +75,7 @@ async def running(context: WorkerContext, queue: Queue, redis_url: str) -> Async
     await asyncio.to_thread(tokens.count, "")
     await context.texts.warm_up()
     # Arq's own would be lost, and left open, when the worker ends while it connects.
-    redis = client(redis_url)
+    redis = make_client(redis_url)
     worker = Worker(
         **_of_arq(context),
         redis_pool=redis,

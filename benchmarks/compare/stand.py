@@ -18,7 +18,7 @@ from benchmarks.compare.beginning import Beginning
 from benchmarks.compare.honest import Honest
 from benchmarks.compare.scenario import Item, Scenario, called, flat
 from service.planning import policy
-from service.transcript import native_tokens
+from service.transcript import count_stored_tokens
 from tests.builders import Json
 from tests.e2e.model import MODELS, Call, Model, Received, Reply, model_server, plain
 from tests.e2e.openwebui import open_webui
@@ -210,7 +210,7 @@ async def _conversation(rig: Rig, tab: Tab, variant: Variant, said: Scenario, wi
             await tab.edit(first.user, edited)
             gone.append(_STALE)
     saved = await rig.path(tab)
-    found.chat = sum(map(native_tokens, saved))
+    found.chat = sum(map(count_stored_tokens, saved))
     return found
 
 

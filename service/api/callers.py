@@ -26,7 +26,7 @@ _VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})", re.ASCII)
 log = structlog.get_logger(__name__)
 
 
-async def caller(request: Request, scope: KeyScope) -> Key:
+async def authenticate(request: Request, scope: KeyScope) -> Key:
     """The key of a request. A filter that sends its version has to be new enough as well.
 
     Raises:
@@ -36,45 +36,45 @@ async def caller(request: Request, scope: KeyScope) -> Key:
         Problem: FILTER_TOO_OLD: `Precis-Filter` names a version below `LEAST_FILTER`.
         BadRequest: that header is no version.
     """
-    sent_key = await _sent_key(request)
-    key = await _key_in_use(request, sent_key)
+    sent_key = await _read_key(request)
+    key = await _find_key(request, sent_key)
     await _check_scope(request, key, scope)
-    version = _filter_version(request, scope)
-    runtime_of(request).counting.note_use(key.id, version)
+    version = _check_filter_version(request, scope)
+    get_runtime(request).counting.note_use(key.id, version)
     return key
 
 
-async def _sent_key(request: Request) -> str:
+async def _read_key(request: Request) -> str:
     """The key as it was sent."""
-    kind, _, sent_key = header(request, b"authorization").partition(" ")
+    kind, _, sent_key = read_header(request, b"authorization").partition(" ")
     if kind.lower() != "bearer":
-        sent_key = header(request, b"x-api-key")
+        sent_key = read_header(request, b"x-api-key")
     if sent_key.strip():
         return sent_key.strip()
-    limiter, address = limiter_of(request), address_of(request)
+    limiter, address = get_limiter(request), read_address(request)
     await limiter.check_wrong_keys(address)
     limiter.wrong_key(address)
     raise Unauthorised("send an API key as `Authorization: Bearer <key>`, or as `X-Api-Key`")
 
 
-async def _key_in_use(request: Request, sent_key: str) -> Key:
+async def _find_key(request: Request, sent_key: str) -> Key:
     """The row of a key that is neither unknown nor revoked nor expired."""
-    ring, limiter = cast(KeyCache, request.app.state.keys), limiter_of(request)
-    address = address_of(request)
+    ring, limiter = cast(KeyCache, request.app.state.keys), get_limiter(request)
+    address = read_address(request)
     # A key that was in use a while ago is looked up however many wrong ones come from its address.
     if not ring.has(sent_key):
         await limiter.check_wrong_keys(address)
-    key = await ring.find(runtime_of(request).database, sent_key)
+    key = await ring.find(get_runtime(request).database, sent_key)
     if key is not None and key.in_use:
         return key
     limiter.wrong_key(address)
-    await note_refusal(request, key, "key.refused", _why_not_in_use(key))
+    await note_refusal(request, key, "key.refused", _explain_refusal(key))
     raise Unauthorised(
         "this API key is unknown, revoked or expired; make one with `precis keys create`"
     )
 
 
-def _why_not_in_use(key: Key | None) -> str:
+def _explain_refusal(key: Key | None) -> str:
     if key is None:
         return "unknown"
     return "revoked" if key.revoked_at else "expired"
@@ -97,24 +97,24 @@ async def note_refusal(request: Request, key: Key | None, action: str, why: str)
 
     At most once in a minute for an address, so that nobody can fill either.
     """
-    address = address_of(request)
-    if not limiter_of(request).is_first_refusal(address):
+    address = read_address(request)
+    if not get_limiter(request).is_first_refusal(address):
         return
     if key is None:
         log.warning(action, address=address, why=why)
         return
-    await record_refusal(runtime_of(request).database.engine, key, action, why, address)
+    await record_refusal(get_runtime(request).database.engine, key, action, why, address)
 
 
-def _filter_version(request: Request, scope: KeyScope) -> str:
+def _check_filter_version(request: Request, scope: KeyScope) -> str:
     """The version of the filter or events function that asks, which has to be new enough.
 
     Empty for other clients, which send none and are taken as they are.
     """
     if scope not in ("filter", "events"):
         return ""
-    version = header(request, b"precis-filter")
-    release = _release(version) if version else _LEAST
+    version = read_header(request, b"precis-filter")
+    release = _parse_version(version) if version else _LEAST
     if release < _LEAST:
         raise Problem(
             f"the filter in Open WebUI is {version}, but this service needs {LEAST_FILTER} or"
@@ -127,7 +127,7 @@ def _filter_version(request: Request, scope: KeyScope) -> str:
 
 # Every request of a filter asks. Bounded, because anybody with a key may send any version.
 @lru_cache(maxsize=64)
-def _release(version: str) -> tuple[int, int, int]:
+def _parse_version(version: str) -> tuple[int, int, int]:
     """A version as numbers that compare."""
     numbers = _VERSION.fullmatch(version)
     if not numbers:
@@ -137,20 +137,20 @@ def _release(version: str) -> tuple[int, int, int]:
     return int(numbers[1]), int(numbers[2]), int(numbers[3])
 
 
-_LEAST = _release(LEAST_FILTER)
+_LEAST = _parse_version(LEAST_FILTER)
 
 
-def runtime_of(request: Request) -> Runtime:
+def get_runtime(request: Request) -> Runtime:
     """The application's open resources."""
     return cast(Runtime, request.app.state.runtime)
 
 
-def limiter_of(request: Request) -> Limiter:
+def get_limiter(request: Request) -> Limiter:
     """The limits by address of this process."""
     return cast(Limiter, request.app.state.limiter)
 
 
-def header(request: Request, name: bytes) -> str:
+def read_header(request: Request, name: bytes) -> str:
     """The first header of a name in lower case, or an empty text."""
     # Starlette's own lookup takes ten times as long.
     for key, value in request.scope["headers"]:
@@ -159,7 +159,7 @@ def header(request: Request, name: bytes) -> str:
     return ""
 
 
-def address_of(request: Request) -> str:
+def read_address(request: Request) -> str:
     """The client's address; behind a proxy that uvicorn trusts, the one that it forwards."""
     client = request.scope.get("client")
     return client[0] if client else ""

@@ -6,13 +6,13 @@ import msgspec
 from fastapi import APIRouter, Path, Query, Request
 from msgspec import Meta
 
-from service.api.deps import ChatId, OperatorDep, RuntimeDep, documented, read_body, wake
+from service.api.deps import ChatId, OperatorDep, RuntimeDep, document_body, read_body, wake
 from service.api.wire import Id
 from service.names import ChatState, Has
-from service.storage.chats import Filters
+from service.storage.chats import ChatFilters
 from service.summarising.correction import GivenPin
 from service.usecases import delete, inspect, operate
-from service.usecases.inspect import CURSOR, ChatPage, Detail, SummaryDetail
+from service.usecases.inspect import CURSOR, ChatDetail, ChatPage, SummaryDetail
 from service.usecases.operate import DroppedCheckpoints, ServedCheckpoint
 
 router = APIRouter(prefix="/v1/chats", tags=["operators"])
@@ -80,12 +80,12 @@ async def list_chats(
     ] = None,
 ) -> ChatPage:
     """Lists chats, the most recently updated first."""
-    which = Filters(user, model, state, begins, has)
+    which = ChatFilters(user, model, state, begins, has)
     return await inspect.list_chats(runtime.database.engine, operator.tenant, limit, cursor, which)
 
 
 @router.get("/{chat_id}")
-async def show_chat(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> Detail:
+async def show_chat(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> ChatDetail:
     """Shows one chat with its branches, checkpoints and latest runs."""
     return await inspect.show_chat(runtime.database.engine, operator.tenant, chat_id)
 
@@ -114,8 +114,8 @@ async def show_summary(
     return await inspect.show_summary(runtime.database.engine, operator, chat_id, checkpoint_id)
 
 
-@router.patch("/{chat_id}/checkpoints/{checkpoint_id}", openapi_extra=documented(CorrectRequest))
-async def correct(
+@router.patch("/{chat_id}/checkpoints/{checkpoint_id}", openapi_extra=document_body(CorrectRequest))
+async def correct_summary(
     chat_id: ChatId,
     checkpoint_id: CheckpointId,
     operator: OperatorDep,
@@ -144,7 +144,7 @@ async def correct(
 
 
 @router.post(
-    "/{chat_id}/reset", status_code=202, openapi_extra=documented(ResetRequest, required=False)
+    "/{chat_id}/reset", status_code=202, openapi_extra=document_body(ResetRequest, required=False)
 )
 async def reset(
     chat_id: ChatId,
@@ -159,6 +159,8 @@ async def reset(
     when the one to keep does not serve.
     """
     body = await read_body(request, ResetRequest, empty=ResetRequest())
-    dropped, wake_up = await operate.reset(runtime.database.engine, operator, chat_id, body.keep)
+    dropped, wake_up = await operate.reset_chat(
+        runtime.database.engine, operator, chat_id, body.keep
+    )
     await wake(runtime, wake_up)
     return dropped

@@ -10,10 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service import metrics
-from service.api.callers import runtime_of
-from service.api.deps import MOST_MESSAGES, FilterKey, decoded, documented, read_bytes
-from service.api.serving import serving_of
-from service.api.wire import CompressAnswer, CompressRequest, Tokens, schema_of
+from service.api.callers import get_runtime
+from service.api.deps import MOST_MESSAGES, FilterKey, decode_body, document_body, read_bytes
+from service.api.serving import get_serving
+from service.api.wire import CompressAnswer, CompressRequest, Tokens, make_schema
 from service.errors import TooLarge, Unprocessable
 from service.request.fit import Piece
 from service.storage.sums import UsageKey
@@ -44,8 +44,8 @@ router = APIRouter(tags=["filter"])
 @router.post(
     "/v1/compress",
     response_model=None,
-    openapi_extra=documented(CompressRequest, example=_EXAMPLE),
-    responses={200: {"content": {"application/json": {"schema": schema_of(CompressAnswer)}}}},
+    openapi_extra=document_body(CompressRequest, example=_EXAMPLE),
+    responses={200: {"content": {"application/json": {"schema": make_schema(CompressAnswer)}}}},
 )
 async def post_compress(request: Request, key: FilterKey) -> Response:
     """Makes a request to a model fit into the model's window.
@@ -60,9 +60,9 @@ async def post_compress(request: Request, key: FilterKey) -> Response:
     the next summary is written earlier.
     """
     # The body itself is not kept: it may be megabytes.
-    asked = await decoded(await read_bytes(request), CompressRequest)
+    asked = await decode_body(await read_bytes(request), CompressRequest)
     served = await prepare_request(request, key.tenant, asked)
-    return Response(_ENCODE(_answer(served, asked.messages)), media_type="application/json")
+    return Response(_ENCODE(_make_answer(served, asked.messages)), media_type="application/json")
 
 
 async def prepare_request(
@@ -76,20 +76,20 @@ async def prepare_request(
         TooLarge: the request has more than `MOST_MESSAGES` messages.
         Unprocessable: `ids` and `messages` are not of one length.
     """
-    serving = serving_of(request)
-    host_request = _host_request(tenant, asked, shares_ids=shares_ids)
+    serving = get_serving(request)
+    host_request = _make_host_request(tenant, asked, shares_ids=shares_ids)
     began = perf_counter()
-    served = await serve.serve(serving.context, host_request)
+    served = await serve.serve_request(serving.context, host_request)
     not_sent = served.before - served.after if served.covered else 0
     metrics.context_answered(served.status, perf_counter() - began, saved=not_sent)
     usage_key = UsageKey(tenant, served.state.model)
-    runtime_of(request).counting.count_not_sent(usage_key, not_sent)
+    get_runtime(request).counting.count_not_sent(usage_key, not_sent)
     if served.unstored:
-        serving.later(serve.store(serving.context, served.unstored))
+        serving.later(serve.store_request(serving.context, served.unstored))
     return served
 
 
-def _host_request(tenant: int, asked: CompressRequest, *, shares_ids: bool) -> HostRequest:
+def _make_host_request(tenant: int, asked: CompressRequest, *, shares_ids: bool) -> HostRequest:
     """The request as the use case takes it."""
     if len(asked.messages) > MOST_MESSAGES:
         raise TooLarge(
@@ -111,19 +111,19 @@ def _host_request(tenant: int, asked: CompressRequest, *, shares_ids: bool) -> H
         model=asked.model,
         messages=asked.messages,
         ids=asked.ids or [],
-        sizes_told=[asked.window, *asked.windows] if asked.window else asked.windows,
-        wanted=max(asked.max_tokens, 0) if type(asked.max_tokens) is int else 0,
-        beside=asked.prompt + tools,
+        window_sizes=[asked.window, *asked.windows] if asked.window else asked.windows,
+        answer_tokens=max(asked.max_tokens, 0) if type(asked.max_tokens) is int else 0,
+        non_message_text=asked.prompt + tools,
         guided=asked.guided,
         recall=asked.recall,
-        patience=min(asked.seconds, _LONGEST_WAIT),
+        wait_seconds=min(asked.seconds, _LONGEST_WAIT),
         keep_hours=asked.keep_hours,
         state=asked.state,
         shares_ids=shares_ids,
     )
 
 
-def _answer(served: PreparedRequest, messages: list[dict[str, Any]]) -> CompressAnswer:
+def _make_answer(served: PreparedRequest, messages: list[dict[str, Any]]) -> CompressAnswer:
     state = served.state
     return CompressAnswer(
         messages=make_list_to_send(served, messages),
@@ -144,11 +144,11 @@ def make_list_to_send(
     served: PreparedRequest, messages: list[dict[str, Any]]
 ) -> list[int | dict[str, Any]] | None:
     """The places of messages that go as they came, among new ones; None if all go as they came."""
-    made = [_place_or_message(piece, messages) for piece in served.fitted.pieces]
+    made = [_choose_place_or_message(piece, messages) for piece in served.fitted.pieces]
     return None if made == list(range(len(messages))) else made
 
 
-def _place_or_message(piece: Piece, messages: list[dict[str, Any]]) -> int | dict[str, Any]:
+def _choose_place_or_message(piece: Piece, messages: list[dict[str, Any]]) -> int | dict[str, Any]:
     """The place of a message that goes as it came, or else the message."""
     place = piece.place
     if place is not None and (piece.message is messages[place] or piece.message == messages[place]):

@@ -15,8 +15,8 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Scope
 
 from service.api import problems, shape
-from service.api.callers import caller, header, runtime_of
-from service.api.wire import Id, schema_of
+from service.api.callers import authenticate, get_runtime, read_header
+from service.api.wire import Id, make_schema
 from service.errors import BadRequest, Problem, ProblemType, TooLarge, Unprocessable
 from service.names import KeyScope
 from service.runtime import Runtime
@@ -47,8 +47,8 @@ Body = TypeVar("Body", bound=msgspec.Struct)
 # the hot read.
 
 
-async def _runtime(request: Request) -> Runtime:
-    return runtime_of(request)
+async def _provide_runtime(request: Request) -> Runtime:
+    return get_runtime(request)
 
 
 KEY_SCHEME = "API key"
@@ -62,25 +62,25 @@ _bearer = HTTPBearer(
 _Described = Annotated[object, Security(_bearer)]
 
 
-def _key(scope: KeyScope) -> Callable[..., Awaitable[keys.Key]]:
+def _require_key(scope: KeyScope) -> Callable[..., Awaitable[keys.Key]]:
     async def key(request: Request, _: _Described) -> keys.Key:
-        return await caller(request, scope)
+        return await authenticate(request, scope)
 
     return key
 
 
-async def _operator(request: Request, _: _Described) -> Operator:
+async def _require_operator(request: Request, _: _Described) -> Operator:
     # By the method, so that no route that changes something can be left open to who may only look.
     is_look = request.method in ("GET", "HEAD")
-    return (await caller(request, "operator:read" if is_look else "operator")).by
+    return (await authenticate(request, "operator:read" if is_look else "operator")).by
 
 
-RuntimeDep = Annotated[Runtime, Depends(_runtime)]
-FilterKey = Annotated[keys.Key, Depends(_key("filter"))]
-EventsKey = Annotated[keys.Key, Depends(_key("events"))]
-OperatorDep = Annotated[Operator, Depends(_operator)]
+RuntimeDep = Annotated[Runtime, Depends(_provide_runtime)]
+FilterKey = Annotated[keys.Key, Depends(_require_key("filter"))]
+EventsKey = Annotated[keys.Key, Depends(_require_key("events"))]
+OperatorDep = Annotated[Operator, Depends(_require_operator)]
 """Who may look, and with the scope `operator` change something too."""
-KeeperKey = Annotated[keys.Key, Depends(_key("operator"))]
+KeeperKey = Annotated[keys.Key, Depends(_require_key("operator"))]
 """A key that may see and change keys, whatever the method."""
 ChatId = Annotated[Id, BeforeValidator(unquote), Path(description="Open WebUI's chat id.")]
 """The server leaves `%` and `/` of a part of the path as they were sent (`app`)."""
@@ -95,7 +95,7 @@ async def wake(runtime: Runtime, key: str | None) -> None:
         await runtime.queue.wake(key)
 
 
-async def known_parameters(request: Request) -> None:
+async def check_parameters(request: Request) -> None:
     """Refuses query parameters that the route does not have: a filter that is misspelt lists all.
 
     Raises:
@@ -114,14 +114,14 @@ async def known_parameters(request: Request) -> None:
         )
 
 
-def documented(
+def document_body(
     model: type[msgspec.Struct], *, required: bool = True, example: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """The request body for the OpenAPI page, with an example that may be sent as it is.
 
     Routes read it themselves, so that its size is limited and a large one is parsed in a thread.
     """
-    media: dict[str, Any] = {"schema": schema_of(model)}
+    media: dict[str, Any] = {"schema": make_schema(model)}
     if example is not None:
         media["example"] = example
     return {"requestBody": {"required": required, "content": {"application/json": media}}}
@@ -167,13 +167,13 @@ async def read_bytes(request: Request) -> bytearray:
         Problem: those of `read_limited`.
         Problem: WRONG_MEDIA: its Content-Type is not JSON's; an empty body needs none.
     """
-    kind = header(request, b"content-type")
+    kind = read_header(request, b"content-type")
     # As our own functions send it, which need no closer look.
     if kind and kind != "application/json" and not _is_json(kind):
-        raise _no_json(kind)
+        raise _refuse_media_type(kind)
     body = await read_limited(request)
     if body and not kind:
-        raise _no_json("no type")
+        raise _refuse_media_type("no type")
     return body
 
 
@@ -182,7 +182,7 @@ def _is_json(media_type: str) -> bool:
     return kind == "application/json" or kind.endswith("+json")
 
 
-def _no_json(kind: str) -> Problem:
+def _refuse_media_type(kind: str) -> Problem:
     return Problem(
         f"the body is sent as {kind[:_SHOWN]!r}; send JSON, with `Content-Type: application/json`",
         ProblemType.WRONG_MEDIA,
@@ -199,17 +199,17 @@ async def read_limited(request: Request) -> bytearray:
         BadRequest: the connection ended within it.
     """
     budget = cast(BodyBudget, request.app.state.bodies)
-    limit = runtime_of(request).settings.max_body_bytes
+    limit = get_runtime(request).settings.max_body_bytes
     # A body that is too large as announced is refused before a byte of it is read.
-    if int(header(request, b"content-length") or 0) > limit:
-        raise _too_large(limit)
+    if int(read_header(request, b"content-length") or 0) > limit:
+        raise _refuse_size(limit)
     body = bytearray()
     try:
         async with asyncio.timeout(_WHOLE_BODY):
             async for part in request.stream():
                 body += part
                 if len(body) > limit:
-                    raise _too_large(limit)
+                    raise _refuse_size(limit)
                 budget.hold(request.scope, len(body))
     except TimeoutError:
         late = f"the whole body did not arrive within {_WHOLE_BODY:g} s"
@@ -219,14 +219,14 @@ async def read_limited(request: Request) -> bytearray:
     return body
 
 
-def _too_large(limit: int) -> TooLarge:
+def _refuse_size(limit: int) -> TooLarge:
     return TooLarge(
         f"the body is larger than {limit} bytes; send less, or raise PRECIS_MAX_BODY_BYTES",
         limit=limit,
     )
 
 
-async def decoded(body: bytearray, model: type[Body]) -> Body:
+async def decode_body(body: bytearray, model: type[Body]) -> Body:
     """The decoded body, limited in values and depth.
 
     Python writes NaN, Infinity and halves of characters, which are no JSON; hosts may have stored
@@ -239,27 +239,27 @@ async def decoded(body: bytearray, model: type[Body]) -> Body:
     """
     try:
         if len(body) < _LARGE:
-            return _decoded(body, model)
-        return await asyncio.to_thread(_decoded, body, model)
+            return _decode(body, model)
+        return await asyncio.to_thread(_decode, body, model)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise problems.from_msgspec(error) from None
+        raise problems.make_body_problem(error) from None
     except RecursionError:
-        raise shape.too_deep() from None
+        raise shape.refuse_depth() from None
 
 
-def _decoded(body: bytearray, model: type[Body]) -> Body:
-    shape.check(body, shape.MOST_VALUES)
+def _decode(body: bytearray, model: type[Body]) -> Body:
+    shape.check_values(body, shape.MOST_VALUES)
     try:
         made = msgspec.json.decode(body, type=model)
     except msgspec.ValidationError:
         raise
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        made = msgspec.json.decode(_repaired(body, error), type=model)
+        made = msgspec.json.decode(_repair_json(body, error), type=model)
     shape.check_depth(msgspec.structs.asdict(made))
     return made
 
 
-def _repaired(body: bytearray, error: Exception) -> bytes:
+def _repair_json(body: bytearray, error: Exception) -> bytes:
     """JSON in place of what only Python reads; `error` is raised where it does not either."""
     try:
         value = json.loads(body, parse_constant=lambda _: None)
@@ -272,9 +272,9 @@ async def read_body(request: Request, model: type[Body], *, empty: Body | None =
     """The decoded body; `empty`, if given, is the answer for a request without one.
 
     Raises:
-        Problem: those of `read_bytes` and of `decoded`.
+        Problem: those of `read_bytes` and of `decode_body`.
     """
     body = await read_bytes(request)
     if not body and empty is not None:
         return empty
-    return await decoded(body, model)
+    return await decode_body(body, model)

@@ -1,7 +1,7 @@
 """The dialog after a click: Markdown, in which no word of the chat becomes markup."""
 
 from service.api.wire import Button, Change, ViewAnswer
-from service.usecases.left_alone import View
+from service.usecases.left_alone import SummaryView
 
 _BEGINNING = 80  # characters of the last message that is covered
 # The dialog itself would not scroll.
@@ -42,36 +42,36 @@ RESUME = (
 UNANSWERED = "Nothing was changed: Precis got no answer to its question."
 
 
-def answer_to(button: Button, view: View) -> ViewAnswer:
+def make_dialog(button: Button, view: SummaryView) -> ViewAnswer:
     """The dialog after a click on a button."""
     if button == "leave":
         title, text, done = RESUME if view.left_alone else LEAVE
         change = Change(left_alone=not view.left_alone, done=done, unanswered=UNANSWERED)
     else:
         title = RENEWED if button == "now" else TITLE
-        text, change = f"{text_of(view)}\n\n{CLOSES}", None
+        text, change = f"{describe_view(view)}\n\n{CLOSES}", None
     return ViewAnswer(title=title, text=text, change=change)
 
 
-def text_of(view: View) -> str:
+def describe_view(view: SummaryView) -> str:
     """Tells what stands for the earlier part of a branch, and how much of the window is used."""
-    parts = [_what_stands(view)]
+    parts = [_describe_summary(view)]
     used = view.after if _is_served(view) else view.before
     share = used / view.window
     parts.insert(0, _FILLED.format(share=share, used=used, window=view.window))
     if view.working:
         parts.append(_WORKING)
     if _is_served(view):
-        parts.append(_SCROLLS.format(_harmless(view.summary.strip())))
+        parts.append(_SCROLLS.format(_escape_text(view.summary.strip())))
     return "\n\n".join(parts)
 
 
-def _is_served(view: View) -> bool:
+def _is_served(view: SummaryView) -> bool:
     """Whether a request of the branch would carry its summary."""
     return view.is_needed and bool(view.summary) and not view.left_alone
 
 
-def _what_stands(view: View) -> str:
+def _describe_summary(view: SummaryView) -> str:
     """One sentence about the summary, or why there is none."""
     if view.left_alone:
         return _LEFT_ALONE
@@ -81,13 +81,13 @@ def _what_stands(view: View) -> str:
     return _READY.format(
         covered=view.covered,
         all=view.messages,
-        until=f", up to “{_harmless(beginning)}…”" if beginning else "",
+        until=f", up to “{_escape_text(beginning)}…”" if beginning else "",
         before=view.before,
         after=view.after,
     )
 
 
-def _harmless(text: str) -> str:
+def _escape_text(text: str) -> str:
     """A text of which nothing is markup, in Markdown or HTML, and nothing becomes a link."""
     seen = (character for character in text if character.isprintable() or character == "\n")
     return "".join(one if one.isalnum() or one == " " else f"&#{ord(one)};" for one in seen)

@@ -6,10 +6,10 @@ import msgspec
 from fastapi import APIRouter, Request
 from msgspec import Meta
 
-from service.api.deps import EventsKey, RuntimeDep, documented, read_body
+from service.api.deps import EventsKey, RuntimeDep, document_body, read_body
 from service.processes.intake import Hash, Id
-from service.transcript import identity
-from service.usecases.events import Event, hear
+from service.transcript import normalise_id
+from service.usecases.events import Event, handle_event
 
 router = APIRouter(prefix="/v1", tags=["filter"])
 
@@ -36,12 +36,12 @@ class EventRequest(msgspec.Struct, frozen=True):
     ] = None
 
 
-@router.post("/events", status_code=202, openapi_extra=documented(EventRequest))
+@router.post("/events", status_code=202, openapi_extra=document_body(EventRequest))
 async def post_event(request: Request, key: EventsKey, runtime: RuntimeDep) -> None:
     """Deletes what was deleted or edited in Open WebUI, and every summary that has read it."""
     body = await read_body(request, EventRequest)
     # Odd ids are stored as their hashes.
     given = body.fingerprints
-    fingerprints = given and {identity(name): one for name, one in given.items()}
+    fingerprints = given and {normalise_id(name): one for name, one in given.items()}
     event = Event(body.type, body.chat_id, body.user_id, fingerprints, body.left)
-    await hear(runtime.database.slow, key.by, event)
+    await handle_event(runtime.database.slow, key.by, event)

@@ -20,7 +20,7 @@ class RetryDeadAnswer(BaseModel):
 
 
 @router.get("/status")
-async def status(operator: OperatorDep, runtime: RuntimeDep) -> Status:
+async def show_status(operator: OperatorDep, runtime: RuntimeDep) -> Status:
     """Shows this tenant's queue and all circuit breakers.
 
     `month` has the sums of tokens of the last 30 days, `warnings` what needs attention.
@@ -53,9 +53,9 @@ async def retry(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> 
 
 
 @router.post("/jobs/retry", status_code=202)
-async def retry_dead(operator: OperatorDep, runtime: RuntimeDep) -> RetryDeadAnswer:
+async def retry_dead_jobs(operator: OperatorDep, runtime: RuntimeDep) -> RetryDeadAnswer:
     """Makes all dead work of this tenant due now."""
-    revived = await operate.retry_dead(runtime.database.engine, operator)
+    revived = await operate.retry_dead_chats(runtime.database.engine, operator)
     if revived:
         # One is enough: each chat that is done wakes a worker for the next.
         await runtime.queue.wake()

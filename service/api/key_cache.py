@@ -30,15 +30,15 @@ class KeyCache:
 
     def has(self, key: str) -> bool:
         """Whether a key was in use when it was last read, however long ago that was."""
-        return keys.hash_of(key) in self._known
+        return keys.hash_key(key) in self._known
 
     async def find(self, database: Database, key: str) -> Key | None:
         """The key's row, at most `_KNOWN_FOR` seconds old; None when it is unknown."""
-        name, now = keys.hash_of(key), monotonic()
+        name, now = keys.hash_key(key), monotonic()
         cached = self._known.get(name)
         if cached is not None and cached.until > now:
             return cached.key
-        row = await keys.known(database.hot, key)
+        row = await keys.find_known_key(database.hot, key)
         self._known.pop(name, None)
         if row and row.in_use:
             self._remember(name, row, now)

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Path, Request
 from msgspec import Meta
 from pydantic import BaseModel
 
-from service.api.deps import KeeperKey, RuntimeDep, documented, read_body
+from service.api.deps import KeeperKey, RuntimeDep, document_body, read_body
 from service.names import MOST_DAYS, KeyScope
 from service.processes.intake import CONTROL
 from service.storage.keys import Key
@@ -55,15 +55,15 @@ async def list_keys(key: KeeperKey, runtime: RuntimeDep) -> KeyList:
     return KeyList(keys=await keys.list_keys(runtime.database.engine, key.tenant))
 
 
-@router.post("", status_code=201, openapi_extra=documented(CreateKeyRequest))
+@router.post("", status_code=201, openapi_extra=document_body(CreateKeyRequest))
 async def create_key(key: KeeperKey, runtime: RuntimeDep, request: Request) -> MadeKey:
     """Makes a key of this tenant. The answer is the only place where the key itself is told."""
     body = await read_body(request, CreateKeyRequest)
     limits = body.scope, body.name, body.expires_days
-    return await keys.create(runtime.database.engine, key.tenant_name, key.by.actor, *limits)
+    return await keys.create_key(runtime.database.engine, key.tenant_name, key.by.actor, *limits)
 
 
 @router.delete("/{key_id}", status_code=204)
 async def revoke_key(key_id: KeyId, key: KeeperKey, runtime: RuntimeDep) -> None:
     """Revokes a key of this tenant; running services reject it within ten seconds."""
-    await keys.revoke(runtime.database.engine, key.by, key_id)
+    await keys.revoke_key(runtime.database.engine, key.by, key_id)

@@ -8,18 +8,18 @@ from service.api.deps import (
     FilterKey,
     OperatorDep,
     RuntimeDep,
-    documented,
+    document_body,
     read_body,
 )
 from service.api.wire import LeftAloneAnswer, LeftAloneRequest, ViewAnswer, ViewRequest
 from service.runtime import Runtime
 from service.usecases import left_alone
-from service.usecases.left_alone import Asker
+from service.usecases.left_alone import Requester
 
 router = APIRouter(prefix="/v1/chats")
 
 
-@router.post("/{chat_id}/view", tags=["filter"], openapi_extra=documented(ViewRequest))
+@router.post("/{chat_id}/view", tags=["filter"], openapi_extra=document_body(ViewRequest))
 async def post_view(
     request: Request, chat_id: ChatId, key: FilterKey, runtime: RuntimeDep
 ) -> ViewAnswer:
@@ -29,18 +29,20 @@ async def post_view(
     is not stored, or is not this user's.
     """
     body = await read_body(request, ViewRequest)
-    asker = left_alone.of_user(key.tenant, body.user_id)
+    asker = left_alone.make_requester(key.tenant, body.user_id)
     database = runtime.database
     asked = database, runtime.settings, asker, chat_id, body.message_id
-    view = await left_alone.view(*asked)
+    view = await left_alone.view_summary(*asked)
     if body.wait and not view.left_alone:
         await _resumed(runtime, asker, chat_id)
-        await left_alone.worked(database.engine, asker, chat_id, body.wait)
-        view = await left_alone.view(*asked)
-    return dialog.answer_to(body.button, view)
+        await left_alone.wait_until_idle(database.engine, asker, chat_id, body.wait)
+        view = await left_alone.view_summary(*asked)
+    return dialog.make_dialog(body.button, view)
 
 
-@router.post("/{chat_id}/left-alone", tags=["filter"], openapi_extra=documented(LeftAloneRequest))
+@router.post(
+    "/{chat_id}/left-alone", tags=["filter"], openapi_extra=document_body(LeftAloneRequest)
+)
 async def post_left_alone(
     request: Request, chat_id: ChatId, key: FilterKey, runtime: RuntimeDep
 ) -> LeftAloneAnswer:
@@ -49,7 +51,7 @@ async def post_left_alone(
     404 when the chat is not stored, or is not this user's.
     """
     body = await read_body(request, LeftAloneRequest)
-    asker = left_alone.of_user(key.tenant, body.user_id)
+    asker = left_alone.make_requester(key.tenant, body.user_id)
     if not body.left_alone:
         return await _resumed(runtime, asker, chat_id)
     await left_alone.leave_alone(runtime.database.engine, asker, chat_id)
@@ -57,13 +59,15 @@ async def post_left_alone(
 
 
 @router.post("/{chat_id}/resume", tags=["operators"], status_code=202)
-async def resume(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> LeftAloneAnswer:
+async def resume_chat(
+    chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep
+) -> LeftAloneAnswer:
     """Has a chat summarised again that its user wanted left alone."""
-    return await _resumed(runtime, Asker(operator), chat_id)
+    return await _resumed(runtime, Requester(operator), chat_id)
 
 
-async def _resumed(runtime: Runtime, asker: Asker, chat: str) -> LeftAloneAnswer:
-    wake_up = await left_alone.resume(runtime.database.engine, asker, chat)
+async def _resumed(runtime: Runtime, asker: Requester, chat: str) -> LeftAloneAnswer:
+    wake_up = await left_alone.resume_chat(runtime.database.engine, asker, chat)
     # After the commit: a worker that comes earlier would find no work.
     await runtime.queue.wake(wake_up)
     return LeftAloneAnswer(left_alone=False)

@@ -56,7 +56,7 @@ class Limiter:
         Raises:
             TooMany: too many keys of this address were wrong lately.
         """
-        if self._wrong_keys.count(network_of(address)) < _MOST_WRONG_KEYS:
+        if self._wrong_keys.count(find_network(address)) < _MOST_WRONG_KEYS:
             return
         await asyncio.sleep(_HELD_BACK)
         raise TooMany(
@@ -67,14 +67,14 @@ class Limiter:
 
     def wrong_key(self, address: str) -> None:
         """Counts a key that was missing or wrong."""
-        self._wrong_keys.add(network_of(address))
+        self._wrong_keys.add(find_network(address))
 
     def is_first_refusal(self, address: str) -> bool:
         """Whether a refusal is the first of its address in a minute, and so to be noted."""
-        return self._refusals.add(network_of(address)) == 1
+        return self._refusals.add(find_network(address)) == 1
 
 
-def network_of(address: str) -> str:
+def find_network(address: str) -> str:
     """What counts as one client: an IPv4 address, or the /64 that an IPv6 client has for itself."""
     if ":" not in address:
         return address

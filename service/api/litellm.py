@@ -14,11 +14,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.api.compress import make_list_to_send, prepare_request
-from service.api.deps import FilterKey, decoded, documented, read_bytes
-from service.api.wire import CompressRequest, Identity, schema_of
-from service.request.record import is_inserted
+from service.api.deps import FilterKey, decode_body, document_body, read_bytes
+from service.api.wire import CompressRequest, Identity, make_schema
+from service.request.record import is_record
 from service.transcript import Native
-from service.transcript.identities import identity
+from service.transcript.identities import normalise_id
 from service.usecases.serve import PreparedRequest
 
 PATH = "/beta/litellm_basic_guardrail_api"
@@ -82,8 +82,8 @@ router = APIRouter(tags=["filter"])
 @router.post(
     PATH,
     response_model=None,
-    openapi_extra=documented(GuardrailRequest, example=_EXAMPLE),
-    responses={200: {"content": {"application/json": {"schema": schema_of(GuardrailAnswer)}}}},
+    openapi_extra=document_body(GuardrailRequest, example=_EXAMPLE),
+    responses={200: {"content": {"application/json": {"schema": make_schema(GuardrailAnswer)}}}},
 )
 async def post_guardrail(request: Request, key: FilterKey) -> Response:
     """Makes a request that LiteLLM is about to send fit into the model's window.
@@ -91,7 +91,7 @@ async def post_guardrail(request: Request, key: FilterKey) -> Response:
     LiteLLM's `generic_guardrail_api` calls it, with the key as `x-api-key`. It does what
     `POST /v1/compress` does. `X-Precis: off` among the headers leaves a request as it is.
     """
-    asked = await decoded(await read_bytes(request), GuardrailRequest)
+    asked = await decode_body(await read_bytes(request), GuardrailRequest)
     answer = await _fit_request(request, key.tenant, asked)
     return Response(msgspec.json.encode(answer), media_type="application/json")
 
@@ -132,7 +132,7 @@ def _find_chat_id(headers: Mapping[str, str]) -> str:
     for pattern in _CHAT_HEADERS:
         for name, value in headers.items():
             if value and re.fullmatch(pattern, name):
-                return identity(value)
+                return normalise_id(value)
     return ""
 
 
@@ -141,7 +141,7 @@ def _find_user(headers: Mapping[str, str], data: Mapping[str, Any]) -> str:
     named = [headers.get(name) for name in _USER_HEADERS]
     known = [data.get(name) for name in _USER_FIELDS]
     user = next((one for one in [*named, *known] if one), "")
-    return identity(str(user)) if user else ""
+    return normalise_id(str(user)) if user else ""
 
 
 def _make_rows(
@@ -154,7 +154,7 @@ def _make_rows(
     rows = [messages[one] if isinstance(one, int) else one for one in made]
     if not served.covered:
         return rows
-    place = next(place for place in range(len(rows)) if is_inserted(rows[place : place + 2]))
+    place = next(place for place in range(len(rows)) if is_record(rows[place : place + 2]))
     marks: list[object] = []
     # The summary stands where the first message that it covers stood.
     for message in messages[place : place + served.covered]:

@@ -25,7 +25,7 @@ from service.errors import (
     ProblemType,
     Unavailable,
     Unprocessable,
-    trace,
+    format_trace,
 )
 from service.storage import outage
 
@@ -69,42 +69,42 @@ class ProblemBody(BaseModel):
     request_id: str | None = None
 
 
-def install(app: FastAPI) -> None:
+def install_handlers(app: FastAPI) -> None:
     """Makes every error of `app` a problem."""
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, http_error)
+    app.add_exception_handler(RequestValidationError, _answer_invalid)
+    app.add_exception_handler(HTTPException, answer_http_error)
     # Starlette raises an `Exception` again after its handler, for the server's log; the kinds
     # that are expected while the database is down have to be named to be answered only.
     for kind in (Problem, SQLAlchemyError, *outage.AWAY, Exception):
-        app.add_exception_handler(kind, any_other)
+        app.add_exception_handler(kind, answer_error)
 
 
-async def _invalid(_: Request, error: Exception) -> JSONResponse:
-    return answer(from_validation(cast(RequestValidationError, error).errors()))
+async def _answer_invalid(_: Request, error: Exception) -> JSONResponse:
+    return make_response(make_validation_problem(cast(RequestValidationError, error).errors()))
 
 
-async def http_error(_: Request, error: Exception) -> JSONResponse:
+async def answer_http_error(_: Request, error: Exception) -> JSONResponse:
     """Starlette's own refusals, such as 404 for an unknown path and 405 for a method."""
     refused = cast(HTTPException, error)
     title = HTTPStatus(refused.status_code).phrase
     kind = title.lower().replace(" ", "-")
-    response = _json(refused.status_code, kind, title, sentence_of(refused), {})
+    response = _make_json_response(refused.status_code, kind, title, explain_refusal(refused), {})
     # A 405 names the methods that are allowed in a header.
     response.headers.update(refused.headers or {})
     return response
 
 
-def sentence_of(refused: HTTPException) -> str:
+def explain_refusal(refused: HTTPException) -> str:
     """Why Starlette refuses a request; by itself it gives only the name of the status."""
     return _SENTENCES.get(refused.status_code, str(refused.detail))
 
 
-async def any_other(request: Request, error: Exception) -> JSONResponse:
+async def answer_error(request: Request, error: Exception) -> JSONResponse:
     """The response to what is no error of FastAPI's."""
-    return answer(of(error, request.url.path))
+    return make_response(make_problem(error, request.url.path))
 
 
-def of(error: Exception, path: str) -> Problem:
+def make_problem(error: Exception, path: str) -> Problem:
     """The problem to answer for an error.
 
     An unexpected one is logged with its trace; the client gets none of its words, which may quote a
@@ -113,38 +113,40 @@ def of(error: Exception, path: str) -> Problem:
     if isinstance(error, Problem):
         return error
     if outage.is_away(error):
-        refusal = outage.refusal(error)
+        refusal = outage.explain_refusal(error)
         why = refusal or "the database does not answer"
         log.warning("request.without_database", path=path, why=why, error=type(error).__name__)
         return Unavailable(f"{why}; try again {'later' if refusal else 'in a moment'}")
-    log.error("request.failed", path=path, error=type(error).__name__, exception=trace(error))
+    log.error(
+        "request.failed", path=path, error=type(error).__name__, exception=format_trace(error)
+    )
     return Problem(FAILED)
 
 
-def answer(problem: Problem) -> JSONResponse:
+def make_response(problem: Problem) -> JSONResponse:
     """The response to a problem."""
-    response = _json(
+    response = _make_json_response(
         problem.status, problem.type, problem.title, problem.detail, problem.extensions
     )
-    response.headers.update(headers_of(problem))
+    response.headers.update(make_headers(problem))
     return response
 
 
-def headers_of(problem: Problem) -> dict[str, str]:
+def make_headers(problem: Problem) -> dict[str, str]:
     """What a client is told in the head of the response to a problem."""
     if wait := problem.extensions.get("retry_after"):
         return {"Retry-After": str(wait)}
     return _HEADERS.get(problem.status, {})
 
 
-def from_validation(errors: Any) -> Problem:  # noqa: ANN401 - pydantic's own error list
+def make_validation_problem(errors: Any) -> Problem:  # noqa: ANN401 - pydantic's own error list
     """A 422 for an address of another shape, with a pointer to each place."""
-    found = [{"pointer": _pointer(one["loc"]), "message": one["msg"]} for one in errors]
+    found = [{"pointer": _make_pointer(one["loc"]), "message": one["msg"]} for one in errors]
     detail = "; ".join(f"{one['pointer']}: {one['message']}" for one in found)[:1000]
     return Unprocessable(f"the request does not have the expected shape: {detail}", errors=found)
 
 
-def from_msgspec(error: msgspec.DecodeError | UnicodeDecodeError, above: str = "") -> Problem:
+def make_body_problem(error: msgspec.DecodeError | UnicodeDecodeError, above: str = "") -> Problem:
     """A 400 for a body that is not JSON, a 422 for JSON of another shape.
 
     msgspec names the first wrong place only, as `$.path[0][1]`. `above` is a pointer to the part
@@ -163,11 +165,11 @@ def from_msgspec(error: msgspec.DecodeError | UnicodeDecodeError, above: str = "
     return Unprocessable(f"the request does not have the expected shape: {told}", errors=errors)
 
 
-def _pointer(place: Sequence[object]) -> str:
+def _make_pointer(place: Sequence[object]) -> str:
     return ("/" + "/".join(map(str, place)))[:_POINTER]
 
 
-def _json(
+def _make_json_response(
     status: int, kind: str, title: str, detail: str, extensions: dict[str, object]
 ) -> JSONResponse:
     body = {
@@ -176,7 +178,7 @@ def _json(
         "status": status,
         "detail": detail,
         # By which the log has more about it.
-        "request_id": request_ids.current(),
+        "request_id": request_ids.get_current(),
         **extensions,
     }
     return JSONResponse(body, status, media_type="application/problem+json")

@@ -7,11 +7,11 @@ from fastapi import APIRouter, Request
 from httpx import codes
 
 from service import metrics
-from service.api.deps import FilterKey, RuntimeDep, documented, read_body, wake
+from service.api.deps import FilterKey, RuntimeDep, document_body, read_body, wake
 from service.api.wire import NextPromptAnswer, NextPromptRequest, PromptToAnswer, ReplyRequest
 from service.clients.answers import ABOUT_THE_REQUEST
 from service.storage import codec
-from service.usecases.prompts import hand_in, take_next
+from service.usecases.prompts import accept_reply, take_next
 
 router = APIRouter(prefix="/v1/prompts", tags=["filter"])
 
@@ -19,7 +19,7 @@ router = APIRouter(prefix="/v1/prompts", tags=["filter"])
 @router.post(
     "/next",
     response_model_exclude_unset=True,
-    openapi_extra=documented(NextPromptRequest, example={"chat": "chat-1"}),
+    openapi_extra=document_body(NextPromptRequest, example={"chat": "chat-1"}),
 )
 async def post_next(request: Request, key: FilterKey, runtime: RuntimeDep) -> NextPromptAnswer:
     """Takes the next prompt of a chat, for one of your own models.
@@ -38,7 +38,7 @@ async def post_next(request: Request, key: FilterKey, runtime: RuntimeDep) -> Ne
     return NextPromptAnswer(prompt=prompt, again=True)
 
 
-@router.post("/{prompt_id}/reply", status_code=202, openapi_extra=documented(ReplyRequest))
+@router.post("/{prompt_id}/reply", status_code=202, openapi_extra=document_body(ReplyRequest))
 async def post_reply(prompt_id: str, request: Request, key: FilterKey, runtime: RuntimeDep) -> None:
     """Hands in what a model answered to a prompt, also an error: then code writes.
 
@@ -46,12 +46,12 @@ async def post_reply(prompt_id: str, request: Request, key: FilterKey, runtime: 
     """
     reply = await read_body(request, ReplyRequest)
     packed = await asyncio.to_thread(codec.pack, msgspec.structs.asdict(reply))
-    answered = await hand_in(runtime.database, key.tenant, prompt_id, packed)
-    metrics.SUMMARISER_CALLS.labels(_outcome_of(reply.status)).observe(answered.seconds)
+    answered = await accept_reply(runtime.database, key.tenant, prompt_id, packed)
+    metrics.SUMMARISER_CALLS.labels(_parse_outcome(reply.status)).observe(answered.seconds)
     await wake(runtime, answered.wake_up)
 
 
-def _outcome_of(status: int) -> str:
+def _parse_outcome(status: int) -> str:
     if status == codes.OK:
         return "answered"
     return "failed" if status in ABOUT_THE_REQUEST else "away"

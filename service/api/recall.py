@@ -9,7 +9,7 @@ from service.api.deps import (
     FilterKey,
     OperatorDep,
     RuntimeDep,
-    documented,
+    document_body,
     read_body,
 )
 from service.api.wire import RecallRequest
@@ -25,7 +25,7 @@ _LAST_LINE = 2**31
 router = APIRouter(prefix="/v1")
 
 
-@router.post("/recall", tags=["filter"], openapi_extra=documented(RecallRequest))
+@router.post("/recall", tags=["filter"], openapi_extra=document_body(RecallRequest))
 async def post_recall(request: Request, key: FilterKey, runtime: RuntimeDep) -> Finding:
     """Looks something up in what a request hides of this branch, for the model that answers.
 
@@ -35,7 +35,12 @@ async def post_recall(request: Request, key: FilterKey, runtime: RuntimeDep) -> 
     that the model has in its request anyway.
     """
     body = await read_body(request, RecallRequest)
-    asked = _words(body.query), _words(body.ref), _line(body.line), _words(body.grep)
+    asked = (
+        _read_words(body.query),
+        _read_words(body.ref),
+        _read_line(body.line),
+        _read_words(body.grep),
+    )
     question = RecallQuestion(*asked, body.max_tokens)
     check_question(question.query, question.ref)
     state = body.state
@@ -49,11 +54,11 @@ async def post_recall(request: Request, key: FilterKey, runtime: RuntimeDep) -> 
         lender=runtime.settings.lender_to(state.user),
     )
     engine, mask = runtime.database.engine, runtime.settings.mask_secrets
-    return await recall.of_branch(engine, runtime.texts, branch, key.by, question, mask)
+    return await recall.recall_for_model(engine, runtime.texts, branch, key.by, question, mask)
 
 
 @router.get("/chats/{chat_id}/find", tags=["operators"])
-async def find(
+async def find_in_chat(
     chat_id: ChatId,
     operator: OperatorDep,
     runtime: RuntimeDep,
@@ -78,7 +83,9 @@ async def find(
     check_question(query, ref)
     question = RecallQuestion(query, ref, line, grep, max_tokens)
     engine, mask = runtime.database.engine, runtime.settings.mask_secrets
-    return await recall.of_chat(engine, runtime.texts, operator, chat_id, question, mask)
+    return await recall.recall_for_operator(
+        engine, runtime.texts, operator, chat_id, question, mask
+    )
 
 
 def check_question(query: str, ref: str) -> None:
@@ -89,12 +96,12 @@ def check_question(query: str, ref: str) -> None:
         )
 
 
-def _words(given: object) -> str:
+def _read_words(given: object) -> str:
     """What a model gives for words."""
     return "" if given is None else str(given)[:_LONGEST].strip()
 
 
-def _line(given: object) -> int:
+def _read_line(given: object) -> int:
     """What a model gives for a number from 1 on."""
     try:
         return min(max(int(str(given)), 1), _LAST_LINE)

@@ -75,7 +75,7 @@ def create_worker_app(settings: Settings) -> FastAPI:
         openapi_url=None,
         telemetry=WITHOUT_TELEMETRY,
     )
-    problems.install(app)
+    problems.install_handlers(app)
 
     @app.get("/metrics")
     async def get_own_metrics(request: Request) -> Response:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import structlog
 from starlette.requests import Request
 
-from service.errors import trace
+from service.errors import format_trace
 from service.request.account import Counts
 from service.runtime import Runtime
 from service.storage import outage
@@ -35,7 +35,7 @@ class Serving:
             log.warning("compress.not_stored", why="too much is being stored")
             work.close()
             return
-        task = asyncio.create_task(_quietly(work))
+        task = asyncio.create_task(_run_quietly(work))
         self._later.add(task)
         task.add_done_callback(self._later.discard)
 
@@ -47,17 +47,17 @@ class Serving:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _quietly(work: Coroutine[Any, Any, object]) -> None:
+async def _run_quietly(work: Coroutine[Any, Any, object]) -> None:
     try:
         await work
     except outage.FAILURES as error:
         log.warning("compress.not_stored", why=type(error).__name__)
     except Exception as error:
-        log.error("compress.not_stored", exception=trace(error))
+        log.error("compress.not_stored", exception=format_trace(error))
 
 
 @asynccontextmanager
-async def serving(runtime: Runtime) -> AsyncIterator[Serving]:
+async def open_serving(runtime: Runtime) -> AsyncIterator[Serving]:
     """Serves requests on the resources of a process."""
     context = ServeContext(
         database=runtime.database,
@@ -75,6 +75,6 @@ async def serving(runtime: Runtime) -> AsyncIterator[Serving]:
         await this.end()
 
 
-def serving_of(request: Request) -> Serving:
+def get_serving(request: Request) -> Serving:
     """Finds the resources with which this process serves requests."""
     return cast(Serving, request.app.state.serving)

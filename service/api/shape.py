@@ -18,7 +18,7 @@ _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{,]', re.DOTALL)
 _TEXT = ord('"')
 
 
-def check(body: bytes | bytearray, most: int) -> None:
+def check_values(body: bytes | bytearray, most: int) -> None:
     """Limits the values in a JSON text. Broken JSON may pass to the decoder.
 
     It is one pass in constant memory.
@@ -56,9 +56,9 @@ def check_depth(body: dict[str, object]) -> None:
         containers = [part for part in parts if isinstance(part, (dict, list))]
         if not containers:
             return
-    raise too_deep()
+    raise refuse_depth()
 
 
-def too_deep() -> BadRequest:
+def refuse_depth() -> BadRequest:
     """The problem of a body that is nested too deep."""
     return BadRequest(f"the body has more than {DEEPEST} levels of lists and objects; flatten it")

@@ -4,22 +4,22 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 
 from service import __version__
-from service.api.callers import runtime_of
+from service.api.callers import get_runtime
 from service.api.deps import (
     MOST_MESSAGES,
     FilterKey,
     RuntimeDep,
-    decoded,
-    documented,
+    decode_body,
+    document_body,
     read_bytes,
 )
-from service.api.serving import Serving, serving_of
-from service.api.wire import FilterAnswer, TurnAnswer, TurnRequest, schema_of
+from service.api.serving import Serving, get_serving
+from service.api.wire import FilterAnswer, TurnAnswer, TurnRequest, make_schema
 from service.errors import TooLarge, Unprocessable
 from service.storage import chats, keys
 from service.storage.sums import UsageKey
-from service.usecases.hand_over import FinishedTurn, hand_over, outcome_of
-from service.usecases.ingest import wake_for
+from service.usecases.hand_over import FinishedTurn, find_outcome, store_turn
+from service.usecases.ingest import wake_worker
 from service.usecases.uploads import UserKey
 from service.usecases.weigh import State
 from service.usecases.windows import Windows
@@ -44,12 +44,12 @@ async def get_filter(key: FilterKey, runtime: RuntimeDep) -> FilterAnswer:
     """The service's version, the key's tenant, who writes its summaries, and models in use."""
     database, context = runtime.database, runtime.worker_context
     async with database.engine.connect() as connection:
-        served = await chats.served_models(connection, key.tenant)
+        served = await chats.list_served_models(connection, key.tenant)
     return FilterAnswer(
         version=__version__,
         tenant=key.tenant_name,
         endpoint=context.summariser.name if context.summariser else None,
-        summariser=await keys.summariser_of(database.reads, key.tenant),
+        summariser=await keys.find_summariser(database.reads, key.tenant),
         models=served,
     )
 
@@ -58,8 +58,8 @@ async def get_filter(key: FilterKey, runtime: RuntimeDep) -> FilterAnswer:
     "/v1/turns",
     status_code=202,
     response_model=None,
-    openapi_extra=documented(TurnRequest, example=_EXAMPLE),
-    responses={202: {"content": {"application/json": {"schema": schema_of(TurnAnswer)}}}},
+    openapi_extra=document_body(TurnRequest, example=_EXAMPLE),
+    responses={202: {"content": {"application/json": {"schema": make_schema(TurnAnswer)}}}},
 )
 async def post_turn(request: Request, key: FilterKey) -> Response:
     """Stores a finished turn as its host stores it. Sending it again changes nothing.
@@ -73,17 +73,17 @@ async def post_turn(request: Request, key: FilterKey) -> Response:
     """
     body = await read_bytes(request)
     size = len(body)
-    told = await decoded(body, TurnRequest)
+    told = await decode_body(body, TurnRequest)
     del body  # it may be megabytes
-    serving = serving_of(request)
-    turn = await _finished_turn(key.tenant, told, serving.context.windows)
+    serving = get_serving(request)
+    turn = await _make_finished_turn(key.tenant, told, serving.context.windows)
     state = turn.state
     async with serving.context.uploads.turn(UserKey(key.tenant, state.user), size):
-        accepted = await hand_over(serving.context, turn)
-    await wake_for(serving.context, accepted)
+        accepted = await store_turn(serving.context, turn)
+    await wake_worker(serving.context, accepted)
     if told.state:
         usage_key = UsageKey(key.tenant, state.model)
-        runtime_of(request).counting.count_turn(usage_key, outcome_of(state))
+        get_runtime(request).counting.count_turn(usage_key, find_outcome(state))
     asks = accepted.due and state.expires_in is None and await _is_for_host(serving, key.tenant)
     answer = msgspec.json.encode(TurnAnswer(accepted.due, asks))
     return Response(answer, 202, media_type="application/json")
@@ -93,10 +93,10 @@ async def _is_for_host(serving: Serving, tenant: int) -> bool:
     """Whether models of a tenant's host write its summaries: an endpoint of ours goes first."""
     if serving.context.settings.summariser != "extractive":
         return False
-    return bool(await keys.summariser_of(serving.context.database.reads, tenant))
+    return bool(await keys.find_summariser(serving.context.database.reads, tenant))
 
 
-async def _finished_turn(tenant: int, told: TurnRequest, windows: Windows) -> FinishedTurn:
+async def _make_finished_turn(tenant: int, told: TurnRequest, windows: Windows) -> FinishedTurn:
     """The turn as the use case takes it."""
     if len(told.messages) > MOST_MESSAGES:
         raise TooLarge(
@@ -104,20 +104,20 @@ async def _finished_turn(tenant: int, told: TurnRequest, windows: Windows) -> Fi
         )
     return FinishedTurn(
         tenant=tenant,
-        state=told.state or await _stated(tenant, told, windows),
+        state=told.state or await _make_state(tenant, told, windows),
         rows=told.messages,
         is_branch=told.whole or told.state is None,
-        title=_label(told.title),
-        user_name=_label(told.user_name),
+        title=_shorten_label(told.title),
+        user_name=_shorten_label(told.user_name),
     )
 
 
-def _label(text: str | None) -> str | None:
+def _shorten_label(text: str | None) -> str | None:
     """As much of a title or a name as operators are shown."""
     return text[:_LONGEST_LABEL] if text else None
 
 
-async def _stated(tenant: int, told: TurnRequest, windows: Windows) -> State:
+async def _make_state(tenant: int, told: TurnRequest, windows: Windows) -> State:
     """The state of a branch of which no request was seen."""
     if not (told.chat and told.model):
         raise Unprocessable(

@@ -22,27 +22,27 @@ _Label = Annotated[str, Meta(max_length=10_000)]
 _LONGEST = 10 * 366 * 24 * 3600
 
 
-def schema_of(model: type[msgspec.Struct]) -> dict[str, Any]:
+def make_schema(model: type[msgspec.Struct]) -> dict[str, Any]:
     """A body's JSON schema without references.
 
     A route puts it into the OpenAPI page by itself, where `#/$defs/…` would lead nowhere.
     """
     schema = msgspec.json.schema(model)
     definitions = schema.pop("$defs", {})
-    inlined: dict[str, Any] = _inline(schema, definitions)
+    inlined: dict[str, Any] = _inline_references(schema, definitions)
     return inlined
 
 
-def _inline(node: Any, definitions: dict[str, Any]) -> Any:  # noqa: ANN401 - JSON schema
+def _inline_references(node: Any, definitions: dict[str, Any]) -> Any:  # noqa: ANN401 - JSON schema
     """A part of a schema with its references replaced by what they name."""
     if isinstance(node, list):
-        return [_inline(part, definitions) for part in node]
+        return [_inline_references(part, definitions) for part in node]
     if not isinstance(node, dict):
         return node
     if "$ref" in node:
         name = str(node["$ref"]).rpartition("/")[2]
-        return _inline(definitions[name], definitions)
-    return {key: _inline(value, definitions) for key, value in node.items()}
+        return _inline_references(definitions[name], definitions)
+    return {key: _inline_references(value, definitions) for key, value in node.items()}
 
 
 _Message = Annotated[
@@ -200,7 +200,9 @@ class TurnRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A finished turn, or the whole branch, as you store it."""
 
     messages: Annotated[
-        list[Annotated[dict[str, Any], Meta(extra_json_schema=schema_of(intake.UploadedMessage))]],
+        list[
+            Annotated[dict[str, Any], Meta(extra_json_schema=make_schema(intake.UploadedMessage))]
+        ],
         Meta(
             min_length=1,
             description="Root to leaf, each with your `id`: from the turn's question on, or the"

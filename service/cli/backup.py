@@ -24,7 +24,7 @@ def backup(file: Path, secrets: Path | None) -> None:
     The service may run. Sealed texts stay sealed.
     """
     from service.embedded import dumps
-    from service.runtime import reachable
+    from service.runtime import check_reachable
     from service.storage.tables import tenant_secrets
 
     files = [one for one in (file, secrets) if one]
@@ -33,7 +33,7 @@ def backup(file: Path, secrets: Path | None) -> None:
             raise ConfigurationError(f"the file {one} exists already: name another one")
 
     async def work() -> None:
-        async with reachable(shell.settings()) as urls:
+        async with check_reachable(shell.settings()) as urls:
             await dumps.dump(urls.database, file, without=tenant_secrets if secrets else None)
             if secrets:
                 await dumps.dump(urls.database, secrets, only=tenant_secrets)

@@ -71,7 +71,7 @@ def _first(tenant: str, name: str, expires: int | None) -> str:
 
     async def work() -> str:
         async with shell.database(shell.settings()) as database:
-            key = await use_case.create(
+            key = await use_case.create_key(
                 database.engine, tenant, "precis keys", "operator", name, expires
             )
             return key.key
@@ -120,7 +120,7 @@ def rotate_encryption() -> None:
 
     async def work() -> list[KeyUsage]:
         async with shell.database(shell.settings()) as database:
-            return await rotation.rotate(database, show)
+            return await rotation.rotate_keys(database, show)
 
     rows = [
         {"sealed_with": f"key {one.key}" if one.key else "nothing", "values": one.values}

@@ -12,7 +12,7 @@ from types import TracebackType
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
-from service.errors import PrecisError, trace
+from service.errors import PrecisError, format_trace
 from service.settings import Settings
 from service.text.characters import escape_hidden
 
@@ -32,7 +32,7 @@ def set_up_logs(current: Settings) -> None:
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.ExceptionRenderer(lambda error: trace(error[1])),
+            structlog.processors.ExceptionRenderer(lambda error: format_trace(error[1])),
             *(machines if current.log_format == "json" else people),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
@@ -62,7 +62,7 @@ class _OfLibraries(logging.Formatter):
     def formatException(  # noqa: N802 - logging's name
         self, ei: _ErrorInfo | tuple[None, None, None]
     ) -> str:
-        return trace(ei[1]) if ei[1] else ""
+        return format_trace(ei[1]) if ei[1] else ""
 
 
 def _named(argument: object) -> object:

@@ -55,7 +55,7 @@ async def _store_first_key(url: str, current: Settings) -> bool:
     if not key:
         return False
     async with connect(url, keys=current.sealing_keys) as database:
-        return await keys.store_first(database.engine, _ACTOR, key)
+        return await keys.store_first_key(database.engine, _ACTOR, key)
 
 
 @click.command()
@@ -110,7 +110,7 @@ def reconcile(most: int, tenant: str, dry_run: bool, as_json: bool) -> None:
     async def work() -> Reconciled:
         async with shell.database(current) as database:
             async with database.engine.connect() as connection:
-                identity = await keys.tenant(connection, tenant)
+                identity = await keys.find_tenant(connection, tenant)
             if identity is None:
                 raise _no_tenant(tenant)
             by = Operator(identity, _ACTOR)

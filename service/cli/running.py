@@ -21,10 +21,10 @@ from service.embedded.secret import write_private
 from service.embedded.urls import KEY_FILE, announcing, reached_at
 from service.errors import ConfigurationError
 from service.names import FIRST_TENANT
-from service.runtime import Runtime, running, servers
+from service.runtime import Runtime, open_runtime, open_servers
 from service.settings import PREFIX, Settings
 from service.storage import keys
-from service.usecases.keys import create
+from service.usecases.keys import create_key
 from workers.worker import running as worker_running
 
 
@@ -80,8 +80,8 @@ async def work(current: Settings) -> None:
             " `precis serve` runs its own"
         )
     async with (
-        servers(current) as urls,
-        running(current, urls) as runtime,
+        open_servers(current) as urls,
+        open_runtime(current, urls) as runtime,
         embedded_worker(runtime),
         _own_port(current),
     ):
@@ -120,10 +120,10 @@ async def _leave_key(runtime: Runtime) -> Path | None:
     engine = runtime.database.engine
     if path.is_file():
         async with engine.connect() as connection:
-            if await keys.find(connection, path.read_text().strip()):
+            if await keys.find_valid_key(connection, path.read_text().strip()):
                 return None
     name = f"the file {KEY_FILE}"
-    key = await create(engine, FIRST_TENANT, "precis serve", "operator", name)
+    key = await create_key(engine, FIRST_TENANT, "precis serve", "operator", name)
     write_private(path, f"{key.key}\n")
     return path
 

@@ -55,10 +55,10 @@ def demo() -> None:
 @click.command()
 def config() -> None:
     """Print the settings in force, secrets hidden."""
-    from service.settings import redacted, variable
+    from service.settings import name_variable, redact_settings
 
-    for name, value in redacted(shell.settings()).items():
-        click.echo(f"{variable(name)}={value}")
+    for name, value in redact_settings(shell.settings()).items():
+        click.echo(f"{name_variable(name)}={value}")
 
 
 @click.command()

@@ -46,24 +46,24 @@ def run(
 async def migrated(current: Settings) -> AsyncIterator[Urls]:
     """The servers, also of a service that runs on the same data folder; embedded ones migrated."""
     from service.embedded.urls import announced, by_settings
-    from service.runtime import servers
+    from service.runtime import open_servers
 
     if running := by_settings(current) or announced(current.data_dir):
         yield running
         return
-    async with servers(current) as urls:
+    async with open_servers(current) as urls:
         yield urls
 
 
 @asynccontextmanager
 async def database(current: Settings) -> AsyncIterator[Database]:
     """The database, also of a service that runs on the same data folder; creates nothing."""
-    from service.runtime import reachable
+    from service.runtime import check_reachable
     from service.storage.database import LONG, check_schema, connect
 
     keys = current.sealing_keys
     async with (
-        reachable(current) as urls,
+        check_reachable(current) as urls,
         connect(urls.database, name="precis-cli", keys=keys, statement_seconds=LONG) as connected,
     ):
         await check_schema(connected.reads)

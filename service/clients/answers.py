@@ -42,36 +42,36 @@ def read_answer(answer: RawAnswer, most_tokens: int) -> Reply:
         SummariserAway: a status that every request would meet.
         SummariserError: another error, or no answer of a chat.
     """
-    body = _parsed(answer.body)
-    error = _error_in(body)
+    body = _parse_json(answer.body)
+    error = _find_error(body)
     if answer.status != 200 or error:
         away = answer.status not in (200, *ABOUT_THE_REQUEST)
         kind = SummariserAway if away else SummariserError
         what = f"HTTP {answer.status}" if answer.status != 200 else "an error in place of an answer"
-        raise kind(what, f"{what}: {_excerpt(error or body)}")
+        raise kind(what, f"{what}: {_shorten(error or body)}")
     try:
         reply = _read_events(body) if isinstance(body, list) else read_completion(body)
     except (LookupError, TypeError, AttributeError) as error:
         what = f"not a chat answer ({type(error).__name__})"
-        raise SummariserError(what, f"{what}: {_excerpt(body)}") from error
+        raise SummariserError(what, f"{what}: {_shorten(body)}") from error
     if reply.completion_tokens is not None and reply.completion_tokens >= most_tokens:
         return Reply(reply.text, Finish.LENGTH, reply.prompt_tokens, reply.completion_tokens)
     return reply
 
 
-def _parsed(body: _Json) -> _Json:
+def _parse_json(body: _Json) -> _Json:
     """A body that is a text as the JSON in it: of a stream, a list of its events."""
     if not isinstance(body, str):
         return body
     if body.lstrip().startswith((_EVENT, "event:", ":")):
-        return list(_events_in(body))
+        return list(_parse_events(body))
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
         return body
 
 
-def _events_in(body: str) -> Iterator[_Json]:
+def _parse_events(body: str) -> Iterator[_Json]:
     for line in body.splitlines():
         data = line.removeprefix(_EVENT).strip()
         if not line.startswith(_EVENT) or data == _ENDED:
@@ -83,7 +83,7 @@ def _events_in(body: str) -> Iterator[_Json]:
             return
 
 
-def _error_in(body: _Json) -> _Json:
+def _find_error(body: _Json) -> _Json:
     """What an answer says under `error` or `detail`; nothing in one that is an answer."""
     events = body if isinstance(body, list) else [body]
     for one in events:
@@ -105,10 +105,10 @@ def read_completion(body: _Json) -> Reply:
             "prompt_tokens": body.get("prompt_eval_count"),
             "completion_tokens": body.get("eval_count"),
         }
-        return _reply(body["message"].get("content"), body.get("done_reason"), usage)
+        return _make_reply(body["message"].get("content"), body.get("done_reason"), usage)
     choice = body["choices"][0]
     content = choice["message"].get("content")
-    return _reply(content, choice.get("finish_reason"), body.get("usage"))
+    return _make_reply(content, choice.get("finish_reason"), body.get("usage"))
 
 
 def _read_events(events: list[_Json]) -> Reply:
@@ -121,23 +121,25 @@ def _read_events(events: list[_Json]) -> Reply:
     for event in events:
         usage = event.get("usage") or usage
         for choice in (event.get("choices") or [])[:1]:
-            parts.append(_text((choice.get("delta") or choice.get("message") or {}).get("content")))
+            parts.append(
+                _read_text((choice.get("delta") or choice.get("message") or {}).get("content"))
+            )
             finish = choice.get("finish_reason") or finish
-    return _reply("".join(parts), finish, usage)
+    return _make_reply("".join(parts), finish, usage)
 
 
-def _reply(content: _Json, finish: object, usage: Mapping[str, _Json] | None) -> Reply:
+def _make_reply(content: _Json, finish: object, usage: Mapping[str, _Json] | None) -> Reply:
     counts = usage or {}
     return Reply(
-        text=_text(content),
+        text=_read_text(content),
         # Pipes end without a word; whether it is whole, the length says.
         finish=_FINISH.get(str(finish), Finish.OTHER) if finish else Finish.STOP,
-        prompt_tokens=_count(counts.get("prompt_tokens")),
-        completion_tokens=_count(counts.get("completion_tokens")),
+        prompt_tokens=_read_count(counts.get("prompt_tokens")),
+        completion_tokens=_read_count(counts.get("completion_tokens")),
     )
 
 
-def _text(content: _Json) -> str:
+def _read_text(content: _Json) -> str:
     """The text of a message whose content is a string, a list of parts, or missing."""
     if isinstance(content, list):
         content = "".join(part["text"] for part in content if part["type"] == "text")
@@ -145,11 +147,11 @@ def _text(content: _Json) -> str:
     return (content or "").encode(errors="replace").decode().replace("\0", "")
 
 
-def _count(value: object) -> int | None:
+def _read_count(value: object) -> int | None:
     return value if type(value) is int else None
 
 
-def _excerpt(body: _Json) -> str:
+def _shorten(body: _Json) -> str:
     """The beginning of what was answered, on one line."""
     text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, default=str)
     return " ".join(text.replace("\0", "").split())[:_EXCERPT] or "(empty)"

@@ -174,7 +174,7 @@ async def exchange(
     # question mark.
     body = json.dumps(request, ensure_ascii=False).encode(errors="replace") if request else None
     headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
-    if request_id := request_ids.current():
+    if request_id := request_ids.get_current():
         headers[request_ids.HEADER] = request_id
     if endpoint.api_key:
         headers["Authorization"] = f"Bearer {endpoint.api_key}"

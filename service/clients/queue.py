@@ -33,7 +33,7 @@ _EXPIRES = timedelta(hours=1)  # an older wake-up is worthless: the sweep has fo
 log = structlog.get_logger(__name__)
 
 
-def client(url: str) -> ArqRedis:
+def make_client(url: str) -> ArqRedis:
     """A client of the queue, with retries, so that a worker survives a restart of Redis.
 
     It connects at its first command. The caller closes it.
@@ -44,11 +44,11 @@ def client(url: str) -> ArqRedis:
         retry_on_error=[RedisError, OSError],
         retry_on_timeout=True,
     )
-    redis.job_serializer, redis.job_deserializer = dumps, loads
+    redis.job_serializer, redis.job_deserializer = serialize_job, deserialize_job
     return redis
 
 
-def dumps(payload: dict[str, object]) -> bytes:
+def serialize_job(payload: dict[str, object]) -> bytes:
     """A job as JSON.
 
     Arq's default is pickle, which would let anybody who writes to Redis run code.
@@ -56,7 +56,7 @@ def dumps(payload: dict[str, object]) -> bytes:
     return json.dumps(payload, default=str).encode()
 
 
-def loads(data: bytes) -> dict[str, object]:
+def deserialize_job(data: bytes) -> dict[str, object]:
     """The opposite of `dumps`."""
     payload: dict[str, object] = json.loads(data)
     return payload
@@ -104,7 +104,7 @@ class Queue:
             raise ConfigurationError(
                 "PRECIS_REDIS_URL is not a URL of the form redis://… or rediss://…"
             ) from None
-        return cls(client(url))
+        return cls(make_client(url))
 
     async def wake(self, key: str | None = None, delay: float = 0) -> bool:
         """Wakes a worker in `delay` seconds; False, and a log line, if Redis does not accept it.

@@ -16,7 +16,7 @@ _PROBE = 10  # seconds
 _NAMED = 5  # models in a warning
 
 
-def client(settings: Settings) -> httpx.AsyncClient:
+def open_client(settings: Settings) -> httpx.AsyncClient:
     """What summarisers are asked with: past the proxy of the environment, unless it is wanted.
 
     A proxy that is set for other programs would see texts and key.
@@ -27,26 +27,28 @@ def client(settings: Settings) -> httpx.AsyncClient:
     return httpx.AsyncClient(mounts={"all://": None, "http://": None, "https://": None})
 
 
-def configured(settings: Settings, http: httpx.AsyncClient) -> Summariser | None:
+def make_summariser(settings: Settings, http: httpx.AsyncClient) -> Summariser | None:
     """The summariser of the settings; None when code alone makes summaries."""
-    return _of(settings, http, settings.summariser_model)
+    return _make_client_for(settings, http, settings.summariser_model)
 
 
-def for_models(settings: Settings, http: httpx.AsyncClient) -> dict[str, Summariser]:
+def make_summarisers(settings: Settings, http: httpx.AsyncClient) -> dict[str, Summariser]:
     """The summarisers of the models that have one of their own, at the same address."""
     own = {name: one.summariser_model for name, one in settings.models.items()}
-    summarisers = {name: _of(settings, http, model) for name, model in own.items() if model}
+    summarisers = {
+        name: _make_client_for(settings, http, model) for name, model in own.items() if model
+    }
     return {name: one for name, one in summarisers.items() if one}
 
 
-async def probe(settings: Settings, http: httpx.AsyncClient) -> list[str]:
+async def check_endpoint(settings: Settings, http: httpx.AsyncClient) -> list[str]:
     """What is amiss with the models of the settings: no answer, or no such model.
 
     Costs no tokens. A server that does not tell which models it has is taken as it is.
     """
     if settings.summariser == "extractive":
         return []
-    endpoint = _endpoint(settings, http, settings.summariser_model)
+    endpoint = _make_endpoint(settings, http, settings.summariser_model)
     url = endpoint.base_url
     path = "/models" if settings.summariser == "openai" else "/api/tags"
     try:
@@ -58,22 +60,22 @@ async def probe(settings: Settings, http: httpx.AsyncClient) -> list[str]:
         return [f"the summariser does not answer: {error}"]
     if answer.status_code in (401, 403):
         return [f"the summariser at {url} refuses the key: HTTP {answer.status_code}"]
-    there = _models(content)
+    there = _list_models(content)
     some = ", ".join(sorted(there)[:_NAMED]) + (", …" if len(there) > _NAMED else "")
     return [
         f"the summariser at {url} has no model {name!r}; it has {some}"
-        for name in _missing(settings, there)
+        for name in _find_missing_models(settings, there)
     ]
 
 
-def _missing(settings: Settings, there: set[str]) -> list[str]:
+def _find_missing_models(settings: Settings, there: set[str]) -> list[str]:
     """The models of the settings that a server does not have; none if it told of none."""
     own = [one.summariser_model for one in settings.models.values()]
     models = sorted({name for name in (settings.summariser_model, *own) if name})
     return [name for name in models if there and not {name, f"{name}:latest"} & there]
 
 
-def _models(content: bytes | bytearray) -> set[str]:
+def _list_models(content: bytes | bytearray) -> set[str]:
     """The names that a list of models has; empty when the answer is no such list."""
     try:
         answer: Any = json.loads(content)
@@ -83,16 +85,16 @@ def _models(content: bytes | bytearray) -> set[str]:
         return set()
 
 
-def _of(settings: Settings, http: httpx.AsyncClient, model: str) -> Summariser | None:
+def _make_client_for(settings: Settings, http: httpx.AsyncClient, model: str) -> Summariser | None:
     if settings.summariser == "extractive":
         return None
-    endpoint = _endpoint(settings, http, model)
+    endpoint = _make_endpoint(settings, http, model)
     if settings.summariser == "openai":
         return OpenAISummariser(endpoint)
     return OllamaSummariser(endpoint, window=settings.summariser_window)
 
 
-def _endpoint(settings: Settings, http: httpx.AsyncClient, model: str) -> Endpoint:
+def _make_endpoint(settings: Settings, http: httpx.AsyncClient, model: str) -> Endpoint:
     return Endpoint(
         http=http,
         base_url=settings.summariser_url,

@@ -1,7 +1,7 @@
 """A fake of the part of Open WebUI that a filter uses: chats, loading of a filter, hooks.
 
 It keeps rows as Open WebUI's table has them, builds the native list as Open WebUI 0.12.4 does
-(`transcript.unfold`, which is tested against recordings), and calls the real filter file. Used by
+(`transcript.unfold_messages`, which is tested against recordings), and calls the real filter file. Used by
 the demonstration and by the tests.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from service.transcript import Native, Stored, unfold
+from service.transcript import Native, Stored, unfold_messages
 
 FILTER = Path(__file__).parents[2] / "filter_stub" / "precis_filter.py"
 
@@ -117,7 +117,7 @@ def inlet_body(
         "stream": True,
         "model": model,
         "metadata": metadata,
-        "messages": [*first, *unfold(path(rows, user_message))],
+        "messages": [*first, *unfold_messages(path(rows, user_message))],
     }
 
 

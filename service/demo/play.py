@@ -27,7 +27,13 @@ from service.runtime import Runtime
 from service.settings import load
 from service.storage import jobs, keys, work
 from service.text import tokens
-from service.transcript import Native, native_tokens, sent_tokens, text_of, unfold
+from service.transcript import (
+    Native,
+    count_sent_tokens,
+    count_stored_tokens,
+    read_text,
+    unfold_messages,
+)
 
 PACKED = Path(__file__).with_name("conversation.json.gz")
 
@@ -53,7 +59,7 @@ class Recording:
     @property
     def tokens(self) -> int:
         """What the whole branch would cost the model."""
-        return sum(native_tokens(row) for row in path(self.rows, self.leaf))
+        return sum(count_stored_tokens(row) for row in path(self.rows, self.leaf))
 
     def turns(self) -> Iterator[tuple[str, list[str]]]:
         """Each user message with its answers, in order; a regenerated one has two."""
@@ -158,8 +164,8 @@ class Stage:
         if row.get("error"):
             return 0.0  # Open WebUI calls no outlet for a failed answer
         # As a provider counts: what was sent, the tools, and of the answer what its calls reread.
-        asked = unfold([row])[:-1]
-        row["usage"] = {"prompt_tokens": sent + sent_tokens(asked)}
+        asked = unfold_messages([row])[:-1]
+        row["usage"] = {"prompt_tokens": sent + count_sent_tokens(asked)}
         body = outlet_body(
             self._shown, answer, chat=self.conversation.chat, model=self.conversation.model
         )
@@ -177,7 +183,7 @@ class Stage:
                 await asyncio.sleep(0.02)
 
     async def _has_work(self) -> bool:
-        chats = await jobs.counts(self.runtime.database.reads, None)
+        chats = await jobs.count_jobs(self.runtime.database.reads, None)
         return bool(chats.due or chats.working or chats.waiting)
 
 
@@ -202,7 +208,7 @@ async def stage(worker: BackgroundService) -> AsyncIterator[Stage]:
             serving = listening(create_app(settings, worker), listener)
             runtime = await stack.enter_async_context(serving)
             async with runtime.database.engine.begin() as connection:
-                key = await keys.create(connection, FIRST_TENANT, "filter", "demo")
+                key = await keys.create_key(connection, FIRST_TENANT, "filter", "demo")
             # All of it runs on one machine, which may be busy: what is shown is what is sent.
             loaded = load_filter(url, key, timeout=30.0)
             with host.importable():
@@ -225,10 +231,10 @@ def _tools_size() -> int:
 
 @cache  # from turn to turn, only the newest messages differ
 def _tokens(message: str) -> int:
-    return sent_tokens([json.loads(message)])
+    return count_sent_tokens([json.loads(message)])
 
 
 def _summary(sent: list[Native]) -> str:
     """The record in a request, which stands behind the system message; "" when there is none."""
-    texts = (text_of(message) for message in sent[:2])
+    texts = (read_text(message) for message in sent[:2])
     return next((text for text in texts if text.startswith(_SUMMARY)), "")

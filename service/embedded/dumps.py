@@ -19,7 +19,7 @@ from sqlalchemy import Table
 from service.embedded.postgres import binary
 from service.errors import ConfigurationError
 from service.settings import Settings
-from service.storage.database import demands_tls, newest, pending
+from service.storage.database import demands_tls, find_newest_revision, list_pending
 from service.storage.tables import metadata
 
 FOLDER = "backups"  # in the data folder
@@ -103,22 +103,23 @@ async def before_migration(url: str, settings: Settings) -> None:
     Raises:
         ConfigurationError: no dump can be made.
     """
-    current = await pending(url)
+    current = await list_pending(url)
     if current is None:
         return
-    change = {"current": current, "head": newest()}
+    change = {"current": current, "head": find_newest_revision()}
     if settings.database_url:
         log.warning("migration.without_dump", **change)
         return
     folder = settings.data_dir / FOLDER
     at = datetime.now(UTC)
-    file = folder / f"{at:%Y%m%dT%H%M%SZ}-{current}-before-{newest()}.dump"
+    file = folder / f"{at:%Y%m%dT%H%M%SZ}-{current}-before-{find_newest_revision()}.dump"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         await dump(url, file)
     except (ConfigurationError, OSError) as error:
+        newest = find_newest_revision()
         raise ConfigurationError(
-            f"the database was not migrated from {current} to {newest()}, because it could not be"
+            f"the database was not migrated from {current} to {newest}, because it could not be"
             f" dumped first: {error}. Make room in {folder}"
         ) from error
     log.info("migration.dumped", file=str(file), size=file.stat().st_size, **change)

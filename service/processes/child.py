@@ -79,9 +79,9 @@ def main(parent: int, seconds: float, memory: int, path: list[str]) -> None:
     """Gets ready, and answers messages until the parent is gone."""
     os.nice(NICE)
     sys.path[:] = path
-    from service.tied import die_with
+    from service.tied import die_with_parent
 
-    die_with(parent, signal.SIGKILL)
+    die_with_parent(parent, signal.SIGKILL)
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no reply
     load()

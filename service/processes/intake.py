@@ -18,12 +18,12 @@ from service.storage import codec
 from service.text import tokens
 from service.transcript import (
     Stored,
-    folded,
-    masked,
-    native_tokens,
+    count_stored_tokens,
+    estimate_step_tokens,
+    fold_answer,
+    mask_message,
     parse,
-    step_tokens,
-    steps,
+    split_steps,
 )
 
 _LATEST = 1e15  # Unix seconds; imported chats have milliseconds
@@ -175,14 +175,14 @@ def _count_tokens(
 ) -> TokenCountedMessage:
     body, masks = _pack(stored, mask_secrets, searched)
     parsed = parse(stored)
-    cut = steps(parsed)
+    cut = split_steps(parsed)
     count = cache(tokens.count)  # nearly always, what was said is all that is sent
     return TokenCountedMessage(
         role=parsed.role,
         body=body,
         masks=masks,
-        tokens=native_tokens(stored, count),
-        step_tokens=[step_tokens(step, count) for step in cut],
+        tokens=count_stored_tokens(stored, count),
+        step_tokens=[estimate_step_tokens(step, count) for step in cut],
         step_calls=[len(step.calls) for step in cut],
         sent_at=parsed.timestamp,
     )
@@ -193,7 +193,7 @@ def _pack(stored: Stored, mask_secrets: bool, searched: bool) -> tuple[bytes, in
 
     This is a function of its own, so that the masked copy is free before tokens are counted.
     """
-    clean, masks = masked(stored) if mask_secrets else (stored, 0)
+    clean, masks = mask_message(stored) if mask_secrets else (stored, 0)
     words = parts.make_parts(parse(clean)) if searched else None
     return codec.pack(clean, words), masks
 
@@ -201,7 +201,7 @@ def _pack(stored: Stored, mask_secrets: bool, searched: bool) -> tuple[bytes, in
 def _stored_fields(message: UploadedMessage) -> Stored:
     """The fields of a message that have the types that they should have."""
     native = _only(message.native, list)
-    output = folded(message.native) if native else _only(message.output, list)
+    output = fold_answer(message.native) if native else _only(message.output, list)
     fields = {
         "role": message.role if message.role in _ROLES else "assistant",
         "content": _only(message.content, str, list),

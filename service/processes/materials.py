@@ -8,7 +8,7 @@ from service.storage import codec
 from service.summarising import summarise
 from service.summarising.memory import Memory
 from service.summarising.summarise import Material, StepRead
-from service.transcript import Step, parse, steps
+from service.transcript import Step, parse, split_steps
 
 
 def gather_material(
@@ -34,7 +34,7 @@ def gather_material(
     messages = {
         identity: parse(codec.unpack(body) | {"id": identity}) for identity, body in packed.items()
     }
-    cut = {place: steps(messages[identity]) for place, identity in ids.items()}
+    cut = {place: split_steps(messages[identity]) for place, identity in ids.items()}
     part, parts = part_of
     reads = _planned_steps(planned, cut)
     return summarise.gather(memory, reads, policy, part=part, parts=parts, mask=mask)

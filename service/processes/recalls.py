@@ -6,7 +6,7 @@ from service.recall import display, parts, ranking
 from service.recall.display import Finding, PageRequest
 from service.storage import codec
 from service.text import languages
-from service.transcript import Message, masked, parse, steps
+from service.transcript import Message, mask_message, parse, split_steps
 
 _SAMPLE = 4000  # characters by which a chat's language is guessed
 
@@ -60,7 +60,7 @@ def find_named(
             if identity in message.markers:
                 return place, 0
             continue
-        ids = [call.call.id for step in steps(message) for call in step.calls]
+        ids = [call.call.id for step in split_steps(message) for call in step.calls]
         if identity in ids:
             return place, ids.index(identity) + 1
     return None
@@ -74,4 +74,4 @@ def show_page(body: bytes, request: PageRequest, mask: bool) -> Finding:
 def _message(body: bytes, mask: bool) -> Message:
     """The parsed message. Masking covers one that was stored before secrets were masked."""
     content = codec.unpack(body)
-    return parse(masked(content)[0] if mask else content)
+    return parse(mask_message(content)[0] if mask else content)

@@ -17,7 +17,7 @@ from service.recall.ranking import Hit
 from service.summarising import ledger
 from service.summarising.markup import make_harmless, quote_code
 from service.text import tokens
-from service.transcript import Call, Message, steps
+from service.transcript import Call, Message, split_steps
 from service.transcript.items import Attachment, CodeRun, Text, ToolCall
 
 RESULTS = 5
@@ -230,7 +230,7 @@ def _find_densest(flat: str, found: Sequence[str], most: int) -> int:
 
 
 def _list_calls(message: Message) -> list[Call]:
-    return [call for step in steps(message) for call in step.calls]
+    return [call for step in split_steps(message) for call in step.calls]
 
 
 def _format_day(message: Message) -> str:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from service.recall.passages import find_passages
 from service.recall.words import split_words
-from service.transcript import Message, steps
+from service.transcript import Message, split_steps
 
 STORED_FROM = 50
 """Depth from which on parts are stored beside the message. They take about 125 bytes for each 130
@@ -53,7 +53,7 @@ def make_parts(message: Message) -> list[SearchedPart]:
     # A user's message is one part, because it is mostly short and about one thing.
     longest = None if by_user else _ANSWER_CHARACTERS
     parts = _make_blocks(spoken_text(message), 0, by_user, longest)
-    calls = [call for step in steps(message) for call in step.calls]
+    calls = [call for step in split_steps(message) for call in step.calls]
     for number, call in enumerate(calls, 1):
         # An earlier look-up only copies what stands elsewhere in the chat.
         if call.call.name == _OWN_TOOL:
@@ -67,7 +67,7 @@ def make_parts(message: Message) -> list[SearchedPart]:
 def spoken_text(message: Message) -> str:
     """The text of a message without its tool calls."""
     texts: list[str] = []
-    for step in steps(message):
+    for step in split_steps(message):
         texts.append(step.text)
         texts.extend(attachment.told for attachment in step.attachments)
     return "\n".join(filter(None, texts))

@@ -10,7 +10,7 @@ from hashlib import blake2b
 import msgspec
 
 from service.text import tokens
-from service.transcript import Native, sent_tokens
+from service.transcript import Native, count_sent_tokens
 
 _MOST = 100_000  # counts in each of two generations
 # Some hosts send a model's thoughts again.
@@ -25,7 +25,7 @@ class Counts:
         self._new: dict[bytes, int] = {}
         self._old: dict[bytes, int] = {}
 
-    def known(self, keys: Sequence[bytes]) -> list[int | None]:
+    def find(self, keys: Sequence[bytes]) -> list[int | None]:
         """The count for each key; None for a message that was not counted yet."""
         found: list[int | None] = []
         for key in keys:
@@ -36,14 +36,14 @@ class Counts:
             found.append(count)
         return found
 
-    def learn(self, counts: Mapping[bytes, int]) -> None:
+    def add(self, counts: Mapping[bytes, int]) -> None:
         """Keeps counts by key."""
         self._new.update(counts)
         if len(self._new) > _MOST:
             self._old, self._new = self._new, {}
 
 
-def key_of(message: Native, print_: bytes) -> bytes:
+def make_count_key(message: Native, print_: bytes) -> bytes:
     """The key of a message's count: its fingerprint, if that covers all that is sent of it."""
     content = message.get("content")
     is_plain = content is None or (isinstance(content, str) and not content.startswith("<"))
@@ -52,21 +52,23 @@ def key_of(message: Native, print_: bytes) -> bytes:
     return blake2b(_encode(message), digest_size=16).digest()
 
 
-def tokens_of(message: Native) -> int:
+def count_tokens(message: Native) -> int:
     """The tokens of a message, with its model's thoughts."""
     thoughts = [message[name] for name in _THOUGHT if message.get(name)]
     thought_tokens = sum(tokens.count(_read_thought(thought)) for thought in thoughts)
-    return sent_tokens([message]) + thought_tokens
+    return count_sent_tokens([message]) + thought_tokens
 
 
-def most_tokens_of(message: Native) -> int:
+def estimate_most_tokens(message: Native) -> int:
     """A high estimate, from its size, for a message that was not counted yet."""
-    return sent_tokens([message], tokens.overcount) + len(_encode(message.get("reasoning"))) // 2
+    return (
+        count_sent_tokens([message], tokens.overcount) + len(_encode(message.get("reasoning"))) // 2
+    )
 
 
 def count_all(packed: Sequence[bytes]) -> list[int]:
     """The tokens of each message. They come as JSON, because they may go to another process."""
-    return [tokens_of(msgspec.json.decode(message)) for message in packed]
+    return [count_tokens(msgspec.json.decode(message)) for message in packed]
 
 
 def _read_thought(thought: object) -> str:

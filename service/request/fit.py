@@ -13,15 +13,15 @@ from typing import NamedTuple
 
 from service.request.record import OFFERED
 from service.request.shorter import (
+    append_note,
+    cut_middle,
     is_system,
-    parts_beside_text,
-    with_note,
-    without_arguments,
-    without_files,
-    without_middle,
+    list_other_parts,
+    replace_arguments,
+    replace_files,
 )
 from service.text.tokens import MESSAGE_TOKENS
-from service.transcript import Native, sent_tokens, text_of
+from service.transcript import Native, count_sent_tokens, read_text
 from service.transcript.native import TOOL_IMAGES
 
 LEFT_OUT = "[Older messages were left out here: they do not fit into the model's window.]"
@@ -53,12 +53,12 @@ class FittedMessages(NamedTuple):
     tokens: int
 
 
-def note_of(recall: bool) -> str:
+def make_note(recall: bool) -> str:
     """A note that tells the model what is missing and, with `recall`, how to look it up."""
     return f"{LEFT_OUT}\n{OFFERED}" if recall else LEFT_OUT
 
 
-def told(fitted: FittedMessages) -> str:
+def describe_cuts(fitted: FittedMessages) -> str:
     """The part of the user's status line about missing parts; empty if nothing is missing."""
     if fitted.left_out:
         return f"left out {fitted.left_out} older messages to make room"
@@ -69,10 +69,10 @@ def told(fitted: FittedMessages) -> str:
 
 def is_question(message: Native) -> bool:
     """Whether a user wrote the message."""
-    return message.get("role") == "user" and not text_of(message).startswith(TOOL_IMAGES)
+    return message.get("role") == "user" and not read_text(message).startswith(TOOL_IMAGES)
 
 
-def fit(
+def fit_messages(
     pieces: Sequence[Piece],
     *,
     room: int,
@@ -101,7 +101,7 @@ def fit(
     shape = _find_shape(messages, opening, newest)
     prompts = range(sum(map(is_system, messages[:opening])))
     texts = range(opening, len(messages))
-    if any(LEFT_OUT in text_of(messages[place]) for place in prompts):
+    if any(LEFT_OUT in read_text(messages[place]) for place in prompts):
         note = ""
 
     cut.shorten_results(range(opening, shape.unread), step)
@@ -227,7 +227,7 @@ class _Cut:
         sizes = self._text_sizes(places)
         savings_of_texts = sum(max(size - _LEAST_TOKENS, 0) for size in sizes.values())
         missing = self.excess - savings_of_texts
-        for lighter in (without_arguments, without_files):
+        for lighter in (replace_arguments, replace_files):
             for place in sizes:
                 if missing <= 0:
                     return
@@ -254,11 +254,11 @@ class _Cut:
         """
         if kept and is_system(kept[0].message):
             first, *rest = kept
-            message = with_note(first.message, note)
+            message = append_note(first.message, note)
         else:
             first, rest = Piece({}, 0, None), kept
             message = {"role": "system", "content": note}
-        tokens = sent_tokens([message], self._count)
+        tokens = count_sent_tokens([message], self._count)
         return [first._replace(message=message, tokens=tokens), *rest]
 
     def _text_sizes(self, places: Iterable[int]) -> dict[int, int]:
@@ -267,20 +267,20 @@ class _Cut:
     def _text_tokens(self, place: int) -> int:
         message, tokens, _ = self.pieces[place]
         if place not in self._rest:
-            bare = {**message, "content": parts_beside_text(message)}
-            self._rest[place] = sent_tokens([bare], self._count)
+            bare = {**message, "content": list_other_parts(message)}
+            self._rest[place] = count_sent_tokens([bare], self._count)
         return max(tokens - self._rest[place], 0)
 
     def _shorten(self, place: int, most: int) -> None:
         size = self._text_tokens(place)
-        message = without_middle(self.pieces[place].message, size, most, self._count)
+        message = cut_middle(self.pieces[place].message, size, most, self._count)
         self._replace(place, message)
 
     def _replace(self, place: int, message: Native) -> None:
         """Puts another message in place of one. The same message changes nothing."""
         piece = self.pieces[place]
         if message is not piece.message:
-            tokens = sent_tokens([message], self._count)
+            tokens = count_sent_tokens([message], self._count)
             self._tokens += tokens - piece.tokens
             self.pieces[place] = piece._replace(message=message, tokens=tokens)
             self._rest.pop(place, None)

@@ -15,7 +15,7 @@ from hashlib import blake2b
 from itertools import accumulate
 from typing import NamedTuple
 
-from service.transcript import Native, Stored, calls_of, text_of
+from service.transcript import Native, Stored, list_calls, read_text
 from service.transcript.native import TOOL_IMAGES
 
 ROOT = ""
@@ -61,7 +61,7 @@ class Outline:
     starts: tuple[int, ...]
 
 
-def outline(
+def outline_request(
     messages: Sequence[Native], prints: Sequence[bytes], *, guided: bool = False
 ) -> Outline:
     """Finds the parts of a request. If it is `guided`, its newest question is an instruction."""
@@ -84,7 +84,7 @@ def _find_questions(messages: Sequence[Native], prints: Sequence[bytes]) -> list
     return places
 
 
-def fingerprint(message: Native) -> bytes:
+def hash_message(message: Native) -> bytes:
     """The hash of a message's text with the call that it answers, then of each of its calls.
 
     Pictures and reasoning are left out, because hosts do not send them in every request. It is
@@ -93,7 +93,7 @@ def fingerprint(message: Native) -> bytes:
     role, words = message.get("role"), _read_words(message)
     if role == "user" and words.startswith(TOOL_IMAGES):
         return b""
-    calls = calls_of(message) if message.get("tool_calls") else []
+    calls = list_calls(message) if message.get("tool_calls") else []
     hashed = b""
     if words or role != "assistant":
         kind = _RESULT if role == "tool" else _TEXT
@@ -114,14 +114,14 @@ def _hash_texts(*parts: str) -> bytes:
     return digest.digest()
 
 
-def path(
+def cut_path(
     messages: Sequence[Native], prints: Sequence[bytes], begin: int, end: int, above: str = ROOT
 ) -> list[Node]:
     """Cuts messages[begin:end] into nodes, root first.
 
     Args:
         messages: the request.
-        prints: `fingerprint` of each of its messages.
+        prints: `hash_message` of each of its messages.
         begin: place of the path's first message.
         end: place behind its last message.
         above: id of the node that the path continues.
@@ -152,19 +152,19 @@ def _join_prints(prints: Sequence[bytes], first: int, last: int) -> bytes:
     return b"".join(part for _, part in ordered)
 
 
-def stored_of(messages: Sequence[Native], node: Node) -> Stored:
+def make_stored(messages: Sequence[Native], node: Node) -> Stored:
     """A node as it is stored: without pictures and without its host's own fields."""
     own = messages[node.begin : node.end]
     if node.role == "assistant":
         answer = [message for message in own if message.get("role") in _ANSWER]
         if len(answer) == 1 and not answer[0].get("tool_calls"):
             # Older versions of Open WebUI write calls and results of tools into the text.
-            return {"role": node.role, "content": text_of(answer[0])}
+            return {"role": node.role, "content": read_text(answer[0])}
         native: list[Native] = []
         for message in answer:
             native.append({key: message[key] for key in _STORED if message.get(key)})
         return {"role": node.role, "native": native}
-    return {"role": node.role, "content": _read_words(own[0]), "files": files_of(own[0])}
+    return {"role": node.role, "content": _read_words(own[0]), "files": list_files(own[0])}
 
 
 def _group_messages(
@@ -189,12 +189,12 @@ def _group_messages(
 def _read_words(message: Native) -> str:
     """The text of a message without Open WebUI's list of attached files."""
     content = message.get("content")
-    text = content if isinstance(content, str) else text_of(message)
+    text = content if isinstance(content, str) else read_text(message)
     files = _FILES.match(text) if message.get("role") == "user" else None
     return text[files.end() :] if files else text
 
 
-def files_of(message: Native) -> list[dict[str, str]]:
+def list_files(message: Native) -> list[dict[str, str]]:
     """The kinds and names of a message's parts beside its text, and of files listed in front."""
     content = message.get("content")
     parts = content if isinstance(content, list) else []
@@ -212,5 +212,5 @@ def files_of(message: Native) -> list[dict[str, str]]:
 
 def _find_file_list(message: Native) -> str:
     """Open WebUI's list of attached files in front of a text; empty where there is none."""
-    tag = _FILES.match(text_of(message))
+    tag = _FILES.match(read_text(message))
     return tag[0] if tag else ""

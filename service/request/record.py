@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 from service.summarising.message import BEGINS, NOTED
-from service.transcript import Native, text_of
+from service.transcript import Native, read_text
 
 OFFERED = 'Older text and full tool results: precis_recall(query="…") or precis_recall(ref="T12").'
 _MOST_BEFORE = 16  # messages that may stand in front of a summary: another filter's, or two turns
@@ -17,7 +17,7 @@ _MOST_BEFORE = 16  # messages that may stand in front of a summary: another filt
 _OWN_COMPACTION = re.compile(r"^\[CONVERSATION SUMMARY\]\n", re.MULTILINE)
 
 
-def inserted(summary: str, *, recall: bool) -> list[Native]:
+def make_record_messages(summary: str, *, recall: bool) -> list[Native]:
     """The messages of a summary. With `recall` it tells the model how to look up more."""
     if recall:
         body, _, last_line = summary.rpartition("\n\n")
@@ -25,14 +25,14 @@ def inserted(summary: str, *, recall: bool) -> list[Native]:
     return [{"role": "user", "content": summary}, {"role": "assistant", "content": NOTED}]
 
 
-def is_inserted(messages: Sequence[Native]) -> bool:
+def is_record(messages: Sequence[Native]) -> bool:
     """Whether these two messages are a summary and the model's line after it."""
     if [one.get("role") for one in messages] != ["user", "assistant"]:
         return False
-    return text_of(messages[0]).startswith(BEGINS) and text_of(messages[1]) == NOTED
+    return read_text(messages[0]).startswith(BEGINS) and read_text(messages[1]) == NOTED
 
 
-def place_of(messages: Sequence[Native], head: int) -> int | None:
+def find_record(messages: Sequence[Native], head: int) -> int | None:
     """The place of a summary near the beginning of a request; None if there is none.
 
     Args:
@@ -41,17 +41,17 @@ def place_of(messages: Sequence[Native], head: int) -> int | None:
     """
     last = min(head + _MOST_BEFORE, len(messages) - 1)
     for place in range(head, last + 1):
-        if is_inserted(messages[place : place + 2]):
+        if is_record(messages[place : place + 2]):
             return place
     return None
 
 
 def mentions_compaction(head: Sequence[Native]) -> bool:
     """Whether a system message has the mark of Open WebUI's own compaction."""
-    return any(_OWN_COMPACTION.search(text_of(message)) for message in head)
+    return any(_OWN_COMPACTION.search(read_text(message)) for message in head)
 
 
-def summarised(messages: int, before: int, after: int, by: str = "") -> str:
+def describe_summary(messages: int, before: int, after: int, by: str = "") -> str:
     """The status line of a request with a summary.
 
     Args:

@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from service.transcript import Native, text_of
-from service.transcript.parts import tokens_of
+from service.transcript import Native, read_text
+from service.transcript.parts import count_part_tokens
 
 SHORTENED = "\n[… {} characters were left out here: they do not fit into the model's window …]\n"
 NO_FILE = "[A picture or file was left out here: it does not fit into the model's window.]"
@@ -20,9 +20,7 @@ def is_system(message: Native) -> bool:
     return message.get("role") in ("system", "developer")
 
 
-def without_middle(
-    message: Native, text_tokens: int, most: int, count: Callable[[str], int]
-) -> Native:
+def cut_middle(message: Native, text_tokens: int, most: int, count: Callable[[str], int]) -> Native:
     """The message without the middle of its text, which keeps at most `most` tokens.
 
     Args:
@@ -31,7 +29,7 @@ def without_middle(
         most: tokens that the text may keep.
         count: counts the tokens of a text.
     """
-    text = text_of(message)
+    text = read_text(message)
     keep = len(text) * (most - _MARK_TOKENS) // text_tokens
     best, best_size = _NOTHING, 0
     for _ in range(_TRIES):
@@ -44,7 +42,7 @@ def without_middle(
         if most * 9 // 10 <= size < most:
             break
         keep = keep * most * 97 // (size * 100)
-    others = parts_beside_text(message)
+    others = list_other_parts(message)
     content = [{"type": "text", "text": best}, *others] if others else best
     return {**message, "content": content}
 
@@ -65,14 +63,14 @@ def _keep_both_ends(text: str, keep: int) -> str:
     return head + body[:first] + mark + body[len(body) - last :]
 
 
-def parts_beside_text(message: Native) -> list[dict[str, Any]]:
+def list_other_parts(message: Native) -> list[dict[str, Any]]:
     """The parts of a message that are no text, such as pictures and files."""
     content = message.get("content")
     parts = content if isinstance(content, list) else []
     return [part for part in parts if isinstance(part, dict) and part.get("type") != "text"]
 
 
-def without_files(message: Native, missing: int) -> Native:
+def replace_files(message: Native, missing: int) -> Native:
     """The message with marks in place of pictures and files, until `missing` tokens are saved."""
     whole = message.get("content")
     if not isinstance(whole, list):
@@ -80,7 +78,7 @@ def without_files(message: Native, missing: int) -> Native:
     mark = {"type": "text", "text": NO_FILE}
     content = []
     for part in whole:
-        price = tokens_of(part) if isinstance(part, dict) else 0
+        price = count_part_tokens(part) if isinstance(part, dict) else 0
         if missing > 0 and price > _MARK_TOKENS:
             missing -= price - _MARK_TOKENS
             part = mark
@@ -88,7 +86,7 @@ def without_files(message: Native, missing: int) -> Native:
     return {**message, "content": content} if content != whole else message
 
 
-def without_arguments(message: Native, missing: int) -> Native:
+def replace_arguments(message: Native, missing: int) -> Native:
     """The message with marks in place of long arguments, until `missing` tokens are saved."""
     whole = message.get("tool_calls")
     if not isinstance(whole, list):
@@ -105,7 +103,7 @@ def without_arguments(message: Native, missing: int) -> Native:
     return {**message, "tool_calls": calls} if calls != whole else message
 
 
-def with_note(message: Native, note: str) -> Native:
+def append_note(message: Native, note: str) -> Native:
     """The message with a note at the end of its text."""
     content = message.get("content")
     if isinstance(content, list):

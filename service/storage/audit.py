@@ -30,12 +30,12 @@ class Change:
     details: dict[str, Any]
 
 
-def user_actor(user: str) -> str:
+def name_user(user: str) -> str:
     """How the log names a user of Open WebUI who changed something."""
     return f"user {user}"
 
 
-async def page(
+async def list_changes(
     connection: AsyncConnection,
     tenant: int,
     *,
@@ -60,7 +60,7 @@ async def page(
     return [Change(*row) for row in await connection.execute(query)]
 
 
-async def record(
+async def record_change(
     connection: AsyncConnection,
     by: Operator,
     action: str,

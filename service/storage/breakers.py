@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage.jobs import BREAKER_STATE, BreakerState
 from service.storage.tables import endpoints
-from service.storage.terms import in_seconds
+from service.storage.terms import after_seconds
 
 OPENED_BY = 5
 """Consecutive failed calls that open a breaker.
@@ -41,7 +41,7 @@ _OPEN = endpoints.c.open_until > func.now()
 _STATE: ColumnElement[BreakerState] = literal_column(BREAKER_STATE)
 
 
-async def state(connection: AsyncConnection, endpoint: Endpoint) -> BreakerState:
+async def read_state(connection: AsyncConnection, endpoint: Endpoint) -> BreakerState:
     """The breaker's state; an endpoint that is new is noted."""
     query = select(_STATE).where(*_is_endpoint(endpoint))
     breaker: BreakerState | None = (await connection.execute(query)).scalar_one_or_none()
@@ -73,7 +73,7 @@ async def note_failure(connection: AsyncConnection, endpoint: Endpoint, error: s
     failures = endpoints.c.failures + 1
     probes = func.least(failures - OPENED_BY, 20)  # twenty doublings are far above the longest
     longer = func.least(_LONGEST_PAUSE, PAUSE * func.power(2, probes))
-    still_closed = case((failures >= OPENED_BY, in_seconds(longer)), else_=null())
+    still_closed = case((failures >= OPENED_BY, after_seconds(longer)), else_=null())
     await connection.execute(
         update(endpoints)
         .where(*_is_endpoint(endpoint))

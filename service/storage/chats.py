@@ -29,11 +29,11 @@ from service.storage import codec, sealing, statements
 from service.storage.jobs import CHAT_STATE
 from service.storage.sealing import AssociatedData, Cipher
 from service.storage.tables import chats, checkpoints, messages, prompts
-from service.storage.tenancy import ChatKey, of
+from service.storage.tenancy import ChatKey, match_chat
 
 
 @dataclass(frozen=True, slots=True)
-class Overview:
+class ChatOverview:
     """One chat in a list. `path_tokens` and `messages` are those of the branch ingested last.
 
     `leaf_id` is what the host calls the newest message of that branch.
@@ -71,7 +71,7 @@ class Overview:
 
 
 @dataclass(frozen=True, slots=True)
-class Filters:
+class ChatFilters:
     """Which chats of a list; None for any. `begins` is how the id begins."""
 
     user: str | None = None
@@ -81,7 +81,7 @@ class Filters:
     has: Has | None = None
 
 
-EVERY = Filters()
+EVERY = ChatFilters()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class StoredChat:
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class SavedChat:
     """A chat that Open WebUI stores, by its id there, and who began it."""
 
     chat_id: str
@@ -133,7 +133,7 @@ class ServedModel:
     overhead: int
 
 
-_NOTE_LEAF = text(statements.load("chats")["note_leaf"])
+_NOTE_LEAF = text(statements.load_statements("chats")["note_leaf"])
 COMPACTS_ITSELF = "open-webui"
 """The `compactor` beside which no summary is made: nothing is compressed twice."""
 _IS_LEASED = func.coalesce(
@@ -160,14 +160,14 @@ async def note_leaf(connection: AsyncConnection, chat: ChatKey, leaf: str | None
     await connection.execute(_NOTE_LEAF, {"tenant": chat.tenant, "chat": chat.id, "leaf": leaf})
 
 
-async def saved(connection: AsyncConnection, tenant: int) -> list[Saved]:
+async def list_saved_chats(connection: AsyncConnection, tenant: int) -> list[SavedChat]:
     """All chats of a tenant that Open WebUI stores, oldest first."""
     query = select(chats.c.external_id, chats.c.user_id)
     query = query.where(chats.c.tenant_id == tenant, is_saved())
-    return [Saved(*row) for row in await connection.execute(query.order_by(chats.c.id))]
+    return [SavedChat(*row) for row in await connection.execute(query.order_by(chats.c.id))]
 
 
-async def look(
+async def find_chat(
     connection: AsyncConnection, tenant: int, chat: str, *, lock: bool = False
 ) -> StoredChat | None:
     """A chat by Open WebUI's id; None when this tenant has no such chat.
@@ -197,37 +197,39 @@ async def look(
 async def leave_alone(connection: AsyncConnection, chat: ChatKey) -> None:
     """From now on it is not served, and no work is due; one that is under way may end."""
     nothing_due = update(chats).values(due_at=None, code_at=None, due_leaves=[], dead_at=None)
-    left_alone = nothing_due.where(*of(chat, chats)).values(left_alone_at=func.now())
+    left_alone = nothing_due.where(*match_chat(chat, chats)).values(left_alone_at=func.now())
     await connection.execute(left_alone)
 
 
-async def resume(connection: AsyncConnection, chat: ChatKey) -> None:
+async def resume_chat(connection: AsyncConnection, chat: ChatKey) -> None:
     """From now on it is summarised as usual."""
-    await connection.execute(update(chats).where(*of(chat, chats)).values(left_alone_at=None))
+    await connection.execute(
+        update(chats).where(*match_chat(chat, chats)).values(left_alone_at=None)
+    )
 
 
-async def overviews(
+async def list_overviews(
     connection: AsyncConnection,
     tenant: int,
     *,
     chat: str | None = None,
     after: Cursor | None = None,
     limit: int = 1,
-    which: Filters = EVERY,
-) -> list[Overview]:
+    which: ChatFilters = EVERY,
+) -> list[ChatOverview]:
     """Chats of a tenant, the newest first: one by name, or a page of those after a cursor."""
     moment, identity = chats.c.updated_at, chats.c.id
-    query = _overviews(tenant).order_by(moment.desc(), identity.desc()).limit(limit)
+    query = _select_overviews(tenant).order_by(moment.desc(), identity.desc()).limit(limit)
     if chat is not None:
         query = query.where(chats.c.external_id == chat)
     if after is not None:
         query = query.where(tuple_(moment, identity) < tuple_(after.updated_at, after.id))
-    query = query.where(*_conditions(tenant, which))
-    found: list[Overview] = []
+    query = query.where(*_make_conditions(tenant, which))
+    found: list[ChatOverview] = []
     for row in (await connection.execute(query)).mappings().all():
         key = ChatKey(tenant, row["id"])
         labels = {name: await open_label(connection, key, name, row[name]) for name in LABELS}
-        found.append(Overview(**{**row, **labels}))
+        found.append(ChatOverview(**{**row, **labels}))
     return found
 
 
@@ -254,7 +256,7 @@ def _label_aad(chat: ChatKey, name: str) -> AssociatedData:
     return AssociatedData(chats.name, name, chat, chat.id)
 
 
-def _conditions(tenant: int, which: Filters) -> Iterator[ColumnElement[bool]]:
+def _make_conditions(tenant: int, which: ChatFilters) -> Iterator[ColumnElement[bool]]:
     if which.user is not None:
         yield chats.c.user_id == which.user
     if which.model is not None:
@@ -282,25 +284,25 @@ def _has_degraded(tenant: int) -> ColumnElement[bool]:
     return degraded.exists()
 
 
-def _overviews(tenant: int) -> Select[Any]:
-    """Chats with the fields of `Overview`, most of which are columns of the same name."""
+def _select_overviews(tenant: int) -> Select[Any]:
+    """Chats with the fields of `ChatOverview`, most of which are columns of the same name."""
     others: dict[str, ColumnElement[Any]] = {
         "chat_id": chats.c.external_id,
-        "leaf_id": func.coalesce(_of_leaf(tenant, messages.c.host_id), chats.c.leaf_id),
-        "messages": func.coalesce(_of_leaf(tenant, messages.c.depth), 0),
+        "leaf_id": func.coalesce(_select_of_leaf(tenant, messages.c.host_id), chats.c.leaf_id),
+        "messages": func.coalesce(_select_of_leaf(tenant, messages.c.depth), 0),
         "path_tokens": func.coalesce(chats.c.leaf_tokens, 0),
-        "checkpoints": _checkpoint_count(tenant),
+        "checkpoints": _count_checkpoints(tenant),
         "state": literal_column(CHAT_STATE),
         "working": _IS_LEASED,
     }
     columns = [
         others[name].label(name) if name in others else chats.c[name]
-        for name in Overview.__dataclass_fields__
+        for name in ChatOverview.__dataclass_fields__
     ]
     return select(*columns).where(chats.c.tenant_id == tenant)
 
 
-def _of_leaf(tenant: int, column: ColumnElement[Any]) -> ColumnElement[Any]:
+def _select_of_leaf(tenant: int, column: ColumnElement[Any]) -> ColumnElement[Any]:
     leaf = select(column).where(
         messages.c.tenant_id == tenant,
         messages.c.chat_id == chats.c.id,
@@ -309,14 +311,14 @@ def _of_leaf(tenant: int, column: ColumnElement[Any]) -> ColumnElement[Any]:
     return leaf.scalar_subquery()
 
 
-def _checkpoint_count(tenant: int) -> ColumnElement[int]:
+def _count_checkpoints(tenant: int) -> ColumnElement[int]:
     count = select(func.count()).where(
         checkpoints.c.tenant_id == tenant, checkpoints.c.chat_id == chats.c.id
     )
     return count.scalar_subquery()
 
 
-async def served_models(connection: AsyncConnection, tenant: int) -> list[ServedModel]:
+async def list_served_models(connection: AsyncConnection, tenant: int) -> list[ServedModel]:
     """The models of a tenant's newest chats by name, each as its newest chat was served with it."""
     about_model = (
         chats.c.model,
@@ -339,10 +341,14 @@ async def served_models(connection: AsyncConnection, tenant: int) -> list[Served
 
 async def let_serve(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> None:
     """Makes a checkpoint the one that goes on serving while requests fit with it."""
-    await connection.execute(update(chats).where(*of(chat, chats)).values(served_id=checkpoint))
+    await connection.execute(
+        update(chats).where(*match_chat(chat, chats)).values(served_id=checkpoint)
+    )
 
 
-async def fence(connection: AsyncConnection, chat: ChatKey) -> None:
+async def refuse_running_work(connection: AsyncConnection, chat: ChatKey) -> None:
     """Work that is under way is refused when it comes to publish, and no reply is waited for."""
-    await connection.execute(delete(prompts).where(*of(chat, prompts)))
-    await connection.execute(update(chats).where(*of(chat, chats)).values(epoch=chats.c.epoch + 1))
+    await connection.execute(delete(prompts).where(*match_chat(chat, prompts)))
+    await connection.execute(
+        update(chats).where(*match_chat(chat, chats)).values(epoch=chats.c.epoch + 1)
+    )

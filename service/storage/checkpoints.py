@@ -18,8 +18,8 @@ from service.storage import codec, memories, sealing
 from service.storage.sealing import AssociatedData, Cipher
 from service.storage.tables import INTERIM, checkpoints
 from service.storage.tables import messages as message_rows
-from service.storage.tenancy import ChatKey, of
-from service.storage.terms import among
+from service.storage.tenancy import ChatKey, match_chat
+from service.storage.terms import in_values
 from service.summarising.memory import Memory
 
 _OF_ITS_CHAT = (
@@ -93,34 +93,36 @@ class PathCheckpoints(NamedTuple):
     interim: list[Checkpoint]
 
 
-async def everyone(connection: AsyncConnection, chat: ChatKey) -> list[CheckpointInfo]:
+async def list_checkpoints(connection: AsyncConnection, chat: ChatKey) -> list[CheckpointInfo]:
     """The chat's checkpoints, oldest first."""
-    return await _made(connection, chat)
+    return await _list_infos(connection, chat)
 
 
-async def look(
+async def find_checkpoint(
     connection: AsyncConnection, chat: ChatKey, checkpoint: int
 ) -> CheckpointInfo | None:
     """One checkpoint; None when there is none of this id."""
-    found = await _made(connection, chat, checkpoints.c.id == checkpoint)
+    found = await _list_infos(connection, chat, checkpoints.c.id == checkpoint)
     return found[0] if found else None
 
 
-async def _made(
+async def _list_infos(
     connection: AsyncConnection, chat: ChatKey, *which: ColumnElement[bool]
 ) -> list[CheckpointInfo]:
     cipher = await sealing.cipher_for(connection, chat.tenant)
     others: dict[str, ColumnElement[Any]] = {
         "parent_id": func.nullif(checkpoints.c.parent_id, 0),
         "boundary": checkpoints.c.covered_until,
-        "covered_until": _boundary(chat),
-        "serving": _serving(chat),
+        "covered_until": _select_boundary(chat),
+        "serving": _is_serving(chat),
     }
     columns = [
         others[name].label(name) if name in others else checkpoints.c[name]
         for name in CheckpointInfo.__dataclass_fields__
     ]
-    query = select(*columns).where(*of(chat, checkpoints), *which).order_by(checkpoints.c.id)
+    query = (
+        select(*columns).where(*match_chat(chat, checkpoints), *which).order_by(checkpoints.c.id)
+    )
     found = []
     for row in (await connection.execute(query)).mappings():
         packed = cipher.decrypt(aad_for(chat, row["id"], "verdict"), row["verdict"])
@@ -128,26 +130,26 @@ async def _made(
     return found
 
 
-def _boundary(chat: ChatKey) -> ColumnElement[str]:
+def _select_boundary(chat: ChatKey) -> ColumnElement[str]:
     """What the host calls the last message that a checkpoint covers, if it has told that."""
     told = select(message_rows.c.host_id).where(
-        *of(chat, message_rows), message_rows.c.message_id == checkpoints.c.covered_until
+        *match_chat(chat, message_rows), message_rows.c.message_id == checkpoints.c.covered_until
     )
     return func.coalesce(told.scalar_subquery(), checkpoints.c.covered_until)
 
 
-def _serving(chat: ChatKey) -> ColumnElement[bool]:
-    pointed_to = select(message_rows.c.checkpoint_id).where(*of(chat, message_rows))
+def _is_serving(chat: ChatKey) -> ColumnElement[bool]:
+    pointed_to = select(message_rows.c.checkpoint_id).where(*match_chat(chat, message_rows))
     head = checkpoints.alias("head")
     lines = select(func.unnest(func.array_append(head.c.ancestors, head.c.id))).where(
-        *of(chat, head), head.c.id.in_(pointed_to)
+        *match_chat(chat, head), head.c.id.in_(pointed_to)
     )
     return checkpoints.c.id.in_(lines)
 
 
-async def summary(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> str | None:
+async def load_summary(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> str | None:
     """The summary message of a checkpoint; None when there is none of this id."""
-    this = (*of(chat, checkpoints), checkpoints.c.id == checkpoint)
+    this = (*match_chat(chat, checkpoints), checkpoints.c.id == checkpoint)
     sealed = (await connection.execute(select(checkpoints.c.summary).where(*this))).scalar()
     if sealed is None:
         return None
@@ -155,12 +157,14 @@ async def summary(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -
     return codec.unpack_text(cipher.decrypt(aad_for(chat, checkpoint, "summary"), sealed))
 
 
-async def on_path(
+async def load_path_checkpoints(
     connection: AsyncConnection, chat: ChatKey, ids: Collection[int]
 ) -> PathCheckpoints:
     """Those of a path, of which `ids` are what its messages point to."""
     interim = checkpoints.c.kind == INTERIM
-    query = select(interim, *_PLANNED).where(*of(chat, checkpoints), among(checkpoints.c.id, ids))
+    query = select(interim, *_PLANNED).where(
+        *match_chat(chat, checkpoints), in_values(checkpoints.c.id, ids)
+    )
     found = PathCheckpoints([], [])
     for is_interim, *row in (await connection.execute(query)).all():
         kind = found.interim if is_interim else found.final
@@ -168,17 +172,17 @@ async def on_path(
     return found
 
 
-async def memory(engine: AsyncEngine, chat: ChatKey, checkpoint: int) -> Memory | None:
+async def load_memory(engine: AsyncEngine, chat: ChatKey, checkpoint: int) -> Memory | None:
     """What a stored checkpoint says; None when it is not stored any more."""
     async with engine.connect() as connection:
-        line = await line_of(connection, chat, checkpoint)
+        line = await load_line(connection, chat, checkpoint)
     # In a thread and in no transaction: it may be long.
-    return await asyncio.to_thread(memories.unpacked, line) if line else None
+    return await asyncio.to_thread(memories.unpack_memory, line) if line else None
 
 
-async def line_of(
+async def load_line(
     connection: AsyncConnection, chat: ChatKey, checkpoint: int
-) -> Sequence[memories.Stored]:
+) -> Sequence[memories.StoredMemory]:
     """What a checkpoint's memory is read from, packed; nothing when it is not stored any more."""
     parameters = {"tenant": chat.tenant, "chat": chat.id, "checkpoint": checkpoint}
     query = await connection.execute(_LINE, parameters | {"whole": memories.WHOLE_EVERY})
@@ -187,18 +191,22 @@ async def line_of(
         raise CannotOpen(f"checkpoint {checkpoint} grew from one that is not stored any more")
     cipher = await sealing.cipher_for(connection, chat.tenant)
     return [
-        memories.Stored(*(cipher.decrypt(aad_for(chat, row.id, name), row[name]) for name in _READ))
+        memories.StoredMemory(
+            *(cipher.decrypt(aad_for(chat, row.id, name), row[name]) for name in _READ)
+        )
         for row in rows
     ]
 
 
-def stored(plain: Mapping[str, Any], cipher: Cipher, chat: ChatKey, number: int) -> dict[str, Any]:
+def seal_content(
+    plain: Mapping[str, Any], cipher: Cipher, chat: ChatKey, number: int
+) -> dict[str, Any]:
     """The content of a checkpoint as it is stored: its texts sealed, or as they are."""
     texts = {name: cipher.encrypt(aad_for(chat, number, name), plain[name]) for name in PACKED}
     return {**plain, **texts}
 
 
-def opened(row: Mapping[Any, Any], cipher: Cipher, chat: ChatKey) -> dict[str, Any]:
+def open_content(row: Mapping[Any, Any], cipher: Cipher, chat: ChatKey) -> dict[str, Any]:
     """The content of a stored checkpoint, not sealed any more."""
     number = row["id"]
     content = {column.name: row[column.name] for column in CONTENT}

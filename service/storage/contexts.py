@@ -15,10 +15,10 @@ from service.storage import codec, statements
 from service.storage.checkpoints import aad_for
 from service.storage.database import Database
 from service.storage.sealing import Cipher
-from service.storage.statements import Numbered
+from service.storage.statements import NumberedStatement
 from service.storage.tenancy import ChatKey
 
-_SQL = statements.load("contexts")
+_SQL = statements.load_statements("contexts")
 _LEAF_LINE = "chat.leaf_line, chat.leaf_savings, chat.leaf_windows"
 _HEAD_LINE = """
     (head.ancestors || head.id)[cardinality(head.ancestors) - 14:],
@@ -28,15 +28,15 @@ _THIS = "chat.external_id = :chat"
 _UNEXPIRED = f"{_THIS} and coalesce(chat.expires_at > now(), true)"
 
 
-def _reading(newest: str, line: str, which: str) -> Numbered:
+def _make_statement(newest: str, line: str, which: str) -> NumberedStatement:
     """One form of the read."""
-    return statements.numbered(_SQL["read"].format(newest=newest, line=line, which=which))
+    return statements.number_parameters(_SQL["read"].format(newest=newest, line=line, which=which))
 
 
-CONTINUED = _reading(_SQL["leaf"], _LEAF_LINE, _UNEXPIRED)
-BRANCHED = _reading(_SQL["any"], _HEAD_LINE, _THIS)
-_ELSEWHERE = _reading(_SQL["any"], _HEAD_LINE, _SQL["lender"])
-_DOUBTS = statements.numbered(_SQL["doubts"])
+CONTINUED = _make_statement(_SQL["leaf"], _LEAF_LINE, _UNEXPIRED)
+BRANCHED = _make_statement(_SQL["any"], _HEAD_LINE, _THIS)
+_ELSEWHERE = _make_statement(_SQL["any"], _HEAD_LINE, _SQL["lender"])
+_DOUBTS = statements.number_parameters(_SQL["doubts"])
 _FEW = 64  # nodes that are looked for at first: a fork goes off near its leaf
 
 
@@ -113,7 +113,9 @@ _STORED = len(StoredContext._fields) - 1
 """How many columns are its fields; the others are those of its checkpoint."""
 
 
-async def find(database: Database, lookup: Lookup, path: Sequence[Node]) -> StoredContext | None:
+async def find_context(
+    database: Database, lookup: Lookup, path: Sequence[Node]
+) -> StoredContext | None:
     """Finds what is stored of a path; None when the chat is not stored.
 
     Args:
@@ -126,7 +128,7 @@ async def find(database: Database, lookup: Lookup, path: Sequence[Node]) -> Stor
     row = await _read(database, CONTINUED, lookup, {"leaf": leaf})
     if row is None:
         return None
-    found = _context(row, lookup.tenant)
+    found = _make_context(row, lookup.tenant)
     if found.known:
         return found
     for few in (path[-_FEW:], path[:-_FEW]):
@@ -134,11 +136,11 @@ async def find(database: Database, lookup: Lookup, path: Sequence[Node]) -> Stor
             break
         ids = [cipher.keyed_hash(node.id) for node in reversed(few)]
         row = await _read(database, BRANCHED, lookup, {"ids": ids})
-        found = _context(row, lookup.tenant) if row else found
+        found = _make_context(row, lookup.tenant) if row else found
     return found
 
 
-async def find_elsewhere(
+async def find_lent_context(
     database: Database, lookup: Lookup, path: Sequence[Node], lender: str | None
 ) -> StoredContext | None:
     """The same of another chat in which the same was said: of one of `lender`, or for None any."""
@@ -148,23 +150,23 @@ async def find_elsewhere(
     if row is None:
         return None
     # Nothing is stored for this chat yet. The other one's user may want that one left alone.
-    return _context(row, lookup.tenant)._replace(known=None, depth=0, left_alone=False)
+    return _make_context(row, lookup.tenant)._replace(known=None, depth=0, left_alone=False)
 
 
-async def find_at(database: Database, lookup: Lookup, leaf: str) -> StoredContext | None:
+async def find_context_below(database: Database, lookup: Lookup, leaf: str) -> StoredContext | None:
     """The same of a request below a stored message of the chat; `leaf` is its id as stored."""
     row = await _read(database, BRANCHED, lookup, {"ids": [leaf]})
-    return _context(row, lookup.tenant) if row else None
+    return _make_context(row, lookup.tenant) if row else None
 
 
-async def doubts(database: Database, chat: ChatKey) -> Doubts:
+async def find_doubts(database: Database, chat: ChatKey) -> Doubts:
     """Reads why a request shows nothing that is stored of its chat."""
     row = await database.hot.fetchrow(_DOUBTS.sql, chat.tenant, chat.id)
     assert row is not None
     return Doubts(*row)
 
 
-def summary(stored: StoredContext, cipher: Cipher) -> str:
+def open_summary(stored: StoredContext, cipher: Cipher) -> str:
     """The words of its summary; nobody needs those of one that is not served.
 
     Raises:
@@ -176,13 +178,13 @@ def summary(stored: StoredContext, cipher: Cipher) -> str:
 
 
 async def _read(
-    database: Database, statement: Numbered, lookup: Lookup, more: Mapping[str, Any]
+    database: Database, statement: NumberedStatement, lookup: Lookup, more: Mapping[str, Any]
 ) -> "asyncpg.Record | None":
     values = {**lookup._asdict(), **more}
     return await database.hot.fetchrow(statement.sql, *statement.given(values))
 
 
-def _context(row: "asyncpg.Record", tenant: int) -> StoredContext:
+def _make_context(row: "asyncpg.Record", tenant: int) -> StoredContext:
     chat, *stored = row[:_STORED]
     checkpoint = Checkpoint(*row[_STORED:]) if row[_STORED] is not None else None
     return StoredContext._make([ChatKey(tenant, chat), *stored, checkpoint])

@@ -131,14 +131,14 @@ async def connect(
     `statement_seconds`.
     """
     async with AsyncExitStack() as stack:
-        reads = await stack.enter_async_context(_reading(url, f"{name}-reads", _READ))
-        hot = await stack.enter_async_context(_reading(url, f"{name}-hot", _HOT))
+        reads = await stack.enter_async_context(_open_reads(url, f"{name}-reads", _READ))
+        hot = await stack.enter_async_context(_open_reads(url, f"{name}-hot", _HOT))
         keyring = Keyring(keys, reads)
         options: dict[str, Any] = {
             "hide_parameters": True,  # they hold what people wrote, and errors are logged
             "execution_options": {sealing.OPTION: keyring},
         }
-        engine = engine_for(
+        engine = make_engine(
             url,
             name,
             statement_seconds,
@@ -149,7 +149,7 @@ async def connect(
         )
         stack.push_async_callback(engine.dispose)
         event.listen(engine.sync_engine, "checkout", _check_open)
-        slow = engine_for(
+        slow = make_engine(
             url,
             f"{name}-slow",
             LONG,
@@ -164,7 +164,7 @@ async def connect(
 
 
 @asynccontextmanager
-async def _reading(url: str, name: str, seconds: float) -> AsyncIterator[Reads]:
+async def _open_reads(url: str, name: str, seconds: float) -> AsyncIterator[Reads]:
     with _first_contact(url):
         pool = await asyncpg.create_pool(
             url,
@@ -181,7 +181,7 @@ async def _reading(url: str, name: str, seconds: float) -> AsyncIterator[Reads]:
         yield Reads(pool, seconds)
 
 
-def engine_for(
+def make_engine(
     url: str,
     name: str,
     statement_seconds: float | None = None,
@@ -248,12 +248,12 @@ async def migrate(url: str) -> None:
 
 
 @cache
-def newest() -> str:
+def find_newest_revision() -> str:
     """The newest migration of this version."""
     return ScriptDirectory(str(MIGRATIONS)).get_current_head() or ""
 
 
-async def pending(url: str) -> str | None:
+async def list_pending(url: str) -> str | None:
     """The revision that a migration would change; None for a new database, and for no older one.
 
     Raises:
@@ -262,7 +262,9 @@ async def pending(url: str) -> str | None:
     scripts = ScriptDirectory(str(MIGRATIONS))
     async with connect(url, name="precis-migration") as database:
         current = await _revision(database.reads)
-    is_older = current in {one.revision for one in scripts.walk_revisions()} - {newest()}
+    is_older = current in {one.revision for one in scripts.walk_revisions()} - {
+        find_newest_revision()
+    }
     return current if is_older else None
 
 
@@ -274,7 +276,7 @@ async def check_schema(reads: Reads) -> None:
         SchemaError: it is at an older one, with both revisions and the command that upgrades it; or
             from before the first release.
     """
-    scripts, head = ScriptDirectory(str(MIGRATIONS)), newest()
+    scripts, head = ScriptDirectory(str(MIGRATIONS)), find_newest_revision()
     current = await _revision(reads)
     _refuse_unreleased(current)
     if current and current not in {one.revision for one in scripts.walk_revisions()}:

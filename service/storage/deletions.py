@@ -11,18 +11,18 @@ from sqlalchemy import bindparam, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import chats, messages, sealing
-from service.storage.audit import user_actor
+from service.storage.audit import name_user
 from service.storage.chats import StoredChat
 from service.storage.tables import audit, checkpoints, runs
 from service.storage.tables import chats as chat_rows
 from service.storage.tables import messages as message_rows
-from service.storage.tenancy import ChatKey, of
-from service.storage.terms import among
+from service.storage.tenancy import ChatKey, match_chat
+from service.storage.terms import in_values
 
 
 async def whole_chats(connection: AsyncConnection, tenant: int, which: Collection[ChatKey]) -> None:
     """Deletes chats and, by cascade, everything stored for them."""
-    ids = among(chat_rows.c.id, [chat.id for chat in which])
+    ids = in_values(chat_rows.c.id, [chat.id for chat in which])
     await connection.execute(delete(chat_rows).where(chat_rows.c.tenant_id == tenant, ids))
 
 
@@ -38,7 +38,7 @@ async def below(
         How many messages and how many checkpoints.
     """
     # Read before anything is deleted, to know the new leaf.
-    path = await messages.path(connection, chat.key, chat.leaf) if chat.leaf else []
+    path = await messages.load_path(connection, chat.key, chat.leaf) if chat.leaf else []
     stays = list(takewhile(lambda message: message not in roots, [row.message_id for row in path]))
     deleted = await messages.drop_below(connection, chat.key, roots)
     lost = await what_read_them(connection, chat.key)
@@ -52,12 +52,12 @@ async def what_read_them(connection: AsyncConnection, chat: ChatKey) -> int:
     Fences work that is under way: a worker may have read the texts already.
     """
     covered = select(message_rows).where(
-        *of(chat, message_rows), message_rows.c.message_id == checkpoints.c.covered_until
+        *match_chat(chat, message_rows), message_rows.c.message_id == checkpoints.c.covered_until
     )
-    lost = delete(checkpoints).where(*of(chat, checkpoints), ~covered.exists())
+    lost = delete(checkpoints).where(*match_chat(chat, checkpoints), ~covered.exists())
     count = (await connection.execute(lost)).rowcount
     await _forget_errors(connection, chat)
-    await chats.fence(connection, chat)
+    await chats.refuse_running_work(connection, chat)
     return count
 
 
@@ -69,7 +69,9 @@ async def differing(
     `known` are the hashes of all messages that it has, as they were sent, by its own ids.
     """
     columns = message_rows.c.message_id, message_rows.c.host_id, message_rows.c.host_hash
-    query = select(*columns).where(*of(chat, message_rows), message_rows.c.host_id.is_not(None))
+    query = select(*columns).where(
+        *match_chat(chat, message_rows), message_rows.c.host_id.is_not(None)
+    )
     cipher = await sealing.cipher_for(connection, chat.tenant)
     keyed = {host_id: cipher.keyed_hash(one) for host_id, one in known.items()}
     rows = (await connection.execute(query)).all()
@@ -90,8 +92,8 @@ async def names_in_audit(
     """
     log = update(audit).where(audit.c.tenant_id == tenant)
     details = audit.c.details.concat(func.jsonb_build_object("user", hashed))
-    did = log.where(audit.c.actor == user_actor(user))
-    await connection.execute(did.values(actor=user_actor(hashed)))
+    did = log.where(audit.c.actor == name_user(user))
+    await connection.execute(did.values(actor=name_user(hashed)))
     named = log.where(audit.c.details["user"].astext == user)
     await connection.execute(named.values(details=details))
     if names:
@@ -102,6 +104,6 @@ async def names_in_audit(
 
 async def _forget_errors(connection: AsyncConnection, chat: ChatKey) -> None:
     """An error may quote what a summariser answered."""
-    await connection.execute(update(runs).where(*of(chat, runs)).values(reason=None))
-    this = update(chat_rows).where(*of(chat, chat_rows))
+    await connection.execute(update(runs).where(*match_chat(chat, runs)).values(reason=None))
+    this = update(chat_rows).where(*match_chat(chat, chat_rows))
     await connection.execute(this.values(last_error=None))

@@ -7,7 +7,7 @@ from typing import Final
 
 from service.metrics import QueueFigures
 from service.storage import jobs
-from service.storage.database import Reads, newest
+from service.storage.database import Reads, find_newest_revision
 
 # An endpoint that nobody asks any more stays half-open for ever: its last failure is long ago.
 _BREAKERS: Final = f"""
@@ -19,7 +19,7 @@ _FOR_MODELS: Final = "select count(*) from prompts where reply is null"
 
 async def queue(reads: Reads) -> QueueFigures:
     """Reads the figures; raises the driver's own errors when the database does not answer."""
-    counts = await jobs.counts(reads, None)
+    counts = await jobs.count_jobs(reads, None)
     for_models: int = await reads.fetchval(_FOR_MODELS)
     rows = await reads.fetch(_BREAKERS)
     revision: str = await reads.fetchval("select version_num from alembic_version")
@@ -32,5 +32,5 @@ async def queue(reads: Reads) -> QueueFigures:
     }
     breakers = {"closed": 0, "open": 0, "half-open": 0}
     breakers |= {row["state"]: row["count"] for row in rows}
-    at_head = revision == newest()
+    at_head = revision == find_newest_revision()
     return QueueFigures(states, counts.oldest_due_seconds, breakers, at_head)

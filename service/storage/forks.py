@@ -11,14 +11,14 @@ from sqlalchemy import Row, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import messages, sealing
-from service.storage.checkpoints import CONTENT, aad_for, opened
-from service.storage.publishing import Lineage, add, next_id
+from service.storage.checkpoints import CONTENT, aad_for, open_content
+from service.storage.publishing import Lineage, add_checkpoint, next_id
 from service.storage.tables import INTERIM, checkpoints
-from service.storage.tenancy import ChatKey, of
-from service.storage.terms import among
+from service.storage.tenancy import ChatKey, match_chat
+from service.storage.terms import in_values
 
 
-async def adopt(
+async def adopt_checkpoints(
     connection: AsyncConnection, chat: ChatKey, lender: ChatKey, ids: Sequence[int]
 ) -> None:
     """Copies a line of another chat, and makes the messages of this one point to it.
@@ -28,24 +28,24 @@ async def adopt(
     `connection` is in a transaction that has this chat locked and ends with a note of its leaf.
     """
     query = select(checkpoints.c.id, checkpoints.c.windows, *CONTENT).where(
-        *of(lender, checkpoints), among(checkpoints.c.id, ids)
+        *match_chat(lender, checkpoints), in_values(checkpoints.c.id, ids)
     )
     cipher = await sealing.cipher_for(connection, chat.tenant)
     # Ids rise from parent to child, so this is the order in which they grew.
     rows = (await connection.execute(query.order_by(checkpoints.c.id))).mappings()
-    originals = [opened(row, cipher, lender) | {"window": row["windows"][-1]} for row in rows]
+    originals = [open_content(row, cipher, lender) | {"window": row["windows"][-1]} for row in rows]
     # Only this chat is locked: the lender's may have been deleted since they were found.
     if len(originals) < len(ids):
         return
     # Before anything is added: a part of a line would serve nobody.
-    copies = await _copies(connection, chat, originals)
+    copies = await _copy_checkpoints(connection, chat, originals)
     if copies is None:
         return
     line = Lineage([], [], [])
     for original in originals:
         copy = copies.get(original["covered_until"])
         if copy is None:
-            line = await add(connection, chat, line, await next_id(connection), original)
+            line = await add_checkpoint(connection, chat, line, await next_id(connection), original)
         else:
             line = Lineage([*line.ids, copy.id], copy.savings, copy.windows)
     # The deepest first: each message is then pointed to its own at once.
@@ -54,7 +54,7 @@ async def adopt(
         await messages.assign_checkpoint(connection, chat, until, line.ids[place], [])
 
 
-async def _copies(
+async def _copy_checkpoints(
     connection: AsyncConnection, chat: ChatKey, originals: Sequence[Mapping[str, Any]]
 ) -> Mapping[str, Row[Any, Any, Any, Any, Any, Any, Any]] | None:
     """The copies that were made before, as a fork is ingested bit by bit, by their boundaries.
@@ -66,7 +66,7 @@ async def _copies(
     cipher = await sealing.cipher_for(connection, chat.tenant)
     names = ("id", "covered_until", "kind", "savings", "windows", "retired_at", "summary")
     query = select(*(checkpoints.c[name] for name in names)).where(
-        *of(chat, checkpoints), among(checkpoints.c.covered_until, by_boundary)
+        *match_chat(chat, checkpoints), in_values(checkpoints.c.covered_until, by_boundary)
     )
     copies = {}
     for row in await connection.execute(query):

@@ -22,15 +22,15 @@ from service.storage.chats import LABELS, seal_label
 from service.storage.database import Reads
 from service.storage.messages import MessageRow, aad_for
 from service.storage.sealing import Cipher
-from service.storage.statements import Numbered
+from service.storage.statements import NumberedStatement
 from service.storage.tables import chats
 from service.storage.tenancy import ChatKey
 from service.storage.tombstones import Named
 
-_SQL = statements.load("ingests")
-_KNOWN = statements.numbered(_SQL["known"])
-_OPEN = statements.numbered(_SQL["open"])
-_STORE = statements.numbered(_SQL["store"])
+_SQL = statements.load_statements("ingests")
+_KNOWN = statements.number_parameters(_SQL["known"])
+_OPEN = statements.number_parameters(_SQL["open"])
+_STORE = statements.number_parameters(_SQL["store"])
 _TELL = text(_SQL["tell"])
 _GONE = text(_SQL["gone"])
 _COPY_AUTHORS = text(_SQL["copy_authors"])
@@ -278,7 +278,7 @@ async def store(
         "leaf_tokens": noted.leaf.path_tokens,
         "made": noted.leaf.checkpoint_id,
         "path": handed.ids,
-        "request_id": request_ids.current(),
+        "request_id": request_ids.get_current(),
         "masks": sum(one.masks for one in new),
         "due": noted.delay is not None,
         "delay": float(noted.delay or 0),
@@ -324,7 +324,7 @@ async def tell(
 async def gone_with(
     connection: AsyncConnection, chat: ChatKey, replaced: Collection[str], on_path: Collection[str]
 ) -> list[str]:
-    """Finds what goes with these messages of a chat; `on_path` stays."""
+    """Finds what goes with these messages of a chat; `load_path_checkpoints` stays."""
     parameters = {
         "tenant": chat.tenant,
         "chat": chat.id,
@@ -340,7 +340,7 @@ def _fields(value: Transcript | ChatUpdate) -> dict[str, Any]:
 
 
 async def _fetched(
-    connection: AsyncConnection, statement: Numbered, values: Mapping[str, Any]
+    connection: AsyncConnection, statement: NumberedStatement, values: Mapping[str, Any]
 ) -> Any:  # noqa: ANN401 - a row of asyncpg's
     """The one row of a statement, in the transaction of a connection that has begun one.
 

@@ -78,12 +78,12 @@ case when greatest(chats.lease_until, chats.code_until) > now() then 'working'
      else 'idle' end
 """
 """SQL: the `ChatState` of a row of `chats`."""
-_SQL = statements.load("jobs")
-_PAGE = statements.numbered(_SQL["page"].format(state=CHAT_STATE))
-_COUNTS = statements.numbered(_SQL["counts"].format(state=CHAT_STATE))
+_SQL = statements.load_statements("jobs")
+_PAGE = statements.number_parameters(_SQL["page"].format(state=CHAT_STATE))
+_COUNTS = statements.number_parameters(_SQL["counts"].format(state=CHAT_STATE))
 
 
-async def page(
+async def list_jobs(
     reads: Reads, tenant: int, states: Sequence[State], *, after: int = 0, limit: int
 ) -> list[Job]:
     """A tenant's jobs in these states with an id above `after`, in that order."""
@@ -91,7 +91,7 @@ async def page(
     return [Job(**row) for row in await reads.fetch(_PAGE.sql, *_PAGE.given(values))]
 
 
-async def counts(reads: Reads, tenant: int | None) -> QueueCounts:
+async def count_jobs(reads: Reads, tenant: int | None) -> QueueCounts:
     """The queue in numbers; of all tenants for None."""
     rows = await reads.fetch(_COUNTS.sql, *_COUNTS.given({"tenant": tenant}))
     count = {row["state"]: row["chats"] for row in rows}
@@ -107,7 +107,7 @@ async def counts(reads: Reads, tenant: int | None) -> QueueCounts:
     )
 
 
-async def breakers(reads: Reads, tenant: int) -> list[Breaker]:
+async def list_breakers(reads: Reads, tenant: int) -> list[Breaker]:
     """The fleet's endpoints, and the models of a tenant's host that were asked, by name."""
     rows = await reads.fetch(
         f"select name, {BREAKER_STATE} as state, failures, open_until, last_error"

@@ -16,7 +16,7 @@ from service.storage import sealing
 from service.storage.audit import Operator
 from service.storage.database import Reads
 from service.storage.tables import api_keys, endpoints, tenants
-from service.storage.terms import in_seconds
+from service.storage.terms import after_seconds
 
 OPENS: Final[Mapping[KeyScope, frozenset[KeyScope]]] = {
     "filter": frozenset({"filter"}),
@@ -68,7 +68,7 @@ class Key:
         return self.revoked_at is None and (self.seconds_left is None or self.seconds_left > 0)
 
 
-class Use(NamedTuple):
+class KeyUse(NamedTuple):
     """The last use of a key: when, as seconds since 1970, and by which version of the filter."""
 
     at: float
@@ -93,7 +93,7 @@ _COLUMNS = (
 
 
 def select_keys() -> Select[*tuple[Any, ...]]:
-    """All keys, with the columns that `key_of` reads."""
+    """All keys, with the columns that `make_key` reads."""
     return select(*_COLUMNS).join(tenants, tenants.c.id == api_keys.c.tenant_id)
 
 
@@ -107,19 +107,19 @@ _KNOWN: Final = str(
 _SUMMARISER_OF: Final = "select summariser from tenants where tenants.id = $1"
 
 
-def hash_of(key: str) -> bytes:
+def hash_key(key: str) -> bytes:
     """SHA-256 of a key."""
     # A key is 256 random bits, so a slow hash would add nothing but time to every request.
     return hashlib.sha256(key.encode()).digest()
 
 
-def unexpired() -> ColumnElement[bool]:
+def is_in_use() -> ColumnElement[bool]:
     """A condition on `api_keys`: neither revoked nor expired."""
     is_valid = or_(api_keys.c.expires_at.is_(None), api_keys.c.expires_at > func.now())
     return api_keys.c.revoked_at.is_(None) & is_valid
 
 
-async def create(
+async def create_key(
     connection: AsyncConnection,
     tenant: str,
     scope: KeyScope,
@@ -136,7 +136,7 @@ async def create(
     Returns:
         The key itself, which is not stored and cannot be shown again.
     """
-    tenant_id = await _tenant(connection, tenant)
+    tenant_id = await _ensure_tenant(connection, tenant)
     key = key or f"precis_{_SHORT[scope]}_{secrets.token_urlsafe(32)}"
     await connection.execute(
         insert(api_keys).values(
@@ -144,14 +144,14 @@ async def create(
             scope=scope,
             name=name,
             prefix=key[:_SHOWN],
-            hash=hash_of(key),
-            expires_at=None if seconds is None else in_seconds(seconds),
+            hash=hash_key(key),
+            expires_at=None if seconds is None else after_seconds(seconds),
         )
     )
     return key
 
 
-async def _tenant(connection: AsyncConnection, name: str) -> int:
+async def _ensure_tenant(connection: AsyncConnection, name: str) -> int:
     """A tenant's id; a new one gets its secrets."""
     new = insert(tenants).values(name=name).on_conflict_do_nothing().returning(tenants.c.id)
     identity = (await connection.execute(new)).scalar_one_or_none()
@@ -163,36 +163,36 @@ async def _tenant(connection: AsyncConnection, name: str) -> int:
     return int(identity)
 
 
-async def known(reads: Reads, key: str) -> Key | None:
+async def find_known_key(reads: Reads, key: str) -> Key | None:
     """The key's row, revoked and expired ones too; None when it is unknown."""
-    row = await reads.fetchrow(_KNOWN, hash_of(key))
-    return key_of(dict(row)) if row else None
+    row = await reads.fetchrow(_KNOWN, hash_key(key))
+    return make_key(dict(row)) if row else None
 
 
-async def find(connection: AsyncConnection, key: str) -> Key | None:
+async def find_valid_key(connection: AsyncConnection, key: str) -> Key | None:
     """The key's row, unless it is unknown, revoked or expired."""
-    return await _one(connection, (api_keys.c.hash == hash_of(key)) & unexpired())
+    return await _find_one(connection, (api_keys.c.hash == hash_key(key)) & is_in_use())
 
 
-async def one(connection: AsyncConnection, identity: int) -> Key | None:
+async def find_key(connection: AsyncConnection, identity: int) -> Key | None:
     """The key with this id, of whatever tenant."""
-    return await _one(connection, api_keys.c.id == identity)
+    return await _find_one(connection, api_keys.c.id == identity)
 
 
-async def _one(connection: AsyncConnection, which: ColumnElement[bool]) -> Key | None:
+async def _find_one(connection: AsyncConnection, which: ColumnElement[bool]) -> Key | None:
     row = (await connection.execute(select_keys().where(which))).mappings().one_or_none()
-    return key_of(row) if row else None
+    return make_key(row) if row else None
 
 
-async def everyone(connection: AsyncConnection, tenant: int | None = None) -> list[Key]:
+async def list_keys(connection: AsyncConnection, tenant: int | None = None) -> list[Key]:
     """All keys of a tenant, or of all tenants, the oldest first; revoked and expired ones too."""
     query = select_keys().order_by(api_keys.c.id)
     if tenant is not None:
         query = query.where(api_keys.c.tenant_id == tenant)
-    return [key_of(row) for row in (await connection.execute(query)).mappings()]
+    return [make_key(row) for row in (await connection.execute(query)).mappings()]
 
 
-async def revoke(connection: AsyncConnection, identity: int) -> bool:
+async def revoke_key(connection: AsyncConnection, identity: int) -> bool:
     """Revokes a key; False when there is no such key, or it was revoked before."""
     query = (
         update(api_keys)
@@ -202,7 +202,7 @@ async def revoke(connection: AsyncConnection, identity: int) -> bool:
     return (await connection.execute(query)).rowcount == 1
 
 
-async def note_uses(connection: AsyncConnection, uses: Mapping[int, Use]) -> None:
+async def note_uses(connection: AsyncConnection, uses: Mapping[int, KeyUse]) -> None:
     """Stores when keys were used last. A filter's version stays until another one asks."""
     # In the order of ids, so that two processes do not wait for each other.
     for identity, use in sorted(uses.items()):
@@ -227,13 +227,13 @@ async def choose_summariser(
     return found
 
 
-async def summariser_of(reads: Reads, tenant: int) -> str | None:
+async def find_summariser(reads: Reads, tenant: int) -> str | None:
     """Which of its host's models writes a tenant's summaries, as `tables.tenants` has it."""
     summariser: str | None = await reads.fetchval(_SUMMARISER_OF, tenant)
     return summariser
 
 
-async def tenant(connection: AsyncConnection, name: str) -> int | None:
+async def find_tenant(connection: AsyncConnection, name: str) -> int | None:
     """The tenant's id; None when there is no such tenant."""
     return (
         await connection.execute(select(tenants.c.id).where(tenants.c.name == name))
@@ -252,7 +252,7 @@ async def erase_tenant(connection: AsyncConnection, name: str) -> bool:
     return identity is not None
 
 
-def key_of(row: Mapping[Any, Any]) -> Key:
+def make_key(row: Mapping[Any, Any]) -> Key:
     """A key of a row of `select_keys`."""
     fields = {name: row[name] for name in Key.__dataclass_fields__}
     fields["seconds_left"] = None if row["seconds_left"] is None else float(row["seconds_left"])

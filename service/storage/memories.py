@@ -19,7 +19,7 @@ WHOLE_EVERY = 32
 """Checkpoints of a line; `checkpoints.py` counts with it too."""
 
 
-class Stored(NamedTuple):
+class StoredMemory(NamedTuple):
     """A memory as it is stored, and the summary that stands beside it, if one does; both packed."""
 
     memory: bytes
@@ -29,7 +29,7 @@ class Stored(NamedTuple):
 _DECODE = msgspec.json.Decoder(Memory).decode
 
 
-def packed(memory: Memory, summary: str = "", line: Sequence[Stored] = ()) -> bytes:
+def pack_memory(memory: Memory, summary: str = "", line: Sequence[StoredMemory] = ()) -> bytes:
     """A memory as bytes; `summary` is the message made of it, `line` leads to what it grew from."""
     before = _read(line) if len(line) < WHOLE_EVERY else ""
     # A text may be of a class of its own, such as a number that stands as in its source.
@@ -37,7 +37,7 @@ def packed(memory: Memory, summary: str = "", line: Sequence[Stored] = ()) -> by
     return codec.pack_text(text, like=before + summary)
 
 
-def unpacked(line: Sequence[Stored]) -> Memory:
+def unpack_memory(line: Sequence[StoredMemory]) -> Memory:
     """The last memory of a line, of which the first is stored whole.
 
     Raises:
@@ -47,7 +47,7 @@ def unpacked(line: Sequence[Stored]) -> Memory:
     return _DECODE(_read(line))
 
 
-def _read(line: Sequence[Stored]) -> str:
+def _read(line: Sequence[StoredMemory]) -> str:
     text = ""
     for one in line:
         summary = codec.unpack_text(one.summary) if one.summary else ""

@@ -22,8 +22,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.storage import sealing
 from service.storage.sealing import AssociatedData
 from service.storage.tables import INTERIM, checkpoints, messages
-from service.storage.tenancy import ChatKey, of
-from service.storage.terms import among
+from service.storage.tenancy import ChatKey, match_chat
+from service.storage.terms import in_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,40 +61,46 @@ class Branch:
 _COLUMNS = [messages.c[name] for name in MessageRow.__dataclass_fields__]
 
 
-async def by_host_id(connection: AsyncConnection, chat: ChatKey, host_id: str) -> MessageRow | None:
+async def find_by_host_id(
+    connection: AsyncConnection, chat: ChatKey, host_id: str
+) -> MessageRow | None:
     """The row of what the host calls so; of an edited one the newest."""
-    query = select(*_COLUMNS).where(*of(chat, messages), messages.c.host_id == host_id)
+    query = select(*_COLUMNS).where(*match_chat(chat, messages), messages.c.host_id == host_id)
     newest = query.order_by(messages.c.created_at.desc()).limit(1)
     row = (await connection.execute(newest)).one_or_none()
     return MessageRow(*row) if row else None
 
 
-async def untold(connection: AsyncConnection, chat: ChatKey) -> set[str]:
+async def find_untold(connection: AsyncConnection, chat: ChatKey) -> set[str]:
     """The ids of what only requests have shown, so that nobody knows what the host calls it."""
-    query = select(messages.c.message_id).where(*of(chat, messages), messages.c.host_id.is_(None))
+    query = select(messages.c.message_id).where(
+        *match_chat(chat, messages), messages.c.host_id.is_(None)
+    )
     return set((await connection.execute(query)).scalars())
 
 
-async def find(
+async def find_messages(
     connection: AsyncConnection, chat: ChatKey, ids: Collection[str]
 ) -> dict[str, MessageRow]:
     """The rows of these messages, by id, without their bodies."""
-    query = select(*_COLUMNS).where(*of(chat, messages), among(messages.c.message_id, ids))
+    query = select(*_COLUMNS).where(
+        *match_chat(chat, messages), in_values(messages.c.message_id, ids)
+    )
     return {row.message_id: MessageRow(*row) for row in await connection.execute(query)}
 
 
-async def path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[MessageRow]:
+async def load_path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[MessageRow]:
     """The rows from the root to `leaf`; empty when `leaf` is not stored."""
     up = (
         select(*_COLUMNS)
-        .where(*of(chat, messages), messages.c.message_id == leaf)
+        .where(*match_chat(chat, messages), messages.c.message_id == leaf)
         .cte("up", recursive=True)
     )
     # One at a time by the key. For a join, PostgreSQL's generic plan, which takes a chat for small,
     # read all of its messages for each one: 1.5 s for 1,000.
     parent = (
         select(*_COLUMNS)
-        .where(*of(chat, messages), messages.c.message_id == up.c.parent_id)
+        .where(*match_chat(chat, messages), messages.c.message_id == up.c.parent_id)
         .limit(1)
         .lateral("parent")
     )
@@ -108,14 +114,14 @@ async def path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[Me
 async def wrote_on(connection: AsyncConnection, chat: ChatKey, user: str, leaf: str) -> bool:
     """Whether a user who did not begin the chat sent `leaf` or a message above it."""
     query = select(messages.c.message_id).where(
-        *of(chat, messages),
+        *match_chat(chat, messages),
         messages.c.author_id == user,
-        messages.c.message_id.in_(above(chat, leaf)),
+        messages.c.message_id.in_(select_above(chat, leaf)),
     )
     return (await connection.execute(query.limit(1))).first() is not None
 
 
-async def branches(connection: AsyncConnection, chat: ChatKey) -> list[Branch]:
+async def list_branches(connection: AsyncConnection, chat: ChatKey) -> list[Branch]:
     """The leaves that are stored, the longest path first."""
     columns = (
         func.coalesce(messages.c.host_id, messages.c.message_id),
@@ -126,19 +132,25 @@ async def branches(connection: AsyncConnection, chat: ChatKey) -> list[Branch]:
     child = messages.alias()
     # Not `exists`: PostgreSQL's generic plan takes a chat for small, and looks through all of its
     # messages for each one: 1 s for 2,000. This it hashes once.
-    parents = select(child.c.parent_id).where(*of(chat, child), child.c.parent_id.is_not(None))
-    leaves = select(*columns).where(*of(chat, messages), messages.c.message_id.not_in(parents))
+    parents = select(child.c.parent_id).where(
+        *match_chat(chat, child), child.c.parent_id.is_not(None)
+    )
+    leaves = select(*columns).where(
+        *match_chat(chat, messages), messages.c.message_id.not_in(parents)
+    )
     rows = await connection.execute(leaves.order_by(messages.c.depth.desc()))
     return [Branch(*row) for row in rows]
 
 
-async def bodies(
+async def load_bodies(
     connection: AsyncConnection, chat: ChatKey, ids: Collection[str]
 ) -> dict[str, bytes]:
     """The packed bodies of these messages; one whose body is gone is left out."""
     cipher = await sealing.cipher_for(connection, chat.tenant)
     query = select(messages.c.message_id, messages.c.body).where(
-        *of(chat, messages), among(messages.c.message_id, ids), messages.c.body.is_not(None)
+        *match_chat(chat, messages),
+        in_values(messages.c.message_id, ids),
+        messages.c.body.is_not(None),
     )
     return {
         row.message_id: cipher.decrypt(aad_for(chat, row.message_id), row.body)
@@ -162,7 +174,7 @@ async def drop_below(connection: AsyncConnection, chat: ChatKey, roots: Collecti
     if not roots:
         return 0
     statement = delete(messages).where(
-        *of(chat, messages), messages.c.message_id.in_(subtree(chat, roots))
+        *match_chat(chat, messages), messages.c.message_id.in_(select_subtree(chat, roots))
     )
     return (await connection.execute(statement)).rowcount
 
@@ -180,11 +192,11 @@ async def drop_unconfirmed(
     Returns:
         How many messages.
     """
-    places = [among(messages.c.parent_id, [one for one in above if one])]
+    places = [in_values(messages.c.parent_id, [one for one in above if one])]
     if None in above:
         places.append(messages.c.parent_id.is_(None))
     seen_once = messages.c.confirmed.is_(False), messages.c.host_id.is_(None), or_(*places)
-    query = select(messages.c.message_id).where(*of(chat, messages), *seen_once)
+    query = select(messages.c.message_id).where(*match_chat(chat, messages), *seen_once)
     roots = list((await connection.execute(query)).scalars())
     return await drop_below(connection, chat, roots)
 
@@ -202,13 +214,13 @@ async def assign_checkpoint(
     none does.
     """
     query = update(messages).where(
-        *of(chat, messages), messages.c.message_id.in_(subtree(chat, [until]))
+        *match_chat(chat, messages), messages.c.message_id.in_(select_subtree(chat, [until]))
     )
     if superseded is not None:
         query = query.where(
             or_(
                 messages.c.checkpoint_id.is_(None),
-                among(messages.c.checkpoint_id, superseded),
+                in_values(messages.c.checkpoint_id, superseded),
                 messages.c.checkpoint_id.in_(_outdone_by(chat, checkpoint)),
             )
         )
@@ -225,32 +237,34 @@ def _outdone_by(chat: ChatKey, checkpoint: int) -> Select[tuple[int]]:
     is_shallower = other.c.covered_messages < new.c.covered_messages
     as_deep = other.c.covered_messages == new.c.covered_messages
     return select(other.c.id).where(
-        *of(chat, other),
-        *of(chat, new),
+        *match_chat(chat, other),
+        *match_chat(chat, new),
         new.c.id == checkpoint,
         or_(is_shallower, and_(as_deep, other.c.kind == INTERIM)),
     )
 
 
-def above(chat: ChatKey, leaf: str) -> Select[tuple[str]]:
+def select_above(chat: ChatKey, leaf: str) -> Select[tuple[str]]:
     """The ids of `leaf` and of all messages above it."""
     place = messages.c.message_id, messages.c.parent_id
     line = (
         select(*place)
-        .where(*of(chat, messages), messages.c.message_id == leaf)
+        .where(*match_chat(chat, messages), messages.c.message_id == leaf)
         .cte("line", recursive=True)
     )
-    parent = select(*place).where(*of(chat, messages), messages.c.message_id == line.c.parent_id)
+    parent = select(*place).where(
+        *match_chat(chat, messages), messages.c.message_id == line.c.parent_id
+    )
     return select(line.union_all(parent).c.message_id)
 
 
-def subtree(chat: ChatKey, roots: Collection[str]) -> Select[tuple[str]]:
+def select_subtree(chat: ChatKey, roots: Collection[str]) -> Select[tuple[str]]:
     """The ids of `roots` and of all that hangs below them."""
     below = select(messages.c.message_id).where(
-        *of(chat, messages), among(messages.c.message_id, roots)
+        *match_chat(chat, messages), in_values(messages.c.message_id, roots)
     )
     tree = below.cte("below", recursive=True)
     child = select(messages.c.message_id).where(
-        *of(chat, messages), messages.c.parent_id == tree.c.message_id
+        *match_chat(chat, messages), messages.c.parent_id == tree.c.message_id
     )
     return select(tree.union_all(child).c.message_id)

@@ -47,10 +47,10 @@ def is_away(error: BaseException | None) -> bool:
     return isinstance(error, AWAY) and not isinstance(error, ValueError)
 
 
-def refusal(error: BaseException | None) -> str | None:
+def explain_refusal(error: BaseException | None) -> str | None:
     """Why the database answers, but stores nothing, in words; None when that is not it."""
     if isinstance(error, DBAPIError):
-        return refusal(_cause(error))
+        return explain_refusal(_cause(error))
     return next((why for kind, why in _REFUSES.items() if isinstance(error, kind)), None)
 
 

@@ -12,11 +12,11 @@ from sqlalchemy import ColumnElement, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import statements
-from service.storage.audit import user_actor
+from service.storage.audit import name_user
 from service.storage.chats import is_saved, open_label
 from service.storage.tables import audit, chat_authors, chats
 from service.storage.tenancy import ChatKey
-from service.storage.terms import not_among
+from service.storage.terms import not_in_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class UserTotals:
     audit: int
 
 
-_SQL = statements.load("people")
+_SQL = statements.load_statements("people")
 _USERS = text(_SQL["users"])
 _COUNTS = text(_SQL["counts"])
 
@@ -90,7 +90,7 @@ async def own_chats(
     """
     which = [chats.c.user_id == user]
     if but is not None:
-        which += [is_saved(), not_among(chats.c.external_id, but)]
+        which += [is_saved(), not_in_values(chats.c.external_id, but)]
     return await _chats(connection, tenant, which, lock=lock)
 
 
@@ -123,7 +123,7 @@ async def counts(
     parameters = {
         "tenant": tenant,
         "user": user,
-        "actor": user_actor(user),
+        "actor": name_user(user),
         "own": [chat.key.id for chat in own],
         "names": [chat.chat_id for chat in own],
     }
@@ -136,6 +136,6 @@ async def gone_chats(connection: AsyncConnection, tenant: int, user: str) -> lis
         chats.c.tenant_id == tenant, chats.c.external_id == audit.c.chat
     )
     query = select(audit.c.chat).where(
-        audit.c.tenant_id == tenant, audit.c.actor == user_actor(user), ~stored.exists()
+        audit.c.tenant_id == tenant, audit.c.actor == name_user(user), ~stored.exists()
     )
     return list((await connection.execute(query.distinct())).scalars())

@@ -18,8 +18,8 @@ from service.storage.breakers import Endpoint
 from service.storage.database import Reads
 from service.storage.sealing import AssociatedData
 from service.storage.tables import chats, prompts
-from service.storage.tenancy import ChatKey, of
-from service.storage.terms import in_seconds
+from service.storage.tenancy import ChatKey, match_chat
+from service.storage.terms import after_seconds
 
 UNTAKEN: Final = 120.0
 """Seconds that a prompt waits for a host to take it; the next turn makes another one."""
@@ -102,18 +102,20 @@ class ReplyReceipt:
     seconds: float
 
 
-_SQL = statements.load("prompts")
+_SQL = statements.load_statements("prompts")
 _TAKE = text(_SQL["take"])
-_PROSPECT = statements.numbered(_SQL["prospect"])
+_PROSPECT = statements.number_parameters(_SQL["prospect"])
 
 
-async def find(connection: AsyncConnection, chat: ChatKey, digest: str) -> StoredReply | None:
+async def find_prompt(
+    connection: AsyncConnection, chat: ChatKey, digest: str
+) -> StoredReply | None:
     """The reply to a prompt of a chat, as far as there is one; None for an unknown prompt."""
     cipher = await sealing.cipher_for(connection, chat.tenant)
     left = func.extract("epoch", prompts.c.expires_at - func.now())
     columns = prompts.c.id, prompts.c.reply, prompts.c.taken_at, left
     is_asked = prompts.c.digest == cipher.keyed_hash(digest)
-    query = select(*columns).where(*of(chat, prompts), is_asked)
+    query = select(*columns).where(*match_chat(chat, prompts), is_asked)
     row = (await connection.execute(query)).one_or_none()
     if row is None:
         return None
@@ -124,7 +126,7 @@ async def find(connection: AsyncConnection, chat: ChatKey, digest: str) -> Store
 
 async def find_basis(connection: AsyncConnection, chat: ChatKey) -> Basis | None:
     """What the round was planned on that waits for a reply, or has one; None when none does."""
-    query = select(prompts.c.basis).where(*of(chat, prompts)).limit(1)
+    query = select(prompts.c.basis).where(*match_chat(chat, prompts)).limit(1)
     row = (await connection.execute(query)).scalar_one_or_none()
     return Basis(**row) if row else None
 
@@ -132,12 +134,12 @@ async def find_basis(connection: AsyncConnection, chat: ChatKey) -> Basis | None
 async def find_waiting(connection: AsyncConnection, chat: ChatKey) -> WaitingPrompt | None:
     """The prompt of a chat that has no reply, if there is one."""
     columns = [prompts.c[name] for name in WaitingPrompt.__dataclass_fields__]
-    query = select(*columns).where(*of(chat, prompts), prompts.c.reply.is_(None)).limit(1)
+    query = select(*columns).where(*match_chat(chat, prompts), prompts.c.reply.is_(None)).limit(1)
     row = (await connection.execute(query)).one_or_none()
     return WaitingPrompt(*row) if row else None
 
 
-async def store(connection: AsyncConnection, chat: ChatKey, new: NewPrompt) -> None:
+async def store_prompt(connection: AsyncConnection, chat: ChatKey, new: NewPrompt) -> None:
     """Stores a prompt; the caller holds the chat's lease."""
     cipher = await sealing.cipher_for(connection, chat.tenant)
     number = secrets.token_urlsafe(16)
@@ -149,7 +151,7 @@ async def store(connection: AsyncConnection, chat: ChatKey, new: NewPrompt) -> N
         "model": new.model,
         "basis": fields,
         "form": form,
-        "expires_at": in_seconds(UNTAKEN),
+        "expires_at": after_seconds(UNTAKEN),
     }
     await connection.execute(insert(prompts).values(**chat.columns, **values))
 
@@ -159,7 +161,7 @@ async def find_pause(connection: AsyncConnection, endpoint: Endpoint, model: str
 
     After them it is asked for one chat; the others wait until that is answered.
     """
-    state = await breakers.state(connection, endpoint)
+    state = await breakers.read_state(connection, endpoint)
     if state == "open":
         return await breakers.find_pause(connection, endpoint)
     is_out = select(prompts.c.id).where(
@@ -173,7 +175,7 @@ async def find_pause(connection: AsyncConnection, endpoint: Endpoint, model: str
     return None
 
 
-async def take(
+async def take_prompt(
     connection: AsyncConnection, tenant: int, chat: str, seconds: float
 ) -> TakenPrompt | None:
     """Takes the prompt of a chat that nobody has taken, by the host's id of the chat.
@@ -196,7 +198,7 @@ async def find_prospect(reads: Reads, tenant: int, chat: str) -> Prospect | None
     return found
 
 
-async def answer(
+async def store_reply(
     connection: AsyncConnection, tenant: int, number: str, reply: bytes
 ) -> ReplyReceipt | None:
     """Stores the reply to a prompt that was taken, packed, and makes its round due.
@@ -226,9 +228,9 @@ async def answer(
     return ReplyReceipt(f"{row.id}:{row.handed_seq}:{number}", float(answered))
 
 
-async def drop(connection: AsyncConnection, chat: ChatKey) -> None:
+async def drop_prompts(connection: AsyncConnection, chat: ChatKey) -> None:
     """Deletes what a chat has of prompts and replies: their round has ended, or is refused."""
-    await connection.execute(delete(prompts).where(*of(chat, prompts)))
+    await connection.execute(delete(prompts).where(*match_chat(chat, prompts)))
 
 
 def _aad_for(chat: ChatKey, prompt: str, column: str) -> AssociatedData:

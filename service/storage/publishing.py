@@ -23,20 +23,20 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.storage import chats, codec, memories, messages, sealing, statements, work
-from service.storage.checkpoints import line_of, opened, stored
+from service.storage.checkpoints import load_line, open_content, seal_content
 from service.storage.tables import checkpoints
 from service.storage.tables import messages as message_rows
-from service.storage.tenancy import ChatKey, of
-from service.storage.terms import not_among
+from service.storage.tenancy import ChatKey, match_chat
+from service.storage.terms import not_in_values
 from service.summarising import message
 from service.summarising.memory import Memory
 
-_SQL = statements.load("publishing")
+_SQL = statements.load_statements("publishing")
 _LEAD_TO_KEPT = text(_SQL["lead_to_kept"]).bindparams(bindparam("keep", type_=ARRAY(BigInteger)))
 _RETIRE = text(_SQL["retire"]).bindparams(bindparam("superseded", type_=ARRAY(BigInteger)))
 
 
-class Packed(NamedTuple):
+class PackedTexts(NamedTuple):
     """The texts of a checkpoint about to be added; `number` is its id, which its summary names."""
 
     number: int
@@ -57,7 +57,7 @@ class NewCheckpoint:
     parent: int
     until: messages.MessageRow
     kind: str
-    texts: Packed
+    texts: PackedTexts
     tokens: int
     window: int
     summariser: str
@@ -78,25 +78,31 @@ class Lineage(NamedTuple):
     windows: list[int]
 
 
-async def pack(
+async def pack_texts(
     engine: AsyncEngine, chat: ChatKey, parent: int, memory: Memory, text: str
-) -> Packed:
+) -> PackedTexts:
     """Packs the texts of a checkpoint that grew from `parent`, and takes an id for it.
 
     In a thread and in no transaction, because they may be long; `text` is without the id.
     """
     async with engine.connect() as connection:
         number = await next_id(connection)
-        line = await line_of(connection, chat, parent)
+        line = await load_line(connection, chat, parent)
     return await asyncio.to_thread(_packed, number, line, memory, text)
 
 
-def _packed(number: int, line: Sequence[memories.Stored], memory: Memory, text: str) -> Packed:
+def _packed(
+    number: int, line: Sequence[memories.StoredMemory], memory: Memory, text: str
+) -> PackedTexts:
     summary = message.add_checkpoint_id(text, number)
-    return Packed(number, codec.pack_text(summary), memories.packed(memory, summary, line))
+    return PackedTexts(
+        number, codec.pack_text(summary), memories.pack_memory(memory, summary, line)
+    )
 
 
-async def publish(connection: AsyncConnection, lease: work.Lease, new: NewCheckpoint) -> int | None:
+async def publish_checkpoint(
+    connection: AsyncConnection, lease: work.Lease, new: NewCheckpoint
+) -> int | None:
     """Publishes a checkpoint, unless what it was planned on has changed.
 
     In one transaction: the lease must be ours, no reset in between, and the covered message and the
@@ -107,12 +113,12 @@ async def publish(connection: AsyncConnection, lease: work.Lease, new: NewCheckp
     """
     chat = lease.chat
     # Locks the chat, so that what is checked below still holds at the end of the transaction.
-    if not await work.holds(connection, lease):
+    if not await work.holds_lease(connection, lease):
         return None
     until = new.until.message_id
-    if not await messages.find(connection, chat, [until]):
+    if not await messages.find_messages(connection, chat, [until]):
         return None
-    line = await lineage(connection, chat, new.parent)
+    line = await find_lineage(connection, chat, new.parent)
     if line is None:
         return None
     number = new.texts.number
@@ -129,7 +135,7 @@ async def publish(connection: AsyncConnection, lease: work.Lease, new: NewCheckp
         "summary": new.texts.summary,
         "memory": new.texts.memory,
     }
-    await add(connection, chat, line, number, content)
+    await add_checkpoint(connection, chat, line, number, content)
     await messages.assign_checkpoint(connection, chat, until, number, new.superseded)
     superseded = {"newest": number, "until": until, "superseded": list(new.superseded)}
     await connection.execute(_RETIRE, {"tenant": chat.tenant, "chat": chat.id, **superseded})
@@ -137,8 +143,13 @@ async def publish(connection: AsyncConnection, lease: work.Lease, new: NewCheckp
     return number
 
 
-async def correct(
-    connection: AsyncConnection, chat: ChatKey, original: int, texts: Packed, tokens: int, by: str
+async def correct_checkpoint(
+    connection: AsyncConnection,
+    chat: ChatKey,
+    original: int,
+    texts: PackedTexts,
+    tokens: int,
+    by: str,
 ) -> None:
     """Adds another version of a checkpoint that serves, and puts it in its place.
 
@@ -146,9 +157,9 @@ async def correct(
     which a model may have worded otherwise. All others that reach as far are retired, but those of
     branches that go off above.
     """
-    query = select(checkpoints).where(*of(chat, checkpoints), checkpoints.c.id == original)
+    query = select(checkpoints).where(*match_chat(chat, checkpoints), checkpoints.c.id == original)
     row = (await connection.execute(query)).mappings().one()
-    content = opened(row, await sealing.cipher_for(connection, chat.tenant), chat) | {
+    content = open_content(row, await sealing.cipher_for(connection, chat.tenant), chat) | {
         "kind": "corrected",
         "summary": texts.summary,
         "memory": texts.memory,
@@ -160,7 +171,7 @@ async def correct(
     # The last of the savings is the original's own.
     grew_from = Lineage(row["ancestors"], row["savings"][:-1], row["windows"][:-1])
     content["window"] = row["windows"][-1]
-    await add(connection, chat, grew_from, texts.number, content)
+    await add_checkpoint(connection, chat, grew_from, texts.number, content)
     until = row["covered_until"]
     await messages.assign_checkpoint(connection, chat, until, texts.number, None)
     await _retire_others(connection, chat, texts.number, until, row["covered_messages"])
@@ -177,7 +188,9 @@ async def drop_all_but(connection: AsyncConnection, chat: ChatKey, keep: Collect
     parameters = {"tenant": chat.tenant, "chat": chat.id, "keep": list(keep)}
     # Before they are deleted: their rows say to which ancestor the messages fall back.
     await connection.execute(_LEAD_TO_KEPT, parameters)
-    rest = delete(checkpoints).where(*of(chat, checkpoints), not_among(checkpoints.c.id, keep))
+    rest = delete(checkpoints).where(
+        *match_chat(chat, checkpoints), not_in_values(checkpoints.c.id, keep)
+    )
     count = (await connection.execute(rest)).rowcount
     await _end_work(connection, chat)
     return count
@@ -185,11 +198,11 @@ async def drop_all_but(connection: AsyncConnection, chat: ChatKey, keep: Collect
 
 async def _end_work(connection: AsyncConnection, chat: ChatKey) -> None:
     """Work that is under way goes on from what may serve no more: it is refused."""
-    await chats.fence(connection, chat)
+    await chats.refuse_running_work(connection, chat)
     await chats.note_leaf(connection, chat)
 
 
-async def add(
+async def add_checkpoint(
     connection: AsyncConnection, chat: ChatKey, line: Lineage, number: int, content: dict[str, Any]
 ) -> Lineage:
     """Inserts checkpoint `number`, which grew from the last one of `line`.
@@ -207,7 +220,7 @@ async def add(
     columns = {name: value for name, value in content.items() if name != "window"}
     cipher = await sealing.cipher_for(connection, chat.tenant)
     grown = {"parent_id": parent, "ancestors": line.ids, "savings": savings, "windows": windows}
-    values = chat.columns | grown | stored(columns, cipher, chat, number) | {"id": number}
+    values = chat.columns | grown | seal_content(columns, cipher, chat, number) | {"id": number}
     await connection.execute(insert(checkpoints).values(values))
     return Lineage([*line.ids, number], savings, windows)
 
@@ -219,12 +232,12 @@ async def next_id(connection: AsyncConnection) -> int:
     return number
 
 
-async def lineage(connection: AsyncConnection, chat: ChatKey, last: int) -> Lineage | None:
+async def find_lineage(connection: AsyncConnection, chat: ChatKey, last: int) -> Lineage | None:
     """The line that ends with the checkpoint `last`, empty for 0; None when that was deleted."""
     if not last:
         return Lineage([], [], [])
     query = select(checkpoints.c.ancestors, checkpoints.c.savings, checkpoints.c.windows)
-    this = (*of(chat, checkpoints), checkpoints.c.id == last)
+    this = (*match_chat(chat, checkpoints), checkpoints.c.id == last)
     row = (await connection.execute(query.where(*this))).one_or_none()
     return Lineage([*row.ancestors, last], row.savings, row.windows) if row else None
 
@@ -234,12 +247,12 @@ async def _retire_others(
 ) -> None:
     """Takes those out of service that reach as far as `newest`, but those of other branches."""
     on_another_branch = select(message_rows).where(
-        *of(chat, message_rows),
+        *match_chat(chat, message_rows),
         message_rows.c.message_id == checkpoints.c.covered_until,
-        message_rows.c.message_id.not_in(messages.subtree(chat, [until])),
+        message_rows.c.message_id.not_in(messages.select_subtree(chat, [until])),
     )
     others = (
-        *of(chat, checkpoints),
+        *match_chat(chat, checkpoints),
         checkpoints.c.id != newest,
         checkpoints.c.covered_messages >= depth,
         checkpoints.c.retired_at.is_(None),

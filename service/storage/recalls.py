@@ -11,7 +11,7 @@ from service.storage import chats, messages, sealing, statements
 from service.storage.messages import MessageRow
 from service.storage.tenancy import ChatKey
 
-_SQL = statements.load("recalls")
+_SQL = statements.load_statements("recalls")
 _LENDERS = text(_SQL["lenders"])
 _COVERED = text(_SQL["covered"])
 
@@ -56,7 +56,7 @@ class VisiblePath:
     left_tokens: int | None = None
 
 
-async def covered(connection: AsyncConnection, branch: RecallScope) -> VisiblePath | None:
+async def find_covered_path(connection: AsyncConnection, branch: RecallScope) -> VisiblePath | None:
     """The covered part of one branch, or its `whole`; None when there is nothing of it.
 
     It is of a chat that the user began, or the user wrote on the branch.
@@ -70,15 +70,15 @@ async def covered(connection: AsyncConnection, branch: RecallScope) -> VisiblePa
         "whole": branch.whole,
         "lender": branch.lender,
     }
-    this = await chats.look(connection, branch.tenant, branch.chat)
-    row = await _covered(connection, parameters, [this.key.id] if this else [])
+    this = await chats.find_chat(connection, branch.tenant, branch.chat)
+    row = await _find_covered(connection, parameters, [this.key.id] if this else [])
     if row is None or not await _is_theirs(connection, branch, row):
         lenders = list((await connection.execute(_LENDERS, parameters)).scalars())
-        row = await _covered(connection, parameters, lenders)
+        row = await _find_covered(connection, parameters, lenders)
     if row is None:
         return None
     key = ChatKey(branch.tenant, row.id)
-    path = await messages.path(connection, key, row.node)
+    path = await messages.load_path(connection, key, row.node)
     # Nothing is covered by a checkpoint of another branch.
     end = next((place for place, one in enumerate(path, 1) if one.message_id == row.until), 0)
     path = path[:end]
@@ -87,7 +87,7 @@ async def covered(connection: AsyncConnection, branch: RecallScope) -> VisiblePa
     return VisiblePath(key, row.made, path, row.left_tokens)
 
 
-async def _covered(
+async def _find_covered(
     connection: AsyncConnection, parameters: dict[str, Any], ids: list[int]
 ) -> Row[Any] | None:
     if not ids:
@@ -103,10 +103,12 @@ async def _is_theirs(connection: AsyncConnection, branch: RecallScope, row: Row[
     return await messages.wrote_on(connection, key, branch.user, row.node)
 
 
-async def newest(connection: AsyncConnection, tenant: int, chat: str) -> VisiblePath | None:
+async def find_newest_path(
+    connection: AsyncConnection, tenant: int, chat: str
+) -> VisiblePath | None:
     """The whole path that was ingested last; None when this tenant has no such chat."""
-    found = await chats.look(connection, tenant, chat)
+    found = await chats.find_chat(connection, tenant, chat)
     if found is None:
         return None
-    path = await messages.path(connection, found.key, found.leaf) if found.leaf else []
+    path = await messages.load_path(connection, found.key, found.leaf) if found.leaf else []
     return VisiblePath(found.key, None, path)

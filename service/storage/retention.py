@@ -26,7 +26,7 @@ from service.storage.tables import (
     runs,
     tombstones,
 )
-from service.storage.terms import among, in_seconds
+from service.storage.terms import after_seconds, in_values
 
 PAGE = 1000  # rows
 _CHATS_PAGE = 50  # with a chat, some hundreds of rows change
@@ -52,9 +52,11 @@ async def old_texts(connection: AsyncConnection, days: int) -> int:
     if not idle:
         return 0
     # An ingest under way reads its chat again when the row has changed.
-    touched = update(chats).where(among(chats.c.id, idle))
+    touched = update(chats).where(in_values(chats.c.id, idle))
     await connection.execute(touched.values(updated_at=chats.c.updated_at))
-    texts = update(messages).where(among(messages.c.chat_id, idle), messages.c.body.is_not(None))
+    texts = update(messages).where(
+        in_values(messages.c.chat_id, idle), messages.c.body.is_not(None)
+    )
     return (await connection.execute(texts.values(body=None))).rowcount
 
 
@@ -103,7 +105,7 @@ async def _delete_page(
 ) -> int:
     ids = await _lock_page(connection, table, *which)
     if ids:
-        await connection.execute(delete(table).where(among(table.c.id, ids)))
+        await connection.execute(delete(table).where(in_values(table.c.id, ids)))
     return len(ids)
 
 
@@ -118,4 +120,4 @@ async def _lock_page(
 
 
 def _before(days: int) -> ColumnElement[datetime]:
-    return in_seconds(-days * _DAY)
+    return after_seconds(-days * _DAY)

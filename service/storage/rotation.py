@@ -26,8 +26,8 @@ from service.storage.tables import (
     sealing_keys,
     tenant_secrets,
 )
-from service.storage.tenancy import ChatKey, of
-from service.storage.terms import not_among
+from service.storage.tenancy import ChatKey, match_chat
+from service.storage.terms import not_in_values
 
 BATCH = 50
 """Rows that one transaction changes. A body may have megabytes, and all of them are in memory."""
@@ -76,7 +76,7 @@ async def reseal(connection: AsyncConnection, chat: ChatKey) -> int:
     Returns:
         How many rows were changed; 0 when nothing of the chat is left to do.
     """
-    await connection.execute(select(chats.c.id).where(*of(chat, chats)).with_for_update())
+    await connection.execute(select(chats.c.id).where(*match_chat(chat, chats)).with_for_update())
     cipher = await sealing.cipher_for(connection, chat.tenant)
     for columns in _SEALED_COLUMNS:
         changed = await _reseal_rows(connection, chat, columns, cipher)
@@ -92,7 +92,7 @@ async def _reseal_rows(
     # In no order: the chat is locked, and for an ORDER BY id with a LIMIT the planner walks through
     # the checkpoints of all chats.
     is_old = _is_old(table.c[columns.names[0]], cipher)
-    batch = select(table).where(*of(chat, table), is_old).limit(BATCH).with_for_update()
+    batch = select(table).where(*match_chat(chat, table), is_old).limit(BATCH).with_for_update()
     changed: list[dict[str, Any]] = []
     for row in (await connection.execute(batch)).mappings():
         new = {"row_key": row[columns.key]}
@@ -103,7 +103,7 @@ async def _reseal_rows(
     if changed:
         is_row = table.c[columns.key] == bindparam("row_key")
         values: dict[str, Any] = {name: bindparam(f"new_{name}") for name in columns.names}
-        statement = update(table).where(*of(chat, table), is_row).values(values)
+        statement = update(table).where(*match_chat(chat, table), is_row).values(values)
         await connection.execute(statement, changed)
     return len(changed)
 
@@ -144,4 +144,4 @@ async def count_values(connection: AsyncConnection) -> list[KeyUsage]:
 
 async def forget_unused_keys(connection: AsyncConnection, in_use: Sequence[int]) -> None:
     """Notes that no value is sealed with any other key than these: a start needs no other."""
-    await connection.execute(delete(sealing_keys).where(not_among(sealing_keys.c.id, in_use)))
+    await connection.execute(delete(sealing_keys).where(not_in_values(sealing_keys.c.id, in_use)))

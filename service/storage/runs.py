@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.storage import codec, sealing
 from service.storage.sealing import AssociatedData
 from service.storage.tables import runs
-from service.storage.tenancy import ChatKey, of
+from service.storage.tenancy import ChatKey, match_chat
 
 TOO_HARD = "too hard"
 """The outcome of a round that ended because work on a text took too long or too much memory."""
@@ -48,7 +48,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class TokenUse:
     """Calls of a summariser, and the tokens that it read and wrote."""
 
     calls: int
@@ -59,10 +59,10 @@ class Spent:
 _RUN = [runs.c[name] for name in Run.__dataclass_fields__]
 
 
-async def latest(connection: AsyncConnection, chat: ChatKey) -> list[Run]:
+async def list_latest(connection: AsyncConnection, chat: ChatKey) -> list[Run]:
     """The newest rounds of work that did something, newest first."""
     did_something = or_(runs.c.outcome != NOTHING, runs.c.calls > 0)
-    query = select(*_RUN).where(*of(chat, runs), did_something)
+    query = select(*_RUN).where(*match_chat(chat, runs), did_something)
     query = query.order_by(runs.c.id.desc()).limit(_LATEST)
     cipher = await sealing.cipher_for(connection, chat.tenant)
     latest_runs: list[Run] = []
@@ -89,7 +89,7 @@ async def find_troubles(
     stopped, or whose summariser failed, says nothing.
     """
     query = select(runs.c.outcome, runs.c.published).where(
-        *of(chat, runs),
+        *match_chat(chat, runs),
         runs.c.by_code == by_code,
         runs.c.id < run,
         runs.c.outcome.in_(_ENDS),
@@ -105,7 +105,7 @@ async def find_troubles(
     return outcomes
 
 
-async def begin(
+async def begin_run(
     connection: AsyncConnection, chat: ChatKey, seq: int, request_id: str, *, by_code: bool
 ) -> int:
     """Notes that a round has begun, and that an earlier one that has not ended never will.
@@ -113,7 +113,7 @@ async def begin(
     Whoever begins has the chat's only lease for this kind of work: the worker of the earlier one
     was killed, or the database went away under it.
     """
-    lost = (*of(chat, runs), runs.c.by_code == by_code, runs.c.outcome == "running")
+    lost = (*match_chat(chat, runs), runs.c.by_code == by_code, runs.c.outcome == "running")
     await connection.execute(update(runs).where(*lost).values(outcome="lost", ended_at=func.now()))
     values = {"seq": seq, "request_id": request_id, "by_code": by_code}
     statement = insert(runs).values(**chat.columns, **values)
@@ -121,13 +121,13 @@ async def begin(
     return cast(int, (await connection.execute(query)).scalar_one())
 
 
-async def count(
-    connection: AsyncConnection, chat: ChatKey, run: int, spent: Spent, *, published: bool
+async def count_run(
+    connection: AsyncConnection, chat: ChatKey, run: int, spent: TokenUse, *, published: bool
 ) -> None:
     """Adds what an attempt took, and whether it was published, to a round."""
     await connection.execute(
         update(runs)
-        .where(*of(chat, runs), runs.c.id == run)
+        .where(*match_chat(chat, runs), runs.c.id == run)
         .values(
             calls=runs.c.calls + spent.calls,
             tokens_read=runs.c.tokens_read + spent.tokens_read,
@@ -137,7 +137,7 @@ async def count(
     )
 
 
-async def end(
+async def end_run(
     connection: AsyncConnection,
     chat: ChatKey,
     run: int,
@@ -155,11 +155,13 @@ async def end(
     cipher = await sealing.cipher_for(connection, chat.tenant)
     sealed = cipher.encrypt(aad_for(chat, run), codec.pack_text(reason)) if reason else None
     values = {"outcome": outcome, "reason": sealed, "ended_at": func.now()}
-    ended = update(runs).where(*of(chat, runs), runs.c.id == run).values(values)
+    ended = update(runs).where(*match_chat(chat, runs), runs.c.id == run).values(values)
     return (await connection.execute(ended.returning(runs.c.published))).scalar_one_or_none() or 0
 
 
 async def drop_idle(connection: AsyncConnection, chat: ChatKey, run: int) -> None:
     """Deletes the row of a round, unless it called a summariser or published something."""
     is_idle = runs.c.calls == 0, runs.c.published == 0
-    await connection.execute(delete(runs).where(*of(chat, runs), runs.c.id == run, *is_idle))
+    await connection.execute(
+        delete(runs).where(*match_chat(chat, runs), runs.c.id == run, *is_idle)
+    )

@@ -15,7 +15,7 @@ _COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")  # no cast (`::bigint`), no slice (`[1:n]`)
 
 
-class Numbered(NamedTuple):
+class NumberedStatement(NamedTuple):
     """A statement for asyncpg, and what its parameters are called, from `$1` on."""
 
     sql: str
@@ -26,7 +26,7 @@ class Numbered(NamedTuple):
         return [values[name] for name in self.names]
 
 
-def load(noun: str) -> dict[str, str]:
+def load_statements(noun: str) -> dict[str, str]:
     """The statements of `sql/noun.sql` by name, without their comments."""
     _, *parts = _NAME.split((_FOLDER / f"{noun}.sql").read_text(encoding="utf-8"))
     return {
@@ -35,8 +35,8 @@ def load(noun: str) -> dict[str, str]:
     }
 
 
-def numbered(statement: str) -> Numbered:
+def number_parameters(statement: str) -> NumberedStatement:
     """A statement as asyncpg takes it."""
     names = tuple(dict.fromkeys(_PARAMETER.findall(statement)))
     sql = _PARAMETER.sub(lambda found: f"${names.index(found[1]) + 1}", statement)
-    return Numbered(sql, names)
+    return NumberedStatement(sql, names)

@@ -17,7 +17,7 @@ class ChatKey(NamedTuple):
         return {"tenant_id": self.tenant, "chat_id": self.id}
 
 
-def of(chat: ChatKey, table: FromClause) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+def match_chat(chat: ChatKey, table: FromClause) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
     """The rows of `table` that belong to this chat.
 
     `table` is chats, one of the tables below it, or an alias. The id alone would find the same

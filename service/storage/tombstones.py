@@ -20,7 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import sealing
 from service.storage.tables import tenant_secrets, tombstones
-from service.storage.terms import in_seconds
+from service.storage.terms import after_seconds
 
 
 class Named(NamedTuple):
@@ -65,7 +65,7 @@ async def put(connection: AsyncConnection, tenant: int, names: Collection[Named]
     statement = insert(tombstones)
     later = {"until": statement.excluded.until}
     await connection.execute(
-        statement.values(until=in_seconds(SECONDS)).on_conflict_do_update(
+        statement.values(until=after_seconds(SECONDS)).on_conflict_do_update(
             index_elements=["tenant_id", "hash"], set_=later
         ),
         [{"tenant_id": tenant, "hash": one} for one in hashes.values()],

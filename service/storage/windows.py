@@ -16,7 +16,7 @@ where shown_windows.tenant_id = $1 and shown_at > now() - interval '7 days' orde
 """
 
 
-async def note(connection: AsyncConnection, tenant: int, model: str, window: int) -> None:
+async def note_window(connection: AsyncConnection, tenant: int, model: str, window: int) -> None:
     """Notes the window in tokens that an answer of a model has shown."""
     new = insert(shown_windows).values(tenant_id=tenant, model=model, window_tokens=window)
     changed = {"window_tokens": window, "shown_at": func.now()}
@@ -24,6 +24,6 @@ async def note(connection: AsyncConnection, tenant: int, model: str, window: int
     await connection.execute(new.on_conflict_do_update(index_elements=keys, set_=changed))
 
 
-async def find_shown(reads: Reads, tenant: int) -> dict[str, int]:
+async def find_shown_windows(reads: Reads, tenant: int) -> dict[str, int]:
     """The windows in tokens that answers of a tenant's models have shown lately, by model."""
     return {row["model"]: row["window_tokens"] for row in await reads.fetch(_SHOWN, tenant)}

@@ -34,8 +34,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.storage import breakers, statements
 from service.storage.breakers import Endpoint
 from service.storage.tables import chats, tenants
-from service.storage.tenancy import ChatKey, of
-from service.storage.terms import in_seconds, not_among
+from service.storage.tenancy import ChatKey, match_chat
+from service.storage.terms import after_seconds, not_in_values
 
 DEBOUNCE = 0.5
 """Seconds between storing new messages and the work on them.
@@ -112,7 +112,7 @@ _MODEL_WAITS = and_(
     chats.c.code_until.is_(None),
     func.coalesce(chats.c.code_at > func.now(), True),
 )
-_SQL = statements.load("work")
+_SQL = statements.load_statements("work")
 _ONE_BY_ONE = text(_SQL["one_by_one"])
 _NEXT_CHAT = text(_SQL["next_chat"].format(writer=_SQL["writer"]))
 _COLUMNS = _SQL["columns"].format(writer=_SQL["writer"])
@@ -128,7 +128,7 @@ async def mark_due_at_once(
     Returns:
         The key of the wake-up message.
     """
-    query = update(chats).where(*of(chat, chats)).returning(chats.c.handed_seq)
+    query = update(chats).where(*match_chat(chat, chats)).returning(chats.c.handed_seq)
     values = {
         "handed_seq": chats.c.handed_seq + 1,
         "due_at": func.now(),
@@ -143,10 +143,10 @@ async def mark_due_at_once(
 async def mark_due_for_code(connection: AsyncConnection, chat: ChatKey) -> None:
     """Marks code's work due now: a model has written what code's summaries are to grow from."""
     earlier = func.least(chats.c.code_at, func.now())
-    await connection.execute(update(chats).where(*of(chat, chats)).values(code_at=earlier))
+    await connection.execute(update(chats).where(*match_chat(chat, chats)).values(code_at=earlier))
 
 
-async def revive(connection: AsyncConnection, tenant: int) -> int:
+async def revive_dead(connection: AsyncConnection, tenant: int) -> int:
     """Makes all dead work of a tenant due now; returns how many chats that are."""
     query = update(chats).where(chats.c.tenant_id == tenant, chats.c.dead_at.is_not(None))
     now = func.now()
@@ -154,7 +154,7 @@ async def revive(connection: AsyncConnection, tenant: int) -> int:
     return (await connection.execute(revived)).rowcount
 
 
-async def claim(
+async def claim_work(
     connection: AsyncConnection, worker: str, endpoint: str | None, calls: int
 ) -> Lease | None:
     """Takes a lease for the work whose turn it is; None when there is nothing to do now.
@@ -207,16 +207,16 @@ async def claim(
 
 async def _may_ask(connection: AsyncConnection, endpoint: str, calls: int) -> bool:
     """Whether one more chat may ask an endpoint, of which `calls` may at the same time."""
-    state = await breakers.state(connection, Endpoint(endpoint))
+    state = await breakers.read_state(connection, Endpoint(endpoint))
     most = {"closed": calls, "half-open": 1, "open": 0}[state]
     asking = chats.c.lease_endpoint == endpoint, chats.c.lease_until > func.now()
     count = await connection.execute(select(func.count()).where(*asking))
     return count.scalar_one() < most
 
 
-async def renew(connection: AsyncConnection, lease: Lease) -> bool:
+async def renew_lease(connection: AsyncConnection, lease: Lease) -> bool:
     """Keeps the lease while the work takes long; False when it is lost."""
-    end = in_seconds(LEASE)
+    end = after_seconds(LEASE)
     values: dict[str, Any] = {"lease_until": end}
     if lease.by_code:
         values = {"code_until": end, "code_at": case((_asked_for_since(), _CODE_AT), else_=end)}
@@ -224,7 +224,7 @@ async def renew(connection: AsyncConnection, lease: Lease) -> bool:
     return (await connection.execute(query)).rowcount == 1
 
 
-async def holds(connection: AsyncConnection, lease: Lease) -> bool:
+async def holds_lease(connection: AsyncConnection, lease: Lease) -> bool:
     """Whether the lease is still ours and nothing was reset meanwhile.
 
     Locks the row until the transaction ends.
@@ -233,7 +233,7 @@ async def holds(connection: AsyncConnection, lease: Lease) -> bool:
     return (await connection.execute(query)).scalar_one_or_none() == lease.epoch
 
 
-async def gives_way(connection: AsyncConnection, lease: Lease) -> bool:
+async def yields_to_others(connection: AsyncConnection, lease: Lease) -> bool:
     """Whether a round ends early: another chat waits for work of its kind, or its own went on."""
     waits = _CODE_WAITS if lease.by_code else _MODEL_WAITS
     # Another tenant's, too.
@@ -271,7 +271,7 @@ async def finish_model(connection: AsyncConnection, lease: Lease, *, again: bool
         Seconds until the chat is due again; None when it is not.
     """
     more = or_(literal(again), chats.c.handed_seq > lease.seq, chats.c.epoch != lease.epoch)
-    due_at = case((more, in_seconds(0 if again else DEBOUNCE)), else_=_CODE_AT)
+    due_at = case((more, after_seconds(0 if again else DEBOUNCE)), else_=_CODE_AT)
     values = _success(lease) | {"due_at": due_at}
     if again:
         del values["due_leaves"]
@@ -281,7 +281,7 @@ async def finish_model(connection: AsyncConnection, lease: Lease, *, again: bool
 def _success(lease: Lease) -> dict[str, Any]:
     """The changes after work that went well: its leaves are due no more, and nothing failed."""
     leaf = func.unnest(chats.c.due_leaves, type_=Text).column_valued("leaf")
-    became_due = select(leaf).where(not_among(leaf, lease.leaves)).scalar_subquery()
+    became_due = select(leaf).where(not_in_values(leaf, lease.leaves)).scalar_subquery()
     return {"due_leaves": func.array(became_due), "attempts": 0, "last_error": None}
 
 
@@ -299,7 +299,7 @@ async def give_back(
         Seconds until it is due again; None when it is dead, or the lease is lost.
     """
     ingested_since = chats.c.handed_seq > lease.seq
-    when: Any = in_seconds(delay or 0)
+    when: Any = after_seconds(delay or 0)
     if delay is None:
         when = case((ingested_since, func.now()), else_=null())
     values: dict[str, Any] = {"last_error": error} if error else {}
@@ -341,4 +341,4 @@ def _asked_for_since() -> ColumnElement[bool]:
 
 def _mine(lease: Lease) -> tuple[ColumnElement[bool], ...]:
     token = chats.c.code_token if lease.by_code else chats.c.lease_token
-    return *of(lease.chat, chats), token == lease.token
+    return *match_chat(lease.chat, chats), token == lease.token

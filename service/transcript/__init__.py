@@ -1,16 +1,21 @@
 """The conversation as Open WebUI stores it (folded view) and as the model sees it (native view).
 
-Pure: text and JSON in, typed values out. `parse` reads a stored message, `steps` cuts it into parts
-that are never split, `unfold` makes the native messages, and `folded` makes an answer's items of
-its native messages.
+Pure: text and JSON in, typed values out. `parse` reads a stored message, `split_steps` cuts it into
+parts that are never split, `unfold_messages` makes the native messages, and `fold_answer` makes an
+answer's items of its native messages.
 """
 
-from service.transcript.identities import identity
+from service.transcript.identities import normalise_id
 from service.transcript.items import Call, Message, Native, Step, Stored
-from service.transcript.masking import masked
-from service.transcript.messages import parse, prompt_tokens_of, tokens_read_of
-from service.transcript.native import calls_of, folded, text_of, unfold
-from service.transcript.steps import native_tokens, sent_tokens, step_tokens, steps
+from service.transcript.masking import mask_message
+from service.transcript.messages import parse, read_ollama_tokens, read_prompt_tokens
+from service.transcript.native import fold_answer, list_calls, read_text, unfold_messages
+from service.transcript.steps import (
+    count_sent_tokens,
+    count_stored_tokens,
+    estimate_step_tokens,
+    split_steps,
+)
 
 __all__ = [
     "Call",
@@ -18,17 +23,17 @@ __all__ = [
     "Native",
     "Step",
     "Stored",
-    "calls_of",
-    "folded",
-    "identity",
-    "masked",
-    "native_tokens",
+    "count_sent_tokens",
+    "count_stored_tokens",
+    "estimate_step_tokens",
+    "fold_answer",
+    "list_calls",
+    "mask_message",
+    "normalise_id",
     "parse",
-    "prompt_tokens_of",
-    "sent_tokens",
-    "step_tokens",
-    "steps",
-    "text_of",
-    "tokens_read_of",
-    "unfold",
+    "read_ollama_tokens",
+    "read_prompt_tokens",
+    "read_text",
+    "split_steps",
+    "unfold_messages",
 ]

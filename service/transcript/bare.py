@@ -48,7 +48,7 @@ class ToolValue:
         return text
 
 
-def found(text: str) -> Iterator[ToolValue]:
+def find_values(text: str) -> Iterator[ToolValue]:
     """Yields the bare values of a text, in order."""
     position = 0
     while line := _BEGINS.search(text, position):
@@ -61,7 +61,7 @@ def found(text: str) -> Iterator[ToolValue]:
         position = end
 
 
-def escaped(text: str, begin: int, end: int) -> ToolValue:
+def unescape_value(text: str, begin: int, end: int) -> ToolValue:
     """The value between two places, unescaped until it is JSON. Other text is unescaped once."""
     value = text[begin:end]
     for escapes in range(1, _DEEPEST):

@@ -66,7 +66,7 @@ def _find_summary(content: str, start: int, end: int) -> tuple[int, int] | None:
     return start + len(before), end - len(after)
 
 
-def items_of(content: str) -> list[Item]:
+def parse_content(content: str) -> list[Item]:
     """The typed items of an answer's text. A text without any fold is one `Text`."""
     items: list[Item] = []
     position = 0
@@ -78,7 +78,7 @@ def items_of(content: str) -> list[Item]:
     return items + _parse_plain_text(content[position:])
 
 
-def rewritten(content: str, rewrite: Callable[[str], str]) -> str:
+def rewrite_tool_values(content: str, rewrite: Callable[[str], str]) -> str:
     """The text with each value of a tool (arguments, results, code) passed through `rewrite`.
 
     A value that `rewrite` leaves alone stays byte for byte. Another value is escaped like the old
@@ -112,18 +112,18 @@ def _find_fold_values(content: str, fold: _Fold) -> Iterator[ToolValue]:
         return
     for attribute in _ATTRIBUTE.finditer(content, *fold.attributes):
         if attribute[1] not in _ABOUT_A_FOLD:
-            yield bare.escaped(content, *attribute.span(2))
+            yield bare.unescape_value(content, *attribute.span(2))
     start, end = fold.body
     summary = _find_summary(content, start, end)
     if summary:
-        yield bare.escaped(content, start, summary[0])
+        yield bare.unescape_value(content, start, summary[0])
         start = summary[1]
-    yield bare.escaped(content, start, end)
+    yield bare.unescape_value(content, start, end)
 
 
 def _find_bare_values(content: str, start: int, end: int) -> Iterator[ToolValue]:
     """Yields the bare values between two places."""
-    for value in bare.found(content[start:end]):
+    for value in bare.find_values(content[start:end]):
         yield replace(value, begin=start + value.begin, end=start + value.end)
 
 
@@ -164,7 +164,7 @@ def _parse_plain_text(text: str) -> list[Item]:
     """The items of a text without folds."""
     items: list[Item] = []
     position = 0
-    for value in bare.found(text):
+    for value in bare.find_values(text):
         items += _make_texts(text[position : value.begin])
         # Neither the tool nor its arguments are known.
         call_id = f"bare-{value.begin}"

@@ -14,7 +14,7 @@ from service.transcript.items import Stored
 _WRITTEN = ("message", "reasoning")  # types of output items with the model's own words
 
 
-def masked(stored: Stored) -> tuple[Stored, int]:
+def mask_message(stored: Stored) -> tuple[Stored, int]:
     """The message with masked arguments, results and code of tools, and the number of masks."""
     masking = _Masking()
     match stored.get("role"):
@@ -37,7 +37,7 @@ class _Masking:
         """A field of an answer."""
         match name, value:
             case "content", str():
-                return details.rewritten(value, self.text)
+                return details.rewrite_tool_values(value, self.text)
             case "output", list():
                 return [self.item(one) for one in value]
             case _:

@@ -36,7 +36,7 @@ def _parse_items(stored: Stored) -> list[Item]:
     is_answer = stored.get("role") == "assistant"
     raw = stored.get("output")
     if is_answer and isinstance(raw, list):
-        items = output.items_of(raw)
+        items = output.parse_output(raw)
         if items:  # Then `content` says the same in an older format.
             return items
     content = stored.get("content")
@@ -45,11 +45,11 @@ def _parse_items(stored: Stored) -> list[Item]:
 
 def _parse_content(content: object, *, is_answer: bool) -> list[Item]:
     if isinstance(content, list):
-        return [parts.item_of(part) for part in content if isinstance(part, dict)]
+        return [parts.parse_part(part) for part in content if isinstance(part, dict)]
     if not isinstance(content, str):
         return []
     # A user who pastes a fold has called no tool.
-    return details.items_of(content) if is_answer else [Text(content)]
+    return details.parse_content(content) if is_answer else [Text(content)]
 
 
 def _parse_attachments(files: object) -> list[Item]:
@@ -83,7 +83,7 @@ def _parse_attachment(file: dict[str, Any]) -> Attachment:
     return Attachment(name, AttachmentKind.IMAGE if is_image else AttachmentKind.FILE)
 
 
-def prompt_tokens_of(usage: object) -> int | None:
+def read_prompt_tokens(usage: object) -> int | None:
     """The tokens that a provider counted for a request; None if it does not say."""
     if not isinstance(usage, Mapping):
         return None
@@ -94,7 +94,7 @@ def prompt_tokens_of(usage: object) -> int | None:
     return None
 
 
-def tokens_read_of(usage: object) -> int | None:
+def read_ollama_tokens(usage: object) -> int | None:
     """The tokens of a request that Ollama has read; None for any other server.
 
     Ollama silently cuts a request that is too large. Other servers' counts leave out cached tokens.

@@ -1,6 +1,6 @@
 """Turns the folded view into the native view and back.
 
-`unfold` follows Open WebUI 0.12.4 (utils/middleware.py: load_messages_from_db,
+`unfold_messages` follows Open WebUI 0.12.4 (utils/middleware.py: load_messages_from_db,
 process_messages_with_output; utils/misc.py: convert_output_to_messages, reconcile_tool_pairs) for a
 provider without a reasoning format.
 """
@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any
 
 from service.transcript.items import CodeRun, Item, Native, Stored, Text, ToolCall, ToolResult
-from service.transcript.output import items_of
+from service.transcript.output import parse_output
 
 TOOL_IMAGES = "Here are the images from the tool results above."
 """The beginning of a message that Open WebUI writes in a user's place to show images of tools."""
@@ -18,7 +18,7 @@ TOOL_IMAGES = "Here are the images from the tool results above."
 _IMAGES_NOTE = f"{TOOL_IMAGES} Please analyze them."
 
 
-def unfold(messages: list[Stored]) -> list[Native]:
+def unfold_messages(messages: list[Stored]) -> list[Native]:
     """The native list that Open WebUI builds from stored messages, root to leaf.
 
     One answer becomes several native messages: `assistant` with `tool_calls`, its `tool` results,
@@ -29,14 +29,14 @@ def unfold(messages: list[Stored]) -> list[Native]:
     return list(chain.from_iterable(map(_unfold_message, messages)))
 
 
-def folded(native: Sequence[object]) -> list[dict[str, Any]]:
+def fold_answer(native: Sequence[object]) -> list[dict[str, Any]]:
     """The output items that Open WebUI would store for one answer.
 
     Clients of the API and temporary chats have no stored messages. Other values are passed over.
     """
     items: list[dict[str, Any]] = []
     for message in map(_as_object, native):
-        text = text_of(message)
+        text = read_text(message)
         if message.get("role") == "tool":
             items.append(_make_result_item(message.get("tool_call_id"), text))
         elif text:
@@ -73,7 +73,7 @@ def _make_call_item(value: object) -> dict[str, Any]:
     }
 
 
-def text_of(message: Native) -> str:
+def read_text(message: Native) -> str:
     """The text of a native message: its text parts, joined, without images."""
     content = message.get("content")
     if isinstance(content, list):
@@ -82,7 +82,7 @@ def text_of(message: Native) -> str:
     return content if isinstance(content, str) else ""
 
 
-def calls_of(message: Native) -> Iterator[tuple[object, dict[str, Any]]]:
+def list_calls(message: Native) -> Iterator[tuple[object, dict[str, Any]]]:
     """Yields the id of each call of a native message, and its function.
 
     The function has `name` and `arguments`.
@@ -96,7 +96,7 @@ def _unfold_message(stored: Stored) -> list[Native]:
     if stored.get("role") != "assistant":
         return [_unfold_question(stored)]
     content, raw = stored.get("content"), stored.get("output")
-    native = _drop_unpaired(_replay_items(items_of(raw))) if isinstance(raw, list) else []
+    native = _drop_unpaired(_replay_items(parse_output(raw))) if isinstance(raw, list) else []
     if not native and content:
         return [{"role": "assistant", "content": content}]
     return native
@@ -235,7 +235,7 @@ def _drop_unpaired_in_block(block: list[Native]) -> list[Native]:
         return [head]
     answered = called & {result["tool_call_id"] for result in results}
     kept = _keep_calls(head, answered)
-    if not answered and not text_of(kept).strip():
+    if not answered and not read_text(kept).strip():
         return []
     return [kept, *(result for result in results if result["tool_call_id"] in answered)]
 

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from service.transcript.items import CodeRun, Item, Reasoning, Text, ToolCall, ToolResult, Unknown
-from service.transcript.parts import as_text
+from service.transcript.parts import read_text_field
 
 _FINISHED = {"completed", "failed", "rejected"}
 
 
-def items_of(output: list[Any]) -> list[Item]:
+def parse_output(output: list[Any]) -> list[Item]:
     """The typed items. Values that are no objects are left out."""
     return [_parse_item(raw) for raw in output if isinstance(raw, dict)]
 
@@ -31,11 +31,11 @@ def _parse_item(raw: dict[str, Any]) -> Item:
         case "function_call_output":
             parts = raw.get("output")
             text = _join_texts(parts, "input_text")
-            return ToolResult(as_text(raw.get("call_id")), text, _list_images(parts))
+            return ToolResult(read_text_field(raw.get("call_id")), text, _list_images(parts))
         case "open_webui:code_interpreter":
-            return CodeRun(as_text(raw.get("code")), _find_printed(raw.get("output")))
+            return CodeRun(read_text_field(raw.get("code")), _find_printed(raw.get("output")))
         case other:
-            return Unknown(as_text(other))
+            return Unknown(read_text_field(other))
 
 
 def _parse_call(raw: dict[str, Any]) -> ToolCall:
@@ -46,22 +46,27 @@ def _parse_call(raw: dict[str, Any]) -> ToolCall:
     arguments = function.get("arguments", "{}")
     if not isinstance(arguments, str):
         arguments = json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
-    finished = as_text(raw.get("status")) in _FINISHED
-    return ToolCall(as_text(raw.get("call_id")), as_text(function.get("name")), arguments, finished)
+    finished = read_text_field(raw.get("status")) in _FINISHED
+    return ToolCall(
+        read_text_field(raw.get("call_id")),
+        read_text_field(function.get("name")),
+        arguments,
+        finished,
+    )
 
 
 def _find_printed(output: Any) -> str:  # noqa: ANN401 - stored JSON
     """The stdout of the code, or its value. Open WebUI does not replay the stderr."""
     if isinstance(output, dict):
-        return as_text(output.get("stdout") or output.get("result"))
-    return as_text(output)
+        return read_text_field(output.get("stdout") or output.get("result"))
+    return read_text_field(output)
 
 
 def _join_texts(parts: Any, kind: str) -> str:  # noqa: ANN401 - stored JSON
     """The joined texts of the parts of one type."""
     if isinstance(parts, str):
         return parts
-    return "".join(as_text(part.get("text")) for part in _select_type(parts, kind))
+    return "".join(read_text_field(part.get("text")) for part in _select_type(parts, kind))
 
 
 def _list_images(parts: Any) -> tuple[str, ...]:  # noqa: ANN401 - stored JSON

@@ -35,28 +35,28 @@ _NAMES = ("filename", "name", "title", "file_id", "id")
 _ENCODED = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/=_-]{200,}+")
 
 
-def item_of(part: Part) -> Item:
+def parse_part(part: Part) -> Item:
     """The typed part. A part of an unknown type is named by its type, and never vanishes."""
     kind = part.get("type")
     if kind in _TEXTS:
-        return Text(as_text(part.get("text")))
+        return Text(read_text_field(part.get("text")))
     if kind == "refusal":
-        return Text(as_text(part.get("refusal")))
+        return Text(read_text_field(part.get("refusal")))
     if kind in _THOUGHTS:
         return Reasoning("")  # Nobody reads thoughts.
     if isinstance(kind, str) and kind in _KINDS:
         return Attachment(_find_name(part), _KINDS[kind])
-    return Attachment(as_text(kind), AttachmentKind.OTHER)
+    return Attachment(read_text_field(kind), AttachmentKind.OTHER)
 
 
-def tokens_of(part: Part) -> int:
+def count_part_tokens(part: Part) -> int:
     """The tokens that the model is sent for a part that is no text.
 
     An image, a file, a sound or a film counts as one image, because its content is missing or says
     little about its cost; the provider's own count corrects that. Any other part counts as its JSON
     without base64.
     """
-    match item_of(part):
+    match parse_part(part):
         case Text() if part.get("type") == "text":  # It is counted with the other texts.
             return 0
         case Attachment(kind=kind) if kind is not AttachmentKind.OTHER:
@@ -81,7 +81,7 @@ def _read_name(holder: object) -> str:
     return ""
 
 
-def as_text(value: object) -> str:
+def read_text_field(value: object) -> str:
     """A field that should be a text, but may be missing or a number."""
     if value is None:
         return ""

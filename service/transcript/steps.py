@@ -23,7 +23,7 @@ from service.transcript.items import (
     ToolCall,
     ToolResult,
 )
-from service.transcript.native import calls_of, text_of, unfold
+from service.transcript.native import list_calls, read_text, unfold_messages
 
 _SPEAKERS = ("user", "assistant")  # Messages of any other role were put in by a client.
 RESULT_TOKENS = 400
@@ -91,7 +91,7 @@ class _StepBuilder:
         )
 
 
-def steps(message: Message) -> list[Step]:
+def split_steps(message: Message) -> list[Step]:
     """The steps of one message, in order.
 
     An empty or failed answer has none. Neither has a message of a system, a developer or a tool,
@@ -121,21 +121,23 @@ def _quote_code(text: str) -> str:
     return "\n".join(f"| {line}" for line in text.splitlines())
 
 
-def native_tokens(stored: Stored, count: Callable[[str], int] = tokens.count) -> int:
+def count_stored_tokens(stored: Stored, count: Callable[[str], int] = tokens.count) -> int:
     """The tokens that the model is sent for a stored message.
 
     They are those of texts, of calls with their arguments, of results, and a flat price for each
     image. Reasoning is not sent.
     """
-    return sent_tokens(unfold([stored]), count)
+    return count_sent_tokens(unfold_messages([stored]), count)
 
 
-def sent_tokens(messages: Iterable[Native], count: Callable[[str], int] = tokens.count) -> int:
+def count_sent_tokens(
+    messages: Iterable[Native], count: Callable[[str], int] = tokens.count
+) -> int:
     """The tokens that the model is sent for native messages."""
     total = 0
     for message in messages:
-        calls = [f"{call.get('name')} {call.get('arguments')}\n" for _, call in calls_of(message)]
-        text = text_of(message) + "".join(calls)
+        calls = [f"{call.get('name')} {call.get('arguments')}\n" for _, call in list_calls(message)]
+        text = read_text(message) + "".join(calls)
         total += tokens.MESSAGE_TOKENS + count(text)
         total += _count_other_parts(message.get("content"))
     return total
@@ -144,10 +146,10 @@ def sent_tokens(messages: Iterable[Native], count: Callable[[str], int] = tokens
 def _count_other_parts(content: object) -> int:
     if not isinstance(content, list):
         return 0
-    return sum(parts.tokens_of(part) for part in content if isinstance(part, dict))
+    return sum(parts.count_part_tokens(part) for part in content if isinstance(part, dict))
 
 
-def step_tokens(step: Step, count: Callable[[str], int] = tokens.count) -> int:
+def estimate_step_tokens(step: Step, count: Callable[[str], int] = tokens.count) -> int:
     """An estimate of the tokens that a summariser reads for a step.
 
     It reads the step's text with numbers of sentences, the names of its attachments, and each call

@@ -15,10 +15,10 @@ import structlog
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from service import metrics
-from service.errors import trace
+from service.errors import format_trace
 from service.names import RequestOutcome
 from service.storage import keys, outage, sums
-from service.storage.keys import Use
+from service.storage.keys import KeyUse
 from service.storage.sums import UsageKey
 
 EVERY: Final = 5.0
@@ -34,7 +34,7 @@ class Counting:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
         self._counted: defaultdict[UsageKey, Counter[str]] = defaultdict(Counter)
-        self._uses: dict[int, Use] = {}
+        self._uses: dict[int, KeyUse] = {}
         self._one_by_one = asyncio.Lock()
 
     def count_not_sent(self, key: UsageKey, tokens: int) -> None:
@@ -50,7 +50,7 @@ class Counting:
 
     def note_use(self, key: int, version: str) -> None:
         """Notes that a filter of this `version`, or another client, used a key just now."""
-        self._uses[key] = Use(time.time(), version)
+        self._uses[key] = KeyUse(time.time(), version)
 
     async def store(self) -> None:
         """Stores the counts. When that fails, it keeps them for the next time."""
@@ -72,7 +72,7 @@ class Counting:
 
 
 @asynccontextmanager
-async def counting(engine: AsyncEngine) -> AsyncIterator[Counting]:
+async def open_counting(engine: AsyncEngine) -> AsyncIterator[Counting]:
     """Stores what is counted every `EVERY` seconds, and at the end."""
     counts, ending = Counting(engine), asyncio.Event()
     storing = asyncio.create_task(_store_until(ending, counts))
@@ -82,20 +82,20 @@ async def counting(engine: AsyncEngine) -> AsyncIterator[Counting]:
         # Not cancelled: nobody would know whether a write that was cut off had been stored.
         ending.set()
         await storing
-        await _store(counts)  # what was counted during the last write
+        await _store_quietly(counts)  # what was counted during the last write
 
 
 async def _store_until(ending: asyncio.Event, counts: Counting) -> None:
     while not ending.is_set():
         with suppress(TimeoutError):
             await asyncio.wait_for(ending.wait(), EVERY)
-        await _store(counts)
+        await _store_quietly(counts)
 
 
-async def _store(counts: Counting) -> None:
+async def _store_quietly(counts: Counting) -> None:
     try:
         await counts.store()
     except outage.FAILURES as error:  # the next write may succeed
         log.warning("sums.not_stored", error=type(error).__name__)
     except Exception as error:  # our own mistake must not end the counting
-        log.error("sums.not_stored", exception=trace(error))
+        log.error("sums.not_stored", exception=format_trace(error))

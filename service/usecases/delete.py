@@ -107,7 +107,7 @@ async def delete_chat(
     why = "an operator wished it for good" if for_good else "an operator wished it"
     deleted = await delete(engine, by, WholeChat(chat, for_good), why)
     if not deleted.chats:
-        raise inspect.no_chat(chat)
+        raise inspect.make_no_chat_error(chat)
 
 
 async def _deleted(connection: AsyncConnection, tenant: int, what: What) -> Deleted:
@@ -130,7 +130,7 @@ async def _chat(connection: AsyncConnection, tenant: int, what: WholeChat) -> De
         name = Named("chat", what.chat)
         await tombstones.alone(connection, tenant, name)
         await tombstones.put(connection, tenant, [name])
-    locked = await chats.look(connection, tenant, what.chat, lock=True)
+    locked = await chats.find_chat(connection, tenant, what.chat, lock=True)
     if locked is None:
         return Deleted()
     await deletions.whole_chats(connection, tenant, [locked.key])
@@ -138,13 +138,13 @@ async def _chat(connection: AsyncConnection, tenant: int, what: WholeChat) -> De
 
 
 async def _cut(connection: AsyncConnection, tenant: int, what: EditedChat) -> Deleted:
-    locked = await chats.look(connection, tenant, what.chat, lock=True)
+    locked = await chats.find_chat(connection, tenant, what.chat, lock=True)
     if locked is None:
         return Deleted()
     roots = await deletions.differing(connection, locked.key, what.fingerprints)
     if not roots:
         return Deleted()
-    roots |= await messages.untold(connection, locked.key)
+    roots |= await messages.find_untold(connection, locked.key)
     deleted, lost = await deletions.below(connection, locked, roots)
     return Deleted(messages=deleted, checkpoints=lost)
 
@@ -207,4 +207,4 @@ async def _note(
             details["user"] = what.user
         case GoneUser() | Person():
             details["user"] = await hashed_user(connection, by.tenant, what.user)
-    await audit.record(connection, by, what.action, chat, **details)
+    await audit.record_change(connection, by, what.action, chat, **details)

@@ -29,7 +29,7 @@ class Event:
     left: Sequence[str] | None = None
 
 
-async def hear(engine: AsyncEngine, by: Operator, event: Event) -> None:
+async def handle_event(engine: AsyncEngine, by: Operator, event: Event) -> None:
     """Deletes what the event says is gone."""
     for what in deleted_by(event):
         await delete(engine, by, what, f"Open WebUI: {event.type}")

@@ -21,13 +21,13 @@ from service.storage.ingests import IncomingMessage, Source, Transcript
 from service.transcript import (
     Native,
     Stored,
-    identity,
-    prompt_tokens_of,
-    tokens_read_of,
-    unfold,
+    normalise_id,
+    read_ollama_tokens,
+    read_prompt_tokens,
+    unfold_messages,
 )
-from service.usecases.ingest import IngestOutcome, ingest
-from service.usecases.weigh import ServeContext, State, sizes_of
+from service.usecases.ingest import IngestOutcome, ingest_transcript
+from service.usecases.weigh import ServeContext, State, count_messages
 
 _SECONDS = 5.0  # for counting a question
 _OF_AN_ANSWER = ("assistant", "tool")  # who speaks in it
@@ -73,7 +73,7 @@ class _NativeRows:
     question: int
 
 
-async def hand_over(context: ServeContext, turn: FinishedTurn) -> IngestOutcome:
+async def store_turn(context: ServeContext, turn: FinishedTurn) -> IngestOutcome:
     """Stores a turn, and says whether a summary will be written.
 
     Raises: as `ingest`.
@@ -83,11 +83,11 @@ async def hand_over(context: ServeContext, turn: FinishedTurn) -> IngestOutcome:
     unfolded = _unfold(turn.rows)
     above = None if turn.is_branch else state.above
     messages, prints = unfolded.messages, unfolded.prints
-    nodes = native.path(messages, prints, 0, len(messages), above or ROOT)
+    nodes = native.cut_path(messages, prints, 0, len(messages), above or ROOT)
     if not nodes:
         return IngestOutcome(due=False)
     usage = _find_usage(turn, unfolded)
-    counted = prompt_tokens_of(usage)
+    counted = read_prompt_tokens(usage)
     factor = policy.usage_factor(counted, state.counted) if counted else None
     overhead = await _measure_overhead(context, turn, unfolded)
     window = int(state.window / (factor or state.factor))
@@ -111,12 +111,12 @@ async def hand_over(context: ServeContext, turn: FinishedTurn) -> IngestOutcome:
         lender=settings.lender_to(state.user),
         served=state.served,
     )
-    accepted = await ingest(context, transcript)
+    accepted = await ingest_transcript(context, transcript)
     await _note_window(context, turn, usage)
     return accepted
 
 
-def outcome_of(state: State) -> RequestOutcome:
+def find_outcome(state: State) -> RequestOutcome:
     """Says what became of the requests of a turn."""
     if state.cut:
         return "truncated_with_summary" if state.served else "truncated"
@@ -141,13 +141,13 @@ def _unfold(rows: Sequence[Stored]) -> _NativeRows:
     sources: list[int] = []
     calls, question = 0, -1
     for place, row in enumerate(rows):
-        own: list[Native] = row.get("native") or unfold([row])
+        own: list[Native] = row.get("native") or unfold_messages([row])
         messages += own
         sources += [place] * len(own)
         calls = sum(message.get("role") == "assistant" for message in own)
         if row.get("role") == "user":
             question = place
-    prints = [native.fingerprint(message) for message in messages]
+    prints = [native.hash_message(message) for message in messages]
     return _NativeRows(messages, sources, prints, calls, question)
 
 
@@ -174,11 +174,11 @@ def _make_message(turn: FinishedTurn, unfolded: _NativeRows, node: Node) -> Inco
     """A node with what its host stores of it, which says more than a request does."""
     first, last = unfolded.sources[node.begin], unfolded.sources[node.end - 1]
     row = turn.rows[last]
-    stored = row if first == last else native.stored_of(unfolded.messages, node)
+    stored = row if first == last else native.make_stored(unfolded.messages, node)
     # Hosts may not tell the files of the turn's question with its row.
     if last == unfolded.question and turn.state.files and not stored.get("files"):
         stored = stored | {"files": turn.state.files}
-    host_id = identity(str(row["id"])) if row.get("id") else None
+    host_id = normalise_id(str(row["id"])) if row.get("id") else None
     text = _encode({key: value for key, value in stored.items() if key != "id"})
     return IncomingMessage(node.id, text, host_id, _hash_row(row) if host_id else None)
 
@@ -192,7 +192,7 @@ def _hash_row(row: Stored) -> str:
 
 async def _note_window(context: ServeContext, turn: FinishedTurn, usage: object) -> None:
     """Notes the window of a model that nobody has told, if its server has cut the request."""
-    read = tokens_read_of(usage)
+    read = read_ollama_tokens(usage)
     if not (read and turn.state.assumed):
         return
     window = policy.shown_window(read, turn.state.counted)
@@ -210,7 +210,7 @@ async def _measure_overhead(
     if not turn.state.calls:
         return None
     messages, prints = unfolded.messages, unfolded.prints
-    newest = native.outline(messages, prints).newest
+    newest = native.outline_request(messages, prints).newest
     asked = slice(newest, newest + 1)
-    sizes, _ = await sizes_of(context, messages[asked], prints[asked], _SECONDS)
+    sizes, _ = await count_messages(context, messages[asked], prints[asked], _SECONDS)
     return turn.state.beside + max(turn.state.question - sum(sizes), 0)

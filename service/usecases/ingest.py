@@ -67,7 +67,7 @@ class _Path:
     owner: str
 
 
-async def ingest(context: ServeContext, handed: Transcript) -> IngestOutcome:
+async def ingest_transcript(context: ServeContext, handed: Transcript) -> IngestOutcome:
     """Stores the path, and marks work due when the policy asks for it.
 
     It is due in `work.DEBOUNCE` seconds, and at once when the next request is too large.
@@ -98,7 +98,7 @@ async def ingest(context: ServeContext, handed: Transcript) -> IngestOutcome:
         # The chat has changed since it was read.
 
 
-async def wake_for(context: ServeContext, accepted: IngestOutcome) -> None:
+async def wake_worker(context: ServeContext, accepted: IngestOutcome) -> None:
     """Wakes a worker for what was accepted, if one has to be.
 
     No turn of a user is held for it, because it waits while Redis is away.
@@ -161,7 +161,7 @@ async def _store(
         await _note_seen(connection, chat, handed, path)
     sequence = await ingests.store(connection, chat, handed, new, noted)
     if known.lender:
-        await forks.adopt(
+        await forks.adopt_checkpoints(
             connection, chat, ChatKey(chat.tenant, known.lender.chat), known.lender.line
         )
         await chats.note_leaf(connection, chat)
@@ -204,7 +204,7 @@ async def _forget_edited(
     if not path.known.replaced:
         return 0
     base = path.base.message_id if path.base else ""
-    above = await messages.path(connection, chat, base)
+    above = await messages.load_path(connection, chat, base)
     on_path = [*handed.ids, *(row.message_id for row in above)]
     gone = await ingests.gone_with(connection, chat, path.known.replaced, on_path)
     return await messages.drop_below(connection, chat, gone)

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from service.errors import NotFound
 from service.storage import audit, chats, checkpoints, messages, prompts, runs
 from service.storage.audit import Change, Operator
-from service.storage.chats import EVERY, Cursor, Filters, Overview
+from service.storage.chats import EVERY, ChatFilters, ChatOverview, Cursor
 from service.storage.checkpoints import CheckpointInfo
 from service.storage.messages import Branch
 from service.storage.prompts import WaitingPrompt
@@ -30,13 +30,13 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Detail:
+class ChatDetail:
     """One chat with its branches, checkpoints and latest rounds of work.
 
     `prompt` is what a model of its host is to answer now.
     """
 
-    chat: Overview
+    chat: ChatOverview
     branches: list[Branch]
     checkpoints: list[CheckpointInfo]
     runs: list[Run]
@@ -44,7 +44,7 @@ class Detail:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class TalkLine:
     """One sentence of the talk; a correction names it by its number.
 
     `at` is in Unix seconds; `in_summary` says that the summary has room for it.
@@ -69,7 +69,7 @@ class SummaryDetail:
     summary: str
     state: str
     pins: tuple[Pin, ...]
-    talk: list[Said]
+    talk: list[TalkLine]
     ledger: tuple[Entry, ...]
 
 
@@ -77,7 +77,7 @@ class SummaryDetail:
 class ChatPage:
     """A page of chats; `next` is the `cursor` for the next page, null on the last one."""
 
-    chats: list[Overview]
+    chats: list[ChatOverview]
     next: str | None
 
 
@@ -94,15 +94,17 @@ async def list_chats(
     tenant: int,
     limit: int,
     cursor: str = "",
-    which: Filters = EVERY,
+    which: ChatFilters = EVERY,
 ) -> ChatPage:
     """A page of a tenant's chats, the most recently updated first."""
-    after = _cursor(cursor) if cursor else None
+    after = _parse_cursor(cursor) if cursor else None
     async with engine.connect() as connection:
         # One more than the page holds shows whether there is a next page.
-        rows = await chats.overviews(connection, tenant, after=after, limit=limit + 1, which=which)
+        rows = await chats.list_overviews(
+            connection, tenant, after=after, limit=limit + 1, which=which
+        )
     page = rows[:limit]
-    return ChatPage(page, _after(page[-1]) if len(rows) > limit else None)
+    return ChatPage(page, _make_cursor(page[-1]) if len(rows) > limit else None)
 
 
 async def list_changes(
@@ -116,34 +118,34 @@ async def list_changes(
 ) -> ChangePage:
     """A page of who changed or read what, the newest first."""
     async with engine.connect() as connection:
-        rows = await audit.page(
+        rows = await audit.list_changes(
             connection, tenant, chat=chat, actor=actor, before=cursor, limit=limit + 1
         )
     page = rows[:limit]
     return ChangePage(page, page[-1].id if len(rows) > limit else None)
 
 
-async def show_chat(engine: AsyncEngine, tenant: int, chat: str) -> Detail:
+async def show_chat(engine: AsyncEngine, tenant: int, chat: str) -> ChatDetail:
     """One chat."""
     async with engine.connect() as connection:
-        overviews = await chats.overviews(connection, tenant, chat=chat)
+        overviews = await chats.list_overviews(connection, tenant, chat=chat)
         if not overviews:
-            raise no_chat(chat)
+            raise make_no_chat_error(chat)
         [overview] = overviews
         key = ChatKey(tenant, overview.id)
-        return Detail(
+        return ChatDetail(
             chat=overview,
-            branches=await messages.branches(connection, key),
-            checkpoints=await checkpoints.everyone(connection, key),
-            runs=await runs.latest(connection, key),
+            branches=await messages.list_branches(connection, key),
+            checkpoints=await checkpoints.list_checkpoints(connection, key),
+            runs=await runs.list_latest(connection, key),
             prompt=await prompts.find_waiting(connection, key),
         )
 
 
-async def must_exist(engine: AsyncEngine, tenant: int, chat: str) -> None:
+async def check_chat(engine: AsyncEngine, tenant: int, chat: str) -> None:
     """Nothing for a chat that is stored; else NotFound."""
     async with engine.connect() as connection:
-        await _key(connection, tenant, chat)
+        await _find_key(connection, tenant, chat)
 
 
 async def show_summary(
@@ -151,71 +153,71 @@ async def show_summary(
 ) -> SummaryDetail:
     """One summary; the audit log notes who reads it."""
     async with engine.begin() as connection:
-        key = await _key(connection, by.tenant, chat)
-        found = await made(connection, key, chat, checkpoint)
-        text = await checkpoints.summary(connection, key, checkpoint) or ""
-        await audit.record(connection, by, "summary.read", chat, checkpoint=checkpoint)
-    memory = await memory_of(engine, key, chat, checkpoint)
+        key = await _find_key(connection, by.tenant, chat)
+        found = await find_checkpoint(connection, key, chat, checkpoint)
+        text = await checkpoints.load_summary(connection, key, checkpoint) or ""
+        await audit.record_change(connection, by, "summary.read", chat, checkpoint=checkpoint)
+    memory = await load_memory(engine, key, chat, checkpoint)
     return SummaryDetail(
         checkpoint=found,
         summary=text,
         state="\n".join(memory.state),
         pins=memory.pins,
         talk=[
-            Said(one.number, one.speaker, _stands_in(text, one), one.text, one.at)
+            TalkLine(one.number, one.speaker, _is_shown(text, one), one.text, one.at)
             for one in memory.talk
         ],
         ledger=memory.ledger,
     )
 
 
-def _stands_in(summary: str, one: Utterance) -> bool:
+def _is_shown(summary: str, one: Utterance) -> bool:
     return make_harmless(quote_marks(one.text)) in summary
 
 
-async def made(
+async def find_checkpoint(
     connection: AsyncConnection, key: ChatKey, chat: str, checkpoint: int
 ) -> CheckpointInfo:
     """A checkpoint without its texts; `chat` is how the error names the chat."""
-    found = await checkpoints.look(connection, key, checkpoint)
+    found = await checkpoints.find_checkpoint(connection, key, checkpoint)
     if found is None:
-        raise no_checkpoint(chat, checkpoint)
+        raise make_no_checkpoint_error(chat, checkpoint)
     return found
 
 
-async def memory_of(engine: AsyncEngine, key: ChatKey, chat: str, checkpoint: int) -> Memory:
+async def load_memory(engine: AsyncEngine, key: ChatKey, chat: str, checkpoint: int) -> Memory:
     """What a checkpoint says; `chat` is how the error names the chat."""
-    memory = await checkpoints.memory(engine, key, checkpoint)
+    memory = await checkpoints.load_memory(engine, key, checkpoint)
     if memory is None:
-        raise no_checkpoint(chat, checkpoint)
+        raise make_no_checkpoint_error(chat, checkpoint)
     return memory
 
 
-def no_chat(chat: str) -> NotFound:
+def make_no_chat_error(chat: str) -> NotFound:
     """The error for a chat that a tenant does not have."""
     return NotFound(f"there is no chat {chat!r}")
 
 
-def no_checkpoint(chat: str, checkpoint: int) -> NotFound:
+def make_no_checkpoint_error(chat: str, checkpoint: int) -> NotFound:
     """The error for a checkpoint that a chat does not have."""
     return NotFound(
         f"chat {chat!r} has no checkpoint {checkpoint}; its page and `precis chats show` list them"
     )
 
 
-async def _key(connection: AsyncConnection, tenant: int, chat: str) -> ChatKey:
-    found = await chats.look(connection, tenant, chat)
+async def _find_key(connection: AsyncConnection, tenant: int, chat: str) -> ChatKey:
+    found = await chats.find_chat(connection, tenant, chat)
     if found is None:
-        raise no_chat(chat)
+        raise make_no_chat_error(chat)
     return found.key
 
 
-def _after(last: Overview) -> str:
+def _make_cursor(last: ChatOverview) -> str:
     """The cursor behind a chat, as a client sends it back."""
     # Several chats may have the same moment, so the id decides between them.
     return f"{(last.updated_at - _EPOCH) // timedelta(microseconds=1)}-{last.id}"
 
 
-def _cursor(text: str) -> Cursor:
+def _parse_cursor(text: str) -> Cursor:
     microseconds, identity = map(int, text.split("-"))
     return Cursor(_EPOCH + timedelta(microseconds=microseconds), identity)

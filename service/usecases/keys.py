@@ -31,10 +31,10 @@ class MadeKey(Key):
 async def list_keys(engine: AsyncEngine, tenant: int) -> list[Key]:
     """A tenant's keys, revoked and expired ones too, the oldest first."""
     async with engine.connect() as connection:
-        return await keys.everyone(connection, tenant)
+        return await keys.list_keys(connection, tenant)
 
 
-async def create(
+async def create_key(
     engine: AsyncEngine,
     tenant: str,
     actor: str,
@@ -45,13 +45,13 @@ async def create(
     """Makes a key that expires after so many `days`, and the tenant if it is new."""
     seconds = None if days is None else days * _DAY
     async with engine.begin() as connection:
-        key = await keys.create(connection, tenant, scope, name, seconds=seconds)
+        key = await keys.create_key(connection, tenant, scope, name, seconds=seconds)
         more = {"expires_days": days} if days else {}
         row = await _note_made(connection, actor, key, **more)
     return MadeKey(**asdict(row), key=key)
 
 
-async def store_first(engine: AsyncEngine, actor: str, key: str) -> bool:
+async def store_first_key(engine: AsyncEngine, actor: str, key: str) -> bool:
     """Stores a key that was made elsewhere as an operator key of the first tenant.
 
     Returns:
@@ -61,7 +61,7 @@ async def store_first(engine: AsyncEngine, actor: str, key: str) -> bool:
         ConfigurationError: it is no key that could be guessed by nobody, or it was revoked.
     """
     async with engine.begin() as connection:
-        if any(one.scope == "operator" and one.in_use for one in await keys.everyone(connection)):
+        if any(one.scope == "operator" and one.in_use for one in await keys.list_keys(connection)):
             return False
         if not _OPERATOR_KEY.fullmatch(key):
             raise ConfigurationError(
@@ -69,7 +69,7 @@ async def store_first(engine: AsyncEngine, actor: str, key: str) -> bool:
                 " 43 random letters and digits, as scripts/secrets makes it"
             )
         try:
-            await keys.create(connection, FIRST_TENANT, "operator", "first key", key=key)
+            await keys.create_key(connection, FIRST_TENANT, "operator", "first key", key=key)
         except IntegrityError:
             raise ConfigurationError(
                 "the key of PRECIS_KEY was revoked: put another one there"
@@ -79,26 +79,28 @@ async def store_first(engine: AsyncEngine, actor: str, key: str) -> bool:
 
 
 async def _note_made(connection: AsyncConnection, actor: str, key: str, **more: int) -> Key:
-    row = await keys.find(connection, key)
+    row = await keys.find_valid_key(connection, key)
     assert row
     details = {"key": row.id, "scope": row.scope, "name": row.name, **more}
-    await audit.record(connection, Operator(row.tenant, actor), "key.create", None, **details)
+    await audit.record_change(
+        connection, Operator(row.tenant, actor), "key.create", None, **details
+    )
     return row
 
 
-async def revoke(engine: AsyncEngine, by: Operator, identity: int) -> None:
+async def revoke_key(engine: AsyncEngine, by: Operator, identity: int) -> None:
     """Revokes a key of the operator's own tenant.
 
     Raises:
         NotFound: this tenant has no such key in use.
     """
     async with engine.begin() as connection:
-        key = await keys.one(connection, identity)
+        key = await keys.find_key(connection, identity)
         is_ours = key is not None and key.tenant == by.tenant and key.in_use
-        if not (key and is_ours and await keys.revoke(connection, identity)):
+        if not (key and is_ours and await keys.revoke_key(connection, identity)):
             raise NotFound(f"there is no key {identity} in use; see `precis keys list`")
         details = {"key": identity, "name": key.name}
-        await audit.record(connection, by, "key.revoke", None, **details)
+        await audit.record_change(connection, by, "key.revoke", None, **details)
 
 
 async def choose_summariser(
@@ -109,7 +111,9 @@ async def choose_summariser(
         identity = await keys.choose_summariser(connection, tenant, summariser)
         if identity is not None:
             by = Operator(identity, actor)
-            await audit.record(connection, by, "summariser.choose", None, summariser=summariser)
+            await audit.record_change(
+                connection, by, "summariser.choose", None, summariser=summariser
+            )
 
 
 async def record_refusal(
@@ -118,4 +122,4 @@ async def record_refusal(
     """Notes in the audit log that a key was refused, why, and from which address it came."""
     details = {"key": key.id, "why": why, "address": address}
     async with engine.begin() as connection:
-        await audit.record(connection, key.by, action, None, **details)
+        await audit.record_change(connection, key.by, action, None, **details)

@@ -20,7 +20,7 @@ from service.storage.contexts import Lookup
 from service.storage.database import Database
 from service.storage.messages import MessageRow
 from service.storage.tenancy import ChatKey
-from service.transcript import text_of, unfold
+from service.transcript import read_text, unfold_messages
 from service.usecases import inspect
 
 LOOK_EVERY = 0.03
@@ -28,7 +28,7 @@ LOOK_EVERY = 0.03
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
+class Requester:
     """Who asks: a `user` for their own chat, by Open WebUI's id, or an operator for any chat."""
 
     by: Operator
@@ -36,7 +36,7 @@ class Asker:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class SummaryView:
     """What stands for the earlier part of a branch.
 
     Attributes:
@@ -65,14 +65,14 @@ class View:
     working: bool
 
 
-def of_user(tenant: int, user: str) -> Asker:
+def make_requester(tenant: int, user: str) -> Requester:
     """A user, as the audit names them."""
-    return Asker(Operator(tenant, audit.user_actor(user)), user)
+    return Requester(Operator(tenant, audit.name_user(user)), user)
 
 
-async def view(
-    database: Database, settings: Settings, asker: Asker, chat: str, message: str
-) -> View:
+async def view_summary(
+    database: Database, settings: Settings, asker: Requester, chat: str, message: str
+) -> SummaryView:
     """What stands for the earlier part of a branch.
 
     Args:
@@ -83,7 +83,7 @@ async def view(
         message: the host's id of a message of the branch; empty for the branch ingested last.
     """
     async with database.engine.connect() as connection:
-        own_chat, leaf = await _visible(connection, asker, chat, message)
+        own_chat, leaf = await _find_visible_branch(connection, asker, chat, message)
     before = leaf.path_tokens + own_chat.overhead
     limit = policy.apply_at(own_chat.window, settings.apply_share(own_chat.model))
     lookup = Lookup(
@@ -94,13 +94,13 @@ async def view(
         limit=limit,
         window=own_chat.window,
     )
-    stored = await contexts.find_at(database, lookup, leaf.message_id)
+    stored = await contexts.find_context_below(database, lookup, leaf.message_id)
     made = stored.checkpoint if stored else None
     cipher = await database.keyring.cipher_for(asker.by.tenant)
-    text = contexts.summary(stored, cipher) if stored and made else ""
-    until = await _said_in(database.engine, own_chat.key, made.until if made else None)
+    text = contexts.open_summary(stored, cipher) if stored and made else ""
+    until = await _read_message(database.engine, own_chat.key, made.until if made else None)
     saved = made.covered_tokens - made.tokens if made else 0
-    return View(
+    return SummaryView(
         left_alone=own_chat.left_alone,
         summary=text,
         messages=leaf.depth,
@@ -114,32 +114,32 @@ async def view(
     )
 
 
-async def leave_alone(engine: AsyncEngine, asker: Asker, chat: str) -> None:
+async def leave_alone(engine: AsyncEngine, asker: Requester, chat: str) -> None:
     """Nothing serves this chat any more, and no summary of it is made, until it is resumed.
 
     What is stored of it stays.
     """
     async with engine.begin() as connection:
-        own_chat = await _lock(connection, asker, chat)
+        own_chat = await _lock_own_chat(connection, asker, chat)
         await chats.leave_alone(connection, own_chat.key)
-        await audit.record(connection, asker.by, "chat.leave", chat)
+        await audit.record_change(connection, asker.by, "chat.leave", chat)
 
 
-async def resume(engine: AsyncEngine, asker: Asker, chat: str) -> str:
+async def resume_chat(engine: AsyncEngine, asker: Requester, chat: str) -> str:
     """The chat is summarised again, at once if it has grown enough.
 
     Returns:
         The wake-up message to send.
     """
     async with engine.begin() as connection:
-        own_chat = await _lock(connection, asker, chat)
-        await chats.resume(connection, own_chat.key)
+        own_chat = await _lock_own_chat(connection, asker, chat)
+        await chats.resume_chat(connection, own_chat.key)
         wake_up = await work.mark_due_at_once(connection, own_chat.key)
-        await audit.record(connection, asker.by, "chat.resume", chat)
+        await audit.record_change(connection, asker.by, "chat.resume", chat)
     return wake_up
 
 
-async def worked(engine: AsyncEngine, asker: Asker, chat: str, seconds: float) -> None:
+async def wait_until_idle(engine: AsyncEngine, asker: Requester, chat: str, seconds: float) -> None:
     """Waits until no summary of a chat is due or being written, so long at most."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
@@ -151,48 +151,50 @@ async def worked(engine: AsyncEngine, asker: Asker, chat: str, seconds: float) -
 async def is_worked_on(engine: AsyncEngine, tenant: int, chat: str) -> bool:
     """Whether a summary of a chat is due or being written."""
     async with engine.connect() as connection:
-        found = await chats.look(connection, tenant, chat)
+        found = await chats.find_chat(connection, tenant, chat)
     return found is not None and found.working
 
 
-async def _said_in(engine: AsyncEngine, chat: ChatKey, message: str | None) -> str:
+async def _read_message(engine: AsyncEngine, chat: ChatKey, message: str | None) -> str:
     """What was said in a message; nothing of one that this chat does not have, or not any more."""
     async with engine.connect() as connection:
-        found = await messages.bodies(connection, chat, [message] if message else [])
+        found = await messages.load_bodies(connection, chat, [message] if message else [])
     # In a thread, since one may be megabytes.
-    said = [await asyncio.to_thread(_text_in, body) for body in found.values()]
+    said = [await asyncio.to_thread(_read_body, body) for body in found.values()]
     return "".join(said)
 
 
-def _text_in(body: bytes) -> str:
-    texts = map(text_of, unfold([codec.unpack(body)]))
+def _read_body(body: bytes) -> str:
+    texts = map(read_text, unfold_messages([codec.unpack(body)]))
     return "\n".join(text for text in texts if text)
 
 
-async def _visible(
-    connection: AsyncConnection, asker: Asker, chat: str, message: str
+async def _find_visible_branch(
+    connection: AsyncConnection, asker: Requester, chat: str, message: str
 ) -> tuple[StoredChat, MessageRow]:
     """A chat for somebody who looks at a branch of it, and a message of the branch."""
-    own_chat = await chats.look(connection, asker.by.tenant, chat)
+    own_chat = await chats.find_chat(connection, asker.by.tenant, chat)
     if own_chat is None or own_chat.expired:
-        raise inspect.no_chat(chat)
-    leaf = await messages.by_host_id(connection, own_chat.key, message) if message else None
+        raise inspect.make_no_chat_error(chat)
+    leaf = await messages.find_by_host_id(connection, own_chat.key, message) if message else None
     if leaf is None and own_chat.leaf:
         # A message that is not told yet is the newest one, most likely.
-        leaf = (await messages.find(connection, own_chat.key, [own_chat.leaf])).get(own_chat.leaf)
+        leaf = (await messages.find_messages(connection, own_chat.key, [own_chat.leaf])).get(
+            own_chat.leaf
+        )
     if leaf is None:
-        raise inspect.no_chat(chat)
+        raise inspect.make_no_chat_error(chat)
     if asker.user not in (None, own_chat.owner) and not await messages.wrote_on(
         connection, own_chat.key, asker.user, leaf.message_id
     ):
-        raise inspect.no_chat(chat)
+        raise inspect.make_no_chat_error(chat)
     return own_chat, leaf
 
 
-async def _lock(connection: AsyncConnection, asker: Asker, chat: str) -> StoredChat:
+async def _lock_own_chat(connection: AsyncConnection, asker: Requester, chat: str) -> StoredChat:
     """A chat for somebody who may change it, and nobody else until the transaction ends."""
-    own_chat = await chats.look(connection, asker.by.tenant, chat, lock=True)
+    own_chat = await chats.find_chat(connection, asker.by.tenant, chat, lock=True)
     if own_chat is None or own_chat.expired or asker.user not in (None, own_chat.owner):
         # The same words for a chat of somebody else: nobody learns that it is there.
-        raise inspect.no_chat(chat)
+        raise inspect.make_no_chat_error(chat)
     return own_chat

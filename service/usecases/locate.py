@@ -18,8 +18,8 @@ from service.storage import chats, contexts
 from service.storage.contexts import Doubts, Lookup, StoredContext
 from service.storage.ingests import IncomingMessage, Transcript
 from service.storage.tenancy import ChatKey
-from service.transcript import text_of
-from service.transcript.identities import identity
+from service.transcript import read_text
+from service.transcript.identities import normalise_id
 from service.usecases.weigh import CountedRequest, HostRequest, ServeContext
 
 UNSAVED = ("temporary:", "local:")
@@ -71,7 +71,7 @@ class RequestPath:
         return not stored.confirmed or stored.lacks_text
 
 
-async def locate(context: ServeContext, weighed: CountedRequest) -> RequestPath:
+async def locate_path(context: ServeContext, weighed: CountedRequest) -> RequestPath:
     """Looks for the path from each place of the request at which it may begin.
 
     Where nothing of a stored chat is found, something at its beginning was edited. Where nothing
@@ -80,28 +80,28 @@ async def locate(context: ServeContext, weighed: CountedRequest) -> RequestPath:
     Raises:
         KeyMissing: this process cannot open what is stored of the tenant.
     """
-    request, located = weighed.request, unread(weighed)
+    request, located = weighed.request, outline_path(weighed)
     lookup = Lookup(
         tenant=request.tenant,
         chat=located.chat,
         model=request.model,
         total=weighed.total,
-        limit=limit_of(context.settings, weighed),
+        limit=find_limit(context.settings, weighed),
         window=weighed.window,
     )
     nodes = located.nodes
-    stored = await contexts.find(context.database, lookup, nodes)
+    stored = await contexts.find_context(context.database, lookup, nodes)
     if stored is None and nodes:
         lender = context.settings.lender_to(request.user)
-        stored = await contexts.find_elsewhere(context.database, lookup, nodes, lender)
+        stored = await contexts.find_lent_context(context.database, lookup, nodes, lender)
         return replace(located, stored=stored)
     located = replace(located, stored=stored)
     if stored is None or stored.known or not nodes:
         return located
-    return await _located_later(context, weighed, lookup, located, stored.chat)
+    return await _locate_later(context, weighed, lookup, located, stored.chat)
 
 
-async def _located_later(
+async def _locate_later(
     context: ServeContext,
     weighed: CountedRequest,
     lookup: Lookup,
@@ -111,19 +111,19 @@ async def _located_later(
     """The path of a request of which nothing is stored from its first question on."""
     nodes, starts = located.nodes, weighed.outline.starts
     for begin in starts[1:]:
-        later = _path_of(weighed, begin)
-        found = await contexts.find(context.database, lookup, later)
+        later = _cut_path(weighed, begin)
+        found = await contexts.find_context(context.database, lookup, later)
         if found and found.known:
             return replace(located, begin=begin, nodes=later, stored=found)
-    doubts = await contexts.doubts(context.database, chat)
+    doubts = await contexts.find_doubts(context.database, chat)
     if doubts.is_volatile:
         # It may be this very path, which was stored since the look at it.
-        found = await contexts.find(context.database, lookup, nodes)
+        found = await contexts.find_context(context.database, lookup, nodes)
         if found and found.known:
             return replace(located, stored=found)
-        located = replace(located, begin=starts[-1], nodes=_path_of(weighed, starts[-1]))
+        located = replace(located, begin=starts[-1], nodes=_cut_path(weighed, starts[-1]))
     elif weighed.request.shares_ids:
-        return await locate(context, _give_own_name(weighed, located))
+        return await locate_path(context, _give_own_name(weighed, located))
     return replace(located, doubts=doubts)
 
 
@@ -132,43 +132,45 @@ def _give_own_name(weighed: CountedRequest, located: RequestPath) -> CountedRequ
     request = weighed.request
     renamed = replace(
         request,
-        chat=identity(f"{located.chat}~{_id_of_opening(located.nodes)}"),
+        chat=normalise_id(f"{located.chat}~{_identify_opening(located.nodes)}"),
         keep_hours=request.keep_hours or _KEPT_HOURS,  # nobody deletes a chat of this name
         shares_ids=False,
     )
     return replace(weighed, request=renamed)
 
 
-def _id_of_opening(nodes: Sequence[Node]) -> str:
+def _identify_opening(nodes: Sequence[Node]) -> str:
     """The id of a path's first answer: two conversations share it only if they begin alike."""
     return nodes[:2][-1].id
 
 
-def _path_of(weighed: CountedRequest, begin: int) -> list[Node]:
+def _cut_path(weighed: CountedRequest, begin: int) -> list[Node]:
     """The path of a request from a place on."""
-    return native.path(weighed.request.messages, weighed.prints, begin, weighed.outline.newest)
+    return native.cut_path(weighed.request.messages, weighed.prints, begin, weighed.outline.newest)
 
 
-def unread(weighed: CountedRequest) -> RequestPath:
+def outline_path(weighed: CountedRequest) -> RequestPath:
     """The path of a request without a look at what is stored."""
     begin = weighed.outline.head
-    nodes = _path_of(weighed, begin)
-    chat, expires_in = _name_of(weighed.request, begin, nodes)
+    nodes = _cut_path(weighed, begin)
+    chat, expires_in = _name_chat(weighed.request, begin, nodes)
     return RequestPath(chat, expires_in, begin, nodes, None)
 
 
-def limit_of(settings: Settings, weighed: CountedRequest) -> int:
+def find_limit(settings: Settings, weighed: CountedRequest) -> int:
     """The tokens above which a request needs a summary, as the model's provider counts them."""
     share = settings.apply_share(weighed.request.model)
     return min(policy.apply_at(weighed.window, share), weighed.room)
 
 
-def beside_of(weighed: CountedRequest, begin: int) -> int:
+def count_non_message_tokens(weighed: CountedRequest, begin: int) -> int:
     """The tokens of a request that stand before its path, or go along with it."""
-    return sum(weighed.sizes[:begin]) + weighed.beside
+    return sum(weighed.sizes[:begin]) + weighed.non_message_tokens
 
 
-def transcript_of(settings: Settings, weighed: CountedRequest, located: RequestPath) -> Transcript:
+def make_transcript(
+    settings: Settings, weighed: CountedRequest, located: RequestPath
+) -> Transcript:
     """The part of a path that is not stored yet, as it is to be stored; all of it without texts.
 
     The newest question is not part of it: retrieved texts may stand in that. For the plan of the
@@ -178,7 +180,7 @@ def transcript_of(settings: Settings, weighed: CountedRequest, located: RequestP
     # If the newest text was deleted, all above were: this request stores them again.
     is_whole = stored is None or stored.lacks_text
     depth = 0 if is_whole else located.depth
-    overhead = beside_of(weighed, located.begin) + weighed.question
+    overhead = count_non_message_tokens(weighed, located.begin) + weighed.question
     window = int(weighed.window / located.factor)
     return Transcript(
         tenant=request.tenant,
@@ -189,7 +191,7 @@ def transcript_of(settings: Settings, weighed: CountedRequest, located: RequestP
         window=weighed.window,
         window_assumed=weighed.assumed,
         after=located.nodes[depth - 1].id if depth else None,
-        messages=[_handed(weighed, node) for node in located.nodes[depth:]],
+        messages=[_make_message(weighed, node) for node in located.nodes[depth:]],
         source="request",
         overhead=overhead,
         expires_in=located.expires_in,
@@ -198,14 +200,14 @@ def transcript_of(settings: Settings, weighed: CountedRequest, located: RequestP
     )
 
 
-def _handed(weighed: CountedRequest, node: Node) -> IncomingMessage:
+def _make_message(weighed: CountedRequest, node: Node) -> IncomingMessage:
     request = weighed.request
-    text = _encode(native.stored_of(request.messages, node))
+    text = _encode(native.make_stored(request.messages, node))
     told = [one for one in request.ids[node.begin : node.end] if one]
     return IncomingMessage(node.id, text, host_id=told[-1] if told else None)
 
 
-def _name_of(request: HostRequest, head: int, nodes: Sequence[Node]) -> tuple[str, int | None]:
+def _name_chat(request: HostRequest, head: int, nodes: Sequence[Node]) -> tuple[str, int | None]:
     """The id under which a chat is stored, and after how many seconds it is deleted.
 
     A chat that its host does not store is found by its user and its first question, and by the
@@ -215,10 +217,10 @@ def _name_of(request: HostRequest, head: int, nodes: Sequence[Node]) -> tuple[st
         hours = request.keep_hours
         return request.chat, hours * 3600 if hours else None
     if request.shares_ids and nodes:
-        opening = _id_of_opening(nodes)
+        opening = _identify_opening(nodes)
     else:
         users = (one for one in request.messages[head:] if one.get("role") == "user")
-        opening = text_of(next(users, {}))
+        opening = read_text(next(users, {}))
     first = f"{request.user}\n{opening}"
     name = sha256(first.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     return f"{chats.UNSAVED}{name}", (request.keep_hours or _KEPT_HOURS) * 3600

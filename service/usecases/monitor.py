@@ -41,23 +41,23 @@ async def status(
     `warnings` are those of this process about its settings and its summariser.
     """
     reads = database.reads
-    queue = await jobs.counts(reads, tenant)
+    queue = await jobs.count_jobs(reads, tenant)
     today = await sums.read(reads, tenant, days=1)
     month = await sums.read(reads, tenant, MONTH)
     missing_keys = await database.keyring.missing_keys()
-    chosen = await keys.summariser_of(reads, tenant)
-    shown = await windows.find_shown(reads, tenant)
-    own = [*_warnings(queue, today.total, missing_keys), *_small_windows(shown)]
+    chosen = await keys.find_summariser(reads, tenant)
+    shown = await windows.find_shown_windows(reads, tenant)
+    own = [*_list_warnings(queue, today.total, missing_keys), *_list_small_windows(shown)]
     return Status(
-        writer=_writer_of(settings, chosen),
+        writer=_describe_writer(settings, chosen),
         queue=queue,
-        endpoints=await jobs.breakers(reads, tenant),
+        endpoints=await jobs.list_breakers(reads, tenant),
         month=month.total,
         warnings=[*own, *warnings],
     )
 
 
-def _writer_of(settings: Settings, chosen: str | None) -> str:
+def _describe_writer(settings: Settings, chosen: str | None) -> str:
     """Who writes a tenant's summaries; `chosen` is a model of the tenant's host, or `chat`."""
     if settings.summariser != "extractive":
         return f"{settings.summariser}:{settings.summariser_model}"
@@ -66,7 +66,7 @@ def _writer_of(settings: Settings, chosen: str | None) -> str:
     return "each chat's own model" if chosen == "chat" else f"model {chosen} of the chats' host"
 
 
-def _small_windows(shown: Mapping[str, int]) -> Iterator[str]:
+def _list_small_windows(shown: Mapping[str, int]) -> Iterator[str]:
     for model, window in shown.items():
         yield (
             f"The server of {model} reads at most {window:,} tokens of a request and cuts the rest,"
@@ -79,12 +79,12 @@ async def list_jobs(
 ) -> JobPage:
     """A page of a tenant's work in these states."""
     # One more than the page holds shows whether there is a next page.
-    rows = await jobs.page(reads, tenant, states, after=cursor, limit=limit + 1)
+    rows = await jobs.list_jobs(reads, tenant, states, after=cursor, limit=limit + 1)
     page = rows[:limit]
     return JobPage(page, page[-1].id if len(rows) > limit else None)
 
 
-def _warnings(queue: QueueCounts, today: TokenSums, missing_keys: str | None) -> Iterator[str]:
+def _list_warnings(queue: QueueCounts, today: TokenSums, missing_keys: str | None) -> Iterator[str]:
     """Warnings about things that the other fields of the status do not say plainly."""
     if missing_keys:
         yield f"{missing_keys}; requests that need them are refused"

@@ -61,32 +61,32 @@ async def correct(
         Unprocessable: a part is too long, or names what there is not; nothing was stored.
     """
     async with engine.begin() as connection:
-        row = await _lock(connection, by.tenant, chat)
-        old = await _serving(connection, row, chat, checkpoint)
-        rows = await messages.find(connection, row.key, [old.boundary])
-    before = await inspect.memory_of(engine, row.key, chat, checkpoint)
+        row = await _lock_chat(connection, by.tenant, chat)
+        old = await _find_serving(connection, row, chat, checkpoint)
+        rows = await messages.find_messages(connection, row.key, [old.boundary])
+    before = await inspect.load_memory(engine, row.key, chat, checkpoint)
     sent_at = rows[old.boundary].sent_at
     memory = correct_memory(before, state, pins, forget)
     # In a thread and in no transaction: an operator's text may be long.
     wrote = state is not None
     text, size = await asyncio.to_thread(
-        _version, settings, row, old, memory, sent_at, owns_state=wrote
+        _render_version, settings, row, old, memory, sent_at, owns_state=wrote
     )
-    texts = await publishing.pack(engine, row.key, old.parent_id or 0, memory, text)
+    texts = await publishing.pack_texts(engine, row.key, old.parent_id or 0, memory, text)
     async with engine.begin() as connection:
-        row = await _lock(connection, by.tenant, chat)
+        row = await _lock_chat(connection, by.tenant, chat)
         # A checkpoint never changes, but another may serve by now.
-        await _serving(connection, row, chat, checkpoint)
-        await publishing.correct(connection, row.key, checkpoint, texts, size, by.actor)
-        wake_up = await work.mark_due_at_once(connection, row.key, request_ids.current())
-        made = await inspect.made(connection, row.key, chat, texts.number)
-        await audit.record(
+        await _find_serving(connection, row, chat, checkpoint)
+        await publishing.correct_checkpoint(connection, row.key, checkpoint, texts, size, by.actor)
+        wake_up = await work.mark_due_at_once(connection, row.key, request_ids.get_current())
+        made = await inspect.find_checkpoint(connection, row.key, chat, texts.number)
+        await audit.record_change(
             connection, by, "checkpoint.correct", chat, checkpoint=checkpoint, made=made.id
         )
     return ServedCheckpoint(made), wake_up
 
 
-async def reset(
+async def reset_chat(
     engine: AsyncEngine, by: Operator, chat: str, keep: int | None = None
 ) -> tuple[DroppedCheckpoints, str]:
     """Drops the checkpoints of a chat, and makes new ones at once from the stored messages.
@@ -102,13 +102,13 @@ async def reset(
         Conflict: the one to keep does not serve.
     """
     async with engine.begin() as connection:
-        row = await _lock(connection, by.tenant, chat)
+        row = await _lock_chat(connection, by.tenant, chat)
         if keep is not None:
-            await _serving(connection, row, chat, keep)
-        kept = await publishing.lineage(connection, row.key, keep or 0)
+            await _find_serving(connection, row, chat, keep)
+        kept = await publishing.find_lineage(connection, row.key, keep or 0)
         dropped = await publishing.drop_all_but(connection, row.key, kept.ids if kept else [])
-        wake_up = await work.mark_due_at_once(connection, row.key, request_ids.current())
-        await audit.record(connection, by, "chat.reset", chat, dropped=dropped, kept=keep)
+        wake_up = await work.mark_due_at_once(connection, row.key, request_ids.get_current())
+        await audit.record_change(connection, by, "chat.reset", chat, dropped=dropped, kept=keep)
     return DroppedCheckpoints(dropped), wake_up
 
 
@@ -119,21 +119,21 @@ async def retry(engine: AsyncEngine, by: Operator, chat: str) -> str:
         The key of the wake-up message.
     """
     async with engine.begin() as connection:
-        row = await _lock(connection, by.tenant, chat)
-        wake_up = await work.mark_due_at_once(connection, row.key, request_ids.current())
-        await audit.record(connection, by, "job.retry", chat)
+        row = await _lock_chat(connection, by.tenant, chat)
+        wake_up = await work.mark_due_at_once(connection, row.key, request_ids.get_current())
+        await audit.record_change(connection, by, "job.retry", chat)
     return wake_up
 
 
-async def retry_dead(engine: AsyncEngine, by: Operator) -> int:
+async def retry_dead_chats(engine: AsyncEngine, by: Operator) -> int:
     """Makes all dead work of the tenant due now; returns how many chats that are."""
     async with engine.begin() as connection:
-        revived = await work.revive(connection, by.tenant)
-        await audit.record(connection, by, "job.retry", None, revived=revived)
+        revived = await work.revive_dead(connection, by.tenant)
+        await audit.record_change(connection, by, "job.retry", None, revived=revived)
     return revived
 
 
-def _version(
+def _render_version(
     settings: Settings,
     row: StoredChat,
     old: CheckpointInfo,
@@ -155,7 +155,7 @@ def _version(
     return text, size
 
 
-async def _serving(
+async def _find_serving(
     connection: AsyncConnection, row: StoredChat, chat: str, checkpoint: int
 ) -> CheckpointInfo:
     """A checkpoint that serves.
@@ -163,7 +163,7 @@ async def _serving(
     Raises:
         Conflict: it does not.
     """
-    found = await inspect.made(connection, row.key, chat, checkpoint)
+    found = await inspect.find_checkpoint(connection, row.key, chat, checkpoint)
     if not found.serving:
         raise Conflict(
             f"checkpoint {checkpoint} does not serve: another took its place, or messages that it"
@@ -172,8 +172,8 @@ async def _serving(
     return found
 
 
-async def _lock(connection: AsyncConnection, tenant: int, chat: str) -> StoredChat:
-    row = await chats.look(connection, tenant, chat, lock=True)
+async def _lock_chat(connection: AsyncConnection, tenant: int, chat: str) -> StoredChat:
+    row = await chats.find_chat(connection, tenant, chat, lock=True)
     if row is None:
-        raise inspect.no_chat(chat)
+        raise inspect.make_no_chat_error(chat)
     return row

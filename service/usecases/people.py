@@ -57,7 +57,7 @@ async def show(engine: AsyncEngine, by: Operator, user: str) -> ShownUser:
     async with engine.begin() as connection:
         shown = await _find(connection, by, user)
         named = await hashed_user(connection, by.tenant, user)
-        await audit.record(connection, by, "user.show", None, user=named)
+        await audit.record_change(connection, by, "user.show", None, user=named)
     return shown
 
 

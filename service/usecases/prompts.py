@@ -36,7 +36,7 @@ async def take_next(
     while prospect := await prompts.find_prospect(database.reads, tenant, chat):
         if prospect == "there":
             async with database.engine.begin() as connection:
-                taken = await prompts.take(connection, tenant, chat, limit + _LATE)
+                taken = await prompts.take_prompt(connection, tenant, chat, limit + _LATE)
             if taken:
                 return NextPrompt(taken, again=True)
         if loop.time() + _LOOKS > until:
@@ -45,14 +45,14 @@ async def take_next(
     return NextPrompt(None, again=False)
 
 
-async def hand_in(database: Database, tenant: int, prompt: str, reply: bytes) -> ReplyReceipt:
+async def accept_reply(database: Database, tenant: int, prompt: str, reply: bytes) -> ReplyReceipt:
     """Stores the reply to a prompt, packed, for its round.
 
     Raises:
         NotFound: no such prompt waits for a reply.
     """
     async with database.engine.begin() as connection:
-        answered = await prompts.answer(connection, tenant, prompt, reply)
+        answered = await prompts.store_reply(connection, tenant, prompt, reply)
     if answered is None:
         raise NotFound(
             "no prompt with this id waits for a reply: it has one, its time is over, or its chat"

@@ -56,7 +56,7 @@ class RecallQuestion:
     room: int = 2000
 
 
-async def of_branch(
+async def recall_for_model(
     engine: AsyncEngine,
     texts: Texts,
     branch: RecallScope,
@@ -73,21 +73,21 @@ async def of_branch(
     # Without a checkpoint all of the request is above, unless it was cut.
     if branch.checkpoint or branch.whole:
         async with engine.connect() as connection:
-            path = await paths.covered(connection, branch)
+            path = await paths.find_covered_path(connection, branch)
     if path is None:
         return Finding(_NOT_COVERED, status="not_covered")
-    question = replace(question, room=_room(question.room, path.left_tokens))
-    finding = await _within_time(_Search(engine, texts, path, mask), question, _SECONDS)
-    await _note(engine, by, branch.chat, question, finding)
+    question = replace(question, room=_find_room(question.room, path.left_tokens))
+    finding = await _run_within(_Search(engine, texts, path, mask), question, _SECONDS)
+    await _record_recall(engine, by, branch.chat, question, finding)
     return finding
 
 
-def _room(most: int, left: int | None) -> int:
+def _find_room(most: int, left: int | None) -> int:
     """Tokens of an answer that stays whole in the request, beside a summary and other answers."""
     return most if left is None else min(most, max(left // _PARTS, _LEAST_ROOM))
 
 
-async def of_chat(
+async def recall_for_operator(
     engine: AsyncEngine,
     texts: Texts,
     by: Operator,
@@ -102,15 +102,15 @@ async def of_chat(
         Unavailable: it took too long, or no text process starts.
     """
     async with engine.connect() as connection:
-        path = await paths.newest(connection, by.tenant, chat)
+        path = await paths.find_newest_path(connection, by.tenant, chat)
     if path is None:
         raise NotFound(f"there is no chat {chat!r}")
-    finding = await _within_time(_Search(engine, texts, path, mask), question, _OPERATORS_SECONDS)
-    await _note(engine, by, chat, question, finding)
+    finding = await _run_within(_Search(engine, texts, path, mask), question, _OPERATORS_SECONDS)
+    await _record_recall(engine, by, chat, question, finding)
     return finding
 
 
-async def _within_time(lookup: "_Search", question: RecallQuestion, seconds: float) -> Finding:
+async def _run_within(lookup: "_Search", question: RecallQuestion, seconds: float) -> Finding:
     try:
         async with asyncio.timeout(seconds):
             if question.ref:
@@ -126,12 +126,14 @@ async def _within_time(lookup: "_Search", question: RecallQuestion, seconds: flo
         raise Unavailable(str(error)) from error
 
 
-async def _note(
+async def _record_recall(
     engine: AsyncEngine, by: Operator, chat: str, question: RecallQuestion, finding: Finding
 ) -> None:
     mode = "read" if question.ref else "search"
     async with engine.begin() as connection:
-        await audit.record(connection, by, "chat.recall", chat, mode=mode, status=finding.status)
+        await audit.record_change(
+            connection, by, "chat.recall", chat, mode=mode, status=finding.status
+        )
 
 
 class _Search:
@@ -180,7 +182,7 @@ class _Search:
         path = self._path.messages
         place_of = {path[place].message_id: place for place in places}
         async with self._engine.connect() as connection:
-            body_of = await messages.bodies(connection, self._path.chat, place_of)
+            body_of = await messages.load_bodies(connection, self._path.chat, place_of)
         if len(body_of) < len(place_of):
             raise _TextsDeleted
         return {place_of[message]: body for message, body in body_of.items()}

@@ -15,7 +15,7 @@ from service.errors import Conflict
 from service.names import MOST_MISSING
 from service.storage import chats
 from service.storage.audit import Operator
-from service.storage.chats import Saved
+from service.storage.chats import SavedChat
 from service.usecases.delete import WholeChat, delete
 
 
@@ -43,7 +43,7 @@ async def reconcile(
             nothing was deleted.
     """
     async with engine.connect() as connection:
-        stored = await chats.saved(connection, by.tenant)
+        stored = await chats.list_saved_chats(connection, by.tenant)
     missing = await _missing(webui, stored)
     if len(missing) * 100 > len(stored) * most:
         raise Conflict(
@@ -56,10 +56,10 @@ async def reconcile(
     return Reconciled(len(stored), missing)
 
 
-async def _missing(webui: OpenWebUI, stored: Sequence[Saved]) -> list[str]:
+async def _missing(webui: OpenWebUI, stored: Sequence[SavedChat]) -> list[str]:
     """The chats that are surely not there."""
     admin = await webui.whoami()
-    missing: list[Saved] = []
+    missing: list[SavedChat] = []
     sees_others = False
     for chat in stored:
         owner = await webui.owner_of(chat.chat_id)

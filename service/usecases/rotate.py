@@ -11,7 +11,7 @@ from service.storage.database import Database
 from service.storage.rotation import KeyUsage
 
 
-async def rotate(database: Database, report: Callable[[int], None]) -> list[KeyUsage]:
+async def rotate_keys(database: Database, report: Callable[[int], None]) -> list[KeyUsage]:
     """Brings all rows to what is written now; `report` hears how many chats are done.
 
     Returns:

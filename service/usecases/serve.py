@@ -21,17 +21,38 @@ from msgspec.structs import replace as replace_field
 from service.errors import KeyMissing, PrecisError, Problem
 from service.planning.plan import Checkpoint
 from service.request import native, record
-from service.request.fit import LEFT_OUT, FittedMessages, Piece, fit, note_of, told
-from service.request.shorter import is_system, with_note
+from service.request.fit import (
+    LEFT_OUT,
+    FittedMessages,
+    Piece,
+    describe_cuts,
+    fit_messages,
+    make_note,
+)
+from service.request.shorter import append_note, is_system
 from service.storage import contexts
 from service.storage.ingests import Transcript
 from service.text import tokens
-from service.transcript import text_of
-from service.usecases.ingest import ingest, wake_for
+from service.transcript import read_text
+from service.usecases.ingest import ingest_transcript, wake_worker
 from service.usecases.left_alone import LOOK_EVERY, is_worked_on
-from service.usecases.locate import RequestPath, beside_of, limit_of, locate, transcript_of, unread
+from service.usecases.locate import (
+    RequestPath,
+    count_non_message_tokens,
+    find_limit,
+    locate_path,
+    make_transcript,
+    outline_path,
+)
 from service.usecases.uploads import UserKey
-from service.usecases.weigh import CountedRequest, HostRequest, ServeContext, State, sizes_of, weigh
+from service.usecases.weigh import (
+    CountedRequest,
+    HostRequest,
+    ServeContext,
+    State,
+    count_messages,
+    count_request,
+)
 
 COMPACTED = "Context compacted by Open WebUI itself"
 """The status line where the host compacts a chat by itself."""
@@ -99,35 +120,35 @@ class _Draft:
 
     def tokens(self, weighed: CountedRequest) -> int:
         """Its size by our own count."""
-        return sum(piece.tokens for piece in self.pieces) + weighed.beside
+        return sum(piece.tokens for piece in self.pieces) + weighed.non_message_tokens
 
 
-async def serve(context: ServeContext, request: HostRequest) -> PreparedRequest:
+async def serve_request(context: ServeContext, request: HostRequest) -> PreparedRequest:
     """Says what a request is sent as.
 
     Where it is too large, it waits for a summary that code writes, as long as it may. What does not
     fit all the same is cut.
     """
-    weighed = await weigh(context, request)
-    came = _as_it_came(weighed)
-    put_in = record.place_of(request.messages, weighed.outline.head)
+    weighed = await count_request(context, request)
+    came = _make_draft(weighed)
+    put_in = record.find_record(request.messages, weighed.outline.head)
     if put_in is not None or _was_cut(weighed):
-        return await _later_call(context, weighed, came, put_in)
+        return await _serve_later_call(context, weighed, came, put_in)
     try:
-        located = await locate(context, weighed)
+        located = await locate_path(context, weighed)
         if _is_compacted(weighed, located):
-            return await _compacted(context, weighed, located, came)
-        whole = await _wants_all(context, located)
-        draft = await _with_summary(context, weighed, located, came)
+            return await _serve_compacted(context, weighed, located, came)
+        whole = await _needs_whole_branch(context, located)
+        draft = await _insert_summary(context, weighed, located, came)
         if _is_too_large(weighed, located, draft):
-            located = await _awaited(context, weighed, located, came)
-            draft = await _with_summary(context, weighed, located, came)
+            located = await _await_summary(context, weighed, located, came)
+            draft = await _insert_summary(context, weighed, located, came)
     except KeyMissing as error:
         log.warning("compress.key_missing", chat=request.chat, why=str(error))
-        located = unread(weighed)
-        draft = await _with_summary(context, weighed, located, came)
-        return await _fitted(context, weighed, draft, _state_of(weighed, located))
-    served = await _served(context, weighed, located, draft)
+        located = outline_path(weighed)
+        draft = await _insert_summary(context, weighed, located, came)
+        return await _fit_draft(context, weighed, draft, _make_state(weighed, located))
+    served = await _finish_request(context, weighed, located, draft)
     return replace(served, whole=whole)
 
 
@@ -137,10 +158,10 @@ def _was_cut(weighed: CountedRequest) -> bool:
     if request.state and request.state.first_cut:
         return True
     head = request.messages[: weighed.outline.head]
-    return any(LEFT_OUT in text_of(message) for message in head)
+    return any(LEFT_OUT in read_text(message) for message in head)
 
 
-async def store(context: ServeContext, unstored: Transcript) -> bool:
+async def store_request(context: ServeContext, unstored: Transcript) -> bool:
     """Stores what a request has shown; False where it may not be stored.
 
     Nothing is lost by that: the next request shows all of it again.
@@ -148,15 +169,15 @@ async def store(context: ServeContext, unstored: Transcript) -> bool:
     size = sum(len(message.text) for message in unstored.messages)
     try:
         async with context.uploads.turn(UserKey(unstored.tenant, unstored.user), size):
-            accepted = await ingest(context, unstored)
+            accepted = await ingest_transcript(context, unstored)
     except Problem as error:
         log.info("compress.not_stored", chat=unstored.chat, why=error.type)
         return False
-    await wake_for(context, accepted)
+    await wake_worker(context, accepted)
     return True
 
 
-def _as_it_came(weighed: CountedRequest) -> _Draft:
+def _make_draft(weighed: CountedRequest) -> _Draft:
     """The request without any change."""
     messages, outline = weighed.request.messages, weighed.outline
     sized = zip(messages, weighed.sizes, strict=True)
@@ -181,7 +202,7 @@ def _is_too_large(weighed: CountedRequest, located: RequestPath, draft: _Draft) 
     return is_wanted and bool(located.nodes) and size > weighed.room
 
 
-async def _with_summary(
+async def _insert_summary(
     context: ServeContext, weighed: CountedRequest, located: RequestPath, came: _Draft
 ) -> _Draft:
     """The request as it `came`, with the summary that is stored for it, if it needs one."""
@@ -190,18 +211,18 @@ async def _with_summary(
     # beginning in its cache.
     turn = weighed.request.state
     began_without = turn is not None and not turn.served
-    limit = weighed.room if began_without else limit_of(context.settings, weighed)
+    limit = weighed.room if began_without else find_limit(context.settings, weighed)
     if came.tokens(weighed) * located.factor <= limit or (stored and stored.left_alone):
         return came
     waiting = replace(came, status="pending")
-    cut = await _first_uncovered(context, weighed, located)
+    cut = await _find_first_uncovered(context, weighed, located)
     if stored is None or cut is None:
         return waiting
     cipher = await context.database.keyring.cipher_for(weighed.request.tenant)
-    summary = contexts.summary(stored, cipher)
-    messages = record.inserted(summary, recall=weighed.request.recall)
+    summary = contexts.open_summary(stored, cipher)
+    messages = record.make_record_messages(summary, recall=weighed.request.recall)
     seconds = max(weighed.seconds_left, _LEAST_LEFT)
-    sizes, _ = await sizes_of(context, messages, [b"", b""], seconds)
+    sizes, _ = await count_messages(context, messages, [b"", b""], seconds)
     if not _leaves_room(weighed, located, sum(sizes)):
         return waiting
     put_in = [Piece(one, size, None) for one, size in zip(messages, sizes, strict=True)]
@@ -224,7 +245,7 @@ def _describe_writer(stored: contexts.StoredContext) -> str:
     return " by code, because its model fails" if stored.fails else " by code for now"
 
 
-async def _first_uncovered(
+async def _find_first_uncovered(
     context: ServeContext, weighed: CountedRequest, located: RequestPath
 ) -> int | None:
     """The place of the first message that the stored summary does not cover.
@@ -251,60 +272,60 @@ def _leaves_room(weighed: CountedRequest, located: RequestPath, summary: int) ->
     It was written for a larger window, and nothing of a summary is ever cut.
     """
     question = min(weighed.question, weighed.window // _QUESTION)
-    least = beside_of(weighed, located.begin) + summary + question
+    least = count_non_message_tokens(weighed, located.begin) + summary + question
     return least * located.factor <= weighed.room
 
 
-async def _awaited(
+async def _await_summary(
     context: ServeContext, weighed: CountedRequest, located: RequestPath, came: _Draft
 ) -> RequestPath:
     """The path once a summary is stored with which the request fits, or none is being written.
 
     It is stored first, with the size of its question: a worker has code write a summary at once.
     """
-    transcript = transcript_of(context.settings, weighed, located)
+    transcript = make_transcript(context.settings, weighed, located)
     engine, tenant, chat = context.database.engine, weighed.request.tenant, located.chat
     is_kept = False
     try:
         async with asyncio.timeout(weighed.seconds_left - _LEAST_LEFT):
-            is_kept = await store(context, transcript)
+            is_kept = await store_request(context, transcript)
             if not is_kept:
                 return located
             # No event tells of it: another process or machine writes the summary.
             while await is_worked_on(engine, tenant, chat):
-                found = await locate(context, weighed)
-                draft = await _with_summary(context, weighed, found, came)
+                found = await locate_path(context, weighed)
+                draft = await _insert_summary(context, weighed, found, came)
                 if not _is_too_large(weighed, found, draft):
                     return replace(found, is_kept=True)
                 await asyncio.sleep(LOOK_EVERY)
     except TimeoutError:
         log.info("compress.not_written_in_time", chat=chat)
-    return replace(await locate(context, weighed), is_kept=is_kept)
+    return replace(await locate_path(context, weighed), is_kept=is_kept)
 
 
-async def _served(
+async def _finish_request(
     context: ServeContext, weighed: CountedRequest, located: RequestPath, draft: _Draft
 ) -> PreparedRequest:
     """The draft in the room of its window, with all that is said of it."""
     stored = located.stored
     checkpoint = stored.checkpoint if stored and draft.summary else None
-    state = _state_of(weighed, located)
+    state = _make_state(weighed, located)
     state = replace_field(state, served=checkpoint.id if checkpoint else 0)
-    served = await _fitted(context, weighed, draft, state)
+    served = await _fit_draft(context, weighed, draft, state)
     if stored and checkpoint:
         served = replace(
             served,
-            summary=draft.summary if _is_new(weighed, located, checkpoint) else "",
+            summary=draft.summary if _is_unseen(weighed, located, checkpoint) else "",
             covered=draft.covered,
             covered_until=stored.told_until or checkpoint.until,
         )
     if not located.has_news:
         return served
-    unstored = transcript_of(context.settings, weighed, located)
+    unstored = make_transcript(context.settings, weighed, located)
     return replace(served, unstored=replace(unstored, served=state.served))
 
 
-def _is_new(weighed: CountedRequest, located: RequestPath, checkpoint: Checkpoint) -> bool:
+def _is_unseen(weighed: CountedRequest, located: RequestPath, checkpoint: Checkpoint) -> bool:
     """Whether the user has not been shown a summary yet, in a chat that the host stores."""
     before = weighed.request.state
     is_of_this_turn = before is not None and before.served == checkpoint.id
@@ -312,7 +333,7 @@ def _is_new(weighed: CountedRequest, located: RequestPath, checkpoint: Checkpoin
     return not (was_served or is_of_this_turn or located.expires_in)
 
 
-async def _later_call(
+async def _serve_later_call(
     context: ServeContext, weighed: CountedRequest, draft: _Draft, put_in: int | None
 ) -> PreparedRequest:
     """A later call of a turn: a summary that was `put_in` stays, and so does what was cut.
@@ -320,36 +341,36 @@ async def _later_call(
     Such a request does not show its path any more, so nothing of it is stored.
     """
     unlocated = RequestPath(weighed.request.chat, None, draft.opening, (), None)
-    state = weighed.request.state or _state_of(weighed, unlocated)
+    state = weighed.request.state or _make_state(weighed, unlocated)
     if put_in is None:
         draft = replace(draft, status="pending")
     else:
         draft = replace(draft, opening=put_in + 2, status="ready")
     if state.first_left_out and draft.pieces:
         # Open WebUI may have replaced the system message since.
-        draft = replace(draft, pieces=_noted(draft.pieces, note_of(weighed.request.recall)))
-    return await _fitted(context, weighed, draft, state)
+        draft = replace(draft, pieces=_add_note(draft.pieces, make_note(weighed.request.recall)))
+    return await _fit_draft(context, weighed, draft, state)
 
 
-def _noted(pieces: Sequence[Piece], note: str) -> list[Piece]:
+def _add_note(pieces: Sequence[Piece], note: str) -> list[Piece]:
     """The pieces with the note in their first system message, if they have one without it."""
     first, *rest = pieces
-    if not is_system(first.message) or LEFT_OUT in text_of(first.message):
+    if not is_system(first.message) or LEFT_OUT in read_text(first.message):
         return list(pieces)
     size = first.tokens + tokens.count(note)
-    return [first._replace(message=with_note(first.message, note), tokens=size), *rest]
+    return [first._replace(message=append_note(first.message, note), tokens=size), *rest]
 
 
-async def _compacted(
+async def _serve_compacted(
     context: ServeContext, weighed: CountedRequest, located: RequestPath, draft: _Draft
 ) -> PreparedRequest:
     """A request that its host has compacted: nothing is compressed twice."""
-    state = replace_field(_state_of(weighed, located), above=None, compacted=True)
-    served = await _fitted(context, weighed, draft, state)
+    state = replace_field(_make_state(weighed, located), above=None, compacted=True)
+    served = await _fit_draft(context, weighed, draft, state)
     return replace(served, line=served.line or COMPACTED, whole=True)
 
 
-async def _wants_all(context: ServeContext, located: RequestPath) -> bool:
+async def _needs_whole_branch(context: ServeContext, located: RequestPath) -> bool:
     """Whether the host is to tell the whole branch, because it has not told all of it.
 
     Once it has told a branch that no request shows, as another filter changes it each time, it is
@@ -362,11 +383,11 @@ async def _wants_all(context: ServeContext, located: RequestPath) -> bool:
         return True
     if stored.is_told:
         return located.depth < len(located.nodes)
-    doubts = located.doubts or await contexts.doubts(context.database, stored.chat)
+    doubts = located.doubts or await contexts.find_doubts(context.database, stored.chat)
     return not doubts.is_told
 
 
-def _state_of(weighed: CountedRequest, located: RequestPath) -> State:
+def _make_state(weighed: CountedRequest, located: RequestPath) -> State:
     """The note of a turn: that of its first call, because later ones show less of the path."""
     request = weighed.request
     question = request.messages[weighed.outline.newest :]
@@ -382,37 +403,37 @@ def _state_of(weighed: CountedRequest, located: RequestPath) -> State:
         assumed=weighed.assumed,
         factor=located.factor,
         above=above,
-        beside=beside_of(weighed, located.begin),
+        beside=count_non_message_tokens(weighed, located.begin),
         question=weighed.question,
-        files=native.files_of(question[0])[:_FILES] if question else [],
+        files=native.list_files(question[0])[:_FILES] if question else [],
         expires_in=located.expires_in,
     )
 
 
-async def _fitted(
+async def _fit_draft(
     context: ServeContext, weighed: CountedRequest, draft: _Draft, state: State
 ) -> PreparedRequest:
     """The draft in the room of its window."""
     factor = state.factor
     cutting = partial(
-        fit,
+        fit_messages,
         draft.pieces,
-        room=int(weighed.room / factor) - weighed.beside,
+        room=int(weighed.room / factor) - weighed.non_message_tokens,
         opening=draft.opening,
         newest=draft.newest,
         step=int(weighed.window / factor) // 8,
-        note=note_of(weighed.request.recall),
+        note=make_note(weighed.request.recall),
     )
-    fitted = await _fit(context, cutting, weighed.seconds_left)
-    after = fitted.tokens + weighed.beside
+    fitted = await _fit_in_process(context, cutting, weighed.seconds_left)
+    after = fitted.tokens + weighed.non_message_tokens
     # All calls of a turn begin with what the first one was sent.
     fitted = fitted._replace(left_out=state.first_left_out + fitted.left_out)
-    cut = told(fitted) or state.first_cut
+    cut = describe_cuts(fitted) or state.first_cut
     is_first = state.calls == 0
     before, sent = int(weighed.total * factor), int(after * factor)
     line = state.summarised
     if draft.covered:
-        line = record.summarised(draft.covered, before, sent, draft.by)
+        line = record.describe_summary(draft.covered, before, sent, draft.by)
     state = replace_field(
         state,
         counted=after if weighed.is_counted else 0,
@@ -422,10 +443,10 @@ async def _fitted(
         cut=cut,
         first_cut=cut if is_first else state.first_cut,
     )
-    return PreparedRequest(draft.status, fitted, _line(line, cut), before, sent, state)
+    return PreparedRequest(draft.status, fitted, _make_status_line(line, cut), before, sent, state)
 
 
-async def _fit(
+async def _fit_in_process(
     context: ServeContext, cutting: "partial[FittedMessages]", seconds: float
 ) -> FittedMessages:
     """The pieces in their room. Nearly all requests fit as they are.
@@ -444,7 +465,7 @@ async def _fit(
         return cutting(count=tokens.overcount)
 
 
-def _line(summarised: str, cut: str) -> str:
+def _make_status_line(summarised: str, cut: str) -> str:
     """The status line. Behind its colon stand sizes, which are others once something was cut."""
     parts = [summarised.partition(":")[0] if cut else summarised, cut]
     line = "; ".join(part for part in parts if part)

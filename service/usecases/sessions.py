@@ -17,7 +17,7 @@ SECONDS: Final = 12 * 3600
 
 
 @dataclass(frozen=True, slots=True)
-class SignedIn:
+class Session:
     """A session: who acts, and in which tenant.
 
     Who signed in with a key that may only look `may_change` nothing.
@@ -28,7 +28,7 @@ class SignedIn:
     may_change: bool
 
 
-class NoSignIn(PrecisError):
+class SignInRefused(PrecisError):
     """The API key opens no pages; `key` is its row, if it is known."""
 
     def __init__(self, key: Key | None) -> None:
@@ -47,28 +47,28 @@ async def sign_in(database: Database, key: str) -> tuple[str, Key]:
     Raises:
         NoSignIn: this is no operator key, or it has ended.
     """
-    row = await keys.known(database.reads, key)
+    row = await keys.find_known_key(database.reads, key)
     is_operators = row is not None and "operator:read" in keys.OPENS[row.scope]
     if not (row and is_operators and row.in_use):
-        raise NoSignIn(row)
+        raise SignInRefused(row)
     cookie = secrets.token_urlsafe(32)
     async with database.engine.begin() as connection:
-        await sessions.begin(connection, row.id, keys.hash_of(cookie), SECONDS)
-        await audit.record(connection, row.by, "session.begin", None)
+        await sessions.begin_session(connection, row.id, keys.hash_key(cookie), SECONDS)
+        await audit.record_change(connection, row.by, "session.begin", None)
     return cookie, row
 
 
-async def signed_in(engine: AsyncEngine, cookie: str) -> SignedIn | None:
+async def find_session(engine: AsyncEngine, cookie: str) -> Session | None:
     """The session of a cookie, if it has one that has not ended."""
     async with engine.connect() as connection:
-        key = await sessions.find(connection, keys.hash_of(cookie))
+        key = await sessions.find_session_key(connection, keys.hash_key(cookie))
     if key is None:
         return None
-    return SignedIn(key.by, key.tenant_name, "operator" in keys.OPENS[key.scope])
+    return Session(key.by, key.tenant_name, "operator" in keys.OPENS[key.scope])
 
 
-async def sign_out(engine: AsyncEngine, by: SignedIn, cookie: str) -> None:
+async def sign_out(engine: AsyncEngine, by: Session, cookie: str) -> None:
     """Ends one session."""
     async with engine.begin() as connection:
-        await sessions.end(connection, keys.hash_of(cookie))
-        await audit.record(connection, by.by, "session.end", None, ended=1)
+        await sessions.end_session(connection, keys.hash_key(cookie))
+        await audit.record_change(connection, by.by, "session.end", None, ended=1)

@@ -111,12 +111,12 @@ class HostRequest:
     model: str
     messages: Sequence[Native]
     ids: Sequence[str | None]
-    sizes_told: Sequence[int]
-    wanted: int
-    beside: str
+    window_sizes: Sequence[int]
+    answer_tokens: int
+    non_message_text: str
     guided: bool
     recall: bool
-    patience: float
+    wait_seconds: float
     keep_hours: int | None
     state: State | None
     shares_ids: bool
@@ -163,7 +163,7 @@ class CountedRequest:
     outline: Outline
     prints: Sequence[bytes]
     sizes: Sequence[int]
-    beside: int
+    non_message_tokens: int
     is_counted: bool
     window: int
     assumed: bool
@@ -172,12 +172,12 @@ class CountedRequest:
     @property
     def total(self) -> int:
         """The tokens of the whole request as it came, by our own count."""
-        return sum(self.sizes) + self.beside
+        return sum(self.sizes) + self.non_message_tokens
 
     @property
     def room(self) -> int:
         """The tokens that it may have beside its answer, as the provider counts them."""
-        return policy.request_room(self.window, self.request.wanted, self.beside)
+        return policy.request_room(self.window, self.request.answer_tokens, self.non_message_tokens)
 
     @property
     def question(self) -> int:
@@ -190,21 +190,24 @@ class CountedRequest:
         return self.deadline - time.monotonic()
 
 
-async def weigh(context: ServeContext, request: HostRequest) -> CountedRequest:
+async def count_request(context: ServeContext, request: HostRequest) -> CountedRequest:
     """Counts a request, or estimates what cannot be counted in time."""
-    deadline = time.monotonic() + request.patience
-    prints = [native.fingerprint(message) for message in request.messages]
-    beside: Native = {"content": request.beside}
-    sizes, is_counted = await sizes_of(
-        context, [*request.messages, beside], [*prints, b""], max(request.patience * _SHARE, _LEAST)
+    deadline = time.monotonic() + request.wait_seconds
+    prints = [native.hash_message(message) for message in request.messages]
+    beside: Native = {"content": request.non_message_text}
+    sizes, is_counted = await count_messages(
+        context,
+        [*request.messages, beside],
+        [*prints, b""],
+        max(request.wait_seconds * _SHARE, _LEAST),
     )
-    window = await context.windows.find(request.tenant, request.model, request.sizes_told)
+    window = await context.windows.find(request.tenant, request.model, request.window_sizes)
     return CountedRequest(
         request=request,
-        outline=native.outline(request.messages, prints, guided=request.guided),
+        outline=native.outline_request(request.messages, prints, guided=request.guided),
         prints=prints,
         sizes=sizes[:-1],
-        beside=sizes[-1] if request.beside else 0,
+        non_message_tokens=sizes[-1] if request.non_message_text else 0,
         is_counted=is_counted and not any(map(_has_parts, request.messages)),
         window=window.tokens,
         assumed=window.assumed,
@@ -216,7 +219,7 @@ def _has_parts(message: Native) -> bool:
     return isinstance(message.get("content"), list)
 
 
-async def sizes_of(
+async def count_messages(
     context: ServeContext, messages: Sequence[Native], prints: Sequence[bytes], seconds: float
 ) -> tuple[list[int], bool]:
     """The tokens of each message, and whether all of them were counted.
@@ -227,25 +230,27 @@ async def sizes_of(
         prints: the fingerprint of each; empty where there is none.
         seconds: how long counting may take.
     """
-    keys = [account.key_of(one, print_) for one, print_ in zip(messages, prints, strict=True)]
-    sizes = context.counts.known(keys)
+    keys = [
+        account.make_count_key(one, print_) for one, print_ in zip(messages, prints, strict=True)
+    ]
+    sizes = context.counts.find(keys)
     new = {key: one for key, one, size in zip(keys, messages, sizes, strict=True) if size is None}
     if new:
-        await _count(context, new, seconds)
-        sizes = context.counts.known(keys)
+        await _count_within(context, new, seconds)
+        sizes = context.counts.find(keys)
     every = [
-        account.most_tokens_of(message) if size is None else size
+        account.estimate_most_tokens(message) if size is None else size
         for message, size in zip(messages, sizes, strict=True)
     ]
     return every, None not in sizes
 
 
-async def _count(context: ServeContext, new: Mapping[bytes, Native], seconds: float) -> None:
+async def _count_within(context: ServeContext, new: Mapping[bytes, Native], seconds: float) -> None:
     """Counts messages by their keys, as many as there is time for.
 
     It goes on then, so that the next request need not count them again.
     """
-    counting = asyncio.create_task(_learn(context, new))
+    counting = asyncio.create_task(_count_new(context, new))
     context.counting.add(counting)
     counting.add_done_callback(context.counting.discard)
     await asyncio.wait([counting], timeout=seconds)
@@ -253,7 +258,7 @@ async def _count(context: ServeContext, new: Mapping[bytes, Native], seconds: fl
         counting.result()  # raises what is no fault of a text
 
 
-async def _learn(context: ServeContext, new: Mapping[bytes, Native]) -> None:
+async def _count_new(context: ServeContext, new: Mapping[bytes, Native]) -> None:
     """Counts messages, and keeps their counts.
 
     The newest go first, and soon: a summary often stands for the older ones.
@@ -262,7 +267,7 @@ async def _learn(context: ServeContext, new: Mapping[bytes, Native]) -> None:
     sizes = accumulate(len(message) for message in reversed(packed))
     newest = len(packed) - sum(size <= _SMALL for size in sizes)
     counts = await asyncio.to_thread(account.count_all, packed[newest:])
-    context.counts.learn(dict(zip(keys[newest:], counts, strict=True)))
+    context.counts.add(dict(zip(keys[newest:], counts, strict=True)))
     if newest == 0:
         return
     try:
@@ -271,4 +276,4 @@ async def _learn(context: ServeContext, new: Mapping[bytes, Native]) -> None:
         size = sum(map(len, packed[:newest]))
         log.warning("compress.not_counted", bytes=size, why=type(error).__name__)
         return
-    context.counts.learn(dict(zip(keys[:newest], counts, strict=True)))
+    context.counts.add(dict(zip(keys[:newest], counts, strict=True)))

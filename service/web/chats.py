@@ -12,10 +12,10 @@ from service.api.deps import ChatId, RuntimeDep, wake
 from service.api.wire import Id
 from service.names import FIRST_TENANT, ChatState, Has
 from service.planning import policy
-from service.storage.chats import Filters
+from service.storage.chats import ChatFilters
 from service.usecases import inspect, left_alone, operate
 from service.usecases.delete import delete_chat
-from service.usecases.left_alone import Asker
+from service.usecases.left_alone import Requester
 from service.web.page import PageRoute, go_to, render
 from service.web.session import FormDep, SignedInDep
 from service.web.words import segment
@@ -38,7 +38,7 @@ async def list_chats(
     part: Annotated[bool, Query()] = False,
 ) -> Response:
     """The list; an empty filter is none, because a form sends all of its fields."""
-    which = Filters(user or None, model or None, state or None, begins or None, has or None)
+    which = ChatFilters(user or None, model or None, state or None, begins or None, has or None)
     page = await inspect.list_chats(
         runtime.database.engine, signed_in.by.tenant, _SHOWN, cursor, which
     )
@@ -116,9 +116,9 @@ async def reset(
         try:
             keep = msgspec.convert(form["keep"], CheckpointNumber, strict=False)
         except msgspec.ValidationError as error:
-            raise problems.from_msgspec(error, above="/keep") from None
+            raise problems.make_body_problem(error, above="/keep") from None
     engine = runtime.database.engine
-    _, wake_up = await operate.reset(engine, signed_in.by, chat_id, keep)
+    _, wake_up = await operate.reset_chat(engine, signed_in.by, chat_id, keep)
     await wake(runtime, wake_up)
     return _to_chat(chat_id, "reset")
 
@@ -137,7 +137,9 @@ async def resume(
     chat_id: ChatId, signed_in: SignedInDep, runtime: RuntimeDep, _: FormDep
 ) -> Response:
     """Summarises a chat again that was left alone."""
-    wake_up = await left_alone.resume(runtime.database.engine, Asker(signed_in.by), chat_id)
+    wake_up = await left_alone.resume_chat(
+        runtime.database.engine, Requester(signed_in.by), chat_id
+    )
     await runtime.queue.wake(wake_up)
     return _to_chat(chat_id, "resumed")
 

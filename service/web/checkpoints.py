@@ -80,4 +80,4 @@ def _pins(pins: str) -> list[GivenPin]:
     try:
         return msgspec.json.decode(pins, type=list[GivenPin])
     except msgspec.DecodeError as error:
-        raise problems.from_msgspec(error, above="/pins") from None
+        raise problems.make_body_problem(error, above="/pins") from None

@@ -34,9 +34,11 @@ async def find(
         check_question(query, ref)
         question = RecallQuestion(query, ref, line, grep, _ROOM)
         mask = runtime.settings.mask_secrets
-        finding = await recall.of_chat(engine, runtime.texts, by, chat_id, question, mask)
+        finding = await recall.recall_for_operator(
+            engine, runtime.texts, by, chat_id, question, mask
+        )
     else:
-        await inspect.must_exist(engine, by.tenant, chat_id)
+        await inspect.check_chat(engine, by.tenant, chat_id)
     return render(
         "find.html",
         who=signed_in,

@@ -26,7 +26,7 @@ async def list_jobs(
 ) -> Response:
     """The queue in numbers, and its jobs."""
     tenant, reads = signed_in.by.tenant, runtime.database.reads
-    queue = await jobs.counts(reads, tenant)
+    queue = await jobs.count_jobs(reads, tenant)
     page = await monitor.list_jobs(reads, tenant, [state] if state else STATES, _SHOWN, cursor)
     here = f"/jobs?state={state}"
     return render(
@@ -45,5 +45,5 @@ async def list_jobs(
 @router.post("/retry")
 async def retry_dead(signed_in: SignedInDep, runtime: RuntimeDep, _: FormDep) -> Response:
     """Makes all dead work due now. Workers find it with their next sweep."""
-    await operate.retry_dead(runtime.database.engine, signed_in.by)
+    await operate.retry_dead_chats(runtime.database.engine, signed_in.by)
     return go_to("/jobs")

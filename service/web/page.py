@@ -84,9 +84,9 @@ class PageRoute(APIRoute):
             except SignInNeeded:
                 response = _to_sign_in(request)
             except RequestValidationError as error:
-                response = _failed(request, problems.from_validation(error.errors()))
+                response = _failed(request, problems.make_validation_problem(error.errors()))
             except Exception as error:
-                response = _failed(request, problems.of(error, request.url.path))
+                response = _failed(request, problems.make_problem(error, request.url.path))
             response.headers.update(HEADERS)
             return response
 
@@ -114,7 +114,7 @@ def _failed(request: Request, problem: Problem) -> Response:
     title = problem.title.rstrip(".")
     template = "failed_part.html" if is_part(request) else "failed.html"
     response = render(template, problem.status, title=title, problem=problem)
-    response.headers.update(problems.headers_of(problem))
+    response.headers.update(problems.make_headers(problem))
     return response
 
 
@@ -122,10 +122,10 @@ async def no_route(request: Request, error: Exception) -> Response:
     """The answer where no route has the address or the method: for a browser, a page."""
     wants_page = "text/html" in request.headers.get("accept", "")
     if not wants_page or request.url.path.startswith("/v1/"):
-        return await problems.http_error(request, error)
+        return await problems.answer_http_error(request, error)
     refused = cast(HTTPException, error)
     title = HTTPStatus(refused.status_code).phrase.capitalize()
-    detail = problems.sentence_of(refused)
+    detail = problems.explain_refusal(refused)
     response = render("failed.html", refused.status_code, title=title, problem={"detail": detail})
     response.headers.update({**(refused.headers or {}), **HEADERS})
     return response

@@ -9,7 +9,7 @@ from starlette.datastructures import URL, FormData
 from service.api.deps import RuntimeDep, read_limited
 from service.errors import BadRequest, Problem, ProblemType
 from service.usecases import sessions
-from service.usecases.sessions import SECONDS, SignedIn
+from service.usecases.sessions import SECONDS, Session
 from service.web.page import SignInNeeded
 
 _FORM: Final = "application/x-www-form-urlencoded"
@@ -40,17 +40,17 @@ def drop_cookie(response: Response, request: Request) -> None:
     response.delete_cookie(cookie_name(request.url), secure=request.url.scheme == "https")
 
 
-async def _signed_in(request: Request, runtime: RuntimeDep) -> SignedIn:
+async def _signed_in(request: Request, runtime: RuntimeDep) -> Session:
     cookie = request.cookies.get(cookie_name(request.url), "")
     if not cookie:
         raise SignInNeeded
-    session = await sessions.signed_in(runtime.database.engine, cookie)
+    session = await sessions.find_session(runtime.database.engine, cookie)
     if session is None:
         raise SignInNeeded
     return session
 
 
-SignedInDep = Annotated[SignedIn, Depends(_signed_in)]
+SignedInDep = Annotated[Session, Depends(_signed_in)]
 
 
 async def own_form(request: Request) -> FormData:

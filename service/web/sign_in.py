@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from service.api.callers import address_of, limiter_of, note_refusal
+from service.api.callers import get_limiter, note_refusal, read_address
 from service.api.deps import RuntimeDep
 from service.usecases import sessions
 from service.web.page import SIGN_IN, PageRoute, go_to, render
@@ -25,13 +25,13 @@ async def sign_in(request: Request, runtime: RuntimeDep) -> Response:
     """Begins a session, if the key is an operator's."""
     fields = await own_form(request)
     back = _own_path(str(fields.get("back", "/")))
-    address = address_of(request)
-    limiter = limiter_of(request)
+    address = read_address(request)
+    limiter = get_limiter(request)
     await limiter.check_wrong_keys(address)
     try:
         key = str(fields.get("key", "")).strip()
         cookie, used = await sessions.sign_in(runtime.database, key)
-    except sessions.NoSignIn as error:
+    except sessions.SignInRefused as error:
         limiter.wrong_key(address)
         await note_refusal(request, error.key, "session.refused", "no operator key in use")
         return render("sign_in.html", HTTPStatus.UNAUTHORIZED, back=back, wrong=str(error))

@@ -184,7 +184,7 @@ async def test_keys_are_made_listed_and_revoked(precis: Cli, service: Service) -
     made = (await precis("keys", "create", "--scope", "filter", *more)).stdout.strip()
     stored = await row(service.runtime, "select * from api_keys where name = 'my webui'")
     assert made.startswith("precis_fi_")
-    assert stored.hash == keys.hash_of(made)
+    assert stored.hash == keys.hash_key(made)
 
     listed = (await precis("keys", "list")).stdout
     assert "my webui" in listed
@@ -239,7 +239,7 @@ async def test_a_key_that_opens_nothing_is_said_with_what_to_do(precis: Cli, ser
     says(await precis("chats", "show", "a\udcffb"), "not valid UTF-8")
     says(await precis("chats", "list", PRECIS_URL="nonsense"), "'nonsense' is not an address", "PRECIS_URL")
     async with service.runtime.database.engine.begin() as connection:
-        looks = await keys.create(connection, FIRST_TENANT, "operator:read", "monitor")
+        looks = await keys.create_key(connection, FIRST_TENANT, "operator:read", "monitor")
     file = tmp_path / "key"
     file.write_text(f"{looks}\n")
     assert (await precis("chats", "list", PRECIS_KEY_FILE=str(file), PRECIS_URL=f"{url}/")).exit_code == 0

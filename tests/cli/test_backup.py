@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from service.embedded import dumps
 from service.errors import ConfigurationError
-from service.runtime import servers
+from service.runtime import open_servers
 from service.settings import load
 from service.storage import database
 from tests.cli.conftest import Cli, says
@@ -41,15 +41,15 @@ def upgrade(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Upgrade
     """Called, this release becomes a later one with a migration more; returns the older revision and its own."""
 
     def to_the_next_release() -> tuple[str, str]:
-        older, folder = database.newest(), tmp_path / "migrations"
+        older, folder = database.find_newest_revision(), tmp_path / "migrations"
         shutil.copytree(database.MIGRATIONS, folder)
         (folder / "versions" / "999_later.py").write_text(NEXT.format(older=older))
         monkeypatch.setattr(database, "MIGRATIONS", folder)
-        database.newest.cache_clear()
-        return older, database.newest()
+        database.find_newest_revision.cache_clear()
+        return older, database.find_newest_revision()
 
     yield to_the_next_release
-    database.newest.cache_clear()
+    database.find_newest_revision.cache_clear()
 
 
 async def revision(url: str) -> str:
@@ -112,13 +112,13 @@ async def test_an_embedded_database_is_dumped_before_it_is_migrated_and_not_migr
     data_dir: Path, upgrade: Upgrade
 ) -> None:
     settings, backups = load(data_dir=data_dir), data_dir / "backups"
-    async with servers(settings):
+    async with open_servers(settings):
         pass
     older, newest = upgrade()
     assert not backups.exists(), "a new database has nothing to dump"
     backups.write_text("in the way")
     with pytest.raises(ConfigurationError, match=f"Make room in {backups}"):
-        async with servers(settings):
+        async with open_servers(settings):
             raise AssertionError("it was migrated")
     backups.unlink()
     backups.mkdir()
@@ -127,7 +127,7 @@ async def test_an_embedded_database_is_dumped_before_it_is_migrated_and_not_migr
         file.touch()
 
     with capture_logs() as logs:
-        async with servers(settings) as urls:
+        async with open_servers(settings) as urls:
             assert await revision(urls.database) == newest
             (told,) = [line for line in logs if line["event"] == "migration.dumped"]
             file = Path(told["file"])

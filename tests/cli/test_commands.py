@@ -30,7 +30,7 @@ async def test_a_first_key_is_made_in_the_database_and_a_new_tenant_with_it(cli:
         "select api_keys.*, tenants.name as tenant from api_keys join tenants on tenants.id = tenant_id"
         " where api_keys.name = 'of its operator'",
     )
-    assert (stored.tenant, stored.scope, stored.hash) == ("second", "operator", keys.hash_of(key))
+    assert (stored.tenant, stored.scope, stored.hash) == ("second", "operator", keys.hash_key(key))
     audited = await row(service.runtime, "select actor, action from audit")
     assert tuple(audited) == ("precis keys", "key.create")
     opened = await service.as_filter.get("/v1/chats", headers={"Authorization": f"Bearer {key}"})
@@ -48,7 +48,7 @@ async def test_migrate_stores_the_key_of_the_commands_as_the_first_and_no_other(
     assert first not in (await cli("migrate", PRECIS_KEY=KEY)).stdout
     assert first not in (await cli("migrate", PRECIS_KEY=KEY.upper())).stdout
     (stored,) = await rows(service.runtime, "select hash, scope from api_keys")
-    assert tuple(stored) == (keys.hash_of(KEY), "operator")
+    assert tuple(stored) == (keys.hash_key(KEY), "operator")
 
     await run_sql(service.runtime, "update api_keys set revoked_at = now()")
     says(await cli("migrate", PRECIS_KEY=KEY), "was revoked")

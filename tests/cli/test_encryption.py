@@ -30,9 +30,9 @@ async def ingested(harness: Harness) -> None:
 
 async def text_of(harness: Harness) -> bytes:
     async with harness.runtime.database.engine.connect() as connection:
-        question = await messages.by_host_id(connection, ChatKey(1, 1), "u0")
+        question = await messages.find_by_host_id(connection, ChatKey(1, 1), "u0")
         assert question
-        return (await messages.bodies(connection, ChatKey(1, 1), [question.message_id]))[question.message_id]
+        return (await messages.load_bodies(connection, ChatKey(1, 1), [question.message_id]))[question.message_id]
 
 
 async def test_a_new_key_is_printed_that_settings_take(cli: Cli) -> None:
@@ -63,7 +63,7 @@ async def test_a_rotation_by_command_beside_a_running_service(cli: Cli, urls: Ur
 async def of_other(harness: Harness) -> Talk:
     """The same chat of another tenant."""
     async with harness.runtime.database.engine.begin() as connection:
-        key = await keys.create(connection, "other", "filter", "test")
+        key = await keys.create_key(connection, "other", "filter", "test")
     harness.http.headers.update(sending(key))
     harness.http.base_url = harness.service.url
     return Talk(harness.http)

@@ -4,7 +4,7 @@ import pytest
 
 from service.errors import ConfigurationError
 from service.planning.policy import Policy
-from service.settings import load, redacted
+from service.settings import load, redact_settings
 
 MODELS = (
     '{"small": {"window": 8192, "apply_at": 0.5, "keep_messages": 4, "summary_share": 0.3},'
@@ -35,10 +35,10 @@ def test_a_model_has_budgets_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_models_are_shown_as_they_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PRECIS_MODELS", MODELS)
-    again = redacted(load())["models"]
+    again = redact_settings(load())["models"]
 
     monkeypatch.setenv("PRECIS_MODELS", again)
-    assert redacted(load())["models"] == again
+    assert redact_settings(load())["models"] == again
     assert '"window": 8192' in again
 
 

@@ -10,14 +10,14 @@ from service.cli.demo import demonstrate
 from service.cli.running import embedded_worker
 from service.demo.host import path
 from service.demo.play import PACKED
-from service.transcript import unfold
+from service.transcript import unfold_messages
 
 
 def test_the_recorded_rows_unfold_to_the_native_lists_that_open_webui_built() -> None:
     recorded = json.loads(gzip.decompress(PACKED.read_bytes()))
     assert len(recorded["inlets"]) > 60
     for inlet in recorded["inlets"]:
-        native = unfold(path(recorded["rows"], inlet["user_message_id"]))
+        native = unfold_messages(path(recorded["rows"], inlet["user_message_id"]))
         packed = json.dumps(native, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
         assert hashlib.sha256(packed.encode()).hexdigest() == inlet["sha256"]
 

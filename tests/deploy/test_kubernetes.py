@@ -156,7 +156,7 @@ async def test_the_query_counts_what_is_due_and_what_is_worked_on(runtime: Runti
         f" values {values}",
     )
 
-    counted = await jobs.counts(runtime.database.reads, None)
+    counted = await jobs.count_jobs(runtime.database.reads, None)
 
     assert await runtime.database.reads.fetchval(due_trigger()["metadata"]["query"]) == 4
     assert counted.due + counted.working == 4

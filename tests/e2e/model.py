@@ -24,7 +24,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from service.api.server import bind, listening
 from service.text.tokens import count
-from service.transcript import sent_tokens
+from service.transcript import count_sent_tokens
 from tests.builders import Json
 
 MODELS = ("scripted", "scripted-b")
@@ -95,7 +95,7 @@ class Received:
     @property
     def tokens(self) -> int:
         """Tokens of the messages alone."""
-        return sent_tokens(self.messages)
+        return count_sent_tokens(self.messages)
 
     @property
     def tool_tokens(self) -> int:

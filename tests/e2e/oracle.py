@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from service.text import tokens
-from service.transcript import sent_tokens
+from service.transcript import count_sent_tokens
 from tests.filter.chat import pairs_are_whole
 
 Json = dict[str, Any]
@@ -71,7 +71,7 @@ class Call:
     @property
     def sizes(self) -> str:
         """What was sent, for a finding."""
-        sizes = ", ".join(f"{one['role']} {sent_tokens([one])}" for one in self.sent)
+        sizes = ", ".join(f"{one['role']} {count_sent_tokens([one])}" for one in self.sent)
         return f"tools {self.beside}, {sizes}"
 
     @property
@@ -119,7 +119,7 @@ def findings(call: Call) -> Iterator[tuple[str, str]]:
     # While the service is away, the filter leaves out whole turns down to the newest question, and no more.
     newest = questions[-2:] if call.guided and call.answered else questions[-1:]
     turn = [*call.systems, *call.record, *call.chat[newest[0] :]]  # which the record has no room to spare for
-    alone = call.beside + sent_tokens(turn)
+    alone = call.beside + count_sent_tokens(turn)
     if lost := [place for place in newest if place in missing or (place in shorter and alone <= call.room)]:
         yield "questions", f"{lost} of {outline(call.chat)}, {alone} of {call.window}: {call.sizes}, told: {call.line}"
     yield from measured(call, dropped, shorter)
@@ -179,7 +179,7 @@ def untold(call: Call, dropped: int, shorter: int) -> Iterator[tuple[str, str]]:
 
 def measured(call: Call, dropped: Sequence[int], shorter: Sequence[int]) -> Iterator[tuple[str, str]]:
     """Sizes: above the window, or cut where all had room."""
-    size = call.beside + sent_tokens(call.sent)
+    size = call.beside + count_sent_tokens(call.sent)
     is_least = not call.answered and sum(map(is_question, call.sent)) == 1 + bool(call.record)
     if size > call.window and not is_least:
         yield "over", f"{size} of {call.window}: {call.sizes}, told: {call.line}"
@@ -188,7 +188,7 @@ def measured(call: Call, dropped: Sequence[int], shorter: Sequence[int]) -> Iter
     owners = list(owners_in(call))
     covered = range(call.front, call.covered)
     uncovered = [one for one, owner in zip(call.chat, owners, strict=True) if owner not in covered]
-    fits = call.beside + sent_tokens([*call.systems, *call.record, *uncovered])
+    fits = call.beside + count_sent_tokens([*call.systems, *call.record, *uncovered])
     if fits <= call.room:
         yield "cut", f"{len(dropped)} dropped, {len(shorter)} shortened, {fits} of {call.window}, told: {call.line}"
 

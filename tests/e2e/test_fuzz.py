@@ -25,7 +25,7 @@ import pytest
 
 from service.demo.host import Rows, outlet_body, path
 from service.request import native
-from service.transcript import sent_tokens, unfold
+from service.transcript import count_sent_tokens, unfold_messages
 from tests.builders import called, returned, said
 from tests.e2e.oracle import Call, findings, is_question, place_of_record, plain
 from tests.e2e.precis import Precis, precis
@@ -265,8 +265,8 @@ class Walk:
 
     def counted(self, talk: Talk, sent: list[Json], tools: list[Json]) -> Json:
         """The provider's usage, if it tells any."""
-        beside = sent_tokens([{"role": "user", "content": json.dumps(tools)}]) if talk.usage == "honest" else 0
-        usage = {"prompt_tokens": sent_tokens(sent) + beside, "completion_tokens": 9}
+        beside = count_sent_tokens([{"role": "user", "content": json.dumps(tools)}]) if talk.usage == "honest" else 0
+        usage = {"prompt_tokens": count_sent_tokens(sent) + beside, "completion_tokens": 9}
         return {} if talk.usage == "absent" else {"usage": usage}
 
     async def reply(self, talk: Talk, answer: str, output: list[Json], usage: Json, metadata: Json) -> None:
@@ -331,11 +331,11 @@ def places_of(branch: list[Json]) -> list[tuple[int, int]]:
     messages: list[Json] = []
     sources: list[int] = []
     for place, row in enumerate(branch):
-        own = unfold([row])
+        own = unfold_messages([row])
         messages += own
         sources += [place] * len(own)
-    prints = [native.fingerprint(one) for one in messages]
-    nodes = native.path(messages, prints, 0, len(messages))
+    prints = [native.hash_message(one) for one in messages]
+    nodes = native.cut_path(messages, prints, 0, len(messages))
     return [(node.begin, sources[node.end - 1]) for node in nodes]
 
 

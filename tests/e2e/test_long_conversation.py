@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-from service.transcript import native_tokens
+from service.transcript import count_stored_tokens
 from tests.builders import Json
 from tests.e2e.look_up_tool import result
 from tests.e2e.model import Call, Received, Reply
@@ -62,7 +62,7 @@ async def test_eighty_turns_with_native_tools_twice_over_the_window(rig: Rig, ta
     path = await rig.path(tab)
     built = rig.model.received[-1].built
     assert built
-    assert sum(map(native_tokens, built.messages)) > 2 * WINDOW
+    assert sum(map(count_stored_tokens, built.messages)) > 2 * WINDOW
     assert len(path) == 2 * TURNS
     assert len(await rig.checkpoints(str(tab.chat_id))) >= 3
     assert_stable(views)

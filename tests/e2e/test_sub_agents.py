@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from service.transcript import native_tokens
+from service.transcript import count_stored_tokens
 from tests.e2e.look_up_tool import result
 from tests.e2e.model import Call, Received, Reply
 from tests.e2e.rig import WINDOW, Rig, filler, question
@@ -72,7 +72,7 @@ async def test_a_sub_agents_long_work_is_inside_the_window_and_ingested_and_goes
 
     calls = work(rig)
     assert len(calls) == STEPS + 1
-    loop = STEPS * native_tokens({"role": "tool", "content": result("t1", SIZE)})
+    loop = STEPS * count_stored_tokens({"role": "tool", "content": result("t1", SIZE)})
     assert loop + calls[-1].tool_tokens > WINDOW
     (chat,) = {chat_of(one) for one in calls}
     assert chat != tab.chat_id

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from service.transcript import native_tokens
+from service.transcript import count_stored_tokens
 from tests.builders import Json
 from tests.e2e.look_up_tool import result
 from tests.e2e.model import Call, Received, Reply
@@ -56,7 +56,7 @@ async def test_every_call_of_a_long_tool_loop_is_inside_the_window_and_what_is_s
     answer = await run(rig, tab)
 
     assert len(rig.model.received) == STEPS + 1
-    loop = STEPS * native_tokens({"role": "tool", "content": result("t1", SIZE)})
+    loop = STEPS * count_stored_tokens({"role": "tool", "content": result("t1", SIZE)})
     assert loop + rig.model.received[-1].tool_tokens > WINDOW
     for number, received in enumerate(rig.model.received):
         well_formed(received.messages)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from service.request.record import OFFERED, is_inserted
+from service.request.record import OFFERED, is_record
 from tests.builders import Json
 from tests.e2e.model import Received, plain
 from tests.e2e.precis import FACT, Checkpoint
@@ -62,7 +62,7 @@ def view(received: Received) -> View:
     built = [one for one in received.built.messages if one["role"] != "system"]
     sent = [one for one in received.messages if one["role"] != "system"]
     head = [one for one in received.messages if one["role"] == "system"]
-    if is_inserted(sent[:2]):
+    if is_record(sent[:2]):
         head, sent = [*head, *sent[:1]], sent[2:]
     text = "\n".join(plain(one["content"]) for one in head)
     for start in range(len(built)):

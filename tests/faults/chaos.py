@@ -19,13 +19,13 @@ from typing import Any
 
 import click
 
-from service.runtime import running
+from service.runtime import open_runtime
 from service.storage import checkpoints as of_checkpoints
 from service.storage import codec, messages
 from service.storage.database import connect
 from service.storage.sealing import Cipher
 from service.storage.tenancy import ChatKey
-from service.transcript import unfold
+from service.transcript import unfold_messages
 from tests.fakes.scripted_llm import Request, ScriptedLLM, scripted_llm
 from tests.faults.fleet import Fleet, Kind, fleet, reachable_folder
 from tests.faults.traffic import Traffic, narrate, story_in
@@ -187,7 +187,7 @@ async def _lost(made: Fleet, traffic: Traffic, cipher: Cipher) -> list[str]:
                 found.append(f"{chat.talk.chat}: {identity} is {'other' if row else 'not'} stored")
                 continue
             where = messages.aad_for(ChatKey(row["tenant_id"], row["chat_id"]), keyed)
-            (native,) = unfold([codec.unpack(cipher.decrypt(where, row["body"]))])
+            (native,) = unfold_messages([codec.unpack(cipher.decrypt(where, row["body"]))])
             if native["content"] != chat.talk.rows[identity]["content"]:
                 found.append(f"{chat.talk.chat}: {identity} has another text")
     return found
@@ -214,7 +214,7 @@ def _wrong(traffic: Traffic, checkpoints: list[Any], cipher: Cipher) -> list[str
 
 async def _odd_rows(made: Fleet) -> list[str]:
     """Rows that contradict one another."""
-    async with running(made.settings, made.urls) as runtime:
+    async with open_runtime(made.settings, made.urls) as runtime:
         try:
             await check_tree(runtime)
         except (AssertionError, KeyError) as error:  # a row, or the row above it

@@ -33,7 +33,7 @@ from service.names import FIRST_TENANT
 from service.runtime import Urls
 from service.settings import Settings, load
 from service.storage.database import connect, migrate
-from service.storage.keys import create
+from service.storage.keys import create_key
 from tests.constants import NEVER, precis
 from tests.fakes.scripted_llm import ScriptedLLM
 from tests.service.encrypted import FIRST
@@ -232,7 +232,7 @@ async def fleet(folder: Path, llm: ScriptedLLM) -> AsyncIterator[Fleet]:
         made.ports = [free_port() for _ in range(_APIS)]
         await migrate(made.urls.database)
         async with connect(made.urls.database) as opened, opened.engine.begin() as connection:
-            made.key = await create(connection, FIRST_TENANT, "filter", "faults")
+            made.key = await create_key(connection, FIRST_TENANT, "filter", "faults")
         processes = [made.api(f"api-{number}", port) for number, port in enumerate(made.ports, 1)]
         processes += [made.worker(f"worker-{number}") for number in range(1, _WORKERS + 1)]
         await stack.enter_async_context(made.kept(*processes))

@@ -17,7 +17,7 @@ import httpx
 from filter_stub.precis_filter import METADATA_KEY, find_questions
 from service.demo.host import Rows, enter, inlet_body, load_filter, outlet_body, path
 from service.runtime import Runtime
-from service.transcript import Native, unfold
+from service.transcript import Native, unfold_messages
 from tests.builders import called, returned, said
 from tests.conftest import drain
 from tests.filter.host import Host
@@ -291,4 +291,4 @@ def _name_attached_files(messages: list[Native], rows: Sequence[Json]) -> None:
 
 def native(rows: Sequence[Json]) -> list[Native]:
     """The native list of saved messages."""
-    return unfold(copy.deepcopy(list(rows)))
+    return unfold_messages(copy.deepcopy(list(rows)))

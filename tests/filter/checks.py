@@ -12,10 +12,10 @@ from unittest.mock import patch
 
 from service.planning.policy import request_room
 from service.request.fit import LEFT_OUT
-from service.request.record import is_inserted
+from service.request.record import is_record
 from service.request.shorter import NO_FILE
 from service.text import tokens
-from service.transcript import Native, sent_tokens, text_of
+from service.transcript import Native, count_sent_tokens, read_text
 from service.usecases import serve
 from tests.filter.chat import pairs_are_whole
 
@@ -55,14 +55,14 @@ class Call:
 
     def size(self, messages: Sequence[Native]) -> int:
         """Tokens of a list as the provider counts it."""
-        return int((sent_tokens(messages) + self.beside) * self.factor)
+        return int((count_sent_tokens(messages) + self.beside) * self.factor)
 
     @property
     def record(self) -> int | None:
         """The place in `sent` of a summary that was put in by this call."""
         made = self.answer["messages"] or []
         new = (place for place, one in enumerate(made) if isinstance(one, dict) and one["role"] == "user")
-        return next((place for place in new if is_inserted(self.sent[place : place + 2])), None)
+        return next((place for place in new if is_record(self.sent[place : place + 2])), None)
 
     @property
     def is_headed(self) -> bool:
@@ -115,7 +115,7 @@ class Call:
         kept = len(self.sent) - inserted
         assert kept + len(self.covered) + self.left_out == len(self.given), "lost"
         if self.left_out:
-            assert LEFT_OUT in text_of(self.sent[0]), "silent: the model is not told what is missing"
+            assert LEFT_OUT in read_text(self.sent[0]), "silent: the model is not told what is missing"
             assert self.sent[0]["role"] == "system"
         made = self.answer["messages"]
         numbers = [-1, *(one for one in made or [] if isinstance(one, int)), len(self.given)]
@@ -126,7 +126,7 @@ class Call:
                 before = max(number for number in [-1, *made[:place]] if isinstance(number, int))
                 after = min(number for number in numbers if number > before)
                 between = self.given[before + 1 : after]
-                assert any(_is_part(one, whole) for whole in between), f"nobody said {text_of(one)[:80]!r}"
+                assert any(_is_part(one, whole) for whole in between), f"nobody said {read_text(one)[:80]!r}"
         if self.record is not None:
             assert self.sent[self.record + 2]["role"] == "user"
 
@@ -162,14 +162,14 @@ def nobody_waits() -> Iterator[None]:
 
 
 def _is_shortened(sent: Native, whole: Native) -> bool:
-    return sent != whole and LEFT_OUT not in text_of(sent)
+    return sent != whole and LEFT_OUT not in read_text(sent)
 
 
 def _is_part(shorter: Native, whole: Native) -> bool:
     """Whether a message is another one with less in it, or with the note behind it."""
     if any(shorter.get(key) != whole.get(key) for key in ("role", "tool_call_id")):
         return False
-    text, before = text_of(shorter), text_of(whole)
+    text, before = read_text(shorter), read_text(whole)
     return text.startswith(before[:_ALIKE]) or text.startswith(_SHORTENED)
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from filter_stub.precis_filter import METADATA_KEY
 from service.text import tokens
-from service.transcript.steps import sent_tokens
+from service.transcript.steps import count_sent_tokens
 from tests.conftest import Service, drain
 from tests.effort import examples
 from tests.filter.chat import Chat, Turn, filter_of, no_log, working
@@ -71,7 +71,7 @@ class Play:
         """Tokens of a request as the model gets it."""
         thoughts = sum(tokens.count(str(one.get("reasoning_content") or "")) for one in body["messages"])
         tools = tokens.count(json.dumps(body["tools"])) if body.get("tools") else 0
-        return sent_tokens(body["messages"]) + thoughts + tools + tokens.count(self.workspace)
+        return count_sent_tokens(body["messages"]) + thoughts + tools + tokens.count(self.workspace)
 
     async def turn(self, number: int) -> Turn:
         scene, chat = self.scene, self.chat

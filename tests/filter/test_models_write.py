@@ -95,7 +95,7 @@ def request_of(owned_by: str = "openai") -> Request:
 async def writing(service: Service, tap: Wire) -> AsyncIterator[Chat]:
     """A chat of a tenant whose chats' own models write."""
     async with service.runtime.database.engine.begin() as connection:
-        key = await keys.create(connection, "default", "filter", "of models that write")
+        key = await keys.create_key(connection, "default", "filter", "of models that write")
         await keys.choose_summariser(connection, "default", "chat")
     async with filter_of(tap.url, key) as loaded:
         loaded.outlet.__globals__["IDLE"] = 0

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from service.embedded.urls import Urls
-from service.transcript import identity as identity_of
+from service.transcript import normalise_id as identity_of
 from tests.builders import called, returned, said
 from tests.conftest import Service, fresh_database, serving, small_window
 from tests.effort import examples

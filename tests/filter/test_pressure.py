@@ -6,7 +6,7 @@ import time
 import pytest
 
 from service.request.fit import LEFT_OUT
-from service.transcript import Native, text_of
+from service.transcript import Native, read_text
 from tests.conftest import Service, drain
 from tests.filter.chat import Chat, Turn, filler, pairs_are_whole, working
 from tests.filter.checks import Call, listen
@@ -55,7 +55,7 @@ async def test_nobody_waits_longer_than_the_valve_says(chat: Chat) -> None:
     turn = await chat.inlet()
     assert time.monotonic() - began < 2.0
     assert not turn.served
-    assert LEFT_OUT in text_of(turn.messages[0])
+    assert LEFT_OUT in read_text(turn.messages[0])
     (line,) = chat.host.statuses
     assert line.startswith("Left out ")
 
@@ -82,7 +82,7 @@ async def test_a_turn_of_many_calls_never_outgrows_the_window(chat: Chat, servic
         Call(given, now, sent, [], WINDOW, missed=first["left_out"]).check()
         assert pairs_are_whole(sent)
         assert sent[-2:] == given[-2:], "the newest call and its result"
-        assert [text_of(one) for one in sent].count(turn.summary) == 1
-        assert any(text_of(one) == "Now look everywhere." for one in sent)
-    assert sum("left out here" in text_of(one) for one in sent) < CALLS
+        assert [read_text(one) for one in sent].count(turn.summary) == 1
+        assert any(read_text(one) == "Now look everywhere." for one in sent)
+    assert sum("left out here" in read_text(one) for one in sent) < CALLS
     assert len(sent) > 10, "as many calls as fit stay"

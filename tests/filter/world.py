@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 from filter_stub.precis_filter import TOOL_IMAGES
 from service.request import native
-from service.transcript import Native, text_of
+from service.transcript import Native, read_text
 from service.usecases import serve
 from tests.builders import called, returned, said, thought
 from tests.conftest import Service, drain
@@ -152,7 +152,7 @@ class World:
         await chat.enter(turn)
         await self.service.stored()
         call = await self.check(turn, turn.original, turn.messages)
-        assert text_of(call.given[-1])[:8] in text_of(call.sent[-1]), "the newest message is sent"
+        assert read_text(call.given[-1])[:8] in read_text(call.sent[-1]), "the newest message is sent"
         return turn
 
     async def loop(self, turn: Turn, calls: int, size: int) -> list[Json]:
@@ -177,8 +177,8 @@ class World:
         assert given == before, "what Open WebUI saves of the turn stays whole"
         sent: list[Native] = body["messages"]
         call = await self.check(turn, given, sent)
-        assert text_of(call.given[-1])[:8] in text_of(call.sent[-1]), "the newest result is sent"
-        assert turn.summary in [text_of(one) for one in sent] or not turn.served, "the summary stays"
+        assert read_text(call.given[-1])[:8] in read_text(call.sent[-1]), "the newest result is sent"
+        assert turn.summary in [read_text(one) for one in sent] or not turn.served, "the summary stays"
         turn.body["usage"] = call.size(sent)
         return sent
 
@@ -216,11 +216,11 @@ class World:
         assert owner == self.here.user, "a leak: the summary is another user's"
         (made,) = await opened(self.service.runtime, "select * from checkpoints where id = :id", id=number)
         assert call.record is not None
-        assert text_of(call.sent[call.record]) == made.summary
-        assert TOOL_IMAGES not in text_of(call.sent[call.record + 2]), "which no user wrote"
+        assert read_text(call.sent[call.record]) == made.summary
+        assert TOOL_IMAGES not in read_text(call.sent[call.record + 2]), "which no user wrote"
         hidden = list(call.covered)
-        prints = [native.fingerprint(one) for one in hidden]
-        nodes = native.path(hidden, prints, 0, len(hidden))
+        prints = [native.hash_message(one) for one in hidden]
+        nodes = native.cut_path(hidden, prints, 0, len(hidden))
         cipher = await self.service.runtime.database.keyring.cipher_for(1)
         assert cipher.keyed_hash(nodes[-1].id) == made.covered_until, "stale: what is hidden was said otherwise"
         if not self.setting.other:

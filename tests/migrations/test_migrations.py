@@ -14,7 +14,7 @@ from sqlalchemy import make_url
 from sqlalchemy.dialects.postgresql import dialect
 
 from service.errors import SchemaError, SchemaNewer
-from service.runtime import Urls, running
+from service.runtime import Urls, open_runtime
 from service.settings import load
 from service.storage.database import alembic_config, check_schema, connect, migrate
 from service.storage.tables import metadata
@@ -184,7 +184,7 @@ async def test_a_service_does_not_start_on_a_database_of_a_newer_version(urls: U
     await execute(urls.database, "update alembic_version set version_num = '9999'")
 
     with pytest.raises(SchemaNewer, match="is at migration 9999"):
-        async with running(load(database_url=urls.database, redis_url=urls.redis), urls):
+        async with open_runtime(load(database_url=urls.database, redis_url=urls.redis), urls):
             pass
 
 

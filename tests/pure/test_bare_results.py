@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.transcript import masked, parse, steps
+from service.transcript import mask_message, parse, split_steps
 from service.transcript.items import Text, ToolResult
 from tests.builders import Json, answer
 from tests.effort import examples
@@ -99,10 +99,10 @@ def test_a_user_who_pastes_a_value_has_said_it() -> None:
 
 @pytest.mark.parametrize("shown", [json.dumps(RESULT), escape(json.dumps(RESULT))])
 def test_a_bare_value_loses_its_secrets_and_is_still_read(shown: str) -> None:
-    clean, count = masked(answer(text=f"Here:\n\n{shown}\n\nDone."))
+    clean, count = mask_message(answer(text=f"Here:\n\n{shown}\n\nDone."))
 
-    (step, _) = steps(parse(clean))
+    (step, _) = split_steps(parse(clean))
     assert count > 0
     assert KEY not in clean["content"]
     assert [json.loads(call.result.text) for call in step.calls] == [CLEAN]
-    assert masked(clean) == (clean, 0)
+    assert mask_message(clean) == (clean, 0)

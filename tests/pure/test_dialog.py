@@ -5,8 +5,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from service.api.dialog import text_of
-from service.usecases.left_alone import View
+from service.api.dialog import describe_view
+from service.usecases.left_alone import SummaryView
 from tests.dialogs import shown
 
 
@@ -35,7 +35,7 @@ HOSTILE = (
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_nothing_of_a_text_is_markup(text: str) -> None:
-    seen = text_of(View(False, text, 4, 2, text, 12000, 3000, 16000, is_needed=True, working=False))
+    seen = describe_view(SummaryView(False, text, 4, 2, text, 12000, 3000, 16000, is_needed=True, working=False))
 
     assert Elements(seen).found == ["div"]
     assert text.strip() in shown(seen)

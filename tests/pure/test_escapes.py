@@ -3,7 +3,7 @@
 import pytest
 
 from service.text.escapes import unescape_html
-from service.transcript import parse, steps
+from service.transcript import parse, split_steps
 
 
 @pytest.mark.parametrize(
@@ -24,5 +24,5 @@ ENDLESS = "&#" + "1" * 5000 + ";"
 
 def test_such_a_number_does_not_stop_reading() -> None:
     fold = f'<details type="tool_calls" id="c" name="q" result="{ENDLESS}">x</details>'
-    (step,) = steps(parse({"id": "m", "role": "assistant", "content": fold}))
+    (step,) = split_steps(parse({"id": "m", "role": "assistant", "content": fold}))
     assert step.calls[0].result.text == ENDLESS

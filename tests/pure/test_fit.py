@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.request.fit import LEFT_OUT, FittedMessages, Piece, fit, is_question, note_of, told
+from service.request.fit import LEFT_OUT, FittedMessages, Piece, describe_cuts, fit_messages, is_question, make_note
 from service.request.record import OFFERED
 from service.request.shorter import NO_FILE
 from service.summarising.message import NOTED
 from service.text import tokens
-from service.transcript import Native, sent_tokens, text_of
+from service.transcript import Native, count_sent_tokens, read_text
 from tests.filter.chat import pairs_are_whole
 
 CUT = "characters were left out here"
@@ -59,7 +59,7 @@ class Request(NamedTuple):
     @property
     def pieces(self) -> list[Piece]:
         places = range(len(self.messages))
-        return [Piece(self.messages[place], sent_tokens([self.messages[place]]), place) for place in places]
+        return [Piece(self.messages[place], count_sent_tokens([self.messages[place]]), place) for place in places]
 
 
 def request(*messages: Native | list[Native], guided: bool = False) -> Request:
@@ -80,7 +80,7 @@ def fitted(
     count: Callable[[str], int] = tokens.count,
     pieces: Sequence[Piece] = (),
 ) -> FittedMessages:
-    return fit(
+    return fit_messages(
         pieces or given.pieces,
         room=room,
         opening=given.opening,
@@ -117,7 +117,7 @@ def smallest(given: Request) -> int:
             continue
         message = given.messages[place]
         if message in RECORD:
-            least += sent_tokens([message])
+            least += count_sent_tokens([message])
             continue
         least += 8 + 160 * len(message.get("tool_calls") or ())
     return least
@@ -176,8 +176,8 @@ rooms = st.sampled_from([-50, 0, 20, 100, 400, 1000, 3000, 7000, 16_000, 60_000]
 @given(requests(), rooms, st.sampled_from([1, 128, 1024]))
 def test_every_request_ends_below_the_room_where_that_is_possible(given: Request, room: int, step: int) -> None:
     result = fitted(given, room, step)
-    assert result.tokens == sent_tokens(sent(result))
-    assert all(piece.tokens == sent_tokens([piece.message]) for piece in result.pieces)
+    assert result.tokens == count_sent_tokens(sent(result))
+    assert all(piece.tokens == count_sent_tokens([piece.message]) for piece in result.pieces)
     assert result.tokens <= room or room < smallest(given)
 
 
@@ -188,7 +188,7 @@ def test_a_request_that_fits_is_not_touched(given: Request, room: int) -> None:
     result = fitted(given, max(room, whole), pieces=pieces)
     assert result == FittedMessages(tuple(pieces), 0, False, False, whole)
     assert all(one is other for one, other in zip(result.pieces, pieces, strict=True))
-    assert told(result) == ""
+    assert describe_cuts(result) == ""
 
 
 @given(requests(), rooms, st.sampled_from([1, 1024]))
@@ -222,7 +222,7 @@ def test_only_texts_and_parts_change_and_the_record_never_does(given: Request, r
         assert old.message not in RECORD or piece is old
         if "tool_calls" in old.message:
             assert all(json.loads(one["function"]["arguments"]) is not None for one in piece.message["tool_calls"])
-        assert text_of(piece.message) or not text_of(old.message), "some providers refuse an empty text"
+        assert read_text(piece.message) or not read_text(old.message), "some providers refuse an empty text"
 
 
 def leading_systems(messages: Sequence[Native]) -> int:
@@ -279,7 +279,7 @@ def test_the_beginning_stays_the_same_between_two_steps_while_results_come() -> 
     bodies = [[system(), asks("Look."), *loop[: 2 * count]] for count in range(14, 25)]
     cut = growing(bodies, 4500, 1000)
     assert not any(has_note(one) for one in cut)
-    shortened = [sum(CUT in text_of(one) for one in body) for body in cut]
+    shortened = [sum(CUT in read_text(one) for one in body) for body in cut]
     assert shortened == sorted(shortened)
     assert 1 <= changes(shortened) <= 5
 
@@ -289,7 +289,7 @@ def test_the_beginning_stays_the_same_between_two_steps_while_calls_are_left_out
     bodies = [[system(), asks("Look."), *loop[: 2 * count]] for count in range(40, 80)]
     cut = growing(bodies, 2500, 600)
     assert all(has_note(one) for one in cut)
-    assert all(text_of(one[1]) == "Look." for one in cut)
+    assert all(read_text(one[1]) == "Look." for one in cut)
     assert 5 <= changes([one[2] for one in cut]) <= 14
 
 
@@ -301,10 +301,10 @@ def test_old_results_lose_their_middle_first_the_oldest_of_them_first() -> None:
     given = request(system(), older, asks("So?"), call(words(900, "new"), name="new"))
     whole = sum(piece.tokens for piece in given.pieces)
     result = fitted(given, whole - 1000)
-    assert [CUT in text_of(one) for one in sent(result) if one["role"] == "tool"] == [True, True, False, False, False]
+    assert [CUT in read_text(one) for one in sent(result) if one["role"] == "tool"] == [True, True, False, False, False]
     assert (result.left_out, result.results, result.shortened) == (0, True, False)
-    assert told(result) == "shortened older tool results to make room"
-    short, long = text_of(sent(result)[3]), text_of(given.messages[3])
+    assert describe_cuts(result) == "shortened older tool results to make room"
+    short, long = read_text(sent(result)[3]), read_text(given.messages[3])
     assert short.startswith(long[:150])
     assert short.endswith(long[-60:])
 
@@ -320,7 +320,7 @@ def test_a_result_that_the_model_has_not_read_stays_whole_while_turns_can_go() -
 
 def test_the_newest_result_is_unread_also_in_a_request_without_a_question() -> None:
     given = request(system(), call(words(900), name="a"), call(words(900), name="b"))
-    one, other = (text_of(message) for message in sent(fitted(given, 1500)) if message["role"] == "tool")
+    one, other = (read_text(message) for message in sent(fitted(given, 1500)) if message["role"] == "tool")
     assert CUT in one
     assert CUT not in other
 
@@ -328,13 +328,13 @@ def test_the_newest_result_is_unread_also_in_a_request_without_a_question() -> N
 def test_whole_turns_go_from_the_oldest_on_for_a_note_in_the_system_message() -> None:
     older = [one for number in range(8) for one in (asks(f"Question {number}"), says(words(300)))]
     given = request(system(), RECORD, older, asks("So?"))
-    result = fitted(given, 1500, note=note_of(recall=True))
+    result = fitted(given, 1500, note=make_note(recall=True))
     prompt, *record = sent(result)[:3]
     assert prompt["content"] == f"{given.messages[0]['content']}\n\n{LEFT_OUT}\n{OFFERED}"
     assert record == RECORD
     assert sent(result)[3:] == given.messages[-(len(result.pieces) - 3) :]
     assert sent(result)[3]["role"] == "user"
-    assert told(result) == f"left out {result.left_out} older messages to make room"
+    assert describe_cuts(result) == f"left out {result.left_out} older messages to make room"
     assert 1500 - 350 < result.tokens <= 1500
 
 
@@ -343,7 +343,7 @@ def test_the_note_is_not_repeated_in_a_later_call(content: Any) -> None:
     older = [one for number in range(8) for one in (asks(f"Question {number}"), says(words(300)))]
     given = request({"role": "system", "content": content}, older, asks("So?"))
     first = sent(fitted(given, 1500))
-    assert text_of(first[0]) == f"Be brief.\n\n{LEFT_OUT}"
+    assert read_text(first[0]) == f"Be brief.\n\n{LEFT_OUT}"
     again = sent(fitted(request(*first, call(words(900))), 1500))
     assert str(again).count(LEFT_OUT) == 1
     assert len(again) < len(first) + 2
@@ -378,13 +378,13 @@ def test_a_giant_question_loses_its_middle_and_keeps_both_ends_and_the_list_of_i
     head = '<attached_files>\n<file url="f1"/>\n</attached_files>\n\n'
     question = {"role": "user", "content": [PICTURE, {"type": "text", "text": f"{head}BEGIN {words(30_000)} END"}]}
     result = fitted(request(system(), question), 4000)
-    text = text_of(sent(result)[1])
+    text = read_text(sent(result)[1])
     assert text.startswith(f"{head}BEGIN w0 w1")
     assert text.endswith(" END")
     assert CUT in text
     assert sent(result)[1]["content"][1:] == [PICTURE]
     assert 3500 < result.tokens <= 4000
-    assert told(result) == "left out parts of long messages to make room"
+    assert describe_cuts(result) == "left out parts of long messages to make room"
 
 
 def test_a_giant_question_does_not_cost_the_model_its_earlier_calls() -> None:
@@ -392,7 +392,7 @@ def test_a_giant_question_does_not_cost_the_model_its_earlier_calls() -> None:
     given = request(system(), asks(words(20_000)), loop)
     result = fitted(given, 4000)
     assert not result.left_out
-    assert CUT in text_of(sent(result)[1])
+    assert CUT in read_text(sent(result)[1])
     assert 3500 < result.tokens <= 4000
 
 
@@ -400,8 +400,8 @@ def test_the_system_message_is_cut_last() -> None:
     given = request(system(2000), asks(words(2000)), call(words(2000)))
     some, more = sent(fitted(given, 3000)), sent(fitted(given, 1500))
     assert some[0] == given.messages[0]
-    assert CUT in text_of(some[1])
-    assert CUT in text_of(more[0])
+    assert CUT in read_text(some[1])
+    assert CUT in read_text(more[0])
     assert len(more) == 4
 
 
@@ -411,15 +411,15 @@ def test_pictures_go_only_where_shorter_texts_are_not_enough_the_oldest_first() 
     enough, less = fitted(request(system(), question), 3500), fitted(request(system(), question), 2900)
     assert sent(enough)[1]["content"][1:] == shown
     assert sent(less)[1]["content"][-2:] == shown[1:]
-    assert NO_FILE in text_of(sent(less)[1])
+    assert NO_FILE in read_text(sent(less)[1])
     assert less.shortened
 
 
 def test_a_picture_that_is_left_out_alone_is_told() -> None:
     question = {"role": "user", "content": [{"type": "text", "text": "What is this?"}, PICTURE]}
     result = fitted(request(system(), question), 500)
-    assert NO_FILE in text_of(sent(result)[1])
-    assert told(result) == "left out parts of long messages to make room"
+    assert NO_FILE in read_text(sent(result)[1])
+    assert describe_cuts(result) == "left out parts of long messages to make room"
 
 
 def test_long_arguments_of_the_newest_call_go_before_the_call_does() -> None:
@@ -438,14 +438,14 @@ def test_a_question_that_is_answered_again_stays_with_its_answer_and_the_instruc
     given = request(system(), older, asks("How tall?"), says(words(6000)), asks("In metres."), guided=True)
     again, tall, instruction = sent(fitted(given, 2000))[-3:]
     assert (again, instruction) == (given.messages[-3], given.messages[-1])
-    assert CUT in text_of(tall)
+    assert CUT in read_text(tall)
 
 
 def test_where_nothing_is_enough_the_question_can_still_be_read() -> None:
     given = request(system(400), asks("How tall is it? " + words(3000)), call(words(3000)))
     result = fitted(given, -100)
     assert result.tokens > 0
-    assert text_of(sent(result)[1]).startswith("How tall is it?")
+    assert read_text(sent(result)[1]).startswith("How tall is it?")
 
 
 def test_a_text_without_room_is_not_empty() -> None:
@@ -479,7 +479,7 @@ def test_a_giant_text_is_counted_in_pieces_that_are_as_short_as_what_stays() -> 
         return tokens.count(text)
 
     given = request(system(), asks(words(200_000)))
-    whole = len(text_of(given.messages[1]))
+    whole = len(read_text(given.messages[1]))
     fitted(given, 4000, count=count)
     assert sum(counted) < whole // 4
     assert len(counted) < 12

@@ -7,7 +7,7 @@ import pytest
 
 from service.processes.intake import RawMessage, TokenCountedMessage, parse_messages, placeholder_messages
 from service.storage import codec
-from service.transcript import Native, Stored, unfold
+from service.transcript import Native, Stored, unfold_messages
 from tests.builders import answer, called, returned, said
 
 PROSE = "The invoice of 12 May says 1,204 € – nobody has paid it yet, see RE-2231. " * 7_000
@@ -40,11 +40,11 @@ def test_reading_a_large_message_takes_some_bytes_for_each_of_its_bytes(role: st
 @pytest.mark.parametrize("usage", [None, {"prompt_tokens": 9000}])
 def test_an_answer_of_a_request_is_stored_as_the_same_answer_of_its_host(usage: Stored | None) -> None:
     told = answer(*LOOP, usage=usage)
-    native: list[Native] = unfold([told])
+    native: list[Native] = unfold_messages([told])
 
     kept, shown = (taken(one) for one in (told, {"role": "assistant", "native": native}))
 
-    assert unfold([codec.unpack(kept.body)]) == unfold([codec.unpack(shown.body)]) == native
+    assert unfold_messages([codec.unpack(kept.body)]) == unfold_messages([codec.unpack(shown.body)]) == native
     assert (kept.tokens, kept.step_tokens, kept.step_calls) == (shown.tokens, shown.step_tokens, shown.step_calls)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from service.transcript import masked, parse, steps
+from service.transcript import mask_message, parse, split_steps
 from tests.builders import Json, answer, capture, ran, said, scenarios, thought, user
 from tests.leaks import ARGUMENTS, CLEAN, CLEAN_ARGUMENTS, FORMATS, KEY, PASSWORD, RESULT, escaped, fold
 
@@ -15,7 +15,7 @@ from tests.leaks import ARGUMENTS, CLEAN, CLEAN_ARGUMENTS, FORMATS, KEY, PASSWOR
 def calls(stored: Json) -> list[tuple[str, Any, Any]]:
     return [
         (one.call.name, json.loads(one.call.arguments), json.loads(one.result.text))
-        for step in steps(parse(stored))
+        for step in split_steps(parse(stored))
         for one in step.calls
     ]
 
@@ -24,24 +24,24 @@ def calls(stored: Json) -> list[tuple[str, Any, Any]]:
 def test_arguments_and_results_lose_their_secrets_and_nothing_else(name: str) -> None:
     stored = FORMATS[name]
 
-    clean, count = masked(stored)
+    clean, count = mask_message(stored)
 
     assert count == 4
     assert calls(stored) == [("fetch", ARGUMENTS, RESULT)]
     assert calls(clean) == [("fetch", CLEAN_ARGUMENTS, CLEAN)]
     assert (
-        [step.text for step in steps(parse(clean))]
-        == [step.text for step in steps(parse(stored))]
+        [step.text for step in split_steps(parse(clean))]
+        == [step.text for step in split_steps(parse(stored))]
         == ["Here:", "Done."]
     )
-    assert masked(clean) == (clean, 0)
+    assert mask_message(clean) == (clean, 0)
 
 
 def test_what_is_not_a_value_of_a_tool_stays_byte_for_byte() -> None:
     around = f'My key is {KEY} &amp; "so".\n<details type="reasoning">\n<summary>x</summary>\n&gt; {KEY}\n</details>\n'
     stored = answer(text=around + fold("{}", f' result="{escaped([KEY])}"') + around)
 
-    clean, count = masked(stored)
+    clean, count = mask_message(stored)
 
     assert count == 1
     assert clean["content"] == around + fold("{}", ' result="[&quot;[masked: API key]&quot;]"') + around
@@ -51,9 +51,9 @@ def test_what_is_not_a_value_of_a_tool_stays_byte_for_byte() -> None:
 def test_code_that_ran_and_what_it_printed_lose_their_secrets(output: object) -> None:
     stored = answer(ran(f"login({PASSWORD!r}, password={PASSWORD!r})", output))
 
-    clean, count = masked(stored)
+    clean, count = mask_message(stored)
 
-    (step,) = steps(parse(clean))
+    (step,) = split_steps(parse(clean))
     assert count == 2
     assert "password='[masked: password]'" in step.text
     assert step.text.endswith("key [masked: API key]")
@@ -66,23 +66,23 @@ def test_a_code_interpreter_in_the_text_loses_its_secrets() -> None:
         "</details>\nDone."
     )
 
-    clean, count = masked(answer(text=text))
+    clean, count = mask_message(answer(text=text))
 
     assert count == 2
-    assert [step.text for step in steps(parse(clean))] == [
-        step.text.replace(KEY, "[masked: API key]") for step in steps(parse(answer(text=text)))
+    assert [step.text for step in split_steps(parse(clean))] == [
+        step.text.replace(KEY, "[masked: API key]") for step in split_steps(parse(answer(text=text)))
     ]
 
 
 def test_what_people_and_models_wrote_stays_as_it_is() -> None:
     for stored in (user(f"My key is {KEY}"), answer(text=f"Use {KEY}"), answer(said(f"Use {KEY}"), thought(KEY))):
-        assert masked(stored) == (stored, 0)
+        assert mask_message(stored) == (stored, 0)
 
 
 def test_a_message_of_a_tool_loses_its_secrets() -> None:
     tool = {"id": "t", "role": "tool", "content": f"key {KEY}"}
 
-    assert masked(tool) == ({"id": "t", "role": "tool", "content": "key [masked: API key]"}, 1)
+    assert mask_message(tool) == ({"id": "t", "role": "tool", "content": "key [masked: API key]"}, 1)
 
 
 def recorded() -> Iterator[Json]:
@@ -97,4 +97,4 @@ def test_in_recorded_conversations_nothing_is_taken_for_a_secret() -> None:
     messages = list(recorded())
 
     assert len(messages) > 100
-    assert [one for one in messages if masked(one) != (one, 0)] == []
+    assert [one for one in messages if mask_message(one) != (one, 0)] == []

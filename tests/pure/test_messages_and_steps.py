@@ -13,11 +13,11 @@ from service.text import tokens
 from service.transcript import (
     Message,
     Stored,
-    native_tokens,
+    count_stored_tokens,
+    estimate_step_tokens,
     parse,
-    prompt_tokens_of,
-    step_tokens,
-    steps,
+    read_prompt_tokens,
+    split_steps,
 )
 from service.transcript.items import CodeRun, Marker, Reasoning, Text, ToolCall, ToolResult
 from tests.builders import answer, called, capture, ran, returned, said, scenarios, thought, user
@@ -60,7 +60,7 @@ def test_output_items_are_read_in_order() -> None:
     assert [type(item).__name__ for item in message.items] == (
         ["Reasoning", "Text", "ToolCall", "ToolResult", "CodeRun", "Unknown", "Text"]
     )
-    first, second = steps(message)
+    first, second = split_steps(message)
     assert first.text == "First"
     assert [(c.call.name, c.result.text, c.result.images) for c in first.calls] == [
         ("query", "one", ("/api/v1/files/1",))
@@ -71,13 +71,13 @@ def test_output_items_are_read_in_order() -> None:
 
 def test_folds_without_ids_stay_apart() -> None:
     one, two = fold(escape('"1"')).replace(' id="call_1"', ""), fold(escape('"2"')).replace(' id="call_1"', "")
-    first, second = steps(parse(answer(text=f"{one}\n{two}")))
+    first, second = split_steps(parse(answer(text=f"{one}\n{two}")))
     assert [first.calls[0].result.text, second.calls[0].result.text] == ["1", "2"]
 
 
 def test_a_fold_that_is_not_done_has_no_step() -> None:
     running = fold(None).replace('done="true"', 'done="false"')
-    assert [step.text for step in steps(parse(answer(text=f"Wait.\n{running}")))] == ["Wait."]
+    assert [step.text for step in split_steps(parse(answer(text=f"Wait.\n{running}")))] == ["Wait."]
 
 
 def test_folded_reasoning_and_code_are_told_apart() -> None:
@@ -93,8 +93,8 @@ def test_folded_reasoning_and_code_are_told_apart() -> None:
 
 
 def test_unclosed_and_deeply_nested_folds_are_harmless() -> None:
-    assert steps(parse(answer(text='<details type="reasoning"> never closed ' * 3000)))
-    assert steps(parse(answer(text="<details " * 20_000)))
+    assert split_steps(parse(answer(text='<details type="reasoning"> never closed ' * 3000)))
+    assert split_steps(parse(answer(text="<details " * 20_000)))
     deep = parse(answer(text=fold("[" * 5000)))
     assert call_of(deep)[1].text == "[" * 5000
 
@@ -118,7 +118,7 @@ def test_hidden_markers_are_kept_apart_from_the_text(as_output: bool) -> None:
 def test_a_marker_without_end_is_left_out_and_cut() -> None:
     message = parse(answer(said(f"Yes.\n[openrouter:v1:{'x' * 10_000}]: #")))
 
-    (step,) = steps(message)
+    (step,) = split_steps(message)
     assert step.text == "Yes."
     assert len(message.markers[0]) == 200
 
@@ -134,8 +134,8 @@ def test_what_is_no_marker_stays(text: str) -> None:
 
 def test_a_failed_answer_has_no_steps() -> None:
     message = parse(answer(error={"content": "boom"}))
-    assert steps(message) == []
-    assert native_tokens(answer(error={"content": "boom"})) == 0
+    assert split_steps(message) == []
+    assert count_stored_tokens(answer(error={"content": "boom"})) == 0
 
 
 SOUND = {"data": "UklGRiQA" * 5000, "format": "wav"}
@@ -153,7 +153,7 @@ PARTS = [
 
 @pytest.mark.parametrize(("part", "shown"), PARTS)
 def test_a_message_of_one_part_of_any_type_has_a_step(part: dict[str, Any], shown: str) -> None:
-    [step] = steps(parse(user([part])))
+    [step] = split_steps(parse(user([part])))
 
     assert step.text == ""
     assert [one.told for one in step.attachments] == [shown if shown[0] == "[" else f"[attached file: {shown}]"]
@@ -161,7 +161,7 @@ def test_a_message_of_one_part_of_any_type_has_a_step(part: dict[str, Any], show
 
 @pytest.mark.parametrize(("part", "_"), PARTS)
 def test_a_part_costs_the_model_something_and_not_its_encoding(part: dict[str, Any], _: str) -> None:
-    cost = native_tokens(user([{"type": "text", "text": "Look"}, part])) - native_tokens(user("Look"))
+    cost = count_stored_tokens(user([{"type": "text", "text": "Look"}, part])) - count_stored_tokens(user("Look"))
 
     assert 0 < cost <= tokens.IMAGE_TOKENS
 
@@ -169,7 +169,7 @@ def test_a_part_costs_the_model_something_and_not_its_encoding(part: dict[str, A
 def test_a_part_of_an_unknown_type_costs_its_text() -> None:
     words = "three small boats " * 100
 
-    cost = native_tokens(user([{"type": "letter", "body": words}])) - native_tokens(user(""))
+    cost = count_stored_tokens(user([{"type": "letter", "body": words}])) - count_stored_tokens(user(""))
 
     assert cost == pytest.approx(tokens.count(words), abs=15)
 
@@ -178,18 +178,18 @@ def test_thoughts_in_parts_are_nobodys_words() -> None:
     thinking = {"type": "thinking", "thinking": "hm"}
     stored = answer(text=[thinking, {"type": "text", "text": "Yes"}, {"type": "input_text", "text": "No"}])
 
-    assert [(step.text, step.attachments) for step in steps(parse(stored))] == [("Yes\nNo", ())]
+    assert [(step.text, step.attachments) for step in split_steps(parse(stored))] == [("Yes\nNo", ())]
 
 
 def test_a_long_name_is_cut() -> None:
-    [step] = steps(parse(user("", files=[{"type": "file", "name": "x" * 5000}])))
+    [step] = split_steps(parse(user("", files=[{"type": "file", "name": "x" * 5000}])))
 
     assert len(step.attachments[0].told) < 150
 
 
 def test_attached_files_are_named() -> None:
     files = [{"type": "file", "name": "a.pdf"}, {"type": "file", "content_type": "image/png", "id": "9"}, "junk"]
-    [step] = steps(parse(user("", files=files)))
+    [step] = split_steps(parse(user("", files=files)))
     assert [one.told for one in step.attachments] == ["[attached file: a.pdf]", "[attached image: 9]"]
 
 
@@ -218,7 +218,7 @@ def test_a_timestamp_is_in_seconds(stored: Any, seconds: int | None) -> None:
     ],
 )
 def test_usage_of_a_provider_is_read(usage: Any, count: int | None) -> None:
-    assert prompt_tokens_of(usage) == count
+    assert read_prompt_tokens(usage) == count
 
 
 # ---- steps
@@ -228,14 +228,14 @@ def test_a_text_and_its_parallel_calls_are_one_step() -> None:
     message = parse(
         answer(said("Both:"), called("a"), called("b"), returned("b", "2"), returned("a", "1"), said("So."))
     )
-    first, second = steps(message)
+    first, second = split_steps(message)
     assert (first.text, [c.result.text for c in first.calls]) == ("Both:", ["1", "2"])
     assert (second.text, second.calls) == ("So.", ())
 
 
 def test_a_repeated_call_id_loses_no_result() -> None:
     message = parse(answer(called("c"), returned("c", "first"), called("c"), returned("c", "second")))
-    assert [step.calls[0].result.text for step in steps(message)] == ["first", "second"]
+    assert [step.calls[0].result.text for step in split_steps(message)] == ["first", "second"]
 
 
 @pytest.mark.parametrize("scenario", scenarios())
@@ -245,7 +245,7 @@ def test_no_result_of_a_capture_is_lost(scenario: str) -> None:
             message = parse(stored)
             finished = {item.id for item in message.items if isinstance(item, ToolCall) and item.finished}
             results = [i.text for i in message.items if isinstance(i, ToolResult) and i.call_id in finished]
-            assert sorted(c.result.text for step in steps(message) for c in step.calls) == sorted(results)
+            assert sorted(c.result.text for step in split_steps(message) for c in step.calls) == sorted(results)
 
 
 ITEMS = st.lists(
@@ -264,7 +264,7 @@ ITEMS = st.lists(
 @settings(max_examples=examples(300))
 def test_a_step_has_only_calls_with_their_results(output: list[dict[str, Any]]) -> None:
     message = parse(answer(*output, text="x") if output else answer(text="x"))
-    cut = steps(message)
+    cut = split_steps(message)
     for step in cut:
         assert step.text or step.calls or step.attachments
         assert "SECRET" not in repr(step)
@@ -279,7 +279,7 @@ def test_a_step_has_only_calls_with_their_results(output: list[dict[str, Any]]) 
 
 def test_tool_arguments_count() -> None:
     def cost(arguments: str) -> int:
-        return native_tokens(answer(called("a", arguments=arguments), returned("a", "1")))
+        return count_stored_tokens(answer(called("a", arguments=arguments), returned("a", "1")))
 
     words = "word " * 500
     assert cost(words) - cost("") == pytest.approx(tokens.count(words), abs=3)
@@ -288,43 +288,44 @@ def test_tool_arguments_count() -> None:
 @pytest.mark.parametrize("result", ["rows and rows " * 20_000, "data:image/png;base64," + "iVBORw0KGgo" * 20_000])
 def test_a_summariser_reads_a_bounded_part_of_a_call_whatever_it_gave(result: str) -> None:
     output = [one for n in range(3) for one in (called(f"c{n}", arguments=result), returned(f"c{n}", result))]
-    [one] = steps(parse(answer(said("Look:"), called("a"), returned("a", result))))
-    every = steps(parse(answer(said("Look:"), *output)))
+    [one] = split_steps(parse(answer(said("Look:"), called("a"), returned("a", result))))
+    every = split_steps(parse(answer(said("Look:"), *output)))
 
-    assert 0 < step_tokens(one) - step_tokens(replace(one, calls=())) <= 520
-    assert sum(map(step_tokens, every)) <= 3 * 520 + 40
+    assert 0 < estimate_step_tokens(one) - estimate_step_tokens(replace(one, calls=())) <= 520
+    assert sum(map(estimate_step_tokens, every)) <= 3 * 520 + 40
 
 
 def test_a_small_call_is_read_whole() -> None:
     [small], [large] = (
-        steps(parse(answer(called("a", arguments=text), returned("a", text)))) for text in ("", "a b c d e f g h ")
+        split_steps(parse(answer(called("a", arguments=text), returned("a", text))))
+        for text in ("", "a b c d e f g h ")
     )
 
-    assert step_tokens(large) - step_tokens(small) == pytest.approx(2 * 8, abs=3)
+    assert estimate_step_tokens(large) - estimate_step_tokens(small) == pytest.approx(2 * 8, abs=3)
 
 
 def test_reasoning_does_not_count() -> None:
     plain, thoughtful = answer(said("Yes")), answer(thought("hm " * 1000), said("Yes"))
-    assert native_tokens(plain) == native_tokens(thoughtful)
-    assert steps(parse(plain)) == steps(parse(thoughtful))
+    assert count_stored_tokens(plain) == count_stored_tokens(thoughtful)
+    assert split_steps(parse(plain)) == split_steps(parse(thoughtful))
 
 
 @pytest.mark.parametrize("role", ["system", "developer", "tool", ""])
 def test_what_nobody_said_has_no_steps_and_is_counted(role: str) -> None:
     stored: Stored = {"id": "s", "role": role, "content": "Retrieved: the pier closes at nine. " * 20}
 
-    assert steps(parse(stored)) == []
-    assert native_tokens(stored) > 100
+    assert split_steps(parse(stored)) == []
+    assert count_stored_tokens(stored) > 100
 
 
 def test_a_step_knows_when_its_message_was_sent() -> None:
     message = parse(answer(said("One"), called("a"), returned("a", "1"), said("Two"), timestamp=1795304423))
 
-    assert [step.at for step in steps(message)] == [1795304423, 1795304423]
-    assert [step.at for step in steps(parse(user("Now")))] == [None]
+    assert [step.at for step in split_steps(message)] == [1795304423, 1795304423]
+    assert [step.at for step in split_steps(parse(user("Now")))] == [None]
 
 
 def test_code_that_ran_and_what_it_printed_are_quoted() -> None:
-    [step] = steps(parse(answer(ran("a = 1\nprint(a)", {"stdout": "1\n2"}))))
+    [step] = split_steps(parse(answer(ran("a = 1\nprint(a)", {"stdout": "1\n2"}))))
 
     assert step.text == "[ran code]\n| a = 1\n| print(a)\n[it printed]\n| 1\n| 2"

@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.transcript import Native, Stored, folded, native_tokens, parse, step_tokens, steps, unfold
+from service.transcript import (
+    Native,
+    Stored,
+    count_stored_tokens,
+    estimate_step_tokens,
+    fold_answer,
+    parse,
+    split_steps,
+    unfold_messages,
+)
 from tests.builders import Capture, Hook, answer, called, capture, ran, returned, said, scenarios
 from tests.effort import examples
 
@@ -27,7 +36,7 @@ def guided_regeneration_appends_two(recorded: Capture, hook: Hook, ours: list[Na
     *same, old, instruction = theirs
     replaced = recorded.rows[hook.chat_id][hook.metadata["regeneration_message_id"]]
     assert same == ours
-    assert [old] == unfold([replaced])
+    assert [old] == unfold_messages([replaced])
     assert instruction["role"] == "user"
     assert instruction["content"] not in [row["content"] for row in recorded.rows[hook.chat_id].values()]
 
@@ -35,7 +44,7 @@ def guided_regeneration_appends_two(recorded: Capture, hook: Hook, ours: list[Na
 def continued_answer_is_appended(recorded: Capture, hook: Hook, ours: list[Native], theirs: list[Native]) -> None:
     continued = recorded.rows[hook.chat_id][hook.metadata["assistant_message_id"]]
     assert hook.metadata["assistant_message_id"] == hook.metadata["message_id"]
-    appended, finished = theirs[len(ours) :], unfold([continued])
+    appended, finished = theirs[len(ours) :], unfold_messages([continued])
     assert theirs[: len(ours)] == ours
     assert appended
     assert appended[:-1] == finished[: len(appended) - 1]
@@ -54,7 +63,7 @@ def row_was_edited_later(recorded: Capture, hook: Hook, ours: list[Native], thei
     then = recorded.outlet_of(hook)
     assert then is not None
     assert theirs != ours
-    assert theirs == unfold(then.messages[:-1])
+    assert theirs == unfold_messages(then.messages[:-1])
 
 
 def rows_were_not_recorded(recorded: Capture, hook: Hook, ours: list[Native], theirs: list[Native]) -> None:
@@ -100,7 +109,7 @@ def test_saved_messages_unfold_to_what_the_inlet_saw(scenario: str, name: str) -
     recorded = capture(scenario)
     hook = recorded.hook(name)
     path = recorded.path(hook.chat_id, hook.metadata["user_message_id"])
-    ours = unfold(path)
+    ours = unfold_messages(path)
     if difference := DIFFERENCES.get((scenario, name)):
         difference(recorded, hook, ours, hook.conversation)
     else:
@@ -114,17 +123,17 @@ def test_saved_messages_unfold_to_what_the_inlet_saw(scenario: str, name: str) -
 @pytest.mark.parametrize("status", ["in_progress", "pending", "queued", "incomplete", None, [], {}])
 def test_an_unfinished_call_and_its_result_are_dropped(status: Any) -> None:
     stopped = answer(said("I try."), {**called("a"), "status": status}, returned("a", "late"))
-    assert unfold([stopped]) == [{"role": "assistant", "content": "I try."}]
+    assert unfold_messages([stopped]) == [{"role": "assistant", "content": "I try."}]
 
 
 def test_the_call_that_the_model_made_is_replayed_not_the_one_that_was_run() -> None:
     searched = {**called("a", "resolved"), "provider_function": {"name": "asked", "arguments": {"q": 1}}}
-    [message, _] = unfold([answer(searched, returned("a", "1"))])
+    [message, _] = unfold_messages([answer(searched, returned("a", "1"))])
     assert message["tool_calls"][0]["function"] == {"name": "asked", "arguments": '{"q":1}'}
 
 
 def test_code_and_what_it_printed_are_text() -> None:
-    [message] = unfold([answer(ran("print(1)", {"stdout": "1", "stderr": "no", "result": "None"}))])
+    [message] = unfold_messages([answer(ran("print(1)", {"stdout": "1", "stderr": "no", "result": "None"}))])
     assert message["content"] == (
         "<code_interpreter>\nprint(1)\n</code_interpreter>\n<code_interpreter_output>\n1\n</code_interpreter_output>"
     )
@@ -186,7 +195,7 @@ def assert_pairs_are_sound(native: list[Native]) -> None:
 @given(OUTPUTS | CALLING, st.text(max_size=4))
 @settings(max_examples=examples(200))
 def test_garbage_output_unfolds_to_sound_pairs(output: list[Any], text: str) -> None:
-    assert_pairs_are_sound(unfold([{"id": "x", "role": "assistant", "content": text, "output": output}]))
+    assert_pairs_are_sound(unfold_messages([{"id": "x", "role": "assistant", "content": text, "output": output}]))
 
 
 @given(
@@ -198,9 +207,9 @@ def test_garbage_output_unfolds_to_sound_pairs(output: list[Any], text: str) -> 
 )
 @settings(max_examples=examples(150))
 def test_a_garbage_message_is_read_without_an_error(stored: Stored) -> None:
-    assert_pairs_are_sound(unfold([stored]))
-    assert native_tokens(stored) >= 0
-    assert all(step_tokens(step) > 0 for step in steps(parse(stored)))
+    assert_pairs_are_sound(unfold_messages([stored]))
+    assert count_stored_tokens(stored) >= 0
+    assert all(estimate_step_tokens(step) > 0 for step in split_steps(parse(stored)))
 
 
 # ---- folded
@@ -211,8 +220,8 @@ def test_every_answer_of_a_capture_folds_into_what_unfolds_to_it(scenario: str, 
     shown = [one for one in capture(scenario).hook(name).messages if one["role"] in ("assistant", "tool")]
     answers = [one for one in grouped(shown) if one]
     for native in answers:
-        stored: Stored = {"role": "assistant", "content": "", "output": folded(native)}
-        again = [one for one in unfold([stored]) if one["role"] in ("assistant", "tool")]
+        stored: Stored = {"role": "assistant", "content": "", "output": fold_answer(native)}
+        again = [one for one in unfold_messages([stored]) if one["role"] in ("assistant", "tool")]
         assert _texts(again) == _texts([{"content": "", **one} for one in native])
 
 
@@ -235,9 +244,9 @@ def test_what_is_no_message_folds_to_nothing_that_is_shown(odd: object) -> None:
     stored: Stored = {
         "role": "assistant",
         "content": "",
-        "output": folded([odd, {"role": "assistant", "content": "x"}]),
+        "output": fold_answer([odd, {"role": "assistant", "content": "x"}]),
     }
-    assert unfold([stored]) == [{"role": "assistant", "content": "x"}]
+    assert unfold_messages([stored]) == [{"role": "assistant", "content": "x"}]
 
 
 # ---- helpers

@@ -13,15 +13,15 @@ from service.processes.intake import RawMessage, parse_messages
 from service.request import native
 from service.request.native import Node
 from service.storage import codec
-from service.transcript import Native, Stored, text_of, unfold
+from service.transcript import Native, Stored, read_text, unfold_messages
 from service.transcript.native import TOOL_IMAGES
 from tests.builders import Capture, Hook, capture, scenarios
 from tests.effort import examples
 
 
 def path_of(messages: Sequence[Native], begin: int = 0, end: int | None = None) -> list[Node]:
-    prints = [native.fingerprint(one) for one in messages]
-    return native.path(messages, prints, begin, len(messages) if end is None else end)
+    prints = [native.hash_message(one) for one in messages]
+    return native.cut_path(messages, prints, begin, len(messages) if end is None else end)
 
 
 def ids_of(messages: Sequence[Native]) -> list[str]:
@@ -48,20 +48,20 @@ def requests(recorded: Capture) -> list[Hook]:
 def prefixes(recorded: Capture, hook: Hook) -> Iterator[tuple[object, int, str]]:
     """Of each question of a request: what the host says stands above it, its place, and the id of the node above."""
     messages = hook.messages
-    prints = [native.fingerprint(one) for one in messages]
-    outline = native.outline(messages, prints, guided=bool(hook.metadata.get("regeneration_message_id")))
+    prints = [native.hash_message(one) for one in messages]
+    outline = native.outline_request(messages, prints, guided=bool(hook.metadata.get("regeneration_message_id")))
     rows = recorded.path(hook.chat_id, hook.metadata.get("user_message_id"))
     asked = [place for place, row in enumerate(rows) if row["role"] == "user"]
     ends = [place for place in range(len(messages)) if messages[place]["role"] == "user" and prints[place]]
     ends = [place for place in ends if outline.head < place <= outline.newest]
     for back, end in enumerate(reversed(ends), 1):
-        nodes = native.path(messages, prints, outline.head, end)
+        nodes = native.cut_path(messages, prints, outline.head, end)
         if not nodes:
             continue
         if back <= len(asked):
             above: object = tuple(row["id"] for row in rows[: asked[-back]])
         else:
-            above = tuple(text_of(one) for one in messages[outline.head : end] if one["role"] == "user")
+            above = tuple(read_text(one) for one in messages[outline.head : end] if one["role"] == "user")
         yield (hook.chat_id, above), end, nodes[-1].id
 
 
@@ -158,7 +158,7 @@ def test_a_question_that_only_begins_like_a_list_of_files_is_read_whole(rest: st
 
     assert ids_of(asked) != ids_of([ASKED])
     assert ids_of(asked) != ids_of([{"role": "user", "content": "<attached_files>"}])
-    assert native.stored_of(asked, path_of(asked)[0])["content"] == asked[0]["content"]
+    assert native.make_stored(asked, path_of(asked)[0])["content"] == asked[0]["content"]
 
 
 # ---- generated requests
@@ -214,8 +214,8 @@ def test_nodes_are_a_path_each_of_which_begins_where_no_other_one_is(messages: l
 @given(CHATS, st.booleans())
 @settings(max_examples=examples(300))
 def test_the_newest_question_and_what_follows_it_is_no_part_of_a_path(messages: list[Native], guided: bool) -> None:
-    prints = [native.fingerprint(one) for one in messages]
-    found = native.outline(messages, prints, guided=guided)
+    prints = [native.hash_message(one) for one in messages]
+    found = native.outline_request(messages, prints, guided=guided)
 
     questions = [place for place, one in enumerate(messages) if one["role"] == "user" and prints[place]]
     answered = questions[-2:-1] if guided and len(questions) > 1 else questions[-1:]
@@ -225,7 +225,7 @@ def test_the_newest_question_and_what_follows_it_is_no_part_of_a_path(messages: 
     assert list(found.starts) == sorted(set(found.starts))
     assert all(messages[place]["role"] == "user" and place < found.newest for place in found.starts[1:])
     for begin in found.starts:
-        assert all(node.end <= found.newest for node in native.path(messages, prints, begin, found.newest))
+        assert all(node.end <= found.newest for node in native.cut_path(messages, prints, begin, found.newest))
 
 
 def test_in_a_guided_regeneration_the_question_that_is_answered_again_is_the_newest() -> None:
@@ -247,10 +247,10 @@ def again(messages: list[Native]) -> list[Native]:
     """What the model would be sent for what is stored of each node."""
     made: list[Native] = []
     for node in path_of(messages):
-        packed = msgspec.json.encode(native.stored_of(messages, node))
+        packed = msgspec.json.encode(native.make_stored(messages, node))
         (weighed,) = parse_messages([RawMessage(packed)], mask_secrets=False)
         stored: Stored = codec.unpack(weighed.body)
-        made += unfold([stored])
+        made += unfold_messages([stored])
     return made
 
 
@@ -296,8 +296,8 @@ def test_what_is_stored_of_a_node_has_its_id_again(messages: list[Native]) -> No
 @pytest.mark.parametrize("scenario", scenarios())
 def test_what_is_stored_of_a_recorded_request_has_the_same_ids_again(scenario: str) -> None:
     for hook in requests(capture(scenario)):
-        prints = [native.fingerprint(one) for one in hook.messages]
-        outline = native.outline(hook.messages, prints)
+        prints = [native.hash_message(one) for one in hook.messages]
+        outline = native.outline_request(hook.messages, prints)
         messages = hook.messages[outline.head : outline.newest]  # what may be stored
         assert ids_of(again(messages)) == ids_of(messages), hook.name
 
@@ -325,6 +325,6 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 )
 @settings(max_examples=examples(200))
 def test_any_objects_are_read_without_an_error(messages: list[Native]) -> None:
-    prints = [native.fingerprint(one) for one in messages]
-    native.outline(messages, prints, guided=True)
+    prints = [native.hash_message(one) for one in messages]
+    native.outline_request(messages, prints, guided=True)
     assert isinstance(again(messages), list)

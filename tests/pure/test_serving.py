@@ -12,9 +12,9 @@ SUMMARY = f"{BEGINS}older messages]\n\nThe pump is watched.\n\n{END}"
 
 @pytest.mark.parametrize("recall", [False, True])
 def test_a_record_is_known_again_and_offers_a_look_up_only_where_there_is_one(recall: bool) -> None:
-    made = record.inserted(SUMMARY, recall=recall)
+    made = record.make_record_messages(SUMMARY, recall=recall)
 
-    assert record.is_inserted(made)
+    assert record.is_record(made)
     said, noted = made
     assert (said["role"], noted["role"], noted["content"]) == ("user", "assistant", NOTED)
     assert ("precis_recall" in said["content"]) == recall
@@ -32,7 +32,7 @@ def test_a_record_is_known_again_and_offers_a_look_up_only_where_there_is_one(re
     ],
 )
 def test_what_only_looks_like_a_record_is_none(messages: list[dict[str, object]]) -> None:
-    assert not record.is_inserted(messages)
+    assert not record.is_record(messages)
 
 
 def test_the_mark_of_open_webuis_own_compaction_is_known() -> None:
@@ -52,6 +52,6 @@ def test_the_mark_of_open_webuis_own_compaction_is_known() -> None:
     ],
 )
 def test_the_status_line_shows_two_sizes_only_where_they_differ(before: int, after: int, line: str) -> None:
-    assert record.summarised(9, before, after) == line
+    assert record.describe_summary(9, before, after) == line
     by_code = line.replace("messages", "messages by code for now")
-    assert record.summarised(9, before, after, " by code for now") == by_code
+    assert record.describe_summary(9, before, after, " by code for now") == by_code

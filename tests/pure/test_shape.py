@@ -24,19 +24,19 @@ def nested(levels: int) -> bytearray:
 @pytest.mark.parametrize("content", [[0] * 60, [{}] * 30, [[]] * 60, {str(number): [] for number in range(40)}])
 def test_too_many_values_are_refused(content: object) -> None:
     with pytest.raises(TooLarge):
-        shape.check(body(content), 50)
+        shape.check_values(body(content), 50)
 
 
 @pytest.mark.parametrize("text", [",[{" * 1000, '\\"' + ",[{" * 1000, "\\\\", '"'])
 def test_what_stands_in_a_text_is_no_value(text: str) -> None:
-    shape.check(body([text, text]), 50)
+    shape.check_values(body([text, text]), 50)
 
 
 async def test_a_body_may_be_as_deep_as_it_is_said() -> None:
-    await deps.decoded(nested(shape.DEEPEST - ABOVE), CompressRequest)
+    await deps.decode_body(nested(shape.DEEPEST - ABOVE), CompressRequest)
 
 
 @pytest.mark.parametrize("levels", [shape.DEEPEST - ABOVE + 1, 5000, 90_000])
 async def test_a_deeper_body_is_refused(levels: int) -> None:
     with pytest.raises(BadRequest, match="levels"):
-        await deps.decoded(nested(levels), CompressRequest)
+        await deps.decode_body(nested(levels), CompressRequest)

@@ -17,7 +17,7 @@ from service.summarising.summarise import Candidate, CoveredSpan, StepRead, Unre
 from service.summarising.wordings import WORDINGS
 from service.text import tokens
 from service.text.values import Evidence
-from service.transcript import Step, step_tokens
+from service.transcript import Step, estimate_step_tokens
 from tests.pure.talks import said
 
 P = ParamSpec("P")
@@ -399,7 +399,7 @@ def test_a_request_fits_the_summarisers_window_even_when_it_repairs(window: int,
     policy = Policy.sized(window, summariser)
     text = "The pump P-7 showed 12,847 bar at 03:15, which is below the limit of 90 that we had agreed on. "
     step = said("")
-    while step_tokens(longer := replace(step, text=step.text + text)) <= policy.chunk_tokens:
+    while estimate_step_tokens(longer := replace(step, text=step.text + text)) <= policy.chunk_tokens:
         step = longer
     state = ("Fine is the word.",) * (policy.state_tokens // 6)
     known = tuple(Pin(number, Kind.QUOTATION, f"Fact number {number} is here.", "m") for number in range(1, 200))

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 from redis.asyncio import Redis
 
-from service.clients.summarisers import configured, for_models
+from service.clients.summarisers import make_summariser, make_summarisers
 from service.runtime import Runtime
 from service.settings import Settings
 from service.storage.codec import unpack_text
@@ -47,8 +47,8 @@ class Harness:
         asked = {"summariser": kind, "summariser_url": url, "summariser_model": "scripted"}
         sizes = {"summariser_window": 5760, "summariser_timeout": 120, "window": 8192}
         settings = Settings(**(asked | sizes | more))
-        summariser = configured(settings, self.http)
-        others = for_models(settings, self.http)
+        summariser = make_summariser(settings, self.http)
+        others = make_summarisers(settings, self.http)
         return WorkerContext(
             runtime.database.engine, runtime.database.slow, settings, summariser, runtime.texts, others=others
         )

@@ -20,7 +20,7 @@ from service.summarising.memory import Memory
 from service.usecases.compress import compress
 from service.usecases.reconcile import reconcile
 from service.usecases.retain import remove_expired, remove_old
-from service.usecases.rotate import rotate
+from service.usecases.rotate import rotate_keys
 from tests.conftest import Service, execute
 from tests.fakes.openwebui_api import TOKEN, openwebui_api
 from tests.fakes.scripted_llm import Fail, Say
@@ -56,7 +56,7 @@ class Tenant:
     async def identity(self) -> int:
         """The tenant's id."""
         async with self.service.runtime.database.engine.connect() as connection:
-            found = await keys.tenant(connection, self.name)
+            found = await keys.find_tenant(connection, self.name)
         assert found
         return found
 
@@ -170,7 +170,7 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     await _prompts(a, harness)
     await a.work(harness)
     await still()
-    await rotate(a.service.runtime.database, lambda _: None)
+    await rotate_keys(a.service.runtime.database, lambda _: None)
     await still()
 
     await a.talk.ingest(a.talk.turns(3, leaf=list(a.talk.rows)[4], prefix="branch-"))
@@ -307,7 +307,7 @@ async def _by_hand(a: Tenant) -> None:
     engine = a.service.runtime.database.engine
     async with engine.begin() as connection:
         assert await work.count_waiting(connection, 5) == 1
-        lease = await work.claim(connection, "by hand", None, 4)
+        lease = await work.claim_work(connection, "by hand", None, 4)
     assert lease
     assert lease.chat.tenant == await a.identity()
     async with engine.begin() as connection:
@@ -316,12 +316,12 @@ async def _by_hand(a: Tenant) -> None:
 
 async def _publish_twice(engine: AsyncEngine, connection: AsyncConnection, lease: work.Lease) -> None:
     assert lease.leaves
-    assert await work.renew(connection, lease)
-    assert not await work.gives_way(connection, lease)
-    path = await messages.path(connection, lease.chat, lease.leaves[0])
-    texts = [await publishing.pack(engine, lease.chat, 0, Memory(), "summary") for _ in range(2)]
+    assert await work.renew_lease(connection, lease)
+    assert not await work.yields_to_others(connection, lease)
+    path = await messages.load_path(connection, lease.chat, lease.leaves[0])
+    texts = [await publishing.pack_texts(engine, lease.chat, 0, Memory(), "summary") for _ in range(2)]
     fresh = [NewCheckpoint(0, path[5], "llm", packed, 1, 8192, "by hand", "1") for packed in texts]
-    first, again = [await publishing.publish(connection, lease, one) for one in fresh]
+    first, again = [await publishing.publish_checkpoint(connection, lease, one) for one in fresh]
     assert first
     assert again == first + 1, "another version"
     await work.give_back(connection, lease, None, 0)

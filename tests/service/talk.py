@@ -21,7 +21,7 @@ from service.storage import checkpoints
 from service.storage.tables import metadata
 from service.storage.tenancy import ChatKey
 from service.summarising import message
-from service.transcript import unfold
+from service.transcript import unfold_messages
 from tests.builders import called, returned, said
 
 Json = dict[str, Any]
@@ -104,13 +104,13 @@ class Talk:
     def ids(self, leaf: str) -> list[str]:
         """The ids of the nodes from the root to `leaf`, as the service makes them of what is said."""
         messages = self.native(leaf)[1:]
-        prints = [native.fingerprint(one) for one in messages]
-        return [node.id for node in native.path(messages, prints, 0, len(messages))]
+        prints = [native.hash_message(one) for one in messages]
+        return [node.id for node in native.cut_path(messages, prints, 0, len(messages))]
 
     def native(self, leaf: str) -> list[Json]:
         """The request of a path: a system message, and what the model is sent for each message."""
         rows = [{name: value for name, value in row.items() if name != "parentId"} for row in self.path(leaf)]
-        return [{"role": "system", "content": SYSTEM}, *unfold(rows)]
+        return [{"role": "system", "content": SYSTEM}, *unfold_messages(rows)]
 
     def turn(self, leaf: str, after: str | None = None, **more: object) -> Json:
         """The body of a hand-over: the whole branch down to `leaf`, or what follows `after`; `more` is of its state."""
@@ -222,9 +222,9 @@ async def opened(runtime: Runtime, query: str, **values: object) -> list[Any]:
     async with runtime.database.engine.connect() as connection:
         for one in await rows(runtime, query, **values):
             chat = ChatKey(one.tenant_id, one.chat_id)
-            memory = await checkpoints.memory(runtime.database.engine, chat, one.id)
-            looked_at = await checkpoints.look(connection, chat, one.id)
-            summary = await checkpoints.summary(connection, chat, one.id)
+            memory = await checkpoints.load_memory(runtime.database.engine, chat, one.id)
+            looked_at = await checkpoints.find_checkpoint(connection, chat, one.id)
+            summary = await checkpoints.load_summary(connection, chat, one.id)
             texts = {"summary": summary, "verdict": looked_at and looked_at.verdict}
             said = msgspec.to_builtins(memory, enc_hook=str)
             until = {"until": told.get(one.covered_until)}

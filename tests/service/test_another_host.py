@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from service.request import record
-from service.transcript import Native, sent_tokens
+from service.transcript import Native, count_sent_tokens
 from tests.conftest import Service
 from tests.filter.chat import working
 from tests.service.talk import prose, rows
@@ -64,10 +64,10 @@ async def test_a_long_chat_stays_in_the_window_and_nothing_is_missing_that_no_su
                     host.fitted, messages, model="model-1", window=WINDOW, seconds=10, **about
                 )
 
-                assert sent_tokens(request) <= ROOM
+                assert count_sent_tokens(request) <= ROOM
                 assert request[0] == SYSTEM
                 assert request[-1] == question
-                summary = record.is_inserted(request[1:3])
+                summary = record.is_record(request[1:3])
                 covered = COVERED.search(str(request[1]["content"]))
                 assert (covered is not None) == summary
                 if covered:
@@ -80,7 +80,7 @@ async def test_a_long_chat_stays_in_the_window_and_nothing_is_missing_that_no_su
     first = with_summary.index(True)
     assert all(with_summary[first:])
     assert first < TURNS // 2
-    assert sent_tokens(messages) > 2 * WINDOW
+    assert count_sent_tokens(messages) > 2 * WINDOW
 
 
 async def test_an_answer_with_calls_is_told_as_the_model_was_sent_it(service: Service) -> None:

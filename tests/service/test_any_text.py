@@ -62,7 +62,7 @@ async def test_any_message_and_any_result_of_a_tool_is_in_a_summary_that_is_stor
     made = await rows(service.runtime, "select tenant_id, chat_id, id from checkpoints order by id")
     assert made
     key = ChatKey(made[-1].tenant_id, made[-1].chat_id)
-    read = await checkpoints.memory(service.runtime.database.engine, key, made[-1].id)
+    read = await checkpoints.load_memory(service.runtime.database.engine, key, made[-1].id)
     assert read
     # JSON in the text of an answer is a tool's result too.
     assert sum(entry.count for entry in read.ledger) >= len(answered)

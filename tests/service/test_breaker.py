@@ -134,7 +134,7 @@ async def test_what_is_handed_over_during_codes_round_is_looked_at_again(harness
     ((talk, leaf),) = await long_chats(harness, 1, turns=20, for_code=True)
     worker_context = harness.worker_context(**ONE_CALL)
     async with worker_context.engine.begin() as connection:
-        lease = await work.claim(
+        lease = await work.claim_work(
             connection, "worker", worker_context.endpoint, worker_context.settings.summariser_calls
         )
     assert lease
@@ -142,7 +142,7 @@ async def test_what_is_handed_over_during_codes_round_is_looked_at_again(harness
 
     await talk.ingest(talk.turns(2, leaf=leaf))
     async with worker_context.engine.begin() as connection:
-        assert await work.renew(connection, lease)
+        assert await work.renew_lease(connection, lease)
         again = await work.finish_code(connection, lease, again=False, model_next=False)
 
     assert again == 0

@@ -33,7 +33,7 @@ async def full_chat(harness: Harness) -> int:
     key = ChatKey((await harness.chat()).tenant_id, identity)
     basis = Basis("leaf", "model-1", "model-1", 8192, 1.0, 0)
     async with harness.runtime.database.engine.begin() as connection:
-        await prompts.store(connection, key, NewPrompt("digest", "model-1", basis, b"\x01form"))
+        await prompts.store_prompt(connection, key, NewPrompt("digest", "model-1", basis, b"\x01form"))
     assert all((await own_rows(harness, identity)).values()), "a new table needs a row here"
     return identity
 

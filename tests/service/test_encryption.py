@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 
 from service.errors import CannotOpen, ConfigurationError
-from service.runtime import Urls, running
+from service.runtime import Urls, open_runtime
 from service.settings import load
 from service.storage import checkpoints, messages, rotation
 from service.storage.sealing import SEALED
@@ -104,13 +104,13 @@ async def test_a_body_that_was_moved_is_refused(urls: Urls) -> None:
         key = ChatKey(1, (await row(harness.runtime, "select id from chats where external_id = 'chat-1'")).id)
         this = (await harness.runtime.database.keyring.cipher_for(1)).keyed_hash(other.ids("marked")[-1])
         async with harness.runtime.database.engine.connect() as connection:
-            assert await messages.bodies(connection, key, [this])
+            assert await messages.load_bodies(connection, key, [this])
         named = rf"messages\.body of chat {key.id}, row '{re.escape(this)}'"
         others = "select body from messages m where m.host_id = 'marked' and m.chat_id <> messages.chat_id"
         await run_sql(harness.runtime, f"update messages set body = ({others}) where host_id = 'marked'")
         async with harness.runtime.database.engine.connect() as connection:
             with pytest.raises(CannotOpen, match=named) as refused:
-                await messages.bodies(connection, key, [this])
+                await messages.load_bodies(connection, key, [this])
         assert MARK not in str(refused.value)
 
 
@@ -129,9 +129,9 @@ async def test_summaries_and_memories_that_were_moved_are_refused(urls: Urls) ->
         async with database.engine.connect() as connection:
             key = ChatKey(1, 1)
             with pytest.raises(CannotOpen, match=r"checkpoints\.memory"):
-                await checkpoints.memory(database.engine, key, this)
+                await checkpoints.load_memory(database.engine, key, this)
             with pytest.raises(CannotOpen, match=r"checkpoints\.summary"):
-                await checkpoints.summary(connection, key, this)
+                await checkpoints.load_summary(connection, key, this)
         assert (await talk.client.post("/v1/compress", json=talk.request(leaf))).status_code == 500
 
 
@@ -155,7 +155,7 @@ async def test_a_plain_database_goes_on_with_a_key_is_rotated_and_becomes_plain_
         await mixed.compress()
         said = await answers(mixed.service, mixed.talk, leaf)
 
-        held = await rotate.rotate(mixed.runtime.database, lambda _: None)
+        held = await rotate.rotate_keys(mixed.runtime.database, lambda _: None)
 
         assert {one.key for one in held} == {1}
         assert await columns(urls, MARK) == set()
@@ -165,11 +165,11 @@ async def test_a_plain_database_goes_on_with_a_key_is_rotated_and_becomes_plain_
         async with service_with(urls, keys) as rotated:
             rotated.talk.rows.update(mixed.talk.rows)
             assert await answers(rotated.service, rotated.talk, leaf) == said
-            held = await rotate.rotate(rotated.runtime.database, lambda _: None)
+            held = await rotate.rotate_keys(rotated.runtime.database, lambda _: None)
             assert {one.key for one in held} == left
             assert await answers(rotated.service, rotated.talk, leaf) == said
             await check_tree(rotated.runtime)
-            assert await rotate.rotate(rotated.runtime.database, lambda _: None) == held
+            assert await rotate.rotate_keys(rotated.runtime.database, lambda _: None) == held
     assert await columns(urls, MARK) >= HELD - {"runs.reason"}, "an error goes with a text that it may quote"
 
 
@@ -177,11 +177,11 @@ async def test_a_key_may_be_removed_only_when_nothing_is_sealed_with_it(urls: Ur
     async with service_with(urls, FIRST) as harness:
         await lived(harness)
     with pytest.raises(ConfigurationError, match="sealed with key 1"):
-        async with running(load(database_url=urls.database, redis_url=urls.redis, encryption_keys=SECOND), urls):
+        async with open_runtime(load(database_url=urls.database, redis_url=urls.redis, encryption_keys=SECOND), urls):
             pass
     async with service_with(urls, f"{SECOND},{FIRST}") as harness:
         assert len(await rows(harness.runtime, "select * from sealing_keys")) == 2
-        await rotate.rotate(harness.runtime.database, lambda _: None)
+        await rotate.rotate_keys(harness.runtime.database, lambda _: None)
     async with service_with(urls, SECOND) as harness:
         assert [one.id for one in await rows(harness.runtime, "select * from sealing_keys")] == [2]
 

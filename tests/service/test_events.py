@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from service.transcript import identity
+from service.transcript import normalise_id
 from tests.conftest import Service, drain
 from tests.effort import ALL
 from tests.service.events import fingerprints, tell, tell_edit
@@ -172,7 +172,7 @@ async def test_a_chat_that_only_got_another_title_keeps_everything(service: Serv
 
 async def test_an_odd_id_is_told_as_open_webui_has_it(service: Service, talk: Talk) -> None:
     odd = "odd\nid"
-    leaf = talk.add(identity(odd), talk.turns(2))
+    leaf = talk.add(normalise_id(odd), talk.turns(2))
     await talk.ingest(leaf)
     told = {odd if name == leaf else name: one for name, one in fingerprints(talk).items()}
 

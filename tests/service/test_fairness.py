@@ -28,7 +28,7 @@ class Queue:
         """So many due chats, the first for `waited` seconds and each other for one less; `columns` are SQL terms."""
         runtime = self.harness.runtime
         async with runtime.database.engine.begin() as connection:
-            await keys.create(connection, tenant, "filter", "test")
+            await keys.create_key(connection, tenant, "filter", "test")
         values = {"due_at": f"now() - make_interval(secs => {waited} - number)"} | columns
         await run_sql(
             runtime,
@@ -41,7 +41,7 @@ class Queue:
         """What a worker with this context (the built-in summariser by default) gets to do next."""
         worker_context = worker_context or self.harness.runtime.worker_context
         async with worker_context.engine.begin() as connection:
-            return await work.claim(
+            return await work.claim_work(
                 connection, worker, worker_context.endpoint, worker_context.settings.summariser_calls
             )
 

@@ -89,14 +89,14 @@ async def test_a_reset_before_the_old_summary_is_read_is_no_failure(
     """The plan goes on from a checkpoint that is dropped before its text is read."""
     leaf = await by_the_model(harness)
     await harness.talk.ingest(harness.talk.turns(8, leaf=leaf))
-    read = checkpoints.memory
+    read = checkpoints.load_memory
 
     async def dropped_meanwhile(*arguments: Any) -> Memory | None:
         assert (await harness.service.as_operator.post("/v1/chats/chat-1/reset")).is_success
         return await read(*arguments)
 
     with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(checkpoints, "memory", dropped_meanwhile)
+        meanwhile.setattr(checkpoints, "load_memory", dropped_meanwhile)
         await compress(harness.worker_context())
 
     run = (await harness.runs())[-1]
@@ -131,7 +131,7 @@ async def test_a_late_result_is_fenced_when_another_worker_has_taken_over(harnes
     async def taken_over() -> None:
         await run_sql(harness.runtime, "update chats set lease_until = now() - interval '1 second'")
         async with harness.runtime.database.engine.begin() as connection:
-            assert await work.claim(connection, "another", None, 4)
+            assert await work.claim_work(connection, "another", None, 4)
 
     run = await meanwhile(harness, taken_over)
 

@@ -28,7 +28,7 @@ LARGE = prose(8000, "large")  # above 16 KiB, so that it is read in a text proce
 async def bystander(service: Service) -> AsyncIterator[Talk]:
     """A chat of another tenant, which is stored already."""
     async with service.runtime.database.engine.begin() as connection:
-        key = await keys.create(connection, "other", "filter", "bystander")
+        key = await keys.create_key(connection, "other", "filter", "bystander")
     async with httpx.AsyncClient(base_url=service.url, headers=sending(key), timeout=60) as client:
         talk = Talk(client, "bystander")
         await talk.ingest(talk.turns(2, tokens=60))

@@ -128,7 +128,7 @@ async def store(service: Service, some: Sequence[Line]) -> None:
                 ],
             )
             if line.is_newest:
-                chat = await chats.look(connection, 1, line.chat)
+                chat = await chats.find_chat(connection, 1, line.chat)
                 assert chat
                 await chats.note_leaf(connection, chat.key, leaf)
 
@@ -148,7 +148,7 @@ async def test_the_statements_choose_what_the_rule_says(service: Service) -> Non
         total = line.path_tokens + 300 * (number % 3)
         for limit, window in product(limits(line, total), WINDOWS[number % 2 :: 2]):
             lookup = Lookup(1, line.chat, "model", total, limit, window)
-            found = await contexts.find(service.runtime.database, lookup, [Node("leaf", "user", 0, 1)])
+            found = await contexts.find_context(service.runtime.database, lookup, [Node("leaf", "user", 0, 1)])
             wanted = line.chosen(total, limit, window)
             assert found
             assert found.checkpoint == wanted, (line, limit, window)
@@ -165,7 +165,7 @@ async def test_of_another_model_no_factor_is_known(service: Service) -> None:
     (line,) = lines(3)[2:]
     await store(service, [line])
 
-    found = await contexts.find(
+    found = await contexts.find_context(
         service.runtime.database, Lookup(1, line.chat, "other", 9000, 1, 8192), [Node("leaf", "user", 0, 1)]
     )
 
@@ -178,15 +178,17 @@ async def test_publishing_notes_what_each_of_the_line_saves(harness: Harness) ->
     worker_context = harness.worker_context()
     sizes = [100, 2000, 300, 3000, 200]
     async with worker_context.engine.begin() as connection:
-        lease = await work.claim(connection, "worker", None, 4)
+        lease = await work.claim_work(connection, "worker", None, 4)
         assert lease
-        path = await messages.path(connection, lease.chat, (await harness.chat()).leaf_id)
+        path = await messages.load_path(connection, lease.chat, (await harness.chat()).leaf_id)
         parent = 0
         for number, size in enumerate(sizes):
             until = path[2 * number + 1]
-            texts = await publishing.pack(worker_context.engine, lease.chat, parent, Memory(), f"summary {number}")
+            texts = await publishing.pack_texts(
+                worker_context.engine, lease.chat, parent, Memory(), f"summary {number}"
+            )
             fresh = NewCheckpoint(parent, until, "llm", texts, size, WINDOWS[number % 4], "by", "1")
-            parent = await publishing.publish(connection, lease, fresh) or 0
+            parent = await publishing.publish_checkpoint(connection, lease, fresh) or 0
             assert parent
 
     made = await harness.made()

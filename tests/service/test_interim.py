@@ -204,7 +204,7 @@ async def test_one_that_got_its_id_after_the_summary_it_does_not_know_yields_too
     leaf = await harness.long_chat()
     harness.llm.default = keeping
     served: list[Json] = []
-    publish = publishing.publish
+    publish = publishing.publish_checkpoint
 
     async def late(connection: AsyncConnection, lease: Lease, fresh: NewCheckpoint) -> int | None:
         if fresh.kind == "llm":
@@ -212,7 +212,7 @@ async def test_one_that_got_its_id_after_the_summary_it_does_not_know_yields_too
         return await publish(connection, lease, fresh)
 
     with monkeypatch.context() as patched:
-        patched.setattr(publishing, "publish", late)
+        patched.setattr(publishing, "publish_checkpoint", late)
         await harness.compress(harness.worker_context(**WIDE))
     (made,), (interim,) = await harness.made(), await harness.interim()
     assert served[0]["checkpoint"] > made.id, "it serves before, and its id is newer"

@@ -27,7 +27,7 @@ async def behind(servers: Urls, request: pytest.FixtureRequest) -> AsyncIterator
     async with fresh_database(servers) as urls, service_with(urls, FIRST) as old:
         leaf = await lived(old)
         async with service_with(urls, f"{SECOND},{FIRST}") as new:
-            await rotate.rotate(new.runtime.database, lambda _: None)
+            await rotate.rotate_keys(new.runtime.database, lambda _: None)
         if request.param == "has just started":
             old.runtime.database.keyring._ciphers.clear()
         yield old, leaf

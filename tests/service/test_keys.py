@@ -19,7 +19,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 async def made(service: Service, scope: keys.KeyScope, **more: Any) -> str:
     async with service.runtime.database.engine.begin() as connection:
-        return await keys.create(connection, "default", scope, f"of {scope}", **more)
+        return await keys.create_key(connection, "default", scope, f"of {scope}", **more)
 
 
 async def ask(service: Service, key: str, method: str, where: str, **more: Any) -> httpx.Response:
@@ -43,7 +43,7 @@ async def test_an_expired_key_opens_nothing_even_while_it_is_remembered(
     key = await made(service, "operator", seconds=5)
     assert (await ask(service, key, "GET", "/v1/chats")).status_code == 200
     expires = "update api_keys set expires_at = expires_at - interval '5 seconds' where hash = :it"
-    await run_sql(service.runtime, expires, it=keys.hash_of(key))
+    await run_sql(service.runtime, expires, it=keys.hash_key(key))
     with later(monkeypatch, 6):  # less than the ten for which it would be remembered
         is_problem(await ask(service, key, "GET", "/v1/chats"), 401)
     async with visiting(service) as visitor:
@@ -54,7 +54,7 @@ async def test_a_session_ends_when_its_key_expires(service: Service) -> None:
     key = await made(service, "operator", seconds=600)
     async with visiting(service, key) as visitor:
         assert (await visitor.get("/jobs")).status == 200
-        await run_sql(service.runtime, "update api_keys set expires_at = now() where hash = :it", it=keys.hash_of(key))
+        await run_sql(service.runtime, "update api_keys set expires_at = now() where hash = :it", it=keys.hash_key(key))
         assert (await visitor.get("/jobs")).status == 303
 
 
@@ -62,13 +62,13 @@ async def test_the_last_use_of_a_key_and_the_filters_version_are_stored_beside_r
     key = await made(service, "filter")
     await ask(service, key, "GET", "/v1/filter", headers={"Precis-Filter": "1.0.1"})
     query = "select last_used_at, last_filter from api_keys where hash = :it"
-    assert (await row(service.runtime, query, it=keys.hash_of(key))).last_used_at is None, "no request writes it"
+    assert (await row(service.runtime, query, it=keys.hash_key(key))).last_used_at is None, "no request writes it"
 
     await service.runtime.counting.store()
     await ask(service, key, "GET", "/v1/filter")
     await service.runtime.counting.store()
 
-    found = await row(service.runtime, query, it=keys.hash_of(key))
+    found = await row(service.runtime, query, it=keys.hash_key(key))
     assert found.last_used_at is not None
     assert found.last_filter == "1.0.1", "another client does not hide it"
     listed = (await service.as_operator.get("/v1/keys")).json()["keys"]
@@ -80,7 +80,7 @@ async def test_a_key_is_believed_for_ten_seconds_and_then_read_again(
 ) -> None:
     key = await made(service, "filter")
     assert (await ask(service, key, "GET", "/v1/filter")).status_code == 200
-    await run_sql(service.runtime, "update api_keys set revoked_at = now() where hash = :it", it=keys.hash_of(key))
+    await run_sql(service.runtime, "update api_keys set revoked_at = now() where hash = :it", it=keys.hash_key(key))
 
     assert (await ask(service, key, "GET", "/v1/filter")).status_code == 200
     with later(monkeypatch, 11):
@@ -105,6 +105,6 @@ async def test_a_key_is_told_once_opens_what_it_is_for_and_is_revoked(service: S
     assert (await service.as_operator.delete(f"/v1/keys/{told['id']}")).status_code == 204
     is_problem(await service.as_operator.delete(f"/v1/keys/{told['id']}"), 404)
     async with service.runtime.database.engine.connect() as connection:
-        assert await keys.find(connection, told["key"]) is None
+        assert await keys.find_valid_key(connection, told["key"]) is None
     audited = await rows(service.runtime, "select action, details->>'key' as key from audit order by id")
     assert [tuple(one) for one in audited] == [(f"key.{done}", str(told["id"])) for done in ("create", "revoke")]

@@ -5,7 +5,7 @@ import re
 import httpx
 import pytest
 
-from service.transcript import sent_tokens
+from service.transcript import count_sent_tokens
 from tests.dialogs import shown
 from tests.service.harness import Harness
 from tests.service.talk import Json, Talk, rows
@@ -54,7 +54,7 @@ async def test_a_user_sees_the_summary_that_the_model_is_sent(harness: Harness) 
     bar, stands, summary = shown(seen["text"]).split("\n\n", 2)
     about = re.search(r"about ([\d,]+) of 8,192 tokens", bar)
     assert about
-    beside = sent_tokens([harness.talk.request(leaf)["messages"][place] for place in (0, -1)])
+    beside = count_sent_tokens([harness.talk.request(leaf)["messages"][place] for place in (0, -1)])
     assert int(about[1].replace(",", "")) + beside == pytest.approx(sent["tokens"]["after"], abs=10)
     assert f"first {sent['covered_messages']} of {len(harness.talk.path(leaf))} messages" in stands
     assert summary == f"{sent['summary'].strip()}\n\nBoth buttons only close this window."

@@ -41,13 +41,13 @@ async def test_wrong_keys_of_an_address_are_refused_unseen_and_others_are_not(
     settings: Settings, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked_up: list[str] = []
-    really = keys.known
+    really = keys.find_known_key
 
     async def known(connection: Any, key: str) -> keys.Key | None:
         looked_up.append(key)
         return await really(connection, key)
 
-    monkeypatch.setattr(keys, "known", known)
+    monkeypatch.setattr(keys, "find_known_key", known)
     monkeypatch.setattr(limits, "_MOST_WRONG_KEYS", 3)
     async with serving(settings) as service:
         assert (await get(service, "/v1/chats", service.operator_key)).status_code == 200
@@ -78,8 +78,10 @@ async def test_refused_keys_are_in_their_tenants_audit_log_once_a_minute(setting
     query = "select actor, action, details from audit where action = 'key.refused' order by id"
     async with serving(settings) as service:
         async with service.runtime.database.engine.begin() as connection:
-            gone = await keys.create(connection, "default", "operator", "gone")
-        await run_sql(service.runtime, "update api_keys set revoked_at = now() where hash = :it", it=keys.hash_of(gone))
+            gone = await keys.create_key(connection, "default", "operator", "gone")
+        await run_sql(
+            service.runtime, "update api_keys set revoked_at = now() where hash = :it", it=keys.hash_key(gone)
+        )
 
         for _ in range(5):
             is_problem(await get(service, "/v1/chats", gone), 401)

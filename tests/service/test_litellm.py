@@ -8,7 +8,7 @@ import pytest
 
 from service.api.litellm import PATH as DOOR
 from service.request import record
-from service.transcript import sent_tokens
+from service.transcript import count_sent_tokens
 from tests.conftest import Service, drain
 from tests.service.talk import prose, row, rows
 
@@ -66,7 +66,7 @@ class Session:
 
 
 def is_summarised(sent: list[Json]) -> bool:
-    return record.is_inserted(sent[1:3])
+    return record.is_record(sent[1:3])
 
 
 async def chat_ids(service: Service) -> list[str]:
@@ -90,7 +90,7 @@ async def test_a_long_chat_stays_in_the_window_and_its_tail_goes_word_for_word(s
     for number in range(30):
         sent = await session.turn(number)
         tail = sent[3:] if is_summarised(sent) else sent[1:]
-        assert sent_tokens(sent) <= ROOM
+        assert count_sent_tokens(sent) <= ROOM
         assert sent[0] == SYSTEM
         assert tail == session.messages[:-1][-len(tail) :]
         summarised.append(is_summarised(sent))
@@ -219,7 +219,7 @@ async def test_two_users_with_two_sessions_that_begin_alike_all_get_their_own_su
             assert await ask_door(service, title) == UNCHANGED
             texts = str(sent[session.name])
             assert not [one.name for one in sessions if one is not session and f"{one.name}-" in texts]
-            assert sent_tokens(sent[session.name]) <= ROOM
+            assert count_sent_tokens(sent[session.name]) <= ROOM
 
     assert all(is_summarised(one) for one in sent.values())
     # What one request alone has shown is given to no model; the other session's requests do not keep it so.

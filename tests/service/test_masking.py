@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 
 from service.storage import codec
-from service.transcript import native_tokens, parse, steps
+from service.transcript import count_stored_tokens, parse, split_steps
 from tests.conftest import Service, serving
 from tests.leaks import BARE, FORMATS, KEY, PASSWORD
 from tests.service.talk import Json, Talk, row, rows, tables
@@ -53,7 +53,7 @@ async def test_no_secret_of_a_tool_is_stored(talk: Talk, service: Service, name:
 
     found = await everything(service)
     assert [secret for secret in SECRETS if secret in found] == []
-    kept, given = steps(parse(await stored(service))), steps(parse(talk.rows["a0"]))
+    kept, given = split_steps(parse(await stored(service))), split_steps(parse(talk.rows["a0"]))
     assert [(one.text, [call.call.name for call in one.calls]) for one in kept] == [
         (one.text, [call.call.name for call in one.calls]) for one in given
     ]
@@ -61,7 +61,7 @@ async def test_no_secret_of_a_tool_is_stored(talk: Talk, service: Service, name:
     row_of_it = await row(service.runtime, "select * from messages where host_id = 'a0'")
     cipher = await service.runtime.database.keyring.cipher_for(1)
     assert row_of_it.message_id == cipher.keyed_hash(talk.ids(leaf)[-1])
-    assert row_of_it.tokens == native_tokens(talk.rows["a0"])
+    assert row_of_it.tokens == count_stored_tokens(talk.rows["a0"])
 
 
 @pytest.mark.parametrize("name", ANSWERS)

@@ -106,15 +106,15 @@ def _wanted_of_page(method: str, path: str, who: Identity) -> set[int]:
 async def identities(service: Service) -> AsyncIterator[list[Identity]]:
     async def key(scope: keys.KeyScope, tenant: str = "default") -> str:
         async with service.runtime.database.engine.begin() as connection:
-            return await keys.create(connection, tenant, scope, "matrix")
+            return await keys.create_key(connection, tenant, scope, "matrix")
 
     def bearer(value: str) -> dict[str, str]:
         return {"Authorization": f"Bearer {value}"}
 
     revoked, expired = await key("operator"), await key("operator")
     query = "update api_keys set {} = now() where hash = :it"
-    await run_sql(service.runtime, query.format("revoked_at"), it=keys.hash_of(revoked))
-    await run_sql(service.runtime, query.format("expires_at"), it=keys.hash_of(expired))
+    await run_sql(service.runtime, query.format("revoked_at"), it=keys.hash_key(revoked))
+    await run_sql(service.runtime, query.format("expires_at"), it=keys.hash_key(expired))
     scopes: list[keys.KeyScope] = ["filter", "events", "operator:read", "operator"]
     found = [
         Identity("nobody"),

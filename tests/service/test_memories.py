@@ -54,8 +54,8 @@ def grown(number: int) -> Memory:
     ids=["from nothing", "to nothing", "the same", "more", "in another order"],
 )
 async def test_a_memory_is_read_as_it_was_packed(before: Memory, after: Memory) -> None:
-    line = [memories.Stored(memories.packed(before))]
-    assert memories.unpacked([*line, memories.Stored(memories.packed(after, line=line))]) == after
+    line = [memories.StoredMemory(memories.pack_memory(before))]
+    assert memories.unpack_memory([*line, memories.StoredMemory(memories.pack_memory(after, line=line))]) == after
 
 
 async def test_a_sentence_that_the_summary_shows_is_stored_once() -> None:
@@ -63,10 +63,10 @@ async def test_a_sentence_that_the_summary_shows_is_stored_once() -> None:
     memory = Memory(talk=(replace(said(1), text=sentence),))
     summary = f"A record.\nuser: {sentence}"
 
-    packed = memories.packed(memory, summary)
+    packed = memories.pack_memory(memory, summary)
 
-    assert len(packed) < 1000 < len(memories.packed(memory))
-    assert memories.unpacked([memories.Stored(packed, codec.pack_text(summary))]) == memory
+    assert len(packed) < 1000 < len(memories.pack_memory(memory))
+    assert memories.unpack_memory([memories.StoredMemory(packed, codec.pack_text(summary))]) == memory
 
 
 async def line_of(harness: Harness) -> tuple[ChatKey, list[int]]:
@@ -75,12 +75,12 @@ async def line_of(harness: Harness) -> tuple[ChatKey, list[int]]:
     lease = await claimed(harness)
     engine, line = harness.runtime.database.engine, [0]
     for number in range(COUNT):
-        texts = await publishing.pack(engine, lease.chat, line[-1], grown(number), "-")
+        texts = await publishing.pack_texts(engine, lease.chat, line[-1], grown(number), "-")
         async with engine.begin() as connection:
-            until = await messages.by_host_id(connection, lease.chat, path[number]["id"])
+            until = await messages.find_by_host_id(connection, lease.chat, path[number]["id"])
             assert until
             fresh = NewCheckpoint(line[-1], until, "llm", texts, 1, lease.window, "by", "1")
-            line.append(await publishing.publish(connection, lease, fresh) or 0)
+            line.append(await publishing.publish_checkpoint(connection, lease, fresh) or 0)
     return lease.chat, line[1:]
 
 
@@ -88,7 +88,7 @@ async def test_every_checkpoint_of_a_line_has_its_own_memory(harness: Harness) -
     chat, line = await line_of(harness)
 
     engine = harness.runtime.database.engine
-    read = [await checkpoints.memory(engine, chat, one) for one in line]
+    read = [await checkpoints.load_memory(engine, chat, one) for one in line]
 
     assert read == [grown(number) for number in range(COUNT)]
 
@@ -99,5 +99,5 @@ async def test_a_memory_that_grew_from_a_lost_one_is_refused(harness: Harness) -
 
     engine = harness.runtime.database.engine
     with pytest.raises(CannotOpen, match="grew from one that is not stored any more"):
-        await checkpoints.memory(engine, chat, line[5])
-    assert await checkpoints.memory(engine, chat, line[memories.WHOLE_EVERY])
+        await checkpoints.load_memory(engine, chat, line[5])
+    assert await checkpoints.load_memory(engine, chat, line[memories.WHOLE_EVERY])

@@ -90,7 +90,7 @@ class Host:
 async def host(harness: Harness) -> AsyncIterator[Host]:
     """The host of a tenant that lets each chat's own model write."""
     async with harness.runtime.database.engine.begin() as connection:
-        key = await keys.create(connection, "default", "filter", "of the host")
+        key = await keys.create_key(connection, "default", "filter", "of the host")
     headers = {"Authorization": f"Bearer {key}"}
     async with httpx.AsyncClient(base_url=harness.service.url, headers=headers) as http:
         made = Host(harness, http, Talk(http, window=WINDOW))
@@ -190,7 +190,7 @@ async def test_a_model_that_was_chosen_for_all_chats_is_asked_in_the_place_of_th
 async def test_without_a_choice_code_alone_writes(host: Host, chosen: str | None) -> None:
     await host.choose(chosen)
     async with host.harness.runtime.database.engine.begin() as connection:
-        key = await keys.create(connection, "default", "filter", "another")
+        key = await keys.create_key(connection, "default", "filter", "another")
     host.http.headers["Authorization"] = f"Bearer {key}"
 
     assert await turn(host, host.talk.turns(24)) == {"due": True, "asks": False}
@@ -231,7 +231,7 @@ async def test_another_tenants_key_gets_no_prompt_and_answers_none(host: Host, s
     await turn(host, host.talk.turns(24))
     await host.work()
     async with service.runtime.database.engine.begin() as connection:
-        key = await keys.create(connection, "elsewhere", "filter", "theirs")
+        key = await keys.create_key(connection, "elsewhere", "filter", "theirs")
     async with httpx.AsyncClient(base_url=service.url, headers={"Authorization": f"Bearer {key}"}) as http:
         theirs = Host(host.harness, http, host.talk)
         assert await theirs.next() == {"prompt": None, "again": False}
@@ -275,7 +275,7 @@ async def test_a_prompt_that_is_deleted_with_what_it_quotes_takes_no_reply(host:
     host.talk.edit(list(host.talk.rows)[2], "Edited.")
     gone = {"type": "chat.updated", "chat_id": "chat-1", "fingerprints": fingerprints(host.talk)}
     async with host.harness.runtime.database.engine.begin() as connection:
-        key = await keys.create(connection, "default", "events", "events")
+        key = await keys.create_key(connection, "default", "events", "events")
     assert (
         await host.http.post("/v1/events", json=gone, headers={"Authorization": f"Bearer {key}"})
     ).status_code == 202

@@ -103,7 +103,7 @@ async def test_a_path_that_is_stored_while_a_request_looks_for_it_is_found(
     leaf = talk.turns(6, tokens=60)
     await talk.ingest(leaf)
     talk.edit(talk.path(leaf)[0]["id"], "Something else altogether.")
-    look = contexts.doubts
+    look = contexts.find_doubts
 
     async def doubts_after_another(database: Database, chat: ChatKey) -> contexts.Doubts:
         monkeypatch.undo()
@@ -111,7 +111,7 @@ async def test_a_path_that_is_stored_while_a_request_looks_for_it_is_found(
         await service.stored()
         return await look(database, chat)
 
-    monkeypatch.setattr(contexts, "doubts", doubts_after_another)
+    monkeypatch.setattr(contexts, "find_doubts", doubts_after_another)
     await talk.ask(leaf)
     await service.stored()
 

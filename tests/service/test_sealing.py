@@ -32,7 +32,7 @@ async def url(urls: Urls) -> AsyncIterator[str]:
 async def new_tenant(url: str, name: str, *given: EncryptionKey) -> None:
     """A key of the API, and its tenant if there is none of this name."""
     async with connect(url, keys=keys_of(given)) as database, database.engine.begin() as connection:
-        await keys.create(connection, name, "filter", "test")
+        await keys.create_key(connection, name, "filter", "test")
 
 
 def keys_of(given: Sequence[EncryptionKey]) -> EncryptionKeys:

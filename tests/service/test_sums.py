@@ -11,7 +11,7 @@ from service.names import FIRST_TENANT, RequestOutcome
 from service.storage import sums
 from service.storage.sums import UsageKey
 from service.usecases import counting as counting_module
-from service.usecases.counting import Counting, counting
+from service.usecases.counting import Counting, open_counting
 from tests.conftest import Service
 from tests.service.grown import by_the_model
 from tests.service.harness import Harness
@@ -87,7 +87,7 @@ async def test_no_error_ends_the_counting(service: Service, monkeypatch: pytest.
         raise KeyError
 
     monkeypatch.setattr(counting_module, "EVERY", 0.01)
-    async with counting(service.runtime.database.engine) as counted:
+    async with open_counting(service.runtime.database.engine) as counted:
         counted.count_not_sent(await usage_key(service), 3)
         with monkeypatch.context() as broken:
             broken.setattr(sums, "add", fail)

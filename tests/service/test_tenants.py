@@ -65,7 +65,7 @@ async def _tenant(name: str, service: Service, stack: AsyncExitStack) -> Tenant:
 
     async def client(scope: keys.KeyScope) -> httpx.AsyncClient:
         async with service.runtime.database.engine.begin() as connection:
-            key = await keys.create(connection, name, scope, name)
+            key = await keys.create_key(connection, name, scope, name)
         headers = {"Authorization": f"Bearer {key}"}
         opened = httpx.AsyncClient(base_url=service.url, headers=headers, event_hooks={"response": [note]}, timeout=120)
         return await stack.enter_async_context(opened)

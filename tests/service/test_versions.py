@@ -153,7 +153,7 @@ async def claimed(harness: Harness) -> Lease:
     """The lease of the chat, whatever it waits for."""
     await harness.due_now()
     async with harness.runtime.database.engine.begin() as connection:
-        lease = await work.claim(connection, "worker", None, 4)
+        lease = await work.claim_work(connection, "worker", None, 4)
     assert lease
     return lease
 
@@ -162,12 +162,12 @@ async def published(harness: Harness, lease: Lease, parent: int, until: str, kin
     """Publishes a checkpoint of that kind up to a message; any other kind is written by the LLM."""
     known = kind if kind == "interim" else "llm"
     engine = harness.runtime.database.engine
-    texts = await publishing.pack(engine, lease.chat, parent, Memory(), kind)
+    texts = await publishing.pack_texts(engine, lease.chat, parent, Memory(), kind)
     async with engine.begin() as connection:
-        found = await messages.by_host_id(connection, lease.chat, until)
+        found = await messages.find_by_host_id(connection, lease.chat, until)
         assert found
         fresh = NewCheckpoint(parent, found, known, texts, 10, lease.window, "by", "1", {"outcome": kind}, replaces)
-        return await publishing.publish(connection, lease, fresh)
+        return await publishing.publish_checkpoint(connection, lease, fresh)
 
 
 @pytest.mark.parametrize("step", [0, -4, 4], ids=["the same boundary", "a shallower one", "a deeper one"])

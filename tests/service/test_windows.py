@@ -89,12 +89,12 @@ async def line_of(harness: Harness, windows: list[int]) -> tuple[str, list[int]]
     lease = await claimed(harness)
     engine, line = harness.runtime.database.engine, [0]
     for place, window in enumerate(windows, 1):
-        texts = await publishing.pack(engine, lease.chat, line[-1], Memory(), "-")
+        texts = await publishing.pack_texts(engine, lease.chat, line[-1], Memory(), "-")
         async with engine.begin() as connection:
-            until = await messages.by_host_id(connection, lease.chat, path[75 + 4 * place])
+            until = await messages.find_by_host_id(connection, lease.chat, path[75 + 4 * place])
             assert until
             fresh = NewCheckpoint(line[-1], until, "llm", texts, 10, window, "by", "1")
-            line.append(await publishing.publish(connection, replace(lease, window=window), fresh) or 0)
+            line.append(await publishing.publish_checkpoint(connection, replace(lease, window=window), fresh) or 0)
     return leaf, line[1:]
 
 

@@ -15,7 +15,7 @@ from service.clients.llm import (
     OllamaSummariser,
     OpenAISummariser,
 )
-from service.clients.summarisers import client
+from service.clients.summarisers import open_client
 from service.errors import ConfigurationError, SummariserError
 from service.planning.policy import output_tokens
 from service.settings import Settings
@@ -286,7 +286,7 @@ async def test_the_proxy_of_the_environment_sees_nothing_unless_it_is_wanted(
 ) -> None:
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
-    async with client(Settings(use_proxy=wanted)) as http:
+    async with open_client(Settings(use_proxy=wanted)) as http:
         for url in ("http://llm/v1", "https://llm/v1"):
             chosen = http._transport_for_url(httpx.URL(url))
             assert (chosen is not http._transport) == wanted

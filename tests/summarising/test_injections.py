@@ -19,7 +19,7 @@ from service.summarising.memory import Memory
 from service.summarising.reading import Finish, Reply
 from service.summarising.summarise import Candidate, CoveredSpan, Material, StepRead
 from service.summarising.wordings import LANGUAGES, WORDINGS
-from service.transcript import parse, steps
+from service.transcript import parse, split_steps
 from tests.builders import Json, answer, called, ran, returned, said, user
 
 RULES = ["Never deploy the billing service on Fridays.", "The budget must stay below 4,200 EUR."]
@@ -76,7 +76,7 @@ CASES = [
 
 
 def material(stored: list[Json], memory: Memory | None = None) -> Material:
-    reads = [StepRead(step) for one in stored for step in steps(parse(one))]
+    reads = [StepRead(step) for one in stored for step in split_steps(parse(one))]
     return summarise.gather(memory or Memory(), reads, POLICY)
 
 

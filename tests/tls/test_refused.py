@@ -14,7 +14,7 @@ from service import runtime
 from service.clients.queue import Queue
 from service.embedded import dumps
 from service.errors import ConfigurationError
-from service.runtime import Urls, running
+from service.runtime import Urls, open_runtime
 from service.settings import Settings
 from service.storage import database
 from tests.conftest import TEXTS
@@ -29,7 +29,7 @@ async def open_both_pools(url: str) -> None:
 
 
 async def use_the_engine_alone(url: str) -> None:
-    engine = database.engine_for(url, "test")
+    engine = database.make_engine(url, "test")
     try:
         async with engine.connect():
             pass
@@ -131,7 +131,7 @@ async def test_a_redis_of_another_authority_or_name_ends_the_start_and_is_told_n
 @pytest.mark.parametrize("host", ["db.example.org", "8.8.8.8", "[2600::1]"])
 @pytest.mark.parametrize(("words", "is_warned"), [("", True), ("?sslmode=prefer", True), ("?sslmode=require", False)])
 def test_a_public_way_to_postgresql_without_tls_is_warned_of(host: str, words: str, is_warned: bool) -> None:
-    found = runtime._without_tls(Urls(f"postgresql://u:pw@{host}/precis{words}", f"rediss://:pw@{host}/0"))
+    found = runtime._explain_missing_tls(Urls(f"postgresql://u:pw@{host}/precis{words}", f"rediss://:pw@{host}/0"))
     assert len(found) == is_warned
     assert all(line.startswith("PRECIS_DATABASE_URL connects to ") and "pw" not in line for line in found)
 
@@ -139,7 +139,7 @@ def test_a_public_way_to_postgresql_without_tls_is_warned_of(host: str, words: s
 async def test_both_are_warned_of_at_the_start(settings: Settings, urls: Urls, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtime, "is_inside", lambda _: False)
     with capture_logs() as logs:
-        async with running(settings, urls, TEXTS) as opened:
+        async with open_runtime(settings, urls, TEXTS) as opened:
             of_database, of_redis = opened.worker_context.warnings
     assert of_database.startswith("PRECIS_DATABASE_URL connects to ")
     assert of_redis.startswith("PRECIS_REDIS_URL connects to ")

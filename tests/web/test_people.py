@@ -35,7 +35,7 @@ def _lines(messages: dict[str, dict[str, object]]) -> list[str]:
 
 async def key(service: Service, scope: keys.KeyScope, tenant: str = "default") -> str:
     async with service.runtime.database.engine.begin() as connection:
-        return await keys.create(connection, tenant, scope, "people")
+        return await keys.create_key(connection, tenant, scope, "people")
 
 
 async def noted(service: Service) -> list[str]:

@@ -23,11 +23,11 @@ def cookie(page: Page) -> tuple[str, dict[str, str]]:
 
 async def new_key(service: Service, name: str) -> str:
     async with service.runtime.database.engine.begin() as connection:
-        return await keys.create(connection, "default", "operator", name)
+        return await keys.create_key(connection, "default", "operator", name)
 
 
 async def revoke(service: Service, key: str) -> None:
-    await run_sql(service.runtime, "update api_keys set revoked_at = now() where hash = :it", it=keys.hash_of(key))
+    await run_sql(service.runtime, "update api_keys set revoked_at = now() where hash = :it", it=keys.hash_key(key))
 
 
 # In and out

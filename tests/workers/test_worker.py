@@ -20,7 +20,7 @@ from redis.asyncio import Redis
 
 from service.cli import app
 from service.clients.queue import JOB, Queue
-from service.clients.summarisers import configured
+from service.clients.summarisers import make_summariser
 from service.errors import ConfigurationError
 from service.runtime import Urls
 from service.summarising.reading import Finish, Reading, Reply
@@ -71,7 +71,7 @@ async def asking(
         asked = {"summariser": "openai", "summariser_url": llm.openai_url, "summariser_model": "scripted"}
         settings = service.runtime.settings.model_copy(update=asked | more)
         usual = service.runtime.worker_context
-        yield llm, replace(usual, settings=settings, summariser=configured(settings, http))
+        yield llm, replace(usual, settings=settings, summariser=make_summariser(settings, http))
 
 
 class Gated:

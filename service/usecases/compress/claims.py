@@ -133,12 +133,12 @@ async def claim_chat(context: WorkerContext) -> Claim | None:
             log.warning("compress.key_missing", why=missing)
             return None
         calls = context.settings.summariser_calls
-        lease = await work.claim(connection, context.worker, context.endpoint, calls)
+        lease = await work.claim_work(connection, context.worker, context.endpoint, calls)
         if lease is None:
             return None
         chat, by_code = lease.chat, lease.by_code
-        request_id = lease.request_id or request_ids.fresh()
-        run = await runs.begin(connection, chat, lease.seq, request_id, by_code=by_code)
+        request_id = lease.request_id or request_ids.make_id()
+        run = await runs.begin_run(connection, chat, lease.seq, request_id, by_code=by_code)
         troubles = await runs.find_troubles(connection, chat, run, by_code=by_code)
         put_down = None if lease.code_writes else await prompts.find_basis(connection, chat)
     return Claim(context, lease, run, request_id, troubles, put_down)
@@ -162,7 +162,7 @@ async def _renew(claim: Claim) -> None:
         await asyncio.sleep(work.LEASE / 3)
         try:
             async with claim.engine.begin() as connection:
-                is_held = await work.renew(connection, claim.lease)
+                is_held = await work.renew_lease(connection, claim.lease)
         except (SQLAlchemyError, OSError) as error:  # it may be back before the lease expires
             kind = type(error).__name__
             log.warning("compress.lease_not_renewed", chat=claim.lease.chat_id, error=kind)

@@ -99,7 +99,7 @@ class Mailbox:
     async def _reply_to(self, form: dict[str, Any]) -> Reply | replies.Failure:
         digest = hashlib.sha256(await asyncio.to_thread(_encode, form)).hexdigest()
         async with self.engine.begin() as connection:
-            stored = await prompts.find(connection, self.chat, digest)
+            stored = await prompts.find_prompt(connection, self.chat, digest)
             pause = None
             if stored is None:
                 endpoint = endpoint_of(self.chat, self.model)

@@ -32,7 +32,7 @@ from service.errors import (
     TextTooHard,
     TextWorkFailed,
     class_and_place,
-    trace,
+    format_trace,
 )
 from service.storage import breakers, outage, prompts, runs, work
 from service.usecases.compress.claims import TRIES, Claim
@@ -144,7 +144,7 @@ async def _end_waiting(
         match why:
             case ReplyPending():
                 if why.new and is_held:
-                    await prompts.store(connection, claim.chat, why.new)
+                    await prompts.store_prompt(connection, claim.chat, why.new)
                 return await work.give_back(connection, claim.lease, None, why.seconds)
             case TextsMissing() if claim.lease.by_code:
                 next_ = not claim.lease.ends_work
@@ -205,15 +205,15 @@ async def _end_run(
         Whether the lease is still held.
     """
     # The chat's row first, as whoever edits a chat locks it: or each would wait for the other.
-    is_held = await work.holds(connection, claim.lease)
-    published = await runs.end(connection, claim.chat, claim.run, outcome, reason)
+    is_held = await work.holds_lease(connection, claim.lease)
+    published = await runs.end_run(connection, claim.chat, claim.run, outcome, reason)
     if published and not claim.lease.by_code:
         # A deeper interim summary may lack what the model wrote.
         await work.mark_due_for_code(connection, claim.chat)
     if did_nothing and not claim.troubles:
         await runs.drop_idle(connection, claim.chat, claim.run)
     if drops_prompt and not claim.lease.by_code:
-        await prompts.drop(connection, claim.chat)
+        await prompts.drop_prompts(connection, claim.chat)
     metrics.RUNS.labels(outcome).observe(perf_counter() - claim.began)
     return is_held
 
@@ -232,10 +232,10 @@ def _judge(claim: Claim, error: Exception) -> Release:
             is_own = claim.lease.by_code or isinstance(error, TextWorkFailed)
             return _failed(claim, runs.OWN_ERROR if is_own else "failed", error)
     if outage.is_away(error):  # which says nothing about the chat, nor about the summariser
-        refusal = outage.refusal(error)
+        refusal = outage.explain_refusal(error)
         pause = _REFUSAL_PAUSE if refusal else _OUTAGE_PAUSE
         return _released(PrecisError(refusal or "the database was away"), delay=pause)
-    log.error("compress.failed", chat=claim.lease.chat_id, exception=trace(error))
+    log.error("compress.failed", chat=claim.lease.chat_id, exception=format_trace(error))
     return _failed(claim, runs.OWN_ERROR, error)
 
 

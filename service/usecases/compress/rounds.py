@@ -53,7 +53,7 @@ from service.storage import (
 from service.storage.messages import MessageRow
 from service.storage.prompts import Basis
 from service.storage.publishing import NewCheckpoint
-from service.storage.runs import Spent
+from service.storage.runs import TokenUse
 from service.storage.sums import UsageKey
 from service.storage.tables import INTERIM
 from service.storage.work import Lease
@@ -143,7 +143,7 @@ async def compress(context: WorkerContext) -> WorkResult | None:
     claim = await claims.claim_chat(context)
     if claim is None:
         return None
-    with request_ids.within(claim.request_id):
+    with request_ids.use_id(claim.request_id):
         async with claims.keep_lease(claim):
             return WorkResult(await outcomes.end_round(claim, _work(claim)))
 
@@ -168,7 +168,7 @@ async def _work(claim: Claim) -> RoundOutcome:
     if put_down:
         done = await _work_on_branch(await _read_branch(claim, put_down.leaf, put_down))
         async with claim.engine.begin() as connection:
-            await prompts.drop(connection, claim.chat)
+            await prompts.drop_prompts(connection, claim.chat)
         if not done.complete:
             return done
     nothing, has_worked, model_next = "no branch is due", False, False
@@ -193,16 +193,16 @@ def _why_unwanted(lease: Lease) -> str:
 
 async def _gives_way(claim: Claim) -> bool:
     async with claim.engine.connect() as connection:
-        return await work.gives_way(connection, claim.lease)
+        return await work.yields_to_others(connection, claim.lease)
 
 
 async def _read_branch(claim: Claim, leaf: str, basis: Basis | None = None) -> Round:
     """Reads what is stored of a branch; of one that was put down, with its `basis`."""
     lease, context, is_resumed = claim.lease, claim.context, basis is not None
     async with claim.engine.connect() as connection:
-        rows = await messages.path(connection, claim.chat, leaf)
+        rows = await messages.load_path(connection, claim.chat, leaf)
         pointed_to = {row.checkpoint_id or 0 for row in rows}
-        final, interim = await checkpoints.on_path(connection, claim.chat, pointed_to)
+        final, interim = await checkpoints.load_path_checkpoints(connection, claim.chat, pointed_to)
     basis = basis or _new_basis(lease, rows)
     summariser, read = _choose_summariser(claim, basis)
     # All is in our own tokens, of which a window holds fewer than its provider's.
@@ -337,7 +337,7 @@ async def _read_memory(claim: Claim, checkpoint: Checkpoint | None) -> Memory:
     """
     if checkpoint is None:
         return Memory()
-    memory = await checkpoints.memory(claim.engine, claim.chat, checkpoint.id)
+    memory = await checkpoints.load_memory(claim.engine, claim.chat, checkpoint.id)
     if memory is None:
         raise ChatChanged
     return memory
@@ -423,7 +423,7 @@ async def _gather(round_: Round, chunk: Chunk, memory: Memory) -> Material:
     places = [read.position.message for read in chunk.reads]
     ids = {place: rows[place].message_id for place in places}
     async with context.engine.connect() as connection:
-        packed = await messages.bodies(connection, round_.claim.chat, list(ids.values()))
+        packed = await messages.load_bodies(connection, round_.claim.chat, list(ids.values()))
     missing = [place for place in ids if ids[place] not in packed]
     if missing:
         first = rows[missing[0]]
@@ -490,7 +490,7 @@ async def _publish(
         parent=parent,
         until=until,
         kind=written.kind,
-        texts=await publishing.pack(claim.engine, claim.chat, parent, memory, text),
+        texts=await publishing.pack_texts(claim.engine, claim.chat, parent, memory, text),
         tokens=candidate.size,
         window=round_.basis.window,
         summariser=written.by,
@@ -499,7 +499,7 @@ async def _publish(
         superseded=[one.id for one in [*round_.poorer, *outdated]],
     )
     async with claim.engine.begin() as connection:
-        number = await publishing.publish(connection, claim.lease, new)
+        number = await publishing.publish_checkpoint(connection, claim.lease, new)
         await _count(connection, round_, candidate, published=number is not None)
     # Raised after the transaction: what the call cost stays counted.
     if number is None:
@@ -526,7 +526,7 @@ async def _count_unpublished(round_: Round, candidate: Candidate) -> None:
         ChatChanged: the chat is not as it was planned on any more: another call would be in vain.
     """
     async with round_.claim.engine.begin() as connection:
-        is_held = await work.holds(connection, round_.claim.lease)
+        is_held = await work.holds_lease(connection, round_.claim.lease)
         await _count(connection, round_, candidate, published=False)
     if not is_held:
         raise ChatChanged
@@ -545,5 +545,5 @@ async def _count(
         model = round_.summariser.name.partition(":")[2]
         usage_key = UsageKey(claim.chat.tenant, model)
         await sums.add(connection, {usage_key: Counter(tokens_read=candidate.read)})
-    spent = Spent(candidate.calls, candidate.read, candidate.wrote)
-    await runs.count(connection, claim.chat, claim.run, spent, published=published)
+    spent = TokenUse(candidate.calls, candidate.read, candidate.wrote)
+    await runs.count_run(connection, claim.chat, claim.run, spent, published=published)

@@ -38,7 +38,7 @@ from service.usecases.install.present import (
     source_of,
     supported_functions,
 )
-from service.usecases.keys import choose_summariser, create, revoke
+from service.usecases.keys import choose_summariser, create_key, revoke_key
 
 __all__ = ["Say", "Wish", "install", "uninstall"]
 
@@ -220,13 +220,13 @@ class _KeyIssuer:
     async def owner(self, key: str, scope: KeyScope, tenant: str | None) -> str | None:
         """The tenant of a key in use; None if it has another scope, or not the given tenant."""
         async with self.database.engine.connect() as connection:
-            row = await keys.find(connection, key)
+            row = await keys.find_valid_key(connection, key)
         is_right = row and row.scope == scope and tenant in (None, row.tenant_name)
         return row.tenant_name if row and is_right else None
 
     async def make(self, tenant: str, scope: KeyScope) -> str:
         """Makes a key."""
-        made = await create(self.database.engine, tenant, self.name, scope, self.name)
+        made = await create_key(self.database.engine, tenant, self.name, scope, self.name)
         self.say(f"{scope} key for tenant {tenant!r}: made")
         return made.key
 
@@ -234,14 +234,14 @@ class _KeyIssuer:
         """Revokes what earlier installations made; returns the names of those keys' tenants."""
         engine = self.database.engine
         async with engine.connect() as connection:
-            used = [await keys.find(connection, key) for key in still_used]
-            everyone = await keys.everyone(connection)
+            used = [await keys.find_valid_key(connection, key) for key in still_used]
+            everyone = await keys.list_keys(connection)
         used_ids = {key.id for key in used if key}
         tenants: set[str] = set()
         for key in everyone:
             # By name: keys that an operator made for this Open WebUI are not ours to revoke.
             if key.name == self.name and key.id not in used_ids and key.in_use:
-                await revoke(engine, Operator(key.tenant, self.name), key.id)
+                await revoke_key(engine, Operator(key.tenant, self.name), key.id)
                 self.say(f"key {key.id} ({key.prefix}…): revoked")
                 tenants.add(key.tenant_name)
         return tenants
