@@ -34,7 +34,7 @@ router = APIRouter(tags=["health"])
 async def _render_fleet(runtime: Runtime) -> bytes:
     """The metrics of the fleet; those of a database that does not answer are missing."""
     queue, worker_alive = await asyncio.gather(
-        _unless_away(lambda: figures.queue(runtime.database.reads)),
+        _unless_away(lambda: figures.read_queue_figures(runtime.database.reads)),
         _unless_away(runtime.queue.has_worker),
     )
     return metrics.render_fleet(queue, worker_alive)

@@ -22,4 +22,4 @@ async def get_stats(operator: OperatorDep, runtime: RuntimeDep, days: Days = MON
 
     There is a row for each day and model, the newest day first.
     """
-    return await sums.read(runtime.database.reads, operator.tenant, days)
+    return await sums.read_sums(runtime.database.reads, operator.tenant, days)

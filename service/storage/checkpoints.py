@@ -125,7 +125,7 @@ async def _list_infos(
     )
     found = []
     for row in (await connection.execute(query)).mappings():
-        packed = cipher.decrypt(aad_for(chat, row["id"], "verdict"), row["verdict"])
+        packed = cipher.decrypt(aad_for_part(chat, row["id"], "verdict"), row["verdict"])
         found.append(CheckpointInfo(**{**row, "verdict": codec.unpack(packed)}))
     return found
 
@@ -154,7 +154,7 @@ async def load_summary(connection: AsyncConnection, chat: ChatKey, checkpoint: i
     if sealed is None:
         return None
     cipher = await sealing.cipher_for(connection, chat.tenant)
-    return codec.unpack_text(cipher.decrypt(aad_for(chat, checkpoint, "summary"), sealed))
+    return codec.unpack_text(cipher.decrypt(aad_for_part(chat, checkpoint, "summary"), sealed))
 
 
 async def load_path_checkpoints(
@@ -192,7 +192,7 @@ async def load_line(
     cipher = await sealing.cipher_for(connection, chat.tenant)
     return [
         memories.StoredMemory(
-            *(cipher.decrypt(aad_for(chat, row.id, name), row[name]) for name in _READ)
+            *(cipher.decrypt(aad_for_part(chat, row.id, name), row[name]) for name in _READ)
         )
         for row in rows
     ]
@@ -202,7 +202,7 @@ def seal_content(
     plain: Mapping[str, Any], cipher: Cipher, chat: ChatKey, number: int
 ) -> dict[str, Any]:
     """The content of a checkpoint as it is stored: its texts sealed, or as they are."""
-    texts = {name: cipher.encrypt(aad_for(chat, number, name), plain[name]) for name in PACKED}
+    texts = {name: cipher.encrypt(aad_for_part(chat, number, name), plain[name]) for name in PACKED}
     return {**plain, **texts}
 
 
@@ -211,10 +211,10 @@ def open_content(row: Mapping[Any, Any], cipher: Cipher, chat: ChatKey) -> dict[
     number = row["id"]
     content = {column.name: row[column.name] for column in CONTENT}
     for name in PACKED:
-        content[name] = cipher.decrypt(aad_for(chat, number, name), row[name])
+        content[name] = cipher.decrypt(aad_for_part(chat, number, name), row[name])
     return content
 
 
-def aad_for(chat: ChatKey, number: int, column: str) -> AssociatedData:
+def aad_for_part(chat: ChatKey, number: int, column: str) -> AssociatedData:
     """The place of a part of a checkpoint."""
     return AssociatedData(checkpoints.name, column, chat, number)

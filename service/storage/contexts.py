@@ -12,7 +12,7 @@ import asyncpg
 from service.planning.plan import Checkpoint
 from service.request.native import Node
 from service.storage import codec, statements
-from service.storage.checkpoints import aad_for
+from service.storage.checkpoints import aad_for_part
 from service.storage.database import Database
 from service.storage.sealing import Cipher
 from service.storage.statements import NumberedStatement
@@ -173,7 +173,7 @@ def open_summary(stored: StoredContext, cipher: Cipher) -> str:
         KeyMissing: they are sealed with a key that is not ours.
     """
     assert stored.checkpoint
-    place = aad_for(stored.chat, stored.checkpoint.id, "summary")
+    place = aad_for_part(stored.chat, stored.checkpoint.id, "summary")
     return codec.unpack_text(cipher.decrypt(place, stored.sealed))
 
 

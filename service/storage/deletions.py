@@ -20,13 +20,15 @@ from service.storage.tenancy import ChatKey, match_chat
 from service.storage.terms import in_values
 
 
-async def whole_chats(connection: AsyncConnection, tenant: int, which: Collection[ChatKey]) -> None:
+async def delete_chats(
+    connection: AsyncConnection, tenant: int, which: Collection[ChatKey]
+) -> None:
     """Deletes chats and, by cascade, everything stored for them."""
     ids = in_values(chat_rows.c.id, [chat.id for chat in which])
     await connection.execute(delete(chat_rows).where(chat_rows.c.tenant_id == tenant, ids))
 
 
-async def below(
+async def delete_below(
     connection: AsyncConnection, chat: StoredChat, roots: Collection[str]
 ) -> tuple[int, int]:
     """Deletes these messages, what is below them, and the summaries of them.
@@ -41,12 +43,12 @@ async def below(
     path = await messages.load_path(connection, chat.key, chat.leaf) if chat.leaf else []
     stays = list(takewhile(lambda message: message not in roots, [row.message_id for row in path]))
     deleted = await messages.drop_below(connection, chat.key, roots)
-    lost = await what_read_them(connection, chat.key)
+    lost = await delete_stale_checkpoints(connection, chat.key)
     await chats.note_leaf(connection, chat.key, stays[-1] if stays else "")
     return deleted, lost
 
 
-async def what_read_them(connection: AsyncConnection, chat: ChatKey) -> int:
+async def delete_stale_checkpoints(connection: AsyncConnection, chat: ChatKey) -> int:
     """Deletes the checkpoints of messages that were deleted before; how many.
 
     Fences work that is under way: a worker may have read the texts already.
@@ -61,7 +63,7 @@ async def what_read_them(connection: AsyncConnection, chat: ChatKey) -> int:
     return count
 
 
-async def differing(
+async def find_differing(
     connection: AsyncConnection, chat: ChatKey, known: Mapping[str, str]
 ) -> set[str]:
     """The messages that the host has told and does not have any more, or has with other texts.
@@ -83,7 +85,7 @@ async def differing(
     }
 
 
-async def names_in_audit(
+async def hide_names_in_audit(
     connection: AsyncConnection, tenant: int, user: str, hashed: str, names: Mapping[str, str]
 ) -> None:
     """Puts hashes in place of a user's id, and of those of chats, in the audit log.

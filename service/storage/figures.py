@@ -17,7 +17,7 @@ where open_until is null or changed_at > now() - interval '1 hour' group by 1
 _FOR_MODELS: Final = "select count(*) from prompts where reply is null"
 
 
-async def queue(reads: Reads) -> QueueFigures:
+async def read_queue_figures(reads: Reads) -> QueueFigures:
     """Reads the figures; raises the driver's own errors when the database does not answer."""
     counts = await jobs.count_jobs(reads, None)
     for_models: int = await reads.fetchval(_FOR_MODELS)

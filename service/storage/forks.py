@@ -11,7 +11,7 @@ from sqlalchemy import Row, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import messages, sealing
-from service.storage.checkpoints import CONTENT, aad_for, open_content
+from service.storage.checkpoints import CONTENT, aad_for_part, open_content
 from service.storage.publishing import Lineage, add_checkpoint, next_id
 from service.storage.tables import INTERIM, checkpoints
 from service.storage.tenancy import ChatKey, match_chat
@@ -74,7 +74,8 @@ async def _copy_checkpoints(
         # Sealed texts differ even where they say the same, so they are compared here, not in SQL.
         # No two say the same by chance: each names the checkpoint that it was written for.
         is_copy = (
-            cipher.decrypt(aad_for(chat, row.id, "summary"), row.summary) == original["summary"]
+            cipher.decrypt(aad_for_part(chat, row.id, "summary"), row.summary)
+            == original["summary"]
         )
         serves = row.retired_at is None
         if is_copy and serves:

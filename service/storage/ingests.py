@@ -20,12 +20,12 @@ from service.planning import policy
 from service.storage import sealing, statements, tombstones
 from service.storage.chats import LABELS, seal_label
 from service.storage.database import Reads
-from service.storage.messages import MessageRow, aad_for
+from service.storage.messages import MessageRow, aad_for_body
 from service.storage.sealing import Cipher
 from service.storage.statements import NumberedStatement
 from service.storage.tables import chats
 from service.storage.tenancy import ChatKey
-from service.storage.tombstones import Named
+from service.storage.tombstones import DeletionTarget
 
 _SQL = statements.load_statements("ingests")
 _KNOWN = statements.number_parameters(_SQL["known"])
@@ -225,17 +225,17 @@ async def open_chat(
         Problem: GONE: the chat or its user was deleted a short time ago.
     """
     tenant, chat, user = handed.tenant, handed.chat, handed.user
-    await tombstones.begin(connection, tenant, chat, user)
+    await tombstones.lock_for_ingest(connection, tenant, chat, user)
     if known.id is None:
         # One that has expired, whether a sweep has come by or not.
         this_chat = chats.c.tenant_id == tenant, chats.c.external_id == chat
         expired = chats.c.expires_at <= func.now()
         await connection.execute(delete(chats).where(*this_chat, expired))
     cipher = await sealing.cipher_for(connection, tenant)
-    names = Named("chat", chat), Named("user", user)
+    names = DeletionTarget("chat", chat), DeletionTarget("user", user)
     values = {
         **_fields(handed),
-        "hashes": [tombstones.keyed(cipher.salt, name) for name in names],
+        "hashes": [tombstones.hash_name(cipher.salt, name) for name in names],
         "id": known.id,
         "version": known.version,
     }
@@ -359,5 +359,7 @@ def _columns(chat: ChatKey, new: Collection[NewMessage], cipher: Cipher) -> Mapp
         # An array of arrays would need them to be of one length.
         columns[name] = [f"{{{','.join(map(str, numbers))}}}" for numbers in columns[name]]
     columns["author_id"] = [one.author for one in new]
-    columns["body"] = [cipher.encrypt(aad_for(chat, one.row.message_id), one.body) for one in new]
+    columns["body"] = [
+        cipher.encrypt(aad_for_body(chat, one.row.message_id), one.body) for one in new
+    ]
     return columns

@@ -153,12 +153,12 @@ async def load_bodies(
         messages.c.body.is_not(None),
     )
     return {
-        row.message_id: cipher.decrypt(aad_for(chat, row.message_id), row.body)
+        row.message_id: cipher.decrypt(aad_for_body(chat, row.message_id), row.body)
         for row in (await connection.execute(query)).all()
     }
 
 
-def aad_for(chat: ChatKey, message_id: str) -> AssociatedData:
+def aad_for_body(chat: ChatKey, message_id: str) -> AssociatedData:
     """The place of a body."""
     return AssociatedData(messages.name, messages.c.body.name, chat, message_id)
 

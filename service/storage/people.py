@@ -35,7 +35,7 @@ class User:
 
 
 @dataclass(frozen=True, slots=True)
-class Chat:
+class NamedChat:
     """A chat, by its key and by Open WebUI's id."""
 
     key: ChatKey
@@ -62,7 +62,7 @@ _USERS = text(_SQL["users"])
 _COUNTS = text(_SQL["counts"])
 
 
-async def users(
+async def list_users(
     connection: AsyncConnection, tenant: int, limit: int, after: str, begins: str
 ) -> list[User]:
     """A page of users by id, behind the user `after`; of those whose id begins so."""
@@ -76,14 +76,14 @@ async def users(
     return found
 
 
-async def own_chats(
+async def list_own_chats(
     connection: AsyncConnection,
     tenant: int,
     user: str,
     *,
     but: Collection[str] | None = None,
     lock: bool = False,
-) -> list[Chat]:
+) -> list[NamedChat]:
     """The chats that a user began, oldest first; with `lock`, nobody else changes them.
 
     With `but`, only those that Open WebUI stores, without the chats of these ids.
@@ -91,33 +91,33 @@ async def own_chats(
     which = [chats.c.user_id == user]
     if but is not None:
         which += [is_saved(), not_in_values(chats.c.external_id, but)]
-    return await _chats(connection, tenant, which, lock=lock)
+    return await _list_chats(connection, tenant, which, lock=lock)
 
 
-async def shared_chats(
+async def list_shared_chats(
     connection: AsyncConnection, tenant: int, user: str, *, lock: bool = False
-) -> list[Chat]:
+) -> list[NamedChat]:
     """The chats of others with words of a user, oldest first; `lock` as for `own_chats`."""
     wrote = select(chat_authors.c.chat_id).where(
         chat_authors.c.tenant_id == tenant, chat_authors.c.user_id == user
     )
-    return await _chats(
+    return await _list_chats(
         connection, tenant, [chats.c.id.in_(wrote), chats.c.user_id != user], lock=lock
     )
 
 
-async def _chats(
+async def _list_chats(
     connection: AsyncConnection, tenant: int, which: Sequence[ColumnElement[bool]], *, lock: bool
-) -> list[Chat]:
+) -> list[NamedChat]:
     """Chats in the order in which everybody locks them."""
     query = select(chats.c.id, chats.c.external_id).where(chats.c.tenant_id == tenant, *which)
     query = query.order_by(chats.c.id)
     rows = await connection.execute(query.with_for_update() if lock else query)
-    return [Chat(ChatKey(tenant, row.id), row.external_id) for row in rows]
+    return [NamedChat(ChatKey(tenant, row.id), row.external_id) for row in rows]
 
 
-async def counts(
-    connection: AsyncConnection, tenant: int, user: str, own: Collection[Chat]
+async def count_user_rows(
+    connection: AsyncConnection, tenant: int, user: str, own: Collection[NamedChat]
 ) -> UserTotals:
     """Counts what is stored of a user, whose own chats are `own`."""
     parameters = {
@@ -130,7 +130,7 @@ async def counts(
     return UserTotals(**(await connection.execute(_COUNTS, parameters)).mappings().one())
 
 
-async def gone_chats(connection: AsyncConnection, tenant: int, user: str) -> list[str]:
+async def list_gone_chats(connection: AsyncConnection, tenant: int, user: str) -> list[str]:
     """The chats, by Open WebUI's id, of which a user wanted something, and that are not stored."""
     stored = select(chats.c.id).where(
         chats.c.tenant_id == tenant, chats.c.external_id == audit.c.chat

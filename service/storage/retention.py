@@ -33,7 +33,7 @@ _CHATS_PAGE = 50  # with a chat, some hundreds of rows change
 _DAY = 24 * 3600  # seconds
 
 
-async def old_texts(connection: AsyncConnection, days: int) -> int:
+async def delete_old_texts(connection: AsyncConnection, days: int) -> int:
     """Drops all texts of chats without new messages for so many days; returns how many texts.
 
     All at once: so where the text of a message is stored, those of all messages above it are, and a
@@ -60,7 +60,7 @@ async def old_texts(connection: AsyncConnection, days: int) -> int:
     return (await connection.execute(texts.values(body=None))).rowcount
 
 
-async def retired_checkpoints(connection: AsyncConnection, days: int) -> int:
+async def delete_retired_checkpoints(connection: AsyncConnection, days: int) -> int:
     """Removes checkpoints that were put out of service so many days ago.
 
     One from which another one grew stays as long as that, which is stored as what it adds to it.
@@ -75,27 +75,27 @@ async def retired_checkpoints(connection: AsyncConnection, days: int) -> int:
     return await _delete_page(connection, checkpoints, is_old, ~is_read_by_another.exists())
 
 
-async def old_runs(connection: AsyncConnection, days: int) -> int:
+async def delete_old_runs(connection: AsyncConnection, days: int) -> int:
     """Removes the records of old rounds."""
     return await _delete_page(connection, runs, runs.c.started_at < _before(days))
 
 
-async def old_audit_rows(connection: AsyncConnection, days: int) -> int:
+async def delete_old_audit_rows(connection: AsyncConnection, days: int) -> int:
     """Removes old rows of the audit log."""
     return await _delete_page(connection, audit, audit.c.at < _before(days))
 
 
-async def old_chats(connection: AsyncConnection, days: int) -> int:
+async def delete_old_chats(connection: AsyncConnection, days: int) -> int:
     """Removes chats without new messages for so many days, with everything stored for them."""
     return await _delete_page(connection, chats, chats.c.updated_at < _before(days))
 
 
-async def expired_chats(connection: AsyncConnection) -> int:
+async def delete_expired_chats(connection: AsyncConnection) -> int:
     """Removes chats that have expired, with everything stored for them."""
     return await _delete_page(connection, chats, chats.c.expires_at <= func.now())
 
 
-async def past_tombstones(connection: AsyncConnection) -> None:
+async def delete_past_tombstones(connection: AsyncConnection) -> None:
     """Removes the tombstones that do not stand any more."""
     await connection.execute(delete(tombstones).where(tombstones.c.until <= func.now()))
 

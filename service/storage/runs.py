@@ -68,13 +68,13 @@ async def list_latest(connection: AsyncConnection, chat: ChatKey) -> list[Run]:
     latest_runs: list[Run] = []
     for row in (await connection.execute(query)).mappings():
         stored = row["reason"]
-        packed = cipher.decrypt(aad_for(chat, row["id"]), stored) if stored else None
+        packed = cipher.decrypt(aad_for_reason(chat, row["id"]), stored) if stored else None
         reason = codec.unpack_text(packed) if packed else ""
         latest_runs.append(Run(**{**row, "reason": reason}))
     return latest_runs
 
 
-def aad_for(chat: ChatKey, run: int) -> AssociatedData:
+def aad_for_reason(chat: ChatKey, run: int) -> AssociatedData:
     """The place of a round's reason."""
     return AssociatedData(runs.name, "reason", chat, run)
 
@@ -153,7 +153,7 @@ async def end_run(
         How many checkpoints it has published.
     """
     cipher = await sealing.cipher_for(connection, chat.tenant)
-    sealed = cipher.encrypt(aad_for(chat, run), codec.pack_text(reason)) if reason else None
+    sealed = cipher.encrypt(aad_for_reason(chat, run), codec.pack_text(reason)) if reason else None
     values = {"outcome": outcome, "reason": sealed, "ended_at": func.now()}
     ended = update(runs).where(*match_chat(chat, runs), runs.c.id == run).values(values)
     return (await connection.execute(ended.returning(runs.c.published))).scalar_one_or_none() or 0

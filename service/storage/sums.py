@@ -84,7 +84,7 @@ class Stats:
     rows: list[ModelDay]
 
 
-async def add(connection: AsyncConnection, counted: Mapping[UsageKey, Counter[str]]) -> None:
+async def add_sums(connection: AsyncConnection, counted: Mapping[UsageKey, Counter[str]]) -> None:
     """Adds counts, by the columns `COUNTS`, to the sums of today; none to a deleted tenant's."""
     # Sorted, or two processes could wait for each other.
     rows = [
@@ -94,7 +94,7 @@ async def add(connection: AsyncConnection, counted: Mapping[UsageKey, Counter[st
     await connection.execute(_ADD, rows)
 
 
-async def read(reads: Reads, tenant: int, days: int) -> Stats:
+async def read_sums(reads: Reads, tenant: int, days: int) -> Stats:
     """The sums of a tenant on the last `days`, with today (UTC)."""
     rows = [ModelDay(*row) for row in await reads.fetch(_READ, tenant, days)]
     total = TokenSums(

@@ -23,7 +23,7 @@ from service.storage.tables import tenant_secrets, tombstones
 from service.storage.terms import after_seconds
 
 
-class Named(NamedTuple):
+class DeletionTarget(NamedTuple):
     """A chat or a user, by Open WebUI's id."""
 
     what: Literal["chat", "user"]
@@ -46,22 +46,24 @@ select pg_advisory_xact_lock_shared(hashtextextended(:user, :tenant)),
 _ALONE = text("select pg_advisory_xact_lock(hashtextextended(:name, :tenant))")
 
 
-async def begin(connection: AsyncConnection, tenant: int, chat: str, user: str) -> None:
+async def lock_for_ingest(connection: AsyncConnection, tenant: int, chat: str, user: str) -> None:
     """Begins an ingest: until the transaction ends, nobody deletes this chat or this user."""
-    names = {"user": Named("user", user).text, "chat": Named("chat", chat).text}
+    names = {"user": DeletionTarget("user", user).text, "chat": DeletionTarget("chat", chat).text}
     await connection.execute(_SHARED, names | {"tenant": tenant})
 
 
-async def alone(connection: AsyncConnection, tenant: int, name: Named) -> None:
+async def lock_for_deletion(connection: AsyncConnection, tenant: int, name: DeletionTarget) -> None:
     """Waits for the ingests of a chat or a user; those that follow wait for this transaction."""
     await connection.execute(_ALONE, {"name": name.text, "tenant": tenant})
 
 
-async def put(connection: AsyncConnection, tenant: int, names: Collection[Named]) -> None:
+async def put_tombstones(
+    connection: AsyncConnection, tenant: int, names: Collection[DeletionTarget]
+) -> None:
     """Puts tombstones of chats and users."""
     if not names:
         return
-    hashes = await hashed(connection, tenant, sorted(names))
+    hashes = await hash_names(connection, tenant, sorted(names))
     statement = insert(tombstones)
     later = {"until": statement.excluded.until}
     await connection.execute(
@@ -72,9 +74,9 @@ async def put(connection: AsyncConnection, tenant: int, names: Collection[Named]
     )
 
 
-async def hashed(
-    connection: AsyncConnection, tenant: int, names: Collection[Named]
-) -> dict[Named, bytes]:
+async def hash_names(
+    connection: AsyncConnection, tenant: int, names: Collection[DeletionTarget]
+) -> dict[DeletionTarget, bytes]:
     """The hashes that stand for ids: HMAC-SHA-256, keyed with the tenant's salt.
 
     Raises:
@@ -83,7 +85,7 @@ async def hashed(
     salt = await _read_salt(connection, tenant)
     if salt is None:
         raise await sealing.keyring_of(connection).explain_lost_secrets(tenant)
-    return {name: keyed(salt, name) for name in names}
+    return {name: hash_name(salt, name) for name in names}
 
 
 async def _read_salt(connection: AsyncConnection, tenant: int) -> bytes | None:
@@ -92,6 +94,6 @@ async def _read_salt(connection: AsyncConnection, tenant: int) -> bytes | None:
     return stored
 
 
-def keyed(salt: bytes, name: Named) -> bytes:
+def hash_name(salt: bytes, name: DeletionTarget) -> bytes:
     """The hash that stands for a name."""
     return hmac.digest(salt, name.text.encode("utf-8", "surrogatepass"), "sha256")

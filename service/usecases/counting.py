@@ -62,7 +62,7 @@ class Counting:
             try:
                 async with asyncio.timeout(_PATIENCE), self._engine.begin() as connection:
                     if counted:
-                        await sums.add(connection, counted)
+                        await sums.add_sums(connection, counted)
                     await keys.note_uses(connection, uses)
             except BaseException:
                 self._uses = uses | self._uses

@@ -14,8 +14,8 @@ from service import metrics
 from service.storage import audit, chats, deletions, messages, people, tombstones
 from service.storage.audit import Operator
 from service.storage.chats import UNSAVED
-from service.storage.people import Chat
-from service.storage.tombstones import Named
+from service.storage.people import NamedChat
+from service.storage.tombstones import DeletionTarget
 from service.usecases import inspect
 
 
@@ -127,13 +127,13 @@ async def _deleted(connection: AsyncConnection, tenant: int, what: What) -> Dele
 async def _chat(connection: AsyncConnection, tenant: int, what: WholeChat) -> Deleted:
     if what.for_good:
         # Whether it is stored or not: its first ingest may be under way.
-        name = Named("chat", what.chat)
-        await tombstones.alone(connection, tenant, name)
-        await tombstones.put(connection, tenant, [name])
+        name = DeletionTarget("chat", what.chat)
+        await tombstones.lock_for_deletion(connection, tenant, name)
+        await tombstones.put_tombstones(connection, tenant, [name])
     locked = await chats.find_chat(connection, tenant, what.chat, lock=True)
     if locked is None:
         return Deleted()
-    await deletions.whole_chats(connection, tenant, [locked.key])
+    await deletions.delete_chats(connection, tenant, [locked.key])
     return Deleted(chats=1)
 
 
@@ -141,57 +141,59 @@ async def _cut(connection: AsyncConnection, tenant: int, what: EditedChat) -> De
     locked = await chats.find_chat(connection, tenant, what.chat, lock=True)
     if locked is None:
         return Deleted()
-    roots = await deletions.differing(connection, locked.key, what.fingerprints)
+    roots = await deletions.find_differing(connection, locked.key, what.fingerprints)
     if not roots:
         return Deleted()
     roots |= await messages.find_untold(connection, locked.key)
-    deleted, lost = await deletions.below(connection, locked, roots)
+    deleted, lost = await deletions.delete_below(connection, locked, roots)
     return Deleted(messages=deleted, checkpoints=lost)
 
 
 async def _chats_of(
     connection: AsyncConnection, tenant: int, user: str, but: Collection[str] | None
-) -> list[Chat]:
+) -> list[NamedChat]:
     # From here on, no ingest of this user is under way.
-    await tombstones.alone(connection, tenant, Named("user", user))
-    own = await people.own_chats(connection, tenant, user, but=but, lock=True)
+    await tombstones.lock_for_deletion(connection, tenant, DeletionTarget("user", user))
+    own = await people.list_own_chats(connection, tenant, user, but=but, lock=True)
     # The id of an unsaved chat is made of its first question: the user may ask that again.
-    saved = [Named("chat", one.chat_id) for one in own if not one.chat_id.startswith(UNSAVED)]
-    await tombstones.put(connection, tenant, saved)
-    await deletions.whole_chats(connection, tenant, [chat.key for chat in own])
+    saved = [
+        DeletionTarget("chat", one.chat_id) for one in own if not one.chat_id.startswith(UNSAVED)
+    ]
+    await tombstones.put_tombstones(connection, tenant, saved)
+    await deletions.delete_chats(connection, tenant, [chat.key for chat in own])
     return own
 
 
-async def _user(connection: AsyncConnection, tenant: int, user: str) -> list[Chat]:
+async def _user(connection: AsyncConnection, tenant: int, user: str) -> list[NamedChat]:
     own = await _chats_of(connection, tenant, user, None)
-    await tombstones.put(connection, tenant, [Named("user", user)])
+    await tombstones.put_tombstones(connection, tenant, [DeletionTarget("user", user)])
     return own
 
 
 async def _person(connection: AsyncConnection, tenant: int, user: str) -> Deleted:
     own = await _user(connection, tenant, user)
-    shared = await people.shared_chats(connection, tenant, user, lock=True)
+    shared = await people.list_shared_chats(connection, tenant, user, lock=True)
     # Not for good: Open WebUI still has these chats, and their owners go on with them.
-    await deletions.whole_chats(connection, tenant, [chat.key for chat in shared])
+    await deletions.delete_chats(connection, tenant, [chat.key for chat in shared])
     await _hide_in_audit(connection, tenant, user, own)
     return Deleted(chats=len(own) + len(shared))
 
 
 async def _hide_in_audit(
-    connection: AsyncConnection, tenant: int, user: str, own: list[Chat]
+    connection: AsyncConnection, tenant: int, user: str, own: list[NamedChat]
 ) -> None:
-    gone = await people.gone_chats(connection, tenant, user)
-    names = [Named("chat", chat) for chat in {*gone, *(one.chat_id for one in own)}]
-    hashes = await tombstones.hashed(connection, tenant, names)
+    gone = await people.list_gone_chats(connection, tenant, user)
+    names = [DeletionTarget("chat", chat) for chat in {*gone, *(one.chat_id for one in own)}]
+    hashes = await tombstones.hash_names(connection, tenant, names)
     by_chat = {name.id: one.hex() for name, one in hashes.items()}
     hashed = await hashed_user(connection, tenant, user)
-    await deletions.names_in_audit(connection, tenant, user, hashed, by_chat)
+    await deletions.hide_names_in_audit(connection, tenant, user, hashed, by_chat)
 
 
 async def hashed_user(connection: AsyncConnection, tenant: int, user: str) -> str:
     """How the audit log names a user whose id it must not keep."""
-    name = Named("user", user)
-    return (await tombstones.hashed(connection, tenant, [name]))[name].hex()
+    name = DeletionTarget("user", user)
+    return (await tombstones.hash_names(connection, tenant, [name]))[name].hex()
 
 
 async def _note(

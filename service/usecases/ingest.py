@@ -194,7 +194,7 @@ async def _note_seen(
     if places:
         deleted += await messages.drop_unconfirmed(connection, chat, places)
     if deleted:
-        await deletions.what_read_them(connection, chat)
+        await deletions.delete_stale_checkpoints(connection, chat)
 
 
 async def _forget_edited(

@@ -42,8 +42,8 @@ async def status(
     """
     reads = database.reads
     queue = await jobs.count_jobs(reads, tenant)
-    today = await sums.read(reads, tenant, days=1)
-    month = await sums.read(reads, tenant, MONTH)
+    today = await sums.read_sums(reads, tenant, days=1)
+    month = await sums.read_sums(reads, tenant, MONTH)
     missing_keys = await database.keyring.missing_keys()
     chosen = await keys.find_summariser(reads, tenant)
     shown = await windows.find_shown_windows(reads, tenant)

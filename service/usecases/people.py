@@ -43,7 +43,7 @@ async def list_users(
     """A page of the users who wrote in chats, by id; `begins` as ids begin."""
     async with engine.connect() as connection:
         # One more than the page holds shows whether there is a next page.
-        rows = await people.users(connection, tenant, limit + 1, cursor, begins)
+        rows = await people.list_users(connection, tenant, limit + 1, cursor, begins)
     page = rows[:limit]
     return UserPage(page, page[-1].user_id if len(rows) > limit else None)
 
@@ -82,9 +82,9 @@ async def _find(connection: AsyncConnection, by: Operator, user: str) -> ShownUs
     Raises:
         NotFound: nothing.
     """
-    own = await people.own_chats(connection, by.tenant, user)
-    shared = await people.shared_chats(connection, by.tenant, user)
-    stored = await people.counts(connection, by.tenant, user, own)
+    own = await people.list_own_chats(connection, by.tenant, user)
+    shared = await people.list_shared_chats(connection, by.tenant, user)
+    stored = await people.count_user_rows(connection, by.tenant, user, own)
     if not (own or shared or stored.audit):
         raise NotFound(f"nothing is stored of user {user!r}; the page People lists the users")
     chats = [chat.chat_id for chat in own]

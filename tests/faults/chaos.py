@@ -167,7 +167,7 @@ async def _checkpoints(made: Fleet, cipher: Cipher) -> list[dict[str, Any]]:
     )
     found = []
     for one in stored:
-        where = of_checkpoints.aad_for(ChatKey(one["tenant_id"], one["chat_id"]), one["id"], "summary")
+        where = of_checkpoints.aad_for_part(ChatKey(one["tenant_id"], one["chat_id"]), one["id"], "summary")
         found.append({**one, "summary": codec.unpack_text(cipher.decrypt(where, one["summary"]))})
     return found
 
@@ -186,7 +186,7 @@ async def _lost(made: Fleet, traffic: Traffic, cipher: Cipher) -> list[str]:
             if row is None or row["host_id"] != identity:
                 found.append(f"{chat.talk.chat}: {identity} is {'other' if row else 'not'} stored")
                 continue
-            where = messages.aad_for(ChatKey(row["tenant_id"], row["chat_id"]), keyed)
+            where = messages.aad_for_body(ChatKey(row["tenant_id"], row["chat_id"]), keyed)
             (native,) = unfold_messages([codec.unpack(cipher.decrypt(where, row["body"]))])
             if native["content"] != chat.talk.rows[identity]["content"]:
                 found.append(f"{chat.talk.chat}: {identity} has another text")

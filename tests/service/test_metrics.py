@@ -130,7 +130,7 @@ async def test_without_its_databases_a_service_shows_that_and_no_old_figure(
     async def away(*_: object) -> None:
         raise ConnectionRefusedError
 
-    monkeypatch.setattr(figures, "queue", away)
+    monkeypatch.setattr(figures, "read_queue_figures", away)
     monkeypatch.setattr(type(service.runtime.queue), "has_worker", away)
 
     shown = await scraped(service)

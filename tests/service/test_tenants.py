@@ -35,10 +35,14 @@ STORAGE = [
     if module.name not in OF_NOBODY
 ]
 # Workers wake for any tenant: a sweep counts all due chats, a claim all that ask one summariser; a round ends for any.
-SYSTEM_WIDE = {"work.count_waiting", "work.claim", "work.gives_way"}
+SYSTEM_WIDE = {"work.count_waiting", "work.claim_work", "work.yields_to_others"}
 # Retention is a rule of the whole installation: it pages through the rows of all.
-SYSTEM_WIDE |= {f"retention.old_{what}" for what in ("texts", "runs", "audit_rows", "chats")}
-SYSTEM_WIDE |= {"retention.retired_checkpoints", "retention.expired_chats", "retention.past_tombstones"}
+SYSTEM_WIDE |= {f"retention.delete_old_{what}" for what in ("texts", "runs", "audit_rows", "chats")}
+SYSTEM_WIDE |= {
+    "retention.delete_retired_checkpoints",
+    "retention.delete_expired_chats",
+    "retention.delete_past_tombstones",
+}
 # Keys are of the whole installation too: a rotation pages through all chats, and then works chat by chat.
 SYSTEM_WIDE |= {"rotation.list_chats", "rotation.reseal_secrets", "rotation.count_values"}
 
@@ -115,7 +119,7 @@ async def test_what_one_tenant_does_leaves_every_row_of_another_as_it_was_and_sh
         for method in methods
     }, "the journey has to take a new route too"
     assert heard.functions == set(_functions()), "the journey has to call a new function of the storage too"
-    assert "contexts.find" in {name for name, _ in heard.statements}
+    assert "contexts.find_context" in {name for name, _ in heard.statements}
     forgetful = {name: statement for name, statement in heard.statements if without_tenant(statement)}
     assert forgetful.keys() == SYSTEM_WIDE, forgetful
     await check_labels(harness.service, a)

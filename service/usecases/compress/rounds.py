@@ -544,6 +544,6 @@ async def _count(
         # `openai:gpt-4o-mini` is counted as `gpt-4o-mini`, as chats name their models.
         model = round_.summariser.name.partition(":")[2]
         usage_key = UsageKey(claim.chat.tenant, model)
-        await sums.add(connection, {usage_key: Counter(tokens_read=candidate.read)})
+        await sums.add_sums(connection, {usage_key: Counter(tokens_read=candidate.read)})
     spent = TokenUse(candidate.calls, candidate.read, candidate.wrote)
     await runs.count_run(connection, claim.chat, claim.run, spent, published=published)
