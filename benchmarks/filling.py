@@ -17,7 +17,7 @@ import asyncpg
 
 from benchmarks import stage
 from benchmarks.conversation import Message, grown, prose, turns
-from service.storage import codec, memories
+from service.storage import codec
 from service.storage.database import connect
 from service.storage.sealing import Cipher
 from service.summarising.memory import Memory
@@ -199,7 +199,7 @@ def _summaries(
             "savings": savings,
             "windows": [wanted.window] * len(savings),
             "kind": "llm",
-            "memory": memories.pack_memory(Memory()),
+            "memory": codec.pack_memory(Memory()),
             "summary": codec.pack_text(summary),
             "verdict": codec.pack({}),
             "tokens": tokens.count(summary),

@@ -34,8 +34,8 @@ from benchmarks.conversation import grown, turns
 from benchmarks.report import console
 from service.processes import Texts
 from service.recall import parts, ranking
-from service.storage.audit import Operator
 from service.storage.database import Database, connect
+from service.storage.keys import Operator
 from service.text import languages
 from service.transcript import Stored, parse
 from service.usecases import recall

@@ -32,7 +32,7 @@ from service.storage import chats, contexts, keys
 from service.storage import work as due_work
 from service.storage.contexts import Lookup, StoredContext
 from service.storage.database import Database, connect, migrate
-from service.storage.tenancy import ChatKey
+from service.storage.tables import ChatKey
 from service.summarising import message
 from service.summarising.message import Parts
 from service.usecases.compress import compress

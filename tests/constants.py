@@ -8,7 +8,7 @@ import sys
 
 from service.api import litellm
 from service.processes import pool
-from service.storage import breakers, prompts, work
+from service.storage import jobs, prompts, work
 from service.usecases.compress import outcomes
 from workers import worker
 
@@ -17,8 +17,8 @@ PLACES = {
     "debounce": (work, "DEBOUNCE"),
     "lease": (work, "LEASE"),
     "fallback_after": (work, "FALLBACK_AFTER"),
-    "breaker_after": (breakers, "OPENED_BY"),
-    "breaker_pause": (breakers, "PAUSE"),
+    "breaker_after": (jobs, "OPENED_BY"),
+    "breaker_pause": (jobs, "PAUSE"),
     "untaken": (prompts, "UNTAKEN"),
     "max_attempts": (outcomes, "MOST_ATTEMPTS"),
     "sweep_every": (worker, "SWEEP_EVERY"),

@@ -12,7 +12,7 @@ from service.clients.openwebui import signed_in
 from service.errors import PrecisError
 from service.names import FIRST_TENANT
 from service.storage import keys, work
-from service.storage.audit import Operator
+from service.storage.keys import Operator
 from service.usecases.compress import WorkerContext, compress
 from service.usecases.reconcile import reconcile
 from service.usecases.retain import remove_expired, remove_old

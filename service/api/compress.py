@@ -16,7 +16,7 @@ from service.api.serving import get_serving
 from service.api.wire import CompressAnswer, CompressRequest, Tokens, make_schema
 from service.errors import TooLarge, Unprocessable
 from service.request.fit import Piece
-from service.storage.sums import UsageKey
+from service.storage.runs import UsageKey
 from service.usecases import serve
 from service.usecases.serve import PreparedRequest
 from service.usecases.weigh import HostRequest

@@ -21,7 +21,7 @@ from service.errors import BadRequest, Problem, ProblemType, TooLarge, Unprocess
 from service.names import KeyScope
 from service.runtime import Runtime
 from service.storage import keys
-from service.storage.audit import Operator
+from service.storage.keys import Operator
 
 MOST_MESSAGES = 10_000
 """Of one path in one request: a chat of years. Each costs the hot read microseconds."""

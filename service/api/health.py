@@ -13,7 +13,7 @@ from service import __version__
 from service.api.deps import RuntimeDep
 from service.errors import SchemaError, SchemaNewer
 from service.runtime import Runtime
-from service.storage import outage
+from service.storage import database
 from service.storage.database import check_schema
 
 T = TypeVar("T")
@@ -85,7 +85,7 @@ async def _database(runtime: Runtime) -> tuple[bool, dict[str, str]]:
         async with asyncio.timeout(_PATIENCE):
             ready, schema = await _schema(runtime)
             missing = await runtime.database.keyring.missing_keys() if ready else None
-    except outage.FAILURES as error:
+    except database.FAILURES as error:
         return False, {"database": _no_answer(error), "schema": "unknown"}
     state = {"database": "ok", "schema": schema}
     return ready, state | ({"encryption": missing} if missing else {})

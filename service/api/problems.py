@@ -27,7 +27,7 @@ from service.errors import (
     Unprocessable,
     format_trace,
 )
-from service.storage import outage
+from service.storage import database
 
 _HEADERS = {
     HTTPStatus.UNAUTHORIZED.value: {"WWW-Authenticate": "Bearer"},
@@ -75,7 +75,7 @@ def install_handlers(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, answer_http_error)
     # Starlette raises an `Exception` again after its handler, for the server's log; the kinds
     # that are expected while the database is down have to be named to be answered only.
-    for kind in (Problem, SQLAlchemyError, *outage.AWAY, Exception):
+    for kind in (Problem, SQLAlchemyError, *database.AWAY, Exception):
         app.add_exception_handler(kind, answer_error)
 
 
@@ -112,8 +112,8 @@ def make_problem(error: Exception, path: str) -> Problem:
     """
     if isinstance(error, Problem):
         return error
-    if outage.is_away(error):
-        refusal = outage.explain_refusal(error)
+    if database.is_away(error):
+        refusal = database.explain_refusal(error)
         why = refusal or "the database does not answer"
         log.warning("request.without_database", path=path, why=why, error=type(error).__name__)
         return Unavailable(f"{why}; try again {'later' if refusal else 'in a moment'}")

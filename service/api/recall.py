@@ -15,7 +15,7 @@ from service.api.deps import (
 from service.api.wire import RecallRequest
 from service.errors import Unprocessable
 from service.recall.display import Finding
-from service.storage.recalls import RecallScope
+from service.storage.contexts import RecallScope
 from service.usecases import recall
 from service.usecases.recall import RecallQuestion
 

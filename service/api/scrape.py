@@ -21,7 +21,7 @@ from service.api.health import Cache
 from service.errors import Unauthorised
 from service.runtime import Runtime
 from service.settings import Settings
-from service.storage import figures, outage
+from service.storage import database, runs
 
 _KEPT: Final = 5.0  # seconds that the metrics of the fleet are answered again
 _PATIENCE: Final = 3.0  # seconds for a database; Prometheus gives up after ten
@@ -34,7 +34,7 @@ router = APIRouter(tags=["health"])
 async def _render_fleet(runtime: Runtime) -> bytes:
     """The metrics of the fleet; those of a database that does not answer are missing."""
     queue, worker_alive = await asyncio.gather(
-        _unless_away(lambda: figures.read_queue_figures(runtime.database.reads)),
+        _unless_away(lambda: runs.read_queue_figures(runtime.database.reads)),
         _unless_away(runtime.queue.has_worker),
     )
     return metrics.render_fleet(queue, worker_alive)
@@ -46,7 +46,7 @@ async def _unless_away(read: Callable[[], Awaitable[T]]) -> T | None:
         async with asyncio.timeout(_PATIENCE):
             return await read()
     except Exception as error:
-        if isinstance(error, OSError | RedisError) or outage.is_away(error):
+        if isinstance(error, OSError | RedisError) or database.is_away(error):
             return None
         raise
 

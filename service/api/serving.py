@@ -12,7 +12,7 @@ from starlette.requests import Request
 from service.errors import format_trace
 from service.request.account import Counts
 from service.runtime import Runtime
-from service.storage import outage
+from service.storage import database
 from service.usecases.uploads import UploadQueue
 from service.usecases.weigh import ServeContext
 from service.usecases.windows import Windows
@@ -50,7 +50,7 @@ class Serving:
 async def _run_quietly(work: Coroutine[Any, Any, object]) -> None:
     try:
         await work
-    except outage.FAILURES as error:
+    except database.FAILURES as error:
         log.warning("compress.not_stored", why=type(error).__name__)
     except Exception as error:
         log.error("compress.not_stored", exception=format_trace(error))

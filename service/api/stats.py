@@ -6,8 +6,8 @@ from fastapi import APIRouter, Query
 
 from service.api.deps import OperatorDep, RuntimeDep
 from service.names import MONTH, MOST_STATS_DAYS
-from service.storage import sums
-from service.storage.sums import Stats
+from service.storage import runs
+from service.storage.runs import Stats
 
 router = APIRouter(prefix="/v1", tags=["operators"])
 
@@ -22,4 +22,4 @@ async def get_stats(operator: OperatorDep, runtime: RuntimeDep, days: Days = MON
 
     There is a row for each day and model, the newest day first.
     """
-    return await sums.read_sums(runtime.database.reads, operator.tenant, days)
+    return await runs.read_sums(runtime.database.reads, operator.tenant, days)

@@ -17,7 +17,7 @@ from service.api.serving import Serving, get_serving
 from service.api.wire import FilterAnswer, TurnAnswer, TurnRequest, make_schema
 from service.errors import TooLarge, Unprocessable
 from service.storage import chats, keys
-from service.storage.sums import UsageKey
+from service.storage.runs import UsageKey
 from service.usecases.hand_over import FinishedTurn, find_outcome, store_turn
 from service.usecases.ingest import wake_worker
 from service.usecases.uploads import UserKey

@@ -15,7 +15,7 @@ from service.cli.output import as_json, print_page, print_table, say
 from service.names import FIRST_TENANT
 
 if TYPE_CHECKING:
-    from service.storage.rotation import KeyUsage
+    from service.storage.maintenance import KeyUsage
 
 _KEYS: Final = "id prefix scope name last_used_at last_filter expires_at revoked_at created_at"
 _ID = click.argument("identity", metavar="ID", type=int)

@@ -97,7 +97,7 @@ def reconcile(most: int, tenant: str, dry_run: bool, as_json: bool) -> None:
     """
     from service.clients.openwebui import signed_in
     from service.storage import keys
-    from service.storage.audit import Operator
+    from service.storage.keys import Operator
     from service.usecases import reconcile as reconciling
 
     current = shell.settings()

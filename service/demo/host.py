@@ -1,7 +1,7 @@
 """A fake of the part of Open WebUI that a filter uses: chats, loading of a filter, hooks.
 
 It keeps rows as Open WebUI's table has them, builds the native list as Open WebUI 0.12.4 does
-(`transcript.unfold_messages`, which is tested against recordings), and calls the real filter file. Used by
+(`transcript.unfold_messages`, tested against recordings), and calls the real filter file. Used by
 the demonstration and by the tests.
 """
 

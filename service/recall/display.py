@@ -78,17 +78,7 @@ def render_hits(
     head = f"Found in the earlier part of this conversation ({_NOTE}):"
     foot = f'Read one of them whole with ref="{rendered[0].reference}".'
     left = room - tokens.count(head) - tokens.count(foot) - _FOOT_TOKENS
-    hit_lines = _take_fitting((view.line for view in rendered[:RESULTS]), left)
-    shown = rendered[: max(len(hit_lines), 1)]
-
-    left -= sum(map(_estimate_tokens, hit_lines))
-    # A message between two hits is shown once.
-    neighbours = dict.fromkeys(line for view in shown for line in view.neighbours)
-    fitting = _take_fitting(neighbours, left)
-    body: list[str] = []
-    for view in shown:
-        body.append(view.line)
-        body.extend(line for line in view.neighbours if line in fitting and line not in body)
+    shown, body = _fill_room(rendered, left)
 
     following = None
     if len(rendered) > len(shown):
@@ -96,6 +86,21 @@ def render_hits(
         foot += f" More: the same query, line={following}."
     references = tuple(view.reference for view in shown)
     return Finding("\n".join([head, *body, foot]), references=references, line=following)
+
+
+def _fill_room(rendered: Sequence["_HitView"], room: int) -> tuple[Sequence["_HitView"], list[str]]:
+    """The hits that fit into so many tokens, and their lines with those of their neighbours."""
+    hit_lines = _take_fitting((view.line for view in rendered[:RESULTS]), room)
+    shown = rendered[: max(len(hit_lines), 1)]
+    left = room - sum(map(_estimate_tokens, hit_lines))
+    # A message between two hits is shown once.
+    neighbours = dict.fromkeys(line for view in shown for line in view.neighbours)
+    fitting = _take_fitting(neighbours, left)
+    body: list[str] = []
+    for view in shown:
+        body.append(view.line)
+        body.extend(line for line in view.neighbours if line in fitting and line not in body)
+    return shown, body
 
 
 def _take_fitting(lines: Iterable[str], room: int) -> list[str]:

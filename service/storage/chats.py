@@ -6,7 +6,7 @@ Every statement names the tenant.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import (
     ColumnElement,
@@ -20,16 +20,24 @@ from sqlalchemy import (
     tuple_,
     update,
 )
-from sqlalchemy.dialects.postgresql import distinct_on
+from sqlalchemy.dialects.postgresql import distinct_on, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.errors import Problem
 from service.names import ChatState, Has
-from service.storage import codec, sealing, statements
+from service.storage import codec, database, sealing
+from service.storage.database import Reads
 from service.storage.jobs import CHAT_STATE
 from service.storage.sealing import AssociatedData, Cipher
-from service.storage.tables import chats, checkpoints, messages, prompts
-from service.storage.tenancy import ChatKey, match_chat
+from service.storage.tables import (
+    ChatKey,
+    chats,
+    checkpoints,
+    match_chat,
+    messages,
+    prompts,
+    shown_windows,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +141,7 @@ class ServedModel:
     overhead: int
 
 
-_NOTE_LEAF = text(statements.load_statements("chats")["note_leaf"])
+_NOTE_LEAF = text(database.load_statements("chats")["note_leaf"])
 COMPACTS_ITSELF = "open-webui"
 """The `compactor` beside which no summary is made: nothing is compressed twice."""
 _IS_LEASED = func.coalesce(
@@ -352,3 +360,23 @@ async def refuse_running_work(connection: AsyncConnection, chat: ChatKey) -> Non
     await connection.execute(
         update(chats).where(*match_chat(chat, chats)).values(epoch=chats.c.epoch + 1)
     )
+
+
+# A server may be set otherwise since then: what it has shown counts for a week.
+_SHOWN: Final = """
+select model, window_tokens from shown_windows
+where shown_windows.tenant_id = $1 and shown_at > now() - interval '7 days' order by model
+"""
+
+
+async def note_window(connection: AsyncConnection, tenant: int, model: str, window: int) -> None:
+    """Notes the window in tokens that an answer of a model has shown."""
+    new = insert(shown_windows).values(tenant_id=tenant, model=model, window_tokens=window)
+    changed = {"window_tokens": window, "shown_at": func.now()}
+    keys = ["tenant_id", "model"]
+    await connection.execute(new.on_conflict_do_update(index_elements=keys, set_=changed))
+
+
+async def find_shown_windows(reads: Reads, tenant: int) -> dict[str, int]:
+    """The windows in tokens that answers of a tenant's models have shown lately, by model."""
+    return {row["model"]: row["window_tokens"] for row in await reads.fetch(_SHOWN, tenant)}

@@ -5,21 +5,38 @@
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, func, select, text
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    ColumnElement,
+    bindparam,
+    delete,
+    func,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.errors import CannotOpen
 from service.planning.plan import Checkpoint
-from service.storage import codec, memories, sealing
+from service.storage import chats, codec, database, messages, sealing, work
 from service.storage.sealing import AssociatedData, Cipher
-from service.storage.tables import INTERIM, checkpoints
+from service.storage.tables import (
+    INTERIM,
+    ChatKey,
+    checkpoints,
+    in_values,
+    match_chat,
+    not_in_values,
+)
 from service.storage.tables import messages as message_rows
-from service.storage.tenancy import ChatKey, match_chat
-from service.storage.terms import in_values
+from service.summarising import message
 from service.summarising.memory import Memory
 
 _OF_ITS_CHAT = (
@@ -177,21 +194,21 @@ async def load_memory(engine: AsyncEngine, chat: ChatKey, checkpoint: int) -> Me
     async with engine.connect() as connection:
         line = await load_line(connection, chat, checkpoint)
     # In a thread and in no transaction: it may be long.
-    return await asyncio.to_thread(memories.unpack_memory, line) if line else None
+    return await asyncio.to_thread(codec.unpack_memory, line) if line else None
 
 
 async def load_line(
     connection: AsyncConnection, chat: ChatKey, checkpoint: int
-) -> Sequence[memories.StoredMemory]:
+) -> Sequence[codec.StoredMemory]:
     """What a checkpoint's memory is read from, packed; nothing when it is not stored any more."""
     parameters = {"tenant": chat.tenant, "chat": chat.id, "checkpoint": checkpoint}
-    query = await connection.execute(_LINE, parameters | {"whole": memories.WHOLE_EVERY})
+    query = await connection.execute(_LINE, parameters | {"whole": codec.WHOLE_EVERY})
     rows = query.mappings().all()
     if rows and len(rows) != rows[0]["length"]:
         raise CannotOpen(f"checkpoint {checkpoint} grew from one that is not stored any more")
     cipher = await sealing.cipher_for(connection, chat.tenant)
     return [
-        memories.StoredMemory(
+        codec.StoredMemory(
             *(cipher.decrypt(aad_for_part(chat, row.id, name), row[name]) for name in _READ)
         )
         for row in rows
@@ -218,3 +235,231 @@ def open_content(row: Mapping[Any, Any], cipher: Cipher, chat: ChatKey) -> dict[
 def aad_for_part(chat: ChatKey, number: int, column: str) -> AssociatedData:
     """The place of a part of a checkpoint."""
     return AssociatedData(checkpoints.name, column, chat, number)
+
+
+_SQL = database.load_statements("publishing")
+_LEAD_TO_KEPT = text(_SQL["lead_to_kept"]).bindparams(bindparam("keep", type_=ARRAY(BigInteger)))
+_RETIRE = text(_SQL["retire"]).bindparams(bindparam("superseded", type_=ARRAY(BigInteger)))
+
+
+class PackedTexts(NamedTuple):
+    """The texts of a checkpoint about to be added; `number` is its id, which its summary names."""
+
+    number: int
+    summary: bytes
+    memory: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class NewCheckpoint:
+    """A checkpoint about to be published. `verdict` is what the gate found, as JSON.
+
+    `window` is that of the model that it was written for, in tokens.
+
+    `superseded` are deeper ones that it is to serve in place of. It does so anyway of the interim
+    ones above its boundary.
+    """
+
+    parent: int
+    until: messages.MessageRow
+    kind: str
+    texts: PackedTexts
+    tokens: int
+    window: int
+    summariser: str
+    prompt_version: str
+    verdict: dict[str, Any] = field(default_factory=dict)
+    superseded: Collection[int] = ()
+
+
+class Lineage(NamedTuple):
+    """A checkpoint and those before it in its line, shallowest first.
+
+    `savings` is what each of them saves a request, in tokens; `windows` are those that they were
+    written for.
+    """
+
+    ids: list[int]
+    savings: list[int]
+    windows: list[int]
+
+
+async def pack_texts(
+    engine: AsyncEngine, chat: ChatKey, parent: int, memory: Memory, text: str
+) -> PackedTexts:
+    """Packs the texts of a checkpoint that grew from `parent`, and takes an id for it.
+
+    In a thread and in no transaction, because they may be long; `text` is without the id.
+    """
+    async with engine.connect() as connection:
+        number = await next_id(connection)
+        line = await load_line(connection, chat, parent)
+    return await asyncio.to_thread(_packed, number, line, memory, text)
+
+
+def _packed(
+    number: int, line: Sequence[codec.StoredMemory], memory: Memory, text: str
+) -> PackedTexts:
+    summary = message.add_checkpoint_id(text, number)
+    return PackedTexts(number, codec.pack_text(summary), codec.pack_memory(memory, summary, line))
+
+
+async def publish_checkpoint(
+    connection: AsyncConnection, lease: work.Lease, new: NewCheckpoint
+) -> int | None:
+    """Publishes a checkpoint, unless what it was planned on has changed.
+
+    In one transaction: the lease must be ours, no reset in between, and the covered message and the
+    parent still exist.
+
+    Returns:
+        The id of the checkpoint, or None when it was refused.
+    """
+    chat = lease.chat
+    # Locks the chat, so that what is checked below still holds at the end of the transaction.
+    if not await work.holds_lease(connection, lease):
+        return None
+    until = new.until.message_id
+    if not await messages.find_messages(connection, chat, [until]):
+        return None
+    line = await find_lineage(connection, chat, new.parent)
+    if line is None:
+        return None
+    number = new.texts.number
+    content = {
+        "window": new.window,
+        "covered_until": until,
+        "covered_messages": new.until.depth,
+        "covered_tokens": new.until.path_tokens,
+        "kind": new.kind,
+        "tokens": new.tokens,
+        "summariser": new.summariser,
+        "prompt_version": new.prompt_version,
+        "verdict": codec.pack(new.verdict),
+        "summary": new.texts.summary,
+        "memory": new.texts.memory,
+    }
+    await add_checkpoint(connection, chat, line, number, content)
+    await messages.assign_checkpoint(connection, chat, until, number, new.superseded)
+    superseded = {"newest": number, "until": until, "superseded": list(new.superseded)}
+    await connection.execute(_RETIRE, {"tenant": chat.tenant, "chat": chat.id, **superseded})
+    await chats.note_leaf(connection, chat)
+    return number
+
+
+async def correct_checkpoint(
+    connection: AsyncConnection,
+    chat: ChatKey,
+    original: int,
+    texts: PackedTexts,
+    tokens: int,
+    by: str,
+) -> None:
+    """Adds another version of a checkpoint that serves, and puts it in its place.
+
+    It serves at its boundary and below, on every branch, and goes on when a deeper one is there,
+    which a model may have worded otherwise. All others that reach as far are retired, but those of
+    branches that go off above.
+    """
+    query = select(checkpoints).where(*match_chat(chat, checkpoints), checkpoints.c.id == original)
+    row = (await connection.execute(query)).mappings().one()
+    content = open_content(row, await sealing.cipher_for(connection, chat.tenant), chat) | {
+        "kind": "corrected",
+        "summary": texts.summary,
+        "memory": texts.memory,
+        "tokens": tokens,
+        "summariser": "operator",
+        "prompt_version": "",
+        "verdict": codec.pack({"outcome": "corrected", "by": by}),
+    }
+    # The last of the savings is the original's own.
+    grew_from = Lineage(row["ancestors"], row["savings"][:-1], row["windows"][:-1])
+    content["window"] = row["windows"][-1]
+    await add_checkpoint(connection, chat, grew_from, texts.number, content)
+    until = row["covered_until"]
+    await messages.assign_checkpoint(connection, chat, until, texts.number, None)
+    await _retire_others(connection, chat, texts.number, until, row["covered_messages"])
+    await chats.let_serve(connection, chat, texts.number)
+    await _end_work(connection, chat)
+
+
+async def drop_all_but(connection: AsyncConnection, chat: ChatKey, keep: Collection[int]) -> int:
+    """Deletes the chat's checkpoints but `keep`, of which none grew from another one.
+
+    Returns:
+        How many were deleted.
+    """
+    parameters = {"tenant": chat.tenant, "chat": chat.id, "keep": list(keep)}
+    # Before they are deleted: their rows say to which ancestor the messages fall back.
+    await connection.execute(_LEAD_TO_KEPT, parameters)
+    rest = delete(checkpoints).where(
+        *match_chat(chat, checkpoints), not_in_values(checkpoints.c.id, keep)
+    )
+    count = (await connection.execute(rest)).rowcount
+    await _end_work(connection, chat)
+    return count
+
+
+async def _end_work(connection: AsyncConnection, chat: ChatKey) -> None:
+    """Work that is under way goes on from what may serve no more: it is refused."""
+    await chats.refuse_running_work(connection, chat)
+    await chats.note_leaf(connection, chat)
+
+
+async def add_checkpoint(
+    connection: AsyncConnection, chat: ChatKey, line: Lineage, number: int, content: dict[str, Any]
+) -> Lineage:
+    """Inserts checkpoint `number`, which grew from the last one of `line`.
+
+    `content` are the columns that do not depend on the chat, not sealed yet, and the `window` that
+    it was written for. No message points to it yet.
+
+    Returns:
+        The line that ends with it.
+    """
+    parent = line.ids[-1] if line.ids else 0
+    saved = content["covered_tokens"] - content["tokens"]
+    savings = [*line.savings, saved]
+    windows = [*line.windows, content["window"]]
+    columns = {name: value for name, value in content.items() if name != "window"}
+    cipher = await sealing.cipher_for(connection, chat.tenant)
+    grown = {"parent_id": parent, "ancestors": line.ids, "savings": savings, "windows": windows}
+    values = chat.columns | grown | seal_content(columns, cipher, chat, number) | {"id": number}
+    await connection.execute(insert(checkpoints).values(values))
+    return Lineage([*line.ids, number], savings, windows)
+
+
+async def next_id(connection: AsyncConnection) -> int:
+    """The id of a checkpoint that is about to be added."""
+    sequence = func.pg_get_serial_sequence(checkpoints.name, checkpoints.c.id.name)
+    number: int = (await connection.execute(select(func.nextval(sequence)))).scalar_one()
+    return number
+
+
+async def find_lineage(connection: AsyncConnection, chat: ChatKey, last: int) -> Lineage | None:
+    """The line that ends with the checkpoint `last`, empty for 0; None when that was deleted."""
+    if not last:
+        return Lineage([], [], [])
+    query = select(checkpoints.c.ancestors, checkpoints.c.savings, checkpoints.c.windows)
+    this = (*match_chat(chat, checkpoints), checkpoints.c.id == last)
+    row = (await connection.execute(query.where(*this))).one_or_none()
+    return Lineage([*row.ancestors, last], row.savings, row.windows) if row else None
+
+
+async def _retire_others(
+    connection: AsyncConnection, chat: ChatKey, newest: int, until: str, depth: int
+) -> None:
+    """Takes those out of service that reach as far as `newest`, but those of other branches."""
+    on_another_branch = select(message_rows).where(
+        *match_chat(chat, message_rows),
+        message_rows.c.message_id == checkpoints.c.covered_until,
+        message_rows.c.message_id.not_in(messages.select_subtree(chat, [until])),
+    )
+    others = (
+        *match_chat(chat, checkpoints),
+        checkpoints.c.id != newest,
+        checkpoints.c.covered_messages >= depth,
+        checkpoints.c.retired_at.is_(None),
+        ~on_another_branch.exists(),
+    )
+    await connection.execute(update(checkpoints).where(*others).values(retired_at=func.now()))

@@ -7,13 +7,15 @@ it, and would take twice as much if they were compressed apart.
 
 import json
 import threading
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 import zstandard
 
 from service.errors import CannotOpen
 from service.recall.parts import SearchedPart
+from service.summarising.memory import Memory
 
 _JSON = b"\x01"
 # 2 says that a value is sealed (`storage.sealing`).
@@ -92,3 +94,43 @@ def _unpacked(data: bytes, encoding: bytes, like: bytes = b"") -> bytes:
 
 def _dictionary(like: bytes) -> zstandard.ZstdCompressionDict:
     return zstandard.ZstdCompressionDict(like, zstandard.DICT_TYPE_RAWCONTENT)
+
+
+WHOLE_EVERY = 32
+"""Checkpoints of a line; `checkpoints.py` counts with it too."""
+
+
+class StoredMemory(NamedTuple):
+    """A memory as it is stored, and the summary that stands beside it, if one does; both packed."""
+
+    memory: bytes
+    summary: bytes | None = None
+
+
+_DECODE = msgspec.json.Decoder(Memory).decode
+
+
+def pack_memory(memory: Memory, summary: str = "", line: Sequence[StoredMemory] = ()) -> bytes:
+    """A memory as bytes; `summary` is the message made of it, `line` leads to what it grew from."""
+    before = _read(line) if len(line) < WHOLE_EVERY else ""
+    # A text may be of a class of its own, such as a number that stands as in its source.
+    text = msgspec.json.encode(memory, enc_hook=str).decode()
+    return pack_text(text, like=before + summary)
+
+
+def unpack_memory(line: Sequence[StoredMemory]) -> Memory:
+    """The last memory of a line, of which the first is stored whole.
+
+    Raises:
+        msgspec.ValidationError: one is of another version, or was written by somebody else.
+        CannotOpen: the same.
+    """
+    return _DECODE(_read(line))
+
+
+def _read(line: Sequence[StoredMemory]) -> str:
+    text = ""
+    for one in line:
+        summary = unpack_text(one.summary) if one.summary else ""
+        text = unpack_text(one.memory, like=text + summary)
+    return text

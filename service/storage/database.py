@@ -7,12 +7,14 @@ A PostgreSQL that hangs closes no connection, so every wait for it has a limit.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+import re
+import socket
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
@@ -22,7 +24,8 @@ from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from asyncpg.pool import PoolConnectionProxy
 from sqlalchemy import ExceptionContext, event
-from sqlalchemy.exc import DisconnectionError
+from sqlalchemy.exc import DBAPIError, DisconnectionError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from service.encryption import EncryptionKeys
@@ -359,3 +362,86 @@ async def _nothing_to_reset(connection: object) -> None:
 
     A reset after each would be a second round trip, which costs more than the read itself.
     """
+
+
+_REFUSES: dict[type[Exception], str] = {
+    asyncpg.DiskFullError: "the disk of the database is full",
+    asyncpg.OutOfMemoryError: "the database is out of memory",
+    asyncpg.ConfigurationLimitExceededError: "a limit of the database is reached",
+    asyncpg.ReadOnlySQLTransactionError: "the database is read-only",
+}
+
+AWAY: tuple[type[Exception], ...] = (
+    ConnectionError,
+    TimeoutError,
+    PoolTimeoutError,
+    socket.gaierror,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,  # it shuts down, or starts up
+    asyncpg.InsufficientResourcesError,  # SQLSTATE 53: too many connections, and below
+    asyncpg.InterfaceError,
+    # Of a connection that ended between two messages of one statement (asyncpg 0.32).
+    asyncpg.InternalClientError,
+    *_REFUSES,
+)
+
+FAILURES: tuple[type[Exception], ...] = (
+    SQLAlchemyError,
+    OSError,
+    asyncpg.PostgresError,
+    *AWAY,
+)
+"""What a statement raises that failed for whatever reason in the database or on the way there."""
+
+
+def is_away(error: BaseException | None) -> bool:
+    """Whether the database could not be reached, took no connection, or stores nothing."""
+    if isinstance(error, DBAPIError):
+        return error.connection_invalidated or is_away(_cause(error))
+    # asyncpg raises both at once for a wrong argument.
+    return isinstance(error, AWAY) and not isinstance(error, ValueError)
+
+
+def explain_refusal(error: BaseException | None) -> str | None:
+    """Why the database answers, but stores nothing, in words; None when that is not it."""
+    if isinstance(error, DBAPIError):
+        return explain_refusal(_cause(error))
+    return next((why for kind, why in _REFUSES.items() if isinstance(error, kind)), None)
+
+
+def _cause(error: DBAPIError) -> BaseException | None:
+    """Asyncpg's own error, below that of SQLAlchemy's dialect."""
+    return error.orig.__cause__ if error.orig is not None else None
+
+
+_FOLDER = Path(__file__).with_name("sql")
+_NAME = re.compile(r"^-- (\w+) --\n", re.MULTILINE)
+_COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
+_PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")  # no cast (`::bigint`), no slice (`[1:n]`)
+
+
+class NumberedStatement(NamedTuple):
+    """A statement for asyncpg, and what its parameters are called, from `$1` on."""
+
+    sql: str
+    names: tuple[str, ...]
+
+    def given(self, values: Mapping[str, Any]) -> list[Any]:
+        """The values of its parameters, in their order; `values` may have others too."""
+        return [values[name] for name in self.names]
+
+
+def load_statements(noun: str) -> dict[str, str]:
+    """The statements of `sql/noun.sql` by name, without their comments."""
+    _, *parts = _NAME.split((_FOLDER / f"{noun}.sql").read_text(encoding="utf-8"))
+    return {
+        name: _COMMENT.sub("", statement)
+        for name, statement in zip(parts[::2], parts[1::2], strict=True)
+    }
+
+
+def number_parameters(statement: str) -> NumberedStatement:
+    """A statement as asyncpg takes it."""
+    names = tuple(dict.fromkeys(_PARAMETER.findall(statement)))
+    sql = _PARAMETER.sub(lambda found: f"${names.index(found[1]) + 1}", statement)
+    return NumberedStatement(sql, names)

@@ -1,23 +1,49 @@
-"""What is deleted, in the caller's transaction: chats, and messages with all below them.
+"""Deletes chats, messages and people's data in the caller's transaction, and keeps them deleted.
 
-With a message are deleted all that hangs below it and every summary that has read it. Other
-branches stay. What is deleted by its age is in `retention`.
+A message is deleted with everything below it and every summary that has read it. Other branches
+stay. `maintenance` deletes rows by their age.
+
+A user's own chats are those that the user began. Shared chats are those of others that have words
+of the user (`chat_authors`).
+
+A tombstone stands for each deleted chat and user, so that no ingest under way brings them back. An
+ingest holds two locks, of its user and of its chat, shared; a deletion holds one of them alone. So
+a deletion waits for the ingests that began before it and takes what they stored, and those that
+begin after it find the tombstone. Locks are taken in this order: user, chat, row. A deletion of all
+chats of a user holds the user's lock and the rows; an ingest by somebody else looks for the
+tombstone once it has the row. Tombstones have ids as hashes, keyed with the tenant's salt, so a
+database without a chat does not say that there was one.
 """
 
-from collections.abc import Collection, Mapping
+import hmac
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from itertools import takewhile
+from typing import Final, Literal, NamedTuple
 
-from sqlalchemy import bindparam, delete, func, select, update
+from sqlalchemy import ColumnElement, bindparam, delete, func, select, text, update
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage import chats, messages, sealing
-from service.storage.audit import name_user
-from service.storage.chats import StoredChat
-from service.storage.tables import audit, checkpoints, runs
+from service.storage import chats, database, messages, sealing
+from service.storage.chats import StoredChat, is_saved, open_label
+from service.storage.keys import name_user
+from service.storage.tables import (
+    ChatKey,
+    after_seconds,
+    audit,
+    chat_authors,
+    checkpoints,
+    in_values,
+    match_chat,
+    not_in_values,
+    runs,
+    tenant_secrets,
+    tombstones,
+)
 from service.storage.tables import chats as chat_rows
 from service.storage.tables import messages as message_rows
-from service.storage.tenancy import ChatKey, match_chat
-from service.storage.terms import in_values
 
 
 async def delete_chats(
@@ -109,3 +135,203 @@ async def _forget_errors(connection: AsyncConnection, chat: ChatKey) -> None:
     await connection.execute(update(runs).where(*match_chat(chat, runs)).values(reason=None))
     this = update(chat_rows).where(*match_chat(chat, chat_rows))
     await connection.execute(this.values(last_error=None))
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A user of Open WebUI who wrote in chats.
+
+    `chats` counts the user's own chats, `shared_chats` those of others; `updated_at` is when one of
+    them grew last. `user_name` is null while nobody has sent it.
+    """
+
+    user_id: str
+    user_name: str | None
+    chats: int
+    shared_chats: int
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class NamedChat:
+    """A chat, by its key and by Open WebUI's id."""
+
+    key: ChatKey
+    chat_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class UserTotals:
+    """How much is stored of a user.
+
+    Attributes:
+        messages: in the user's own chats.
+        checkpoints: of own chats.
+        audit: rows of the audit log of what the user did, or that name the user or an own chat.
+    """
+
+    messages: int
+    checkpoints: int
+    audit: int
+
+
+_SQL = database.load_statements("people")
+_USERS = text(_SQL["users"])
+_COUNTS = text(_SQL["counts"])
+
+
+async def list_users(
+    connection: AsyncConnection, tenant: int, limit: int, after: str, begins: str
+) -> list[User]:
+    """A page of users by id, behind the user `after`; of those whose id begins so."""
+    parameters = {"tenant": tenant, "after": after, "begins": begins, "limit": limit}
+    found: list[User] = []
+    for row in (await connection.execute(_USERS, parameters)).mappings().all():
+        named_by = ChatKey(tenant, row["id"])
+        name = await open_label(connection, named_by, "user_name", row["user_name"])
+        counted = (row["chats"], row["shared_chats"])
+        found.append(User(row["user_id"], name, *counted, row["updated_at"]))
+    return found
+
+
+async def list_own_chats(
+    connection: AsyncConnection,
+    tenant: int,
+    user: str,
+    *,
+    but: Collection[str] | None = None,
+    lock: bool = False,
+) -> list[NamedChat]:
+    """The chats that a user began, oldest first; with `lock`, nobody else changes them.
+
+    With `but`, only those that Open WebUI stores, without the chats of these ids.
+    """
+    which = [chat_rows.c.user_id == user]
+    if but is not None:
+        which += [is_saved(), not_in_values(chat_rows.c.external_id, but)]
+    return await _list_chats(connection, tenant, which, lock=lock)
+
+
+async def list_shared_chats(
+    connection: AsyncConnection, tenant: int, user: str, *, lock: bool = False
+) -> list[NamedChat]:
+    """The chats of others with words of a user, oldest first; `lock` as for `own_chats`."""
+    wrote = select(chat_authors.c.chat_id).where(
+        chat_authors.c.tenant_id == tenant, chat_authors.c.user_id == user
+    )
+    return await _list_chats(
+        connection, tenant, [chat_rows.c.id.in_(wrote), chat_rows.c.user_id != user], lock=lock
+    )
+
+
+async def _list_chats(
+    connection: AsyncConnection, tenant: int, which: Sequence[ColumnElement[bool]], *, lock: bool
+) -> list[NamedChat]:
+    """Chats in the order in which everybody locks them."""
+    query = select(chat_rows.c.id, chat_rows.c.external_id).where(
+        chat_rows.c.tenant_id == tenant, *which
+    )
+    query = query.order_by(chat_rows.c.id)
+    rows = await connection.execute(query.with_for_update() if lock else query)
+    return [NamedChat(ChatKey(tenant, row.id), row.external_id) for row in rows]
+
+
+async def count_user_rows(
+    connection: AsyncConnection, tenant: int, user: str, own: Collection[NamedChat]
+) -> UserTotals:
+    """Counts what is stored of a user, whose own chats are `own`."""
+    parameters = {
+        "tenant": tenant,
+        "user": user,
+        "actor": name_user(user),
+        "own": [chat.key.id for chat in own],
+        "names": [chat.chat_id for chat in own],
+    }
+    return UserTotals(**(await connection.execute(_COUNTS, parameters)).mappings().one())
+
+
+async def list_gone_chats(connection: AsyncConnection, tenant: int, user: str) -> list[str]:
+    """The chats, by Open WebUI's id, of which a user wanted something, and that are not stored."""
+    stored = select(chat_rows.c.id).where(
+        chat_rows.c.tenant_id == tenant, chat_rows.c.external_id == audit.c.chat
+    )
+    query = select(audit.c.chat).where(
+        audit.c.tenant_id == tenant, audit.c.actor == name_user(user), ~stored.exists()
+    )
+    return list((await connection.execute(query.distinct())).scalars())
+
+
+class DeletionTarget(NamedTuple):
+    """A chat or a user, by Open WebUI's id."""
+
+    what: Literal["chat", "user"]
+    id: str
+
+    @property
+    def text(self) -> str:
+        """What is locked and hashed."""
+        return f"{self.what}:{self.id}"
+
+
+SECONDS: Final = 24 * 3600.0
+"""How long a tombstone stands: no ingest is under way for longer."""
+
+# In the order in which they are written: the user's, then the chat's.
+_SHARED = text("""
+select pg_advisory_xact_lock_shared(hashtextextended(:user, :tenant)),
+    pg_advisory_xact_lock_shared(hashtextextended(:chat, :tenant))
+""")
+_ALONE = text("select pg_advisory_xact_lock(hashtextextended(:name, :tenant))")
+
+
+async def lock_for_ingest(connection: AsyncConnection, tenant: int, chat: str, user: str) -> None:
+    """Begins an ingest: until the transaction ends, nobody deletes this chat or this user."""
+    names = {"user": DeletionTarget("user", user).text, "chat": DeletionTarget("chat", chat).text}
+    await connection.execute(_SHARED, names | {"tenant": tenant})
+
+
+async def lock_for_deletion(connection: AsyncConnection, tenant: int, name: DeletionTarget) -> None:
+    """Waits for the ingests of a chat or a user; those that follow wait for this transaction."""
+    await connection.execute(_ALONE, {"name": name.text, "tenant": tenant})
+
+
+async def put_tombstones(
+    connection: AsyncConnection, tenant: int, names: Collection[DeletionTarget]
+) -> None:
+    """Puts tombstones of chats and users."""
+    if not names:
+        return
+    hashes = await hash_names(connection, tenant, sorted(names))
+    statement = insert(tombstones)
+    later = {"until": statement.excluded.until}
+    await connection.execute(
+        statement.values(until=after_seconds(SECONDS)).on_conflict_do_update(
+            index_elements=["tenant_id", "hash"], set_=later
+        ),
+        [{"tenant_id": tenant, "hash": one} for one in hashes.values()],
+    )
+
+
+async def hash_names(
+    connection: AsyncConnection, tenant: int, names: Collection[DeletionTarget]
+) -> dict[DeletionTarget, bytes]:
+    """The hashes that stand for ids: HMAC-SHA-256, keyed with the tenant's salt.
+
+    Raises:
+        SealedForGood: the salt is not in this database.
+    """
+    salt = await _read_salt(connection, tenant)
+    if salt is None:
+        raise await sealing.keyring_of(connection).explain_lost_secrets(tenant)
+    return {name: hash_name(salt, name) for name in names}
+
+
+async def _read_salt(connection: AsyncConnection, tenant: int) -> bytes | None:
+    query = select(tenant_secrets.c.salt).where(tenant_secrets.c.tenant_id == tenant)
+    stored: bytes | None = (await connection.execute(query)).scalar_one_or_none()
+    return stored
+
+
+def hash_name(salt: bytes, name: DeletionTarget) -> bytes:
+    """The hash that stands for a name."""
+    return hmac.digest(salt, name.text.encode("utf-8", "surrogatepass"), "sha256")

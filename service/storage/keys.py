@@ -13,10 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.names import KeyScope as KeyScope
 from service.storage import sealing
-from service.storage.audit import Operator
 from service.storage.database import Reads
-from service.storage.tables import api_keys, endpoints, tenants
-from service.storage.terms import after_seconds
+from service.storage.tables import after_seconds, api_keys, audit, endpoints, sessions, tenants
 
 OPENS: Final[Mapping[KeyScope, frozenset[KeyScope]]] = {
     "filter": frozenset({"filter"}),
@@ -33,6 +31,14 @@ _SHORT: Final[Mapping[KeyScope, str]] = {
     "operator:read": "or",
     "operator": "op",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """Who acts, for the audit log, and in which tenant."""
+
+    tenant: int
+    actor: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,3 +263,87 @@ def make_key(row: Mapping[Any, Any]) -> Key:
     fields = {name: row[name] for name in Key.__dataclass_fields__}
     fields["seconds_left"] = None if row["seconds_left"] is None else float(row["seconds_left"])
     return Key(**fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Who did what, to which chat (Open WebUI's id), and when."""
+
+    id: int
+    at: datetime
+    actor: str
+    action: str
+    chat: str | None
+    details: dict[str, Any]
+
+
+def name_user(user: str) -> str:
+    """How the log names a user of Open WebUI who changed something."""
+    return f"user {user}"
+
+
+async def list_changes(
+    connection: AsyncConnection,
+    tenant: int,
+    *,
+    chat: str | None = None,
+    actor: str | None = None,
+    before: int | None = None,
+    limit: int,
+) -> list[Change]:
+    """A tenant's changes, newest first; `before` is the last id of the page before.
+
+    `chat` and `actor` are exact.
+    """
+    columns = [audit.c[name] for name in Change.__dataclass_fields__]
+    query = select(*columns).where(audit.c.tenant_id == tenant)
+    if chat is not None:
+        query = query.where(audit.c.chat == chat)
+    if actor is not None:
+        query = query.where(audit.c.actor == actor)
+    if before is not None:
+        query = query.where(audit.c.id < before)
+    query = query.order_by(audit.c.id.desc()).limit(limit)
+    return [Change(*row) for row in await connection.execute(query)]
+
+
+async def record_change(
+    connection: AsyncConnection,
+    by: Operator,
+    action: str,
+    chat: str | None,
+    /,
+    **details: Any,  # noqa: ANN401
+) -> None:
+    """Notes who did what; `details` must be JSON."""
+    await connection.execute(
+        insert(audit).values(
+            tenant_id=by.tenant, actor=by.actor, action=action, chat=chat, details=details
+        )
+    )
+
+
+async def begin_session(
+    connection: AsyncConnection, key: int, hashed: bytes, seconds: float
+) -> None:
+    """Stores a session of a key, and forgets all that have expired."""
+    await connection.execute(delete(sessions).where(sessions.c.expires_at <= func.now()))
+    await connection.execute(
+        insert(sessions).values(key_id=key, hash=hashed, expires_at=after_seconds(seconds))
+    )
+
+
+async def find_session_key(connection: AsyncConnection, hashed: bytes) -> Key | None:
+    """The key with which a cookie's session began.
+
+    None when the session is unknown, or it or its key has ended.
+    """
+    query = select_keys().join(sessions, sessions.c.key_id == api_keys.c.id)
+    here = (sessions.c.hash == hashed, sessions.c.expires_at > func.now(), is_in_use())
+    row = (await connection.execute(query.where(*here))).mappings().one_or_none()
+    return make_key(row) if row else None
+
+
+async def end_session(connection: AsyncConnection, hashed: bytes) -> None:
+    """Forgets one session."""
+    await connection.execute(delete(sessions).where(sessions.c.hash == hashed))

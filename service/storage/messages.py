@@ -21,9 +21,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import sealing
 from service.storage.sealing import AssociatedData
-from service.storage.tables import INTERIM, checkpoints, messages
-from service.storage.tenancy import ChatKey, match_chat
-from service.storage.terms import in_values
+from service.storage.tables import INTERIM, ChatKey, checkpoints, in_values, match_chat, messages
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,11 @@ from typing import Final, Literal
 from sqlalchemy import delete, func, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage import breakers, sealing, statements
-from service.storage.breakers import Endpoint
+from service.storage import database, jobs, sealing
 from service.storage.database import Reads
+from service.storage.jobs import Endpoint
 from service.storage.sealing import AssociatedData
-from service.storage.tables import chats, prompts
-from service.storage.tenancy import ChatKey, match_chat
-from service.storage.terms import after_seconds
+from service.storage.tables import ChatKey, after_seconds, chats, match_chat, prompts
 
 UNTAKEN: Final = 120.0
 """Seconds that a prompt waits for a host to take it; the next turn makes another one."""
@@ -102,9 +100,9 @@ class ReplyReceipt:
     seconds: float
 
 
-_SQL = statements.load_statements("prompts")
+_SQL = database.load_statements("prompts")
 _TAKE = text(_SQL["take"])
-_PROSPECT = statements.number_parameters(_SQL["prospect"])
+_PROSPECT = database.number_parameters(_SQL["prospect"])
 
 
 async def find_prompt(
@@ -161,9 +159,9 @@ async def find_pause(connection: AsyncConnection, endpoint: Endpoint, model: str
 
     After them it is asked for one chat; the others wait until that is answered.
     """
-    state = await breakers.read_state(connection, endpoint)
+    state = await jobs.read_state(connection, endpoint)
     if state == "open":
-        return await breakers.find_pause(connection, endpoint)
+        return await jobs.find_pause(connection, endpoint)
     is_out = select(prompts.c.id).where(
         prompts.c.tenant_id == endpoint.tenant,
         prompts.c.model == model,
@@ -171,7 +169,7 @@ async def find_pause(connection: AsyncConnection, endpoint: Endpoint, model: str
         prompts.c.expires_at > func.now(),
     )
     if state == "half-open" and (await connection.execute(select(is_out.exists()))).scalar_one():
-        return breakers.PAUSE
+        return jobs.PAUSE
     return None
 
 

@@ -26,8 +26,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.encryption import EncryptionKey, EncryptionKeys
 from service.errors import CannotOpen, ConfigurationError, KeyMissing, Problem, ProblemType
-from service.storage.tables import tenant_secrets
-from service.storage.tenancy import ChatKey
+from service.storage.tables import ChatKey, tenant_secrets
 
 if TYPE_CHECKING:
     from service.storage.database import Reads

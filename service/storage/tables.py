@@ -3,21 +3,32 @@
 The migrations define the schema, with its keys, defaults and indexes; a test compares the two.
 """
 
+from collections.abc import Collection
+from datetime import datetime
+from typing import NamedTuple, TypeVar
+
 from sqlalchemy import (
     ARRAY,
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     Date,
     DateTime,
     Double,
+    FromClause,
     Integer,
+    Interval,
     LargeBinary,
     MetaData,
     SmallInteger,
     Table,
     Text,
     Uuid,
+    all_,
+    any_,
+    func,
+    literal,
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
@@ -309,3 +320,43 @@ sums = Table(
     Column("tokens_read", BigInteger),  # the model read them as a summariser
     Column("truncated", BigInteger),  # turns that lost text without a summary of it
 )
+
+
+class ChatKey(NamedTuple):
+    """One chat of one tenant. `id` is the internal one, not Open WebUI's."""
+
+    tenant: int
+    id: int
+
+    @property
+    def columns(self) -> dict[str, int]:
+        """What a new row of this chat begins with."""
+        return {"tenant_id": self.tenant, "chat_id": self.id}
+
+
+def match_chat(chat: ChatKey, table: FromClause) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    """The rows of `table` that belong to this chat.
+
+    `table` is chats, one of the tables below it, or an alias. The id alone would find the same
+    rows. The tenant is there so that an id from the wrong hands finds nothing.
+    """
+    identity = table.c.chat_id if "chat_id" in table.c else table.c.id
+    return table.c.tenant_id == chat.tenant, identity == chat.id
+
+
+Value = TypeVar("Value", int, str, bytes)
+
+
+def in_values(column: ColumnElement[Value], values: Collection[Value]) -> ColumnElement[bool]:
+    """Whether the column's value is one of these."""
+    return column == any_(literal(list(values), ARRAY(column.type)))
+
+
+def not_in_values(column: ColumnElement[Value], values: Collection[Value]) -> ColumnElement[bool]:
+    """Whether the column's value is none of these."""
+    return column != all_(literal(list(values), ARRAY(column.type)))
+
+
+def after_seconds(seconds: float | ColumnElement[float]) -> ColumnElement[datetime]:
+    """The database's time in so many seconds: the only one that decides, as clocks may differ."""
+    return func.now() + func.make_interval(0, 0, 0, 0, 0, 0, seconds, type_=Interval)

@@ -31,11 +31,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage import breakers, statements
-from service.storage.breakers import Endpoint
-from service.storage.tables import chats, tenants
-from service.storage.tenancy import ChatKey, match_chat
-from service.storage.terms import after_seconds, not_in_values
+from service.storage import database, jobs
+from service.storage.jobs import Endpoint
+from service.storage.tables import ChatKey, after_seconds, chats, match_chat, not_in_values, tenants
 
 DEBOUNCE = 0.5
 """Seconds between storing new messages and the work on them.
@@ -112,7 +110,7 @@ _MODEL_WAITS = and_(
     chats.c.code_until.is_(None),
     func.coalesce(chats.c.code_at > func.now(), True),
 )
-_SQL = statements.load_statements("work")
+_SQL = database.load_statements("work")
 _ONE_BY_ONE = text(_SQL["one_by_one"])
 _NEXT_CHAT = text(_SQL["next_chat"].format(writer=_SQL["writer"]))
 _COLUMNS = _SQL["columns"].format(writer=_SQL["writer"])
@@ -207,7 +205,7 @@ async def claim_work(
 
 async def _may_ask(connection: AsyncConnection, endpoint: str, calls: int) -> bool:
     """Whether one more chat may ask an endpoint, of which `calls` may at the same time."""
-    state = await breakers.read_state(connection, Endpoint(endpoint))
+    state = await jobs.read_state(connection, Endpoint(endpoint))
     most = {"closed": calls, "half-open": 1, "open": 0}[state]
     asking = chats.c.lease_endpoint == endpoint, chats.c.lease_until > func.now()
     count = await connection.execute(select(func.count()).where(*asking))

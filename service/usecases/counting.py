@@ -17,9 +17,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from service import metrics
 from service.errors import format_trace
 from service.names import RequestOutcome
-from service.storage import keys, outage, sums
+from service.storage import database, keys, runs
 from service.storage.keys import KeyUse
-from service.storage.sums import UsageKey
+from service.storage.runs import UsageKey
 
 EVERY: Final = 5.0
 """Seconds between two writes."""
@@ -62,7 +62,7 @@ class Counting:
             try:
                 async with asyncio.timeout(_PATIENCE), self._engine.begin() as connection:
                     if counted:
-                        await sums.add_sums(connection, counted)
+                        await runs.add_sums(connection, counted)
                     await keys.note_uses(connection, uses)
             except BaseException:
                 self._uses = uses | self._uses
@@ -95,7 +95,7 @@ async def _store_until(ending: asyncio.Event, counts: Counting) -> None:
 async def _store_quietly(counts: Counting) -> None:
     try:
         await counts.store()
-    except outage.FAILURES as error:  # the next write may succeed
+    except database.FAILURES as error:  # the next write may succeed
         log.warning("sums.not_stored", error=type(error).__name__)
     except Exception as error:  # our own mistake must not end the counting
         log.error("sums.not_stored", exception=format_trace(error))

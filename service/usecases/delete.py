@@ -11,11 +11,10 @@ from typing import Any, ClassVar
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service import metrics
-from service.storage import audit, chats, deletions, messages, people, tombstones
-from service.storage.audit import Operator
+from service.storage import chats, deletions, keys, messages
 from service.storage.chats import UNSAVED
-from service.storage.people import NamedChat
-from service.storage.tombstones import DeletionTarget
+from service.storage.deletions import DeletionTarget, NamedChat
+from service.storage.keys import Operator
 from service.usecases import inspect
 
 
@@ -128,8 +127,8 @@ async def _chat(connection: AsyncConnection, tenant: int, what: WholeChat) -> De
     if what.for_good:
         # Whether it is stored or not: its first ingest may be under way.
         name = DeletionTarget("chat", what.chat)
-        await tombstones.lock_for_deletion(connection, tenant, name)
-        await tombstones.put_tombstones(connection, tenant, [name])
+        await deletions.lock_for_deletion(connection, tenant, name)
+        await deletions.put_tombstones(connection, tenant, [name])
     locked = await chats.find_chat(connection, tenant, what.chat, lock=True)
     if locked is None:
         return Deleted()
@@ -153,26 +152,26 @@ async def _chats_of(
     connection: AsyncConnection, tenant: int, user: str, but: Collection[str] | None
 ) -> list[NamedChat]:
     # From here on, no ingest of this user is under way.
-    await tombstones.lock_for_deletion(connection, tenant, DeletionTarget("user", user))
-    own = await people.list_own_chats(connection, tenant, user, but=but, lock=True)
+    await deletions.lock_for_deletion(connection, tenant, DeletionTarget("user", user))
+    own = await deletions.list_own_chats(connection, tenant, user, but=but, lock=True)
     # The id of an unsaved chat is made of its first question: the user may ask that again.
     saved = [
         DeletionTarget("chat", one.chat_id) for one in own if not one.chat_id.startswith(UNSAVED)
     ]
-    await tombstones.put_tombstones(connection, tenant, saved)
+    await deletions.put_tombstones(connection, tenant, saved)
     await deletions.delete_chats(connection, tenant, [chat.key for chat in own])
     return own
 
 
 async def _user(connection: AsyncConnection, tenant: int, user: str) -> list[NamedChat]:
     own = await _chats_of(connection, tenant, user, None)
-    await tombstones.put_tombstones(connection, tenant, [DeletionTarget("user", user)])
+    await deletions.put_tombstones(connection, tenant, [DeletionTarget("user", user)])
     return own
 
 
 async def _person(connection: AsyncConnection, tenant: int, user: str) -> Deleted:
     own = await _user(connection, tenant, user)
-    shared = await people.list_shared_chats(connection, tenant, user, lock=True)
+    shared = await deletions.list_shared_chats(connection, tenant, user, lock=True)
     # Not for good: Open WebUI still has these chats, and their owners go on with them.
     await deletions.delete_chats(connection, tenant, [chat.key for chat in shared])
     await _hide_in_audit(connection, tenant, user, own)
@@ -182,9 +181,9 @@ async def _person(connection: AsyncConnection, tenant: int, user: str) -> Delete
 async def _hide_in_audit(
     connection: AsyncConnection, tenant: int, user: str, own: list[NamedChat]
 ) -> None:
-    gone = await people.list_gone_chats(connection, tenant, user)
+    gone = await deletions.list_gone_chats(connection, tenant, user)
     names = [DeletionTarget("chat", chat) for chat in {*gone, *(one.chat_id for one in own)}]
-    hashes = await tombstones.hash_names(connection, tenant, names)
+    hashes = await deletions.hash_names(connection, tenant, names)
     by_chat = {name.id: one.hex() for name, one in hashes.items()}
     hashed = await hashed_user(connection, tenant, user)
     await deletions.hide_names_in_audit(connection, tenant, user, hashed, by_chat)
@@ -193,7 +192,7 @@ async def _hide_in_audit(
 async def hashed_user(connection: AsyncConnection, tenant: int, user: str) -> str:
     """How the audit log names a user whose id it must not keep."""
     name = DeletionTarget("user", user)
-    return (await tombstones.hash_names(connection, tenant, [name]))[name].hex()
+    return (await deletions.hash_names(connection, tenant, [name]))[name].hex()
 
 
 async def _note(
@@ -209,4 +208,4 @@ async def _note(
             details["user"] = what.user
         case GoneUser() | Person():
             details["user"] = await hashed_user(connection, by.tenant, what.user)
-    await audit.record_change(connection, by, what.action, chat, **details)
+    await keys.record_change(connection, by, what.action, chat, **details)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from service.storage.audit import Operator
+from service.storage.keys import Operator
 from service.usecases.delete import ChatsOf, EditedChat, GoneUser, What, WholeChat, delete
 
 

@@ -19,7 +19,7 @@ from service.errors import Conflict, Problem, ProblemType
 from service.planning.plan import is_poorer
 from service.processes.intake import RawMessage, TokenCountedMessage
 from service.recall.parts import STORED_FROM
-from service.storage import chats, deletions, forks, ingests, messages, work
+from service.storage import chats, deletions, ingests, messages, work
 from service.storage.ingests import (
     ChatUpdate,
     IncomingMessage,
@@ -30,7 +30,7 @@ from service.storage.ingests import (
 )
 from service.storage.messages import MessageRow
 from service.storage.sealing import Cipher
-from service.storage.tenancy import ChatKey
+from service.storage.tables import ChatKey
 from service.usecases.read_messages import read_messages
 from service.usecases.weigh import ServeContext
 
@@ -161,7 +161,7 @@ async def _store(
         await _note_seen(connection, chat, handed, path)
     sequence = await ingests.store(connection, chat, handed, new, noted)
     if known.lender:
-        await forks.adopt_checkpoints(
+        await ingests.adopt_checkpoints(
             connection, chat, ChatKey(chat.tenant, known.lender.chat), known.lender.line
         )
         await chats.note_leaf(connection, chat)

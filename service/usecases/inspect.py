@@ -11,14 +11,14 @@ from typing import Final
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.errors import NotFound
-from service.storage import audit, chats, checkpoints, messages, prompts, runs
-from service.storage.audit import Change, Operator
+from service.storage import chats, checkpoints, keys, messages, prompts, runs
 from service.storage.chats import EVERY, ChatFilters, ChatOverview, Cursor
 from service.storage.checkpoints import CheckpointInfo
+from service.storage.keys import Change, Operator
 from service.storage.messages import Branch
 from service.storage.prompts import WaitingPrompt
 from service.storage.runs import Run
-from service.storage.tenancy import ChatKey
+from service.storage.tables import ChatKey
 from service.summarising.ledger import Entry
 from service.summarising.markup import make_harmless, quote_marks
 from service.summarising.memory import Memory, Pin
@@ -118,7 +118,7 @@ async def list_changes(
 ) -> ChangePage:
     """A page of who changed or read what, the newest first."""
     async with engine.connect() as connection:
-        rows = await audit.list_changes(
+        rows = await keys.list_changes(
             connection, tenant, chat=chat, actor=actor, before=cursor, limit=limit + 1
         )
     page = rows[:limit]
@@ -156,7 +156,7 @@ async def show_summary(
         key = await _find_key(connection, by.tenant, chat)
         found = await find_checkpoint(connection, key, chat, checkpoint)
         text = await checkpoints.load_summary(connection, key, checkpoint) or ""
-        await audit.record_change(connection, by, "summary.read", chat, checkpoint=checkpoint)
+        await keys.record_change(connection, by, "summary.read", chat, checkpoint=checkpoint)
     memory = await load_memory(engine, key, chat, checkpoint)
     return SummaryDetail(
         checkpoint=found,

@@ -13,9 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.errors import ConfigurationError, NotFound
 from service.names import FIRST_TENANT, KeyScope
-from service.storage import audit, keys
-from service.storage.audit import Operator
-from service.storage.keys import Key
+from service.storage import keys
+from service.storage.keys import Key, Operator
 
 _DAY: Final = 86_400
 _OPERATOR_KEY: Final = re.compile(r"precis_op_[\w-]{43,100}", re.ASCII)
@@ -82,9 +81,7 @@ async def _note_made(connection: AsyncConnection, actor: str, key: str, **more: 
     row = await keys.find_valid_key(connection, key)
     assert row
     details = {"key": row.id, "scope": row.scope, "name": row.name, **more}
-    await audit.record_change(
-        connection, Operator(row.tenant, actor), "key.create", None, **details
-    )
+    await keys.record_change(connection, Operator(row.tenant, actor), "key.create", None, **details)
     return row
 
 
@@ -100,7 +97,7 @@ async def revoke_key(engine: AsyncEngine, by: Operator, identity: int) -> None:
         if not (key and is_ours and await keys.revoke_key(connection, identity)):
             raise NotFound(f"there is no key {identity} in use; see `precis keys list`")
         details = {"key": identity, "name": key.name}
-        await audit.record_change(connection, by, "key.revoke", None, **details)
+        await keys.record_change(connection, by, "key.revoke", None, **details)
 
 
 async def choose_summariser(
@@ -111,7 +108,7 @@ async def choose_summariser(
         identity = await keys.choose_summariser(connection, tenant, summariser)
         if identity is not None:
             by = Operator(identity, actor)
-            await audit.record_change(
+            await keys.record_change(
                 connection, by, "summariser.choose", None, summariser=summariser
             )
 
@@ -122,4 +119,4 @@ async def record_refusal(
     """Notes in the audit log that a key was refused, why, and from which address it came."""
     details = {"key": key.id, "why": why, "address": address}
     async with engine.begin() as connection:
-        await audit.record_change(connection, key.by, action, None, **details)
+        await keys.record_change(connection, key.by, action, None, **details)

@@ -13,13 +13,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.planning import policy
 from service.settings import Settings
-from service.storage import audit, chats, codec, contexts, messages, work
-from service.storage.audit import Operator
+from service.storage import chats, codec, contexts, keys, messages, work
 from service.storage.chats import StoredChat
 from service.storage.contexts import Lookup
 from service.storage.database import Database
+from service.storage.keys import Operator
 from service.storage.messages import MessageRow
-from service.storage.tenancy import ChatKey
+from service.storage.tables import ChatKey
 from service.transcript import read_text, unfold_messages
 from service.usecases import inspect
 
@@ -67,7 +67,7 @@ class SummaryView:
 
 def make_requester(tenant: int, user: str) -> Requester:
     """A user, as the audit names them."""
-    return Requester(Operator(tenant, audit.name_user(user)), user)
+    return Requester(Operator(tenant, keys.name_user(user)), user)
 
 
 async def view_summary(
@@ -122,7 +122,7 @@ async def leave_alone(engine: AsyncEngine, asker: Requester, chat: str) -> None:
     async with engine.begin() as connection:
         own_chat = await _lock_own_chat(connection, asker, chat)
         await chats.leave_alone(connection, own_chat.key)
-        await audit.record_change(connection, asker.by, "chat.leave", chat)
+        await keys.record_change(connection, asker.by, "chat.leave", chat)
 
 
 async def resume_chat(engine: AsyncEngine, asker: Requester, chat: str) -> str:
@@ -135,7 +135,7 @@ async def resume_chat(engine: AsyncEngine, asker: Requester, chat: str) -> str:
         own_chat = await _lock_own_chat(connection, asker, chat)
         await chats.resume_chat(connection, own_chat.key)
         wake_up = await work.mark_due_at_once(connection, own_chat.key)
-        await audit.record_change(connection, asker.by, "chat.resume", chat)
+        await keys.record_change(connection, asker.by, "chat.resume", chat)
     return wake_up
 
 

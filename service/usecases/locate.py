@@ -17,7 +17,7 @@ from service.settings import Settings
 from service.storage import chats, contexts
 from service.storage.contexts import Doubts, Lookup, StoredContext
 from service.storage.ingests import IncomingMessage, Transcript
-from service.storage.tenancy import ChatKey
+from service.storage.tables import ChatKey
 from service.transcript import read_text
 from service.transcript.identities import normalise_id
 from service.usecases.weigh import CountedRequest, HostRequest, ServeContext

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from service.names import MONTH, State
 from service.settings import Settings
-from service.storage import jobs, keys, sums, windows
+from service.storage import chats, jobs, keys, runs
 from service.storage.database import Database, Reads
 from service.storage.jobs import LONG, Breaker, Job, QueueCounts
-from service.storage.sums import TokenSums
+from service.storage.runs import TokenSums
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,11 @@ async def status(
     """
     reads = database.reads
     queue = await jobs.count_jobs(reads, tenant)
-    today = await sums.read_sums(reads, tenant, days=1)
-    month = await sums.read_sums(reads, tenant, MONTH)
+    today = await runs.read_sums(reads, tenant, days=1)
+    month = await runs.read_sums(reads, tenant, MONTH)
     missing_keys = await database.keyring.missing_keys()
     chosen = await keys.find_summariser(reads, tenant)
-    shown = await windows.find_shown_windows(reads, tenant)
+    shown = await chats.find_shown_windows(reads, tenant)
     own = [*_list_warnings(queue, today.total, missing_keys), *_list_small_windows(shown)]
     return Status(
         writer=_describe_writer(settings, chosen),

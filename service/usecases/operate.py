@@ -13,10 +13,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from service import request_ids
 from service.errors import Conflict
 from service.settings import Settings
-from service.storage import audit, chats, messages, publishing, work
-from service.storage.audit import Operator
+from service.storage import chats, checkpoints, keys, messages, work
 from service.storage.chats import StoredChat
 from service.storage.checkpoints import CheckpointInfo
+from service.storage.keys import Operator
 from service.summarising import message, summarise
 from service.summarising.correction import GivenPin, check_summary, correct_memory
 from service.summarising.memory import Memory
@@ -72,15 +72,15 @@ async def correct(
     text, size = await asyncio.to_thread(
         _render_version, settings, row, old, memory, sent_at, owns_state=wrote
     )
-    texts = await publishing.pack_texts(engine, row.key, old.parent_id or 0, memory, text)
+    texts = await checkpoints.pack_texts(engine, row.key, old.parent_id or 0, memory, text)
     async with engine.begin() as connection:
         row = await _lock_chat(connection, by.tenant, chat)
         # A checkpoint never changes, but another may serve by now.
         await _find_serving(connection, row, chat, checkpoint)
-        await publishing.correct_checkpoint(connection, row.key, checkpoint, texts, size, by.actor)
+        await checkpoints.correct_checkpoint(connection, row.key, checkpoint, texts, size, by.actor)
         wake_up = await work.mark_due_at_once(connection, row.key, request_ids.get_current())
         made = await inspect.find_checkpoint(connection, row.key, chat, texts.number)
-        await audit.record_change(
+        await keys.record_change(
             connection, by, "checkpoint.correct", chat, checkpoint=checkpoint, made=made.id
         )
     return ServedCheckpoint(made), wake_up
@@ -105,10 +105,10 @@ async def reset_chat(
         row = await _lock_chat(connection, by.tenant, chat)
         if keep is not None:
             await _find_serving(connection, row, chat, keep)
-        kept = await publishing.find_lineage(connection, row.key, keep or 0)
-        dropped = await publishing.drop_all_but(connection, row.key, kept.ids if kept else [])
+        kept = await checkpoints.find_lineage(connection, row.key, keep or 0)
+        dropped = await checkpoints.drop_all_but(connection, row.key, kept.ids if kept else [])
         wake_up = await work.mark_due_at_once(connection, row.key, request_ids.get_current())
-        await audit.record_change(connection, by, "chat.reset", chat, dropped=dropped, kept=keep)
+        await keys.record_change(connection, by, "chat.reset", chat, dropped=dropped, kept=keep)
     return DroppedCheckpoints(dropped), wake_up
 
 
@@ -121,7 +121,7 @@ async def retry(engine: AsyncEngine, by: Operator, chat: str) -> str:
     async with engine.begin() as connection:
         row = await _lock_chat(connection, by.tenant, chat)
         wake_up = await work.mark_due_at_once(connection, row.key, request_ids.get_current())
-        await audit.record_change(connection, by, "job.retry", chat)
+        await keys.record_change(connection, by, "job.retry", chat)
     return wake_up
 
 
@@ -129,7 +129,7 @@ async def retry_dead_chats(engine: AsyncEngine, by: Operator) -> int:
     """Makes all dead work of the tenant due now; returns how many chats that are."""
     async with engine.begin() as connection:
         revived = await work.revive_dead(connection, by.tenant)
-        await audit.record_change(connection, by, "job.retry", None, revived=revived)
+        await keys.record_change(connection, by, "job.retry", None, revived=revived)
     return revived
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.errors import NotFound
-from service.storage import audit, people
-from service.storage.audit import Operator
-from service.storage.people import User, UserTotals
+from service.storage import deletions, keys
+from service.storage.deletions import User, UserTotals
+from service.storage.keys import Operator
 from service.usecases.delete import Person, delete, hashed_user
 
 
@@ -43,7 +43,7 @@ async def list_users(
     """A page of the users who wrote in chats, by id; `begins` as ids begin."""
     async with engine.connect() as connection:
         # One more than the page holds shows whether there is a next page.
-        rows = await people.list_users(connection, tenant, limit + 1, cursor, begins)
+        rows = await deletions.list_users(connection, tenant, limit + 1, cursor, begins)
     page = rows[:limit]
     return UserPage(page, page[-1].user_id if len(rows) > limit else None)
 
@@ -57,7 +57,7 @@ async def show(engine: AsyncEngine, by: Operator, user: str) -> ShownUser:
     async with engine.begin() as connection:
         shown = await _find(connection, by, user)
         named = await hashed_user(connection, by.tenant, user)
-        await audit.record_change(connection, by, "user.show", None, user=named)
+        await keys.record_change(connection, by, "user.show", None, user=named)
     return shown
 
 
@@ -82,9 +82,9 @@ async def _find(connection: AsyncConnection, by: Operator, user: str) -> ShownUs
     Raises:
         NotFound: nothing.
     """
-    own = await people.list_own_chats(connection, by.tenant, user)
-    shared = await people.list_shared_chats(connection, by.tenant, user)
-    stored = await people.count_user_rows(connection, by.tenant, user, own)
+    own = await deletions.list_own_chats(connection, by.tenant, user)
+    shared = await deletions.list_shared_chats(connection, by.tenant, user)
+    stored = await deletions.count_user_rows(connection, by.tenant, user, own)
     if not (own or shared or stored.audit):
         raise NotFound(f"nothing is stored of user {user!r}; the page People lists the users")
     chats = [chat.chat_id for chat in own]

@@ -16,10 +16,10 @@ from service.processes import Texts, recalls
 from service.recall import references
 from service.recall.display import Finding, PageRequest
 from service.recall.references import IdReference, Target, UnknownReference
-from service.storage import audit, messages
-from service.storage import recalls as paths
-from service.storage.audit import Operator
-from service.storage.recalls import RecallScope, VisiblePath
+from service.storage import contexts as paths
+from service.storage import keys, messages
+from service.storage.contexts import RecallScope, VisiblePath
+from service.storage.keys import Operator
 
 _SECONDS = 2.0  # for which a model waits; an operator may wait longer
 _OPERATORS_SECONDS = 30.0
@@ -131,7 +131,7 @@ async def _record_recall(
 ) -> None:
     mode = "read" if question.ref else "search"
     async with engine.begin() as connection:
-        await audit.record_change(
+        await keys.record_change(
             connection, by, "chat.recall", chat, mode=mode, status=finding.status
         )
 

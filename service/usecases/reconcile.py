@@ -14,8 +14,8 @@ from service.clients.openwebui import OpenWebUI
 from service.errors import Conflict
 from service.names import MOST_MISSING
 from service.storage import chats
-from service.storage.audit import Operator
 from service.storage.chats import SavedChat
+from service.storage.keys import Operator
 from service.usecases.delete import WholeChat, delete
 
 

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service import metrics
 from service.settings import Days, Settings
-from service.storage import retention
+from service.storage import maintenance
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,11 @@ async def remove_old(engine: AsyncEngine, settings: Settings) -> Removed:
     """
     texts, history = settings.keep_bodies, settings.keep_history
     removed = Removed(
-        bodies=await _remove(engine, retention.delete_old_texts, texts),
-        checkpoints=await _remove(engine, retention.delete_retired_checkpoints, texts),
-        runs=await _remove(engine, retention.delete_old_runs, history),
-        audit=await _remove(engine, retention.delete_old_audit_rows, history),
-        chats=await _remove(engine, retention.delete_old_chats, settings.keep_chats),
+        bodies=await _remove(engine, maintenance.delete_old_texts, texts),
+        checkpoints=await _remove(engine, maintenance.delete_retired_checkpoints, texts),
+        runs=await _remove(engine, maintenance.delete_old_runs, history),
+        audit=await _remove(engine, maintenance.delete_old_audit_rows, history),
+        chats=await _remove(engine, maintenance.delete_old_chats, settings.keep_chats),
     )
     for kind, number in asdict(removed).items():
         metrics.DELETED.labels(kind).inc(number)
@@ -50,8 +50,8 @@ async def remove_old(engine: AsyncEngine, settings: Settings) -> Removed:
 async def remove_expired(engine: AsyncEngine) -> int:
     """Removes the chats that have expired, and past tombstones; returns how many chats."""
     async with engine.begin() as connection:
-        await retention.delete_past_tombstones(connection)
-    count = await _remove_pages(engine, retention.delete_expired_chats)
+        await maintenance.delete_past_tombstones(connection)
+    count = await _remove_pages(engine, maintenance.delete_expired_chats)
     metrics.DELETED.labels("chats").inc(count)
     return count
 

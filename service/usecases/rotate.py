@@ -6,9 +6,9 @@ a rotation may be killed at any moment; the next call does what is left.
 
 from collections.abc import Callable
 
-from service.storage import rotation
+from service.storage import maintenance
 from service.storage.database import Database
-from service.storage.rotation import KeyUsage
+from service.storage.maintenance import KeyUsage
 
 
 async def rotate_keys(database: Database, report: Callable[[int], None]) -> list[KeyUsage]:
@@ -20,7 +20,7 @@ async def rotate_keys(database: Database, report: Callable[[int], None]) -> list
     done = after = 0
     while True:
         async with database.engine.connect() as connection:
-            page = await rotation.list_chats(connection, after)
+            page = await maintenance.list_chats(connection, after)
         if not page:
             return await _finish(database)
         for chat in page:
@@ -28,16 +28,16 @@ async def rotate_keys(database: Database, report: Callable[[int], None]) -> list
             while rows != 0:
                 # One transaction for each batch, so that the chat's own requests come in between.
                 async with database.engine.begin() as connection:
-                    rows = await rotation.reseal(connection, chat)
+                    rows = await maintenance.reseal(connection, chat)
         after, done = page[-1].id, done + len(page)
         report(done)
 
 
 async def _finish(database: Database) -> list[KeyUsage]:
     async with database.engine.begin() as connection:
-        await rotation.reseal_secrets(connection)
-        usage = await rotation.count_values(connection)
+        await maintenance.reseal_secrets(connection)
+        usage = await maintenance.count_values(connection)
         writes_or_seals = {database.keyring.writes, *(one.key for one in usage)}
         in_use = [key for key in writes_or_seals if key is not None]
-        await rotation.forget_unused_keys(connection, in_use)
+        await maintenance.forget_unused_keys(connection, in_use)
     return usage

@@ -7,10 +7,9 @@ from typing import Final
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from service.errors import PrecisError
-from service.storage import audit, keys, sessions
-from service.storage.audit import Operator
+from service.storage import keys
 from service.storage.database import Database
-from service.storage.keys import Key
+from service.storage.keys import Key, Operator
 
 SECONDS: Final = 12 * 3600
 """How long a session lasts."""
@@ -53,15 +52,15 @@ async def sign_in(database: Database, key: str) -> tuple[str, Key]:
         raise SignInRefused(row)
     cookie = secrets.token_urlsafe(32)
     async with database.engine.begin() as connection:
-        await sessions.begin_session(connection, row.id, keys.hash_key(cookie), SECONDS)
-        await audit.record_change(connection, row.by, "session.begin", None)
+        await keys.begin_session(connection, row.id, keys.hash_key(cookie), SECONDS)
+        await keys.record_change(connection, row.by, "session.begin", None)
     return cookie, row
 
 
 async def find_session(engine: AsyncEngine, cookie: str) -> Session | None:
     """The session of a cookie, if it has one that has not ended."""
     async with engine.connect() as connection:
-        key = await sessions.find_session_key(connection, keys.hash_key(cookie))
+        key = await keys.find_session_key(connection, keys.hash_key(cookie))
     if key is None:
         return None
     return Session(key.by, key.tenant_name, "operator" in keys.OPENS[key.scope])
@@ -70,5 +69,5 @@ async def find_session(engine: AsyncEngine, cookie: str) -> Session | None:
 async def sign_out(engine: AsyncEngine, by: Session, cookie: str) -> None:
     """Ends one session."""
     async with engine.begin() as connection:
-        await sessions.end_session(connection, keys.hash_key(cookie))
-        await audit.record_change(connection, by.by, "session.end", None, ended=1)
+        await keys.end_session(connection, keys.hash_key(cookie))
+        await keys.record_change(connection, by.by, "session.end", None, ended=1)

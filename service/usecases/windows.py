@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from service.planning import policy
 from service.settings import Settings
-from service.storage import windows
+from service.storage import chats
 from service.storage.database import Database
 
 _KNOWN_FOR: Final = 30.0  # seconds that what answers have shown is remembered here
@@ -49,7 +49,7 @@ class Windows:
         """Notes what an answer has shown."""
         self._shown.pop(tenant, None)
         async with self.database.engine.begin() as connection:
-            await windows.note_window(connection, tenant, model, window)
+            await chats.note_window(connection, tenant, model, window)
 
     async def _shown_to(self, tenant: int) -> dict[str, int]:
         now = time.monotonic()
@@ -57,6 +57,6 @@ class Windows:
         if found is None or found.until < now:
             if len(self._shown) >= _MOST_TENANTS:
                 self._shown.clear()
-            by_model = await windows.find_shown_windows(self.database.hot, tenant)
+            by_model = await chats.find_shown_windows(self.database.hot, tenant)
             found = self._shown[tenant] = _ShownWindows(by_model, now + _KNOWN_FOR)
         return found.by_model

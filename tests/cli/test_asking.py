@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 from service.cli import app
 from service.names import FIRST_TENANT
 from service.storage import keys
-from service.storage.sums import UsageKey
+from service.storage.runs import UsageKey
 from tests.cli.conftest import Cli, run, says
 from tests.conftest import Service, drain
 from tests.fakes.http import Raw, head

@@ -8,7 +8,7 @@ import pytest_asyncio
 from service.runtime import Urls
 from service.settings import load
 from service.storage import keys, messages
-from service.storage.tenancy import ChatKey
+from service.storage.tables import ChatKey
 from tests.cli.conftest import Cli, says
 from tests.conftest import fresh_database, sending
 from tests.service.encrypted import FIRST, MARK, SECOND, columns, lived, service_with

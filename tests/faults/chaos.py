@@ -24,7 +24,7 @@ from service.storage import checkpoints as of_checkpoints
 from service.storage import codec, messages
 from service.storage.database import connect
 from service.storage.sealing import Cipher
-from service.storage.tenancy import ChatKey
+from service.storage.tables import ChatKey
 from service.transcript import unfold_messages
 from tests.fakes.scripted_llm import Request, ScriptedLLM, scripted_llm
 from tests.faults.fleet import Fleet, Kind, fleet, reachable_folder

@@ -17,7 +17,6 @@ from service.embedded.servers import embedded_servers
 from service.errors import ConfigurationError
 from service.runtime import Urls
 from service.storage import database as limits
-from service.storage import outage
 from service.storage.database import connect, migrate
 from service.usecases.compress import compress
 from service.usecases.retain import remove_old
@@ -120,7 +119,7 @@ async def test_while_postgres_hangs_everybody_is_told_so_and_afterwards_all_goes
         assert (ready.status_code, ready.json()["queue"]) == (503, "ok")
         assert {(one.status_code, one.headers["retry-after"]) for one in rest} == {(503, "1")}
         assert {one.headers["content-type"] for one in rest} == {"application/problem+json"}
-        assert all(isinstance(end, BaseException) and outage.is_away(end) for end in ends), ends
+        assert all(isinstance(end, BaseException) and limits.is_away(end) for end in ends), ends
 
     async def is_ready() -> bool:
         return (await service.as_operator.get("/readyz")).status_code == 200

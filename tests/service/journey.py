@@ -12,9 +12,9 @@ import httpx
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.clients.openwebui import signed_in
-from service.storage import keys, messages, publishing, work
-from service.storage.audit import Operator
-from service.storage.publishing import NewCheckpoint
+from service.storage import checkpoints, keys, messages, work
+from service.storage.checkpoints import NewCheckpoint
+from service.storage.keys import Operator
 from service.storage.tables import metadata
 from service.summarising.memory import Memory
 from service.usecases.compress import compress
@@ -319,9 +319,9 @@ async def _publish_twice(engine: AsyncEngine, connection: AsyncConnection, lease
     assert await work.renew_lease(connection, lease)
     assert not await work.yields_to_others(connection, lease)
     path = await messages.load_path(connection, lease.chat, lease.leaves[0])
-    texts = [await publishing.pack_texts(engine, lease.chat, 0, Memory(), "summary") for _ in range(2)]
+    texts = [await checkpoints.pack_texts(engine, lease.chat, 0, Memory(), "summary") for _ in range(2)]
     fresh = [NewCheckpoint(0, path[5], "llm", packed, 1, 8192, "by hand", "1") for packed in texts]
-    first, again = [await publishing.publish_checkpoint(connection, lease, one) for one in fresh]
+    first, again = [await checkpoints.publish_checkpoint(connection, lease, one) for one in fresh]
     assert first
     assert again == first + 1, "another version"
     await work.give_back(connection, lease, None, 0)

@@ -18,8 +18,7 @@ from sqlalchemy import Select, Table, select, text
 from service.request import native
 from service.runtime import Runtime
 from service.storage import checkpoints
-from service.storage.tables import metadata
-from service.storage.tenancy import ChatKey
+from service.storage.tables import ChatKey, metadata
 from service.summarising import message
 from service.transcript import unfold_messages
 from tests.builders import called, returned, said

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from service.storage import checkpoints
-from service.storage.tenancy import ChatKey
+from service.storage.tables import ChatKey
 from tests.conftest import Service, drain
 from tests.effort import examples
 from tests.service.harness import emptied

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage import publishing
-from service.storage.publishing import NewCheckpoint
+from service.storage import checkpoints
+from service.storage.checkpoints import NewCheckpoint
 from service.storage.work import Lease
 from service.usecases.compress import WorkerContext
 from tests.service.harness import Harness
@@ -156,7 +156,7 @@ async def test_the_branch_on_which_a_user_goes_on_is_next_however_many_are_due(
 ) -> None:
     leaves = await branches(harness, 3)
     late = harness.talk.turns(20, leaf="root", prefix="late-")
-    publish = publishing.publish_checkpoint
+    publish = checkpoints.publish_checkpoint
 
     async def published(connection: AsyncConnection, lease: Lease, fresh: NewCheckpoint) -> int | None:
         if late not in await due(harness):
@@ -164,7 +164,7 @@ async def test_the_branch_on_which_a_user_goes_on_is_next_however_many_are_due(
         return await publish(connection, lease, fresh)
 
     with monkeypatch.context() as patched:
-        patched.setattr(publishing, "publish_checkpoint", published)
+        patched.setattr(checkpoints, "publish_checkpoint", published)
         await harness.compress(harness.runtime.worker_context)
     assert await unserved(harness, leaves) == leaves[:2]
     await harness.compress(harness.runtime.worker_context)

@@ -7,8 +7,7 @@ import pytest
 
 from service.storage import prompts
 from service.storage.prompts import Basis, NewPrompt
-from service.storage.tables import metadata
-from service.storage.tenancy import ChatKey
+from service.storage.tables import ChatKey, metadata
 from service.usecases.compress import compress
 from tests.service.grown import by_the_model, in_one_call
 from tests.service.harness import Harness, thinking

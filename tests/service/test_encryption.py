@@ -9,9 +9,9 @@ import pytest_asyncio
 from service.errors import CannotOpen, ConfigurationError
 from service.runtime import Urls, open_runtime
 from service.settings import load
-from service.storage import checkpoints, messages, rotation
+from service.storage import checkpoints, maintenance, messages
 from service.storage.sealing import SEALED
-from service.storage.tenancy import ChatKey
+from service.storage.tables import ChatKey
 from service.usecases import ingest as ingesting
 from service.usecases import rotate
 from tests.conftest import fresh_database
@@ -193,11 +193,11 @@ async def test_a_rotation_goes_on_with_what_a_killed_one_has_left(urls: Urls, mo
     async with service_with(urls, "") as harness:
         leaf = harness.talk.add("marked", harness.talk.turns(1))
         await harness.talk.ingest(harness.talk.add("answer", leaf, "assistant"))
-    monkeypatch.setattr(rotation, "BATCH", 1)
+    monkeypatch.setattr(maintenance, "BATCH", 1)
     batches: list[int] = []
     async with service_with(urls, FIRST) as harness:
         while not batches or batches[-1]:
             async with harness.runtime.database.engine.begin() as connection:
-                batches.append(await rotation.reseal(connection, ChatKey(1, 1)))
+                batches.append(await maintenance.reseal(connection, ChatKey(1, 1)))
 
     assert batches == [1, 1, 1, 1, 0]

@@ -10,9 +10,9 @@ import pytest
 
 from service.planning.plan import Checkpoint
 from service.request.native import Node
-from service.storage import chats, codec, contexts, messages, publishing, work
+from service.storage import chats, checkpoints, codec, contexts, messages, work
+from service.storage.checkpoints import NewCheckpoint
 from service.storage.contexts import Lookup
-from service.storage.publishing import NewCheckpoint
 from service.summarising.memory import Memory
 from tests.conftest import Service, execute
 from tests.service.harness import Harness
@@ -184,11 +184,11 @@ async def test_publishing_notes_what_each_of_the_line_saves(harness: Harness) ->
         parent = 0
         for number, size in enumerate(sizes):
             until = path[2 * number + 1]
-            texts = await publishing.pack_texts(
+            texts = await checkpoints.pack_texts(
                 worker_context.engine, lease.chat, parent, Memory(), f"summary {number}"
             )
             fresh = NewCheckpoint(parent, until, "llm", texts, size, WINDOWS[number % 4], "by", "1")
-            parent = await publishing.publish_checkpoint(connection, lease, fresh) or 0
+            parent = await checkpoints.publish_checkpoint(connection, lease, fresh) or 0
             assert parent
 
     made = await harness.made()

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage import publishing, work
-from service.storage.publishing import NewCheckpoint
+from service.storage import checkpoints, work
+from service.storage.checkpoints import NewCheckpoint
 from service.storage.work import Lease
 from service.usecases.compress import WorkerContext, compress
 from service.usecases.compress.claims import claim_chat
@@ -204,7 +204,7 @@ async def test_one_that_got_its_id_after_the_summary_it_does_not_know_yields_too
     leaf = await harness.long_chat()
     harness.llm.default = keeping
     served: list[Json] = []
-    publish = publishing.publish_checkpoint
+    publish = checkpoints.publish_checkpoint
 
     async def late(connection: AsyncConnection, lease: Lease, fresh: NewCheckpoint) -> int | None:
         if fresh.kind == "llm":
@@ -212,7 +212,7 @@ async def test_one_that_got_its_id_after_the_summary_it_does_not_know_yields_too
         return await publish(connection, lease, fresh)
 
     with monkeypatch.context() as patched:
-        patched.setattr(publishing, "publish_checkpoint", late)
+        patched.setattr(checkpoints, "publish_checkpoint", late)
         await harness.compress(harness.worker_context(**WIDE))
     (made,), (interim,) = await harness.made(), await harness.interim()
     assert served[0]["checkpoint"] > made.id, "it serves before, and its id is newer"

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from service.errors import CannotOpen
-from service.storage import checkpoints, codec, memories, messages, publishing
-from service.storage.publishing import NewCheckpoint
-from service.storage.tenancy import ChatKey
+from service.storage import checkpoints, codec, messages
+from service.storage.checkpoints import NewCheckpoint
+from service.storage.tables import ChatKey
 from service.summarising.ledger import Entry
 from service.summarising.memory import Kind, Memory, Pin
 from service.summarising.utterances import Speaker, Utterance
@@ -18,7 +18,7 @@ from tests.service.test_versions import claimed
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-COUNT = 2 * memories.WHOLE_EVERY + 2
+COUNT = 2 * codec.WHOLE_EVERY + 2
 
 
 def said(step: int) -> Utterance:
@@ -54,8 +54,8 @@ def grown(number: int) -> Memory:
     ids=["from nothing", "to nothing", "the same", "more", "in another order"],
 )
 async def test_a_memory_is_read_as_it_was_packed(before: Memory, after: Memory) -> None:
-    line = [memories.StoredMemory(memories.pack_memory(before))]
-    assert memories.unpack_memory([*line, memories.StoredMemory(memories.pack_memory(after, line=line))]) == after
+    line = [codec.StoredMemory(codec.pack_memory(before))]
+    assert codec.unpack_memory([*line, codec.StoredMemory(codec.pack_memory(after, line=line))]) == after
 
 
 async def test_a_sentence_that_the_summary_shows_is_stored_once() -> None:
@@ -63,10 +63,10 @@ async def test_a_sentence_that_the_summary_shows_is_stored_once() -> None:
     memory = Memory(talk=(replace(said(1), text=sentence),))
     summary = f"A record.\nuser: {sentence}"
 
-    packed = memories.pack_memory(memory, summary)
+    packed = codec.pack_memory(memory, summary)
 
-    assert len(packed) < 1000 < len(memories.pack_memory(memory))
-    assert memories.unpack_memory([memories.StoredMemory(packed, codec.pack_text(summary))]) == memory
+    assert len(packed) < 1000 < len(codec.pack_memory(memory))
+    assert codec.unpack_memory([codec.StoredMemory(packed, codec.pack_text(summary))]) == memory
 
 
 async def line_of(harness: Harness) -> tuple[ChatKey, list[int]]:
@@ -75,12 +75,12 @@ async def line_of(harness: Harness) -> tuple[ChatKey, list[int]]:
     lease = await claimed(harness)
     engine, line = harness.runtime.database.engine, [0]
     for number in range(COUNT):
-        texts = await publishing.pack_texts(engine, lease.chat, line[-1], grown(number), "-")
+        texts = await checkpoints.pack_texts(engine, lease.chat, line[-1], grown(number), "-")
         async with engine.begin() as connection:
             until = await messages.find_by_host_id(connection, lease.chat, path[number]["id"])
             assert until
             fresh = NewCheckpoint(line[-1], until, "llm", texts, 1, lease.window, "by", "1")
-            line.append(await publishing.publish_checkpoint(connection, lease, fresh) or 0)
+            line.append(await checkpoints.publish_checkpoint(connection, lease, fresh) or 0)
     return lease.chat, line[1:]
 
 
@@ -100,4 +100,4 @@ async def test_a_memory_that_grew_from_a_lost_one_is_refused(harness: Harness) -
     engine = harness.runtime.database.engine
     with pytest.raises(CannotOpen, match="grew from one that is not stored any more"):
         await checkpoints.load_memory(engine, chat, line[5])
-    assert await checkpoints.load_memory(engine, chat, line[memories.WHOLE_EVERY])
+    assert await checkpoints.load_memory(engine, chat, line[codec.WHOLE_EVERY])

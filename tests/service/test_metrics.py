@@ -10,7 +10,7 @@ from service import __version__
 from service.api import scrape
 from service.api.scrape import create_worker_app
 from service.settings import load
-from service.storage import figures
+from service.storage import runs
 from service.web import pages
 from tests.conftest import METRICS_TOKEN, Service
 from tests.fakes.scripted_llm import Fail, Say
@@ -130,7 +130,7 @@ async def test_without_its_databases_a_service_shows_that_and_no_old_figure(
     async def away(*_: object) -> None:
         raise ConnectionRefusedError
 
-    monkeypatch.setattr(figures, "read_queue_figures", away)
+    monkeypatch.setattr(runs, "read_queue_figures", away)
     monkeypatch.setattr(type(service.runtime.queue), "has_worker", away)
 
     shown = await scraped(service)

@@ -9,7 +9,7 @@ import pytest
 
 from service.errors import TextWorkFailed
 from service.processes import Texts, child
-from service.storage import memories
+from service.storage import codec
 from service.summarising import ledger, room
 from service.summarising.memory import Memory
 from service.usecases.compress import WorkerContext
@@ -49,13 +49,13 @@ def no_entries(memory: Memory, *beside: Any) -> bytes:
     return PACKED(memory, *beside)
 
 
-PACKED = memories.pack_memory
+PACKED = codec.pack_memory
 OPEN_BREAKER = (
     "insert into endpoints (name, failures, open_until, changed_at) values (:name, 5, now() + interval '1 hour', now())"
 )
 FAULTS: dict[str, tuple[object, str, Callable[..., object]]] = {
     "reading a result": (ledger, "describe_call", fails),
-    "storing an entry": (memories, "pack_memory", no_entries),
+    "storing an entry": (codec, "pack_memory", no_entries),
     "showing the memory": (room, "fit_memory", fails),
 }
 """What fails whenever it is used: module, function and fault."""
@@ -153,7 +153,7 @@ async def test_while_the_model_is_away_an_interim_summary_gives_these_messages_b
 async def test_with_nothing_left_to_leave_out_the_work_ends_and_says_where_it_fails(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memories, "pack_memory", fails)
+    monkeypatch.setattr(codec, "pack_memory", fails)
     await with_calls(harness)
 
     await tries(harness, bench(harness, "code"))

@@ -6,7 +6,7 @@ import pytest
 
 from service.storage import contexts
 from service.storage.database import Database
-from service.storage.tenancy import ChatKey
+from service.storage.tables import ChatKey
 from tests.conftest import Service, drain
 from tests.service.grown import summarised
 from tests.service.harness import Harness, running

@@ -7,7 +7,7 @@ import pytest
 from service.errors import ConfigurationError
 from service.processes.intake import TokenCountedMessage
 from service.settings import load
-from service.storage import retention
+from service.storage import maintenance
 from service.usecases import ingest, read_messages
 from service.usecases.retain import Removed
 from tests.service.ageing import age, removed, sql, without_text
@@ -32,7 +32,7 @@ async def idle_chat(harness: Harness) -> str:
 async def test_all_texts_of_a_chat_go_when_it_is_idle_for_longer_than_the_setting(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "_CHATS_PAGE", 1)  # and two pages find what one does
+    monkeypatch.setattr(maintenance, "_CHATS_PAGE", 1)  # and two pages find what one does
     await idle_chat(harness)
     another = Talk(harness.service.as_filter, "chat-3")
     await another.ingest(another.turns(1))

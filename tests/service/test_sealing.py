@@ -13,7 +13,7 @@ from service.settings import load
 from service.storage import keys
 from service.storage.database import connect
 from service.storage.sealing import AssociatedData, Cipher
-from service.storage.tenancy import ChatKey
+from service.storage.tables import ChatKey
 from tests.conftest import execute
 
 ONE, TWO = EncryptionKey(1, b"1" * 32), EncryptionKey(2, b"2" * 32)

@@ -8,8 +8,8 @@ from typing import get_args
 import pytest
 
 from service.names import FIRST_TENANT, RequestOutcome
-from service.storage import sums
-from service.storage.sums import UsageKey
+from service.storage import runs
+from service.storage.runs import UsageKey
 from service.usecases import counting as counting_module
 from service.usecases.counting import Counting, open_counting
 from tests.conftest import Service
@@ -22,7 +22,7 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-NOTHING = dict.fromkeys(sums.COUNTS, 0)
+NOTHING = dict.fromkeys(runs.COUNTS, 0)
 
 
 async def stats(service: Service, days: int = 30) -> Json:
@@ -69,7 +69,7 @@ async def test_counts_that_cannot_be_stored_are_kept_and_stored_once(
     counted = Counting(service.runtime.database.engine)
     counted.count_not_sent(key, 3)
     with monkeypatch.context() as broken:
-        broken.setattr(sums, "add_sums", fail)
+        broken.setattr(runs, "add_sums", fail)
         with pytest.raises(ConnectionError):
             await counted.store()
 
@@ -90,7 +90,7 @@ async def test_no_error_ends_the_counting(service: Service, monkeypatch: pytest.
     async with open_counting(service.runtime.database.engine) as counted:
         counted.count_not_sent(await usage_key(service), 3)
         with monkeypatch.context() as broken:
-            broken.setattr(sums, "add_sums", fail)
+            broken.setattr(runs, "add_sums", fail)
             await failed.wait()
 
         async def stored() -> bool:
@@ -123,7 +123,7 @@ async def test_processes_that_count_the_same_at_once_lose_nothing(service: Servi
     async def work() -> None:
         for key in models * 5:
             async with engine.begin() as connection:
-                await sums.add_sums(connection, {key: Counter(tokens_read=2, truncated=1)})
+                await runs.add_sums(connection, {key: Counter(tokens_read=2, truncated=1)})
 
     await asyncio.gather(serve(models), serve(models[::-1]), work(), work())
 

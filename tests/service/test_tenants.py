@@ -27,24 +27,25 @@ from tests.service.test_metrics import check_labels
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-# What has no row of a tenant, or finds out whose a key or a session is.
-OF_NOBODY = {"breakers", "database", "figures", "keys", "outage", "reading", "sessions"}
+# These have no row of a tenant, or find out whose a key or a session is.
+OF_NOBODY = {"jobs.read_state", "jobs.find_pause", "jobs.note_success", "jobs.note_failure", "runs.read_queue_figures"}
+OF_TENANTS_AMONG_KEYS = {"keys.list_changes", "keys.record_change"}
 STORAGE = [
     importlib.import_module(f"{storage.__name__}.{module.name}")
     for module in pkgutil.iter_modules(storage.__path__)
-    if module.name not in OF_NOBODY
+    if module.name != "database"
 ]
 # Workers wake for any tenant: a sweep counts all due chats, a claim all that ask one summariser; a round ends for any.
 SYSTEM_WIDE = {"work.count_waiting", "work.claim_work", "work.yields_to_others"}
 # Retention is a rule of the whole installation: it pages through the rows of all.
-SYSTEM_WIDE |= {f"retention.delete_old_{what}" for what in ("texts", "runs", "audit_rows", "chats")}
+SYSTEM_WIDE |= {f"maintenance.delete_old_{what}" for what in ("texts", "runs", "audit_rows", "chats")}
 SYSTEM_WIDE |= {
-    "retention.delete_retired_checkpoints",
-    "retention.delete_expired_chats",
-    "retention.delete_past_tombstones",
+    "maintenance.delete_retired_checkpoints",
+    "maintenance.delete_expired_chats",
+    "maintenance.delete_past_tombstones",
 }
 # Keys are of the whole installation too: a rotation pages through all chats, and then works chat by chat.
-SYSTEM_WIDE |= {"rotation.list_chats", "rotation.reseal_secrets", "rotation.count_values"}
+SYSTEM_WIDE |= {"maintenance.list_chats", "maintenance.reseal_secrets", "maintenance.count_values"}
 
 
 class Heard(NamedTuple):
@@ -135,11 +136,16 @@ def _route(request: httpx.Request) -> str:
 
 def _functions() -> dict[str, tuple[Any, Callable[..., Awaitable[Any]]]]:
     """The public functions of the storage that execute statements, by name."""
-    return {
+    found = {
         f"{module.__name__.rpartition('.')[2]}.{name}": (module, function)
         for module in STORAGE
         for name, function in inspect.getmembers(module, inspect.iscoroutinefunction)
         if not name.startswith("_") and inspect.unwrap(function).__module__ == module.__name__
+    }
+    return {
+        name: one
+        for name, one in found.items()
+        if name not in OF_NOBODY and (not name.startswith("keys.") or name in OF_TENANTS_AMONG_KEYS)
     }
 
 

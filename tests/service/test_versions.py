@@ -2,8 +2,8 @@
 
 import pytest
 
-from service.storage import messages, publishing, work
-from service.storage.publishing import NewCheckpoint
+from service.storage import checkpoints, messages, work
+from service.storage.checkpoints import NewCheckpoint
 from service.storage.work import Lease
 from service.summarising.memory import Memory
 from service.usecases.retain import remove_old
@@ -162,12 +162,12 @@ async def published(harness: Harness, lease: Lease, parent: int, until: str, kin
     """Publishes a checkpoint of that kind up to a message; any other kind is written by the LLM."""
     known = kind if kind == "interim" else "llm"
     engine = harness.runtime.database.engine
-    texts = await publishing.pack_texts(engine, lease.chat, parent, Memory(), kind)
+    texts = await checkpoints.pack_texts(engine, lease.chat, parent, Memory(), kind)
     async with engine.begin() as connection:
         found = await messages.find_by_host_id(connection, lease.chat, until)
         assert found
         fresh = NewCheckpoint(parent, found, known, texts, 10, lease.window, "by", "1", {"outcome": kind}, replaces)
-        return await publishing.publish_checkpoint(connection, lease, fresh)
+        return await checkpoints.publish_checkpoint(connection, lease, fresh)
 
 
 @pytest.mark.parametrize("step", [0, -4, 4], ids=["the same boundary", "a shallower one", "a deeper one"])

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from service.planning.plan import is_poorer
-from service.storage import messages, publishing
-from service.storage.publishing import NewCheckpoint
+from service.storage import checkpoints, messages
+from service.storage.checkpoints import NewCheckpoint
 from service.summarising.memory import Memory
 from tests.conftest import Service, drain
 from tests.service.harness import Harness
@@ -89,12 +89,12 @@ async def line_of(harness: Harness, windows: list[int]) -> tuple[str, list[int]]
     lease = await claimed(harness)
     engine, line = harness.runtime.database.engine, [0]
     for place, window in enumerate(windows, 1):
-        texts = await publishing.pack_texts(engine, lease.chat, line[-1], Memory(), "-")
+        texts = await checkpoints.pack_texts(engine, lease.chat, line[-1], Memory(), "-")
         async with engine.begin() as connection:
             until = await messages.find_by_host_id(connection, lease.chat, path[75 + 4 * place])
             assert until
             fresh = NewCheckpoint(line[-1], until, "llm", texts, 10, window, "by", "1")
-            line.append(await publishing.publish_checkpoint(connection, replace(lease, window=window), fresh) or 0)
+            line.append(await checkpoints.publish_checkpoint(connection, replace(lease, window=window), fresh) or 0)
     return leaf, line[1:]
 
 

@@ -172,7 +172,7 @@ async def test_no_page_shows_markdown_and_each_label_stands_in_one_line(
     for path in ("/", "/chats", "/jobs", "/chats/chat-1", "/chats/chat-1/checkpoints/999", "/sign-in", "/docs"):
         assert "<code>" in pages[path].html, path
     docs = pages["/docs"].html
-    assert "<li>With a <code>filter</code> key: " in docs
+    assert "<li>A <code>filter</code> key lets a host " in docs
     assert not re.search(r"<p>\s*- ", docs)
 
 

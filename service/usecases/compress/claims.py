@@ -22,9 +22,9 @@ from service import request_ids
 from service.processes import Texts
 from service.settings import Settings
 from service.storage import prompts, runs, sealing, work
-from service.storage.breakers import Endpoint
+from service.storage.jobs import Endpoint
 from service.storage.prompts import Basis
-from service.storage.tenancy import ChatKey
+from service.storage.tables import ChatKey
 from service.summarising.reading import Summariser
 from service.usecases.compress.mailbox import endpoint_of
 

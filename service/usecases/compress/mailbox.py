@@ -17,9 +17,9 @@ from service.errors import PrecisError, SummariserAway, SummariserError
 from service.planning.policy import output_tokens
 from service.processes import Texts, replies
 from service.storage import codec, prompts
-from service.storage.breakers import Endpoint
+from service.storage.jobs import Endpoint
 from service.storage.prompts import Basis, NewPrompt, StoredReply
-from service.storage.tenancy import ChatKey
+from service.storage.tables import ChatKey
 from service.summarising.prompt import build
 from service.summarising.reading import Reading, Reply
 

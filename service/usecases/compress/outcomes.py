@@ -34,7 +34,7 @@ from service.errors import (
     class_and_place,
     format_trace,
 )
-from service.storage import breakers, outage, prompts, runs, work
+from service.storage import database, jobs, prompts, runs, work
 from service.usecases.compress.claims import TRIES, Claim
 from service.usecases.compress.mailbox import PromptUntaken, ReplyPending
 
@@ -175,13 +175,13 @@ async def give_back(claim: Claim, release: Release) -> float | None:
     try:
         async with claim.engine.begin() as connection:
             if release.is_away and claim.endpoint:
-                await breakers.note_failure(connection, claim.endpoint, release.reason)
+                await jobs.note_failure(connection, claim.endpoint, release.reason)
             await _end_run(
                 connection, claim, release.outcome, release.detail, drops_prompt=release.counts
             )
             return await work.give_back(connection, claim.lease, error, release.delay)
     except Exception as failure:
-        if not outage.is_away(failure):
+        if not database.is_away(failure):
             raise
         log.warning("compress.lease_left", chat=claim.lease.chat_id, error=type(failure).__name__)
         return None
@@ -231,8 +231,8 @@ def _judge(claim: Claim, error: Exception) -> Release:
             # Code's work asks nobody, so its errors are our own.
             is_own = claim.lease.by_code or isinstance(error, TextWorkFailed)
             return _failed(claim, runs.OWN_ERROR if is_own else "failed", error)
-    if outage.is_away(error):  # which says nothing about the chat, nor about the summariser
-        refusal = outage.explain_refusal(error)
+    if database.is_away(error):  # which says nothing about the chat, nor about the summariser
+        refusal = database.explain_refusal(error)
         pause = _REFUSAL_PAUSE if refusal else _OUTAGE_PAUSE
         return _released(PrecisError(refusal or "the database was away"), delay=pause)
     log.error("compress.failed", chat=claim.lease.chat_id, exception=format_trace(error))

@@ -40,21 +40,18 @@ from service.planning.plan import (
 from service.planning.policy import LEAST_WRITER, Policy, thinking_tokens
 from service.processes import materials
 from service.storage import (
-    breakers,
     chats,
     checkpoints,
+    jobs,
     messages,
     prompts,
-    publishing,
     runs,
-    sums,
     work,
 )
+from service.storage.checkpoints import NewCheckpoint
 from service.storage.messages import MessageRow
 from service.storage.prompts import Basis
-from service.storage.publishing import NewCheckpoint
-from service.storage.runs import TokenUse
-from service.storage.sums import UsageKey
+from service.storage.runs import TokenUse, UsageKey
 from service.storage.tables import INTERIM
 from service.storage.work import Lease
 from service.summarising import prompt, summarise
@@ -490,7 +487,7 @@ async def _publish(
         parent=parent,
         until=until,
         kind=written.kind,
-        texts=await publishing.pack_texts(claim.engine, claim.chat, parent, memory, text),
+        texts=await checkpoints.pack_texts(claim.engine, claim.chat, parent, memory, text),
         tokens=candidate.size,
         window=round_.basis.window,
         summariser=written.by,
@@ -499,7 +496,7 @@ async def _publish(
         superseded=[one.id for one in [*round_.poorer, *outdated]],
     )
     async with claim.engine.begin() as connection:
-        number = await publishing.publish_checkpoint(connection, claim.lease, new)
+        number = await checkpoints.publish_checkpoint(connection, claim.lease, new)
         await _count(connection, round_, candidate, published=number is not None)
     # Raised after the transaction: what the call cost stays counted.
     if number is None:
@@ -538,12 +535,12 @@ async def _count(
     """Counts what a candidate cost. Whatever a model answered, its endpoint is not away."""
     claim = round_.claim
     if candidate.calls and claim.endpoint:
-        await breakers.note_success(connection, claim.endpoint)
+        await jobs.note_success(connection, claim.endpoint)
     # Before the run, because it locks the chat's row, as a deletion does first.
     if round_.summariser and candidate.read:
         # `openai:gpt-4o-mini` is counted as `gpt-4o-mini`, as chats name their models.
         model = round_.summariser.name.partition(":")[2]
         usage_key = UsageKey(claim.chat.tenant, model)
-        await sums.add_sums(connection, {usage_key: Counter(tokens_read=candidate.read)})
+        await runs.add_sums(connection, {usage_key: Counter(tokens_read=candidate.read)})
     spent = TokenUse(candidate.calls, candidate.read, candidate.wrote)
     await runs.count_run(connection, claim.chat, claim.run, spent, published=published)

@@ -14,8 +14,8 @@ from service.errors import OpenWebUIError
 from service.names import FIRST_TENANT, KeyScope
 from service.settings import Settings
 from service.storage import keys
-from service.storage.audit import Operator
 from service.storage.database import Database
+from service.storage.keys import Operator
 from service.usecases.install.addresses import is_private
 from service.usecases.install.models import (
     check_writer,
