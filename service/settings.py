@@ -90,8 +90,8 @@ class Settings(BaseSettings):
     summariser: Literal["extractive", "openai", "ollama"] = Field(
         "extractive",
         description="What writes summaries. `openai`: an OpenAI-compatible server. `ollama`: an"
-        " Ollama server. `extractive`: no server of its own; a model of Open WebUI writes them, as"
-        " chosen by `precis install-filter --summariser`, or code alone.",
+        " Ollama server. `extractive`: no server; a model of Open WebUI writes them, or no model,"
+        " as `precis install-filter --summariser` has chosen.",
     )
     summariser_url: str = Field(
         "",
@@ -106,37 +106,37 @@ class Settings(BaseSettings):
     # Common settings: when summaries begin, who shares them, how long data is kept.
     window: Window = Field(
         DEFAULT_WINDOW,
-        description="Context window, in tokens, of the models whose window Open WebUI does not"
-        " know.",
+        description="Context window, in tokens, of models whose window Open WebUI does not know.",
     )
     apply_at: ApplyAt = Field(
         APPLY_AT,
         description="A request that takes more than this share of the window, from 0.3 to 0.95, is"
-        " sent with a summary. The default is 100,000 tokens of a window of 131,072. Precis begins"
-        " to write the summary at two thirds of it, and at half the window at the latest. A lower"
-        " share makes requests cheaper and shows the model fewer messages word for word. A higher"
+        " sent with a summary. The default is 100,000 tokens of a window of 131,072. Precis writes"
+        " the summary from two thirds of this share on, or from half of the window if that is less."
+        " A lower share makes requests cheaper and shows the model fewer messages word for word. A higher"
         " share leaves less room for the answer and less time to write the summary.",
     )
     keep_messages: KeepMessages = Field(
         KEEP_MESSAGES,
         description="Number of newest messages, from 2 to 200, that are sent word for word with a"
-        " summary. Precis sends fewer if they take more than an eighth of what a request may have.",
+        " summary. Precis sends fewer if they take more than an eighth of the room that the"
+        " window leaves for messages.",
     )
     summary_share: SummaryShare = Field(
         SUMMARY_SHARE,
-        description="Share of the window, from 0.05 to 0.4, that a summary may take at a window of"
-        " 16,384 tokens. Larger windows give it a smaller share. By default, a summary has at most"
-        " 2,344 tokens of 8,192, 4,688 of 16,384, 16,682 of 131,072, and more if it covers very"
-        " much. A higher share keeps more, costs more in each request, and makes summaries more"
-        " frequent in a small window.",
+        description="Size of summaries, from 0.05 to 0.4, as a share of the room that a window of"
+        " 16,384 tokens leaves for messages. Larger windows give a smaller share. The default gives"
+        " a summary up to 2,344 tokens in a window of 8,192, 4,688 in 16,384 and 16,682 in 131,072;"
+        " a summary of a very long chat may have more. A higher share keeps more, costs more in"
+        " each request, and in a small window summaries follow each other sooner.",
     )
     models: Models = Field(
         {},
         description='Settings of single models, as JSON: `{"llama3:8b": {"window": 8192,'
         ' "apply_at": 0.7, "keep_messages": 6, "summary_share": 0.25}}`. Use the model\'s id in'
-        " Open WebUI, or its name in LiteLLM. `window` counts only if the host does not report the"
-        " model's window. `summariser_model` selects another model at PRECIS_SUMMARISER_URL for"
-        " chats with this model. Whatever is left out has the value of the setting above.",
+        " Open WebUI, or its name in LiteLLM. `window` counts only if Open WebUI or LiteLLM does not"
+        " report the model's window. `summariser_model` selects another model at PRECIS_SUMMARISER_URL for"
+        " chats with this model. A value that is missing comes from the general setting.",
     )
     encryption_keys: SecretStr = Field(
         SecretStr(""),
@@ -159,15 +159,14 @@ class Settings(BaseSettings):
     )
     keep_bodies: Days = Field(
         30,
-        description="Days without new messages after which the texts of a chat are deleted, or"
-        " `forever`; also the days that replaced versions of summaries are kept. One month: time to"
-        " find out that a summary is wrong.",
+        description="Days without new messages after which Precis deletes the texts of a chat, or"
+        " `forever`. Replaced versions of summaries are kept as long. One month: time to find out"
+        " that a summary is wrong.",
     )
     keep_chats: Days = Field(
         "forever",
         description="Days without new messages after which a chat is deleted with everything"
-        " stored for it, or `forever`. Forever: its summaries were paid for, and Open WebUI still"
-        " has the chat.",
+        " stored for it, or `forever`. Forever: writing the summaries again would cost tokens.",
     )
     keep_history: Days = Field(
         365,
@@ -200,8 +199,8 @@ class Settings(BaseSettings):
     summariser_window: int = Field(
         32_768,
         ge=4096,
-        description="Context window of the summariser in tokens; its prompts are sized to fit. It"
-        " also limits the prompts for a chat's own model, together with that model's window.",
+        description="Context window of the summariser in tokens; Precis sizes its prompts to fit."
+        " For a chat's own model, the smaller one of this and the model's window counts.",
     )
     # Long enough for a slow model: no user waits for a summary.
     summariser_timeout: float = Field(
@@ -210,7 +209,8 @@ class Settings(BaseSettings):
     summariser_calls: int = Field(
         4,
         ge=1,
-        description="Number of chats that all workers let the summariser work on at the same time.",
+        description="Number of chats that the summariser works on at the same time, for all"
+        " workers together.",
     )
     worker_jobs: int = Field(
         4,
@@ -230,7 +230,7 @@ class Settings(BaseSettings):
         8 * 2**20,
         ge=2**16,
         description="Largest request body in bytes. A larger one is refused with 413. A process"
-        " reads bodies of four times this size together, and refuses more with 503 and"
+        " holds several bodies of four times this size in total, and refuses more with 503 and"
         " `Retry-After`. One byte of a body takes up to 23 bytes of memory.",
     )
     use_proxy: bool = Field(
