@@ -113,14 +113,15 @@ class Settings(BaseSettings):
         description="A request that takes more than this share of the window, from 0.3 to 0.95, is"
         " sent with a summary. The default is 100,000 tokens of a window of 131,072. Precis writes"
         " the summary from two thirds of this share on, or from half of the window if that is less."
-        " A lower share makes requests cheaper and shows the model fewer messages word for word. A higher"
+        " A lower share makes requests cheaper and shows the model fewer messages word for word. A"
+        " higher"
         " share leaves less room for the answer and less time to write the summary.",
     )
     keep_messages: KeepMessages = Field(
         KEEP_MESSAGES,
         description="Number of newest messages, from 2 to 200, that are sent word for word with a"
-        " summary. Precis sends fewer if they take more than an eighth of the room that the"
-        " window leaves for messages.",
+        " summary. Precis sends fewer if they take more than an eighth of the room that"
+        " the window leaves for messages.",
     )
     summary_share: SummaryShare = Field(
         SUMMARY_SHARE,
@@ -135,7 +136,8 @@ class Settings(BaseSettings):
         description='Settings of single models, as JSON: `{"llama3:8b": {"window": 8192,'
         ' "apply_at": 0.7, "keep_messages": 6, "summary_share": 0.25}}`. Use the model\'s id in'
         " Open WebUI, or its name in LiteLLM. `window` counts only if Open WebUI or LiteLLM does not"
-        " report the model's window. `summariser_model` selects another model at PRECIS_SUMMARISER_URL for"
+        " report the model's window. `summariser_model` selects another model at"
+        " PRECIS_SUMMARISER_URL for"
         " chats with this model. A value that is missing comes from the general setting.",
     )
     encryption_keys: SecretStr = Field(
