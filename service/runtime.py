@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 import httpx
 import structlog
 
-from service.clients.queue import Queue
 from service.clients.summarisers import (
     check_endpoint,
     make_summariser,
     make_summarisers,
     open_client,
 )
+from service.clients.wake_ups import Queue
 from service.embedded.dumps import before_migration
 from service.embedded.servers import embedded_servers
 from service.embedded.urls import Urls as Urls

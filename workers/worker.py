@@ -11,7 +11,14 @@ from arq.worker import Worker
 from redis.exceptions import RedisError
 
 from service import __version__
-from service.clients.queue import HEARTBEAT, JOB, Queue, deserialize_job, make_client, serialize_job
+from service.clients.wake_ups import (
+    HEARTBEAT,
+    JOB,
+    Queue,
+    deserialize_job,
+    make_client,
+    serialize_job,
+)
 from service.text import tokens
 from service.usecases.compress import WorkerContext
 from workers.jobs import compare, remove, sweep, work_off

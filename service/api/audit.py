@@ -6,8 +6,8 @@ from fastapi import APIRouter, Query
 
 from service.api.deps import OperatorDep, RuntimeDep
 from service.api.wire import Id
-from service.usecases import inspect
-from service.usecases.inspect import ChangePage
+from service.usecases import inspection
+from service.usecases.inspection import ChangePage
 
 router = APIRouter(prefix="/v1", tags=["operators"])
 
@@ -26,6 +26,6 @@ async def list_changes(
     ] = None,
 ) -> ChangePage:
     """Lists who changed or read what, the newest first."""
-    return await inspect.list_changes(
+    return await inspection.list_changes(
         runtime.database.engine, operator.tenant, limit, chat=chat, actor=actor, cursor=cursor
     )

@@ -11,8 +11,8 @@ from service.api.wire import Id
 from service.names import ChatState, Has
 from service.storage.chats import ChatFilters
 from service.summarising.correction import GivenPin
-from service.usecases import delete, inspect, operate
-from service.usecases.inspect import CURSOR, ChatDetail, ChatPage, SummaryDetail
+from service.usecases import delete, inspection, operate
+from service.usecases.inspection import CURSOR, ChatDetail, ChatPage, SummaryDetail
 from service.usecases.operate import DroppedCheckpoints, ServedCheckpoint
 
 router = APIRouter(prefix="/v1/chats", tags=["operators"])
@@ -81,13 +81,15 @@ async def list_chats(
 ) -> ChatPage:
     """Lists chats, the most recently updated first."""
     which = ChatFilters(user, model, state, begins, has)
-    return await inspect.list_chats(runtime.database.engine, operator.tenant, limit, cursor, which)
+    return await inspection.list_chats(
+        runtime.database.engine, operator.tenant, limit, cursor, which
+    )
 
 
 @router.get("/{chat_id}")
 async def show_chat(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> ChatDetail:
     """Shows one chat with its branches, checkpoints and latest runs."""
-    return await inspect.show_chat(runtime.database.engine, operator.tenant, chat_id)
+    return await inspection.show_chat(runtime.database.engine, operator.tenant, chat_id)
 
 
 @router.delete("/{chat_id}", status_code=204)
@@ -111,7 +113,7 @@ async def show_summary(
     chat_id: ChatId, checkpoint_id: CheckpointId, operator: OperatorDep, runtime: RuntimeDep
 ) -> SummaryDetail:
     """Shows a summary with its state, pins, talk and tool calls."""
-    return await inspect.show_summary(runtime.database.engine, operator, chat_id, checkpoint_id)
+    return await inspection.show_summary(runtime.database.engine, operator, chat_id, checkpoint_id)
 
 
 @router.patch("/{chat_id}/checkpoints/{checkpoint_id}", openapi_extra=document_body(CorrectRequest))

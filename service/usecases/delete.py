@@ -15,7 +15,7 @@ from service.storage import chats, deletions, keys, messages
 from service.storage.chats import UNSAVED
 from service.storage.deletions import DeletionTarget, NamedChat
 from service.storage.keys import Operator
-from service.usecases import inspect
+from service.usecases import inspection
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ async def delete_chat(
     why = "an operator wished it for good" if for_good else "an operator wished it"
     deleted = await delete(engine, by, WholeChat(chat, for_good), why)
     if not deleted.chats:
-        raise inspect.make_no_chat_error(chat)
+        raise inspection.make_no_chat_error(chat)
 
 
 async def _deleted(connection: AsyncConnection, tenant: int, what: What) -> Deleted:

@@ -21,7 +21,7 @@ from service.storage.keys import Operator
 from service.storage.messages import MessageRow
 from service.storage.tables import ChatKey
 from service.transcript import read_text, unfold_messages
-from service.usecases import inspect
+from service.usecases import inspection
 
 LOOK_EVERY = 0.03
 """Seconds between two looks whether a summary is written."""
@@ -175,7 +175,7 @@ async def _find_visible_branch(
     """A chat for somebody who looks at a branch of it, and a message of the branch."""
     own_chat = await chats.find_chat(connection, asker.by.tenant, chat)
     if own_chat is None or own_chat.expired:
-        raise inspect.make_no_chat_error(chat)
+        raise inspection.make_no_chat_error(chat)
     leaf = await messages.find_by_host_id(connection, own_chat.key, message) if message else None
     if leaf is None and own_chat.leaf:
         # A message that is not told yet is the newest one, most likely.
@@ -183,11 +183,11 @@ async def _find_visible_branch(
             own_chat.leaf
         )
     if leaf is None:
-        raise inspect.make_no_chat_error(chat)
+        raise inspection.make_no_chat_error(chat)
     if asker.user not in (None, own_chat.owner) and not await messages.wrote_on(
         connection, own_chat.key, asker.user, leaf.message_id
     ):
-        raise inspect.make_no_chat_error(chat)
+        raise inspection.make_no_chat_error(chat)
     return own_chat, leaf
 
 
@@ -196,5 +196,5 @@ async def _lock_own_chat(connection: AsyncConnection, asker: Requester, chat: st
     own_chat = await chats.find_chat(connection, asker.by.tenant, chat, lock=True)
     if own_chat is None or own_chat.expired or asker.user not in (None, own_chat.owner):
         # The same words for a chat of somebody else: nobody learns that it is there.
-        raise inspect.make_no_chat_error(chat)
+        raise inspection.make_no_chat_error(chat)
     return own_chat

@@ -1,6 +1,6 @@
 """What operators change, the same for REST and the pages. Each change leaves an audit row.
 
-What they look at is in `inspect`.
+What they look at is in `inspection`.
 What this tenant does not have, a chat or a checkpoint, raises NotFound.
 """
 
@@ -21,7 +21,7 @@ from service.summarising import message, summarise
 from service.summarising.correction import GivenPin, check_summary, correct_memory
 from service.summarising.memory import Memory
 from service.summarising.summarise import CoveredSpan
-from service.usecases import inspect
+from service.usecases import inspection
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ async def correct(
         row = await _lock_chat(connection, by.tenant, chat)
         old = await _find_serving(connection, row, chat, checkpoint)
         rows = await messages.find_messages(connection, row.key, [old.boundary])
-    before = await inspect.load_memory(engine, row.key, chat, checkpoint)
+    before = await inspection.load_memory(engine, row.key, chat, checkpoint)
     sent_at = rows[old.boundary].sent_at
     memory = correct_memory(before, state, pins, forget)
     # In a thread and in no transaction: an operator's text may be long.
@@ -79,7 +79,7 @@ async def correct(
         await _find_serving(connection, row, chat, checkpoint)
         await checkpoints.correct_checkpoint(connection, row.key, checkpoint, texts, size, by.actor)
         wake_up = await work.mark_due_at_once(connection, row.key, request_ids.get_current())
-        made = await inspect.find_checkpoint(connection, row.key, chat, texts.number)
+        made = await inspection.find_checkpoint(connection, row.key, chat, texts.number)
         await keys.record_change(
             connection, by, "checkpoint.correct", chat, checkpoint=checkpoint, made=made.id
         )
@@ -163,7 +163,7 @@ async def _find_serving(
     Raises:
         Conflict: it does not.
     """
-    found = await inspect.find_checkpoint(connection, row.key, chat, checkpoint)
+    found = await inspection.find_checkpoint(connection, row.key, chat, checkpoint)
     if not found.serving:
         raise Conflict(
             f"checkpoint {checkpoint} does not serve: another took its place, or messages that it"
@@ -175,5 +175,5 @@ async def _find_serving(
 async def _lock_chat(connection: AsyncConnection, tenant: int, chat: str) -> StoredChat:
     row = await chats.find_chat(connection, tenant, chat, lock=True)
     if row is None:
-        raise inspect.make_no_chat_error(chat)
+        raise inspection.make_no_chat_error(chat)
     return row

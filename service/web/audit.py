@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Response
 
 from service.api.deps import RuntimeDep
 from service.api.wire import Id
-from service.usecases import inspect
+from service.usecases import inspection
 from service.web.page import PageRoute, render
 from service.web.session import SignedInDep
 
@@ -25,7 +25,7 @@ async def list_changes(
     cursor: Annotated[int | None, Query(ge=1, lt=2**63)] = None,
 ) -> Response:
     """A page of the audit log."""
-    page = await inspect.list_changes(
+    page = await inspection.list_changes(
         runtime.database.engine,
         signed_in.by.tenant,
         _SHOWN,

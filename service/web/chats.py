@@ -13,7 +13,7 @@ from service.api.wire import Id
 from service.names import FIRST_TENANT, ChatState, Has
 from service.planning import policy
 from service.storage.chats import ChatFilters
-from service.usecases import inspect, left_alone, operate
+from service.usecases import inspection, left_alone, operate
 from service.usecases.delete import delete_chat
 from service.usecases.left_alone import Requester
 from service.web.page import PageRoute, go_to, render
@@ -34,12 +34,12 @@ async def list_chats(
     model: Annotated[Id | Literal[""], Query()] = "",
     state: Annotated[ChatState | Literal[""], Query()] = "",
     has: Annotated[Has | Literal[""], Query()] = "",
-    cursor: Annotated[str, Query(pattern=inspect.CURSOR)] = "",
+    cursor: Annotated[str, Query(pattern=inspection.CURSOR)] = "",
     part: Annotated[bool, Query()] = False,
 ) -> Response:
     """The list; an empty filter is none, because a form sends all of its fields."""
     which = ChatFilters(user or None, model or None, state or None, begins or None, has or None)
-    page = await inspect.list_chats(
+    page = await inspection.list_chats(
         runtime.database.engine, signed_in.by.tenant, _SHOWN, cursor, which
     )
     chosen = {"begins": begins, "user": user, "model": model, "state": state, "has": has}
@@ -68,7 +68,7 @@ async def show_chat(
 ) -> Response:
     """One chat."""
     engine, tenant = runtime.database.engine, signed_in.by.tenant
-    detail = await inspect.show_chat(engine, tenant, chat_id)
+    detail = await inspection.show_chat(engine, tenant, chat_id)
     chat = detail.chat
     crowded = policy.is_crowded(chat.window_tokens, chat.overhead_tokens)
     # Only for chats of that Open WebUI; it does not store those that expire.

@@ -9,7 +9,7 @@ from service.api import problems
 from service.api.chats import CheckpointId
 from service.api.deps import ChatId, RuntimeDep, wake
 from service.summarising.correction import GivenPin
-from service.usecases import inspect, operate
+from service.usecases import inspection, operate
 from service.web.page import PageRoute, go_to, render
 from service.web.session import FormDep, SignedInDep
 from service.web.words import segment
@@ -27,7 +27,7 @@ async def show(
 ) -> Response:
     """A checkpoint with its texts; the audit log notes who reads them."""
     engine = runtime.database.engine
-    summary = await inspect.show_summary(engine, signed_in.by, chat_id, checkpoint_id)
+    summary = await inspection.show_summary(engine, signed_in.by, chat_id, checkpoint_id)
     return render(
         "checkpoint.html",
         who=signed_in,
@@ -40,7 +40,7 @@ async def show(
     )
 
 
-def _pins_as_text(summary: inspect.SummaryDetail) -> str:
+def _pins_as_text(summary: inspection.SummaryDetail) -> str:
     """The pins as `correct` takes them."""
     pins = [
         {"number": pin.number, "kind": pin.kind, "text": pin.text}

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Response
 
 from service.api.deps import ChatId, RuntimeDep
 from service.api.recall import check_question
-from service.usecases import inspect, recall
+from service.usecases import inspection, recall
 from service.usecases.recall import RecallQuestion
 from service.web.page import PageRoute, render
 from service.web.session import SignedInDep
@@ -38,7 +38,7 @@ async def find(
             engine, runtime.texts, by, chat_id, question, mask
         )
     else:
-        await inspect.check_chat(engine, by.tenant, chat_id)
+        await inspection.check_chat(engine, by.tenant, chat_id)
     return render(
         "find.html",
         who=signed_in,

@@ -20,8 +20,8 @@ from service.storage import keys
 from service.storage.runs import UsageKey
 from tests.cli.conftest import Cli, run, says
 from tests.conftest import Service, drain
-from tests.fakes.http import Raw, head
-from tests.fakes.http import serving as listening
+from tests.fakes.http_server import Raw, head
+from tests.fakes.http_server import serving as listening
 from tests.service.grown import summarised
 from tests.service.harness import emptied
 from tests.service.talk import Talk, row, rows, run_sql

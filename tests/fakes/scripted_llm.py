@@ -20,7 +20,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.fakes import http
+from tests.fakes import http_server
 
 Message = dict[str, Any]
 
@@ -152,11 +152,13 @@ async def scripted_llm(default: Default = Say("A scripted summary.")) -> AsyncIt
     def opened() -> None:
         llm.connections += 1
 
-    async with http.serving(functools.partial(_answer, llm), opened) as llm.url:
+    async with http_server.serving(functools.partial(_answer, llm), opened) as llm.url:
         yield llm
 
 
-async def _answer(llm: ScriptedLLM, raw: http.Raw, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+async def _answer(
+    llm: ScriptedLLM, raw: http_server.Raw, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> bool:
     """Answer one request; False when the connection is done with."""
     if raw.path not in ("/v1/chat/completions", "/api/chat"):
         return await _send(writer, 404, {"error": f"no such path: {raw.path}"})
@@ -236,7 +238,7 @@ async def _send(
 ) -> bool:
     """Send a whole answer, byte by byte when there is a `pause`."""
     content = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-    writer.write(http.head(status, len(content), headers or {}))
+    writer.write(http_server.head(status, len(content), headers or {}))
     for piece in [content] if pause is None else [content[at : at + 1] for at in range(len(content))]:
         writer.write(piece)
         await writer.drain()

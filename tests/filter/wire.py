@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from tests.fakes import http
+from tests.fakes import http_server
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +86,17 @@ async def wire(behaviour: Behaviour) -> AsyncIterator[Wire]:
     tap = Wire(behaviour)
     async with (
         httpx.AsyncClient(trust_env=False, timeout=120) as upstream,
-        http.serving(functools.partial(_answer, tap, upstream)) as tap.url,
+        http_server.serving(functools.partial(_answer, tap, upstream)) as tap.url,
     ):
         yield tap
 
 
 async def _answer(
-    tap: Wire, upstream: httpx.AsyncClient, raw: http.Raw, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    tap: Wire,
+    upstream: httpx.AsyncClient,
+    raw: http_server.Raw,
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
 ) -> bool:
     """Answers one request; False when the connection is done with."""
     seen = Seen(raw.method, raw.path, raw.headers, json.loads(raw.content) if raw.content else None)
@@ -121,6 +125,6 @@ async def _answer(
 
 
 async def _send(writer: asyncio.StreamWriter, status: int, content: bytes) -> bool:
-    writer.write(http.head(status, len(content), {}) + content)
+    writer.write(http_server.head(status, len(content), {}) + content)
     await writer.drain()
     return True

@@ -17,7 +17,7 @@ from service.cli.logs import set_up_logs
 from service.settings import load
 from service.storage.tables import metadata
 from service.summarising.reading import Reading, Reply
-from service.usecases import inspect
+from service.usecases import inspection
 from tests.conftest import Service
 from tests.constants import NEVER
 from tests.fakes.scripted_llm import (
@@ -228,7 +228,7 @@ async def test_a_request_that_fails_on_an_error_that_nobody_expected_tells_nobod
     async def show_chat(*_: Any) -> None:
         raise ValueError(f"cannot show {MARK}")
 
-    monkeypatch.setattr(inspect, "show_chat", show_chat)
+    monkeypatch.setattr(inspection, "show_chat", show_chat)
 
     answer = await harness.service.as_operator.get("/v1/chats/chat-1")
 

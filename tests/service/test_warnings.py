@@ -7,8 +7,8 @@ import pytest
 
 from service.settings import Settings
 from tests.conftest import serving
-from tests.fakes.http import Raw, head
-from tests.fakes.http import serving as listening
+from tests.fakes.http_server import Raw, head
+from tests.fakes.http_server import serving as listening
 from tests.waiting import until
 
 

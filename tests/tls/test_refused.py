@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from service import runtime
-from service.clients.queue import Queue
+from service.clients.wake_ups import Queue
 from service.embedded import dumps
 from service.errors import ConfigurationError
 from service.runtime import Urls, open_runtime

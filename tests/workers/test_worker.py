@@ -19,8 +19,8 @@ from click.testing import CliRunner
 from redis.asyncio import Redis
 
 from service.cli import app
-from service.clients.queue import JOB, Queue
 from service.clients.summarisers import make_summariser
+from service.clients.wake_ups import JOB, Queue
 from service.errors import ConfigurationError
 from service.runtime import Urls
 from service.summarising.reading import Finish, Reading, Reply
@@ -288,7 +288,7 @@ async def test_a_redis_that_does_not_let_us_in_at_the_start_is_told_in_one_line(
 
 
 async def test_a_redis_that_is_away_at_the_start_is_no_reason_not_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.clients.queue._PATIENCE", 0.2)
+    monkeypatch.setattr("service.clients.wake_ups._PATIENCE", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
 

@@ -1,6 +1,6 @@
 """The one use case of workers: claim the chat whose turn it is, plan, summarise, judge, publish.
 
-`rounds` tells it from top to bottom; `claims` has what a worker holds, `mailbox` the summariser
+`rounds` tells it from top to bottom; `claims` has what a worker holds, `host_models` the summariser
 that is a host's model, `outcomes` what each end means.
 """
 

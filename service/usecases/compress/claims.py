@@ -26,7 +26,7 @@ from service.storage.jobs import Endpoint
 from service.storage.prompts import Basis
 from service.storage.tables import ChatKey
 from service.summarising.reading import Summariser
-from service.usecases.compress.mailbox import endpoint_of
+from service.usecases.compress.host_models import endpoint_of
 
 log = structlog.get_logger(__name__)
 

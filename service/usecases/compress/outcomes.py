@@ -36,7 +36,7 @@ from service.errors import (
 )
 from service.storage import database, jobs, prompts, runs, work
 from service.usecases.compress.claims import TRIES, Claim
-from service.usecases.compress.mailbox import PromptUntaken, ReplyPending
+from service.usecases.compress.host_models import PromptUntaken, ReplyPending
 
 # Failed attempts after which work is dead, and waits for `precis jobs retry`: 24 minutes after the
 # first, when the built-in summariser has failed six times too.

@@ -60,7 +60,7 @@ from service.summarising.reading import RejectedReply, Summariser
 from service.summarising.summarise import Candidate, CoveredSpan, Material, UnreadSpan
 from service.usecases.compress import claims, outcomes
 from service.usecases.compress.claims import Claim, WorkerContext
-from service.usecases.compress.mailbox import Mailbox
+from service.usecases.compress.host_models import Mailbox
 from service.usecases.compress.outcomes import ChatChanged, RoundOutcome, TextsMissing
 
 CALLS = 8
