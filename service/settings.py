@@ -135,7 +135,7 @@ class Settings(BaseSettings):
         {},
         description='Settings of single models, as JSON: `{"llama3:8b": {"window": 8192,'
         ' "apply_at": 0.7, "keep_messages": 6, "summary_share": 0.25}}`. Use the model\'s id in'
-        " Open WebUI, or its name in LiteLLM. `window` counts only if Open WebUI or LiteLLM does not"
+        " Open WebUI, or its name in LiteLLM. `window` counts if Open WebUI or LiteLLM does not"
         " report one. `summariser_model` selects another model at PRECIS_SUMMARISER_URL"
         " for chats with this model. A value that is missing comes from the general setting.",
     )
