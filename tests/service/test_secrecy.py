@@ -200,7 +200,7 @@ async def test_an_error_of_the_database_tells_nobody_what_was_to_be_stored(harne
     async with refusing(harness.service, "checkpoints", "new.memory"):
         await harness.compress()
 
-    assert "at storage/publishing.py" in (await harness.runs())[-1].reason
+    assert "at storage/checkpoints.py" in (await harness.runs())[-1].reason
     await check_kept_in(harness, log, told=False)
 
 
