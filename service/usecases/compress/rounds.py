@@ -536,7 +536,6 @@ async def _count(
     claim = round_.claim
     if candidate.calls and claim.endpoint:
         await jobs.note_success(connection, claim.endpoint)
-    # Before the run, because it locks the chat's row, as a deletion does first.
     if round_.summariser and candidate.read:
         # `openai:gpt-4o-mini` is counted as `gpt-4o-mini`, as chats name their models.
         model = round_.summariser.name.partition(":")[2]
