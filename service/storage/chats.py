@@ -1,4 +1,4 @@
-"""Chats: made by an ingest, looked at and changed by operators.
+"""The chats' rows: ingests make them, operators and users look at them and change them.
 
 Every statement names the tenant.
 """

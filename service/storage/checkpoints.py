@@ -1,6 +1,8 @@
-"""Checkpoints as they are stored: looked at, and read.
+"""Reads checkpoints, and brings them into service and out of it.
 
-`publishing` says how they come into service and go out of it.
+A checkpoint is published by compare and swap: the lease must be held, the epoch unchanged, and the
+boundary and the parent still stored. A version that is replaced is retired: it stays stored, and no
+read finds it.
 """
 
 import asyncio
@@ -45,7 +47,7 @@ _OF_ITS_CHAT = (
 )
 CONTENT = [column for column in checkpoints.c if column.name not in _OF_ITS_CHAT]
 """The columns that say the same in whatever chat, once they are opened."""
-_READ = ("memory", "summary")  # for a memory: see `storage.memories`
+_READ = ("memory", "summary")  # for a memory: see `storage.codec`
 PACKED = (*_READ, "verdict")
 """The columns that are packed, sealed or not."""
 

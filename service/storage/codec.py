@@ -1,8 +1,9 @@
-"""Texts as compressed bytes (zstd); the first byte names the encoding.
+"""Packs texts, messages and memories of summaries into compressed bytes (zstd), and unpacks them.
 
-Message bodies, summaries and memories are stored in this form, sealed (`storage.sealing`) or plain.
-The words by which a message is searched follow its body on a second line: they repeat nearly all of
-it, and would take twice as much if they were compressed apart.
+The first byte names the encoding. The bytes are stored sealed (`storage.sealing`) or plain. The
+words by which a message is searched stand on a second line behind its body, which has nearly all of
+them too: apart, they would take twice as much. A memory is packed with its parent's memory and its
+own summary as the dictionary; every 32nd is packed without its parent's.
 """
 
 import json

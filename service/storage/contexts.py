@@ -1,7 +1,8 @@
-"""The one read of the request path: what is stored of a request's path, in one statement.
+"""Reads what a request's path has stored, and what a recall may see of it.
 
-Plain SQL on asyncpg: an ORM, a transaction around the read or a connection reset after it would
-each cost more than the read itself (`python -m benchmarks.lookup`).
+The read on the request path is one statement, in plain SQL on asyncpg: an ORM, a transaction around
+it or a connection reset after it would each cost more than the read itself
+(`python -m benchmarks.lookup`).
 """
 
 from collections.abc import Mapping, Sequence

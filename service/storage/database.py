@@ -1,7 +1,7 @@
-"""Connections to PostgreSQL.
+"""Connects to PostgreSQL, migrates it, loads long statements, and recognises outages.
 
 The SQLAlchemy engine is for everything. Two small asyncpg pools are for reads in one statement: one
-for those that every request of a chat waits for, and one for all others.
+for reads that every request of a chat waits for, and one for all others.
 
 A PostgreSQL that hangs closes no connection, so every wait for it has a limit.
 """

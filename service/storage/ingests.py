@@ -1,9 +1,9 @@
-"""How an ingest reads a chat, and stores in it: one read, and one short transaction.
+"""Reads a chat for an ingest and stores a path in it: one read, and one short transaction.
 
-The read is outside of any transaction, so that texts are weighed after it while nobody waits. The
-transaction then locks the chat's row, unless it has changed since: whatever changes what was read
-of a chat changes its row too, before it commits. If it has, all begins again with the read. What is
-rare has statements of its own in between.
+The read is outside of any transaction, so that texts are counted after it while nobody waits. The
+transaction then locks the chat's row, unless it has changed since, and begins again with the read
+if it has. So every change of what an ingest reads has to change the chat's row, too, before it
+commits. A fork gets copies of its source's checkpoints (`adopt_checkpoints`).
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -1,6 +1,7 @@
-"""Work as operators see it: what is due, working, waiting or dead, why, and the breakers.
+"""The queue as operators see it, and the circuit breakers of summarisers.
 
-Nothing is changed here; that is in `work` and `breakers`.
+A job is a chat with work: due, working, waiting or dead, and why. `work` changes it. A breaker
+belongs to an endpoint; each worker notes its successes and failures there.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,9 @@
-"""API keys: shown once, stored as a hash, each with a scope and a tenant."""
+"""Who may do what: API keys, sessions of the pages, and the audit log of what was done.
+
+A key is shown once and stored as a hash, with a scope and a tenant. A session begins with a key and
+ends with it; the cookie's value is stored as a hash, too. The audit log has one row for each change
+of an operator, written in the transaction of the change.
+"""
 
 import hashlib
 import secrets

@@ -1,8 +1,10 @@
-"""What is old enough to be removed, of all tenants.
+"""Removes old rows of all tenants, and re-seals stored values with the newest encryption key.
 
-Every function removes one page in the caller's short transaction, so nobody waits long for its
-locks, and returns how much that was: 0 at the end. A row that somebody else has locked (another
-round, a worker, an ingest) is left for the next time. Ages are in days.
+Each function of retention removes one page in the caller's short transaction, so nobody waits long
+for its locks, and returns the number of rows, 0 at the end. It leaves a row that somebody else has
+locked (another round, a worker, an ingest) for the next time. Ages are in days.
+
+A rotation pages through all chats and then works chat by chat, so it may be stopped at any time.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,7 @@
-"""Runs: one row for each round of work that did something, or failed.
+"""Records of rounds of work, figures of the queue for monitors, and daily sums of tokens.
 
-Operators see in it what was read, written, rejected, and why.
+A run is the record of one round on a chat. Sums are kept by tenant, day and model; they name no
+user and no chat.
 """
 
 from collections import Counter

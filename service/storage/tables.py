@@ -1,6 +1,8 @@
-"""The tables as statements name them: columns and their types.
+"""The tables and their columns, and the terms that statements on them share.
 
 The migrations define the schema, with its keys, defaults and indexes; a test compares the two.
+Every WHERE on a table of chats carries the tenant (`match_chat`). Values come as one array, because
+a statement has at most 32,767 parameters. Only the database's clock decides.
 """
 
 from collections.abc import Collection
@@ -223,7 +225,7 @@ checkpoints = Table(
     Column("covered_messages", Integer),
     Column("covered_tokens", BigInteger),
     Column("kind", Text),
-    # What the next one grows from; see `storage.memories`.
+    # What the next one grows from; see `storage.codec`.
     Column("memory", LargeBinary),
     # The summary message, packed, rendered once: its bytes never change.
     Column("summary", LargeBinary),

@@ -89,7 +89,7 @@ left join lateral (
 
 -- open --
 -- Locks the chat's row, unless it has changed since it was read as `version`, or makes one where
--- there was none. In a statement of its own behind the locks of `tombstones`, so that it sees what
+-- there was none. In a statement of its own behind the locks of tombstones (`deletions`), so that it sees what
 -- those who held them have deleted.
 with deleted as (
     select from tombstones
