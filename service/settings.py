@@ -110,12 +110,11 @@ class Settings(BaseSettings):
     )
     apply_at: ApplyAt = Field(
         APPLY_AT,
-        description="A request that takes more than this share of the window, from 0.3 to 0.95, is"
-        " sent with a summary. The default is 100,000 tokens of a window of 131,072. Precis writes"
-        " the summary from two thirds of this share on, or from half of the window if that is less."
-        " A lower share makes requests cheaper and shows the model fewer messages word for word. A"
-        " higher"
-        " share leaves less room for the answer and less time to write the summary.",
+        description="A request that takes more than this share of the window is sent with a"
+        " summary. From 0.3 to 0.95; the default is 100,000 tokens of a window of 131,072. Precis"
+        " writes the summary from two thirds of this share on, or from half of the window if that"
+        " is less. A lower share makes requests cheaper and shows the model fewer messages word for"
+        " word. A higher share leaves less room for the answer and less time to write the summary.",
     )
     keep_messages: KeepMessages = Field(
         KEEP_MESSAGES,
@@ -125,11 +124,10 @@ class Settings(BaseSettings):
     )
     summary_share: SummaryShare = Field(
         SUMMARY_SHARE,
-        description="Size of summaries, from 0.05 to 0.4, as a share of the room that a window of"
-        " 16,384 tokens leaves for messages. Larger windows give a smaller share. The default gives"
-        " a summary up to 2,344 tokens in a window of 8,192, 4,688 in 16,384 and 16,682 in 131,072;"
-        " a summary of a very long chat may have more. A higher share keeps more, costs more in"
-        " each request, and in a small window summaries follow each other sooner.",
+        description="Size of summaries, from 0.05 to 0.4. The default gives a summary up to 2,344"
+        " tokens in a window of 8,192, 4,688 in 16,384 and 16,682 in 131,072; a summary of a very"
+        " long chat may have more. Another value changes these in proportion. A higher value keeps"
+        " more, costs more in each request, and makes summaries more frequent in small windows.",
     )
     models: Models = Field(
         {},
@@ -155,8 +153,8 @@ class Settings(BaseSettings):
     )
     mask_secrets: bool = Field(
         True,
-        description="Mask API keys, bearer tokens, passwords and private keys in stored tool"
-        " results and in summaries.",
+        description="Mask API keys, bearer tokens, passwords and private keys in stored arguments"
+        " and results of tools, and in summaries.",
     )
     keep_bodies: Days = Field(
         30,
@@ -230,8 +228,8 @@ class Settings(BaseSettings):
     max_body_bytes: int = Field(
         8 * 2**20,
         ge=2**16,
-        description="Largest request body in bytes. A larger one is refused with 413. A process"
-        " holds several bodies of four times this size in total, and refuses more with 503 and"
+        description="Largest request body in bytes. A larger one is refused with 413. All bodies"
+        " in a process together may have four times this size; it refuses more with 503 and"
         " `Retry-After`. One byte of a body takes up to 23 bytes of memory.",
     )
     use_proxy: bool = Field(

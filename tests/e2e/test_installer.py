@@ -109,7 +109,7 @@ async def test_an_api_key_of_an_admin_is_enough_and_a_user_is_not(shop: Shop) ->
     user = await shop.server.add_user(shop.admin, "somebody")
     assert "admin" in await shop.refused("--api-key", user.token)
     result = await shop.run("install-filter", "--url", shop.server.url, "--email", user.email, answer=PASSWORD)
-    assert "no admin" in result.stderr
+    assert "use an admin's account" in result.stderr
 
 
 async def test_the_tool_is_there_for_everybody_and_an_uninstall_takes_all_of_it(shop: Shop) -> None:
