@@ -272,7 +272,7 @@ class Settings(BaseSettings):
         return self.of_model(model).apply_at or self.apply_at
 
     def lender_to(self, user: str) -> str | None:
-        """Whose summaries a user's forks may reuse; None for anybody's in the tenant."""
+        """The user whose summaries a user's forks may reuse; None for anybody in the tenant."""
         return None if self.share_forks == "tenant" else user
 
     def policy(

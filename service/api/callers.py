@@ -1,4 +1,4 @@
-"""Who calls: the key of a request, and whether it opens what is asked for.
+"""Checks the key of a request, and whether it opens the route.
 
 In: a request, and the scope that a route needs. Out: the key's row. `caller` is the way, in the
 order of its steps.

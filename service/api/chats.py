@@ -45,7 +45,7 @@ class CorrectRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ResetRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which checkpoint to keep."""
+    """The checkpoint to keep."""
 
     keep: Annotated[
         CheckpointNumber | None,

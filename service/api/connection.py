@@ -1,4 +1,4 @@
-"""What uvicorn does not bound: how many connections there are, how large a head is, and silence.
+"""Bounds that uvicorn lacks: on the number of connections, the size of a head, and silence.
 
 Whoever reaches the port can open connections, so memory and open files have to suffice for them.
 An address has no share of them: all clients of a proxy have one address, and an attacker may have

@@ -1,4 +1,4 @@
-"""What routes depend on: the runtime, who calls, the validated body."""
+"""Dependencies of routes: the runtime, the caller's key, the validated body."""
 
 import asyncio
 import json

@@ -14,7 +14,7 @@ router = APIRouter(prefix="/v1", tags=["operators"])
 
 
 class RetryDeadAnswer(BaseModel):
-    """How many chats' dead work is due now."""
+    """The number of chats whose dead work is due now."""
 
     chats: int
 

@@ -1,4 +1,4 @@
-"""What a user sees of a chat's summary, and whether the chat is left alone."""
+"""Shows users a chat's summary, and leaves the chat alone or resumes it."""
 
 from fastapi import APIRouter, Request
 

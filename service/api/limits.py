@@ -1,4 +1,4 @@
-"""How many wrong keys an address may send, as this process counts them in memory.
+"""Limits the wrong keys of an address; each process counts by itself, in memory.
 
 An address that sends too many is answered 429 after a moment, so that a client that waits for its
 answers cannot hammer. All other rates are the work of the proxy in front.
@@ -19,7 +19,7 @@ _HELD_BACK: Final = 1.0  # seconds until a client without a key is told that it 
 
 
 class _Counter:
-    """How often each address did something in the current minute."""
+    """Counts by address within the current minute."""
 
     def __init__(self) -> None:
         self._ends = 0.0
@@ -75,7 +75,7 @@ class Limiter:
 
 
 def find_network(address: str) -> str:
-    """What counts as one client: an IPv4 address, or the /64 that an IPv6 client has for itself."""
+    """The network of one client: an IPv4 address, or the /64 of an IPv6 client."""
     if ":" not in address:
         return address
     try:

@@ -133,7 +133,7 @@ def make_response(problem: Problem) -> JSONResponse:
 
 
 def make_headers(problem: Problem) -> dict[str, str]:
-    """What a client is told in the head of the response to a problem."""
+    """The headers of the response to a problem."""
     if wait := problem.extensions.get("retry_after"):
         return {"Retry-After": str(wait)}
     return _HEADERS.get(problem.status, {})

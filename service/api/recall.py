@@ -97,12 +97,12 @@ def check_question(query: str, ref: str) -> None:
 
 
 def _read_words(given: object) -> str:
-    """What a model gives for words."""
+    """The words that a model gives, as a text."""
     return "" if given is None else str(given)[:_LONGEST].strip()
 
 
 def _read_line(given: object) -> int:
-    """What a model gives for a number from 1 on."""
+    """The number that a model gives, from 1 on; 1 for anything else."""
     try:
         return min(max(int(str(given)), 1), _LAST_LINE)
     except ValueError:

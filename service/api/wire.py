@@ -149,7 +149,7 @@ class Tokens(msgspec.Struct, frozen=True):
 
 
 class CompressAnswer(msgspec.Struct, frozen=True):
-    """What the request is to be sent as."""
+    """The request as it is to be sent."""
 
     messages: Annotated[
         list[int | dict[str, Any]] | None,
@@ -245,7 +245,7 @@ class TurnAnswer(msgspec.Struct, frozen=True):
 
 
 class NextPromptRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whose prompt is asked for."""
+    """The chat whose prompt is asked for."""
 
     chat: Annotated[Identity, Meta(min_length=1, description="Your id of the chat.")]
     wait: Annotated[
@@ -279,7 +279,7 @@ class NextPromptAnswer(BaseModel):
 
 
 class ReplyRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What your model answered, as it came: `completion` if you have it parsed, else `body`."""
+    """Your model's answer, as it came: `completion` if you have parsed it, or `body`."""
 
     status: Annotated[int, Meta(ge=100, le=599, description="HTTP status; 500 for an error.")]
     completion: Annotated[
@@ -291,7 +291,7 @@ class ReplyRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FilterAnswer(BaseModel):
-    """Who answers the filter, and who writes its summaries."""
+    """The service that answers the filter, and the writer of its summaries."""
 
     version: str = Field(description="Version of the service.")
     tenant: str = Field(description="Name of the tenant that the key belongs to.")
@@ -311,7 +311,7 @@ _Given = str | int | float | bool | None
 
 
 class RecallRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a model looks up in the earlier part of its own chat: `query` or `ref`."""
+    """A look-up of a model in the earlier part of its own chat: `query` or `ref`."""
 
     state: Annotated[State, Meta(description="Of the request that the model answers.")]
     query: Annotated[
@@ -367,7 +367,7 @@ class ViewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Change(BaseModel):
-    """What the user is asked to confirm, and told afterwards."""
+    """A change that the user is asked to confirm."""
 
     left_alone: bool = Field(description="Send this to `left-alone`, if the user confirms it.")
     done: str = Field(description="For the user, once it is changed.")
@@ -391,7 +391,7 @@ class LeftAloneAnswer(BaseModel):
 
 
 class LeftAloneRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a user wants of their chat."""
+    """A user's wish for their chat."""
 
     user_id: _Owner
     left_alone: Annotated[

@@ -54,7 +54,7 @@ def variable(name: str) -> str:
 
 
 def own_address(name: str = "PORT", default: str = "8377") -> str:
-    """Where a service with these settings listens, or a worker on `WORKER_PORT`.
+    """The address of a service with these settings, or of a worker on `WORKER_PORT`.
 
     Raises:
         ConfigurationError: the port is not a number.

@@ -1,4 +1,4 @@
-"""What `precis serve`, `worker` and `demo` run, until they are stopped."""
+"""Runs `precis serve`, `worker` and `demo` until they are stopped."""
 
 import asyncio
 import gc

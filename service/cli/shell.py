@@ -1,4 +1,4 @@
-"""What commands share that do their work on this machine: settings, loops, the database."""
+"""Shared by commands that work on this machine: settings, loops, the database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model answered, in any form in which hosts and servers hand it on → a `Reply`. Pure.
+"""Reads a model's answer, in any form in which hosts and servers hand it on. Pure.
 
 A host's own function calls return a dict, a JSON text with a status, a stream of events as text, or
 an error with status 200; the content is a text, parts, or nothing. All of that is read here, so
@@ -31,7 +31,7 @@ class RawAnswer:
 
 
 def read_answer(answer: RawAnswer, most_tokens: int) -> Reply:
-    """What a model wrote. Its reasoning is never part of it, however that is named.
+    """The text that a model wrote, without its reasoning, however that is named.
 
     Args:
         answer: as it came.
@@ -84,7 +84,7 @@ def _parse_events(body: str) -> Iterator[_Json]:
 
 
 def _find_error(body: _Json) -> _Json:
-    """What an answer says under `error` or `detail`; nothing in one that is an answer."""
+    """The error that stands in an answer under `error` or `detail`; empty for none."""
     events = body if isinstance(body, list) else [body]
     for one in events:
         if isinstance(one, dict) and not (one.get("choices") or one.get("message")):

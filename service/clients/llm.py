@@ -46,7 +46,7 @@ _Payload = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a model answers. `api_key` is sent as a bearer token and shown nowhere.
+    """The address of a model. `api_key` is sent as a bearer token and shown nowhere.
 
     `limit` is how long one call may take. Nothing is streamed: nothing arrives before the last
     token is written.

@@ -17,7 +17,7 @@ _NAMED = 5  # models in a warning
 
 
 def open_client(settings: Settings) -> httpx.AsyncClient:
-    """What summarisers are asked with: past the proxy of the environment, unless it is wanted.
+    """The client that asks summarisers; it bypasses the environment's proxy unless that is wanted.
 
     A proxy that is set for other programs would see texts and key.
     """
@@ -42,7 +42,7 @@ def make_summarisers(settings: Settings, http: httpx.AsyncClient) -> dict[str, S
 
 
 async def check_endpoint(settings: Settings, http: httpx.AsyncClient) -> list[str]:
-    """What is amiss with the models of the settings: no answer, or no such model.
+    """Warnings about the models of the settings: no answer, or no such model.
 
     Costs no tokens. A server that does not tell which models it has is taken as it is.
     """

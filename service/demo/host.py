@@ -92,7 +92,7 @@ def load_filter(url: str, key: str, **valves: object) -> Any:  # noqa: ANN401 - 
 
 
 async def enter(loaded: Any, body: dict[str, Any], **given: object) -> None:  # noqa: ANN401
-    """What happens to a request before the model is called: both hooks, in their order."""
+    """Passes a request through both hooks, in their order, before the model is called."""
     assert await loaded.inlet(body, **given) is body
     assert await loaded.request(body, **given) is body
 
@@ -110,7 +110,7 @@ def path(rows: Mapping[str, Stored], leaf: str) -> list[Stored]:
 def inlet_body(
     rows: Mapping[str, Stored], user_message: str, *, chat: str, model: str, system: str = ""
 ) -> dict[str, Any]:
-    """What `inlet` gets for the turn that this user message opens."""
+    """The body that `inlet` gets for the turn that this user message opens."""
     first: list[Native] = [{"role": "system", "content": system}] if system else []
     metadata = {"user_id": "user-1", "chat_id": chat, "regeneration_message_id": None}
     return {
@@ -124,7 +124,7 @@ def inlet_body(
 def outlet_body(
     rows: Mapping[str, Stored], answer: str, *, chat: str, model: str
 ) -> dict[str, Any]:
-    """What `outlet` gets after this answer: the whole branch, folded, with ids."""
+    """The body that `outlet` gets after this answer: the whole branch, folded, with ids."""
     messages = [_outlet_message(row) for row in path(rows, answer)]
     return {"model": model, "messages": messages, "chat_id": chat, "id": answer, "filter_ids": []}
 

@@ -58,7 +58,7 @@ class Recording:
 
     @property
     def tokens(self) -> int:
-        """What the whole branch would cost the model."""
+        """The tokens that the whole branch would cost the model."""
         return sum(count_stored_tokens(row) for row in path(self.rows, self.leaf))
 
     def turns(self) -> Iterator[tuple[str, list[str]]]:

@@ -1,1 +1,1 @@
-"""What of a chat is summarised, and when: the budgets of its model, and the plan they allow."""
+"""Plans what is summarised of a chat, and when, by the budgets of its model."""

@@ -75,7 +75,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRead:
-    """What a call reads of the path: a step, or the piece at `position` of `pieces` of it.
+    """A step that a call reads, or the piece at `position` of `pieces` of it.
 
     `tokens` are those of this piece. `summarise.StepRead` is the same with the step itself.
     """
@@ -87,7 +87,7 @@ class PlannedRead:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """What one call reads; `part` of `parts` of a turn that is too long for one.
+    """The reads of one call; `part` of `parts` of a turn that is too long for one.
 
     `covers` is the number of path messages covered after it; None inside a long turn.
     """
@@ -100,7 +100,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do. Without chunks there is nothing to do, and `reason` says why.
+    """The chunks to read. Without any there is nothing to do, and `reason` says why.
 
     Attributes:
         reuse: the deepest checkpoint on the path, which the first chunk grows from.
@@ -123,7 +123,7 @@ def plan(
     reach: int = 0,
     is_resumed: bool = False,
 ) -> Plan:
-    """What to cover of `path` (root to leaf), given the checkpoints that exist.
+    """Plans what to cover of `path` (root to leaf), given the checkpoints that exist.
 
     Args:
         path: the whole branch, root first.

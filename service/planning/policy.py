@@ -51,7 +51,7 @@ def apply_at(window: int, share: float = APPLY_AT) -> int:
 
 
 def output_tokens(state_tokens: int) -> int:
-    """How many tokens a summariser may write: its choices, and a state of `state_tokens`.
+    """The tokens that a summariser may write: its choices, and a state of `state_tokens`.
 
     Models overshoot, and of an answer that meets the limit the end is lost.
     """
@@ -64,7 +64,7 @@ again than it reads anew."""
 
 
 def thinking_tokens(window: int) -> int:
-    """How many tokens of its window a model may think before it writes a summary.
+    """The tokens of its window that a model may think before it writes a summary.
 
     The host's own models may be such ones, and most of them cannot be told to do without.
     """
@@ -72,7 +72,7 @@ def thinking_tokens(window: int) -> int:
 
 
 def state_room(whole: int, summariser_window: int) -> int:
-    """How many tokens of a summary of `whole` tokens a summariser may write as the state."""
+    """The tokens of a summary of `whole` tokens that the state may have."""
     wanted = min(int(whole * _STATE_SHARE), int(_STATE_ROOT * sqrt(whole)))
     state = max(min(wanted, summariser_window // 8), _LEAST_STATE)
     # `_LEAST_STATE` may be nearly all of a small summary; the rest has a quarter.
@@ -209,7 +209,7 @@ def _room(window: int, overhead: int, apply_share: float) -> int:
 
 
 def _chunk_tokens(summariser_window: int, state: int, again: int) -> int:
-    """What one call may read new, beside its answer and the `again` tokens that each call reads."""
+    """The new tokens that a call may read, beside its answer and `again` tokens of each call."""
     repair = REPAIR_TOKENS + state // 4
     call = summariser_window - output_tokens(state) - again - repair
     # A tenth is left for tokenizers that count more than ours.
@@ -222,7 +222,7 @@ def is_crowded(window: int, overhead: int) -> bool:
 
 
 def crowding(window: int, overhead: int) -> str:
-    """What operators are told of a model that `is_crowded`."""
+    """The warning about a model that `is_crowded`."""
     taken, whole = overhead / 1000, window / 1000
     return (
         f"tools and system prompts take {taken:.1f}k of its {whole:.1f}k window, so little of a"

@@ -60,7 +60,7 @@ def load() -> None:
 
 
 def outcome(message: bytes) -> tuple[str, Any]:
-    """What came of a function: its kind, and the result, the error or where it was raised."""
+    """The outcome of a function: its kind, and the result, the error or where it was raised."""
     from service.errors import PrecisError, class_and_place
 
     try:

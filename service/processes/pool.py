@@ -149,7 +149,7 @@ class Texts:
         self._idle.append(process)
 
     async def _ask(self, process: Process, work: object) -> tuple[str, object]:
-        """What a child makes of its work: see `child.outcome`."""
+        """The outcome of a child's work (`child.outcome`)."""
         requests = cast(StreamWriter, process.stdin)
         replies = cast(StreamReader, process.stdout)
         try:

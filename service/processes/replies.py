@@ -1,4 +1,4 @@
-"""What a host handed in for a prompt, read in a process of its own: any of it may be too hard."""
+"""Reads a host's reply to a prompt in a process of its own, because it may be too hard."""
 
 import re
 from collections.abc import Mapping

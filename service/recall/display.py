@@ -166,7 +166,7 @@ class _HitView:
 
 
 def _locate_passage(text: str, hit: Hit) -> slice:
-    """Where the passage of a hit stands.
+    """The places of a hit's passage.
 
     If the words of its block were cut into other passages when they were stored, the whole block is
     what is left to show.
@@ -213,7 +213,7 @@ def clip(text: str, found: Sequence[str], most: int) -> str:
 
 
 def _find_densest(flat: str, found: Sequence[str], most: int) -> int:
-    """Where the `most` characters begin that have the most different words of `found`."""
+    """The place from which `most` characters have the most different words of `found`."""
     if not found:
         return 0
     pattern = re.compile("|".join(map(re.escape, found)), re.IGNORECASE)
@@ -246,7 +246,7 @@ def _format_day(message: Message) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """Which lines of a message or a result are to be shown."""
+    """The lines of a message or a result that are to be shown."""
 
     #: Place of the message in the path, from 0.
     message: int

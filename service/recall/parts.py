@@ -122,7 +122,7 @@ def _cut_blocks(lines: Sequence[slice], characters: int) -> list[tuple[int, int]
 
 
 def split_lines(text: str) -> list[slice]:
-    """Where the numbered lines of a text stand. Line ends belong to no line."""
+    """The places of the numbered lines of a text. Line ends belong to no line."""
     lines: list[slice] = []
     start = 0
     for line in text.split("\n"):

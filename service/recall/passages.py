@@ -19,7 +19,7 @@ _WORD = re.compile(r"\w")
 
 
 def find_passages(text: str, *, is_speech: bool) -> list[slice]:
-    """Where the passages of a text stand, in their order.
+    """The places of the passages of a text, in their order.
 
     Args:
         text: a message's own words, or a result of a tool.

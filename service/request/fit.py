@@ -125,7 +125,7 @@ def fit_messages(
 
 
 class _Shape(NamedTuple):
-    """Which messages of a request belong together."""
+    """The messages of a request that belong together."""
 
     #: Places of each turn before the running one.
     turns: list[range]

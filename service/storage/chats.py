@@ -80,7 +80,7 @@ class ChatOverview:
 
 @dataclass(frozen=True, slots=True)
 class ChatFilters:
-    """Which chats of a list; None for any. `begins` is how the id begins."""
+    """Conditions on the chats of a list; None for any. `begins` is the beginning of the id."""
 
     user: str | None = None
     model: str | None = None

@@ -150,7 +150,7 @@ async def _list_infos(
 
 
 def _select_boundary(chat: ChatKey) -> ColumnElement[str]:
-    """What the host calls the last message that a checkpoint covers, if it has told that."""
+    """The host's id of the last message that a checkpoint covers, if it is known."""
     told = select(message_rows.c.host_id).where(
         *match_chat(chat, message_rows), message_rows.c.message_id == checkpoints.c.covered_until
     )
@@ -179,7 +179,7 @@ async def load_summary(connection: AsyncConnection, chat: ChatKey, checkpoint: i
 async def load_path_checkpoints(
     connection: AsyncConnection, chat: ChatKey, ids: Collection[int]
 ) -> PathCheckpoints:
-    """Those of a path, of which `ids` are what its messages point to."""
+    """The checkpoints of a path, whose messages point to `ids`."""
     interim = checkpoints.c.kind == INTERIM
     query = select(interim, *_PLANNED).where(
         *match_chat(chat, checkpoints), in_values(checkpoints.c.id, ids)
@@ -192,7 +192,7 @@ async def load_path_checkpoints(
 
 
 async def load_memory(engine: AsyncEngine, chat: ChatKey, checkpoint: int) -> Memory | None:
-    """What a stored checkpoint says; None when it is not stored any more."""
+    """The memory of a checkpoint; None if it is not stored any more."""
     async with engine.connect() as connection:
         line = await load_line(connection, chat, checkpoint)
     # In a thread and in no transaction: it may be long.
@@ -202,7 +202,7 @@ async def load_memory(engine: AsyncEngine, chat: ChatKey, checkpoint: int) -> Me
 async def load_line(
     connection: AsyncConnection, chat: ChatKey, checkpoint: int
 ) -> Sequence[codec.StoredMemory]:
-    """What a checkpoint's memory is read from, packed; nothing when it is not stored any more."""
+    """The packed rows of a checkpoint's memory; none if it is not stored any more."""
     parameters = {"tenant": chat.tenant, "chat": chat.id, "checkpoint": checkpoint}
     query = await connection.execute(_LINE, parameters | {"whole": codec.WHOLE_EVERY})
     rows = query.mappings().all()

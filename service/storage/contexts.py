@@ -201,7 +201,7 @@ _COVERED = text(_SQL["covered"])
 
 @dataclass(frozen=True, slots=True)
 class RecallScope:
-    """Which branch a model asks about, and for whom.
+    """The branch that a model asks about, and its user.
 
     Attributes:
         tenant: whose chat it is.
@@ -226,7 +226,7 @@ class RecallScope:
 
 @dataclass(frozen=True, slots=True)
 class VisiblePath:
-    """What may be seen: a path from its root on.
+    """The part of a path that may be seen, from its root on.
 
     Attributes:
         checkpoint: the one that covers it, if any.

@@ -162,7 +162,7 @@ class NamedChat:
 
 @dataclass(frozen=True, slots=True)
 class UserTotals:
-    """How much is stored of a user.
+    """The number of rows that are stored of a user.
 
     Attributes:
         messages: in the user's own chats.
@@ -269,7 +269,7 @@ class DeletionTarget(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What is locked and hashed."""
+        """The text that is locked and hashed."""
         return f"{self.what}:{self.id}"
 
 

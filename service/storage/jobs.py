@@ -49,7 +49,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class QueueCounts:
-    """How many chats are in each state, and how long the oldest due one has waited, in seconds.
+    """The number of chats in each state, and the seconds that the oldest due one has waited.
 
     `stalled` says that this is two minutes and nobody works.
     """
@@ -64,7 +64,7 @@ class QueueCounts:
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """How a summariser endpoint stands. `failures` counts consecutive ones."""
+    """The state of a summariser endpoint. `failures` counts consecutive ones."""
 
     name: str
     state: BreakerState
@@ -137,7 +137,7 @@ _LONGEST_PAUSE = 300  # seconds
 
 
 class Endpoint(NamedTuple):
-    """What a breaker is for: a summariser of the fleet (0), or a model of a tenant's host."""
+    """The endpoint of a breaker: a summariser of the fleet (0), or a model of a tenant's host."""
 
     name: str
     tenant: int = 0

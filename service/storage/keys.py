@@ -1,4 +1,4 @@
-"""Who may do what: API keys, sessions of the pages, and the audit log of what was done.
+"""Stores API keys, sessions of the pages, and the audit log.
 
 A key is shown once and stored as a hash, with a scope and a tenant. A session begins with a key and
 ends with it; the cookie's value is stored as a hash, too. The audit log has one row for each change
@@ -40,7 +40,7 @@ _SHORT: Final[Mapping[KeyScope, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """Who acts, for the audit log, and in which tenant."""
+    """An actor, as the audit log names them, in a tenant."""
 
     tenant: int
     actor: str
@@ -70,7 +70,7 @@ class Key:
 
     @property
     def by(self) -> Operator:
-        """Who used it, as the audit log names them."""
+        """The key's user, as the audit log names them."""
         return Operator(self.tenant, f"{self.prefix}… {self.name}")
 
     @property
@@ -239,7 +239,7 @@ async def choose_summariser(
 
 
 async def find_summariser(reads: Reads, tenant: int) -> str | None:
-    """Which of its host's models writes a tenant's summaries, as `tables.tenants` has it."""
+    """The model of its host that writes a tenant's summaries, as `tables.tenants` has it."""
     summariser: str | None = await reads.fetchval(_SUMMARISER_OF, tenant)
     return summariser
 
@@ -272,7 +272,7 @@ def make_key(row: Mapping[Any, Any]) -> Key:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Who did what, to which chat (Open WebUI's id), and when."""
+    """A row of the audit log: the actor, the action, the chat (Open WebUI's id) and the time."""
 
     id: int
     at: datetime
@@ -283,7 +283,7 @@ class Change:
 
 
 def name_user(user: str) -> str:
-    """How the log names a user of Open WebUI who changed something."""
+    """The name of an Open WebUI user in the audit log."""
     return f"user {user}"
 
 

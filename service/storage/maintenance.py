@@ -168,7 +168,7 @@ _SEALED_COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class KeyUsage:
-    """How many stored values are sealed with a key; those of key None are plain."""
+    """The number of stored values that are sealed with a key; those of key None are plain."""
 
     key: int | None
     values: int
@@ -237,7 +237,7 @@ async def reseal_secrets(connection: AsyncConnection) -> None:
 
 
 async def count_values(connection: AsyncConnection) -> list[KeyUsage]:
-    """How many values each key seals, and how many are plain. Reads every row."""
+    """The number of values that each key seals, and of plain ones. It reads every row."""
     columns = [table.c[name] for table, _, names in _SEALED_COLUMNS for name in names]
     values_by_key: dict[int | None, int] = {}
     for column in (*columns, tenant_secrets.c.secret):

@@ -28,7 +28,7 @@ Prospect = Literal["there", "soon"]
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What a round was planned on, so that it can be taken up whatever the chat does meanwhile.
+    """The facts that a round was planned on, so that it can resume whatever the chat does.
 
     Attributes:
         leaf: the branch; its messages down to here may be read.
@@ -67,7 +67,7 @@ class TakenPrompt:
 
 @dataclass(frozen=True, slots=True)
 class StoredReply:
-    """What is known of a prompt's reply.
+    """The reply to a prompt, as far as it is known.
 
     Attributes:
         answer: what a host handed in, packed; None until then.
@@ -123,7 +123,7 @@ async def find_prompt(
 
 
 async def find_basis(connection: AsyncConnection, chat: ChatKey) -> Basis | None:
-    """What the round was planned on that waits for a reply, or has one; None when none does."""
+    """The basis of the round that waits for a reply, or has one; None if there is none."""
     query = select(prompts.c.basis).where(*match_chat(chat, prompts)).limit(1)
     row = (await connection.execute(query)).scalar_one_or_none()
     return Basis(**row) if row else None

@@ -85,7 +85,7 @@ def aad_for_reason(chat: ChatKey, run: int) -> AssociatedData:
 async def find_troubles(
     connection: AsyncConnection, chat: ChatKey, run: int, *, by_code: bool
 ) -> Sequence[str]:
-    """How the rounds before this one ended where the work stands now, newest first.
+    """The ends of the rounds before this one on the same texts, newest first.
 
     At most twelve, all of the same kind of work. Each is `TOO_HARD` or `OWN_ERROR`. A round that
     published something got on, so that those before it were about other texts; one that was
@@ -219,7 +219,7 @@ order by day desc, tokens_not_sent + tokens_read desc, model
 
 
 class UsageKey(NamedTuple):
-    """What counts are summed up by, besides the day."""
+    """The tenant and the model by which counts are summed up, besides the day."""
 
     tenant: int
     model: str

@@ -39,7 +39,7 @@ _TIME = DateTime(timezone=True)
 
 
 def _chat() -> tuple[Column[int], ...]:
-    """Whose row it is. Keys and indexes begin with the chat alone: its id is unique by itself."""
+    """Columns of the owner. Keys and indexes begin with the chat alone: its id is unique."""
     return Column("tenant_id", BigInteger), Column("chat_id", BigInteger)
 
 
@@ -332,7 +332,7 @@ class ChatKey(NamedTuple):
 
     @property
     def columns(self) -> dict[str, int]:
-        """What a new row of this chat begins with."""
+        """The first columns of a new row of this chat."""
         return {"tenant_id": self.tenant, "chat_id": self.id}
 
 

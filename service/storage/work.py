@@ -326,7 +326,7 @@ async def _release(
 
 
 async def count_waiting(connection: AsyncConnection, limit: int) -> int:
-    """How many chats, of all tenants, have work that nobody does; counted up to `limit`."""
+    """The number of chats, of all tenants, with work that nobody does; counted up to `limit`."""
     query = select(chats.c.id).where(or_(_CODE_WAITS, _MODEL_WAITS))
     count = select(func.count()).select_from(query.limit(limit).subquery())
     return (await connection.execute(count)).scalar_one()

@@ -43,7 +43,7 @@ class RejectedReply:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a summariser reads: the state and the pins so far, and the newly covered steps."""
+    """The input of a summariser: the state and the pins so far, and the newly covered steps."""
 
     #: Lines of the state so far.
     previous: tuple[str, ...]
@@ -91,7 +91,7 @@ class Summariser(Protocol):
 
 
 class TextRunner(Protocol):
-    """How work on texts is run beside the event loop: in a text process, or in a thread."""
+    """Runs work on texts beside the event loop: in a text process, or in a thread."""
 
     async def __call__(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """The function's result."""

@@ -37,7 +37,7 @@ _AROUND = " \t*_`"
 
 
 class Verb(StrEnum):
-    """What a line chooses."""
+    """The kind of choice that a line makes."""
 
     RULES = "rules"
     QUOTATIONS = "quotations"

@@ -85,7 +85,7 @@ class CoveredSpan:
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """What one summary is made of."""
+    """The material of one summary."""
 
     #: The memory that it grows from.
     memory: Memory

@@ -32,7 +32,7 @@ _count = lru_cache(maxsize=8192)(tokens.count)
 
 
 class _Tier(IntEnum):
-    """What an utterance is, the most important first."""
+    """The kind of an utterance, the most important first."""
 
     RULE = 0
     """A user's own, that lays something down."""

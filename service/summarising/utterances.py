@@ -24,7 +24,7 @@ _SHORT = 8  # tokens of an answer that means nothing without its question
 
 
 class Speaker(StrEnum):
-    """Who said something."""
+    """The speaker of an utterance."""
 
     USER = "user"
     ASSISTANT = "assistant"

@@ -1,1 +1,1 @@
-"""What a text consists of, in any script: blocks, sentences, terms, exact values, dates. Pure."""
+"""Takes a text of any script apart: blocks, sentences, terms, exact values, dates. Pure."""

@@ -77,7 +77,7 @@ What = WholeChat | EditedChat | ChatsOf | GoneUser | Person
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """How much was deleted: chats with everything stored for them, and of chats that stay."""
+    """The number of deleted chats, with everything stored for them, and of rows of others."""
 
     chats: int = 0
     messages: int = 0
@@ -190,7 +190,7 @@ async def _hide_in_audit(
 
 
 async def hashed_user(connection: AsyncConnection, tenant: int, user: str) -> str:
-    """How the audit log names a user whose id it must not keep."""
+    """The name in the audit log of a user whose id it must not keep."""
     name = DeletionTarget("user", user)
     return (await deletions.hash_names(connection, tenant, [name]))[name].hex()
 

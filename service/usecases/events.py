@@ -36,7 +36,7 @@ async def handle_event(engine: AsyncEngine, by: Operator, event: Event) -> None:
 
 
 def deleted_by(event: Event) -> list[What]:
-    """What an event says is gone."""
+    """The deletions that follow from an event."""
     match event:
         case Event("chat.deleted", chat=str(chat), user=str(user), left=left) if left is not None:
             # With a chat Open WebUI deletes the chats of its sub-agents.

@@ -1,4 +1,4 @@
-"""What operators look at, the same for REST and the pages.
+"""Shows operators what is stored, the same for REST and the pages.
 
 Nothing is changed or locked; who reads a text is noted in the audit log.
 What this tenant does not have, a chat or a checkpoint, raises NotFound.
@@ -186,7 +186,7 @@ async def find_checkpoint(
 
 
 async def load_memory(engine: AsyncEngine, key: ChatKey, chat: str, checkpoint: int) -> Memory:
-    """What a checkpoint says; `chat` is how the error names the chat."""
+    """The memory of a checkpoint; `chat` is the chat's name in the error."""
     memory = await checkpoints.load_memory(engine, key, checkpoint)
     if memory is None:
         raise make_no_checkpoint_error(chat, checkpoint)

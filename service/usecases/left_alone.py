@@ -29,7 +29,7 @@ LOOK_EVERY = 0.03
 
 @dataclass(frozen=True, slots=True)
 class Requester:
-    """Who asks: a `user` for their own chat, by Open WebUI's id, or an operator for any chat."""
+    """A `user` who asks about their own chat, by Open WebUI's id, or an operator."""
 
     by: Operator
     user: str | None = None
@@ -37,7 +37,7 @@ class Requester:
 
 @dataclass(frozen=True, slots=True)
 class SummaryView:
-    """What stands for the earlier part of a branch.
+    """The summary that stands for the earlier part of a branch.
 
     Attributes:
         left_alone: no summary of the chat is made, and its requests carry none; what is stored
@@ -73,7 +73,7 @@ def make_requester(tenant: int, user: str) -> Requester:
 async def view_summary(
     database: Database, settings: Settings, asker: Requester, chat: str, message: str
 ) -> SummaryView:
-    """What stands for the earlier part of a branch.
+    """The summary that stands for the earlier part of a branch.
 
     Args:
         database: where to look.
@@ -156,7 +156,7 @@ async def is_worked_on(engine: AsyncEngine, tenant: int, chat: str) -> bool:
 
 
 async def _read_message(engine: AsyncEngine, chat: ChatKey, message: str | None) -> str:
-    """What was said in a message; nothing of one that this chat does not have, or not any more."""
+    """The text of a message; empty if the chat does not have it any more."""
     async with engine.connect() as connection:
         found = await messages.load_bodies(connection, chat, [message] if message else [])
     # In a thread, since one may be megabytes.

@@ -57,7 +57,7 @@ class RequestPath:
 
     @property
     def depth(self) -> int:
-        """How many nodes of the path are stored for this chat."""
+        """The number of nodes of the path that are stored for this chat."""
         return self.stored.depth if self.stored else 0
 
     @property

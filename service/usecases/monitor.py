@@ -21,7 +21,7 @@ class JobPage:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Who writes summaries, the queue in numbers, breakers, and the tokens of the last 30 days.
+    """The writer of summaries, the queue in numbers, breakers, and the tokens of 30 days.
 
     `warnings` say what needs attention.
     """
@@ -58,7 +58,7 @@ async def status(
 
 
 def _describe_writer(settings: Settings, chosen: str | None) -> str:
-    """Who writes a tenant's summaries; `chosen` is a model of the tenant's host, or `chat`."""
+    """The writer of a tenant's summaries; `chosen` is a model of the tenant's host, or `chat`."""
     if settings.summariser != "extractive":
         return f"{settings.summariser}:{settings.summariser_model}"
     if not chosen:

@@ -1,4 +1,4 @@
-"""What operators change, the same for REST and the pages. Each change leaves an audit row.
+"""Makes operators' changes, the same for REST and the pages. Each leaves an audit row.
 
 What they look at is in `inspection`.
 What this tenant does not have, a chat or a checkpoint, raises NotFound.
@@ -26,7 +26,7 @@ from service.usecases import inspection
 
 @dataclass(frozen=True, slots=True)
 class DroppedCheckpoints:
-    """How many checkpoints were dropped."""
+    """The number of checkpoints that were dropped."""
 
     dropped: int
 

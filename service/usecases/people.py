@@ -49,7 +49,7 @@ async def list_users(
 
 
 async def show(engine: AsyncEngine, by: Operator, user: str) -> ShownUser:
-    """What is stored of a user, without texts.
+    """Shows what is stored of a user, without texts.
 
     Raises:
         NotFound: nothing is.
@@ -77,7 +77,7 @@ async def erase(engine: AsyncEngine, by: Operator, user: str) -> None:
 
 
 async def _find(connection: AsyncConnection, by: Operator, user: str) -> ShownUser:
-    """What there is of a user.
+    """Finds what is stored of a user.
 
     Raises:
         NotFound: nothing.

@@ -39,7 +39,7 @@ class _TextsDeleted(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RecallQuestion:
-    """What is asked: `query`, some words, or `ref`, a reference.
+    """A question: `query`, some words, or `ref`, a reference.
 
     Attributes:
         query: see `recall.ranking`.
@@ -64,7 +64,7 @@ async def recall_for_model(
     question: RecallQuestion,
     mask: bool,
 ) -> Finding:
-    """What the covered part of a branch has for a question.
+    """Looks a model's question up in the covered part of its branch.
 
     Raises:
         Unavailable: it took too long, or no text process starts.
@@ -95,7 +95,7 @@ async def recall_for_operator(
     question: RecallQuestion,
     mask: bool,
 ) -> Finding:
-    """What the newest path of a chat has for an operator's question, covered or not.
+    """Looks an operator's question up in the newest path of a chat, covered or not.
 
     Raises:
         NotFound: this tenant has no such chat.

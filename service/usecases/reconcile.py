@@ -21,7 +21,7 @@ from service.usecases.delete import WholeChat, delete
 
 @dataclass(frozen=True, slots=True)
 class Reconciled:
-    """How many chats were asked for, and the ids of those that were deleted, or would be."""
+    """The number of chats that were asked for, and the ids of those that are missing."""
 
     asked: int
     missing: list[str]

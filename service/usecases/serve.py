@@ -239,7 +239,7 @@ async def _insert_summary(
 
 
 def _describe_writer(stored: contexts.StoredContext) -> str:
-    """Who wrote a summary, where a model was to write it."""
+    """The writer of a summary, if a model was to write it."""
     if not stored.by_code:
         return ""
     return " by code, because its model fails" if stored.fails else " by code for now"

@@ -1,4 +1,4 @@
-"""Whose upload is worked on next: one of each user at a time, so that no flood blocks other users.
+"""Orders uploads: one of each user at a time, so that no flood blocks other users.
 
 A queue counts for its own process alone, and belongs to one event loop.
 """
@@ -33,7 +33,7 @@ class UserKey(NamedTuple):
 
 @dataclass(slots=True, weakref_slot=True)
 class _UserUploads:
-    """What a user has in progress: uploads of so many bytes, of which one has the turn."""
+    """A user's uploads in progress: so many bytes, of which one upload has the turn."""
 
     turn: asyncio.Semaphore = field(default_factory=asyncio.Semaphore)
     size: int = 0

@@ -186,7 +186,7 @@ class CountedRequest:
 
     @property
     def seconds_left(self) -> float:
-        """How long it may still wait."""
+        """The seconds that it may still wait."""
         return self.deadline - time.monotonic()
 
 

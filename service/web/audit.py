@@ -1,4 +1,4 @@
-"""Who did what, and when."""
+"""The page of the audit log."""
 
 from typing import Annotated, Final, Literal
 from urllib.parse import urlencode

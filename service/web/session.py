@@ -1,4 +1,4 @@
-"""Who is signed in, and whether a form was sent by one of our own pages."""
+"""Finds who is signed in, and checks that a form was sent by one of our own pages."""
 
 from typing import Annotated, Final
 from urllib.parse import parse_qsl

@@ -37,7 +37,7 @@ def moment(value: datetime | None) -> str:
 
 
 def age(value: datetime | float | None) -> str:
-    """How long ago a moment was, or seconds, in its largest unit, as `3 min`."""
+    """The age of a moment, or some seconds, in its largest unit, as `3 min`."""
     if value is None:
         return ""
     seconds = (

@@ -1,4 +1,4 @@
-"""What a summariser is told, and the words that its answer is known by: a language a file. Data.
+"""The words of prompts, and the words that an answer is recognised by: a file a language. Data.
 
 The words of lines stay English in every prompt, because code looks for them. Models translate them
 all the same, so each file says how.
@@ -20,7 +20,7 @@ LANGUAGES: Final = (ENGLISH, "de", "fr", "es", "it", "pt", "ru", "zh", "ja")
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """What is said in one language.
+    """The wording in one language.
 
     Attributes:
         prompt: the parts of the two messages by name, with places that `prompt` fills in.

@@ -60,7 +60,7 @@ class WorkerContext:
 
     @property
     def by(self) -> str:
-        """Who writes summaries, for people; each tenant may choose models of its host."""
+        """The writer of summaries, for people; each tenant may choose models of its host."""
         return self.summariser.name if self.summariser else "models of Open WebUI, or by code"
 
     @property

@@ -116,7 +116,7 @@ class Mailbox:
         return await self.texts.run(replies.read_reply, stored.answer, form)
 
     def _without_reply(self, stored: StoredReply) -> replies.Failure:
-        """What it means that a prompt has no reply."""
+        """The meaning of a prompt that has no reply."""
         if stored.seconds_left > 0:
             raise ReplyPending(self._waits, stored.seconds_left)
         if not stored.is_taken:

@@ -1,4 +1,4 @@
-"""How rounds end, and what that means for the chat: due again, and when, waiting, or given up.
+"""Ends rounds, and decides what that means for the chat: due again, waiting, or given up.
 
 | a round ends with                     | run            | the work                              |
 |---------------------------------------|----------------|---------------------------------------|
@@ -77,7 +77,7 @@ class RoundOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """How a lease is given back after a round that did not go well.
+    """The way in which a lease is given back after a round that did not go well.
 
     Attributes:
         outcome: of the run, in one word.

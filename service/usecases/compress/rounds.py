@@ -403,7 +403,7 @@ async def _write_placeholder(
 
 
 def _unread(round_: Round, chunk: Chunk) -> UnreadSpan:
-    """What a chunk covers, by what is known of its messages without their texts."""
+    """The span of a chunk, by what is known of its messages without their texts."""
     calls: list[int] = []
     for read in chunk.reads:
         at = read.position
@@ -415,7 +415,7 @@ def _unread(round_: Round, chunk: Chunk) -> UnreadSpan:
 
 
 async def _gather(round_: Round, chunk: Chunk, memory: Memory) -> Material:
-    """What the chunk is made of."""
+    """The material of a chunk."""
     rows, context = round_.rows, round_.claim.context
     places = [read.position.message for read in chunk.reads]
     ids = {place: rows[place].message_id for place in places}

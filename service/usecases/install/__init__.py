@@ -47,7 +47,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """How an admin wants it: with the tool (`recall`) and the buttons (`action`), or without.
+    """An admin's choices: with the tool (`recall`) and the buttons (`action`), or without.
 
     `summariser` is `chat` for each chat's own model, `none`, or the id of another model. Other
     values that are None leave what is there; a first installation takes `first_url`, the first

@@ -25,7 +25,7 @@ async def check_writer(webui: OpenWebUI, summariser: str | None) -> None:
 
 
 def describe_writer(reached: Reached) -> str:
-    """Who writes summaries, what that costs, and how to change it."""
+    """A text for the admin: who writes summaries, what that costs, and how to change it."""
     if reached.endpoint:
         return f"summaries are written by {reached.endpoint}, as PRECIS_SUMMARISER says."
     if not reached.summariser:
