@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from service.demo.play import recording
+from service.demo.play import load_recording
 from service.request import native
 from service.request.native import ROOT
 from service.text import tokens
@@ -64,5 +64,5 @@ def turns(count: int, question: int, answer: int) -> Iterator[tuple[str, int]]:
 
 @cache
 def _source() -> str:
-    items = (item for row in recording().rows.values() for item in parse(row).items)
+    items = (item for row in load_recording().rows.values() for item in parse(row).items)
     return "\n".join(item.text for item in items if isinstance(item, Text))

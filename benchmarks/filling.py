@@ -98,7 +98,7 @@ async def fill(url: str, tenant: int, checkpoints: int, wanted: Sequence[Wanted]
     rng = random.Random(1)
     mass = checkpoints - sum(_checkpoints(one.messages) for one in wanted)
     async with connect(url) as database:
-        cipher = await database.keyring.cipher_for(tenant)
+        cipher = await database.keyring.find_cipher(tenant)
     async with stage.plain(url) as connection:
         async with _without_indexes(connection):
             for statement in _MASS:

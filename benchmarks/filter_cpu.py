@@ -25,7 +25,7 @@ from benchmarks.compress import WINDOW
 from benchmarks.conversation import grown, turns
 from benchmarks.filling import Chat, Wanted, fill
 from benchmarks.report import Figure, Report, command
-from service.demo.host import Host, enter, load_filter
+from service.demo.host import Host, load_filter, pass_hooks
 
 _TURNS = 60, 15  # and with --quick
 _CHECKPOINTS = 1000
@@ -89,7 +89,7 @@ async def _turn(loaded: Any, host: Host, chat: Chat) -> float:  # noqa: ANN401 -
     }
     model = {"info": {"params": {"num_ctx": WINDOW}}}
     began = time.process_time()
-    await enter(loaded, body, **given, __model__=model, __event_emitter__=host.emit)
+    await pass_hooks(loaded, body, **given, __model__=model, __event_emitter__=host.emit)
     await loaded.outlet(finished, **given)
     await asyncio.gather(*loaded._in_background)
     took = time.process_time() - began

@@ -10,7 +10,7 @@ from typing import ParamSpec, TypeVar
 
 from service.planning import plan as planning
 from service.planning.plan import Checkpoint, Chunk, PathMessage
-from service.planning.policy import Policy, state_room
+from service.planning.policy import Policy, find_state_room
 from service.summarising import summarise
 from service.summarising.memory import Memory
 from service.summarising.reading import Reading, RejectedReply, Reply, Summariser
@@ -55,7 +55,7 @@ class Path:
     @property
     def turns(self) -> list[int]:
         """How many messages stand before each turn but the first."""
-        return [start for start in planning.turn_starts(self.nodes) if start]
+        return [start for start in planning.find_turn_starts(self.nodes) if start]
 
     def rounds(self, count: int, tail: int) -> list[int]:
         """Ends of the covered part, at turn ends, that leave a tail of so many messages or the turn that has them."""
@@ -161,7 +161,7 @@ class Played:
         covered = self._covered(chunk, tail)
         if room is not None:
             whole = max(room, _LEAST)
-            state = state_room(whole, 8 * whole)
+            state = find_state_room(whole, 8 * whole)
             policy = replace(policy, state_tokens=state, summary_tokens=whole, request_tokens=whole)
         material = gather(self.final.memory, self._reads(chunk), policy, part=chunk.part, parts=chunk.parts)
         asked = _Remembering(self.summariser, self.summariser.name) if self.summariser else None

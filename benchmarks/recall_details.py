@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.report import console
-from service.demo.play import recording
+from service.demo.play import load_recording
 from service.processes import recalls
 from service.recall import parts
 from service.storage import codec
@@ -100,7 +100,7 @@ def _cases(chats: Path | None) -> Iterator[tuple[str, list[tuple["Searched", lis
                 said.append((path, of_said))
         yield f"rows {name}", rows
         yield f"said {name}", said
-    recorded = list(_branch(recording().rows, recording().leaf))
+    recorded = list(_branch(load_recording().rows, load_recording().leaf))
     for half, name in enumerate(HALVES):
         yield f"tables {name}", [(Searched.of(recorded), _of_tables(recorded, half))]
     for file in sorted(chats.glob("*.json")) if chats else ():

@@ -20,7 +20,7 @@ import psutil
 from sqlalchemy import make_url
 
 from benchmarks.conversation import Message
-from service.embedded.servers import embedded_servers
+from service.embedded.servers import run_embedded_servers
 from service.names import FIRST_TENANT
 from service.planning import policy
 from service.processes import Texts
@@ -54,7 +54,7 @@ async def servers(*, fast: bool = True) -> AsyncIterator[Urls]:
         return
     folder = _folder()
     try:
-        async with embedded_servers(folder / "data", fast=fast) as started:
+        async with run_embedded_servers(folder / "data", fast=fast) as started:
             yield started
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -118,7 +118,7 @@ def _sent(played: Played, messages: int, window: int) -> list[Native]:
     native = [*head, *unfold_messages(list(path.messages[start:messages]))]
     fitted = fit_messages(
         [Piece(one, count_sent_tokens([one]), None) for one in native],
-        room=policy.request_room(window, 0, 0),
+        room=policy.find_request_room(window, 0, 0),
         opening=len(head),
         newest=max((place for place, one in enumerate(native) if is_question(one)), default=len(native)),
         step=window // 8,

@@ -185,8 +185,8 @@ class _Service(FastAPI):
 
     def _log(self, scope: Scope, status: int, seconds: float) -> None:
         """Counts a request by its route, and logs it without its query, which may quote a chat."""
-        method, route = _route(scope)
-        metrics.request_ended(method, route, status, seconds)
+        method, route = _find_route(scope)
+        metrics.count_request(method, route, status, seconds)
         if self.state.logs_requests:
             log.debug(
                 "request",
@@ -197,7 +197,7 @@ class _Service(FastAPI):
             )
 
 
-def _route(scope: Scope) -> tuple[str, str]:
+def _find_route(scope: Scope) -> tuple[str, str]:
     """The method and the template of a request's route, as metrics name them."""
     route = scope.get("route")
     if not isinstance(route, Route):

@@ -31,7 +31,7 @@ def format_trace(error: BaseException) -> str:
     return "\nraised from:\n".join(causes)
 
 
-def class_and_place(error: BaseException) -> str:
+def describe_unexpected(error: BaseException) -> str:
     """An unexpected error in a line for operators, without its message: see `format_trace`.
 
     The line has the error's class, the innermost place in our code, and the place in a library
@@ -112,7 +112,7 @@ class TextTooHard(PrecisError):
 
 
 class TextWorkFailed(PrecisError):
-    """Work on a text raised an error; the message is its `class_and_place`."""
+    """Work on a text raised an error; the message is its `describe_unexpected`."""
 
 
 class TextProcessAway(PrecisError):

@@ -44,7 +44,9 @@ _BUILD: Final = Info("precis_build", "The running version.", registry=_PROCESS)
 _BUILD.info({"version": __version__})
 
 
-def _counter(name: str, meaning: str, label: str = "", values: tuple[str, ...] = ()) -> Counter:
+def _make_counter(
+    name: str, meaning: str, label: str = "", values: tuple[str, ...] = ()
+) -> Counter:
     """A counter with at most one label; known values begin at 0, so that a rate sees the first."""
     counter = Counter(name, meaning, [label] if label else [], registry=_PROCESS)
     for value in values:
@@ -52,7 +54,7 @@ def _counter(name: str, meaning: str, label: str = "", values: tuple[str, ...] =
     return counter
 
 
-def _seconds(
+def _make_histogram(
     name: str, meaning: str, bounds: tuple[float, ...], label: str, values: tuple[str, ...]
 ) -> Histogram:
     """A histogram of seconds with one label, whose known values begin at 0."""
@@ -70,23 +72,23 @@ _REQUESTS: Final = Histogram(
     buckets=_REQUEST,
     registry=_PROCESS,
 )
-_CONTEXTS: Final = _seconds(
+_CONTEXTS: Final = _make_histogram(
     "precis_context_duration_seconds",
     "Time to decide what a request carries, by the answer.",
     _READ,
     "answer",
     ("ready", "not_needed", "pending"),
 )
-_TOKENS_SAVED: Final = _counter(
+_TOKENS_SAVED: Final = _make_counter(
     "precis_context_tokens_saved_total", "Tokens that summaries kept out of requests."
 )
-OUTCOMES: Final = _counter(
+OUTCOMES: Final = _make_counter(
     "precis_filter_outcomes_total",
     "Outcomes of the requests of finished turns.",
     "outcome",
     ("compressed", "truncated_with_summary", "truncated", "unchanged"),
 )
-DELETED: Final = _counter(
+DELETED: Final = _make_counter(
     "precis_deleted_total",
     "Deleted objects by kind; a chat counts as one, with everything stored for it.",
     "kind",
@@ -94,7 +96,7 @@ DELETED: Final = _counter(
 )
 
 # Work.
-RUNS: Final = _seconds(
+RUNS: Final = _make_histogram(
     "precis_run_duration_seconds",
     "Time of rounds of work on a chat, by their outcome.",
     _WORK,
@@ -110,42 +112,42 @@ RUNS: Final = _seconds(
         "released",
     ),
 )
-PUBLISHED: Final = _counter(
+PUBLISHED: Final = _make_counter(
     "precis_checkpoints_published_total",
     "Published summaries by their kind; `degraded` ones were written by code for a summariser.",
     "kind",
     ("llm", "extractive", "degraded", "interim"),
 )
-GATE_REJECTIONS: Final = _counter(
+GATE_REJECTIONS: Final = _make_counter(
     "precis_gate_rejections_total",
     "Replies of the summariser that the publish gate rejected, by reason; one may have several.",
     "reason",
 )
-SUMMARISER_CALLS: Final = _seconds(
+SUMMARISER_CALLS: Final = _make_histogram(
     "precis_summariser_call_duration_seconds",
     "Time of calls of the summariser, by their outcome.",
     _WORK,
     "outcome",
     ("answered", "failed", "away"),
 )
-SUMMARISER_TOKENS: Final = _counter(
+SUMMARISER_TOKENS: Final = _make_counter(
     "precis_summariser_tokens_total",
     "Tokens that the summariser read and wrote, as its server counts them if it does.",
     "direction",
     ("read", "written"),
 )
-TEXT_PROCESSES_ENDED: Final = _counter(
+TEXT_PROCESSES_ENDED: Final = _make_counter(
     "precis_text_processes_ended_total",
     "Text processes that were ended or died, and were replaced.",
 )
 
 
-def request_ended(method: str, route: str, status: int, seconds: float) -> None:
+def count_request(method: str, route: str, status: int, seconds: float) -> None:
     """Counts a request. `route` is a template or `UNMATCHED`."""
     _REQUESTS.labels(method, route, str(status)).observe(seconds)
 
 
-def context_answered(answer: str, seconds: float, saved: int) -> None:
+def count_answer(answer: str, seconds: float, saved: int) -> None:
     """Counts an answer to `POST /v1/compress`, and the tokens that it `saved` of the request."""
     _CONTEXTS.labels(answer).observe(seconds)
     _TOKENS_SAVED.inc(saved)
@@ -181,34 +183,34 @@ def render_fleet(queue: QueueFigures | None, worker_alive: bool | None) -> bytes
     their metrics are left out, because an old value or a zero would be a lie.
     """
     registry = CollectorRegistry()
-    _gauge(registry, "precis_database_up", "Whether PostgreSQL answers.", queue is not None)
+    _make_gauge(registry, "precis_database_up", "Whether PostgreSQL answers.", queue is not None)
     if queue is not None:
         _show_queue(registry, queue)
-    _gauge(registry, "precis_redis_up", "Whether Redis answers.", worker_alive is not None)
+    _make_gauge(registry, "precis_redis_up", "Whether Redis answers.", worker_alive is not None)
     if worker_alive is not None:
         meaning = "Whether any worker has taken or looked for work in 11 seconds."
-        _gauge(registry, "precis_worker_alive", meaning, worker_alive)
+        _make_gauge(registry, "precis_worker_alive", meaning, worker_alive)
     return generate_latest(registry)
 
 
 def _show_queue(registry: CollectorRegistry, queue: QueueFigures) -> None:
     meaning = "Chats by the state of their work."
-    _by_state(registry, "precis_queue_chats", meaning, queue.chats)
+    _make_state_gauge(registry, "precis_queue_chats", meaning, queue.chats)
     meaning = "How long the oldest due chat has waited for a worker."
-    _gauge(registry, "precis_queue_oldest_due_seconds", meaning, queue.oldest_due_seconds)
+    _make_gauge(registry, "precis_queue_oldest_due_seconds", meaning, queue.oldest_due_seconds)
     meaning = (
         "Circuit breakers of summarisers by state; one that failed last an hour ago is left out."
     )
-    _by_state(registry, "precis_breakers", meaning, queue.breakers)
+    _make_state_gauge(registry, "precis_breakers", meaning, queue.breakers)
     meaning = "Whether the database is at this version's newest migration."
-    _gauge(registry, "precis_schema_at_head", meaning, queue.schema_at_head)
+    _make_gauge(registry, "precis_schema_at_head", meaning, queue.schema_at_head)
 
 
-def _gauge(registry: CollectorRegistry, name: str, meaning: str, value: float) -> None:
+def _make_gauge(registry: CollectorRegistry, name: str, meaning: str, value: float) -> None:
     Gauge(name, meaning, registry=registry).set(value)
 
 
-def _by_state(
+def _make_state_gauge(
     registry: CollectorRegistry, name: str, meaning: str, numbers: Mapping[str, int]
 ) -> None:
     gauge = Gauge(name, meaning, ["state"], registry=registry)

@@ -19,13 +19,13 @@ from service.clients.summarisers import (
     open_client,
 )
 from service.clients.wake_ups import Queue
-from service.embedded.dumps import before_migration
-from service.embedded.servers import embedded_servers
+from service.embedded.dumps import dump_before_migration
+from service.embedded.servers import run_embedded_servers
 from service.embedded.urls import Urls as Urls
-from service.embedded.urls import by_settings, existing
+from service.embedded.urls import find_urls, read_settings_urls
 from service.processes import Texts, pool
 from service.settings import Settings, list_warnings
-from service.storage.database import Database, check_schema, connect, demands_tls, migrate
+from service.storage.database import Database, check_schema, connect, is_tls_demanded, migrate
 from service.usecases.compress import WorkerContext
 from service.usecases.counting import Counting, open_counting
 from service.usecases.install.addresses import is_inside
@@ -63,11 +63,11 @@ async def open_servers(settings: Settings) -> AsyncIterator[Urls]:
         EmbeddedServerError: an embedded server cannot run.
         SchemaError: the database is newer than this version.
     """
-    if urls := by_settings(settings):
+    if urls := read_settings_urls(settings):
         yield urls
         return
-    async with embedded_servers(settings.data_dir) as urls:
-        await before_migration(urls.database, settings)
+    async with run_embedded_servers(settings.data_dir) as urls:
+        await dump_before_migration(urls.database, settings)
         await migrate(urls.database)
         yield urls
 
@@ -83,10 +83,10 @@ async def check_reachable(settings: Settings) -> AsyncIterator[Urls]:
         ConfigurationError: `data_dir` has no database, or only one of the two URLs is set.
         EmbeddedServerError: an embedded server cannot run, or `data_dir` cannot be read.
     """
-    if urls := existing(settings):
+    if urls := find_urls(settings):
         yield urls
         return
-    async with embedded_servers(settings.data_dir) as urls:
+    async with run_embedded_servers(settings.data_dir) as urls:
         yield urls
 
 
@@ -120,7 +120,7 @@ async def open_runtime(
             others=others,
             warnings=list_warnings(settings) + _explain_missing_tls(urls),
         )
-        await stack.enter_async_context(_probing(worker_context, http))
+        await stack.enter_async_context(_keep_probing(worker_context, http))
         counts = await stack.enter_async_context(open_counting(database.engine))
         yield Runtime(settings, urls, database, queue, worker_context, texts, counts)
 
@@ -129,7 +129,7 @@ def _explain_missing_tls(urls: Urls) -> list[str]:
     """Warnings about servers on another network whose URLs do not demand TLS."""
     without = []
     database, redis = urlsplit(urls.database).hostname, urlsplit(urls.redis).hostname
-    if database and not is_inside(database) and not demands_tls(urls.database):
+    if database and not is_inside(database) and not is_tls_demanded(urls.database):
         without.append(
             f"PRECIS_DATABASE_URL connects to {database}, perhaps without TLS: add"
             " ?sslmode=verify-full&sslrootcert=FILE (docs/howto/tls.md)"
@@ -143,7 +143,7 @@ def _explain_missing_tls(urls: Urls) -> list[str]:
 
 
 @asynccontextmanager
-async def _probing(context: WorkerContext, http: httpx.AsyncClient) -> AsyncIterator[None]:
+async def _keep_probing(context: WorkerContext, http: httpx.AsyncClient) -> AsyncIterator[None]:
     """Probes the summariser while the process starts, and again until it answers well."""
     for warning in context.warnings:
         log.warning("start.warning", what=warning)

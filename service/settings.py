@@ -60,7 +60,7 @@ class Settings(BaseSettings):
     """The settings in force. `load` reads them; nothing else reads the environment."""
 
     # No `.env` from the current folder: nobody would know where a value came from.
-    # `extra="ignore"`: `unknown` reports misspelt variables, which need not stop the service.
+    # `extra="ignore"`: `list_unknown` reports misspelt variables, which need not stop the service.
     # Defaults are not validated, because those of objects are not JSON.
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, frozen=True, extra="ignore", validate_default=False
@@ -305,13 +305,13 @@ def load(**explicit: Any) -> Settings:  # noqa: ANN401 - any setting
         ConfigurationError: some are wrong; the message names each variable and its error.
     """
     try:
-        return Settings(**(_from_files() | explicit))
+        return Settings(**(_read_files() | explicit))
     except ValidationError as error:
         reasons = [_explain_error(one["loc"], one["msg"]) for one in error.errors()]
         raise ConfigurationError("; ".join(reasons)) from error
 
 
-def _from_files() -> dict[str, str]:
+def _read_files() -> dict[str, str]:
     """Reads the files that variables such as `PRECIS_X_FILE=/run/secrets/x` name."""
     values = {}
     for name in Settings.model_fields:
@@ -344,7 +344,7 @@ def _explain_error(place: tuple[int | str, ...], message: str) -> str:
     return f"{name_variable(name)}: {inside}{message}"
 
 
-def unknown() -> list[str]:
+def list_unknown() -> list[str]:
     """Variables with our prefix that are not settings: probably misspelt."""
     names = {name_variable(name) for name in (*Settings.model_fields, *OF_COMMANDS)}
     ours = (name for name in os.environ if name.startswith(PREFIX))

@@ -26,9 +26,9 @@ from sqlalchemy import make_url, text
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 from service.api import health, limits
-from service.api.server import bind, listening
+from service.api.server import open_listener, run_server
 from service.app import create_app
-from service.embedded.servers import embedded_servers
+from service.embedded.servers import run_embedded_servers
 from service.names import FIRST_TENANT
 from service.processes import Texts
 from service.runtime import Runtime, Urls, open_runtime
@@ -40,7 +40,7 @@ from service.usecases.compress import compress
 from tests import constants
 from tests.loopback import only_loopback
 from tests.shared_texts import SharedTexts
-from workers.worker import running as worker_running
+from workers.worker import run_worker as worker_running
 
 TEMPLATE = "precis_template"
 # So that digests of one database are found in another, into which its rows were copied (`tests/service/grown.py`).
@@ -158,7 +158,7 @@ async def _servers() -> AsyncIterator[Urls]:
     # Not under pytest's own folders: as root, the servers run as another user who cannot get there.
     folder = _folder()
     try:
-        async with embedded_servers(folder / "data", fast=True) as started:
+        async with run_embedded_servers(folder / "data", fast=True) as started:
             yield started
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -268,10 +268,10 @@ async def serving(
 
     With `texts` None, it has text processes of its own.
     """
-    listener = bind("127.0.0.1", 0)
+    listener = open_listener("127.0.0.1", 0)
     async with AsyncExitStack() as stack:
         app = create_app(settings, texts=texts)
-        runtime = await stack.enter_async_context(listening(app, listener))
+        runtime = await stack.enter_async_context(run_server(app, listener))
         async with runtime.database.engine.begin() as connection:
             scopes: tuple[keys.KeyScope, ...] = ("filter", "operator", "events")
             made = [await keys.create_key(connection, FIRST_TENANT, scope, "test") for scope in scopes]

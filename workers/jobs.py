@@ -8,7 +8,7 @@ from typing import Any
 
 import structlog
 
-from service.clients.openwebui import signed_in
+from service.clients.openwebui import sign_in
 from service.errors import PrecisError
 from service.names import FIRST_TENANT
 from service.storage import keys, work
@@ -66,7 +66,7 @@ async def compare(ctx: dict[str, Any]) -> None:
     if tenant is None:
         return
     try:
-        async with signed_in(settings.openwebui_url, key) as webui:
+        async with sign_in(settings.openwebui_url, key) as webui:
             done = await reconcile(context.slow, webui, Operator(tenant, "worker"))
     except PrecisError as error:
         log.warning("reconcile.stopped", why=str(error))

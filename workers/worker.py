@@ -37,7 +37,7 @@ _GRACE = 10  # seconds that work may take to finish at shutdown before it is giv
 log = structlog.get_logger(__name__)
 
 
-def _of_arq(context: WorkerContext) -> dict[str, Any]:
+def _make_arq_settings(context: WorkerContext) -> dict[str, Any]:
     """Arguments of `arq.worker.Worker`, but for the context of its jobs."""
     settings = context.settings
     cron_jobs = [
@@ -73,7 +73,7 @@ async def _run_for_ever(worker: Worker) -> None:
 
 
 @asynccontextmanager
-async def running(context: WorkerContext, queue: Queue, redis_url: str) -> AsyncIterator[Worker]:
+async def run_worker(context: WorkerContext, queue: Queue, redis_url: str) -> AsyncIterator[Worker]:
     """A worker in this process.
 
     On the way out it takes no new work, and finishes what it has, or gives it back.
@@ -84,7 +84,7 @@ async def running(context: WorkerContext, queue: Queue, redis_url: str) -> Async
     # Arq's own would be lost, and left open, when the worker ends while it connects.
     redis = make_client(redis_url)
     worker = Worker(
-        **_of_arq(context),
+        **_make_arq_settings(context),
         redis_pool=redis,
         ctx={"context": context, "queue": queue},
         handle_signals=False,

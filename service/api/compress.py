@@ -81,7 +81,7 @@ async def prepare_request(
     began = perf_counter()
     served = await serve.serve_request(serving.context, host_request)
     not_sent = served.before - served.after if served.covered else 0
-    metrics.context_answered(served.status, perf_counter() - began, saved=not_sent)
+    metrics.count_answer(served.status, perf_counter() - began, saved=not_sent)
     usage_key = UsageKey(tenant, served.state.model)
     get_runtime(request).counting.count_not_sent(usage_key, not_sent)
     if served.unstored:

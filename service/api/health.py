@@ -66,12 +66,12 @@ async def readyz(request: Request, runtime: RuntimeDep) -> JSONResponse:
     `warnings` counts problems of the settings or the summariser; `precis status` names them.
     """
     cache = cast(Cache[tuple[bool, dict[str, object]]], request.app.state.readiness)
-    ready, body = await cache.get(lambda: _readiness(runtime), _KEPT)
+    ready, body = await cache.get(lambda: _check_readiness(runtime), _KEPT)
     return JSONResponse(body, 200 if ready else 503)
 
 
-async def _readiness(runtime: Runtime) -> tuple[bool, dict[str, object]]:
-    (ready, state), queue = await asyncio.gather(_database(runtime), _queue(runtime))
+async def _check_readiness(runtime: Runtime) -> tuple[bool, dict[str, object]]:
+    (ready, state), queue = await asyncio.gather(_check_database(runtime), _check_queue(runtime))
     body: dict[str, object] = {"status": "ok" if ready else "not ready", **state, "queue": queue}
     if runtime.worker_context.warnings:
         # How many only: they name addresses, and this page is open to anybody.
@@ -79,19 +79,19 @@ async def _readiness(runtime: Runtime) -> tuple[bool, dict[str, object]]:
     return ready, body
 
 
-async def _database(runtime: Runtime) -> tuple[bool, dict[str, str]]:
+async def _check_database(runtime: Runtime) -> tuple[bool, dict[str, str]]:
     """Whether the database can answer requests, and its state in words."""
     try:
         async with asyncio.timeout(_PATIENCE):
-            ready, schema = await _schema(runtime)
+            ready, schema = await _check_schema(runtime)
             missing = await runtime.database.keyring.missing_keys() if ready else None
     except database.FAILURES as error:
-        return False, {"database": _no_answer(error), "schema": "unknown"}
+        return False, {"database": _describe_no_answer(error), "schema": "unknown"}
     state = {"database": "ok", "schema": schema}
     return ready, state | ({"encryption": missing} if missing else {})
 
 
-async def _schema(runtime: Runtime) -> tuple[bool, str]:
+async def _check_schema(runtime: Runtime) -> tuple[bool, str]:
     """Whether this version works on the schema of the database, and how that one differs."""
     try:
         await check_schema(runtime.database.hot)
@@ -103,16 +103,16 @@ async def _schema(runtime: Runtime) -> tuple[bool, str]:
     return True, "ok"
 
 
-async def _queue(runtime: Runtime) -> str:
+async def _check_queue(runtime: Runtime) -> str:
     """The state of Redis in words."""
     try:
         await runtime.queue.ping()
     except (RedisError, OSError, TimeoutError) as error:
-        return _no_answer(error)
+        return _describe_no_answer(error)
     return "ok"
 
 
-def _no_answer(error: Exception) -> str:
+def _describe_no_answer(error: Exception) -> str:
     # The class only, because this page is open to anybody who reaches the port.
     return f"no answer: {type(error).__name__}"
 

@@ -26,7 +26,7 @@ async def show_status(operator: OperatorDep, runtime: RuntimeDep) -> Status:
     `month` has the sums of tokens of the last 30 days, `warnings` what needs attention.
     """
     warnings = runtime.worker_context.warnings
-    return await monitor.status(runtime.database, operator.tenant, runtime.settings, warnings)
+    return await monitor.read_status(runtime.database, operator.tenant, runtime.settings, warnings)
 
 
 @router.get("/jobs")

@@ -34,7 +34,7 @@ async def post_view(
     asked = database, runtime.settings, asker, chat_id, body.message_id
     view = await left_alone.view_summary(*asked)
     if body.wait and not view.left_alone:
-        await _resumed(runtime, asker, chat_id)
+        await _resume(runtime, asker, chat_id)
         await left_alone.wait_until_idle(database.engine, asker, chat_id, body.wait)
         view = await left_alone.view_summary(*asked)
     return dialog.make_dialog(body.button, view)
@@ -53,7 +53,7 @@ async def post_left_alone(
     body = await read_body(request, LeftAloneRequest)
     asker = left_alone.make_requester(key.tenant, body.user_id)
     if not body.left_alone:
-        return await _resumed(runtime, asker, chat_id)
+        return await _resume(runtime, asker, chat_id)
     await left_alone.leave_alone(runtime.database.engine, asker, chat_id)
     return LeftAloneAnswer(left_alone=True)
 
@@ -63,10 +63,10 @@ async def resume_chat(
     chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep
 ) -> LeftAloneAnswer:
     """Has a chat summarised again that its user wanted left alone."""
-    return await _resumed(runtime, Requester(operator), chat_id)
+    return await _resume(runtime, Requester(operator), chat_id)
 
 
-async def _resumed(runtime: Runtime, asker: Requester, chat: str) -> LeftAloneAnswer:
+async def _resume(runtime: Runtime, asker: Requester, chat: str) -> LeftAloneAnswer:
     wake_up = await left_alone.resume_chat(runtime.database.engine, asker, chat)
     # After the commit: a worker that comes earlier would find no work.
     await runtime.queue.wake(wake_up)

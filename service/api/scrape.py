@@ -64,7 +64,7 @@ async def get_metrics(request: Request, runtime: RuntimeDep) -> Response:
     check_reader(request, runtime.settings.metrics_token)
     cache = cast(Cache[bytes], request.app.state.fleet_metrics)
     fleet = await cache.get(lambda: _render_fleet(runtime), _KEPT)
-    return _text(metrics.render_process() + fleet)
+    return _render_metrics(metrics.render_process() + fleet)
 
 
 def create_worker_app(settings: Settings) -> FastAPI:
@@ -80,7 +80,7 @@ def create_worker_app(settings: Settings) -> FastAPI:
     @app.get("/metrics")
     async def get_own_metrics(request: Request) -> Response:
         check_reader(request, settings.metrics_token)
-        return _text(metrics.render_process())
+        return _render_metrics(metrics.render_process())
 
     app.add_api_route("/livez", health.livez)
     return app
@@ -101,5 +101,5 @@ def check_reader(request: Request, secret: SecretStr) -> None:
         )
 
 
-def _text(content: bytes) -> Response:
+def _render_metrics(content: bytes) -> Response:
     return Response(content, media_type=metrics.CONTENT_TYPE)

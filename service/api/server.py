@@ -38,7 +38,7 @@ class _HttpServer(uvicorn.Server):
         yield
 
 
-def bind(host: str, port: int, setting: str = "PRECIS_PORT") -> socket:
+def open_listener(host: str, port: int, setting: str = "PRECIS_PORT") -> socket:
     """A listening socket; port 0 takes a free one. An error names the `setting` of the port.
 
     Raises:
@@ -65,18 +65,18 @@ def bind(host: str, port: int, setting: str = "PRECIS_PORT") -> socket:
 
 
 @asynccontextmanager
-async def listening(app: FastAPI, listener: socket) -> AsyncIterator[Runtime]:
+async def run_server(app: FastAPI, listener: socket) -> AsyncIterator[Runtime]:
     """Serves `app` on a bound socket, with the resources of its lifespan open, inside the context.
 
     The lifespan is entered here and not by uvicorn, which would turn an error at the start into a
     log line.
     """
-    async with app.router.lifespan_context(app), answering(app, listener):
+    async with app.router.lifespan_context(app), serve_requests(app, listener):
         yield app.state.runtime
 
 
 @asynccontextmanager
-async def answering(app: FastAPI, listener: socket) -> AsyncIterator[None]:
+async def serve_requests(app: FastAPI, listener: socket) -> AsyncIterator[None]:
     """Answers requests on a bound socket inside the context, without a lifespan."""
     config = uvicorn.Config(
         app,

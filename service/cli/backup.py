@@ -64,7 +64,7 @@ def restore(file: Path, secrets: Path | None) -> None:
     from service.storage.database import connect, migrate
 
     async def work() -> list[str]:
-        async with shell.migrated(shell.settings()) as urls:
+        async with shell.migrate_and_connect(shell.settings()) as urls:
             await dumps.load(urls.database, *(one for one in (file, secrets) if one))
             await migrate(urls.database)
             async with connect(urls.database) as database:

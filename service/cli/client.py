@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from service.embedded.urls import KEY_FILE, announcement, reached_at
+from service.embedded.urls import KEY_FILE, find_announcement, make_address
 from service.errors import ConfigurationError, PrecisError
 
 _REMEDY: Final = (
@@ -38,7 +38,7 @@ class _Response(NamedTuple):
     body: bytes
 
 
-def variable(name: str) -> str:
+def read_variable(name: str) -> str:
     """`PRECIS_NAME`, or the content of the file that `PRECIS_NAME_FILE` names; empty for neither.
 
     Raises:
@@ -53,18 +53,18 @@ def variable(name: str) -> str:
         raise ConfigurationError(f"PRECIS_{name}_FILE: {path} cannot be read: {error}") from None
 
 
-def own_address(name: str = "PORT", default: str = "8377") -> str:
+def find_own_address(name: str = "PORT", default: str = "8377") -> str:
     """The address of a service with these settings, or of a worker on `WORKER_PORT`.
 
     Raises:
         ConfigurationError: the port is not a number.
     """
-    port = variable(name) or default
+    port = read_variable(name) or default
     if not port.isdecimal():
         raise ConfigurationError(
             f"PRECIS_{name} is {port!r}: set it to a port; the worker of `precis serve` has none"
         )
-    return reached_at(variable("HOST") or "127.0.0.1", int(port))
+    return make_address(read_variable("HOST") or "127.0.0.1", int(port))
 
 
 def find_service() -> ServiceAddress:
@@ -76,14 +76,14 @@ def find_service() -> ServiceAddress:
         ConfigurationError: no service is named and none runs there, or there is no key.
         EmbeddedServerError: the data folder cannot be read.
     """
-    url, key = variable("URL"), variable("KEY")
+    url, key = read_variable("URL"), read_variable("KEY")
     if url and not key:
         raise ConfigurationError(f"PRECIS_URL is set, but no key. {_REMEDY}")
-    folder = Path(variable("DATA_DIR") or "precis-data").absolute()
-    about = announcement(folder)
+    folder = Path(read_variable("DATA_DIR") or "precis-data").absolute()
+    about = find_announcement(folder)
     here = about["address"] if about else None
     if key:
-        return ServiceAddress(url or here or own_address(), key, _REMEDY)
+        return ServiceAddress(url or here or find_own_address(), key, _REMEDY)
     if here is None:
         raise ConfigurationError(
             f"no Precis runs on {folder}: start `precis serve`, set PRECIS_DATA_DIR to its folder,"
@@ -115,7 +115,7 @@ def ask(
     if body is not None:
         headers["Content-Type"] = "application/json"
         content = json.dumps(body).encode()
-    url = f"{service.url.rstrip('/')}/v1/{_path(parts, query or {})}"
+    url = f"{service.url.rstrip('/')}/v1/{_join_path(parts, query or {})}"
     response = _exchange(url, method, headers, content, _ANSWER_SECONDS)
     if response.status == _NO_CONTENT:
         return None
@@ -136,14 +136,16 @@ def ask(
 
 def check_well(*, worker: bool) -> None:
     """Raises PrecisError, with the reason, unless the service is ready, or the worker lives."""
-    url = f"{own_address('WORKER_PORT', '')}/livez" if worker else f"{own_address()}/readyz"
+    url = (
+        f"{find_own_address('WORKER_PORT', '')}/livez" if worker else f"{find_own_address()}/readyz"
+    )
     response = _exchange(url, "GET", {}, None, _HEALTH_SECONDS)
     if response.status != 200:
         text = response.body[:1000].decode(errors="replace")
         raise PrecisError(f"{url} answers {response.status}: {text}")
 
 
-def _path(parts: tuple[object, ...], query: Mapping[str, object]) -> str:
+def _join_path(parts: tuple[object, ...], query: Mapping[str, object]) -> str:
     from urllib.parse import quote, urlencode
 
     present = {name: value for name, value in query.items() if value is not None}

@@ -2,16 +2,16 @@
 
 from service.app import BackgroundService
 from service.cli.output import say
-from service.demo.play import Turn, stage
+from service.demo.play import Turn, set_stage
 
 _SUMMARY_LINES = 9
 
 
-async def demonstrate(worker: BackgroundService) -> list[Turn]:
+async def play_demo(worker: BackgroundService) -> list[Turn]:
     """Plays the conversation; `worker` starts the background work beside the service."""
     say("Starting PostgreSQL, Valkey, the service and a worker …")
     turns: list[Turn] = []
-    async with stage(worker) as set_up:
+    async with set_stage(worker) as set_up:
         window, tokens = set_up.runtime.settings.window, set_up.conversation.tokens
         summariser = set_up.runtime.worker_context.summariser
         by = summariser.name if summariser else "code; in Open WebUI, each chat's own model writes"

@@ -64,19 +64,19 @@ def install_filter(
     Then it checks, from inside Open WebUI, that the filter reaches this service. Run it again
     after an upgrade: it changes only what differs.
     """
-    from service.clients.openwebui import signed_in
-    from service.embedded.urls import announcement, by_settings, reached_at
+    from service.clients.openwebui import sign_in
+    from service.embedded.urls import find_announcement, make_address, read_settings_urls
     from service.usecases import install
 
     current = shell.settings()
     # Where it really listens: `precis serve --port` is in nobody's settings.
-    about = None if by_settings(current) else announcement(current.data_dir)
-    here = about["address"] if about else reached_at(current.host, current.port)
+    about = None if read_settings_urls(current) else find_announcement(current.data_dir)
+    here = about["address"] if about else make_address(current.host, current.port)
     wish = install.Wish(service_url, tenant, here, summariser, recall, action)
 
     async def work() -> None:
         async with (
-            signed_in(url, _who(current, email, api_key)) as webui,
+            sign_in(url, _find_actor(current, email, api_key)) as webui,
             shell.database(current) as database,
         ):
             rows = await install.install(webui, wish, database, say, current)
@@ -91,14 +91,14 @@ def install_filter(
 @_API_KEY
 def uninstall_filter(url: str, email: str | None, api_key: str | None) -> None:
     """Remove the filter, its tool and its buttons, and revoke the keys made for them."""
-    from service.clients.openwebui import signed_in
+    from service.clients.openwebui import sign_in
     from service.usecases import install
 
     current = shell.settings()
 
     async def work() -> None:
         async with (
-            signed_in(url, _who(current, email, api_key)) as webui,
+            sign_in(url, _find_actor(current, email, api_key)) as webui,
             shell.database(current) as database,
         ):
             await install.uninstall(webui, database, say)
@@ -106,7 +106,7 @@ def uninstall_filter(url: str, email: str | None, api_key: str | None) -> None:
     shell.run(work())
 
 
-def _who(current: Settings, email: str | None, api_key: str | None) -> Login | str | None:
+def _find_actor(current: Settings, email: str | None, api_key: str | None) -> Login | str | None:
     from service.clients.openwebui import Login
 
     key = api_key or current.openwebui_key.get_secret_value()

@@ -25,7 +25,7 @@ def set_up_logs(current: Settings) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_OfLibraries(logging.BASIC_FORMAT))
     logging.basicConfig(level=max(level, logging.WARNING), handlers=[handler])
-    people = [_written_out, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+    people = [_write_out, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
     machines = [structlog.processors.JSONRenderer()]
     structlog.configure(
         processors=[
@@ -56,7 +56,7 @@ class _OfLibraries(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         if isinstance(record.args, tuple):
-            record.args = tuple(_named(one) for one in record.args)
+            record.args = tuple(_rename_logger(one) for one in record.args)
         return escape_hidden(super().format(record))
 
     def formatException(  # noqa: N802 - logging's name
@@ -65,13 +65,13 @@ class _OfLibraries(logging.Formatter):
         return format_trace(ei[1]) if ei[1] else ""
 
 
-def _named(argument: object) -> object:
+def _rename_logger(argument: object) -> object:
     """An error that is not ours by its class."""
     ours = isinstance(argument, PrecisError) or not isinstance(argument, BaseException)
     return argument if ours else type(argument).__name__
 
 
-def _written_out(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+def _write_out(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     return {
         name: escape_hidden(value) if isinstance(value, str) else value
         for name, value in event.items()

@@ -28,17 +28,17 @@ def migrate() -> None:
 
     Where there is no operator key yet, it also stores that of PRECIS_KEY.
     """
-    from service.embedded.dumps import before_migration
+    from service.embedded.dumps import dump_before_migration
     from service.storage.database import migrate as migrate_database
 
     async def work() -> bool:
         current = shell.settings()
         if current.database_url:  # Redis has nothing to migrate, and need not be there
             url = current.database_url.get_secret_value()
-            await before_migration(url, current)
+            await dump_before_migration(url, current)
             await migrate_database(url)
             return await _store_first_key(url, current)
-        async with shell.migrated(current):
+        async with shell.migrate_and_connect(current):
             return False
 
     stored = shell.run(work())
@@ -51,7 +51,7 @@ async def _store_first_key(url: str, current: Settings) -> bool:
     from service.storage.database import connect
     from service.usecases import keys
 
-    key = client.variable("KEY")
+    key = client.read_variable("KEY")
     if not key:
         return False
     async with connect(url, keys=current.sealing_keys) as database:
@@ -95,7 +95,7 @@ def reconcile(most: int, tenant: str, dry_run: bool, as_json: bool) -> None:
 
     A worker does the same once a night.
     """
-    from service.clients.openwebui import signed_in
+    from service.clients.openwebui import sign_in
     from service.storage import keys
     from service.storage.keys import Operator
     from service.usecases import reconcile as reconciling
@@ -112,9 +112,9 @@ def reconcile(most: int, tenant: str, dry_run: bool, as_json: bool) -> None:
             async with database.engine.connect() as connection:
                 identity = await keys.find_tenant(connection, tenant)
             if identity is None:
-                raise _no_tenant(tenant)
+                raise _refuse_tenant(tenant)
             by = Operator(identity, _ACTOR)
-            async with signed_in(url, key) as webui:
+            async with sign_in(url, key) as webui:
                 return await reconciling.reconcile(
                     database.engine, webui, by, most=most, dry=dry_run
                 )
@@ -150,11 +150,11 @@ def erase(name: str) -> None:
             database.engine.begin() as connection,
         ):
             if not await keys.erase_tenant(connection, name):
-                raise _no_tenant(name)
+                raise _refuse_tenant(name)
 
     shell.run(work())
     say(f"Tenant {name!r} is erased.")
 
 
-def _no_tenant(name: str) -> NotFound:
+def _refuse_tenant(name: str) -> NotFound:
     return NotFound(f"no tenant has the name {name!r}")

@@ -51,15 +51,18 @@ def print_page(page: JsonObject, rows: str, fields: str, as_json: bool) -> None:
 
 def print_object(values: JsonObject, title: str = "") -> None:
     """Prints a line for each value, except for empty ones and lists of objects."""
-    shown = [{"name": _heading(name), "value": _cell(name, values[name])} for name in values]
+    shown = [
+        {"name": _format_heading(name), "value": _format_cell(name, values[name])}
+        for name in values
+    ]
     print_table([row for row in shown if row["value"]], "name value", title)
 
 
 def print_table(rows: Sequence[JsonObject], fields: str, title: str = "") -> None:
     """Prints a line for each row, below the title and the names of `fields`; cuts nothing off."""
     names = fields.split()
-    lines = [[_heading(name) for name in names]]
-    lines += [[_cell(name, row.get(name)) for name in names] for row in rows]
+    lines = [[_format_heading(name) for name in names]]
+    lines += [[_format_cell(name, row.get(name)) for name in names] for row in rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     if title:
         say(f"\n{title}:")
@@ -68,17 +71,17 @@ def print_table(rows: Sequence[JsonObject], fields: str, title: str = "") -> Non
         click.echo(_BETWEEN.join(padded).rstrip())
 
 
-def _heading(field: str) -> str:
+def _format_heading(field: str) -> str:
     return field.removesuffix("_id").removesuffix("_at").replace("_", " ")
 
 
-def _cell(field: str, value: Any) -> str:  # noqa: ANN401 - JSON
+def _format_cell(field: str, value: Any) -> str:  # noqa: ANN401 - JSON
     """A value on one line; "" for none and for a list of objects."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):
         return _number(field, value)
-    return " ".join(escape_hidden(_text(value)).split())
+    return " ".join(escape_hidden(_format_text(value)).split())
 
 
 def _number(field: str, value: float) -> str:
@@ -87,10 +90,14 @@ def _number(field: str, value: float) -> str:
     return str(value) if field == "id" or field.endswith("_id") else f"{value:,}"
 
 
-def _text(value: Any) -> str:  # noqa: ANN401 - JSON
+def _format_text(value: Any) -> str:  # noqa: ANN401 - JSON
     if isinstance(value, dict):
         # A zero or an empty value would hide the others.
-        parts = [f"{_heading(name)} {_cell(name, one)}" for name, one in value.items() if one]
+        parts = [
+            f"{_format_heading(name)} {_format_cell(name, one)}"
+            for name, one in value.items()
+            if one
+        ]
         return ", ".join(parts)
     if isinstance(value, list):
         return ", ".join(str(one) for one in value if not isinstance(one, dict))

@@ -11,21 +11,21 @@ from uvicorn.loops.auto import auto_loop_factory
 
 from service import __version__
 from service.api.scrape import create_worker_app
-from service.api.server import answering, bind, listening
+from service.api.server import open_listener, run_server, serve_requests
 from service.app import BackgroundService, create_app
 from service.cli import shell
-from service.cli.demo import demonstrate
+from service.cli.demo import play_demo
 from service.cli.logs import set_up_logs
 from service.cli.output import say
 from service.embedded.secret import write_private
-from service.embedded.urls import KEY_FILE, announcing, reached_at
+from service.embedded.urls import KEY_FILE, announce, make_address
 from service.errors import ConfigurationError
 from service.names import FIRST_TENANT
 from service.runtime import Runtime, open_runtime, open_servers
 from service.settings import PREFIX, Settings
 from service.storage import keys
 from service.usecases.keys import create_key
-from workers.worker import running as worker_running
+from workers.worker import run_worker as worker_running
 
 
 def run(work: Coroutine[None, None, None], logs: Settings | None = None) -> None:
@@ -38,8 +38,8 @@ def run(work: Coroutine[None, None, None], logs: Settings | None = None) -> None
 async def serve(current: Settings, *background: BackgroundService) -> None:
     """The service, and what runs in its process."""
     stopped = _stop_signal()
-    listener = bind(current.host, current.port)
-    serving = listening(create_app(current, *background), listener)
+    listener = open_listener(current.host, current.port)
+    serving = run_server(create_app(current, *background), listener)
     async with AsyncExitStack() as stack:
         runtime = await stack.enter_async_context(serving)
         # Loaded modules stay: a garbage collection of them would stop all requests for 0.1 s.
@@ -48,8 +48,8 @@ async def serve(current: Settings, *background: BackgroundService) -> None:
         key_file = None
         if not current.database_url:
             key_file = await _leave_key(runtime)
-            address = reached_at(host, port)
-            stack.enter_context(announcing(current.data_dir, runtime.urls, address))
+            address = make_address(host, port)
+            stack.enter_context(announce(current.data_dir, runtime.urls, address))
         say(
             f"Precis {__version__} on http://{host}:{port},"
             f" summaries by {runtime.worker_context.by}"
@@ -68,10 +68,10 @@ async def serve(current: Settings, *background: BackgroundService) -> None:
 
 async def demo() -> None:
     """The recorded conversation."""
-    await demonstrate(embedded_worker)
+    await play_demo(run_embedded_worker)
 
 
-async def work(current: Settings) -> None:
+async def run_worker(current: Settings) -> None:
     """One more worker, on servers that others share."""
     stopped = _stop_signal()
     if not (current.database_url and current.redis_url):
@@ -82,21 +82,21 @@ async def work(current: Settings) -> None:
     async with (
         open_servers(current) as urls,
         open_runtime(current, urls) as runtime,
-        embedded_worker(runtime),
-        _own_port(current),
+        run_embedded_worker(runtime),
+        _take_port(current),
     ):
         say(f"Precis {__version__} worker, summaries by {runtime.worker_context.by}")
         await asyncio.wait({stopped})
 
 
 @asynccontextmanager
-async def _own_port(current: Settings) -> AsyncIterator[None]:
+async def _take_port(current: Settings) -> AsyncIterator[None]:
     """The worker's own port, if it is to have one."""
     if not current.worker_port:
         yield
         return
-    listener = bind(current.host, current.worker_port, f"{PREFIX}WORKER_PORT")
-    async with answering(create_worker_app(current), listener):
+    listener = open_listener(current.host, current.worker_port, f"{PREFIX}WORKER_PORT")
+    async with serve_requests(create_worker_app(current), listener):
         say(f"/livez and /metrics on http://{current.host}:{current.worker_port}")
         yield
 
@@ -129,7 +129,7 @@ async def _leave_key(runtime: Runtime) -> Path | None:
 
 
 @asynccontextmanager
-async def embedded_worker(runtime: Runtime) -> AsyncIterator[None]:
+async def run_embedded_worker(runtime: Runtime) -> AsyncIterator[None]:
     """The arq worker in the service's process; the service itself knows nothing of workers."""
     async with worker_running(runtime.worker_context, runtime.queue, runtime.urls.redis):
         yield

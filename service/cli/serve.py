@@ -29,7 +29,7 @@ def serve(host: str | None, port: int | None, data_dir: Path | None, worker: boo
     current = shell.settings(
         **{name: value for name, value in options.items() if value is not None}
     )
-    running.run(running.serve(current, *([running.embedded_worker] if worker else [])), current)
+    running.run(running.serve(current, *([running.run_embedded_worker] if worker else [])), current)
 
 
 @click.command()
@@ -41,7 +41,7 @@ def worker() -> None:
     from service.cli import running
 
     current = shell.settings()
-    running.run(running.work(current), current)
+    running.run(running.run_worker(current), current)
 
 
 @click.command()

@@ -26,7 +26,7 @@ def settings(**explicit: Any) -> Settings:  # noqa: ANN401 - any setting
     """
     from service import settings as settings_module
 
-    for name in settings_module.unknown():
+    for name in settings_module.list_unknown():
         say(f"precis: {name} is not a setting of this version; see `precis config`", err=True)
     return settings_module.load(**explicit)
 
@@ -43,12 +43,12 @@ def run(
 
 
 @asynccontextmanager
-async def migrated(current: Settings) -> AsyncIterator[Urls]:
+async def migrate_and_connect(current: Settings) -> AsyncIterator[Urls]:
     """The servers, also of a service that runs on the same data folder; embedded ones migrated."""
-    from service.embedded.urls import announced, by_settings
+    from service.embedded.urls import read_announcement, read_settings_urls
     from service.runtime import open_servers
 
-    if running := by_settings(current) or announced(current.data_dir):
+    if running := read_settings_urls(current) or read_announcement(current.data_dir):
         yield running
         return
     async with open_servers(current) as urls:

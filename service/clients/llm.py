@@ -23,7 +23,7 @@ import httpx
 from service import metrics, request_ids
 from service.clients.answers import ABOUT_THE_REQUEST, read_completion
 from service.errors import ConfigurationError, SummariserAway, SummariserError
-from service.planning.policy import output_tokens
+from service.planning.policy import count_output_tokens
 from service.summarising.prompt import build
 from service.summarising.reading import Reading, Reply
 
@@ -101,7 +101,7 @@ class OpenAISummariser:
     async def summarise(self, reading: Reading) -> Reply:
         """See `Summariser`. The message's reasoning is never part of the reply, however named."""
         fields = {
-            "max_tokens": output_tokens(reading.state_tokens),
+            "max_tokens": count_output_tokens(reading.state_tokens),
             "temperature": _TEMPERATURE,
         }
         request = _request(self._endpoint, reading) | fields
@@ -123,7 +123,7 @@ class OllamaSummariser:
 
     async def summarise(self, reading: Reading) -> Reply:
         """See `Summariser`. The message's `thinking` is never part of the reply."""
-        options = self._options | {"num_predict": output_tokens(reading.state_tokens)}
+        options = self._options | {"num_predict": count_output_tokens(reading.state_tokens)}
         fields = {"truncate": False, "shift": False, "options": options}
         request = _request(self._endpoint, reading) | fields
         return await _post_json(self._endpoint, "/api/chat", request)
@@ -151,7 +151,7 @@ async def _post_json(endpoint: Endpoint, path: str, request: _Payload) -> Reply:
 
 
 async def _answered(endpoint: Endpoint, path: str, request: _Payload) -> Reply:
-    response, content = await exchange(endpoint, path, request)
+    response, content = await request_reply(endpoint, path, request)
     if response.status_code != httpx.codes.OK:
         raise _refusal(endpoint, response, content)
     try:
@@ -162,7 +162,7 @@ async def _answered(endpoint: Endpoint, path: str, request: _Payload) -> Reply:
         raise endpoint.failure(what, "Check the base URL.", quoted=quoted) from error
 
 
-async def exchange(
+async def request_reply(
     endpoint: Endpoint, path: str, request: _Payload | None = None
 ) -> tuple[httpx.Response, bytearray]:
     """One answer of an endpoint, bounded; without a request by `GET`.

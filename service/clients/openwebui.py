@@ -317,7 +317,7 @@ def _form(identity: str, name: str, description: str, source: str) -> Json:
 
 
 @asynccontextmanager
-async def signed_in(url: str, who: Login | str | None) -> AsyncIterator[OpenWebUI]:
+async def sign_in(url: str, who: Login | str | None) -> AsyncIterator[OpenWebUI]:
     """The Open WebUI at an address, with an admin signed in."""
     async with httpx.AsyncClient(timeout=_SECONDS) as http:
         webui = OpenWebUI(http, url.rstrip("/"))

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from service.clients.llm import Endpoint, OllamaSummariser, OpenAISummariser, exchange
+from service.clients.llm import Endpoint, OllamaSummariser, OpenAISummariser, request_reply
 from service.errors import SummariserError
 from service.settings import Settings
 from service.summarising.reading import Summariser
@@ -53,7 +53,7 @@ async def check_endpoint(settings: Settings, http: httpx.AsyncClient) -> list[st
     path = "/models" if settings.summariser == "openai" else "/api/tags"
     try:
         async with asyncio.timeout(_PROBE):
-            answer, content = await exchange(endpoint, path)
+            answer, content = await request_reply(endpoint, path)
     except TimeoutError:
         return [f"the summariser at {url} does not answer within {_PROBE} s"]
     except SummariserError as error:

@@ -91,13 +91,13 @@ def load_filter(url: str, key: str, **valves: object) -> Any:  # noqa: ANN401 - 
     return loaded
 
 
-async def enter(loaded: Any, body: dict[str, Any], **given: object) -> None:  # noqa: ANN401
+async def pass_hooks(loaded: Any, body: dict[str, Any], **given: object) -> None:  # noqa: ANN401
     """Passes a request through both hooks, in their order, before the model is called."""
     assert await loaded.inlet(body, **given) is body
     assert await loaded.request(body, **given) is body
 
 
-def path(rows: Mapping[str, Stored], leaf: str) -> list[Stored]:
+def list_path(rows: Mapping[str, Stored], leaf: str) -> list[Stored]:
     """The rows from the root to `leaf`."""
     found: list[Stored] = []
     here: str | None = leaf
@@ -107,7 +107,7 @@ def path(rows: Mapping[str, Stored], leaf: str) -> list[Stored]:
     return found[::-1]
 
 
-def inlet_body(
+def make_inlet_body(
     rows: Mapping[str, Stored], user_message: str, *, chat: str, model: str, system: str = ""
 ) -> dict[str, Any]:
     """The body that `inlet` gets for the turn that this user message opens."""
@@ -117,19 +117,19 @@ def inlet_body(
         "stream": True,
         "model": model,
         "metadata": metadata,
-        "messages": [*first, *unfold_messages(path(rows, user_message))],
+        "messages": [*first, *unfold_messages(list_path(rows, user_message))],
     }
 
 
-def outlet_body(
+def make_outlet_body(
     rows: Mapping[str, Stored], answer: str, *, chat: str, model: str
 ) -> dict[str, Any]:
     """The body that `outlet` gets after this answer: the whole branch, folded, with ids."""
-    messages = [_outlet_message(row) for row in path(rows, answer)]
+    messages = [_make_outlet_message(row) for row in list_path(rows, answer)]
     return {"model": model, "messages": messages, "chat_id": chat, "id": answer, "filter_ids": []}
 
 
-def _outlet_message(row: Stored) -> Stored:
+def _make_outlet_message(row: Stored) -> Stored:
     message = {name: row.get(name) for name in ("id", "role", "content", "timestamp")}
     for key in ("output", "usage"):
         if row.get(key):

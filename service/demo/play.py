@@ -19,9 +19,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from service.api.server import bind, listening
+from service.api.server import open_listener, run_server
 from service.app import BackgroundService, create_app
-from service.demo.host import Host, Rows, enter, inlet_body, load_filter, outlet_body, path
+from service.demo.host import (
+    Host,
+    Rows,
+    list_path,
+    load_filter,
+    make_inlet_body,
+    make_outlet_body,
+    pass_hooks,
+)
 from service.names import FIRST_TENANT
 from service.runtime import Runtime
 from service.settings import load
@@ -59,11 +67,11 @@ class Recording:
     @property
     def tokens(self) -> int:
         """The tokens that the whole branch would cost the model."""
-        return sum(count_stored_tokens(row) for row in path(self.rows, self.leaf))
+        return sum(count_stored_tokens(row) for row in list_path(self.rows, self.leaf))
 
     def turns(self) -> Iterator[tuple[str, list[str]]]:
         """Each user message with its answers, in order; a regenerated one has two."""
-        for row in path(self.rows, self.leaf):
+        for row in list_path(self.rows, self.leaf):
             if row["role"] == "user":
                 yield row["id"], self._answers(row["id"])
 
@@ -93,7 +101,7 @@ class Turn:
     summary: str
 
 
-def recording() -> Recording:
+def load_recording() -> Recording:
     """The bundled conversation."""
     recorded = json.loads(gzip.decompress(PACKED.read_bytes()))
     return Recording(
@@ -133,28 +141,28 @@ class Stage:
 
     async def _turn(self, number: int, user_message: str, answer: str) -> Turn:
         played = self.conversation
-        body = inlet_body(
+        body = make_inlet_body(
             self._shown, user_message, chat=played.chat, model=played.model, system=played.system
         )
         body["tools"] = TOOLS
         metadata, full = body["metadata"], body["messages"]
         self.host.statuses.clear()
         began = time.perf_counter()
-        await enter(self.filter, body, __metadata__=metadata, __event_emitter__=self.host.emit)
+        await pass_hooks(self.filter, body, __metadata__=metadata, __event_emitter__=self.host.emit)
         hold = time.perf_counter() - began
         sent: list[Native] = body["messages"]
         if answer:
-            hold += await self._answer(answer, metadata, _request_size(sent))
+            hold += await self._answer(answer, metadata, _count_request(sent))
         await self._idle()
         status = self.host.statuses[-1] if self.host.statuses else ""
         return Turn(
             number,
             messages=len(full),
-            would_send=_request_size(full),
-            sent=_request_size(sent),
+            would_send=_count_request(full),
+            sent=_count_request(sent),
             hold_ms=hold * 1000,
             status=status,
-            summary=_summary(sent),
+            summary=_find_summary(sent),
         )
 
     async def _answer(self, answer: str, metadata: dict[str, Any], sent: int) -> float:
@@ -166,7 +174,7 @@ class Stage:
         # As a provider counts: what was sent, the tools, and of the answer what its calls reread.
         asked = unfold_messages([row])[:-1]
         row["usage"] = {"prompt_tokens": sent + count_sent_tokens(asked)}
-        body = outlet_body(
+        body = make_outlet_body(
             self._shown, answer, chat=self.conversation.chat, model=self.conversation.model
         )
         began = time.perf_counter()
@@ -188,12 +196,12 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(worker: BackgroundService) -> AsyncIterator[Stage]:
+async def set_stage(worker: BackgroundService) -> AsyncIterator[Stage]:
     """Everything that the play needs, on free loopback ports and in a temporary folder.
 
     `worker` starts the background work beside the service.
     """
-    conversation = recording()
+    conversation = load_recording()
     # The play waits for the work of each turn, as a person who reads gives it the time.
     work.DEBOUNCE = 0.02
     folder = Path(tempfile.mkdtemp(prefix="precis-demo-"))
@@ -203,9 +211,9 @@ async def stage(worker: BackgroundService) -> AsyncIterator[Stage]:
     try:
         async with AsyncExitStack() as stack:
             settings = load(data_dir=folder / "data", database_url=None, redis_url=None)
-            listener = bind("127.0.0.1", 0)
+            listener = open_listener("127.0.0.1", 0)
             url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-            serving = listening(create_app(settings, worker), listener)
+            serving = run_server(create_app(settings, worker), listener)
             runtime = await stack.enter_async_context(serving)
             async with runtime.database.engine.begin() as connection:
                 key = await keys.create_key(connection, FIRST_TENANT, "filter", "demo")
@@ -219,22 +227,22 @@ async def stage(worker: BackgroundService) -> AsyncIterator[Stage]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _request_size(messages: Iterable[Native]) -> int:
+def _count_request(messages: Iterable[Native]) -> int:
     """Tokens of a native list and of the tools that are sent with it."""
-    return _tools_size() + sum(_tokens(json.dumps(message)) for message in messages)
+    return _count_tools() + sum(_count_tokens(json.dumps(message)) for message in messages)
 
 
 @cache
-def _tools_size() -> int:
+def _count_tools() -> int:
     return tokens.count(json.dumps(TOOLS))
 
 
 @cache  # from turn to turn, only the newest messages differ
-def _tokens(message: str) -> int:
+def _count_tokens(message: str) -> int:
     return count_sent_tokens([json.loads(message)])
 
 
-def _summary(sent: list[Native]) -> str:
+def _find_summary(sent: list[Native]) -> str:
     """The record in a request, which stands behind the system message; "" when there is none."""
     texts = (read_text(message) for message in sent[:2])
     return next((text for text in texts if text.startswith(_SUMMARY)), "")

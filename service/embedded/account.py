@@ -25,7 +25,7 @@ class Account:
     name: str
 
 
-def account_for(data: Path) -> Account | None:
+def choose_account(data: Path) -> Account | None:
     """Return the user to become, or None to stay as we are.
 
     Existing files keep their owner: a folder first used by an ordinary user stays with that user
@@ -42,7 +42,7 @@ def account_for(data: Path) -> Account | None:
 
 def check_reachable(target: Path, account: Account | None) -> None:
     """Refuse a path that the account cannot reach, and name the folder that is in the way."""
-    folder = obstacle(target, account)
+    folder = find_obstacle(target, account)
     if account and folder:
         raise EmbeddedServerError(
             f"As root, the embedded servers run as the user {account.name}, who cannot enter"
@@ -51,7 +51,7 @@ def check_reachable(target: Path, account: Account | None) -> None:
         )
 
 
-def obstacle(target: Path, account: Account | None) -> Path | None:
+def find_obstacle(target: Path, account: Account | None) -> Path | None:
     """Return the uppermost existing folder on the way that the account cannot enter."""
     if account is None:
         return None
@@ -67,26 +67,26 @@ def give(path: Path, account: Account | None) -> None:
         os.chown(path, account.uid, account.gid, follow_symlinks=False)
 
 
-def package(name: str) -> Path:
+def find_package(name: str) -> Path:
     """Return the folder of an installed package, which is not imported."""
     return Path(str(distribution(name).locate_file(name))).resolve()
 
 
-def reachable_copy(program: Path, name: str, folder: Path, account: Account | None) -> Path:
+def copy_within_reach(program: Path, name: str, folder: Path, account: Account | None) -> Path:
     """Return `program`, or a copy of it in the data folder when the account cannot reach it.
 
     Root often installs below its own home, /root, which nobody else may enter. The whole package
     `name` is copied, because a program finds its libraries by their place relative to its own.
     """
-    if obstacle(program.parent, account) is None:
+    if find_obstacle(program.parent, account) is None:
         return program
     copies = folder / "programs"
     copies.mkdir(exist_ok=True)
     copies.chmod(0o711)  # whatever the umask
     copy = copies / f"{name}-{distribution(name).version}"
     if not copy.exists():
-        _copy(package(name), copy)
-    return copy / program.relative_to(package(name).parent)
+        _copy(find_package(name), copy)
+    return copy / program.relative_to(find_package(name).parent)
 
 
 def _copy(installed: Path, copy: Path) -> None:

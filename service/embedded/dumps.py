@@ -16,10 +16,10 @@ from urllib.parse import unquote, urlsplit
 import structlog
 from sqlalchemy import Table
 
-from service.embedded.postgres import binary
+from service.embedded.postgres import find_binary
 from service.errors import ConfigurationError
 from service.settings import Settings
-from service.storage.database import demands_tls, find_newest_revision, list_pending
+from service.storage.database import find_newest_revision, is_tls_demanded, list_pending
 from service.storage.tables import metadata
 
 FOLDER = "backups"  # in the data folder
@@ -59,7 +59,7 @@ async def dump(
     except OSError as error:
         raise ConfigurationError(f"{file} cannot be written: {error.strerror}") from error
     try:
-        await _run(_programs(url) / "pg_dump", url, *options)
+        await _run(_find_programs(url) / "pg_dump", url, *options)
     except BaseException:
         await asyncio.to_thread(file.unlink, missing_ok=True)
         raise
@@ -71,20 +71,20 @@ async def load(url: str, *files: Path) -> None:
     Raises:
         ConfigurationError: a program failed; the database is as it was.
     """
-    programs = _programs(url)
+    programs = _find_programs(url)
     # Complete scripts first: of a pipe that breaks, psql would commit the first half. They stand
     # in the folder of the dump, whose disk is large enough for one.
     with tempfile.TemporaryDirectory(dir=files[0].parent, prefix=".precis-") as folder:
         scripts = [f"{folder}/{place}.sql" for place in range(len(files))]
         for script, file in zip(scripts, files, strict=True):
             await _run(programs / "pg_restore", None, "--no-owner", f"--file={script}", str(file))
-            await asyncio.to_thread(_for_older_servers, script)
+            await asyncio.to_thread(_drop_new_statements, script)
         once = ("--single-transaction", "--set=ON_ERROR_STOP=1", "--quiet", "--no-psqlrc")
         commands = (f"--command={_DROP_TABLES}", *(f"--file={script}" for script in scripts))
         await _run(programs / "psql", url, *once, *commands)
 
 
-def _for_older_servers(script: str) -> None:
+def _drop_new_statements(script: str) -> None:
     """Makes a comment of the setting in a script that PostgreSQL before 17 does not know."""
     # pg_restore 17 and later always write it. The comment is as long, and replaces it in place,
     # because the rest of the script may be gigabytes.
@@ -94,7 +94,7 @@ def _for_older_servers(script: str) -> None:
         file.write(head.replace(b"\nSET transaction_timeout", b"\n--- transaction_timeout", 1))
 
 
-async def before_migration(url: str, settings: Settings) -> None:
+async def dump_before_migration(url: str, settings: Settings) -> None:
     """Dumps an embedded database that is about to be migrated, and keeps the last three dumps.
 
     A database that is new or needs no migration is not dumped. Nor is a database of a URL, because
@@ -127,14 +127,14 @@ async def before_migration(url: str, settings: Settings) -> None:
         old.unlink()
 
 
-def _programs(url: str) -> Path:
+def _find_programs(url: str) -> Path:
     """The folder of PostgreSQL's programs: the package's, or this machine's if the URL demands TLS.
 
     Raises:
         ConfigurationError: the URL demands TLS, and this machine has no `pg_dump`.
     """
-    if not demands_tls(url):
-        return binary().parent
+    if not is_tls_demanded(url):
+        return find_binary().parent
     own = shutil.which("pg_dump")
     if own is None:
         raise ConfigurationError(

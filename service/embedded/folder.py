@@ -25,7 +25,7 @@ STOPPING = 30.0  # seconds: after a kill -9 of Precis, its PostgreSQL writes a l
 
 
 @contextlib.asynccontextmanager
-async def claimed(folder: Path) -> AsyncIterator[None]:
+async def claim_folder(folder: Path) -> AsyncIterator[None]:
     """Make the folder if it is missing, and keep other services out of it.
 
     Raises:
@@ -36,7 +36,7 @@ async def claimed(folder: Path) -> AsyncIterator[None]:
         yield
 
 
-def servers_in(folder: Path) -> list[psutil.Process]:
+def list_servers(folder: Path) -> list[psutil.Process]:
     """Return the servers that run in the folder, which is their working directory."""
     found = []
     for process in psutil.process_iter():
@@ -58,7 +58,9 @@ def _lock(folder: Path) -> IO[str]:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         with file:
-            raise _in_use(folder, f"pid {file.read() or 'unknown'}, another Precis") from None
+            raise _refuse_folder(
+                folder, f"pid {file.read() or 'unknown'}, another Precis"
+            ) from None
     file.truncate(0)
     file.write(str(os.getpid()))
     file.flush()
@@ -67,14 +69,14 @@ def _lock(folder: Path) -> IO[str]:
 
 def _wait_until_abandoned(folder: Path) -> None:
     """Wait for the servers of a service that has just ended."""
-    _, left = psutil.wait_procs(servers_in(folder), timeout=STOPPING)
+    _, left = psutil.wait_procs(list_servers(folder), timeout=STOPPING)
     if left:
         # PostgreSQL's own children are younger than what has to be stopped.
         oldest = min(left, key=psutil.Process.create_time)
-        raise _in_use(folder, f"pid {oldest.pid}, a server that this Precis did not start")
+        raise _refuse_folder(folder, f"pid {oldest.pid}, a server that this Precis did not start")
 
 
-def _in_use(folder: Path, by: str) -> EmbeddedServerError:
+def _refuse_folder(folder: Path, by: str) -> EmbeddedServerError:
     return EmbeddedServerError(
         f"The data folder {folder} is in use by {by}. Stop it, or use another data folder."
     )

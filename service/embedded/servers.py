@@ -6,15 +6,15 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from service.embedded import postgres, valkey
-from service.embedded.account import account_for, check_reachable
-from service.embedded.folder import claimed
+from service.embedded.account import check_reachable, choose_account
+from service.embedded.folder import claim_folder
 from service.embedded.process import Server
 from service.embedded.urls import CLUSTER, Urls
 from service.errors import EmbeddedServerError
 
 
 @contextlib.asynccontextmanager
-async def embedded_servers(data_dir: Path, *, fast: bool = False) -> AsyncIterator[Urls]:
+async def run_embedded_servers(data_dir: Path, *, fast: bool = False) -> AsyncIterator[Urls]:
     """Run both servers while the context is open, and stop both when it closes.
 
     Enter it in a thread that lives as long as the service (the main one): see `process.py`.
@@ -40,10 +40,12 @@ async def embedded_servers(data_dir: Path, *, fast: bool = False) -> AsyncIterat
 async def _start(stack: contextlib.AsyncExitStack, data_dir: Path, *, fast: bool) -> Urls:
     # Everything that can be refused is refused before the first change to the folder.
     folder = await asyncio.to_thread(_check, data_dir)
-    await stack.enter_async_context(claimed(folder))
-    database, database_url = await stack.enter_async_context(postgres.running(folder, fast=fast))
-    queue, queue_url = await stack.enter_async_context(valkey.running(folder, fast=fast))
-    died = asyncio.create_task(_first_death(database, queue))
+    await stack.enter_async_context(claim_folder(folder))
+    database, database_url = await stack.enter_async_context(
+        postgres.run_postgres(folder, fast=fast)
+    )
+    queue, queue_url = await stack.enter_async_context(valkey.run_valkey(folder, fast=fast))
+    died = asyncio.create_task(_wait_for_death(database, queue))
     stack.callback(died.cancel)  # before the servers are stopped
     return Urls(database_url, queue_url, died)
 
@@ -52,12 +54,12 @@ def _check(data_dir: Path) -> Path:
     """Return where the folder really is, after every check that needs no change to it."""
     folder = data_dir.resolve()
     cluster = folder / CLUSTER
-    check_reachable(folder, account_for(cluster))
+    check_reachable(folder, choose_account(cluster))
     postgres.check_cluster(cluster)
     return folder
 
 
-async def _first_death(*servers: Server) -> EmbeddedServerError:
+async def _wait_for_death(*servers: Server) -> EmbeddedServerError:
     """Wait until a server ends, and return what to say about it."""
     ends = [asyncio.create_task(server.died()) for server in servers]
     try:

@@ -39,7 +39,7 @@ class Urls:
     died: "asyncio.Future[EmbeddedServerError] | None" = field(default=None, repr=False)
 
 
-def existing(settings: "Settings") -> Urls | None:
+def find_urls(settings: "Settings") -> Urls | None:
     """The servers of the settings, or of a Precis that runs on `data_dir`.
 
     None if none runs: embedded servers have to be started on the existing data.
@@ -48,7 +48,7 @@ def existing(settings: "Settings") -> Urls | None:
         ConfigurationError: `data_dir` has no database, or only one of the two URLs is set.
         EmbeddedServerError: `data_dir` cannot be read.
     """
-    if urls := by_settings(settings) or announced(settings.data_dir):
+    if urls := read_settings_urls(settings) or read_announcement(settings.data_dir):
         return urls
     if not (settings.data_dir / CLUSTER).is_dir():
         raise ConfigurationError(
@@ -60,7 +60,7 @@ def existing(settings: "Settings") -> Urls | None:
     return None
 
 
-def by_settings(settings: "Settings") -> Urls | None:
+def read_settings_urls(settings: "Settings") -> Urls | None:
     """The servers of the settings; None if neither URL is set.
 
     Raises:
@@ -76,17 +76,17 @@ def by_settings(settings: "Settings") -> Urls | None:
     return None
 
 
-def announced(data_dir: Path) -> Urls | None:
+def read_announcement(data_dir: Path) -> Urls | None:
     """The servers of the service that runs on `data_dir`; None if none runs.
 
     Raises:
         EmbeddedServerError: `data_dir` cannot be read.
     """
-    about = announcement(data_dir)
+    about = find_announcement(data_dir)
     return Urls(about["database"], about["redis"]) if about else None
 
 
-def announcement(data_dir: Path) -> dict[str, Any] | None:
+def find_announcement(data_dir: Path) -> dict[str, Any] | None:
     """The announcement of the service that runs on `data_dir`; None if none runs.
 
     It has `pid`, `database`, `redis`, and the `address` at which the service listens.
@@ -111,7 +111,7 @@ def announcement(data_dir: Path) -> dict[str, Any] | None:
 
 
 @contextmanager
-def announcing(data_dir: Path, urls: Urls, address: str) -> Iterator[None]:
+def announce(data_dir: Path, urls: Urls, address: str) -> Iterator[None]:
     """Writes the service's and its servers' addresses to a file that only this user can read."""
     path = data_dir / _ANNOUNCEMENT
     about = {
@@ -127,7 +127,7 @@ def announcing(data_dir: Path, urls: Urls, address: str) -> Iterator[None]:
         path.unlink(missing_ok=True)
 
 
-def reached_at(host: str, port: int) -> str:
+def make_address(host: str, port: int) -> str:
     """The URL at which this machine reaches a service that listens there."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - not bound
     name = f"[{host}]" if ":" in host else host

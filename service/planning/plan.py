@@ -135,31 +135,33 @@ def plan(
             chunks follow then as were planned there, however little is left.
     """
     sums = [0, *accumulate(message.tokens for message in path)]
-    turns = turn_starts(path)
-    reuse = deepest(path, checkpoints)
+    turns = find_turn_starts(path)
+    reuse = find_deepest(path, checkpoints)
     start = reuse.messages if reuse else 0
     # The tail never reaches back into what is covered, however short it is then.
-    tail = max(_tail_start(turns, sums, policy), start, reach)
+    tail = max(_find_tail_start(turns, sums, policy), start, reach)
     size = policy.overhead + (reuse.tokens if reuse else 0) + sums[-1] - sums[start]
-    groups = _groups(path, turns, start, tail, policy)
+    groups = _group_turns(path, turns, start, tail, policy)
     coverable = sums[tail] - sums[start]
     step = policy.step_tokens
-    is_urgent = size + _next_question(path) > policy.apply_at
+    is_urgent = size + _estimate_question(path) > policy.apply_at
     if by_code:
         step = policy.step_by_code(is_urgent=is_urgent)
     if is_resumed or reach:
         idle = "" if coverable else "all is covered"
     elif by_code:
-        idle = _idle_for_code(reuse, size, coverable, step, policy, is_urgent=is_urgent)
+        idle = _explain_idle_code(reuse, size, coverable, step, policy, is_urgent=is_urgent)
     else:
-        idle = _idle_for_model(reuse, size, coverable, groups, policy)
+        idle = _explain_idle_model(reuse, size, coverable, groups, policy)
     if idle:
         return Plan(reuse, (), tail, reason=idle)
     joined = _merge_small_turns(groups, sums, start, step, policy, may_wait=not by_code)
-    return Plan(reuse, tuple(_chunks(joined, policy)), tail)
+    return Plan(reuse, tuple(_make_chunks(joined, policy)), tail)
 
 
-def deepest(path: Sequence[PathMessage], checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:
+def find_deepest(
+    path: Sequence[PathMessage], checkpoints: Sequence[Checkpoint]
+) -> Checkpoint | None:
     """The one that covers most of the path; those that are not on it are ignored."""
     on_path = [checkpoint for checkpoint in checkpoints if _is_on(path, checkpoint)]
     # Of several versions of one boundary the newest.
@@ -180,7 +182,7 @@ def _is_on(path: Sequence[PathMessage], checkpoint: Checkpoint) -> bool:
     return path[checkpoint.messages - 1].id == checkpoint.until
 
 
-def turn_starts(path: Sequence[PathMessage]) -> list[int]:
+def find_turn_starts(path: Sequence[PathMessage]) -> list[int]:
     """Indexes of the first message of each turn.
 
     User messages in a row (an answer failed) open one turn together.
@@ -192,13 +194,13 @@ def turn_starts(path: Sequence[PathMessage]) -> list[int]:
     ]
 
 
-def _next_question(path: Sequence[PathMessage]) -> int:
+def _estimate_question(path: Sequence[PathMessage]) -> int:
     """The tokens that the next question may have: those of the middle one of the last."""
     asked = [message.tokens for message in path if message.role == "user"]
     return median_low(asked[-_QUESTIONS:]) if asked else 0
 
 
-def _idle(size: int, coverable: int, least: int, policy: Policy) -> str:
+def _explain_idle(size: int, coverable: int, least: int, policy: Policy) -> str:
     """Why there is nothing to do for a request of `size` tokens; "" when there is."""
     if size < policy.prepare_at:
         return f"{size} tokens are below prepare_at ({policy.prepare_at})"
@@ -207,7 +209,7 @@ def _idle(size: int, coverable: int, least: int, policy: Policy) -> str:
     return ""
 
 
-def _idle_for_code(
+def _explain_idle_code(
     reuse: Checkpoint | None,
     size: int,
     coverable: int,
@@ -223,18 +225,18 @@ def _idle_for_code(
     """
     if reuse is not None and not is_urgent:
         return f"a request of {size} tokens has room for another question"
-    return _idle(size, coverable, least, policy)
+    return _explain_idle(size, coverable, least, policy)
 
 
-def _least_covered(reuse: Checkpoint | None, step: int) -> int:
+def _find_least_covered(reuse: Checkpoint | None, step: int) -> int:
     """The least number of newly covered tokens for which a model is asked."""
     if reuse is None:  # the first call has nothing to read again
-        return _ceil_div(step, 2)
+        return _divide_up(step, 2)
     # A call reads the last summary again, which may be much shorter than it might be.
     return min(step, CALL_WORTH * (reuse.tokens + PROMPT_TOKENS))
 
 
-def _idle_for_model(
+def _explain_idle_model(
     reuse: Checkpoint | None,
     size: int,
     coverable: int,
@@ -242,19 +244,19 @@ def _idle_for_model(
     policy: Policy,
 ) -> str:
     """The same where a model is asked: why a call would be made for too little."""
-    idle = _idle(size, coverable, _least_covered(reuse, policy.step_tokens), policy)
-    read, least = sum(group.tokens for group in groups), _least_read(policy)
+    idle = _explain_idle(size, coverable, _find_least_covered(reuse, policy.step_tokens), policy)
+    read, least = sum(group.tokens for group in groups), _find_least_read(policy)
     if not idle and read < least:
         return f"only {read} tokens to read, a call reads {least} at least"
     return idle
 
 
-def _least_read(policy: Policy) -> int:
+def _find_least_read(policy: Policy) -> int:
     """The least tokens that a call reads; a part of what it may read, however little that is."""
     return min(_LEAST_READ, policy.chunk_tokens // 4)
 
 
-def _tail_start(turns: Sequence[int], sums: Sequence[int], policy: Policy) -> int:
+def _find_tail_start(turns: Sequence[int], sums: Sequence[int], policy: Policy) -> int:
     """Start of the turn from which on everything is kept.
 
     As many messages as wanted, fewer under pressure; but the two newest turns, if they are not more
@@ -272,7 +274,7 @@ def _tail_start(turns: Sequence[int], sums: Sequence[int], policy: Policy) -> in
     return turns[-1] if turns else 0
 
 
-def _ceil_div(number: int, by: int) -> int:
+def _divide_up(number: int, by: int) -> int:
     """The quotient rounded up, in whole numbers: no float is exact at every size."""
     return -(-number // by)
 
@@ -289,7 +291,7 @@ class _Group(NamedTuple):
         return _Group(later.end, self.reads + later.reads, self.tokens + later.tokens)
 
 
-def _groups(
+def _group_turns(
     path: Sequence[PathMessage], turns: Sequence[int], start: int, tail: int, policy: Policy
 ) -> list[_Group]:
     """The turns to cover, from the path message `start` on, each as a group of its own."""
@@ -297,22 +299,24 @@ def _groups(
     groups: list[_Group] = []
     begin = start
     for end in ends:
-        reads = list(_reads(path, range(begin, end), policy))
-        groups.append(_Group(end, reads, _tokens(reads)))
+        reads = list(_plan_reads(path, range(begin, end), policy))
+        groups.append(_Group(end, reads, _sum_tokens(reads)))
         begin = end
     return groups
 
 
-def _reads(path: Sequence[PathMessage], messages: range, policy: Policy) -> Iterator[PlannedRead]:
+def _plan_reads(
+    path: Sequence[PathMessage], messages: range, policy: Policy
+) -> Iterator[PlannedRead]:
     """All steps of these messages, in pieces of about equal size where one is too long.
 
     A piece leaves room in its call for a short step beside it, which else had a call of its own.
     """
-    room = policy.chunk_tokens - _least_read(policy)
+    room = policy.chunk_tokens - _find_least_read(policy)
     for message in messages:
         for step, tokens in enumerate(path[message].step_tokens):
-            pieces = max(_ceil_div(tokens, room), 1)
-            size = _ceil_div(tokens, pieces)
+            pieces = max(_divide_up(tokens, room), 1)
+            size = _divide_up(tokens, pieces)
             for piece in range(pieces):
                 yield PlannedRead(Position(message, step, piece), pieces, size)
 
@@ -365,40 +369,42 @@ def _fill_calls(
 
 def _is_worth_it(group: _Group, covered: int, step: int, policy: Policy) -> bool:
     """Whether a group that covers so many tokens is worth a checkpoint and a call."""
-    return covered >= min(step, policy.chunk_tokens // 2) and group.tokens >= _least_read(policy)
+    return covered >= min(step, policy.chunk_tokens // 2) and group.tokens >= _find_least_read(
+        policy
+    )
 
 
-def _chunks(groups: Sequence[_Group], policy: Policy) -> Iterator[Chunk]:
+def _make_chunks(groups: Sequence[_Group], policy: Policy) -> Iterator[Chunk]:
     """The calls that read the groups: one each, unless its turn is too long for that."""
     for group in groups:
         if group.tokens <= policy.chunk_tokens:
             yield Chunk(tuple(group.reads), group.end)
             continue
-        calls = _packed(group.reads, policy.chunk_tokens, _least_read(policy))
+        calls = _pack_evenly(group.reads, policy.chunk_tokens, _find_least_read(policy))
         parts = len(calls)
         for part, reads in enumerate(calls, 1):
             # Only the last call moves the boundary: a turn is covered as a whole.
             yield Chunk(tuple(reads), group.end if part == parts else None, part, parts)
 
 
-def _packed(reads: Sequence[PlannedRead], room: int, least: int) -> list[list[PlannedRead]]:
+def _pack_evenly(reads: Sequence[PlannedRead], room: int, least: int) -> list[list[PlannedRead]]:
     """The reads in order, in as few calls of `room` tokens as hold them, of about equal size.
 
     No read may be longer than `room - least`; then no call has less than half of `least`.
     """
-    fewest = len(_filled(reads, room))
+    fewest = len(_fill_in_order(reads, room))
     # Above the longest read by `least`, so that a short one never stands between two alone.
     smallest = min(max(read.tokens for read in reads) + least, room)
     even = smallest + bisect_left(
-        range(smallest, room), True, key=lambda size: len(_filled(reads, size)) <= fewest
+        range(smallest, room), True, key=lambda size: len(_fill_in_order(reads, size)) <= fewest
     )
-    *calls, before, last = _filled(reads, even)
-    if _tokens(last) < least:
-        before, last = _halved([*before, *last])
+    *calls, before, last = _fill_in_order(reads, even)
+    if _sum_tokens(last) < least:
+        before, last = _halve([*before, *last])
     return [*calls, before, last]
 
 
-def _filled(reads: Sequence[PlannedRead], room: int) -> list[list[PlannedRead]]:
+def _fill_in_order(reads: Sequence[PlannedRead], room: int) -> list[list[PlannedRead]]:
     """The reads in order, as many in a call as fit into `room` tokens."""
     calls: list[list[PlannedRead]] = [[]]
     size = 0
@@ -411,12 +417,12 @@ def _filled(reads: Sequence[PlannedRead], room: int) -> list[list[PlannedRead]]:
     return calls
 
 
-def _halved(reads: Sequence[PlannedRead]) -> tuple[list[PlannedRead], list[PlannedRead]]:
+def _halve(reads: Sequence[PlannedRead]) -> tuple[list[PlannedRead], list[PlannedRead]]:
     """Two calls of sizes as near to each other as they can be."""
     sums = list(accumulate(read.tokens for read in reads))
     at = min(range(1, len(reads)), key=lambda place: abs(2 * sums[place - 1] - sums[-1]))
     return list(reads[:at]), list(reads[at:])
 
 
-def _tokens(reads: Sequence[PlannedRead]) -> int:
+def _sum_tokens(reads: Sequence[PlannedRead]) -> int:
     return sum(read.tokens for read in reads)

@@ -40,17 +40,17 @@ _LEAST_CHUNK = 512  # tokens that a call may read, however small the summariser'
 _SHARE_WINDOW = 16_384  # tokens: the window in which the summary has its share
 
 
-def parts_of(share: float) -> int:
+def split_share(share: float) -> int:
     """A share of a window in whole `APPLY_PARTS`."""
     return round(share * APPLY_PARTS)
 
 
 def apply_at(window: int, share: float = APPLY_AT) -> int:
     """Tokens above which a request for a model with this window is served with a summary."""
-    return window * parts_of(share) // APPLY_PARTS
+    return window * split_share(share) // APPLY_PARTS
 
 
-def output_tokens(state_tokens: int) -> int:
+def count_output_tokens(state_tokens: int) -> int:
     """The tokens that a summariser may write: its choices, and a state of `state_tokens`.
 
     Models overshoot, and of an answer that meets the limit the end is lost.
@@ -63,7 +63,7 @@ LEAST_WRITER = 6144
 again than it reads anew."""
 
 
-def thinking_tokens(window: int) -> int:
+def count_thinking_tokens(window: int) -> int:
     """The tokens of its window that a model may think before it writes a summary.
 
     The host's own models may be such ones, and most of them cannot be told to do without.
@@ -71,7 +71,7 @@ def thinking_tokens(window: int) -> int:
     return min(_THINKING, window // 8)
 
 
-def state_room(whole: int, summariser_window: int) -> int:
+def find_state_room(whole: int, summariser_window: int) -> int:
     """The tokens of a summary of `whole` tokens that the state may have."""
     wanted = min(int(whole * _STATE_SHARE), int(_STATE_ROOT * sqrt(whole)))
     state = max(min(wanted, summariser_window // 8), _LEAST_STATE)
@@ -172,13 +172,13 @@ class Policy:
             keep_messages: wanted length of the tail.
             summary_share: see above.
         """
-        room = _room(window, overhead, apply_share)
+        room = _find_room(window, overhead, apply_share)
         threshold = apply_at(room, apply_share)
         filled = int(threshold * _FILLED)
         keep = int(filled * _TAIL)
         wanted = int(summary_share * sqrt(room * _SHARE_WINDOW))
         whole = min(wanted, filled - keep)
-        state = state_room(whole, summariser_window)
+        state = find_state_room(whole, summariser_window)
         entries = min(1000, whole // 7, summariser_window // 16)
         again = state + entries + PROMPT_TOKENS
         return cls(
@@ -194,24 +194,24 @@ class Policy:
             state_tokens=state,
             summary_tokens=whole,
             entry_tokens=entries,
-            chunk_tokens=_chunk_tokens(summariser_window, state, again),
+            chunk_tokens=_count_chunk_tokens(summariser_window, state, again),
             overhead=overhead,
         )
 
 
-def _room(window: int, overhead: int, apply_share: float) -> int:
+def _find_room(window: int, overhead: int, apply_share: float) -> int:
     """Tokens for messages: the window whose `apply_at` is what `overhead` leaves of this one's."""
-    beside = ceil(overhead * APPLY_PARTS / parts_of(apply_share))
+    beside = ceil(overhead * APPLY_PARTS / split_share(apply_share))
     # Where tools take nearly all, what is left of the window has to do, with a part of it for the
     # answer.
     left = int(max(window - overhead, 0) * _LEFT)
     return max(window - beside, left, _LEAST_ROOM)
 
 
-def _chunk_tokens(summariser_window: int, state: int, again: int) -> int:
+def _count_chunk_tokens(summariser_window: int, state: int, again: int) -> int:
     """The new tokens that a call may read, beside its answer and `again` tokens of each call."""
     repair = REPAIR_TOKENS + state // 4
-    call = summariser_window - output_tokens(state) - again - repair
+    call = summariser_window - count_output_tokens(state) - again - repair
     # A tenth is left for tokenizers that count more than ours.
     return max(call * 9 // 10, _LEAST_CHUNK)
 
@@ -221,7 +221,7 @@ def is_crowded(window: int, overhead: int) -> bool:
     return overhead * 2 > apply_at(window)
 
 
-def crowding(window: int, overhead: int) -> str:
+def describe_crowding(window: int, overhead: int) -> str:
     """The warning about a model that `is_crowded`."""
     taken, whole = overhead / 1000, window / 1000
     return (
@@ -230,7 +230,7 @@ def crowding(window: int, overhead: int) -> str:
     )
 
 
-def request_room(window: int, wanted: int, beside: int) -> int:
+def find_request_room(window: int, wanted: int, beside: int) -> int:
     """Tokens that a request may have, so that its answer has room in the window too.
 
     Args:
@@ -248,7 +248,7 @@ LEAST_FACTOR, MOST_FACTOR = 1.0, 3.0
 _LEAST_COUNT = 0.9  # of our own count
 
 
-def usage_factor(prompt_tokens: int, counted: int) -> float | None:
+def find_usage_factor(prompt_tokens: int, counted: int) -> float | None:
     """The tokens that a provider counts for one of ours; None where a count cannot mean that.
 
     A count far below ours is that of a `usage` without cached tokens, and one far above ours counts
@@ -266,7 +266,7 @@ LEAST_WINDOW, MOST_WINDOW = 2048, 100_000_000
 _SHOWN = 0.75  # of our count of a request: a server that has read less has cut it
 
 
-def shown_window(read: int, counted: int) -> int | None:
+def find_shown_window(read: int, counted: int) -> int | None:
     """The window of a model whose server has cut a request; None where it has cut nothing.
 
     Servers have powers of two by default, and cut whole messages: so it is the next one.
@@ -280,7 +280,7 @@ def shown_window(read: int, counted: int) -> int | None:
     return max(1 << (read - 1).bit_length(), LEAST_WINDOW)
 
 
-def believed(told: Sequence[int]) -> int | None:
+def find_plausible_window(told: Sequence[int]) -> int | None:
     """The first size that a window can have; None when there is none.
 
     The filter sends them in the order of trust: what the request itself sets, what the model's

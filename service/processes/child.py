@@ -26,7 +26,7 @@ READY = b"+"
 DONE, RAISED, FAILED, NO_MEMORY = "done", "raised", "failed", "no memory"
 
 
-def framed(value: object) -> bytes:
+def frame_message(value: object) -> bytes:
     """A message with this value: its length, and the pickled value."""
     message = pickle.dumps(value)
     return len(message).to_bytes(HEADER) + message
@@ -59,9 +59,9 @@ def load() -> None:
     languages.detect(intake.__doc__ or "")
 
 
-def outcome(message: bytes) -> tuple[str, Any]:
+def run_message(message: bytes) -> tuple[str, Any]:
     """The outcome of a function: its kind, and the result, the error or where it was raised."""
-    from service.errors import PrecisError, class_and_place
+    from service.errors import PrecisError, describe_unexpected
 
     try:
         function, args, kwargs = pickle.loads(message)
@@ -72,7 +72,7 @@ def outcome(message: bytes) -> tuple[str, Any]:
     except PrecisError as error:  # its words are ours
         return RAISED, error
     except Exception as error:  # its words may quote the text
-        return FAILED, class_and_place(error)
+        return FAILED, describe_unexpected(error)
 
 
 def main(parent: int, seconds: float, memory: int, path: list[str]) -> None:
@@ -98,7 +98,7 @@ def serve(requests: BinaryIO, replies: BinaryIO, seconds: float) -> None:
     while size := requests.read(HEADER):
         # CPU and not the clock: a text is as hard on a busy machine as on an idle one.
         bound_cpu(seconds)
-        replies.write(framed(outcome(requests.read(int.from_bytes(size)))))
+        replies.write(frame_message(run_message(requests.read(int.from_bytes(size)))))
         replies.flush()
 
 

@@ -45,7 +45,7 @@ Id = Annotated[str, Meta(min_length=1, max_length=200, pattern=rf"^[^{CONTROL}]+
 Hash = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[\x21-\x7e]+$(?!\n)")]
 
 
-def _described(*kinds: str, description: str = "") -> Meta:
+def _describe(*kinds: str, description: str = "") -> Meta:
     return Meta(
         description=description or None,
         extra_json_schema={"anyOf": [{"type": kind} for kind in kinds]},
@@ -61,18 +61,18 @@ class UploadedMessage(msgspec.Struct, frozen=True):
 
     role: Annotated[
         Any,
-        _described(
+        _describe(
             "string",
             "null",
             description="`user`, `assistant`, `system`, `tool` or `developer`; any other is taken"
             " for `assistant`: the model is sent its text, and it is nothing that the user said.",
         ),
     ] = None
-    content: Annotated[Any, _described("string", "array", "null")] = None
-    output: Annotated[Any, _described("array", "null")] = None
+    content: Annotated[Any, _describe("string", "array", "null")] = None
+    output: Annotated[Any, _describe("array", "null")] = None
     native: Annotated[
         Any,
-        _described(
+        _describe(
             "array",
             "null",
             description="An answer as the model is sent it, in place of `content` and `output`:"
@@ -82,17 +82,17 @@ class UploadedMessage(msgspec.Struct, frozen=True):
     ] = None
     files: Annotated[
         Any,
-        _described(
+        _describe(
             "array", "null", description="Of each file, `type`, `name` and `content_type` are kept."
         ),
     ] = None
     usage: Annotated[
         Any,
-        _described("object", "null", description="What the provider has counted; not stored."),
+        _describe("object", "null", description="What the provider has counted; not stored."),
     ] = None
     timestamp: Annotated[
         Any,
-        _described("number", "null", description="Unix seconds; imported chats have milliseconds."),
+        _describe("number", "null", description="Unix seconds; imported chats have milliseconds."),
     ] = None
 
 
@@ -141,7 +141,7 @@ def parse_messages(messages: Sequence[RawMessage], mask_secrets: bool) -> list[T
     ]
 
 
-def placeholder_messages(messages: Sequence[RawMessage]) -> list[TokenCountedMessage]:
+def make_placeholders(messages: Sequence[RawMessage]) -> list[TokenCountedMessage]:
     """Replaces messages that are too hard to parse: each text becomes a note of its size.
 
     The tokens that a model is sent for the text are estimated from its length. The text itself is
@@ -165,9 +165,9 @@ def _note(head: Stored, note: str) -> TokenCountedMessage:
 
 def _decode(text: bytes) -> Stored:
     """A message as it was ingested, without NUL characters."""
-    stored = _stored_fields(_DECODE(text))
+    stored = _select_fields(_DECODE(text))
     has_nul = _NUL.search(text)  # nearly never: then there is no need of a copy
-    return _without_nul(stored) if has_nul else stored
+    return _drop_nul(stored) if has_nul else stored
 
 
 def _count_tokens(
@@ -198,41 +198,41 @@ def _pack(stored: Stored, mask_secrets: bool, searched: bool) -> tuple[bytes, in
     return codec.pack(clean, words), masks
 
 
-def _stored_fields(message: UploadedMessage) -> Stored:
+def _select_fields(message: UploadedMessage) -> Stored:
     """The fields of a message that have the types that they should have."""
-    native = _only(message.native, list)
-    output = fold_answer(message.native) if native else _only(message.output, list)
+    native = _keep_fields(message.native, list)
+    output = fold_answer(message.native) if native else _keep_fields(message.output, list)
     fields = {
         "role": message.role if message.role in _ROLES else "assistant",
-        "content": _only(message.content, str, list),
+        "content": _keep_fields(message.content, str, list),
         "output": output,
-        "files": _files(message.files),
-        "timestamp": _time(message.timestamp),
+        "files": _list_files(message.files),
+        "timestamp": _read_time(message.timestamp),
     }
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _only(value: object, *kinds: type) -> object:
+def _keep_fields(value: object, *kinds: type) -> object:
     return value if isinstance(value, kinds) else None
 
 
-def _files(value: object) -> list[dict[str, str]] | None:
+def _list_files(value: object) -> list[dict[str, str]] | None:
     if not isinstance(value, list):
         return None
-    return [_named_fields(file) for file in value if isinstance(file, dict)]
+    return [_name_fields(file) for file in value if isinstance(file, dict)]
 
 
-def _named_fields(file: dict[str, Any]) -> dict[str, str]:
+def _name_fields(file: dict[str, Any]) -> dict[str, str]:
     return {name: file[name] for name in _FILE_FIELDS if isinstance(file.get(name), str)}
 
 
-def _time(value: object) -> float | None:
+def _read_time(value: object) -> float | None:
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     return float(value) if 0 <= value <= _LATEST else None
 
 
-def _without_nul(value: Any) -> Any:  # noqa: ANN401 - JSON
+def _drop_nul(value: Any) -> Any:  # noqa: ANN401 - JSON
     """A JSON value without NUL characters.
 
     PostgreSQL has no NUL, neither in texts nor in JSON, where a summary or a ledger would carry it.
@@ -241,8 +241,8 @@ def _without_nul(value: Any) -> Any:  # noqa: ANN401 - JSON
         case str():
             return value.replace("\0", "")
         case list():
-            return [_without_nul(one) for one in value]
+            return [_drop_nul(one) for one in value]
         case dict():
-            return {_without_nul(key): _without_nul(one) for key, one in value.items()}
+            return {_drop_nul(key): _drop_nul(one) for key, one in value.items()}
         case _:
             return value

@@ -36,11 +36,11 @@ def gather_material(
     }
     cut = {place: split_steps(messages[identity]) for place, identity in ids.items()}
     part, parts = part_of
-    reads = _planned_steps(planned, cut)
+    reads = _find_steps(planned, cut)
     return summarise.gather(memory, reads, policy, part=part, parts=parts, mask=mask)
 
 
-def _planned_steps(
+def _find_steps(
     planned: Sequence[PlannedRead], cut: Mapping[int, Sequence[Step]]
 ) -> list[StepRead]:
     """The planned reads, with the steps themselves."""

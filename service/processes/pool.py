@@ -149,12 +149,12 @@ class Texts:
         self._idle.append(process)
 
     async def _ask(self, process: Process, work: object) -> tuple[str, object]:
-        """The outcome of a child's work (`child.outcome`)."""
+        """The outcome of a child's work (`child.run_message`)."""
         requests = cast(StreamWriter, process.stdin)
         replies = cast(StreamReader, process.stdout)
         try:
             async with asyncio.timeout(self._seconds * _PATIENCE):
-                requests.write(child.framed(work))
+                requests.write(child.frame_message(work))
                 await requests.drain()
                 size = await replies.readexactly(child.HEADER)
                 reply = await replies.readexactly(int.from_bytes(size))

@@ -37,13 +37,13 @@ def search(
             message = parse(codec.unpack(body))
             words = parts.make_parts(message)
             if sum(map(len, sample)) < _SAMPLE:
-                sample.append(parts.spoken_text(message))
+                sample.append(parts.join_spoken_text(message))
         path[place] = words
     language = languages.detect("\n".join(sample)[:_SAMPLE])
     # One more than is listed shows whether there are more.
     hits = ranking.rank_passages(path, query, language, first + display.RESULTS)[first - 1 :]
     near = {place for hit in hits for place in (hit.message, *hit.neighbours)}
-    messages = {place: _message(bodies[place], mask) for place in near}
+    messages = {place: _parse_body(bodies[place], mask) for place in near}
     return display.render_hits(hits, messages, calls_above, room, first)
 
 
@@ -68,10 +68,10 @@ def find_named(
 
 def show_page(body: bytes, request: PageRequest, mask: bool) -> Finding:
     """A message or a result as it is stored."""
-    return display.render_page(_message(body, mask), request)
+    return display.render_page(_parse_body(body, mask), request)
 
 
-def _message(body: bytes, mask: bool) -> Message:
+def _parse_body(body: bytes, mask: bool) -> Message:
     """The parsed message. Masking covers one that was stored before secrets were masked."""
     content = codec.unpack(body)
     return parse(mask_message(content)[0] if mask else content)

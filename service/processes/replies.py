@@ -44,7 +44,7 @@ def read_reply(packed: bytes, form: _Form) -> Reply | Failure:
     except SummariserError as error:
         is_refusal = answer.status == FORBIDDEN or _NOT_FOR_USER in error.detail
         is_away = isinstance(error, SummariserAway) and not is_refusal
-        return Failure(str(error), error.detail, is_away, _amended(form, error.detail))
+        return Failure(str(error), error.detail, is_away, _amend(form, error.detail))
     whole = sum(tokens.count(message["content"]) for message in form["messages"])
     if reply.prompt_tokens is not None and reply.prompt_tokens < whole * _SHOWN:
         cut = (
@@ -56,7 +56,7 @@ def read_reply(packed: bytes, form: _Form) -> Reply | Failure:
     return reply
 
 
-def _amended(form: _Form, refusal: str) -> dict[str, Any] | None:
+def _amend(form: _Form, refusal: str) -> dict[str, Any] | None:
     """The request without what a refusal names; None where it names nothing that can go."""
     if "temperature" in form and _ABOUT_TEMPERATURE.search(refusal):
         return {name: value for name, value in form.items() if name != "temperature"}

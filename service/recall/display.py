@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from service.recall.parts import select_passages, split_lines, spoken_text
+from service.recall.parts import join_spoken_text, select_passages, split_lines
 from service.recall.passages import LONGEST, find_passages
 from service.recall.ranking import Hit
 from service.summarising import ledger
@@ -140,7 +140,7 @@ class _HitView:
         message = self._messages[hit.message]
         day = _format_day(message)
         if not hit.part.call:
-            text = spoken_text(message)
+            text = join_spoken_text(message)
             words = excerpt_around(text, _locate_passage(text, hit), hit.words, _HIT_CHARACTERS)
             return f"{self.reference} {message.role}{day}: {make_harmless(words)}"
         call = _list_calls(message)[hit.part.call - 1]
@@ -159,7 +159,7 @@ class _HitView:
         """A line for each message that is shown with the hit."""
         for place in self._hit.neighbours:
             message = self._messages.get(place)
-            words = spoken_text(message) if message else ""
+            words = join_spoken_text(message) if message else ""
             if message and words:
                 excerpt = make_harmless(clip(words, self._hit.words, _NEIGHBOUR_CHARACTERS))
                 yield f"  beside it M{place + 1} {message.role}: {excerpt}"

@@ -52,7 +52,7 @@ def make_parts(message: Message) -> list[SearchedPart]:
     by_user = message.role == "user"
     # A user's message is one part, because it is mostly short and about one thing.
     longest = None if by_user else _ANSWER_CHARACTERS
-    parts = _make_blocks(spoken_text(message), 0, by_user, longest)
+    parts = _make_blocks(join_spoken_text(message), 0, by_user, longest)
     calls = [call for step in split_steps(message) for call in step.calls]
     for number, call in enumerate(calls, 1):
         # An earlier look-up only copies what stands elsewhere in the chat.
@@ -64,7 +64,7 @@ def make_parts(message: Message) -> list[SearchedPart]:
     return [part for part in parts if part.words.strip()]
 
 
-def spoken_text(message: Message) -> str:
+def join_spoken_text(message: Message) -> str:
     """The text of a message without its tool calls."""
     texts: list[str] = []
     for step in split_steps(message):

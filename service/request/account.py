@@ -62,7 +62,8 @@ def count_tokens(message: Native) -> int:
 def estimate_most_tokens(message: Native) -> int:
     """A high estimate, from its size, for a message that was not counted yet."""
     return (
-        count_sent_tokens([message], tokens.overcount) + len(_encode(message.get("reasoning"))) // 2
+        count_sent_tokens([message], tokens.estimate_most)
+        + len(_encode(message.get("reasoning"))) // 2
     )
 
 

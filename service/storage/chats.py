@@ -243,7 +243,7 @@ async def list_overviews(
 
 def seal_label(cipher: Cipher, chat: ChatKey, name: str, text: str | None) -> bytes | None:
     """One of the `LABELS` of a chat, as it is stored."""
-    return cipher.encrypt(_label_aad(chat, name), codec.pack_text(text)) if text else None
+    return cipher.encrypt(_make_label_aad(chat, name), codec.pack_text(text)) if text else None
 
 
 async def open_label(
@@ -253,14 +253,14 @@ async def open_label(
     if stored is None:
         return None
     try:
-        cipher = await sealing.cipher_for(connection, chat.tenant)
-        opened = cipher.decrypt(_label_aad(chat, name), stored)
+        cipher = await sealing.find_cipher(connection, chat.tenant)
+        opened = cipher.decrypt(_make_label_aad(chat, name), stored)
     except Problem:  # operators need the list of chats also when keys are missing or lost
         return None
     return codec.unpack_text(opened)
 
 
-def _label_aad(chat: ChatKey, name: str) -> AssociatedData:
+def _make_label_aad(chat: ChatKey, name: str) -> AssociatedData:
     return AssociatedData(chats.name, name, chat, chat.id)
 
 

@@ -128,7 +128,7 @@ async def find_checkpoint(
 async def _list_infos(
     connection: AsyncConnection, chat: ChatKey, *which: ColumnElement[bool]
 ) -> list[CheckpointInfo]:
-    cipher = await sealing.cipher_for(connection, chat.tenant)
+    cipher = await sealing.find_cipher(connection, chat.tenant)
     others: dict[str, ColumnElement[Any]] = {
         "parent_id": func.nullif(checkpoints.c.parent_id, 0),
         "boundary": checkpoints.c.covered_until,
@@ -172,7 +172,7 @@ async def load_summary(connection: AsyncConnection, chat: ChatKey, checkpoint: i
     sealed = (await connection.execute(select(checkpoints.c.summary).where(*this))).scalar()
     if sealed is None:
         return None
-    cipher = await sealing.cipher_for(connection, chat.tenant)
+    cipher = await sealing.find_cipher(connection, chat.tenant)
     return codec.unpack_text(cipher.decrypt(aad_for_part(chat, checkpoint, "summary"), sealed))
 
 
@@ -208,7 +208,7 @@ async def load_line(
     rows = query.mappings().all()
     if rows and len(rows) != rows[0]["length"]:
         raise CannotOpen(f"checkpoint {checkpoint} grew from one that is not stored any more")
-    cipher = await sealing.cipher_for(connection, chat.tenant)
+    cipher = await sealing.find_cipher(connection, chat.tenant)
     return [
         codec.StoredMemory(
             *(cipher.decrypt(aad_for_part(chat, row.id, name), row[name]) for name in _READ)
@@ -294,12 +294,12 @@ async def pack_texts(
     In a thread and in no transaction, because they may be long; `text` is without the id.
     """
     async with engine.connect() as connection:
-        number = await next_id(connection)
+        number = await take_next_id(connection)
         line = await load_line(connection, chat, parent)
-    return await asyncio.to_thread(_packed, number, line, memory, text)
+    return await asyncio.to_thread(_pack_parts, number, line, memory, text)
 
 
-def _packed(
+def _pack_parts(
     number: int, line: Sequence[codec.StoredMemory], memory: Memory, text: str
 ) -> PackedTexts:
     summary = message.add_checkpoint_id(text, number)
@@ -365,7 +365,7 @@ async def correct_checkpoint(
     """
     query = select(checkpoints).where(*match_chat(chat, checkpoints), checkpoints.c.id == original)
     row = (await connection.execute(query)).mappings().one()
-    content = open_content(row, await sealing.cipher_for(connection, chat.tenant), chat) | {
+    content = open_content(row, await sealing.find_cipher(connection, chat.tenant), chat) | {
         "kind": "corrected",
         "summary": texts.summary,
         "memory": texts.memory,
@@ -424,14 +424,14 @@ async def add_checkpoint(
     savings = [*line.savings, saved]
     windows = [*line.windows, content["window"]]
     columns = {name: value for name, value in content.items() if name != "window"}
-    cipher = await sealing.cipher_for(connection, chat.tenant)
+    cipher = await sealing.find_cipher(connection, chat.tenant)
     grown = {"parent_id": parent, "ancestors": line.ids, "savings": savings, "windows": windows}
     values = chat.columns | grown | seal_content(columns, cipher, chat, number) | {"id": number}
     await connection.execute(insert(checkpoints).values(values))
     return Lineage([*line.ids, number], savings, windows)
 
 
-async def next_id(connection: AsyncConnection) -> int:
+async def take_next_id(connection: AsyncConnection) -> int:
     """The id of a checkpoint that is about to be added."""
     sequence = func.pg_get_serial_sequence(checkpoints.name, checkpoints.c.id.name)
     number: int = (await connection.execute(select(func.nextval(sequence)))).scalar_one()

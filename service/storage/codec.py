@@ -28,7 +28,7 @@ _DECODE_WORDS = msgspec.json.Decoder(list[SearchedPart]).decode
 def pack(value: dict[str, Any], words: list[SearchedPart] | None = None) -> bytes:
     """A body as bytes, with the words by which it is searched, if these are stored too."""
     lines = [value] if words is None else [value, words]
-    return _JSON + _packed(b"\n".join(map(msgspec.json.encode, lines)))
+    return _JSON + _compress(b"\n".join(map(msgspec.json.encode, lines)))
 
 
 def unpack(data: bytes) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def unpack(data: bytes) -> dict[str, Any]:
     Raises:
         CannotOpen: a newer version wrote it.
     """
-    line, _, _ = _unpacked(data, _JSON).partition(b"\n")
+    line, _, _ = _decompress(data, _JSON).partition(b"\n")
     body: dict[str, Any] = json.loads(line)
     return body
 
@@ -47,7 +47,7 @@ def unpack_words(data: bytes) -> list[SearchedPart] | None:
 
     Raises as `unpack`.
     """
-    _, _, line = _unpacked(data, _JSON).partition(b"\n")
+    _, _, line = _decompress(data, _JSON).partition(b"\n")
     return _DECODE_WORDS(line) if line else None
 
 
@@ -56,12 +56,12 @@ def pack_text(text: str, like: str = "") -> bytes:
 
     That text is needed to unpack it.
     """
-    return _TEXT + _packed(text.encode(), like.encode())
+    return _TEXT + _compress(text.encode(), like.encode())
 
 
 def unpack_text(data: bytes, like: str = "") -> str:
     """The text again. Raises as `unpack`."""
-    return _unpacked(data, _TEXT, like.encode()).decode()
+    return _decompress(data, _TEXT, like.encode()).decode()
 
 
 class _Zstd(threading.local):
@@ -76,24 +76,26 @@ class _Zstd(threading.local):
 _PLAIN = _Zstd()
 
 
-def _packed(plain: bytes, like: bytes = b"") -> bytes:
+def _compress(plain: bytes, like: bytes = b"") -> bytes:
     if not like:
         return _PLAIN.compressor.compress(plain)
     # The checksum finds out when another text is given as `like` on the way back.
-    return zstandard.ZstdCompressor(_LEVEL, _dictionary(like), write_checksum=True).compress(plain)
+    return zstandard.ZstdCompressor(_LEVEL, _make_dictionary(like), write_checksum=True).compress(
+        plain
+    )
 
 
-def _unpacked(data: bytes, encoding: bytes, like: bytes = b"") -> bytes:
+def _decompress(data: bytes, encoding: bytes, like: bytes = b"") -> bytes:
     if data[:1] != encoding:
         raise CannotOpen(
             f"a text in unknown encoding {data[:1]!r}; it was written by a newer version"
         )
     if not like:
         return _PLAIN.decompressor.decompress(data[1:])
-    return zstandard.ZstdDecompressor(_dictionary(like)).decompress(data[1:])
+    return zstandard.ZstdDecompressor(_make_dictionary(like)).decompress(data[1:])
 
 
-def _dictionary(like: bytes) -> zstandard.ZstdCompressionDict:
+def _make_dictionary(like: bytes) -> zstandard.ZstdCompressionDict:
     return zstandard.ZstdCompressionDict(like, zstandard.DICT_TYPE_RAWCONTENT)
 
 

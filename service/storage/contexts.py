@@ -127,7 +127,7 @@ async def find_context(
         lookup: the request.
         path: its nodes, root first.
     """
-    cipher = await database.keyring.cipher_for(lookup.tenant)
+    cipher = await database.keyring.find_cipher(lookup.tenant)
     leaf = cipher.keyed_hash(path[-1].id) if path else ""
     row = await _read(database, CONTINUED, lookup, {"leaf": leaf})
     if row is None:
@@ -148,7 +148,7 @@ async def find_lent_context(
     database: Database, lookup: Lookup, path: Sequence[Node], lender: str | None
 ) -> StoredContext | None:
     """The same of another chat in which the same was said: of one of `lender`, or for None any."""
-    cipher = await database.keyring.cipher_for(lookup.tenant)
+    cipher = await database.keyring.find_cipher(lookup.tenant)
     ids = [cipher.keyed_hash(node.id) for node in reversed(path)]
     row = await _read(database, _ELSEWHERE, lookup, {"ids": ids, "lender": lender})
     if row is None:
@@ -244,7 +244,7 @@ async def find_covered_path(connection: AsyncConnection, branch: RecallScope) ->
 
     It is of a chat that the user began, or the user wrote on the branch.
     """
-    cipher = await sealing.cipher_for(connection, branch.tenant)
+    cipher = await sealing.find_cipher(connection, branch.tenant)
     parameters = {
         "tenant": branch.tenant,
         "user": branch.user,

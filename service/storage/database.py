@@ -168,14 +168,14 @@ async def connect(
 
 @asynccontextmanager
 async def _open_reads(url: str, name: str, seconds: float) -> AsyncIterator[Reads]:
-    with _first_contact(url):
+    with _check_first_contact(url):
         pool = await asyncpg.create_pool(
             url,
             min_size=1,
             max_size=4,
             connection_class=_Connection,
-            init=_made_ready,
-            reset=_nothing_to_reset,
+            init=_make_ready,
+            reset=_reset_nothing,
             server_settings={"application_name": name},
             timeout=_OPEN,
             command_timeout=seconds,  # for what makes a new connection ready
@@ -218,7 +218,7 @@ def _give_up(context: ExceptionContext) -> None:
         context.invalidate_pool_on_disconnect = False
 
 
-def demands_tls(url: str) -> bool:
+def is_tls_demanded(url: str) -> bool:
     """Whether there is TLS with this PostgreSQL or no connection."""
     words = parse_qs(urlsplit(url).query)
     return words.get("sslmode", [""])[-1] in _NEVER_PLAIN
@@ -234,15 +234,15 @@ async def migrate(url: str) -> None:
         SchemaError: a newer version of Precis has been here, or one from before the first release.
     """
     # Tried before Alembic, whose errors name no setting.
-    with _first_contact(url):
+    with _check_first_contact(url):
         connection = await asyncpg.connect(url, timeout=_OPEN)
     try:
         await _check_version(connection)
-        _refuse_unreleased(await _revision(connection))
+        _refuse_unreleased(await _read_revision(connection))
     finally:
         await connection.close()
     try:
-        await asyncio.to_thread(command.upgrade, alembic_config(url), "head")
+        await asyncio.to_thread(command.upgrade, make_alembic_config(url), "head")
     except CommandError as error:
         raise SchemaError(
             f"the database cannot be migrated: {error}. Was it migrated by a newer Precis?"
@@ -264,7 +264,7 @@ async def list_pending(url: str) -> str | None:
     """
     scripts = ScriptDirectory(str(MIGRATIONS))
     async with connect(url, name="precis-migration") as database:
-        current = await _revision(database.reads)
+        current = await _read_revision(database.reads)
     is_older = current in {one.revision for one in scripts.walk_revisions()} - {
         find_newest_revision()
     }
@@ -280,7 +280,7 @@ async def check_schema(reads: Reads) -> None:
             from before the first release.
     """
     scripts, head = ScriptDirectory(str(MIGRATIONS)), find_newest_revision()
-    current = await _revision(reads)
+    current = await _read_revision(reads)
     _refuse_unreleased(current)
     if current and current not in {one.revision for one in scripts.walk_revisions()}:
         raise SchemaNewer(
@@ -294,7 +294,7 @@ async def check_schema(reads: Reads) -> None:
         )
 
 
-def alembic_config(url: str) -> Config:
+def make_alembic_config(url: str) -> Config:
     """Alembic's configuration without an ini file."""
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
@@ -303,7 +303,7 @@ def alembic_config(url: str) -> Config:
 
 
 @contextmanager
-def _first_contact(url: str) -> Iterator[None]:
+def _check_first_contact(url: str) -> Iterator[None]:
     """Turns what goes wrong at the first contact into one line that names the setting."""
     try:
         yield
@@ -321,7 +321,7 @@ def _first_contact(url: str) -> Iterator[None]:
         ) from None
 
 
-async def _made_ready(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+async def _make_ready(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
     await _check_version(connection)
     # PostgreSQL would plan what an ingest reads anew each time (`sql/ingests.sql`).
     await connection.execute("set plan_cache_mode = force_generic_plan")
@@ -344,7 +344,7 @@ def _refuse_unreleased(revision: str | None) -> None:
         )
 
 
-async def _revision(reads: "Reads | asyncpg.Connection[asyncpg.Record]") -> str | None:
+async def _read_revision(reads: "Reads | asyncpg.Connection[asyncpg.Record]") -> str | None:
     if await reads.fetchval("select to_regclass('alembic_version')") is None:
         return None
     revision: str | None = await reads.fetchval("select version_num from alembic_version")
@@ -357,7 +357,7 @@ def _check_open(dbapi_connection: Any, *_: object) -> None:  # noqa: ANN401 - SQ
         raise DisconnectionError
 
 
-async def _nothing_to_reset(connection: object) -> None:
+async def _reset_nothing(connection: object) -> None:
     """For a pool whose statements leave nothing in a session.
 
     A reset after each would be a second round trip, which costs more than the read itself.
@@ -397,7 +397,7 @@ FAILURES: tuple[type[Exception], ...] = (
 def is_away(error: BaseException | None) -> bool:
     """Whether the database could not be reached, took no connection, or stores nothing."""
     if isinstance(error, DBAPIError):
-        return error.connection_invalidated or is_away(_cause(error))
+        return error.connection_invalidated or is_away(_find_cause(error))
     # asyncpg raises both at once for a wrong argument.
     return isinstance(error, AWAY) and not isinstance(error, ValueError)
 
@@ -405,11 +405,11 @@ def is_away(error: BaseException | None) -> bool:
 def explain_refusal(error: BaseException | None) -> str | None:
     """Why the database answers, but stores nothing, in words; None when that is not it."""
     if isinstance(error, DBAPIError):
-        return explain_refusal(_cause(error))
+        return explain_refusal(_find_cause(error))
     return next((why for kind, why in _REFUSES.items() if isinstance(error, kind)), None)
 
 
-def _cause(error: DBAPIError) -> BaseException | None:
+def _find_cause(error: DBAPIError) -> BaseException | None:
     """Asyncpg's own error, below that of SQLAlchemy's dialect."""
     return error.orig.__cause__ if error.orig is not None else None
 

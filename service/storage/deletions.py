@@ -100,7 +100,7 @@ async def find_differing(
     query = select(*columns).where(
         *match_chat(chat, message_rows), message_rows.c.host_id.is_not(None)
     )
-    cipher = await sealing.cipher_for(connection, chat.tenant)
+    cipher = await sealing.find_cipher(connection, chat.tenant)
     keyed = {host_id: cipher.keyed_hash(one) for host_id, one in known.items()}
     rows = (await connection.execute(query)).all()
     # Without a hash, only a request has told the id.

@@ -24,8 +24,8 @@ from service.storage.checkpoints import (
     Lineage,
     aad_for_part,
     add_checkpoint,
-    next_id,
     open_content,
+    take_next_id,
 )
 from service.storage.database import NumberedStatement, Reads
 from service.storage.deletions import DeletionTarget
@@ -204,7 +204,7 @@ class ChatUpdate:
 async def look_up(reads: Reads, handed: Transcript) -> StoredPath:
     """Reads what is stored of a path; nothing is locked."""
     values = {
-        **_fields(handed),
+        **_make_fields(handed),
         "ids": handed.ids,
         "host_ids": [message.host_id for message in handed.messages],
     }
@@ -237,15 +237,15 @@ async def open_chat(
         this_chat = chats.c.tenant_id == tenant, chats.c.external_id == chat
         expired = chats.c.expires_at <= func.now()
         await connection.execute(delete(chats).where(*this_chat, expired))
-    cipher = await sealing.cipher_for(connection, tenant)
+    cipher = await sealing.find_cipher(connection, tenant)
     names = DeletionTarget("chat", chat), DeletionTarget("user", user)
     values = {
-        **_fields(handed),
+        **_make_fields(handed),
         "hashes": [deletions.hash_name(cipher.salt, name) for name in names],
         "id": known.id,
         "version": known.version,
     }
-    row = await _fetched(connection, _OPEN, values)
+    row = await _fetch(connection, _OPEN, values)
     if row["deleted"]:
         raise Problem(
             "this chat or its user was deleted; nothing of it is stored before a day is over, so"
@@ -272,11 +272,11 @@ async def store(
     Returns:
         The number of the newest work.
     """
-    cipher = await sealing.cipher_for(connection, chat.tenant)
+    cipher = await sealing.find_cipher(connection, chat.tenant)
     values = {
-        **_columns(chat, new, cipher),
-        **_fields(handed),
-        **_fields(noted),
+        **_make_columns(chat, new, cipher),
+        **_make_fields(handed),
+        **_make_fields(noted),
         **{name: seal_label(cipher, chat, name, getattr(handed, name)) for name in LABELS},
         "tenant": chat.tenant,
         "chat": chat.id,
@@ -289,7 +289,7 @@ async def store(
         "due": noted.delay is not None,
         "delay": float(noted.delay or 0),
     }
-    sequence: int = (await _fetched(connection, _STORE, values))["handed_seq"]
+    sequence: int = (await _fetch(connection, _STORE, values))["handed_seq"]
     return sequence
 
 
@@ -327,7 +327,7 @@ async def tell(
     return {node for one in seen if one.is_up for node in (one.message_id, one.parent_id)}
 
 
-async def gone_with(
+async def find_gone(
     connection: AsyncConnection, chat: ChatKey, replaced: Collection[str], on_path: Collection[str]
 ) -> list[str]:
     """Finds what goes with these messages of a chat; `load_path_checkpoints` stays."""
@@ -340,12 +340,12 @@ async def gone_with(
     return list((await connection.execute(_GONE, parameters)).scalars())
 
 
-def _fields(value: Transcript | ChatUpdate) -> dict[str, Any]:
+def _make_fields(value: Transcript | ChatUpdate) -> dict[str, Any]:
     """The fields by name, as a statement takes them."""
     return {name: getattr(value, name) for name in value.__dataclass_fields__}
 
 
-async def _fetched(
+async def _fetch(
     connection: AsyncConnection, statement: NumberedStatement, values: Mapping[str, Any]
 ) -> Any:  # noqa: ANN401 - a row of asyncpg's
     """The one row of a statement, in the transaction of a connection that has begun one.
@@ -356,7 +356,9 @@ async def _fetched(
     return await driver.fetchrow(statement.sql, *statement.given(values))
 
 
-def _columns(chat: ChatKey, new: Collection[NewMessage], cipher: Cipher) -> Mapping[str, list[Any]]:
+def _make_columns(
+    chat: ChatKey, new: Collection[NewMessage], cipher: Cipher
+) -> Mapping[str, list[Any]]:
     """The columns of new messages, as the statement takes them."""
     columns: dict[str, list[Any]] = {
         name: [getattr(one.row, name) for one in new] for name in _PLACES
@@ -383,7 +385,7 @@ async def adopt_checkpoints(
     query = select(checkpoints.c.id, checkpoints.c.windows, *CONTENT).where(
         *match_chat(lender, checkpoints), in_values(checkpoints.c.id, ids)
     )
-    cipher = await sealing.cipher_for(connection, chat.tenant)
+    cipher = await sealing.find_cipher(connection, chat.tenant)
     # Ids rise from parent to child, so this is the order in which they grew.
     rows = (await connection.execute(query.order_by(checkpoints.c.id))).mappings()
     originals = [open_content(row, cipher, lender) | {"window": row["windows"][-1]} for row in rows]
@@ -398,7 +400,9 @@ async def adopt_checkpoints(
     for original in originals:
         copy = copies.get(original["covered_until"])
         if copy is None:
-            line = await add_checkpoint(connection, chat, line, await next_id(connection), original)
+            line = await add_checkpoint(
+                connection, chat, line, await take_next_id(connection), original
+            )
         else:
             line = Lineage([*line.ids, copy.id], copy.savings, copy.windows)
     # The deepest first: each message is then pointed to its own at once.
@@ -416,7 +420,7 @@ async def _copy_checkpoints(
     boundary serves. An interim one does for the time being only.
     """
     by_boundary = {original["covered_until"]: original for original in originals}
-    cipher = await sealing.cipher_for(connection, chat.tenant)
+    cipher = await sealing.find_cipher(connection, chat.tenant)
     names = ("id", "covered_until", "kind", "savings", "windows", "retired_at", "summary")
     query = select(*(checkpoints.c[name] for name in names)).where(
         *match_chat(chat, checkpoints), in_values(checkpoints.c.covered_until, by_boundary)

@@ -188,7 +188,7 @@ async def reseal(connection: AsyncConnection, chat: ChatKey) -> int:
         How many rows were changed; 0 when nothing of the chat is left to do.
     """
     await connection.execute(select(chats.c.id).where(*match_chat(chat, chats)).with_for_update())
-    cipher = await sealing.cipher_for(connection, chat.tenant)
+    cipher = await sealing.find_cipher(connection, chat.tenant)
     for columns in _SEALED_COLUMNS:
         changed = await _reseal_rows(connection, chat, columns, cipher)
         if changed:
@@ -230,7 +230,7 @@ async def reseal_secrets(connection: AsyncConnection) -> None:
     """Brings the tenants' secrets to what is written now."""
     rows = (await connection.execute(select(tenant_secrets).with_for_update())).all()
     for tenant, _, secret in rows:
-        cipher, aad = await sealing.cipher_for(connection, tenant), sealing.secret_aad(tenant)
+        cipher, aad = await sealing.find_cipher(connection, tenant), sealing.make_secret_aad(tenant)
         values = {"secret": cipher.encrypt(aad, cipher.decrypt(aad, secret))}
         row = tenant_secrets.c.tenant_id == tenant
         await connection.execute(update(tenant_secrets).where(row).values(values))

@@ -144,7 +144,7 @@ async def load_bodies(
     connection: AsyncConnection, chat: ChatKey, ids: Collection[str]
 ) -> dict[str, bytes]:
     """The packed bodies of these messages; one whose body is gone is left out."""
-    cipher = await sealing.cipher_for(connection, chat.tenant)
+    cipher = await sealing.find_cipher(connection, chat.tenant)
     query = select(messages.c.message_id, messages.c.body).where(
         *match_chat(chat, messages),
         in_values(messages.c.message_id, ids),
@@ -219,13 +219,13 @@ async def assign_checkpoint(
             or_(
                 messages.c.checkpoint_id.is_(None),
                 in_values(messages.c.checkpoint_id, superseded),
-                messages.c.checkpoint_id.in_(_outdone_by(chat, checkpoint)),
+                messages.c.checkpoint_id.in_(_select_outdone(chat, checkpoint)),
             )
         )
     await connection.execute(query.values(checkpoint_id=checkpoint))
 
 
-def _outdone_by(chat: ChatKey, checkpoint: int) -> Select[tuple[int]]:
+def _select_outdone(chat: ChatKey, checkpoint: int) -> Select[tuple[int]]:
     """The ids of those that `checkpoint` is deeper than, and of interim ones that are as deep.
 
     Not only those that it grew from: code's summaries and copies of another chat's are published

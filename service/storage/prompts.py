@@ -109,7 +109,7 @@ async def find_prompt(
     connection: AsyncConnection, chat: ChatKey, digest: str
 ) -> StoredReply | None:
     """The reply to a prompt of a chat, as far as there is one; None for an unknown prompt."""
-    cipher = await sealing.cipher_for(connection, chat.tenant)
+    cipher = await sealing.find_cipher(connection, chat.tenant)
     left = func.extract("epoch", prompts.c.expires_at - func.now())
     columns = prompts.c.id, prompts.c.reply, prompts.c.taken_at, left
     is_asked = prompts.c.digest == cipher.keyed_hash(digest)
@@ -139,7 +139,7 @@ async def find_waiting(connection: AsyncConnection, chat: ChatKey) -> WaitingPro
 
 async def store_prompt(connection: AsyncConnection, chat: ChatKey, new: NewPrompt) -> None:
     """Stores a prompt; the caller holds the chat's lease."""
-    cipher = await sealing.cipher_for(connection, chat.tenant)
+    cipher = await sealing.find_cipher(connection, chat.tenant)
     number = secrets.token_urlsafe(16)
     form = cipher.encrypt(_aad_for(chat, number, "form"), new.form)
     fields = {name: getattr(new.basis, name) for name in Basis.__dataclass_fields__}
@@ -185,7 +185,7 @@ async def take_prompt(
     if row is None:
         return None
     key = ChatKey(tenant, row.chat_id)
-    cipher = await sealing.cipher_for(connection, tenant)
+    cipher = await sealing.find_cipher(connection, tenant)
     return TakenPrompt(row.id, cipher.decrypt(_aad_for(key, row.id, "form"), row.form))
 
 
@@ -216,7 +216,7 @@ async def store_reply(
     row = (await connection.execute(due)).one_or_none()
     if row is None:
         return None
-    cipher = await sealing.cipher_for(connection, tenant)
+    cipher = await sealing.find_cipher(connection, tenant)
     sealed = cipher.encrypt(_aad_for(ChatKey(tenant, row.id), number, "reply"), reply)
     replied = update(prompts).where(*waits).values(reply=sealed, replied_at=func.now())
     seconds = func.extract("epoch", prompts.c.replied_at - prompts.c.taken_at)

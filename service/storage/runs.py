@@ -67,7 +67,7 @@ async def list_latest(connection: AsyncConnection, chat: ChatKey) -> list[Run]:
     did_something = or_(runs.c.outcome != NOTHING, runs.c.calls > 0)
     query = select(*_RUN).where(*match_chat(chat, runs), did_something)
     query = query.order_by(runs.c.id.desc()).limit(_LATEST)
-    cipher = await sealing.cipher_for(connection, chat.tenant)
+    cipher = await sealing.find_cipher(connection, chat.tenant)
     latest_runs: list[Run] = []
     for row in (await connection.execute(query)).mappings():
         stored = row["reason"]
@@ -155,7 +155,7 @@ async def end_run(
     Returns:
         How many checkpoints it has published.
     """
-    cipher = await sealing.cipher_for(connection, chat.tenant)
+    cipher = await sealing.find_cipher(connection, chat.tenant)
     sealed = cipher.encrypt(aad_for_reason(chat, run), codec.pack_text(reason)) if reason else None
     values = {"outcome": outcome, "reason": sealed, "ended_at": func.now()}
     ended = update(runs).where(*match_chat(chat, runs), runs.c.id == run).values(values)

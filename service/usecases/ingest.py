@@ -80,7 +80,7 @@ async def ingest_transcript(context: ServeContext, handed: Transcript) -> Ingest
     """
     database = context.database
     # From here on, ids are those that are stored: see `storage.sealing`.
-    handed = _key_ids(handed, await database.keyring.cipher_for(handed.tenant))
+    handed = _key_ids(handed, await database.keyring.find_cipher(handed.tenant))
     weighed: dict[str, TokenCountedMessage] = {}
     while True:
         path = _compare_path(handed, await ingests.look_up(database.reads, handed))
@@ -206,7 +206,7 @@ async def _forget_edited(
     base = path.base.message_id if path.base else ""
     above = await messages.load_path(connection, chat, base)
     on_path = [*handed.ids, *(row.message_id for row in above)]
-    gone = await ingests.gone_with(connection, chat, path.known.replaced, on_path)
+    gone = await ingests.find_gone(connection, chat, path.known.replaced, on_path)
     return await messages.drop_below(connection, chat, gone)
 
 

@@ -96,7 +96,7 @@ async def view_summary(
     )
     stored = await contexts.find_context_below(database, lookup, leaf.message_id)
     made = stored.checkpoint if stored else None
-    cipher = await database.keyring.cipher_for(asker.by.tenant)
+    cipher = await database.keyring.find_cipher(asker.by.tenant)
     text = contexts.open_summary(stored, cipher) if stored and made else ""
     until = await _read_message(database.engine, own_chat.key, made.until if made else None)
     saved = made.covered_tokens - made.tokens if made else 0

@@ -33,7 +33,7 @@ class Status:
     warnings: list[str]
 
 
-async def status(
+async def read_status(
     database: Database, tenant: int, settings: Settings, warnings: Sequence[str]
 ) -> Status:
     """The status of a tenant's work. Endpoints are the fleet's, and the models of its host.

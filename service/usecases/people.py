@@ -12,7 +12,7 @@ from service.errors import NotFound
 from service.storage import deletions, keys
 from service.storage.deletions import User, UserTotals
 from service.storage.keys import Operator
-from service.usecases.delete import Person, delete, hashed_user
+from service.usecases.delete import Person, delete, hash_user
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ async def show(engine: AsyncEngine, by: Operator, user: str) -> ShownUser:
     """
     async with engine.begin() as connection:
         shown = await _find(connection, by, user)
-        named = await hashed_user(connection, by.tenant, user)
+        named = await hash_user(connection, by.tenant, user)
         await keys.record_change(connection, by, "user.show", None, user=named)
     return shown
 

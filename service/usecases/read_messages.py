@@ -29,14 +29,14 @@ async def read_messages(
     """
     weighed: list[TokenCountedMessage] = []
     hard = 0
-    for some in _slices(wanted):
+    for some in _split_slices(wanted):
         read: list[TokenCountedMessage] | None = None
         # Each slice that was too hard took a whole deadline, and the user's other uploads wait.
-        if hard < _MOST_HARD or _bytes(some) <= _SMALL:
+        if hard < _MOST_HARD or _count_bytes(some) <= _SMALL:
             read = await _parse(texts, some, mask_secrets)
         if read is None:
             hard += 1
-            read = await asyncio.to_thread(intake.placeholder_messages, some)
+            read = await asyncio.to_thread(intake.make_placeholders, some)
         weighed += read
     return weighed
 
@@ -45,7 +45,7 @@ async def _parse(
     texts: Texts, some: Sequence[RawMessage], mask_secrets: bool
 ) -> list[TokenCountedMessage] | None:
     """The parsed messages; None when they are too hard to read."""
-    if _bytes(some) <= _SMALL:
+    if _count_bytes(some) <= _SMALL:
         return await asyncio.to_thread(intake.parse_messages, some, mask_secrets)
     try:
         return await texts.run(intake.parse_messages, some, mask_secrets)
@@ -56,11 +56,11 @@ async def _parse(
         raise Unavailable(str(error)) from error
 
 
-def _bytes(some: Sequence[RawMessage]) -> int:
+def _count_bytes(some: Sequence[RawMessage]) -> int:
     return sum(len(one.text) for one in some)
 
 
-def _slices(wanted: Sequence[RawMessage]) -> Iterator[list[RawMessage]]:
+def _split_slices(wanted: Sequence[RawMessage]) -> Iterator[list[RawMessage]]:
     """The messages in slices of about `_SLICE` bytes, a larger one alone."""
     some: list[RawMessage] = []
     size = 0

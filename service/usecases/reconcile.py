@@ -44,7 +44,7 @@ async def reconcile(
     """
     async with engine.connect() as connection:
         stored = await chats.list_saved_chats(connection, by.tenant)
-    missing = await _missing(webui, stored)
+    missing = await _find_missing(webui, stored)
     if len(missing) * 100 > len(stored) * most:
         raise Conflict(
             f"Open WebUI at {webui.url} has no more {len(missing)} of {len(stored)} chats, which is"
@@ -56,7 +56,7 @@ async def reconcile(
     return Reconciled(len(stored), missing)
 
 
-async def _missing(webui: OpenWebUI, stored: Sequence[SavedChat]) -> list[str]:
+async def _find_missing(webui: OpenWebUI, stored: Sequence[SavedChat]) -> list[str]:
     """The chats that are surely not there."""
     admin = await webui.whoami()
     missing: list[SavedChat] = []

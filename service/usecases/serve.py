@@ -218,7 +218,7 @@ async def _insert_summary(
     cut = await _find_first_uncovered(context, weighed, located)
     if stored is None or cut is None:
         return waiting
-    cipher = await context.database.keyring.cipher_for(weighed.request.tenant)
+    cipher = await context.database.keyring.find_cipher(weighed.request.tenant)
     summary = contexts.open_summary(stored, cipher)
     messages = record.make_record_messages(summary, recall=weighed.request.recall)
     seconds = max(weighed.seconds_left, _LEAST_LEFT)
@@ -257,7 +257,7 @@ async def _find_first_uncovered(
     if checkpoint is None or checkpoint.tokens >= checkpoint.covered_tokens:
         return None
     covered = checkpoint.messages
-    cipher = await context.database.keyring.cipher_for(weighed.request.tenant)
+    cipher = await context.database.keyring.find_cipher(weighed.request.tenant)
     # Equal content is the proof: the boundary is the hash of all words down to it.
     if covered > len(nodes) or cipher.keyed_hash(nodes[covered - 1].id) != checkpoint.until:
         return None
@@ -462,7 +462,7 @@ async def _fit_in_process(
             return await context.texts.run(cutting, count=tokens.count)
     except (TimeoutError, PrecisError) as error:
         log.warning("compress.not_fitted_in_time", why=type(error).__name__)
-        return cutting(count=tokens.overcount)
+        return cutting(count=tokens.estimate_most)
 
 
 def _make_status_line(summarised: str, cut: str) -> str:

@@ -61,7 +61,7 @@ class UploadQueue:
         uploads = self._users.setdefault(user, _UserUploads())
         tenant = self._tenants.setdefault(user.tenant, asyncio.Semaphore(_OF_TENANT))
         if uploads.size and uploads.size + size > self._most:
-            raise _too_many(f"already has {uploads.size / 2**20:.0f} MB of uploads in progress")
+            raise _refuse(f"already has {uploads.size / 2**20:.0f} MB of uploads in progress")
         uploads.size += size
         try:
             async with AsyncExitStack() as turns:
@@ -70,11 +70,11 @@ class UploadQueue:
                         for places in (uploads.turn, tenant, self._process):
                             await turns.enter_async_context(places)
                 except TimeoutError:
-                    raise _too_many(f"has uploads that took {_PATIENCE:g} s") from None
+                    raise _refuse(f"has uploads that took {_PATIENCE:g} s") from None
                 yield
         finally:
             uploads.size -= size
 
 
-def _too_many(what: str) -> TooMany:
+def _refuse(what: str) -> TooMany:
     return TooMany(f"This user {what}; retry in {_AGAIN} s", retry_after=_AGAIN)

@@ -177,7 +177,9 @@ class CountedRequest:
     @property
     def room(self) -> int:
         """The tokens that it may have beside its answer, as the provider counts them."""
-        return policy.request_room(self.window, self.request.answer_tokens, self.non_message_tokens)
+        return policy.find_request_room(
+            self.window, self.request.answer_tokens, self.non_message_tokens
+        )
 
     @property
     def question(self) -> int:

@@ -40,7 +40,7 @@ class Windows:
 
     async def find(self, tenant: int, model: str, told: Sequence[int]) -> Window:
         """The window of a tenant's model; `told` are sizes for it, the most trusted first."""
-        known = policy.believed(told) or self.settings.of_model(model).window
+        known = policy.find_plausible_window(told) or self.settings.of_model(model).window
         if known is None:
             known = (await self._shown_to(tenant)).get(model)
         return Window(known or self.settings.window, assumed=known is None)

@@ -50,12 +50,12 @@ async def list_chats(
         chats=page.chats,
         chosen=chosen,
         states=get_args(ChatState),
-        here=_address(chosen | {"cursor": cursor}),
-        next=_address(chosen | {"cursor": page.next}) if page.next else "",
+        here=_make_address(chosen | {"cursor": cursor}),
+        next=_make_address(chosen | {"cursor": page.next}) if page.next else "",
     )
 
 
-def _address(fields: dict[str, str]) -> str:
+def _make_address(fields: dict[str, str]) -> str:
     return "/chats?" + urlencode({name: value for name, value in fields.items() if value})
 
 
@@ -80,7 +80,9 @@ async def show_chat(
         detail=detail,
         chat=chat,
         covers={one.id: one.covered_messages for one in detail.checkpoints},
-        crowding=policy.crowding(chat.window_tokens, chat.overhead_tokens) if crowded else "",
+        crowding=policy.describe_crowding(chat.window_tokens, chat.overhead_tokens)
+        if crowded
+        else "",
         webui="" if chat.expires_at else webui.rstrip("/"),
         done=_DONE.get(done, ""),
     )
@@ -102,7 +104,7 @@ async def retry(
     """Makes the chat's work due now."""
     wake_up = await operate.retry(runtime.database.engine, signed_in.by, chat_id)
     await runtime.queue.wake(wake_up)
-    return _to_chat(chat_id, "retried")
+    return _go_to_chat(chat_id, "retried")
 
 
 @router.post("/chats/{chat_id}/reset")
@@ -120,7 +122,7 @@ async def reset(
     engine = runtime.database.engine
     _, wake_up = await operate.reset_chat(engine, signed_in.by, chat_id, keep)
     await wake(runtime, wake_up)
-    return _to_chat(chat_id, "reset")
+    return _go_to_chat(chat_id, "reset")
 
 
 @router.post("/chats/{chat_id}/delete")
@@ -141,8 +143,8 @@ async def resume(
         runtime.database.engine, Requester(signed_in.by), chat_id
     )
     await runtime.queue.wake(wake_up)
-    return _to_chat(chat_id, "resumed")
+    return _go_to_chat(chat_id, "resumed")
 
 
-def _to_chat(chat_id: str, done: str) -> Response:
+def _go_to_chat(chat_id: str, done: str) -> Response:
     return go_to(f"/chats/{segment(chat_id)}?done={done}")

@@ -35,12 +35,12 @@ async def show(
         chat_id=chat_id,
         made=summary.checkpoint,
         summary=summary,
-        pins=_pins_as_text(summary),
+        pins=_format_pins(summary),
         left_out=sum(1 for sentence in summary.talk if not sentence.in_summary),
     )
 
 
-def _pins_as_text(summary: inspection.SummaryDetail) -> str:
+def _format_pins(summary: inspection.SummaryDetail) -> str:
     """The pins as `correct` takes them."""
     pins = [
         {"number": pin.number, "kind": pin.kind, "text": pin.text}
@@ -69,14 +69,14 @@ async def correct(
         chat_id,
         checkpoint_id,
         state if state.strip() else None,
-        None if pins is None else _pins(str(pins)),
+        None if pins is None else _parse_pins(str(pins)),
         [str(number) for number in form.getlist("forget")],
     )
     await wake(runtime, wake_up)
     return go_to(f"/chats/{segment(chat_id)}?done=served")
 
 
-def _pins(pins: str) -> list[GivenPin]:
+def _parse_pins(pins: str) -> list[GivenPin]:
     try:
         return msgspec.json.decode(pins, type=list[GivenPin])
     except msgspec.DecodeError as error:

@@ -11,12 +11,12 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 @router.get("/docs")
-async def docs(request: Request) -> Response:
+async def show_docs(request: Request) -> Response:
     """The page; it needs no key, as the description needs none."""
-    return HTMLResponse(_page(request.app))
+    return HTMLResponse(_render_docs(request.app))
 
 
 @lru_cache(maxsize=1)
-def _page(app: FastAPI) -> bytes:
+def _render_docs(app: FastAPI) -> bytes:
     """The page, kept: anybody may ask for it, and it takes a tenth of a second to make."""
     return bytes(render("docs.html", api=app.openapi()).body)

@@ -82,11 +82,13 @@ class PageRoute(APIRoute):
             try:
                 response = await answer(request)
             except SignInNeeded:
-                response = _to_sign_in(request)
+                response = _go_to_sign_in(request)
             except RequestValidationError as error:
-                response = _failed(request, problems.make_validation_problem(error.errors()))
+                response = _render_failure(
+                    request, problems.make_validation_problem(error.errors())
+                )
             except Exception as error:
-                response = _failed(request, problems.make_problem(error, request.url.path))
+                response = _render_failure(request, problems.make_problem(error, request.url.path))
             response.headers.update(HEADERS)
             return response
 
@@ -98,7 +100,7 @@ def is_part(request: Request) -> bool:
     return "hx-request" in request.headers
 
 
-def _to_sign_in(request: Request) -> Response:
+def _go_to_sign_in(request: Request) -> Response:
     if is_part(request):
         # A redirect would put the form into the middle of the page.
         return Response(status_code=HTTPStatus.NO_CONTENT, headers={"HX-Refresh": "true"})
@@ -110,7 +112,7 @@ def _to_sign_in(request: Request) -> Response:
     return go_to(f"{SIGN_IN}?{urlencode({'back': back})}")
 
 
-def _failed(request: Request, problem: Problem) -> Response:
+def _render_failure(request: Request, problem: Problem) -> Response:
     title = problem.title.rstrip(".")
     template = "failed_part.html" if is_part(request) else "failed.html"
     response = render(template, problem.status, title=title, problem=problem)
@@ -118,7 +120,7 @@ def _failed(request: Request, problem: Problem) -> Response:
     return response
 
 
-async def no_route(request: Request, error: Exception) -> Response:
+async def render_no_route(request: Request, error: Exception) -> Response:
     """The answer where no route has the address or the method: for a browser, a page."""
     wants_page = "text/html" in request.headers.get("accept", "")
     if not wants_page or request.url.path.startswith("/v1/"):

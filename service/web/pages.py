@@ -21,7 +21,7 @@ from service.web import (
     sign_in,
     stats,
 )
-from service.web.page import FOLDER, HEADERS, no_route
+from service.web.page import FOLDER, HEADERS, render_no_route
 
 _MODULES: Final = (
     sign_in,
@@ -53,4 +53,4 @@ def install(app: FastAPI) -> None:
     app.mount("/static", GZipMiddleware(_Static(directory=FOLDER / "static")))
     for module in _MODULES:
         app.include_router(module.router)
-    app.add_exception_handler(HTTPException, no_route)
+    app.add_exception_handler(HTTPException, render_no_route)

@@ -16,7 +16,7 @@ _FORM: Final = "application/x-www-form-urlencoded"
 _MOST_FIELDS: Final = 5000
 
 
-def cookie_name(url: URL) -> str:
+def name_cookie(url: URL) -> str:
     """The session's cookie; on HTTPS, browsers guard the prefix `__Host-`."""
     return "__Host-precis" if url.scheme == "https" else "precis"
 
@@ -25,7 +25,7 @@ def keep_cookie(response: Response, request: Request, cookie: str) -> None:
     """Gives the browser the cookie of a session."""
     is_secure = request.url.scheme == "https"
     response.set_cookie(
-        cookie_name(request.url),
+        name_cookie(request.url),
         cookie,
         max_age=SECONDS,
         secure=is_secure,
@@ -37,11 +37,11 @@ def keep_cookie(response: Response, request: Request, cookie: str) -> None:
 def drop_cookie(response: Response, request: Request) -> None:
     """Tells the browser to delete the cookie of a session."""
     # Browsers find it by its name and path, and one with `__Host-` has to be secure.
-    response.delete_cookie(cookie_name(request.url), secure=request.url.scheme == "https")
+    response.delete_cookie(name_cookie(request.url), secure=request.url.scheme == "https")
 
 
-async def _signed_in(request: Request, runtime: RuntimeDep) -> Session:
-    cookie = request.cookies.get(cookie_name(request.url), "")
+async def _require_session(request: Request, runtime: RuntimeDep) -> Session:
+    cookie = request.cookies.get(name_cookie(request.url), "")
     if not cookie:
         raise SignInNeeded
     session = await sessions.find_session(runtime.database.engine, cookie)
@@ -50,10 +50,10 @@ async def _signed_in(request: Request, runtime: RuntimeDep) -> Session:
     return session
 
 
-SignedInDep = Annotated[Session, Depends(_signed_in)]
+SignedInDep = Annotated[Session, Depends(_require_session)]
 
 
-async def own_form(request: Request) -> FormData:
+async def require_own_form(request: Request) -> FormData:
     """Reads a form that a page of this service sent; it does not look at the scope of the key.
 
     Raises:
@@ -88,8 +88,8 @@ def _check_origin(request: Request) -> None:
         )
 
 
-async def _form(request: Request, signed_in: SignedInDep) -> FormData:
-    form = await own_form(request)
+async def _read_form(request: Request, signed_in: SignedInDep) -> FormData:
+    form = await require_own_form(request)
     if not signed_in.may_change:
         raise Problem(
             "this key is read-only; sign in with an `operator` key",
@@ -98,5 +98,5 @@ async def _form(request: Request, signed_in: SignedInDep) -> FormData:
     return form
 
 
-FormDep = Annotated[FormData, Depends(_form)]
+FormDep = Annotated[FormData, Depends(_read_form)]
 """A form that changes something."""

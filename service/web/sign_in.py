@@ -9,22 +9,22 @@ from service.api.callers import get_limiter, note_refusal, read_address
 from service.api.deps import RuntimeDep
 from service.usecases import sessions
 from service.web.page import SIGN_IN, PageRoute, go_to, render
-from service.web.session import SignedInDep, cookie_name, drop_cookie, keep_cookie, own_form
+from service.web.session import SignedInDep, drop_cookie, keep_cookie, name_cookie, require_own_form
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 @router.get(SIGN_IN)
-async def form(back: Annotated[str, Query(max_length=2000)] = "/") -> Response:
+async def show_form(back: Annotated[str, Query(max_length=2000)] = "/") -> Response:
     """The form."""
-    return render("sign_in.html", back=_own_path(back), wrong="")
+    return render("sign_in.html", back=_keep_own_path(back), wrong="")
 
 
 @router.post(SIGN_IN)
 async def sign_in(request: Request, runtime: RuntimeDep) -> Response:
     """Begins a session, if the key is an operator's."""
-    fields = await own_form(request)
-    back = _own_path(str(fields.get("back", "/")))
+    fields = await require_own_form(request)
+    back = _keep_own_path(str(fields.get("back", "/")))
     address = read_address(request)
     limiter = get_limiter(request)
     await limiter.check_wrong_keys(address)
@@ -44,15 +44,15 @@ async def sign_in(request: Request, runtime: RuntimeDep) -> Response:
 @router.post("/sign-out")
 async def sign_out(request: Request, runtime: RuntimeDep, signed_in: SignedInDep) -> Response:
     """Ends this session."""
-    await own_form(request)
-    cookie = request.cookies[cookie_name(request.url)]
+    await require_own_form(request)
+    cookie = request.cookies[name_cookie(request.url)]
     await sessions.sign_out(runtime.database.engine, signed_in, cookie)
     response = go_to(SIGN_IN)
     drop_cookie(response, request)
     return response
 
 
-def _own_path(back: str) -> str:
+def _keep_own_path(back: str) -> str:
     r"""The path after signing in, on this host: `//elsewhere` and `/\elsewhere` lead away."""
     leads_away = back[1:2] in ("/", "\\") or any(ord(character) < 32 for character in back)
     return back if back.startswith("/") and not leads_away else "/"

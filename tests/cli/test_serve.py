@@ -19,8 +19,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from service.embedded.folder import servers_in
-from service.embedded.urls import announced, announcement
+from service.embedded.folder import list_servers
+from service.embedded.urls import find_announcement, read_announcement
 from service.runtime import Urls as ServerUrls
 from tests.constants import precis as precis_with
 from tests.service.talk import Talk
@@ -36,7 +36,7 @@ def folder() -> Iterator[Path]:
     place = Path(tempfile.mkdtemp(prefix="precis-cli-"))
     place.chmod(0o711)
     yield place / "data"
-    left = servers_in(place)
+    left = list_servers(place)
     shutil.rmtree(place, ignore_errors=True)
     assert left == []
 
@@ -124,9 +124,9 @@ async def test_commands_find_a_service_by_its_folder_and_starts_make_no_more_key
         async with httpx.AsyncClient(base_url=precis.url, timeout=120) as http:
             state = await http.get("/readyz")
             assert (state.status_code, state.json()["status"]) == (200, "ok")
-        at_work = servers_in(folder)
+        at_work = list_servers(folder)
         assert at_work
-        about = announcement(folder)
+        about = find_announcement(folder)
         assert about
         assert about["address"] == precis.url, "what `precis install-filter` takes"
         assert stat.S_IMODE((folder / "running.json").stat().st_mode) == 0o600, "it has passwords"
@@ -147,7 +147,7 @@ async def test_commands_find_a_service_by_its_folder_and_starts_make_no_more_key
     assert keys_in(precis.said) == []
     (operator,) = keys_in(path.read_text())
     assert operator.startswith("precis_op_")
-    assert servers_in(folder) == []
+    assert list_servers(folder) == []
     assert not (folder / "running.json").exists()
     left = await asyncio.to_thread(run, folder, "chats", "list")
     assert f"no Precis runs on {folder}" in one_line(left)
@@ -201,14 +201,14 @@ async def test_a_taken_port_is_one_clear_line(tmp_path: Path, urls: ServerUrls) 
 async def test_an_end_of_an_embedded_server_ends_the_service_with_a_clear_line(folder: Path, server: str) -> None:
     async with serving(folder) as precis:
         postmaster = int((folder / "database" / "postmaster.pid").read_text().split()[0])
-        valkeys = [one.pid for one in servers_in(folder) if "valkey" in one.name()]
+        valkeys = [one.pid for one in list_servers(folder) if "valkey" in one.name()]
         os.kill(postmaster if server == "PostgreSQL" else valkeys[0], signal.SIGKILL)
         async with asyncio.timeout(120):
             rest, _ = await precis.process.communicate()
     assert precis.process.returncode == 1
     (line,) = [one for one in rest.decode().splitlines() if one.startswith("precis: ")]
     assert server in line
-    assert servers_in(folder) == []
+    assert list_servers(folder) == []
 
 
 @pytest.mark.slow
@@ -216,7 +216,7 @@ async def test_a_command_without_a_running_service_starts_servers_for_its_time(f
     made = await asyncio.to_thread(run, folder, "keys", "create", "--first")
 
     assert made.stdout.startswith("precis_op_")
-    assert servers_in(folder) == []
+    assert list_servers(folder) == []
 
 
 def test_what_a_killed_service_left_behind_announces_nothing(tmp_path: Path) -> None:
@@ -225,4 +225,4 @@ def test_what_a_killed_service_left_behind_announces_nothing(tmp_path: Path) -> 
     left = {"pid": ended.pid, "database": "postgresql://db", "redis": "redis://queue"}
     (tmp_path / "running.json").write_text(json.dumps(left))
 
-    assert announced(tmp_path) is None
+    assert read_announcement(tmp_path) is None

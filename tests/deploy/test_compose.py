@@ -109,7 +109,7 @@ async def test_valkey_takes_the_settings_that_its_command_gives_it(tmp_path: Pat
         port = free.getsockname()[1]
     shell, flag, script = SERVICES["valkey"]["command"]
     script = script.replace("$$", "$").replace("dir /data", f"dir {tmp_path}\nport {port}\nbind 127.0.0.1")
-    script = script.replace("valkey-server", shlex.quote(str(valkey.binary())))
+    script = script.replace("valkey-server", shlex.quote(str(valkey.find_binary())))
     secret = tmp_path / "password"
     secret.write_text("0123456789abcdef")
     script = script.replace("/run/secrets/valkey_password", shlex.quote(str(secret)))

@@ -32,7 +32,7 @@ ADDED = {"job", "instance"}
 
 def scraped() -> str:
     """A whole page, with a value of each label that has none at the start."""
-    metrics.request_ended("GET", "/v1/chats", 200, 0.1)
+    metrics.count_request("GET", "/v1/chats", 200, 0.1)
     metrics.GATE_REJECTIONS.labels("empty").inc()
     return (metrics.render_process() + metrics.render_fleet(QUEUE, worker_alive=True)).decode()
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
-from service.api.server import bind, listening
+from service.api.server import open_listener, run_server
 from service.text.tokens import count
 from service.transcript import count_sent_tokens
 from tests.builders import Json
@@ -170,9 +170,9 @@ class Model:
 async def model_server() -> AsyncIterator[Model]:
     """Listens on a free port of 127.0.0.1 while the context is open."""
     model = Model()
-    listener = bind("127.0.0.1", 0)
+    listener = open_listener("127.0.0.1", 0)
     model.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    async with listening(_app(model), listener):
+    async with run_server(_app(model), listener):
         yield model
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import httpx
 
-from service.embedded.process import HOST, Program, free_port, running
+from service.embedded.process import HOST, Program, find_free_port, run_server
 from tests.e2e.versions import installed, is_slim
 
 BOOT = 400.0  # seconds: the first start after an install compiles some 100 MB of Python, on two busy cores
@@ -113,7 +113,7 @@ class OpenWebUI:
         variables = [f"{name}={value}" for name, value in self.environment.items()]
         command: list[str | Path] = [*variables, binary, "serve", "--host", HOST, "--port", str(self.port)]
         log = self.folder / "open-webui.log"
-        server = await self._running.enter_async_context(running(_ENV, command, log, self._answers, patience=BOOT))
+        server = await self._running.enter_async_context(run_server(_ENV, command, log, self._answers, patience=BOOT))
         self._workers = server.pid
 
     async def stop(self) -> None:
@@ -165,7 +165,7 @@ async def open_webui(
     Several workers are processes of their own on one SQLite file. They need a Redis to reach each other's browsers.
     """
     async with httpx.AsyncClient(timeout=120, trust_env=False) as http:
-        port = free_port()
+        port = find_free_port()
         variables = _variables(version, folder, port, model_url, workers, redis_url) | dict(environment or {})
         server = OpenWebUI(version, folder, port, variables, http)
         try:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import httpx
 
-from service.embedded.process import Program, free_port
+from service.embedded.process import Program, find_free_port
 from tests.builders import Json
 from tests.constants import NEVER
 from tests.constants import precis as precis_with
@@ -64,7 +64,7 @@ class Precis:
 
     folder: Path
     settings: dict[str, str]
-    port: int = field(default_factory=free_port)
+    port: int = field(default_factory=find_free_port)
     keys: dict[str, str] = field(default_factory=dict)
     _process: asyncio.subprocess.Process | None = None
 

@@ -23,7 +23,7 @@ from typing import Any
 import httpx
 import pytest
 
-from service.demo.host import Rows, outlet_body, path
+from service.demo.host import Rows, list_path, make_outlet_body
 from service.request import native
 from service.transcript import count_sent_tokens, unfold_messages
 from tests.builders import called, returned, said
@@ -167,7 +167,7 @@ class Walk:
 
     def path(self, talk: Talk, leaf: str | None = None) -> list[Json]:
         here = leaf or talk.leaf
-        return path(talk.rows, here) if here else []
+        return list_path(talk.rows, here) if here else []
 
     def edit(self, talk: Talk) -> None:
         """Saves other words in place of a message's."""
@@ -280,7 +280,7 @@ class Walk:
             row |= usage
         row["done"] = True
         if fate == "whole":
-            shown = outlet_body(talk.rows, answer, chat=talk.id, model=str(row.get("model")))
+            shown = make_outlet_body(talk.rows, answer, chat=talk.id, model=str(row.get("model")))
             await self.filter.outlet(shown, __metadata__=metadata, __user__={"id": talk.user})
             await ingested(self.filter)
 

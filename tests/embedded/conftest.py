@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from service.embedded.folder import servers_in
-from service.embedded.servers import embedded_servers
+from service.embedded.folder import list_servers
+from service.embedded.servers import run_embedded_servers
 from tests.embedded.folders import Launcher, remember
 
 
@@ -40,13 +40,13 @@ def place(_workshop: Path) -> Path:
 def new(place: Path) -> Iterator[Path]:
     """Where a data folder can be made; no server may be left in it."""
     yield place / "precis data"
-    assert servers_in(place) == []
+    assert list_servers(place) == []
 
 
 @pytest.fixture(scope="session")
 def _made(_workshop: Path) -> Path:
     async def make() -> None:
-        async with embedded_servers(_workshop / "made", fast=True) as servers:
+        async with run_embedded_servers(_workshop / "made", fast=True) as servers:
             await remember(servers, "from the first start")
 
     asyncio.run(make())
@@ -57,4 +57,4 @@ def _made(_workshop: Path) -> Path:
 def shared(_made: Path) -> Iterator[Path]:
     """A data folder in which `remember` has been called; no server runs in it between tests."""
     yield _made
-    assert servers_in(_made) == []
+    assert list_servers(_made) == []

@@ -11,7 +11,7 @@ import resource
 import sys
 from pathlib import Path
 
-from service.embedded.servers import embedded_servers
+from service.embedded.servers import run_embedded_servers
 from service.errors import EmbeddedServerError
 
 
@@ -22,7 +22,7 @@ def say(**facts: str) -> None:
 
 async def main(data_dir: Path) -> None:
     try:
-        async with embedded_servers(data_dir, fast=True) as servers:
+        async with run_embedded_servers(data_dir, fast=True) as servers:
             say(database_url=servers.database, redis_url=servers.redis)
             await asyncio.to_thread(sys.stdin.read)
     except EmbeddedServerError as error:

@@ -11,10 +11,10 @@ import psutil
 import pytest
 from redis.asyncio import Redis
 
-from service.embedded.account import account_for
-from service.embedded.folder import servers_in
+from service.embedded.account import choose_account
+from service.embedded.folder import list_servers
 from service.embedded.postgres import MAJOR
-from service.embedded.servers import embedded_servers
+from service.embedded.servers import run_embedded_servers
 from tests.embedded.folders import (
     AS_ROOT,
     NOBODY,
@@ -45,7 +45,7 @@ def groups(pid: int) -> list[int]:
 
 async def test_a_first_start_makes_a_database_that_the_role_owns(place: Path) -> None:
     os.chmod(place, 0o751)
-    async with embedded_servers(place) as servers:
+    async with run_embedded_servers(place) as servers:
         connection = await database(servers.database)
         row = await connection.fetchrow(
             "SELECT pg_get_userbyid(datdba), pg_encoding_to_char(encoding), datcollate, datctype,"
@@ -63,7 +63,7 @@ async def test_a_first_start_makes_a_database_that_the_role_owns(place: Path) ->
 
 async def test_the_queue_keeps_every_job_or_refuses_it(shared: Path) -> None:
     async with (
-        embedded_servers(shared) as servers,
+        run_embedded_servers(shared) as servers,
         Redis.from_url(servers.redis, decode_responses=True) as queue,
     ):
         found = await queue.config_get("appendonly", "appendfsync", "maxmemory-policy")
@@ -71,10 +71,10 @@ async def test_the_queue_keeps_every_job_or_refuses_it(shared: Path) -> None:
 
 
 async def test_only_loopback_listens(shared: Path) -> None:
-    async with embedded_servers(shared, fast=True):
+    async with run_embedded_servers(shared, fast=True):
         listening = [
             connection.laddr.ip
-            for process in servers_in(shared)
+            for process in list_servers(shared)
             for connection in process.net_connections("all")
             if connection.status == psutil.CONN_LISTEN
         ]
@@ -82,7 +82,7 @@ async def test_only_loopback_listens(shared: Path) -> None:
 
 
 async def test_strangers_and_the_superuser_cannot_log_in(shared: Path) -> None:
-    async with embedded_servers(shared, fast=True) as servers:
+    async with run_embedded_servers(shared, fast=True) as servers:
         own = servers.database.split("//")[1].split("@")[0]
         for other in ("precis:wrong", "postgres:postgres", "postgres:" + own.split(":")[1]):
             with pytest.raises(asyncpg.InvalidPasswordError):
@@ -95,8 +95,8 @@ async def test_passwords_and_files_are_private_and_what_lies_above_is_left_alone
 ) -> None:
     monkeypatch.setenv("PRECIS_API_KEY", "a key of the service")
     before = mode(new.parent), new.parent.stat().st_uid
-    async with embedded_servers(new, fast=True) as servers:
-        running = servers_in(new)
+    async with run_embedded_servers(new, fast=True) as servers:
+        running = list_servers(new)
         seen = " ".join(f"{process.cmdline()} {process.environ()}" for process in running)
     assert (mode(new.parent), new.parent.stat().st_uid) == before
     assert [mode(new / name) for name in ("database", "valkey")] == [0o700] * 2
@@ -116,8 +116,8 @@ async def test_as_root_the_servers_are_unprivileged(shared: Path) -> None:
     own_groups = os.getgroups()
     os.setgroups([0, 4])
     try:
-        async with embedded_servers(shared, fast=True):
-            running = servers_in(shared)
+        async with run_embedded_servers(shared, fast=True):
+            running = list_servers(shared)
             uids = {uid for process in running for uid in process.uids()}
             gids = {gid for process in running for gid in (*process.gids(), *groups(process.pid))}
     finally:
@@ -130,7 +130,7 @@ def test_a_folder_first_used_by_an_ordinary_user_stays_with_that_user(tmp_path: 
     user = 12_345 if AS_ROOT else os.geteuid()
     os.chown(tmp_path, user, -1)
 
-    account = account_for(tmp_path)
+    account = choose_account(tmp_path)
 
     assert (account.uid if account else os.geteuid()) == user
 
@@ -140,28 +140,28 @@ async def test_after_kill_9_of_the_service_both_servers_vanish_and_the_data_is_t
 ) -> None:
     service = await launch(shared)
     await service.says()
-    assert {process.name() for process in servers_in(shared)} == {"postgres", "valkey-server"}
+    assert {process.name() for process in list_servers(shared)} == {"postgres", "valkey-server"}
     await service.kill()
-    async with embedded_servers(shared, fast=True) as servers:  # at once: it must wait for the old ones
+    async with run_embedded_servers(shared, fast=True) as servers:  # at once: it must wait for the old ones
         assert await remembered(servers) == ["from the first start"] * 2
-    await until(lambda: not servers_in(shared))
+    await until(lambda: not list_servers(shared))
 
 
 async def test_a_killed_server_is_told_and_postgres_recovers_at_the_next_start(shared: Path) -> None:
-    async with embedded_servers(shared, fast=True) as servers:
+    async with run_embedded_servers(shared, fast=True) as servers:
         postmaster(shared).kill()
         assert servers.died
         error = await asyncio.wait_for(servers.died, 120)
         assert "PostgreSQL stopped (exit code -9)" in str(error)
-    async with embedded_servers(shared, fast=True) as servers:
+    async with run_embedded_servers(shared, fast=True) as servers:
         assert await remembered(servers) == ["from the first start"] * 2
-        next(process for process in servers_in(shared) if process.name() == "valkey-server").kill()
+        next(process for process in list_servers(shared) if process.name() == "valkey-server").kill()
         assert servers.died
         assert "Valkey stopped (exit code -9)" in str(await asyncio.wait_for(servers.died, 120))
 
 
 async def test_a_stop_is_a_clean_one_and_no_death(shared: Path) -> None:
-    async with embedded_servers(shared, fast=True) as servers:
+    async with run_embedded_servers(shared, fast=True) as servers:
         pass
     assert servers.died
     assert servers.died.cancelled()
@@ -173,22 +173,22 @@ async def test_a_server_that_ignores_the_gentle_signal_is_ended_all_the_same(
     shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("service.embedded.process.STOP", 0.05)
-    async with embedded_servers(shared, fast=True):
-        next(process for process in servers_in(shared) if process.name() == "valkey-server").suspend()
-    assert servers_in(shared) == []
+    async with run_embedded_servers(shared, fast=True):
+        next(process for process in list_servers(shared) if process.name() == "valkey-server").suspend()
+    assert list_servers(shared) == []
 
 
 async def test_a_cancelled_first_start_leaves_nothing_half_made(new: Path) -> None:
     async def run() -> None:
-        async with embedded_servers(new, fast=True):
+        async with run_embedded_servers(new, fast=True):
             pass
 
     task = asyncio.create_task(run())
-    await until(lambda: any(process.name() == "initdb" for process in servers_in(new)))
+    await until(lambda: any(process.name() == "initdb" for process in list_servers(new)))
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert servers_in(new) == []
+    assert list_servers(new) == []
     assert names(new, "postgres*/") == []
 
 
@@ -198,7 +198,7 @@ async def test_a_first_start_that_was_killed_is_begun_again(new: Path, launch: L
     await until(lambda: (new / "postgres.new" / "PG_VERSION").exists())
     await service.kill()
     assert not (new / "database").exists()
-    async with embedded_servers(new, fast=True) as servers:
+    async with run_embedded_servers(new, fast=True) as servers:
         await remember(servers, "works")
     assert names(new, "postgres.new") == []
 
@@ -208,7 +208,7 @@ async def test_a_pid_file_whose_number_is_another_programs_by_now_is_no_obstacle
     file = shared / "database" / "postmaster.pid"
     file.write_text(f"{bystander.pid}\n{file.parent}\n")
     try:
-        async with embedded_servers(shared, fast=True) as servers:
+        async with run_embedded_servers(shared, fast=True) as servers:
             assert await remembered(servers)
         assert bystander.returncode is None
     finally:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from service.embedded import postgres
-from service.embedded.folder import claimed, servers_in
-from service.embedded.process import free_port
-from service.embedded.servers import embedded_servers
+from service.embedded.folder import claim_folder, list_servers
+from service.embedded.process import find_free_port
+from service.embedded.servers import run_embedded_servers
 from service.errors import EmbeddedServerError
 from tests.embedded.folders import AS_ROOT, NOBODY, Launcher, names, remembered
 from tests.waiting import until
@@ -34,9 +34,9 @@ def containing(file: Path, content: str) -> Iterator[None]:
 
 async def refusal(folder: Path) -> str:
     with pytest.raises(EmbeddedServerError) as refused:
-        async with embedded_servers(folder, fast=True):
+        async with run_embedded_servers(folder, fast=True):
             pass
-    assert servers_in(folder) == []
+    assert list_servers(folder) == []
     return str(refused.value)
 
 
@@ -68,9 +68,9 @@ async def test_a_folder_that_is_no_cluster_is_refused_and_left_alone(shared: Pat
 
 
 async def test_a_folder_that_another_service_uses_is_refused(tmp_path: Path) -> None:
-    async with claimed(tmp_path / "data"):
+    async with claim_folder(tmp_path / "data"):
         with pytest.raises(EmbeddedServerError, match="another Precis"):
-            async with claimed(tmp_path / "data"):
+            async with claim_folder(tmp_path / "data"):
                 pass
 
 
@@ -80,7 +80,7 @@ async def test_a_foreign_server_in_the_folder_is_named_and_not_harmed(
 ) -> None:
     monkeypatch.setattr("service.embedded.folder.STOPPING", 0.1)
     foreign = await asyncio.create_subprocess_exec(
-        *(postgres.binary(), "-D", shared / "database", "-k", "", "-p", str(free_port())),
+        *(postgres.find_binary(), "-D", shared / "database", "-k", "", "-p", str(find_free_port())),
         stderr=subprocess.DEVNULL,
         user=NOBODY if AS_ROOT else None,
     )
@@ -88,13 +88,13 @@ async def test_a_foreign_server_in_the_folder_is_named_and_not_harmed(
     try:
         await until(lambda: pid_file.exists() and "ready" in pid_file.read_text())
         with pytest.raises(EmbeddedServerError, match=f"in use by pid {foreign.pid}"):
-            async with embedded_servers(shared, fast=True):
+            async with run_embedded_servers(shared, fast=True):
                 pass
         assert foreign.returncode is None
     finally:
         foreign.terminate()
         await foreign.wait()
-    async with embedded_servers(shared, fast=True) as servers:
+    async with run_embedded_servers(shared, fast=True) as servers:
         assert await remembered(servers) == ["from the first start"] * 2
 
 
@@ -142,5 +142,5 @@ async def test_a_first_start_without_room_leaves_nothing(new: Path, launch: Laun
     assert "initdb failed" in (await service.says())["error"]
     await service.close()
     assert names(new, "postgres*/") == []
-    async with embedded_servers(new, fast=True):
+    async with run_embedded_servers(new, fast=True):
         pass

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from service.embedded.servers import embedded_servers
+from service.embedded.servers import run_embedded_servers
 from service.storage.database import migrate
 from tests.service.encrypted import FIRST, MARK, lived, readable, service_with
 
@@ -25,7 +25,7 @@ def files_with(folder: Path, word: str) -> set[str]:
 async def test_the_files_of_a_service_show_its_texts_without_a_key_alone(
     new: Path, keys: str, expected: set[str]
 ) -> None:
-    async with embedded_servers(new, fast=True) as urls:
+    async with run_embedded_servers(new, fast=True) as urls:
         await migrate(urls.database)
         async with service_with(urls, keys) as harness:
             await lived(harness)

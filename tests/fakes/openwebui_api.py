@@ -19,7 +19,7 @@ import httpx
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 
-from service.api.server import bind, listening
+from service.api.server import open_listener, run_server
 
 Json = dict[str, Any]
 
@@ -147,7 +147,7 @@ def _with_manifest(body: Json) -> Json:
 @asynccontextmanager
 async def openwebui_api() -> AsyncIterator[OpenWebUIApi]:
     """Serves until the block ends."""
-    webui, app, listener = OpenWebUIApi(), FastAPI(), bind("127.0.0.1", 0)
+    webui, app, listener = OpenWebUIApi(), FastAPI(), open_listener("127.0.0.1", 0)
     app.state.runtime = None
 
     @app.api_route("/{path:path}", methods=["GET", "POST", "DELETE"])
@@ -163,6 +163,6 @@ async def openwebui_api() -> AsyncIterator[OpenWebUIApi]:
         detail = NOT_FOUND if authorised and path.startswith("/api/v1/chats/") else "not for you"
         return JSONResponse({"detail": detail}, 401) if answer is None else JSONResponse(answer)
 
-    async with listening(app, listener):
+    async with run_server(app, listener):
         webui.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         yield webui

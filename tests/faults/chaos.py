@@ -133,7 +133,7 @@ async def _figures(made: Fleet, traffic: Traffic, model: Model, killed: Counter[
     counts, faults = traffic.counts, list(traffic.faults)
     async with connect(made.urls.database, keys=made.settings.sealing_keys) as database:
         (tenant,) = await made.rows("select distinct tenant_id from chats where external_id like 'chaos-%'")
-        cipher = await database.keyring.cipher_for(tenant["tenant_id"])
+        cipher = await database.keyring.find_cipher(tenant["tenant_id"])
     checkpoints = await _checkpoints(made, cipher)
     lost = await _lost(made, traffic, cipher)
     whole = [one for one in checkpoints if one["kind"] != "interim"]

@@ -26,8 +26,8 @@ from redis.asyncio import Redis
 from sqlalchemy import make_url
 
 from service.embedded import postgres, valkey
-from service.embedded.folder import claimed
-from service.embedded.process import HOST, Program, Server, free_port, running
+from service.embedded.folder import claim_folder
+from service.embedded.process import HOST, Program, Server, find_free_port, run_server
 from service.errors import EmbeddedServerError
 from service.names import FIRST_TENANT
 from service.runtime import Urls
@@ -213,7 +213,7 @@ class Fleet:
         starts = sum(1 for _ in self.folder.glob(f"{name}.*.log"))
         log = self.folder / f"{name}.{starts + 1}.log"  # all are kept: they tell what a killed one did
         arguments = [*_environment(self.urls, self.llm), *PRECIS, *command]
-        async with running(_ENV, arguments, log, lambda: probe(log)) as server:
+        async with run_server(_ENV, arguments, log, lambda: probe(log)) as server:
             yield server
 
 
@@ -221,15 +221,15 @@ class Fleet:
 async def fleet(folder: Path, llm: ScriptedLLM) -> AsyncIterator[Fleet]:
     """A running fleet on the data in this folder, which is made when it is missing; see `reachable_folder`."""
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(claimed(folder))
-        ports = [free_port(), free_port()]
+        await stack.enter_async_context(claim_folder(folder))
+        ports = [find_free_port(), find_free_port()]
         made = Fleet(folder, Urls("", ""), llm)
         urls: dict[str, str] = {}
         database = Member("postgres", "postgres", lambda: _database(folder, ports[0], urls))
         queue = Member("redis", "redis", lambda: _queue(folder, ports[1], urls))
         await stack.enter_async_context(made.kept(database, queue))
         made.urls = Urls(urls["database"], urls["redis"])
-        made.ports = [free_port() for _ in range(_APIS)]
+        made.ports = [find_free_port() for _ in range(_APIS)]
         await migrate(made.urls.database)
         async with connect(made.urls.database) as opened, opened.engine.begin() as connection:
             made.key = await create_key(connection, FIRST_TENANT, "filter", "faults")
@@ -263,13 +263,13 @@ def _environment(urls: Urls, llm: ScriptedLLM) -> list[str]:
 
 @asynccontextmanager
 async def _database(folder: Path, port: int, urls: dict[str, str]) -> AsyncIterator[Server]:
-    async with postgres.running(folder, port, fast=False) as (server, urls["database"]):
+    async with postgres.run_postgres(folder, port, fast=False) as (server, urls["database"]):
         yield server
 
 
 @asynccontextmanager
 async def _queue(folder: Path, port: int, urls: dict[str, str]) -> AsyncIterator[Server]:
-    async with valkey.running(folder, port, fast=False) as (server, urls["redis"]):
+    async with valkey.run_valkey(folder, port, fast=False) as (server, urls["redis"]):
         yield server
 
 

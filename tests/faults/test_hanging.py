@@ -12,8 +12,8 @@ import pytest
 import pytest_asyncio
 
 from service.api import health
-from service.embedded.folder import servers_in
-from service.embedded.servers import embedded_servers
+from service.embedded.folder import list_servers
+from service.embedded.servers import run_embedded_servers
 from service.errors import ConfigurationError
 from service.runtime import Urls
 from service.storage import database as limits
@@ -24,7 +24,7 @@ from tests.conftest import Service, drain, serving, small_window
 from tests.faults.fleet import reachable_folder
 from tests.service.talk import Talk, long_chat
 from tests.waiting import until
-from workers.worker import running as worker_running
+from workers.worker import run_worker as worker_running
 
 _in_one_loop = pytest.mark.asyncio(loop_scope="module")
 
@@ -43,7 +43,7 @@ class Hanging:
     @contextmanager
     def halted(self, name: str) -> Iterator[None]:
         """All processes of a server stand still, as with SIGSTOP, while the context is open."""
-        found = [one for one in servers_in(self.folder) if name in one.name()]
+        found = [one for one in list_servers(self.folder) if name in one.name()]
         assert found
         everyone = {child for one in found for child in (one, *one.children(recursive=True))}
         for one in everyone:
@@ -60,7 +60,7 @@ class Hanging:
 async def own() -> AsyncIterator[Hanging]:
     folder = reachable_folder("precis-hanging-") / "data"
     try:
-        async with embedded_servers(folder, fast=True) as urls:
+        async with run_embedded_servers(folder, fast=True) as urls:
             await migrate(urls.database)
             async with serving(small_window(urls)) as service:
                 service.as_filter.timeout = httpx.Timeout(LIMIT)

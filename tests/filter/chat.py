@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 
 from filter_stub.precis_filter import METADATA_KEY, find_questions
-from service.demo.host import Rows, enter, inlet_body, load_filter, outlet_body, path
+from service.demo.host import Rows, list_path, load_filter, make_inlet_body, make_outlet_body, pass_hooks
 from service.runtime import Runtime
 from service.transcript import Native, unfold_messages
 from tests.builders import called, returned, said
@@ -102,7 +102,7 @@ class Chat:
     def path(self, leaf: str | None = None) -> list[Json]:
         """The saved messages from the root to `leaf`, or to the leaf."""
         here = leaf or self.leaf
-        return path(self.rows, here) if here else []
+        return list_path(self.rows, here) if here else []
 
     def add(self, role: str, text: str, parent: str | None, **more: object) -> str:
         """Saves a message; returns its id."""
@@ -132,8 +132,8 @@ class Chat:
 
     def request(self, user_message: str, *more: Native, **metadata: object) -> Turn:
         """The request of a turn, before any filter; `more` is what Open WebUI appends to the branch."""
-        body = inlet_body(self.rows, user_message, chat=self.id, model=MODEL, system=self.system)
-        _name_attached_files(body["messages"], path(self.rows, user_message))
+        body = make_inlet_body(self.rows, user_message, chat=self.id, model=MODEL, system=self.system)
+        _name_attached_files(body["messages"], list_path(self.rows, user_message))
         body["messages"] += copy.deepcopy(list(more))
         told = {"user_id": self.user, "message_id": f"a{self.numbers + 1}"}
         body["metadata"] |= told | {"user_message_id": user_message} | metadata
@@ -151,7 +151,7 @@ class Chat:
         """The filter's hooks for a request as it is now, whatever was made of it before."""
         turn.original = copy.deepcopy(turn.messages)
         with self.host.importable():
-            await enter(
+            await pass_hooks(
                 self.filter,
                 turn.body,
                 __metadata__=turn.metadata,
@@ -165,7 +165,7 @@ class Chat:
         """The filter's `outlet` after an answer, and the hand-over that it began."""
         here = answer or self.leaf
         assert here
-        body = outlet_body(self.rows, here, chat=self.id, model=MODEL)
+        body = make_outlet_body(self.rows, here, chat=self.id, model=MODEL)
         before = copy.deepcopy(body)
         told: Json = {"__metadata__": turn.metadata, "__user__": self.asker}
         with self.host.importable():

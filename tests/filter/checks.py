@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
-from service.planning.policy import request_room
+from service.planning.policy import find_request_room
 from service.request.fit import LEFT_OUT
 from service.request.record import is_record
 from service.request.shorter import NO_FILE
@@ -106,7 +106,7 @@ class Call:
     def _fits(self) -> None:
         assert self.size(self.sent) <= self.window, f"above the window: {self.size(self.sent)} of {self.window}"
         if self.is_cut:
-            room = request_room(self.window, 0, self.beside)
+            room = find_request_room(self.window, 0, self.beside)
             assert self.size(self.uncut) > room * _ROUNDING, f"cut below the window: {self.size(self.uncut)} of {room}"
             assert self.answer["status_text"], "cut without a word to the user"
 

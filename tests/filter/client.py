@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from service.demo.host import enter
+from service.demo.host import pass_hooks
 from service.transcript import Native
 from tests.filter.chat import MODEL, Turn, filler, ingested
 from tests.filter.host import Host
@@ -35,7 +35,7 @@ class Client:
             body["num_ctx"] = self.window
         turn = Turn(copy.deepcopy(body["messages"]), body, told)
         with self.host.importable():
-            await enter(self.filter, body, __metadata__=told, __model__={}, __event_emitter__=None)
+            await pass_hooks(self.filter, body, __metadata__=told, __model__={}, __event_emitter__=None)
         await ingested(self.filter)
         return turn
 

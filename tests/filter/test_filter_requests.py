@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from filter_stub import precis_filter
 from filter_stub.precis_filter import LEFT_OUT, METADATA_KEY, PAUSE, VERSION
-from service.demo.host import enter
+from service.demo.host import pass_hooks
 from tests.builders import called, capture, returned, scenarios
 from tests.effort import examples
 from tests.filter.chat import PATIENCE, Chat, Turn, filler, filter_of, ingested, no_log
@@ -68,7 +68,7 @@ async def test_a_request_is_sent_as_it_is_with_what_is_known_of_it(caplog: pytes
         turn.body |= {"max_tokens": 500, "tools": [{"type": "function"}]}
         with chat.host.importable():
             model = {"info": {"params": {"system": "You are a clerk."}}}
-            await enter(chat.filter, turn.body, __metadata__=turn.metadata, __user__=chat.asker, __model__=model)
+            await pass_hooks(chat.filter, turn.body, __metadata__=turn.metadata, __user__=chat.asker, __model__=model)
         (seen,) = tap.seen
     assert (seen.method, seen.path) == ("POST", "/v1/compress")
     assert seen.headers["precis-filter"] == VERSION
@@ -138,7 +138,7 @@ async def test_all_sizes_of_the_window_are_told_the_most_trusted_first() -> None
                 place = place.setdefault(key, {})
             place[keys[-1]] = value
         with chat.host.importable():
-            await enter(chat.filter, turn.body, __metadata__=turn.metadata, __model__=model)
+            await pass_hooks(chat.filter, turn.body, __metadata__=turn.metadata, __model__=model)
         assert tap.seen[0].body["windows"] == [3001, 3002, 3003, 3004, 3005, 3006]
 
 
@@ -639,7 +639,7 @@ async def test_an_event_emitter_that_fails_costs_only_the_status_line(
         emitter: Any = emit if failure != "is no function" else object()
         with chat.host.importable():
             await asyncio.wait_for(
-                enter(chat.filter, turn.body, __metadata__=turn.metadata, __event_emitter__=emitter), 30
+                pass_hooks(chat.filter, turn.body, __metadata__=turn.metadata, __event_emitter__=emitter), 30
             )
         assert turn.messages[1:3] == RECORD
     assert "words of somebody" not in caplog.text

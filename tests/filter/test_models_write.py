@@ -15,7 +15,7 @@ import pytest_asyncio
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, StreamingResponse
 
-from service.demo.host import outlet_body, replace_modules
+from service.demo.host import make_outlet_body, replace_modules
 from service.storage import keys
 from tests.conftest import Service, drain
 from tests.filter.chat import Chat, filter_of, ingested, working
@@ -117,7 +117,7 @@ async def finish(
     async with working(service.runtime):
         await chat.enter(turn)
         leaf = chat.answer("It went on.")
-        body = outlet_body(chat.rows, leaf, chat=chat.id, model="small-model")
+        body = make_outlet_body(chat.rows, leaf, chat=chat.id, model="small-model")
         told: Json = {"__metadata__": turn.metadata, "__user__": chat.asker}
         with models.importable(chat.host):
             assert await chat.filter.outlet(body, **told, __request__=request or request_of()) is body

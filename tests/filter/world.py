@@ -221,7 +221,7 @@ class World:
         hidden = list(call.covered)
         prints = [native.hash_message(one) for one in hidden]
         nodes = native.cut_path(hidden, prints, 0, len(hidden))
-        cipher = await self.service.runtime.database.keyring.cipher_for(1)
+        cipher = await self.service.runtime.database.keyring.find_cipher(1)
         assert cipher.keyed_hash(nodes[-1].id) == made.covered_until, "stale: what is hidden was said otherwise"
         if not self.setting.other:
             path = self.here.path(turn.metadata["user_message_id"])

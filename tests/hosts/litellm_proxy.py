@@ -18,7 +18,7 @@ from pathlib import Path
 import httpx
 import yaml
 
-from service.embedded.process import HOST, Program, free_port, running
+from service.embedded.process import HOST, Program, find_free_port, run_server
 from tests.e2e.versions import prepare_environment, uv
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "litellm.md"
@@ -56,7 +56,7 @@ async def litellm(folder: Path, provider: str, precis: str, key: str, seconds: i
     """Runs the proxy until the block ends, and yields its address. It waits `seconds` for Precis."""
     configuration = folder / "config.yaml"
     configuration.write_text(_configure(provider, precis, key, seconds), encoding="utf-8")
-    port = free_port()
+    port = find_free_port()
     settings = {"LITELLM_MASTER_KEY": MASTER_KEY, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
     variables = [f"{name}={value}" for name, value in settings.items()]
     binary = installed() / "bin" / "litellm"
@@ -69,5 +69,5 @@ async def litellm(folder: Path, provider: str, precis: str, key: str, seconds: i
                 return (await http.get(f"{url}/health/liveliness")).is_success
         return False
 
-    async with running(_ENV, command, folder / "litellm.log", answers, patience=BOOT):
+    async with run_server(_ENV, command, folder / "litellm.log", answers, patience=BOOT):
         yield url

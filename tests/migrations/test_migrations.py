@@ -16,7 +16,7 @@ from sqlalchemy.dialects.postgresql import dialect
 from service.errors import SchemaError, SchemaNewer
 from service.runtime import Urls, open_runtime
 from service.settings import load
-from service.storage.database import alembic_config, check_schema, connect, migrate
+from service.storage.database import check_schema, connect, make_alembic_config, migrate
 from service.storage.tables import metadata
 from tests.conftest import Service, drop_database, execute
 
@@ -120,7 +120,7 @@ from chats where leaf_id is null and leaf_line is null and due_at is null and du
 
 
 async def test_a_filled_database_forgets_what_no_request_finds_and_goes_down_again(empty: str) -> None:
-    config = alembic_config(empty)
+    config = make_alembic_config(empty)
     await asyncio.to_thread(command.upgrade, config, "103")
     before = await schema(empty)
 
@@ -152,7 +152,7 @@ async def test_a_table_of_a_chat_is_found_by_an_index_of_its_chat(empty: str) ->
 async def test_down_to_nothing_and_up_again(empty: str) -> None:
     await migrate(empty)
 
-    await asyncio.to_thread(command.downgrade, alembic_config(empty), "base")
+    await asyncio.to_thread(command.downgrade, make_alembic_config(empty), "base")
     assert await names(empty) == {"alembic_version"}
 
     await migrate(empty)

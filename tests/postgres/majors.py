@@ -10,7 +10,7 @@ from pathlib import Path
 import asyncpg
 
 from service.embedded import postgres, process, valkey
-from service.embedded.account import account_for, obstacle
+from service.embedded.account import choose_account, find_obstacle
 from tests.postgres import play, wheels
 
 MAJORS = (14, 15, 16, 17, 18)
@@ -37,16 +37,16 @@ async def _servers(major: int) -> AsyncIterator[tuple[str, str]]:
     with play.folder() as folder:
         program = await asyncio.to_thread(_program, installed, folder)
         async with (
-            postgres.serving(program, folder, fast=True) as (_, database),
-            valkey.running(folder, fast=True) as (_, queue),
+            postgres.serve_postgres(program, folder, fast=True) as (_, database),
+            valkey.run_valkey(folder, fast=True) as (_, queue),
         ):
             yield database, queue
 
 
 def _program(installed: Path, folder: Path) -> process.Program:
     """The program as it is unpacked, or a copy that the servers' account can get to."""
-    account = account_for(folder / "postgres")
-    if account and obstacle(installed.parent, account):
+    account = choose_account(folder / "postgres")
+    if account and find_obstacle(installed.parent, account):
         installed = shutil.copytree(installed.parents[1], folder / "postgresql") / "bin" / installed.name
     return process.Program("PostgreSQL", installed, account, postgres.STOP)
 

@@ -19,7 +19,7 @@ import asyncpg
 from sqlalchemy import make_url
 
 from service.embedded import process
-from service.embedded.account import Account, account_for, check_reachable, give
+from service.embedded.account import Account, check_reachable, choose_account, give
 from tests.postgres import play
 
 HOWTO = play.ROOT / "docs" / "howto" / "scale.md"
@@ -46,13 +46,13 @@ def version(binary: Path) -> str:
 @contextlib.asynccontextmanager
 async def pooling(binary: Path, folder: Path, database: str) -> AsyncIterator[str]:
     """Runs it before the database while the context is open."""
-    account = await asyncio.to_thread(account_for, folder / "pgbouncer.ini")
+    account = await asyncio.to_thread(choose_account, folder / "pgbouncer.ini")
     await asyncio.to_thread(check_reachable, binary.parent, account)
     told = process.Program("PgBouncer", binary, account, signal.SIGTERM)
-    port = process.free_port()
+    port = process.find_free_port()
     url = make_url(database).set(port=port).render_as_string(hide_password=False)
     ini = await asyncio.to_thread(_configuration, folder, account, database, port)
-    async with process.running(told, (ini,), folder / "pgbouncer.log", lambda: _answers(url)):
+    async with process.run_server(told, (ini,), folder / "pgbouncer.log", lambda: _answers(url)):
         yield url
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 
-from service.embedded.servers import embedded_servers
+from service.embedded.servers import run_embedded_servers
 from tests.postgres import pgbouncer, play
 
 
@@ -13,7 +13,7 @@ async def main(options: list[str]) -> int:
     print(pgbouncer.version(binary), flush=True)  # noqa: T201 - a command
     with play.folder() as folder:
         async with (
-            embedded_servers(folder / "data", fast=True) as servers,
+            run_embedded_servers(folder / "data", fast=True) as servers,
             pgbouncer.pooling(binary, folder, servers.database) as pooled,
         ):
             return await play.pytest(pooled, servers.redis, options)

@@ -6,7 +6,7 @@ from hashlib import blake2b
 
 from hypothesis import strategies as st
 
-from service.planning.plan import Checkpoint, Chunk, PathMessage, Plan, Position, turn_starts
+from service.planning.plan import Checkpoint, Chunk, PathMessage, Plan, Position, find_turn_starts
 from service.planning.policy import Policy
 
 Sizes = tuple[str, int, tuple[int, ...]]
@@ -92,7 +92,7 @@ def situations(draw: st.DrawFn) -> Situation:
     """A path, a policy, and checkpoints of earlier rounds, of other branches, and of nothing at all."""
     path, policy = draw(PATHS), draw(POLICIES)
     checkpoints: list[Checkpoint] = []
-    starts = turn_starts(path)
+    starts = find_turn_starts(path)
     for identity, covers in enumerate(draw(st.lists(st.sampled_from(starts), max_size=3)) if starts else [], 1):
         if covers:
             found = checkpoint_of(path, policy, identity, covers)

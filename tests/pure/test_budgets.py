@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.planning.policy import PROMPT_TOKENS, Policy, apply_at, believed
+from service.planning.policy import PROMPT_TOKENS, Policy, apply_at, find_plausible_window
 
 
 def test_a_summary_has_8_percent_of_what_it_covers_up_to_half_of_a_request() -> None:
@@ -91,4 +91,4 @@ def test_what_a_call_reads_again_is_a_quarter_of_what_it_reads_new(summariser: i
     [([], None), ([8192, 4096], 8192), ([0, 4096], 4096), ([-1, 2047, 2048], 2048), ([10**12, 131_072], 131_072)],
 )
 def test_of_what_is_told_of_a_window_the_first_that_can_be_one_is_believed(told: list[int], window: int | None) -> None:
-    assert believed(told) == window
+    assert find_plausible_window(told) == window

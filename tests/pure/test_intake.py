@@ -5,7 +5,7 @@ import tracemalloc
 
 import pytest
 
-from service.processes.intake import RawMessage, TokenCountedMessage, parse_messages, placeholder_messages
+from service.processes.intake import RawMessage, TokenCountedMessage, make_placeholders, parse_messages
 from service.storage import codec
 from service.transcript import Native, Stored, unfold_messages
 from tests.builders import answer, called, returned, said
@@ -51,7 +51,7 @@ def test_an_answer_of_a_request_is_stored_as_the_same_answer_of_its_host(usage: 
 def test_of_a_message_too_hard_to_read_a_note_is_kept_and_its_size_is_estimated() -> None:
     text = json.dumps({"role": "user", "content": PROSE}).encode()
 
-    (one,) = placeholder_messages([RawMessage(text)])
+    (one,) = make_placeholders([RawMessage(text)])
 
     assert "could not be read in time" in codec.unpack(one.body)["content"]
     assert one.tokens == len(text) // 4

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.planning.plan import Checkpoint, PathMessage, Plan, Position, is_poorer, plan, turn_starts
-from service.planning.policy import Policy, is_crowded, request_room, usage_factor
+from service.planning.plan import Checkpoint, PathMessage, Plan, Position, find_turn_starts, is_poorer, plan
+from service.planning.policy import Policy, find_request_room, find_usage_factor, is_crowded
 from tests.effort import examples
 from tests.pure.paths import (
     PATHS,
@@ -69,7 +69,7 @@ def test_boundaries_lie_at_the_ends_of_turns(situation: Situation) -> None:
     path, checkpoints, policy = situation
     made = plan(path, checkpoints, policy)
     covered = [chunk.covers for chunk in made.chunks if chunk.covers is not None]
-    assert set(covered) <= set(turn_starts(path))
+    assert set(covered) <= set(find_turn_starts(path))
     assert covered == sorted(set(covered))
     assert not made.chunks or made.chunks[-1].covers is not None
     part = 0
@@ -84,7 +84,7 @@ def test_boundaries_lie_at_the_ends_of_turns(situation: Situation) -> None:
 def test_the_newest_turn_stays_and_the_tail_fits(situation: Situation) -> None:
     path, checkpoints, policy = situation
     made = plan(path, checkpoints, policy)
-    starts = turn_starts(path)
+    starts = find_turn_starts(path)
     pinned = made.reuse is not None and made.tail_start == made.reuse.messages
     if not path:
         assert made.tail_start == 0
@@ -180,9 +180,9 @@ def test_the_keep_count_goes_10_5_2_and_then_the_newest_two_turns_or_one() -> No
 
 def test_user_messages_in_a_row_open_one_turn() -> None:
     path = path_of([("user", 1, (1,)), ("user", 1, (1,)), ("assistant", 1, (1,)), ("user", 1, (1,))])
-    assert turn_starts(path) == [0, 3]
-    assert turn_starts([]) == []
-    assert turn_starts(path_of([("assistant", 1, (1,)), ("user", 1, (1,))])) == [0, 1]
+    assert find_turn_starts(path) == [0, 3]
+    assert find_turn_starts([]) == []
+    assert find_turn_starts(path_of([("assistant", 1, (1,)), ("user", 1, (1,))])) == [0, 1]
 
 
 # ---- when there is something to do
@@ -326,7 +326,7 @@ def test_the_largest_summary_never_makes_itself_due_again(
 def test_what_a_provider_counts_for_one_of_our_tokens_is_bounded(
     prompt_tokens: int, counted: int, factor: float | None
 ) -> None:
-    assert usage_factor(prompt_tokens, counted) == factor
+    assert find_usage_factor(prompt_tokens, counted) == factor
 
 
 @pytest.mark.parametrize(
@@ -340,7 +340,7 @@ def test_what_a_provider_counts_for_one_of_our_tokens_is_bounded(
     ],
 )
 def test_a_request_leaves_room_for_its_answer(window: int, wanted: int, beside: int, room: int) -> None:
-    assert request_room(window, wanted, beside) == room
+    assert find_request_room(window, wanted, beside) == room
 
 
 def test_a_summary_for_a_window_less_than_half_as_large_is_poorer() -> None:

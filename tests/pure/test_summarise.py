@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.planning.policy import Policy, output_tokens
+from service.planning.policy import Policy, count_output_tokens
 from service.summarising import heads, message, prompt, summarise
 from service.summarising.ledger import Entry
 from service.summarising.memory import Kind, Memory, Pin
@@ -408,4 +408,4 @@ def test_a_request_fits_the_summarisers_window_even_when_it_repairs(window: int,
     rejected = RejectedReply("Fine is the word. " * policy.state_tokens, reasons)
     built = prompt.build(replace(material.reading, rejected=rejected))
     asked = sum(tokens.count(one["content"]) + tokens.MESSAGE_TOKENS for one in built.messages)
-    assert asked + output_tokens(policy.state_tokens) <= summariser
+    assert asked + count_output_tokens(policy.state_tokens) <= summariser

@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.planning.plan import PathMessage, Plan, plan, turn_starts
+from service.planning.plan import PathMessage, Plan, find_turn_starts, plan
 from service.planning.policy import Policy
 from tests.effort import examples
 from tests.pure.paths import Sizes, path_of
@@ -53,4 +53,4 @@ def test_every_checkpoint_covers_enough_to_be_worth_it(chat: Chat) -> None:
 
     least = min(chat.policy.step_tokens, chat.policy.chunk_tokens // 2, chat.tokens(0, made.tail_start))
     assert all(chat.tokens(start, end) >= least for start, end in pairwise([0, *covers]))
-    assert set(covers) <= set(turn_starts(chat.path))
+    assert set(covers) <= set(find_turn_starts(chat.path))

@@ -11,7 +11,7 @@ import asyncpg
 import httpx
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from service.clients.openwebui import signed_in
+from service.clients.openwebui import sign_in
 from service.storage import checkpoints, keys, messages, work
 from service.storage.checkpoints import NewCheckpoint
 from service.storage.keys import Operator
@@ -268,7 +268,7 @@ async def _people(a: Tenant, b: Tenant, leaf: str) -> None:
     shown = (await a.get(f"/v1/users/{first}")).json()
     assert (shown["chats"], shown["shared_chats"]) == (["chat-1", "shared"], ["clone"])
     assert (await b.get(f"/v1/users/{first}")).status_code == 404
-    async with openwebui_api() as webui, signed_in(webui.url, TOKEN) as admin:
+    async with openwebui_api() as webui, sign_in(webui.url, TOKEN) as admin:
         webui.features["enable_admin_chat_access"] = True
         webui.chats = {"chat-1": first, "shared": first}
         who = Operator(await a.identity(), "operator of tenant-a")

@@ -50,7 +50,7 @@ def _short_chats_are_searched_by_words(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def keyed_columns(harness: Harness, leaf: str) -> set[str]:
     """The columns with a hash of what was said; none has it as anybody could compute it."""
-    cipher, urls = await harness.runtime.database.keyring.cipher_for(1), harness.runtime.urls
+    cipher, urls = await harness.runtime.database.keyring.find_cipher(1), harness.runtime.urls
     sent = [*harness.talk.ids(leaf), *fingerprints(harness.talk).values()]
     assert await columns(urls, *sent) == set()
     return await columns(urls, *map(cipher.keyed_hash, sent))
@@ -102,7 +102,7 @@ async def test_a_body_that_was_moved_is_refused(urls: Urls) -> None:
         other = Talk(harness.service.as_filter, "other", harness.talk.rows, user="user-2")
         await other.ingest("marked")
         key = ChatKey(1, (await row(harness.runtime, "select id from chats where external_id = 'chat-1'")).id)
-        this = (await harness.runtime.database.keyring.cipher_for(1)).keyed_hash(other.ids("marked")[-1])
+        this = (await harness.runtime.database.keyring.find_cipher(1)).keyed_hash(other.ids("marked")[-1])
         async with harness.runtime.database.engine.connect() as connection:
             assert await messages.load_bodies(connection, key, [this])
         named = rf"messages\.body of chat {key.id}, row '{re.escape(this)}'"

@@ -88,7 +88,7 @@ async def store(service: Service, some: Sequence[Line]) -> None:
         factors=[line.factor for line in some],
         served=[line.served for line in some],
     )
-    leaf = (await service.runtime.database.keyring.cipher_for(1)).keyed_hash("leaf")
+    leaf = (await service.runtime.database.keyring.find_cipher(1)).keyed_hash("leaf")
     await run_sql(
         service.runtime,
         "insert into messages (tenant_id, chat_id, message_id, role, depth, tokens, path_tokens, step_tokens,"

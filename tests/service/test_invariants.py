@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from service.demo.host import enter, inlet_body, load_filter
+from service.demo.host import load_filter, make_inlet_body, pass_hooks
 from tests.builders import called, returned, said
 from tests.conftest import Service, drain, execute
 from tests.effort import ALL
@@ -32,11 +32,11 @@ async def through_the_filter(talk: Talk, url: str, key: str, question: str) -> t
     host = Host({talk.chat: talk.rows})
     loaded = load_filter(url, key, skip_below_chars=0, timeout=120)
     never_cuts(loaded)
-    body = inlet_body(talk.rows, question, chat=talk.chat, model=MODEL, system="Be brief.")
+    body = make_inlet_body(talk.rows, question, chat=talk.chat, model=MODEL, system="Be brief.")
     body["options"] = {"num_ctx": 8192}
     before = copy.deepcopy(body)
     with host.importable():
-        await enter(loaded, body, __metadata__=body["metadata"], __model__={}, __event_emitter__=host.emit)
+        await pass_hooks(loaded, body, __metadata__=body["metadata"], __model__={}, __event_emitter__=host.emit)
     await close(loaded)
     return before, body
 

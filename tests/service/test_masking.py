@@ -59,7 +59,7 @@ async def test_no_secret_of_a_tool_is_stored(talk: Talk, service: Service, name:
     ]
     # Id and size are those of what was handed over, and the same content again is not taken for another one.
     row_of_it = await row(service.runtime, "select * from messages where host_id = 'a0'")
-    cipher = await service.runtime.database.keyring.cipher_for(1)
+    cipher = await service.runtime.database.keyring.find_cipher(1)
     assert row_of_it.message_id == cipher.keyed_hash(talk.ids(leaf)[-1])
     assert row_of_it.tokens == count_stored_tokens(talk.rows["a0"])
 

@@ -32,7 +32,7 @@ class Here(Texts):
         """No process is started."""
 
     async def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        kind, value = child.outcome(pickle.dumps((function, args, kwargs)))
+        kind, value = child.run_message(pickle.dumps((function, args, kwargs)))
         if kind == child.FAILED:
             raise TextWorkFailed(value)
         assert kind == child.DONE

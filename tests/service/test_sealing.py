@@ -42,7 +42,7 @@ def keys_of(given: Sequence[EncryptionKey]) -> EncryptionKeys:
 async def cipher_with(url: str, *given: EncryptionKey, tenant: int = 1) -> Cipher:
     """The cipher of a tenant in a new process."""
     async with connect(url, keys=keys_of(given)) as database:
-        return await database.keyring.cipher_for(tenant)
+        return await database.keyring.find_cipher(tenant)
 
 
 async def test_what_was_sealed_opens_in_another_process(url: str) -> None:

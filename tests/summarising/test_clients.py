@@ -17,7 +17,7 @@ from service.clients.llm import (
 )
 from service.clients.summarisers import open_client
 from service.errors import ConfigurationError, SummariserError
-from service.planning.policy import output_tokens
+from service.planning.policy import count_output_tokens
 from service.settings import Settings
 from service.summarising.reading import Excerpt, Finish, Reading, Summariser
 from tests.fakes.scripted_llm import (
@@ -106,7 +106,7 @@ async def test_what_openai_is_asked(http: httpx.AsyncClient, llm: ScriptedLLM) -
     (request,) = llm.requests
     assert summariser.name == "openai:small"
     assert request.path == "/v1/chat/completions"
-    assert request.body["max_tokens"] == output_tokens(READING.state_tokens) > READING.state_tokens
+    assert request.body["max_tokens"] == count_output_tokens(READING.state_tokens) > READING.state_tokens
     assert request.body["temperature"] == 0.3
 
 
@@ -116,7 +116,7 @@ async def test_what_ollama_is_asked(http: httpx.AsyncClient, llm: ScriptedLLM) -
     (request,) = llm.requests
     assert summariser.name == "ollama:small"
     assert request.path == "/api/chat"
-    expected = {"num_ctx": 8192, "num_predict": output_tokens(READING.state_tokens), "temperature": 0.3}
+    expected = {"num_ctx": 8192, "num_predict": count_output_tokens(READING.state_tokens), "temperature": 0.3}
     assert request.body["options"] == expected
     assert request.body["truncate"] is False
     assert "think" not in request.body, "models that cannot think may answer 400 to it"

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from service.embedded import dumps, postgres, process
-from service.embedded.account import account_for, give
+from service.embedded.account import choose_account, give
 from service.embedded.urls import CLUSTER
 from service.runtime import Urls
 from service.storage import database
@@ -35,13 +35,13 @@ async def secured() -> AsyncIterator[str]:
     folder = Path(tempfile.mkdtemp(prefix="precis-tls-"))
     os.chmod(folder, 0o711)
     data = folder / CLUSTER
-    account = account_for(data)
+    account = choose_account(data)
     try:
         authority = Authority(folder, "authority")
         signed = authority.signed("localhost")
         give(signed.key, account)
         program = process.Program("PostgreSQL", SERVER, account, postgres.STOP)
-        async with postgres.serving(program, folder, fast=True) as (server, plain):
+        async with postgres.serve_postgres(program, folder, fast=True) as (server, plain):
             with (data / "postgresql.conf").open("a") as file:
                 file.write(f"ssl = on\nssl_cert_file = '{signed.certificate}'\nssl_key_file = '{signed.key}'\n")
             os.kill(server.pid, signal.SIGHUP)

@@ -7,7 +7,7 @@ import pytest_asyncio
 from tests import constants
 from tests.conftest import Service
 from tests.service.harness import emptied
-from workers.worker import running
+from workers.worker import run_worker
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -22,5 +22,5 @@ async def service(shared_service: Service) -> AsyncIterator[Service]:
 async def service_with_worker(service: Service) -> AsyncIterator[Service]:
     """With an arq worker in the same process, as `precis serve` has it."""
     runtime = service.runtime
-    async with running(runtime.worker_context, runtime.queue, runtime.urls.redis):
+    async with run_worker(runtime.worker_context, runtime.queue, runtime.urls.redis):
         yield service

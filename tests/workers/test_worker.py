@@ -32,7 +32,7 @@ from tests.service.talk import Talk, long_chat, row, rows, run_sql
 from tests.waiting import until
 from workers import worker as worker_module
 from workers.jobs import sweep
-from workers.worker import running
+from workers.worker import run_worker
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -43,7 +43,7 @@ async def at_work(service: Service, worker_context: WorkerContext | None = None)
     redis = service.runtime.urls.redis
     queue = await Queue.connect(redis)
     try:
-        async with running(worker_context or service.runtime.worker_context, queue, redis):
+        async with run_worker(worker_context or service.runtime.worker_context, queue, redis):
             yield
     finally:
         await queue.close()

@@ -26,7 +26,7 @@ from service.storage.jobs import Endpoint
 from service.storage.prompts import Basis
 from service.storage.tables import ChatKey
 from service.summarising.reading import Summariser
-from service.usecases.compress.host_models import endpoint_of
+from service.usecases.compress.host_models import make_endpoint
 
 log = structlog.get_logger(__name__)
 
@@ -109,7 +109,7 @@ class Claim:
         if self.context.endpoint:
             return Endpoint(self.context.endpoint)
         writer = self.put_down.writer if self.put_down else self.lease.writer
-        return endpoint_of(self.chat, writer) if writer else None
+        return make_endpoint(self.chat, writer) if writer else None
 
     @property
     def why_not_read(self) -> str:

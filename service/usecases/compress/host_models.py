@@ -14,7 +14,7 @@ import msgspec
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from service.errors import PrecisError, SummariserAway, SummariserError
-from service.planning.policy import output_tokens
+from service.planning.policy import count_output_tokens
 from service.processes import Texts, replies
 from service.storage import codec, prompts
 from service.storage.jobs import Endpoint
@@ -66,7 +66,7 @@ class Mailbox:
     @property
     def name(self) -> str:
         """See `Summariser`."""
-        return endpoint_of(self.chat, self.model).name
+        return make_endpoint(self.chat, self.model).name
 
     @property
     def _waits(self) -> str:
@@ -83,7 +83,7 @@ class Mailbox:
         form = {
             "model": self.model,
             "messages": build(reading).messages,
-            "max_tokens": output_tokens(reading.state_tokens) + self.thinking,
+            "max_tokens": count_output_tokens(reading.state_tokens) + self.thinking,
             "temperature": _TEMPERATURE,
             "stream": False,
         }
@@ -102,7 +102,7 @@ class Mailbox:
             stored = await prompts.find_prompt(connection, self.chat, digest)
             pause = None
             if stored is None:
-                endpoint = endpoint_of(self.chat, self.model)
+                endpoint = make_endpoint(self.chat, self.model)
                 pause = await prompts.find_pause(connection, endpoint, self.model)
         if pause is not None:
             why = f"model {self.model!r} has failed, and is left alone for a while"
@@ -128,6 +128,6 @@ class Mailbox:
         return replies.Failure(late, late, is_away=True)
 
 
-def endpoint_of(chat: ChatKey, model: str) -> Endpoint:
+def make_endpoint(chat: ChatKey, model: str) -> Endpoint:
     """Names a model of a chat's host among the other summarisers."""
     return Endpoint(f"openwebui:{model}", chat.tenant)

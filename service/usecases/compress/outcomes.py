@@ -31,7 +31,7 @@ from service.errors import (
     TextProcessAway,
     TextTooHard,
     TextWorkFailed,
-    class_and_place,
+    describe_unexpected,
     format_trace,
 )
 from service.storage import database, jobs, prompts, runs, work
@@ -222,29 +222,29 @@ def _judge(claim: Claim, error: Exception) -> Release:
     """Decides what the failure of a round means for its chat."""
     match error:
         case ChatChanged():
-            return _released(error, delay=0, outcome="refused")
+            return _release(error, delay=0, outcome="refused")
         case TextProcessAway() | KeyMissing():  # what this process lacks says nothing of the chat
-            return _released(error, delay=_LACK_PAUSE)
+            return _release(error, delay=_LACK_PAUSE)
         case TextTooHard():
-            return _failed(claim, runs.TOO_HARD, error)
+            return _put_off(claim, runs.TOO_HARD, error)
         case PrecisError():
             # Code's work asks nobody, so its errors are our own.
             is_own = claim.lease.by_code or isinstance(error, TextWorkFailed)
-            return _failed(claim, runs.OWN_ERROR if is_own else "failed", error)
+            return _put_off(claim, runs.OWN_ERROR if is_own else "failed", error)
     if database.is_away(error):  # which says nothing about the chat, nor about the summariser
         refusal = database.explain_refusal(error)
         pause = _REFUSAL_PAUSE if refusal else _OUTAGE_PAUSE
-        return _released(PrecisError(refusal or "the database was away"), delay=pause)
+        return _release(PrecisError(refusal or "the database was away"), delay=pause)
     log.error("compress.failed", chat=claim.lease.chat_id, exception=format_trace(error))
-    return _failed(claim, runs.OWN_ERROR, error)
+    return _put_off(claim, runs.OWN_ERROR, error)
 
 
-def _released(error: PrecisError, *, delay: float, outcome: str = "released") -> Release:
+def _release(error: PrecisError, *, delay: float, outcome: str = "released") -> Release:
     """The chat is not to blame: the attempt does not count."""
     return Release(outcome, str(error), str(error), delay)
 
 
-def _failed(claim: Claim, outcome: str, error: Exception) -> Release:
+def _put_off(claim: Claim, outcome: str, error: Exception) -> Release:
     """Puts the work off, longer each time, until it is given up.
 
     No chat is given up because a summariser is away or a text is too hard, nor for an error of our
@@ -261,6 +261,6 @@ def _failed(claim: Claim, outcome: str, error: Exception) -> Release:
     tries = len(claim.troubles) + 1 if reads_less else attempts
     is_dead = attempts >= MOST_ATTEMPTS and not is_spared
     delay = None if is_dead else min(_LONGEST_DELAY, 2.0**tries)
-    reason = str(error) if isinstance(error, PrecisError) else class_and_place(error)
+    reason = str(error) if isinstance(error, PrecisError) else describe_unexpected(error)
     detail = error.detail if isinstance(error, SummariserError) else reason
     return Release(outcome, reason, detail, delay, counts=True, is_away=is_away)

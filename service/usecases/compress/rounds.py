@@ -33,11 +33,11 @@ from service.planning.plan import (
     Chunk,
     PathMessage,
     Plan,
-    deepest,
+    find_deepest,
     is_poorer,
     plan,
 )
-from service.planning.policy import LEAST_WRITER, Policy, thinking_tokens
+from service.planning.policy import LEAST_WRITER, Policy, count_thinking_tokens
 from service.processes import materials
 from service.storage import (
     chats,
@@ -142,10 +142,10 @@ async def compress(context: WorkerContext) -> WorkResult | None:
         return None
     with request_ids.use_id(claim.request_id):
         async with claims.keep_lease(claim):
-            return WorkResult(await outcomes.end_round(claim, _work(claim)))
+            return WorkResult(await outcomes.end_round(claim, _work_on_chat(claim)))
 
 
-async def _work(claim: Claim) -> RoundOutcome:
+async def _work_on_chat(claim: Claim) -> RoundOutcome:
     """Works on each branch that is due, the newest first.
 
     A round that was put down for a reply comes before them, on what it was planned on then.
@@ -160,7 +160,7 @@ async def _work(claim: Claim) -> RoundOutcome:
         TextProcessAway: no process for texts could be started.
     """
     lease, put_down = claim.lease, claim.put_down
-    if unwanted := _why_unwanted(lease):
+    if unwanted := _explain_unwanted(lease):
         return RoundOutcome(unwanted)
     if put_down:
         done = await _work_on_branch(await _read_branch(claim, put_down.leaf, put_down))
@@ -181,7 +181,7 @@ async def _work(claim: Claim) -> RoundOutcome:
     return RoundOutcome("" if has_worked else nothing, model_next=model_next)
 
 
-def _why_unwanted(lease: Lease) -> str:
+def _explain_unwanted(lease: Lease) -> str:
     """Why no summary of this chat is wanted; empty when one is."""
     if lease.compactor == chats.COMPACTS_ITSELF:
         return "Open WebUI compacts this chat itself"
@@ -200,7 +200,7 @@ async def _read_branch(claim: Claim, leaf: str, basis: Basis | None = None) -> R
         rows = await messages.load_path(connection, claim.chat, leaf)
         pointed_to = {row.checkpoint_id or 0 for row in rows}
         final, interim = await checkpoints.load_path_checkpoints(connection, claim.chat, pointed_to)
-    basis = basis or _new_basis(lease, rows)
+    basis = basis or _make_basis(lease, rows)
     summariser, read = _choose_summariser(claim, basis)
     # All is in our own tokens, of which a window holds fewer than its provider's.
     window = int(basis.window / basis.usage_factor)
@@ -214,13 +214,13 @@ async def _read_branch(claim: Claim, leaf: str, basis: Basis | None = None) -> R
         summariser=None if lease.code_writes else summariser,
         is_interim=not lease.ends_work,
         is_resumed=is_resumed,
-        final=deepest(_path(rows), alike),
+        final=find_deepest(_make_path(rows), alike),
         poorer=poorer,
         interim=interim,
     )
 
 
-def _new_basis(lease: Lease, rows: Sequence[MessageRow]) -> Basis:
+def _make_basis(lease: Lease, rows: Sequence[MessageRow]) -> Basis:
     """The basis of a round that begins now."""
     confirmed = [row.message_id for row in rows if row.confirmed]
     return Basis(
@@ -250,12 +250,12 @@ def _choose_summariser(claim: Claim, basis: Basis) -> tuple[Summariser | None, i
         return of_fleet, None
     # Before 0.11.2, the factor counts tools too, which no prompt of ours has.
     window = int(window / factor)
-    thinking = thinking_tokens(window)
+    thinking = count_thinking_tokens(window)
     mailbox = Mailbox(context.engine, context.texts, claim.chat, writer, basis, thinking)
     return mailbox, window - thinking
 
 
-def _path(rows: Sequence[MessageRow]) -> list[PathMessage]:
+def _make_path(rows: Sequence[MessageRow]) -> list[PathMessage]:
     """The messages as they are planned on."""
     return [
         PathMessage(row.message_id, row.role, row.tokens, tuple(row.step_tokens)) for row in rows
@@ -272,12 +272,12 @@ def _plan_for_code(round_: Round) -> Plan:
         usable += [one for one in [*round_.interim, *round_.poorer] if one not in outdated]
         # What a model wrote is to serve at once, whatever the request's size and the tail now.
         reach = max((one.messages for one in outdated), default=0)
-    return plan(_path(round_.rows), usable, round_.policy, by_code=True, reach=reach)
+    return plan(_make_path(round_.rows), usable, round_.policy, by_code=True, reach=reach)
 
 
 def _plan_for_model(round_: Round) -> Plan:
     """Plans what a model has to read now: nothing that no second request or host has confirmed."""
-    confirmed = _path([row for row in round_.rows if row.confirmed])
+    confirmed = _make_path([row for row in round_.rows if row.confirmed])
     usable = [round_.final] if round_.final else []
     return plan(confirmed, usable, round_.policy, is_resumed=round_.is_resumed)
 
@@ -347,11 +347,11 @@ async def _write(round_: Round, chunk: Chunk, memory: Memory, *, is_first: bool)
         TextsMissing: a text is not kept any more.
     """
     began = time.monotonic()
-    covered, run = _covered(round_, chunk), round_.claim.context.texts.run
+    covered, run = _find_covered_span(round_, chunk), round_.claim.context.texts.run
     # Only the first: of a text further on it is not known that anything fails on it.
     if is_first and round_.claim.why_not_read:
         candidate = await _write_placeholder(round_, chunk, memory, covered)
-        kind = _kind_by_code(round_, is_degraded=True)
+        kind = _find_kind(round_, is_degraded=True)
         return WrittenSummary(candidate, kind, summarise.BY_CODE, time.monotonic() - began)
     material = await _gather(round_, chunk, memory)
     rejections: tuple[str, ...] = ()
@@ -362,12 +362,12 @@ async def _write(round_: Round, chunk: Chunk, memory: Memory, *, is_first: bool)
                 candidate, "llm", round_.summariser.name, time.monotonic() - began
             )
         rejections = candidate.verdict.reasons
-    kind = _kind_by_code(round_, is_degraded=bool(rejections))
+    kind = _find_kind(round_, is_degraded=bool(rejections))
     candidate = await run(summarise.write_alone, material, round_.policy, covered, kind, rejections)
     return WrittenSummary(candidate, kind, summarise.BY_CODE, time.monotonic() - began)
 
 
-def _covered(round_: Round, chunk: Chunk) -> CoveredSpan:
+def _find_covered_span(round_: Round, chunk: Chunk) -> CoveredSpan:
     # Inside a long turn, the message that is being read stands for the boundary to come.
     place = chunk.covers - 1 if chunk.covers else chunk.reads[-1].position.message
     last = round_.rows[place]
@@ -376,7 +376,7 @@ def _covered(round_: Round, chunk: Chunk) -> CoveredSpan:
     return CoveredSpan(last.depth, last.path_tokens, last.sent_at, tail)
 
 
-def _kind_by_code(round_: Round, *, is_degraded: bool) -> str:
+def _find_kind(round_: Round, *, is_degraded: bool) -> str:
     """The kind of what code writes in this round."""
     if round_.is_interim:
         return INTERIM
@@ -391,7 +391,7 @@ async def _write_placeholder(
     The memory before is carried on. Should that be too hard itself, it is left behind, and should
     our own code fail on it, it is not shown: this way a chat gets its checkpoint whatever is in it.
     """
-    unread, why = _unread(round_, chunk), round_.claim.why_not_read
+    unread, why = _find_unread_span(round_, chunk), round_.claim.why_not_read
     run = round_.claim.context.texts.run
     try:
         return await run(summarise.write_placeholder, memory, unread, round_.policy, covered, why)
@@ -402,7 +402,7 @@ async def _write_placeholder(
         return summarise.write_bare_placeholder(carried_on, unread, covered, why)
 
 
-def _unread(round_: Round, chunk: Chunk) -> UnreadSpan:
+def _find_unread_span(round_: Round, chunk: Chunk) -> UnreadSpan:
     """The span of a chunk, by what is known of its messages without their texts."""
     calls: list[int] = []
     for read in chunk.reads:

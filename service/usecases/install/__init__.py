@@ -32,11 +32,11 @@ from service.usecases.install.present import (
     TITLES_AND_DESCRIPTIONS,
     Installed,
     Reached,
+    check_reach,
     check_single,
     find_installed,
-    reach,
-    source_of,
-    supported_functions,
+    list_supported_functions,
+    read_source,
 )
 from service.usecases.keys import choose_summariser, create_key, revoke_key
 
@@ -75,7 +75,7 @@ async def install(
             service.
     """
     await check_writer(webui, wish.summariser)
-    functions = supported_functions(webui.version)
+    functions = list_supported_functions(webui.version)
     installed = await find_installed(webui)
     check_single(installed.functions)
     issuer = _KeyIssuer(database, f"install-filter {webui.url}", say)
@@ -94,7 +94,7 @@ async def install(
     await changes.switch_on_everywhere(FILTER, "filter")
     if not changes.any:
         say("nothing to change")
-    reached = await reach(webui, valves[FILTER]["service_url"])
+    reached = await check_reach(webui, valves[FILTER]["service_url"])
     if reached.problem:
         raise OpenWebUIError(
             f"the filter is installed, but does not work: {reached.problem}."
@@ -155,7 +155,7 @@ class _Changes:
                 " covers: start it without ENABLE_TOOLS=false"
             )
             return
-        text = source_of(RECALL)
+        text = read_source(RECALL)
         if tool is None:
             create_tool = self.webui.create_tool(RECALL, *TITLES_AND_DESCRIPTIONS[RECALL], text)
             release = _release(text)
@@ -174,7 +174,7 @@ class _Changes:
 
     async def put_function(self, name: str, valves: Json) -> None:
         """Creates or updates a function, sets these valves, and switches it on."""
-        function, text = self.installed.functions.get(name), source_of(name)
+        function, text = self.installed.functions.get(name), read_source(name)
         if function is None:
             creation = self.webui.create(name, *TITLES_AND_DESCRIPTIONS[name], text)
             await self._make(f"function {name} {_release(text)}: created", creation)
@@ -257,7 +257,7 @@ async def _choose_valves(
             f"{url} is a public address without https, on which others could read key and chats:"
             " put Precis behind a proxy with https, and pass its address as --service-url"
         )
-    tenant = await _working_tenant(webui, installed, url, wish.tenant)
+    tenant = await _find_tenant(webui, installed, url, wish.tenant)
     works = tenant is not None
     filter_key = installed.valve(FILTER, "api_key")
     if tenant is None:
@@ -270,25 +270,25 @@ async def _choose_valves(
         key = installed.valve(EVENTS, "api_key")
         # Nobody can ask whether this key works, so it counts as the filter's.
         if not (works and key.startswith("precis_ev_")):
-            key = await _events_key(issuer, key, tenant)
+            key = await _make_events_key(issuer, key, tenant)
         valves[EVENTS] = {"service_url": url, "api_key": key}
     return valves
 
 
-async def _events_key(issuer: _KeyIssuer, key: str, tenant: str) -> str:
+async def _make_events_key(issuer: _KeyIssuer, key: str, tenant: str) -> str:
     """The key of the events function if the database knows it, else a new one."""
     if await issuer.owner(key, "events", tenant):
         return key
     return await issuer.make(tenant, "events")
 
 
-async def _working_tenant(
+async def _find_tenant(
     webui: OpenWebUI, installed: Installed, url: str, wanted: str | None
 ) -> str | None:
     """The tenant as which the filter reaches this address now; None if it is not the wanted one."""
     if FILTER not in installed.functions or installed.valve(FILTER, "service_url") != url:
         return None
-    reached = await reach(webui, url)
+    reached = await check_reach(webui, url)
     is_wanted = not reached.problem and wanted in (None, reached.tenant)
     return reached.tenant if is_wanted else None
 

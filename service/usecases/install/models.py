@@ -43,7 +43,7 @@ def warn_of_crowded(reached: Reached) -> Iterator[str]:
     for model in reached.models:
         window, overhead = model["window"], model["overhead"]
         if policy.is_crowded(window, overhead):
-            yield f"{model['model']}: {policy.crowding(window, overhead)}"
+            yield f"{model['model']}: {policy.describe_crowding(window, overhead)}"
 
 
 def list_models(listed: Sequence[Json], reached: Reached, settings: Settings) -> list[Json]:
@@ -52,25 +52,26 @@ def list_models(listed: Sequence[Json], reached: Reached, settings: Settings) ->
     rows = []
     for model in listed[:_MOST_LISTED]:
         name = model["id"]
-        window, is_assumed = _window_of(model, used.get(name), settings)
+        window, is_assumed = _describe_window(model, used.get(name), settings)
         shown = f"not known, {window:,} assumed" if is_assumed else f"{window:,}"
-        writer = _writer_of(model, window, reached)
+        writer = _describe_model_writer(model, window, reached)
         rows.append({"model": name, "window": shown, "written_by": writer})
     return rows
 
 
-def _window_of(model: Json, used: Json | None, settings: Settings) -> tuple[int, bool]:
+def _describe_window(model: Json, used: Json | None, settings: Settings) -> tuple[int, bool]:
     """The window in tokens, and whether it is only assumed."""
     if used:
         return used["window"], used["assumed"]
     params = (model.get("info") or {}).get("params") or {}
     known = (
-        policy.believed(list_windows({}, params, model)) or settings.of_model(model["id"]).window
+        policy.find_plausible_window(list_windows({}, params, model))
+        or settings.of_model(model["id"]).window
     )
     return known or settings.window, known is None
 
 
-def _writer_of(model: Json, window: int, reached: Reached) -> str:
+def _describe_model_writer(model: Json, window: int, reached: Reached) -> str:
     if reached.endpoint:
         return reached.endpoint
     if reached.summariser not in (None, "", "chat"):

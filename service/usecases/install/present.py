@@ -56,25 +56,24 @@ class Installed:
         return str(self.valves.get(function, {}).get(name) or "")
 
 
-def source_of(name: str) -> str:
+def read_source(name: str) -> str:
     """The text of a function or tool of this release."""
     return (files("filter_stub") / _FILES[name]).read_text(encoding="utf-8")
 
 
-def supported_functions(version: tuple[int, ...]) -> tuple[str, ...]:
+def list_supported_functions(version: tuple[int, ...]) -> tuple[str, ...]:
     """The functions that this version of Open WebUI can run.
 
     Raises:
         OpenWebUIError: the version is too old.
     """
     if version < _OLDEST:
-        raise OpenWebUIError(
-            f"Open WebUI {_dotted(version)} is too old: Precis needs {_dotted(_OLDEST)} or newer"
-        )
+        found, oldest = _format_version(version), _format_version(_OLDEST)
+        raise OpenWebUIError(f"Open WebUI {found} is too old: Precis needs {oldest} or newer")
     return FUNCTIONS if version >= _WITH_EVENTS else (FILTER, ACTION)
 
 
-def _dotted(version: tuple[int, ...]) -> str:
+def _format_version(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
 
@@ -88,15 +87,15 @@ async def find_installed(webui: OpenWebUI) -> Installed:
     ours = [functions[name] for name in FUNCTIONS if name in functions]
     for function in ours:
         if function.type != _TYPES[function.id] or not function.title.startswith("Precis"):
-            raise _not_ours("function", function.id, function.title)
+            raise _refuse_foreign("function", function.id, function.title)
     tool = await webui.tool(RECALL)
     if tool is not None and tool.title != TITLES_AND_DESCRIPTIONS[RECALL][0]:
-        raise _not_ours("tool", RECALL, tool.title)
+        raise _refuse_foreign("tool", RECALL, tool.title)
     valves = {function.id: await webui.valves(function.id) for function in ours}
     return Installed(functions, tool, valves)
 
 
-def _not_ours(kind: str, name: str, title: str) -> OpenWebUIError:
+def _refuse_foreign(kind: str, name: str, title: str) -> OpenWebUIError:
     return OpenWebUIError(
         f"the {kind} {name!r} in Open WebUI does not belong to Precis: its title is {title!r};"
         " delete it in Open WebUI, or give it another id"
@@ -114,7 +113,7 @@ def check_single(functions: dict[str, Function]) -> None:
             )
 
 
-async def reach(webui: OpenWebUI, url: str) -> Reached:
+async def check_reach(webui: OpenWebUI, url: str) -> Reached:
     """Lets the filter, in Open WebUI's own process, ask the service at its valve's `url`."""
     # The list also makes Open WebUI notice which filters its models have now. The filters of one
     # model are run; the model itself is asked nothing.
