@@ -60,7 +60,7 @@ async def test_a_hard_text_is_an_error_that_says_of_which_kind_and_the_next_call
 async def test_an_error_tells_its_type_and_place_and_nothing_of_the_text(texts: Texts) -> None:
     before = await texts.run(strange.process)
 
-    where = r"^unexpected ValueError at processes/child.py:\d+ in outcome, strange.py:\d+ in raises$"
+    where = r"^unexpected ValueError at processes/child.py:\d+ in run_message, strange.py:\d+ in raises$"
     with pytest.raises(TextWorkFailed, match=where):
         await texts.run(strange.raises, "my secret")
 
