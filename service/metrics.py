@@ -37,7 +37,7 @@ _READ: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1)
 # Seconds. From a summary by code to a small model on a slow machine.
 _WORK: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
 
-# Else each one has a second series, with the time of its first value, which nobody asks for.
+# Without this, each metric has a second series with the time of its first value.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 ProcessCollector(registry=_PROCESS)
 _BUILD: Final = Info("precis_build", "The running version.", registry=_PROCESS)

@@ -164,7 +164,7 @@ def find_deepest(
 ) -> Checkpoint | None:
     """The one that covers most of the path; those that are not on it are ignored."""
     on_path = [checkpoint for checkpoint in checkpoints if _is_on(path, checkpoint)]
-    # Of several versions of one boundary the newest.
+    # Several versions may have one boundary; the newest counts.
     return max(on_path, key=lambda checkpoint: (checkpoint.messages, checkpoint.id), default=None)
 
 

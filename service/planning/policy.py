@@ -19,10 +19,10 @@ KEEP_MESSAGES = 10
 SUMMARY_SHARE = 0.36
 """The summary's share of a window of 16,384 tokens, at most; see `Policy.sized` for others."""
 PROMPT_TOKENS = 560
-"""What the wording of `summarising.prompt` may cost at most; a test holds it below."""
+"""Tokens that the wording of `summarising.prompt` may cost; a test holds it below."""
 REPAIR_TOKENS = 400
-"""What the faults may cost that a second call names. It shows the first answer too, which may be a
-quarter longer than a state, in the place of the last state."""
+"""Tokens that the faults in a second call may cost. The call also shows the first answer in place
+of the last state; that may be a quarter longer than a state."""
 CALL_WORTH = 4
 """A call is worth so many times the tokens that it reads again."""
 _THINKING = 4096  # tokens
@@ -188,7 +188,7 @@ class Policy:
             request_tokens=filled,
             keep_tokens=keep,
             keep_messages=keep_messages,
-            # What a call reads again is to be a small part of what it reads new.
+            # A call should read much more that is new than it reads again.
             step_tokens=max(room // 5, CALL_WORTH * again),
             code_tokens=max((threshold - filled) // _CODE_STEPS, 1),
             state_tokens=state,

@@ -41,17 +41,14 @@ class Finding:
         content: exactly what is stored of these lines; empty for `query` and `grep`.
         references: of the places that were found, the best first.
         line: where the next page begins, or which result is the next; null at the end.
-        status: `not_kept`: the text is not kept any more, and the next request brings it again;
-            `not_covered`: nothing of this branch is hidden, or it is nobody's.
-        not_kept: messages that could not be searched, because their texts are not kept.
+        status: `not_covered`: nothing of this branch is hidden, or it is nobody's.
     """
 
     text: str
     content: str = ""
     references: tuple[str, ...] = ()
     line: int | None = None
-    status: Literal["found", "nothing", "not_kept", "not_covered"] = "found"
-    not_kept: int = 0
+    status: Literal["found", "nothing", "not_covered"] = "found"
 
 
 def render_hits(

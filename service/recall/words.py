@@ -26,7 +26,7 @@ _GROUPS = re.compile(r"[.,'’]")
 _GLUED = re.compile(rf"[{characters.UNSPACED}\uac00-\ud7af]+")
 _LONGEST = 80  # characters of an identifier that is compared whole
 
-# By ISO 639-1 code; Snowball has no others that `languages.detect` knows.
+# Stemmers by ISO 639-1 code; Snowball has no others that `languages.detect` knows.
 _STEMMERS = {
     "ar": "arabic",
     "ca": "catalan",

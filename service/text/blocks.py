@@ -60,8 +60,8 @@ _DENSE = 0.12  # share of signs from which a line is code
 _LINE_READ = 400  # characters of a line whose signs are counted: its beginning says enough
 _STATEMENT = ("{", "}", ";")  # end a line of many languages, and hardly one of prose
 _ENDS = ("(", "[", "),", "},", "],", "->", "=>", "&&", "||", "\\", "*/", ">")
-# Of lines by their forms: three that look like code are code, with up to three others between two,
-# such as comments and blank lines; fewer are words with signs.
+# Three lines that look like code (`c`) are code, with up to three others between two, such as
+# comments and blank lines. Fewer such lines are words with signs.
 _CODE_RUN = re.compile(r"c(?:[^c]{0,3}c){2,}")
 
 

@@ -44,7 +44,7 @@ class _Rule:
     hints: tuple[str, ...] = ()
 
 
-# What documentation and templates have in the place of a secret.
+# Words that documentation and templates have in the place of a secret.
 _PLACEHOLDER = re.compile(
     r"\A(?:[<{\[]|\$(?:\w+$|[{(]|env:)|%[(s]|[*•.x]+$|your|"
     r"(?:none|null|true|false|undefined|redacted)$)",

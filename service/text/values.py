@@ -74,7 +74,7 @@ _JOINT = re.compile(
     r"(?<=\w)[=:：](?=\w)|(?<=\d)(?:[-–—‐~〜～/×xh.]|[年月日時时点點년월시]\s?)(?=\d)"
     rf"|(?<=\d)[-–—‐~〜～](?=(?:{_CURRENCY}|[^\W\d_])\d)|(?<=\d[h%€°])[-–—‐~〜～](?=\d)"
 )
-# What stands between values that are written together: `1032+9600=10632`, `04:00–LAS`, `a→b`.
+# Signs between values that are written together: `1032+9600=10632`, `04:00–LAS`, `a→b`.
 _BETWEEN = re.compile(r"[+*=&^→←⇒|]|[–—](?!\d)|(?<!\d)[–—]")
 _ADDRESS = re.compile(r"://|@|\Awww\.", re.IGNORECASE)
 _PIECE = re.compile(r"\d+|[^\W\d_]+")

@@ -125,7 +125,7 @@ async def _delete(connection: AsyncConnection, tenant: int, what: What) -> Delet
 
 async def _delete_chat(connection: AsyncConnection, tenant: int, what: WholeChat) -> Deleted:
     if what.for_good:
-        # Whether it is stored or not: its first ingest may be under way.
+        # Also for a chat that is not stored yet, because its first ingest may be under way.
         name = DeletionTarget("chat", what.chat)
         await deletions.lock_for_deletion(connection, tenant, name)
         await deletions.put_tombstones(connection, tenant, [name])

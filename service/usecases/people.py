@@ -25,7 +25,7 @@ class UserPage:
 
 @dataclass(frozen=True, slots=True)
 class ShownUser:
-    """What is stored of a user.
+    """A user, and the data that is stored of them.
 
     Chats are named by their ids in Open WebUI; `shared_chats` are chats of others that have words
     of the user. `stored` counts what the own chats have.

@@ -42,7 +42,7 @@ async def list_people(
 
 @router.get("/{user_id}")
 async def show(user_id: UserId, signed_in: SignedInDep, runtime: RuntimeDep) -> Response:
-    """What is stored of a user, without texts; the audit log notes who looks."""
+    """Shows what is stored of a user, without texts; the audit log notes who looks."""
     person = await people.show(runtime.database.engine, signed_in.by, user_id)
     return render(
         "person.html", who=signed_in, place="/people", person=person, most_chats=_MOST_CHATS

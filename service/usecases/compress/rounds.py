@@ -115,7 +115,7 @@ class Round:
         final = self.final
         if final is None:
             return []
-        # By what it grew from: its own id says only which of two rounds ended first.
+        # Its parent decides, because its own id only says which of two rounds ended first.
         return [
             one for one in self.interim if one.parent < final.id and one.messages >= final.messages
         ]
@@ -267,10 +267,10 @@ def _plan_for_code(round_: Round) -> Plan:
     usable = [round_.final] if round_.final else []
     reach = 0
     if round_.is_interim:
-        # Each message is read once: what code wrote before is gone on from.
+        # Each message is read once, so code continues its own earlier summaries.
         outdated = round_.outdated
         usable += [one for one in [*round_.interim, *round_.poorer] if one not in outdated]
-        # What a model wrote is to serve at once, whatever the request's size and the tail now.
+        # A model's summary should serve at once, whatever the request's size and the tail now.
         reach = max((one.messages for one in outdated), default=0)
     return plan(_make_path(round_.rows), usable, round_.policy, by_code=True, reach=reach)
 

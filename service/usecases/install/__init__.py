@@ -239,7 +239,7 @@ class _KeyIssuer:
         used_ids = {key.id for key in used if key}
         tenants: set[str] = set()
         for key in everyone:
-            # By name: keys that an operator made for this Open WebUI are not ours to revoke.
+            # Only keys of this name: an operator's own keys for this Open WebUI are not ours.
             if key.name == self.name and key.id not in used_ids and key.in_use:
                 await revoke_key(engine, Operator(key.tenant, self.name), key.id)
                 self.say(f"key {key.id} ({key.prefix}…): revoked")
