@@ -21,7 +21,7 @@ from service.cli.output import say
 from service.errors import PrecisError
 
 
-class _Failed(click.ClickException):
+class _Failure(click.ClickException):
     """One line on stderr, and status 1."""
 
     def show(self, file: object = None) -> None:  # noqa: ARG002 - click's
@@ -35,7 +35,7 @@ class _Precis(click.Group):
         try:
             return super().invoke(context)
         except PrecisError as error:
-            raise _Failed(str(error)) from error
+            raise _Failure(str(error)) from error
 
 
 @click.group(cls=_Precis, no_args_is_help=True)

@@ -15,8 +15,8 @@ from service.names import FIRST_TENANT, MOST_MISSING
 
 if TYPE_CHECKING:
     from service.settings import Settings
-    from service.usecases.reconcile import Reconciled
-    from service.usecases.retain import Removed
+    from service.usecases.reconcile import Reconciliation
+    from service.usecases.retain import RemovedRows
 
 _ACTOR: Final = "cli"
 """Who acts, in the audit log, when one of these commands does."""
@@ -67,7 +67,7 @@ def retention(as_json: bool) -> None:
     """
     from service.usecases.retain import remove_old
 
-    async def work() -> Removed:
+    async def work() -> RemovedRows:
         current = shell.settings()
         async with shell.database(current) as database:
             return await remove_old(database.engine, current)
@@ -107,7 +107,7 @@ def reconcile(most: int, tenant: str, dry_run: bool, as_json: bool) -> None:
             "set PRECIS_OPENWEBUI_URL to Open WebUI, and PRECIS_OPENWEBUI_KEY to an admin's API key"
         )
 
-    async def work() -> Reconciled:
+    async def work() -> Reconciliation:
         async with shell.database(current) as database:
             async with database.engine.connect() as connection:
                 identity = await keys.find_tenant(connection, tenant)

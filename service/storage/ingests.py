@@ -330,7 +330,7 @@ async def tell(
 async def find_gone(
     connection: AsyncConnection, chat: ChatKey, replaced: Collection[str], on_path: Collection[str]
 ) -> list[str]:
-    """Finds what goes with these messages of a chat; `load_path_checkpoints` stays."""
+    """Finds what is deleted with these messages of a chat; the messages `on_path` stay."""
     parameters = {
         "tenant": chat.tenant,
         "chat": chat.id,

@@ -45,7 +45,7 @@ class EditedChat:
 
 
 @dataclass(frozen=True, slots=True)
-class ChatsOf:
+class OwnChats:
     """The chats that a user began; with `but`, only those that Open WebUI stores, and not these."""
 
     action: ClassVar[str] = "chats.delete"
@@ -72,11 +72,11 @@ class Person:
     user: str
 
 
-What = WholeChat | EditedChat | ChatsOf | GoneUser | Person
+Deletion = WholeChat | EditedChat | OwnChats | GoneUser | Person
 
 
 @dataclass(frozen=True, slots=True)
-class Deleted:
+class DeletedRows:
     """The number of deleted chats, with everything stored for them, and of rows of others."""
 
     chats: int = 0
@@ -84,11 +84,11 @@ class Deleted:
     checkpoints: int = 0
 
 
-async def delete(engine: AsyncEngine, by: Operator, what: What, why: str) -> Deleted:
+async def delete(engine: AsyncEngine, by: Operator, what: Deletion, why: str) -> DeletedRows:
     """Deletes what is stored of it, and returns how much; the audit log notes what was there."""
     async with engine.begin() as connection:
         deleted = await _delete(connection, by.tenant, what)
-        if deleted != Deleted() or isinstance(what, Person):
+        if deleted != DeletedRows() or isinstance(what, Person):
             await _note(connection, by, what, deleted, why)
     for kind, number in asdict(deleted).items():
         metrics.DELETED.labels(kind).inc(number)
@@ -109,21 +109,21 @@ async def delete_chat(
         raise inspection.make_no_chat_error(chat)
 
 
-async def _delete(connection: AsyncConnection, tenant: int, what: What) -> Deleted:
+async def _delete(connection: AsyncConnection, tenant: int, what: Deletion) -> DeletedRows:
     match what:
         case WholeChat():
             return await _delete_chat(connection, tenant, what)
         case EditedChat():
             return await _cut(connection, tenant, what)
-        case ChatsOf(user, but):
-            return Deleted(chats=len(await _delete_own_chats(connection, tenant, user, but)))
+        case OwnChats(user, but):
+            return DeletedRows(chats=len(await _delete_own_chats(connection, tenant, user, but)))
         case GoneUser(user):
-            return Deleted(chats=len(await _delete_user(connection, tenant, user)))
+            return DeletedRows(chats=len(await _delete_user(connection, tenant, user)))
         case Person(user):
             return await _erase_person(connection, tenant, user)
 
 
-async def _delete_chat(connection: AsyncConnection, tenant: int, what: WholeChat) -> Deleted:
+async def _delete_chat(connection: AsyncConnection, tenant: int, what: WholeChat) -> DeletedRows:
     if what.for_good:
         # Also for a chat that is not stored yet, because its first ingest may be under way.
         name = DeletionTarget("chat", what.chat)
@@ -131,21 +131,21 @@ async def _delete_chat(connection: AsyncConnection, tenant: int, what: WholeChat
         await deletions.put_tombstones(connection, tenant, [name])
     locked = await chats.find_chat(connection, tenant, what.chat, lock=True)
     if locked is None:
-        return Deleted()
+        return DeletedRows()
     await deletions.delete_chats(connection, tenant, [locked.key])
-    return Deleted(chats=1)
+    return DeletedRows(chats=1)
 
 
-async def _cut(connection: AsyncConnection, tenant: int, what: EditedChat) -> Deleted:
+async def _cut(connection: AsyncConnection, tenant: int, what: EditedChat) -> DeletedRows:
     locked = await chats.find_chat(connection, tenant, what.chat, lock=True)
     if locked is None:
-        return Deleted()
+        return DeletedRows()
     roots = await deletions.find_differing(connection, locked.key, what.fingerprints)
     if not roots:
-        return Deleted()
+        return DeletedRows()
     roots |= await messages.find_untold(connection, locked.key)
     deleted, lost = await deletions.delete_below(connection, locked, roots)
-    return Deleted(messages=deleted, checkpoints=lost)
+    return DeletedRows(messages=deleted, checkpoints=lost)
 
 
 async def _delete_own_chats(
@@ -169,13 +169,13 @@ async def _delete_user(connection: AsyncConnection, tenant: int, user: str) -> l
     return own
 
 
-async def _erase_person(connection: AsyncConnection, tenant: int, user: str) -> Deleted:
+async def _erase_person(connection: AsyncConnection, tenant: int, user: str) -> DeletedRows:
     own = await _delete_user(connection, tenant, user)
     shared = await deletions.list_shared_chats(connection, tenant, user, lock=True)
     # Not for good: Open WebUI still has these chats, and their owners go on with them.
     await deletions.delete_chats(connection, tenant, [chat.key for chat in shared])
     await _hide_in_audit(connection, tenant, user, own)
-    return Deleted(chats=len(own) + len(shared))
+    return DeletedRows(chats=len(own) + len(shared))
 
 
 async def _hide_in_audit(
@@ -196,7 +196,7 @@ async def hash_user(connection: AsyncConnection, tenant: int, user: str) -> str:
 
 
 async def _note(
-    connection: AsyncConnection, by: Operator, what: What, deleted: Deleted, why: str
+    connection: AsyncConnection, by: Operator, what: Deletion, deleted: DeletedRows, why: str
 ) -> None:
     details: dict[str, Any] = {kind: number for kind, number in asdict(deleted).items() if number}
     details["why"] = why
@@ -204,7 +204,7 @@ async def _note(
     match what:
         case WholeChat() | EditedChat():
             chat = what.chat
-        case ChatsOf():
+        case OwnChats():
             details["user"] = what.user
         case GoneUser() | Person():
             details["user"] = await hash_user(connection, by.tenant, what.user)

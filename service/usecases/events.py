@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from service.storage.keys import Operator
-from service.usecases.delete import ChatsOf, EditedChat, GoneUser, What, WholeChat, delete
+from service.usecases.delete import Deletion, EditedChat, GoneUser, OwnChats, WholeChat, delete
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +35,18 @@ async def handle_event(engine: AsyncEngine, by: Operator, event: Event) -> None:
         await delete(engine, by, what, f"Open WebUI: {event.type}")
 
 
-def find_deletions(event: Event) -> list[What]:
+def find_deletions(event: Event) -> list[Deletion]:
     """The deletions that follow from an event."""
     match event:
         case Event("chat.deleted", chat=str(chat), user=str(user), left=left) if left is not None:
             # With a chat Open WebUI deletes the chats of its sub-agents.
-            return [WholeChat(chat), ChatsOf(user, left)]
+            return [WholeChat(chat), OwnChats(user, left)]
         case Event("chat.deleted", chat=str(chat)):
             return [WholeChat(chat)]
         case Event("folder.deleted", user=str(user), left=left) if left is not None:
-            return [ChatsOf(user, left)]
+            return [OwnChats(user, left)]
         case Event("chat.deleted_all", user=str(user)):
-            return [ChatsOf(user)]
+            return [OwnChats(user)]
         case Event("user.deleted", user=str(user)):
             return [GoneUser(user)]
         case Event("chat.updated", chat=str(chat), fingerprints=known) if known:

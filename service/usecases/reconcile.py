@@ -20,7 +20,7 @@ from service.usecases.delete import WholeChat, delete
 
 
 @dataclass(frozen=True, slots=True)
-class Reconciled:
+class Reconciliation:
     """The number of chats that were asked for, and the ids of those that are missing."""
 
     asked: int
@@ -34,7 +34,7 @@ async def reconcile(
     *,
     most: int = MOST_MISSING,
     dry: bool = False,
-) -> Reconciled:
+) -> Reconciliation:
     """Deletes the chats of a tenant that its Open WebUI has no more.
 
     Raises:
@@ -53,7 +53,7 @@ async def reconcile(
         )
     for chat in missing if not dry else ():
         await delete(engine, by, WholeChat(chat), "Open WebUI has it no more")
-    return Reconciled(len(stored), missing)
+    return Reconciliation(len(stored), missing)
 
 
 async def _find_missing(webui: OpenWebUI, stored: Sequence[SavedChat]) -> list[str]:

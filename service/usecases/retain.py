@@ -16,7 +16,7 @@ from service.storage import maintenance
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
+class RemovedRows:
     """The number of removed rows by kind. `bodies` are texts of messages.
 
     With a chat, everything stored for it is removed.
@@ -29,13 +29,13 @@ class Removed:
     audit: int = 0
 
 
-async def remove_old(engine: AsyncEngine, settings: Settings) -> Removed:
+async def remove_old(engine: AsyncEngine, settings: Settings) -> RemovedRows:
     """Removes what is too old.
 
     Chats are last: what is removed with one counts for its own kind when it is old enough itself.
     """
     texts, history = settings.keep_bodies, settings.keep_history
-    removed = Removed(
+    removed = RemovedRows(
         bodies=await _remove(engine, maintenance.delete_old_texts, texts),
         checkpoints=await _remove(engine, maintenance.delete_retired_checkpoints, texts),
         runs=await _remove(engine, maintenance.delete_old_runs, history),

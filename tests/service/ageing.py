@@ -1,7 +1,7 @@
 """A desk whose rows grow old, and rounds of retention that remove them."""
 
 from service.settings import load
-from service.usecases.retain import Removed, remove_old
+from service.usecases.retain import RemovedRows, remove_old
 from tests.service.harness import Harness
 from tests.service.talk import rows, run_sql
 
@@ -17,7 +17,7 @@ async def age(harness: Harness, table: str, column: str, where: str = "true") ->
     await sql(harness, f"update {table} set {column} = {column} - interval '40 days' where {where}")
 
 
-async def removed(harness: Harness, **keep: int | str) -> Removed:
+async def removed(harness: Harness, **keep: int | str) -> RemovedRows:
     """One round that keeps everything but what `keep` names."""
     return await remove_old(harness.runtime.database.engine, load(**(FOREVER | keep)))
 

@@ -9,7 +9,7 @@ from service.processes.intake import TokenCountedMessage
 from service.settings import load
 from service.storage import maintenance
 from service.usecases import ingest, read_messages
-from service.usecases.retain import Removed
+from service.usecases.retain import RemovedRows
 from tests.service.ageing import age, removed, sql, without_text
 from tests.service.grown import in_one_call
 from tests.service.harness import Harness
@@ -41,12 +41,12 @@ async def test_all_texts_of_a_chat_go_when_it_is_idle_for_longer_than_the_settin
     await other.ingest(other.turns(3))
     await age(harness, "messages", "created_at")
 
-    assert await removed(harness, keep_bodies=41) == Removed()
-    assert await removed(harness, keep_bodies=39) == Removed(bodies=42)
+    assert await removed(harness, keep_bodies=41) == RemovedRows()
+    assert await removed(harness, keep_bodies=39) == RemovedRows(bodies=42)
 
     left = await rows(harness.runtime, "select chat_id from messages where body is not null")
     assert len(left) == 6, "a chat that goes on has its texts"
-    assert await removed(harness, keep_bodies=39) == Removed()
+    assert await removed(harness, keep_bodies=39) == RemovedRows()
 
 
 async def test_a_retired_checkpoint_goes_when_none_that_grew_from_it_is_left(harness: Harness) -> None:
@@ -59,7 +59,7 @@ async def test_a_retired_checkpoint_goes_when_none_that_grew_from_it_is_left(har
     corrected = (await harness.service.as_operator.patch(where, json={"state": "Corrected."})).json()["checkpoint"]
 
     await age(harness, "checkpoints", "retired_at", f"id = {first.id}")
-    assert await removed(harness, keep_bodies=30) == Removed(), "a young one is stored as what it adds to that"
+    assert await removed(harness, keep_bodies=30) == RemovedRows(), "a young one is stored as what it adds to that"
 
     await age(harness, "checkpoints", "retired_at")
     await age(harness, "checkpoints", "created_at")
@@ -93,9 +93,9 @@ async def test_what_somebody_has_locked_is_left_for_the_next_time(harness: Harne
 
     async with harness.runtime.database.engine.begin() as connection:
         await connection.exec_driver_sql("select 1 from chats for update")
-        assert await removed(harness, **{setting: 30}) == Removed()  # and does not wait
+        assert await removed(harness, **{setting: 30}) == RemovedRows()  # and does not wait
 
-    assert await removed(harness, **{setting: 30}) != Removed()
+    assert await removed(harness, **{setting: 30}) != RemovedRows()
 
 
 # The hourly job and its settings
@@ -149,7 +149,7 @@ async def test_the_next_request_brings_the_texts_and_the_work_is_done(harness: H
     await harness.service.stored()
 
     assert await without_text(harness) == set()
-    assert await removed(harness, keep_bodies=30) == Removed(), "a chat that goes on is young"
+    assert await removed(harness, keep_bodies=30) == RemovedRows(), "a chat that goes on is young"
     await harness.drain()
     assert (await harness.talk.ask(question))["status"] == "ready"
     assert "Reading u0-0" in harness.llm.requests[0].text

@@ -30,8 +30,8 @@ from service.usecases.install.present import (
     FUNCTIONS,
     RECALL,
     TITLES_AND_DESCRIPTIONS,
-    Installed,
-    Reached,
+    FilterCheck,
+    Installation,
     check_reach,
     check_single,
     find_installed,
@@ -94,20 +94,20 @@ async def install(
     await changes.switch_on_everywhere(FILTER, "filter")
     if not changes.any:
         say("nothing to change")
-    reached = await check_reach(webui, valves[FILTER]["service_url"])
-    if reached.problem:
+    check = await check_reach(webui, valves[FILTER]["service_url"])
+    if check.problem:
         raise OpenWebUIError(
-            f"the filter is installed, but does not work: {reached.problem}."
+            f"the filter is installed, but does not work: {check.problem}."
             f" From here, Precis is at {wish.first_url}"
         )
     # Only now that the new key has worked: until then the old one may be all there is.
     await issuer.revoke_others({one["api_key"] for one in valves.values()})
-    reached = reached._replace(summariser=await _store_writer(issuer, reached, wish.summariser))
-    say(f"the filter in Open WebUI reaches Precis {reached.version} as tenant {reached.tenant!r}.")
-    say(describe_writer(reached))
-    for warning in warn_of_crowded(reached):
+    check = check._replace(summariser=await _store_writer(issuer, check, wish.summariser))
+    say(f"the filter in Open WebUI reaches Precis {check.version} as tenant {check.tenant!r}.")
+    say(describe_writer(check))
+    for warning in warn_of_crowded(check):
         say(warning)
-    return list_models(await webui.models(), reached, settings)
+    return list_models(await webui.models(), check, settings)
 
 
 async def uninstall(webui: OpenWebUI, database: Database, say: Say) -> None:
@@ -132,7 +132,7 @@ class _Changes:
     """Changes in an Open WebUI; `any` says whether there was one."""
 
     webui: OpenWebUI
-    installed: Installed
+    installed: Installation
     say: Say
     any: bool = False
 
@@ -248,7 +248,7 @@ class _KeyIssuer:
 
 
 async def _choose_valves(
-    webui: OpenWebUI, installed: Installed, wish: Wish, has_events: bool, issuer: _KeyIssuer
+    webui: OpenWebUI, installed: Installation, wish: Wish, has_events: bool, issuer: _KeyIssuer
 ) -> dict[str, Json]:
     """The valves of the filter and the events function: the address, and a key that works."""
     url = (wish.service_url or installed.valve(FILTER, "service_url") or wish.first_url).rstrip("/")
@@ -283,21 +283,21 @@ async def _make_events_key(issuer: _KeyIssuer, key: str, tenant: str) -> str:
 
 
 async def _find_tenant(
-    webui: OpenWebUI, installed: Installed, url: str, wanted: str | None
+    webui: OpenWebUI, installed: Installation, url: str, wanted: str | None
 ) -> str | None:
     """The tenant as which the filter reaches this address now; None if it is not the wanted one."""
     if FILTER not in installed.functions or installed.valve(FILTER, "service_url") != url:
         return None
-    reached = await check_reach(webui, url)
-    is_wanted = not reached.problem and wanted in (None, reached.tenant)
-    return reached.tenant if is_wanted else None
+    check = await check_reach(webui, url)
+    is_wanted = not check.problem and wanted in (None, check.tenant)
+    return check.tenant if is_wanted else None
 
 
-async def _store_writer(issuer: _KeyIssuer, reached: Reached, wanted: str | None) -> str | None:
+async def _store_writer(issuer: _KeyIssuer, check: FilterCheck, wanted: str | None) -> str | None:
     """Stores who writes summaries, unless it is stored already; as `tables.tenants` has it."""
-    before = reached.summariser
+    before = check.summariser
     wanted = wanted or ("chat" if before is None else before)
     chosen = "" if wanted == "none" else wanted
     if chosen != before:
-        await choose_summariser(issuer.database.engine, reached.tenant, issuer.name, chosen)
+        await choose_summariser(issuer.database.engine, check.tenant, issuer.name, chosen)
     return chosen

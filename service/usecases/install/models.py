@@ -7,7 +7,7 @@ from service.clients.openwebui import Json, OpenWebUI
 from service.errors import OpenWebUIError
 from service.planning import policy
 from service.settings import Settings
-from service.usecases.install.present import Reached
+from service.usecases.install.present import FilterCheck
 
 _MOST_LISTED = 20
 
@@ -24,37 +24,37 @@ async def check_writer(webui: OpenWebUI, summariser: str | None) -> None:
         )
 
 
-def describe_writer(reached: Reached) -> str:
+def describe_writer(check: FilterCheck) -> str:
     """A text for the admin: who writes summaries, what that costs, and how to change it."""
-    if reached.endpoint:
-        return f"summaries are written by {reached.endpoint}, as PRECIS_SUMMARISER says."
-    if not reached.summariser:
+    if check.endpoint:
+        return f"summaries are written by {check.endpoint}, as PRECIS_SUMMARISER says."
+    if not check.summariser:
         return "summaries are written by code alone; --summariser chat lets each chat's model."
-    is_own = reached.summariser == "chat"
-    writer = "each chat's own model" if is_own else f"model {reached.summariser}"
+    is_own = check.summariser == "chat"
+    writer = "each chat's own model" if is_own else f"model {check.summariser}"
     return (
         f"summaries are written by {writer}, which reads a long chat once or twice for that, in the"
         " background; --summariser none leaves them to code."
     )
 
 
-def warn_of_crowded(reached: Reached) -> Iterator[str]:
+def warn_of_crowded(check: FilterCheck) -> Iterator[str]:
     """Yields a line for each model whose window the tools and system prompts nearly fill."""
-    for model in reached.models:
+    for model in check.models:
         window, overhead = model["window"], model["overhead"]
         if policy.is_crowded(window, overhead):
             yield f"{model['model']}: {policy.describe_crowding(window, overhead)}"
 
 
-def list_models(listed: Sequence[Json], reached: Reached, settings: Settings) -> list[Json]:
+def list_models(listed: Sequence[Json], check: FilterCheck, settings: Settings) -> list[Json]:
     """The `model`, `window` and `written_by` of the first models of Open WebUI's list."""
-    used = {one["model"]: one for one in reached.models}
+    used = {one["model"]: one for one in check.models}
     rows = []
     for model in listed[:_MOST_LISTED]:
         name = model["id"]
         window, is_assumed = _describe_window(model, used.get(name), settings)
         shown = f"not known, {window:,} assumed" if is_assumed else f"{window:,}"
-        writer = _describe_model_writer(model, window, reached)
+        writer = _describe_model_writer(model, window, check)
         rows.append({"model": name, "window": shown, "written_by": writer})
     return rows
 
@@ -71,10 +71,10 @@ def _describe_window(model: Json, used: Json | None, settings: Settings) -> tupl
     return known or settings.window, known is None
 
 
-def _describe_model_writer(model: Json, window: int, reached: Reached) -> str:
-    if reached.endpoint:
-        return reached.endpoint
-    if reached.summariser not in (None, "", "chat"):
-        return str(reached.summariser)
+def _describe_model_writer(model: Json, window: int, check: FilterCheck) -> str:
+    if check.endpoint:
+        return check.endpoint
+    if check.summariser not in (None, "", "chat"):
+        return str(check.summariser)
     is_able = window >= policy.LEAST_WRITER and model.get("owned_by") != "arena"
-    return "itself" if reached.summariser and is_able else "code"
+    return "itself" if check.summariser and is_able else "code"

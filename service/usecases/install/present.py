@@ -29,8 +29,8 @@ TITLES_AND_DESCRIPTIONS = {
 _OLDEST, _WITH_EVENTS = (0, 9, 6), (0, 10)
 
 
-class Reached(NamedTuple):
-    """The service that answers the filter; without a `problem`, the filter works.
+class FilterCheck(NamedTuple):
+    """A trial of the filter: the service that answers it, or the `problem` that it meets.
 
     `endpoint`, `summariser` and `models` are as in `api.wire.FilterAnswer`.
     """
@@ -44,7 +44,7 @@ class Reached(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Installed:
+class Installation:
     """The functions of an Open WebUI, the tool of Precis, and the valves of its functions."""
 
     functions: dict[str, Function]
@@ -77,7 +77,7 @@ def _format_version(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
 
-async def find_installed(webui: OpenWebUI) -> Installed:
+async def find_installed(webui: OpenWebUI) -> Installation:
     """The parts of Precis in an Open WebUI.
 
     Raises:
@@ -92,7 +92,7 @@ async def find_installed(webui: OpenWebUI) -> Installed:
     if tool is not None and tool.title != TITLES_AND_DESCRIPTIONS[RECALL][0]:
         raise _refuse_foreign("tool", RECALL, tool.title)
     valves = {function.id: await webui.valves(function.id) for function in ours}
-    return Installed(functions, tool, valves)
+    return Installation(functions, tool, valves)
 
 
 def _refuse_foreign(kind: str, name: str, title: str) -> OpenWebUIError:
@@ -113,28 +113,28 @@ def check_single(functions: dict[str, Function]) -> None:
             )
 
 
-async def check_reach(webui: OpenWebUI, url: str) -> Reached:
+async def check_reach(webui: OpenWebUI, url: str) -> FilterCheck:
     """Lets the filter, in Open WebUI's own process, ask the service at its valve's `url`."""
     # The list also makes Open WebUI notice which filters its models have now. The filters of one
     # model are run; the model itself is asked nothing.
     models = await webui.models()
     if not models:
-        return Reached(
+        return FilterCheck(
             "Open WebUI has no model yet, so no filter can be tried; add one and run this again"
         )
     model = models[0]["id"]
     try:
         answer = (await webui.outlet(model, {"precis_check": True})).get("precis_check")
     except RequestRefused as refused:
-        return Reached(
+        return FilterCheck(
             f"Open WebUI stopped with {refused.detail!r} when the filters of {model!r} were tried"
         )
     if not isinstance(answer, dict):
-        return Reached(f"it does not run on {model!r}; see the log of Open WebUI")
+        return FilterCheck(f"it does not run on {model!r}; see the log of Open WebUI")
     if "tenant" not in answer:
         error = str(answer.get("error") or "the program that answers there is not Precis")
-        return Reached(_explain(error, url))
-    return Reached(None, **answer)
+        return FilterCheck(_explain(error, url))
+    return FilterCheck(None, **answer)
 
 
 def _explain(error: str, url: str) -> str:
