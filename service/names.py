@@ -8,10 +8,10 @@ from typing import Final, Literal, get_args
 FIRST_TENANT: Final = "default"
 
 KeyScope = Literal["filter", "events", "operator:read", "operator"]
-"""What a key is for."""
+"""The use of a key."""
 
 State = Literal["working", "due", "waiting", "dead"]
-"""What a chat's work is in.
+"""The state of a chat's work.
 
 `due`: nobody works on it yet. `waiting`: it is due later, after a failure or because it is new.
 `dead`: given up until a retry.
@@ -20,10 +20,10 @@ State = Literal["working", "due", "waiting", "dead"]
 STATES: tuple[State, ...] = get_args(State)
 
 ChatState = Literal["working", "due", "waiting", "dead", "idle"]
-"""What a chat is in: that of its work, or `idle` without any."""
+"""The state of a chat: that of its work, or `idle` without any."""
 
 Has = Literal["summary", "degraded", "expiry"]
-"""What a chat has: a summary on its newest branch, a degraded one anywhere, an end."""
+"""A chat has a summary on its newest branch, a degraded one anywhere, or an end."""
 
 RequestOutcome = Literal["compressed", "truncated_with_summary", "truncated", "unchanged"]
 """The outcomes of a turn's requests."""

@@ -24,7 +24,7 @@ from service.storage import keys
 from service.storage.keys import Operator
 
 MOST_MESSAGES = 10_000
-"""Of one path in one request: a chat of years. Each costs the hot read microseconds."""
+"""The most of one path in one request: a chat of years. Each costs microseconds to read."""
 # Bytes; parsing more takes milliseconds, so that it is done in a thread.
 _LARGE = 2**18
 # Bytes; uvicorn itself holds as many of each connection before it stops reading.
@@ -70,7 +70,7 @@ def _require_key(scope: KeyScope) -> Callable[..., Awaitable[keys.Key]]:
 
 
 async def _require_operator(request: Request, _: _Described) -> Operator:
-    # By the method, so that no route that changes something can be left open to who may only look.
+    # The method decides, so that nobody who may only look can reach a route that changes something.
     is_look = request.method in ("GET", "HEAD")
     return (await authenticate(request, "operator:read" if is_look else "operator")).by
 

@@ -177,7 +177,7 @@ def _make_json_response(
         "title": title,
         "status": status,
         "detail": detail,
-        # By which the log has more about it.
+        # The lines of the log that tell more have this id too.
         "request_id": request_ids.get_current(),
         **extensions,
     }

@@ -37,7 +37,7 @@ _START = 120.0  # seconds that a child may take to load the vocabulary, on a bus
 # A call may take so many times its bound of CPU by the clock: on a busy machine it waits for its
 # turn.
 _PATIENCE = 4
-# What a child gets of our environment: no key, no password, no address of a server.
+# A child gets these of our environment: no key, no password, no address of a server.
 _KEPT = ("PATH", "LD_LIBRARY_PATH", "TMPDIR")
 _ALONE = {"OPENBLAS_NUM_THREADS": "1"}  # NumPy's threads would take memory for each core
 

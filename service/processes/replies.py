@@ -12,11 +12,11 @@ from service.summarising.reading import Reply
 from service.text import tokens
 
 _SHOWN: Final = 0.6
-"""Of our count of a prompt. A model that was shown less of it was shown a part: hosts and servers
-cut without a word, and no two tokenizers differ by so much."""
+"""A share of our count of a prompt. A model that was shown less was shown a part: hosts and
+servers cut without a word, and no two tokenizers differ by so much."""
 _ABOUT_TEMPERATURE: Final = re.compile(r"\btemperature\b", re.IGNORECASE)
 _ABOUT_STREAM: Final = re.compile(r"\bstream", re.IGNORECASE)  # "upstream" is another matter
-# What Open WebUI says, with status 500, of a model that the user may not use or that is gone.
+# Open WebUI says this, with status 500, of a model that the user may not use or that is gone.
 _NOT_FOR_USER: Final = "Model not found"
 _Form = Mapping[str, Any]
 

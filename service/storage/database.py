@@ -380,7 +380,7 @@ AWAY: tuple[type[Exception], ...] = (
     asyncpg.OperatorInterventionError,  # it shuts down, or starts up
     asyncpg.InsufficientResourcesError,  # SQLSTATE 53: too many connections, and below
     asyncpg.InterfaceError,
-    # Of a connection that ended between two messages of one statement (asyncpg 0.32).
+    # The connection ended between two messages of one statement (asyncpg 0.32).
     asyncpg.InternalClientError,
     *_REFUSES,
 )
@@ -391,7 +391,7 @@ FAILURES: tuple[type[Exception], ...] = (
     asyncpg.PostgresError,
     *AWAY,
 )
-"""What a statement raises that failed for whatever reason in the database or on the way there."""
+"""The errors of a statement that failed in the database or on the way there, for any reason."""
 
 
 def is_away(error: BaseException | None) -> bool:

@@ -27,7 +27,7 @@ OPENS: Final[Mapping[KeyScope, frozenset[KeyScope]]] = {
     "operator:read": frozenset({"operator:read"}),
     "operator": frozenset({"operator:read", "operator"}),
 }
-"""What a key of each scope opens."""
+"""The scopes that a key of each scope opens."""
 
 _SHOWN = 14  # characters of a key that may be shown later, to tell keys apart
 _SHORT: Final[Mapping[KeyScope, str]] = {

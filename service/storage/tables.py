@@ -62,8 +62,8 @@ tenant_secrets = Table(
     "tenant_secrets",
     metadata,
     Column("tenant_id", BigInteger),
-    # Of the tenant's keys: without it, nothing sealed for the tenant can be opened. Of the hashes
-    # that stand for ids of deleted chats and erased users, too.
+    # The tenant's keys derive from it: without it, nothing sealed for the tenant can be opened.
+    # The hashes that stand for ids of deleted chats and erased users are keyed with it, too.
     Column("salt", LargeBinary),
     # Keys ids of messages and hashes of texts; sealed.
     Column("secret", LargeBinary),
@@ -117,7 +117,7 @@ chats = Table(
     # The tokens that a provider counts for one that is counted here.
     Column("usage_factor", Double),
     Column("leaf_id", Text),  # the newest message of the path that was ingested last
-    # What the read on the request path needs of that path; `chats.note_leaf` keeps it.
+    # The read on the request path needs these of that path; `chats.note_leaf` keeps them.
     Column("leaf_tokens", BigInteger),  # of the path to the leaf
     # The deepest checkpoints on the path to the leaf, at most 16, oldest first.
     Column("leaf_line", ARRAY(BigInteger)),
@@ -153,7 +153,7 @@ chats = Table(
     Column("masked", BigInteger),
     # Since when its user wants no summaries of it: none is made and none serves.
     Column("left_alone_at", _TIME),
-    # What operators recognise it by; sealed.
+    # Operators recognise the chat by these; they are sealed.
     Column("title", LargeBinary),
     Column("user_name", LargeBinary),  # of who began it
     Column("created_at", _TIME),
@@ -195,12 +195,12 @@ chat_authors = Table(
     Column("user_id", Text),
 )
 
-# What was deleted, and is not stored again before `until`.
+# Chats and users that were deleted, and are not stored again before `until`.
 tombstones = Table(
     "tombstones",
     metadata,
     Column("tenant_id", BigInteger),
-    # Of Open WebUI's id of a chat or of a user, keyed with the tenant's salt.
+    # The hash of Open WebUI's id of a chat or of a user, keyed with the tenant's salt.
     Column("hash", LargeBinary),
     Column("until", _TIME),
 )
@@ -225,14 +225,14 @@ checkpoints = Table(
     Column("covered_messages", Integer),
     Column("covered_tokens", BigInteger),
     Column("kind", Text),
-    # What the next one grows from; see `storage.codec`.
+    # The next one grows from this; see `storage.codec`.
     Column("memory", LargeBinary),
     # The summary message, packed, rendered once: its bytes never change.
     Column("summary", LargeBinary),
     Column("tokens", Integer),  # size of the summary message
     Column("summariser", Text),
     Column("prompt_version", Text),
-    # What the publish gate found, or who corrected it; packed.
+    # The findings of the publish gate, or who corrected it; packed.
     Column("verdict", LargeBinary),
     Column("created_at", _TIME),
     # When another was put in its place: no message leads to it.
@@ -287,7 +287,7 @@ runs = Table(
     *_make_chat_columns(),
     Column("seq", BigInteger),  # the handed_seq that it worked on
     Column("by_code", Boolean),  # whether it was code's work
-    # Of the request that made the work due; all log lines of the round have it.
+    # The request that made the work due; all log lines of the round have its id.
     Column("request_id", Text),
     Column("outcome", Text),
     Column("reason", LargeBinary),  # packed; null for none

@@ -25,7 +25,7 @@ _TELLING = 4  # characters of a value
 _FAILURE = 2000  # characters of a result that may be nothing but a failure
 _LAYERS = 4  # a text in a text in a text
 _EMPTY: tuple[Any, ...] = ("", "null", "None", [], {})
-# What may stand without quotation marks: no sign of a line, no blank.
+# A value may stand without quotation marks: it has no sign of a line, and no blank.
 _BARE = re.compile(r'"(-?\w[\w.@/:+-]*)"')
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = {'"': "'", "\\": "\\", "n": " ", "r": " ", "t": " "}

@@ -20,7 +20,7 @@ from service.summarising.utterances import Speaker
 from service.text import tokens
 
 NOTED = "Noted: no instruction."
-"""What the assistant answers to a record."""
+"""The assistant's answer to a record."""
 
 BEGINS = "[Previous conversation summary: "
 """How a record begins."""
@@ -30,7 +30,7 @@ ENDS = "[End of summary: "
 """How the last line of a record begins."""
 _END = ENDS + "{messages} messages{until}]"
 FRAME_TOKENS, HEAD_TOKENS = 64, 11
-"""What the first lines and the end cost at most, and the head of each part."""
+"""The most that the first lines and the end cost, and that the head of each part costs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ class _Tier(IntEnum):
     VALUE = 1
     """A user's, with a number, a path or the like, which nobody can make up for."""
     SAID = 2
-    """What else a user said or sent."""
+    """Anything else that a user said or sent."""
     ANSWER = 3
     """The first sentence of an answer, one with a value, and a line that reports a failure."""
     REST = 4

@@ -170,8 +170,8 @@ class Evidence:
     whole: str = ""
 
     @classmethod
-    def of(cls, texts: Iterable[str]) -> "Evidence":
-        """Evidence from all of `texts`."""
+    def join(cls, texts: Iterable[str]) -> "Evidence":
+        """Joins all of `texts` to evidence."""
         return cls("\n".join(texts))
 
     @cached_property

@@ -94,7 +94,7 @@ _DONE: Final = {
     "reset": "The checkpoints are deleted, and the chat is summarised again.",
     "served": "This checkpoint serves; deeper ones, if there are any, are written again.",
 }
-"""What an action has done, by its name in the address that the browser is sent to."""
+"""The result of each action, by its name in the address that the browser is sent to."""
 
 
 @router.post("/chats/{chat_id}/retry")
