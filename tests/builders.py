@@ -67,12 +67,6 @@ class Capture:
             leaf = rows[leaf].get("parentId")
         return path[::-1]
 
-    def outlet_of(self, inlet: Hook) -> Hook | None:
-        """The outlet of the same answer."""
-        answer = inlet.metadata.get("message_id")
-        place = self.hooks.index(inlet)
-        return next((one for one in self.hooks[place:] if one.hook == "outlet" and one.body.get("id") == answer), None)
-
 
 def scenarios() -> list[str]:
     """Names of the recorded scenarios."""

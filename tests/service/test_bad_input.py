@@ -243,8 +243,10 @@ message = odd(
     reasoning=values,
 )
 item = odd(
-    type=st.sampled_from(["message", "function_call", "function_call_output", "reasoning"]),
+    type=st.sampled_from(["message", "function_call", "function_call_output", "reasoning", "web_search_call"])
+    | st.just("open_webui:code_interpreter"),
     content=content,
+    provider_function=values,
     call_id=st.sampled_from(["a", "b"]),
     arguments=values,
     status=st.just("completed"),
@@ -261,10 +263,16 @@ row = odd(
     timestamp=values,
 )
 
+ODD_CALL: list[Json] = [
+    {"type": "function_call", "call_id": "a", "provider_function": 5, "arguments": {}, "status": "completed"},
+    {"type": "function_call_output", "call_id": "a", "output": [{"type": "input_image", "image_url": 5}]},
+]
+
 
 @settings(max_examples=examples(160), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(message, max_size=14), st.lists(row, min_size=1, max_size=8), st.sampled_from([2048, 4096, None]))
 @example([], [{}], None)
+@example([], [{"role": "user", "content": "Hi"}, {"role": "assistant", "output": ODD_CALL}], None)
 @example([{"role": "user", "content": "Hello?", "tool_calls": "none"}], [{"content": 5}], 2048)
 @example([{"role": "user", "content": "Look! " * 4000, "tool_calls": 1}] * 3, [{"role": "user"}], 2048)
 @example([{"tool_calls": [1, {}, {"function": 2}, {"function": {"arguments": "x " * 9000}}]}], [{}], 2048)
