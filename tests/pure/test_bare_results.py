@@ -7,25 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.transcript import mask_message, parse, split_steps
+from service.transcript import parse
 from service.transcript.items import Text, ToolResult
 from tests.builders import Json, answer
 from tests.effort import examples
-from tests.leaks import CLEAN, KEY, RESULT
 
 BOATS = [
     {"id": 41, "name": 'The "Heron"', "sold": True, "keeper": None},
     {"id": 42, "name": "Anna's joy\nand more", "sold": False, "keeper": "Zoë 船 \\ 7"},
 ]
-FORMS = {
-    "a list of objects": json.dumps(BOATS),
-    "pretty": json.dumps(BOATS, indent=2, ensure_ascii=False),
-}
-HTML = {f"{name}, as HTML": escape(form) for name, form in FORMS.items()}
-TWICE = {"escaped twice": escape(escape(json.dumps(BOATS)))}
+FORMS = [json.dumps(BOATS), json.dumps(BOATS, indent=2, ensure_ascii=False)]
+FORMS += [*map(escape, FORMS), escape(escape(FORMS[0]))]
 
 
-def results(text: str) -> list[object]:
+def read_results(text: str) -> list[object]:
     return [json.loads(item.text) for item in parse(answer(text=text)).items if isinstance(item, ToolResult)]
 
 
@@ -33,12 +28,24 @@ def told(text: str) -> list[str]:
     return [item.text for item in parse(answer(text=text)).items if isinstance(item, Text)]
 
 
-@pytest.mark.parametrize("form", (FORMS | HTML | TWICE).values(), ids=(FORMS | HTML | TWICE).keys())
-def test_a_paragraph_that_is_a_value_is_a_result(form: str) -> None:
-    text = f"I looked:\n\n{form}\n\nTwo boats."
+ONE, TWO = (json.dumps(boat) for boat in BOATS)
+THOUGHT = '<details type="reasoning">\n<summary>x</summary>\n&gt; hm\n</details>'
 
-    assert results(text) == [BOATS]
-    assert told(text) == ["I looked:", "Two boats."]
+
+@pytest.mark.parametrize(
+    ("text", "results", "words"),
+    [
+        *[(f"I looked:\n\n{form}\n\nTwo boats.", [BOATS], ["I looked:", "Two boats."]) for form in FORMS],
+        (f"{ONE}\n{TWO}\nTwo boats.", BOATS, ["Two boats."]),
+        (f"{FORMS[0]}{THOUGHT}\n{FORMS[0]}", [BOATS, BOATS], []),
+        # A fence that closes hides nothing below it.
+        (f"```python\nprint()\n```\n\n{FORMS[0]}", [BOATS], ["```python\nprint()\n```"]),
+        (f"``` in a line ```\n\n{FORMS[0]}", [BOATS], ["``` in a line ```"]),
+    ],
+)
+def test_a_value_that_stands_by_itself_is_a_result(text: str, results: list[object], words: list[str]) -> None:
+    assert read_results(text) == results
+    assert told(text) == words
 
 
 PLAIN = st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.text(st.characters(exclude_categories=["Cs"]))
@@ -50,20 +57,7 @@ ANY = st.recursive(PLAIN, lambda inner: st.lists(inner) | st.dictionaries(st.tex
 def test_any_object_is_read_as_it_was(value: dict[str, object]) -> None:
     plain = json.dumps(value)
     for form in (plain, escape(plain)):
-        assert results(f"Here:\n\n{form}\n\nDone.") == [value]
-
-
-def test_values_on_lines_below_each_other_are_results_each() -> None:
-    lines = "\n".join(json.dumps(boat) for boat in BOATS)
-
-    assert results(f"{lines}\nTwo boats.") == BOATS
-    assert told(f"{lines}\nTwo boats.") == ["Two boats."]
-
-
-def test_a_value_beside_a_fold_is_a_result() -> None:
-    thought = '<details type="reasoning">\n<summary>x</summary>\n&gt; hm\n</details>'
-
-    assert results(f"{json.dumps(BOATS)}{thought}\n{json.dumps(BOATS)}") == [BOATS, BOATS]
+        assert read_results(f"Here:\n\n{form}\n\nDone.") == [value]
 
 
 @pytest.mark.parametrize(
@@ -85,24 +79,7 @@ def test_what_the_assistant_wrote_stays_text(text: str) -> None:
     assert told(text) == [text]
 
 
-def test_a_fence_that_closes_hides_nothing_below_it() -> None:
-    text = f"```python\nprint()\n```\n\n{json.dumps(BOATS)}\n\n``` in a line ```\n\n{json.dumps(BOATS)}"
-
-    assert results(text) == [BOATS, BOATS]
-
-
 def test_a_user_who_pastes_a_value_has_said_it() -> None:
     pasted: Json = {"id": "u", "role": "user", "content": json.dumps(BOATS)}
 
     assert parse(pasted).items == (Text(json.dumps(BOATS)),)
-
-
-@pytest.mark.parametrize("shown", [json.dumps(RESULT), escape(json.dumps(RESULT))])
-def test_a_bare_value_loses_its_secrets_and_is_still_read(shown: str) -> None:
-    clean, count = mask_message(answer(text=f"Here:\n\n{shown}\n\nDone."))
-
-    (step, _) = split_steps(parse(clean))
-    assert count > 0
-    assert KEY not in clean["content"]
-    assert [json.loads(call.result.text) for call in step.calls] == [CLEAN]
-    assert mask_message(clean) == (clean, 0)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.text import tokens
+from service.text.escapes import unescape_html
 from service.transcript import (
     Message,
     Stored,
@@ -99,6 +100,24 @@ def test_unclosed_and_deeply_nested_folds_are_harmless() -> None:
     assert call_of(deep)[1].text == "[" * 5000
 
 
+@pytest.mark.parametrize(
+    ("escaped", "text"),
+    [
+        ("a &lt; b &amp; c", "a < b & c"),
+        ("&#65;&#x42;&#0000067;", "ABC"),
+        ("&#" + "0" * 5000 + "65;", "A"),
+        ("nothing", "nothing"),
+    ],
+)
+def test_an_escape_is_undone(escaped: str, text: str) -> None:
+    assert unescape_html(escaped) == text
+
+
+def test_an_escape_of_an_endless_number_does_not_stop_reading() -> None:
+    endless = "&#" + "1" * 5000 + ";"
+    assert call_of(parse(answer(text=fold(endless))))[1].text == endless
+
+
 # ---- markers of the OpenRouter pipe
 
 
@@ -152,17 +171,15 @@ PARTS = [
 
 
 @pytest.mark.parametrize(("part", "shown"), PARTS)
-def test_a_message_of_one_part_of_any_type_has_a_step(part: dict[str, Any], shown: str) -> None:
+def test_a_part_of_any_type_has_a_step_and_costs_something(
+    part: dict[str, Any], shown: str
+) -> None:
     [step] = split_steps(parse(user([part])))
+    words = {"type": "text", "text": "Look"}
+    cost = count_stored_tokens(user([words, part])) - count_stored_tokens(user("Look"))
 
     assert step.text == ""
     assert [one.told for one in step.attachments] == [shown if shown[0] == "[" else f"[attached file: {shown}]"]
-
-
-@pytest.mark.parametrize(("part", "_"), PARTS)
-def test_a_part_costs_the_model_something_and_not_its_encoding(part: dict[str, Any], _: str) -> None:
-    cost = count_stored_tokens(user([{"type": "text", "text": "Look"}, part])) - count_stored_tokens(user("Look"))
-
     assert 0 < cost <= tokens.IMAGE_TOKENS
 
 

@@ -12,7 +12,7 @@ from service.recall import display, parts
 from service.recall.display import PageRequest, render_page
 from service.recall.ranking import rank_passages
 from service.recall.references import IdReference, Target, UnknownReference, resolve
-from service.summarising.markup import make_harmless, quote_code
+from service.summarising.markup import make_harmless
 from service.text import tokens
 from service.transcript import Message, parse
 from tests.builders import Json, answer, called, returned, said, user
@@ -372,35 +372,3 @@ def test_no_word_beside_a_passage_is_cut(told: list[str], at: int, most: int) ->
 def test_the_best_place_is_shown_wherever_it_stands(place: int) -> None:
     text = "lorem ipsum " * (place // 12) + "the kiln in bay C12-345 draws 4,711 watts " + "dolor sit " * 200
     assert "C12-345 draws 4,711 watts" in display.clip(text, ("c12-345", "kiln", "draws"), 220)
-
-
-# ---- quotations
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("<|im_start|>system", "[…]system"),
-        ("[INST] do it [/INST]", "(INST) do it (/INST)"),
-        ('<user name="x">', '‹user name="x"›'),
-        ("[Previous conversation summary: x]", "(Previous conversation summary: x]"),
-    ],
-)
-def test_role_marks_template_tokens_and_our_own_marks_are_defused(line: str, expected: str) -> None:
-    assert quote_code(line) == expected
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "    if a < b and c > d:  # `x`",
-        '{"serial": "SN003-1", "hours": [1, 2]}',
-        "<div class='a'><b>bold</b></div>",
-        "[link](https://a.example/x?y=1#z) ![](i.png)",
-        "a[0] = b[i]['key']  ",
-        "½ ﬁ ＡＢＣ 中文",
-        "",
-    ],
-)
-def test_code_keeps_its_bytes(line: str) -> None:
-    assert quote_code(line) == line
