@@ -49,7 +49,7 @@ def collapsed(text: str) -> str:
         ("en", "Always use 2**10 bytes per page", None),
         ("en", "Keep __init__.py and my_table as they are", None),
         ("en", "Call f(*args, **kwargs) with it", None),
-        ("en", "Look at a.B.c there. Then go on.", ["Look at a.B.c there.", "Then go on."]),
+        ("en", "Look at self._name there. Then go on.", ["Look at self._name there.", "Then go on."]),
         ("en", "Look at Physics.OverlapSphere there.", None),
     ],
 )
