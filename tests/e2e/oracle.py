@@ -13,9 +13,8 @@ from typing import Any
 
 from service.text import tokens
 from service.transcript import count_sent_tokens
+from tests.builders import Json
 from tests.filter.chat import pairs_are_whole
-
-Json = dict[str, Any]
 
 MARK = re.compile(r"z\d{6}")
 RECORD = "[Previous conversation summary: "

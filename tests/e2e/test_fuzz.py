@@ -26,7 +26,7 @@ import pytest
 from service.demo.host import Rows, list_path, make_outlet_body
 from service.request import native
 from service.transcript import count_sent_tokens, unfold_messages
-from tests.builders import called, returned, said
+from tests.builders import Json, called, returned, said
 from tests.e2e.oracle import Call, findings, is_question, place_of_record, plain
 from tests.e2e.precis import Precis, precis
 from tests.e2e.versions import HERE, installed
@@ -36,7 +36,6 @@ from tests.service.talk import prose
 
 pytestmark = pytest.mark.since("0.12.0", "its functions are taken as they are there")
 
-Json = dict[str, Any]
 
 WINDOWS = {"small": 4096, "middle": 6144, "large": 8192}
 NOWHERE = "http://127.0.0.1:9"

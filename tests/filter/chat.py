@@ -18,11 +18,9 @@ from filter_stub.precis_filter import METADATA_KEY, find_questions
 from service.demo.host import Rows, list_path, load_filter, make_inlet_body, make_outlet_body, pass_hooks
 from service.runtime import Runtime
 from service.transcript import Native, unfold_messages
-from tests.builders import called, returned, said
+from tests.builders import Json, called, returned, said
 from tests.conftest import drain
 from tests.filter.host import Host
-
-Json = dict[str, Any]
 
 MODEL = "small-model"
 SYSTEM = "You are a careful assistant."

@@ -17,9 +17,8 @@ from service.request.shorter import NO_FILE
 from service.text import tokens
 from service.transcript import Native, count_sent_tokens, read_text
 from service.usecases import serve
+from tests.builders import Json
 from tests.filter.chat import pairs_are_whole
-
-Json = dict[str, Any]
 
 _SHORTENED = ("characters were left out here", NO_FILE, '"left_out"', "…")
 _ALIKE = 8  # characters with which a shortened text begins as the whole one

@@ -9,7 +9,6 @@ import copy
 import json
 import uuid
 from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,15 +17,12 @@ from hypothesis import strategies as st
 from filter_stub.precis_filter import METADATA_KEY
 from service.text import tokens
 from service.transcript.steps import count_sent_tokens
+from tests.builders import Json
 from tests.conftest import Service, drain
 from tests.effort import examples
 from tests.filter.chat import Chat, Turn, filter_of, no_log, working
 from tests.filter.host import Host
 from tests.service.talk import prose
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-Json = dict[str, Any]
 
 PICTURE = {"type": "image", "url": "data:image/png;base64,iVBORw0KGgo=", "name": "p.png"}
 TURNS = 16

@@ -15,6 +15,7 @@ from filter_stub import precis_action
 from service.api import dialog
 from service.demo.host import replace_modules
 from service.runtime import Runtime
+from tests.builders import Json
 from tests.conftest import Service, drain
 from tests.dialogs import shown
 from tests.filter.chat import PATIENCE, Chat, filler, filter_of, working
@@ -24,9 +25,6 @@ from tests.filter.test_filter_requests import against
 from tests.filter.wire import Answer, Behaviour, HangUp, Silence, Wire, wire
 from tests.service.talk import row, run_sql
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-Json = dict[str, Any]
 REQUEST = SimpleNamespace()
 NEVER = object()
 """The answer to a dialog that nobody answers."""

@@ -9,7 +9,6 @@ import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
-import pytest
 import pytest_asyncio
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
@@ -20,8 +19,6 @@ from tests.effort import examples
 from tests.fakes.scripted_llm import scripted_llm
 from tests.filter.chat import filter_of, no_log
 from tests.filter.world import FILTERS, WINDOWS, Setting, World, echo
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PHASES = [Phase.generate]  # to make a script shorter would take hours
 WALKS = int(os.environ.get("TEST_WALKS", "0"))

@@ -12,15 +12,11 @@ from typing import Any
 import pytest
 
 from filter_stub import precis_events, precis_filter
-from tests.builders import called, returned, said
+from tests.builders import Json, called, returned, said
 from tests.filter.functions import load
 from tests.filter.host import Host
 from tests.filter.wire import Answer, Behaviour, HangUp, Silence, Wire, wire
 from tests.service.talk import Talk
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-Json = dict[str, Any]
 
 
 @contextlib.asynccontextmanager

@@ -11,8 +11,6 @@ from tests.filter.checks import nobody_waits
 from tests.filter.wire import Answer, HangUp, Wire
 from tests.service.talk import rows, run_sql
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 THIS = "join chats on chats.id = chat_id where external_id = :chat"
 FACTOR = "select usage_factor from chats where external_id = :chat"
 

@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, StreamingRespon
 
 from service.demo.host import make_outlet_body, replace_modules
 from service.storage import keys
+from tests.builders import Json
 from tests.conftest import Service, drain
 from tests.filter.chat import Chat, filter_of, ingested, working
 from tests.filter.host import Host
@@ -24,9 +25,6 @@ from tests.filter.wire import Wire
 from tests.service.harness import state
 from tests.service.talk import rows, run_sql
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-Json = dict[str, Any]
 TEXT = state("The river was crossed.")
 GOOD = {"choices": [{"message": {"role": "assistant", "content": TEXT}, "finish_reason": "stop"}]}
 

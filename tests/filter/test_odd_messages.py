@@ -2,7 +2,6 @@
 
 import uuid
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 
 from service.embedded.urls import Urls
 from service.transcript import normalise_id as identity_of
-from tests.builders import called, returned, said
+from tests.builders import Json, called, returned, said
 from tests.conftest import Service, fresh_database, serving, small_window
 from tests.effort import examples
 from tests.filter.chat import Chat, filter_of, no_log
@@ -20,10 +19,6 @@ from tests.filter.host import Host
 from tests.filter.wire import Wire, wire
 from tests.service.events import tell
 from tests.service.talk import rows
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-Json = dict[str, Any]
 
 BASE64 = "iVBORw0KGgo+" * 800_000  # 9.6 MB
 PICTURED = called("c1"), returned("c1", f'{{"png": "{BASE64}"}}'), said("Done.")

@@ -6,8 +6,6 @@ from tests.conftest import Service, drain
 from tests.filter.chat import Chat, Turn
 from tests.service.talk import row
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 MARK = "[CONVERSATION SUMMARY]"
 
 

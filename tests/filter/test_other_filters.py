@@ -8,8 +8,6 @@ from service.transcript import Native
 from tests.conftest import Service, drain
 from tests.filter.chat import Chat, Turn, filler
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 Change = Callable[[list[Native]], list[Native]]
 
 

@@ -7,12 +7,11 @@ import pytest
 import pytest_asyncio
 
 from service.transcript import Native
+from tests.builders import Json
 from tests.conftest import Service, drain
 from tests.filter.chat import Turn, filler, filter_of, pairs_are_whole
-from tests.filter.client import Client, Json, asks, conversation, says, step
+from tests.filter.client import Client, asks, conversation, says, step
 from tests.service.talk import rows
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 TAB = "temporary:Rj2f0VwosbhFc1DAAAAB"
 IN_A_TAB: Json = {"user_message_id": "u9", "message_id": "a9", "user_message": {"id": "u9", "parentId": "a8"}}

@@ -11,8 +11,6 @@ from tests.filter.chat import Chat
 from tests.service.events import tell
 from tests.service.talk import rows
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 FUNCTIONS = [precis_filter, precis_events]
 each = pytest.mark.parametrize("module", FUNCTIONS, ids=lambda one: one.__name__)
 

@@ -19,10 +19,10 @@ from filter_stub.precis_filter import TOOL_IMAGES
 from service.request import native
 from service.transcript import Native, read_text
 from service.usecases import serve
-from tests.builders import called, returned, said, thought
+from tests.builders import Json, called, returned, said, thought
 from tests.conftest import Service, drain
 from tests.fakes.scripted_llm import Message
-from tests.filter.chat import Chat, Json, Turn, filler, tool_answer
+from tests.filter.chat import Chat, Turn, filler, tool_answer
 from tests.filter.chat import native as unfolded
 from tests.filter.checks import Call, listen, nobody_waits
 from tests.filter.client import step

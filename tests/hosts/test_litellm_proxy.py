@@ -13,12 +13,13 @@ import pytest_asyncio
 from service.summarising.message import BEGINS, NOTED
 from service.text import tokens
 from tests import constants
+from tests.builders import Json
 from tests.conftest import Service
 from tests.filter.chat import working
 from tests.filter.wire import Answer, Behaviour, HangUp, Scripted, Silence, wire
 from tests.filter.wire import Wire as Tap
 from tests.hosts.litellm_proxy import MASTER_KEY, litellm
-from tests.hosts.wires import LOOK_UP, PIXEL, WIRES, Json, Provider, Wire
+from tests.hosts.wires import LOOK_UP, PIXEL, WIRES, Provider, Wire
 from tests.service.talk import prose
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]

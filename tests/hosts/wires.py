@@ -5,11 +5,11 @@ calls a tool when a question says so.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
+from tests.builders import Json
 from tests.service.talk import prose
 
-Json = dict[str, Any]
 SYSTEM = "You are careful."
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 PARAMETERS: Json = {"type": "object", "properties": {"topic": {"type": "string"}}}
