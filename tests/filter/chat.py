@@ -68,6 +68,20 @@ class Turn:
         """What the summary stands for."""
         return self.original[len(self.base) : len(self.original) - len(self.tail)]
 
+    def is_summarised(self) -> bool:
+        """Whether a summary stands for what is hidden; all else has to be as it was sent."""
+        if not self.served:
+            assert self.messages == self.original
+            return False
+        place = next(place for place, one in enumerate(self.messages) if one not in self.original)
+        assert place >= len(self.base)
+        assert self.messages[:place] == self.original[:place]
+        tail = self.messages[place + 2 :]
+        assert tail == self.original[-len(tail) :]
+        assert tail[0]["role"] == "user"
+        assert pairs_are_whole(tail)
+        return True
+
 
 @dataclass
 class Chat:
