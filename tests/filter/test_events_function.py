@@ -84,8 +84,9 @@ def host(talk: Talk) -> Host:
 )
 async def test_deletions_alone_are_told_with_the_ids_and_without_any_text(happened: Json, expected: list[Json]) -> None:
     async with told(Answer({}, 202), "a key\n”") as (loaded, tap):
-        await loaded.event(happened)
-        await all_told(loaded)
+        with Host({"m": {}}).importable():
+            await loaded.event(happened)
+            await all_told(loaded)
         assert tap.asked == ["POST events"] * len(expected)
         assert tap.bodies("POST") == expected
         for seen in tap.seen:
