@@ -377,6 +377,23 @@ async def test_a_summary_stays_when_the_service_goes_away_within_a_turn() -> Non
         assert len(turn.messages) < len(before)
 
 
+async def test_a_turn_that_was_cut_is_cut_further_without_the_service_and_the_line_counts_all_of_it() -> None:
+    async with against(HangUp(), turns=14, tokens=250) as (chat, tap):
+        chat.window = 4096
+        turn = await chat.inlet()
+        first = len(turn.original) - len(turn.messages)
+        tap.behaviour = Answer(answer())
+        tap.seen.clear()
+        given = [*turn.messages, *step("c1", filler("result", 800))]
+        turn.body["messages"] = given
+        with chat.host.importable():
+            await chat.filter.request(turn.body, __metadata__=turn.metadata, __event_emitter__=chat.host.emit)
+        assert tap.seen == [], "it would take what is left for another chat"
+        second = len(given) - len(turn.messages)
+        assert second > 0
+        assert chat.host.statuses[-1] == f"Left out {first + second} older messages to make room"
+
+
 @pytest.mark.parametrize(
     ("more", "is_cut"),
     [
