@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import asyncpg
 import httpx
@@ -23,7 +22,6 @@ import pytest_asyncio
 from fastapi import FastAPI
 from redis.asyncio import Redis
 from sqlalchemy import make_url, text
-from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 from service.api import health, limits
 from service.api.server import open_listener, run_server
@@ -45,27 +43,15 @@ from workers.worker import run_worker as worker_running
 TEMPLATE = "precis_template"
 # So that digests of one database are found in another, into which its rows were copied (`tests/service/grown.py`).
 SAME_SECRET = text("update tenant_secrets set secret = decode(repeat('00', 33), 'hex') where not exists (table chats)")
-FLEET = "tests/faults/"
+SLOWEST = "tests/faults/"
 METRICS_TOKEN = "t" * 32
 TEXTS = SharedTexts()
 """The text processes of all tests; they start with the first test that needs them."""
 
 
-class _OneFleet(LoadFileScheduling):  # type: ignore[misc]
-    """A file on each core, but all that share a fleet on one: starting another takes longer than most of them."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        return FLEET if nodeid.startswith(FLEET) else str(super()._split_scope(nodeid))
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _OneFleet:
-    return _OneFleet(config, log)
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes longest comes first: at the end it would run alone."""
-    items.sort(key=lambda item: not item.nodeid.startswith(FLEET))
+    items.sort(key=lambda item: not item.nodeid.startswith(SLOWEST))
 
 
 @pytest.fixture(autouse=True, scope="session")

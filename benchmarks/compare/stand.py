@@ -23,7 +23,7 @@ from tests.builders import Json
 from tests.e2e.model import MODELS, Call, Model, Received, Reply, model_server, plain
 from tests.e2e.openwebui import open_webui
 from tests.e2e.precis import Precis
-from tests.e2e.rig import Rig, source
+from tests.e2e.rig import Rig, install_filter, source
 from tests.e2e.tab import Tab, Turn
 from tests.e2e.tab import tab as open_tab
 from tests.e2e.versions import NEWEST
@@ -176,7 +176,7 @@ async def _installed(rig: Rig, variant: Variant, window: int) -> None:
     # Without a summariser of its own, the chat's model would write.
     await rig.install("--summariser", "none")
     await rig.window(window)
-    await rig.function("notes", source(notes))
+    await install_filter(rig.admin, "notes", source(notes))
     await rig.admin.post("/api/v1/functions/id/notes/valves/update", {"path": str(_noted_turns(rig)), "priority": 1000})
 
 

@@ -112,11 +112,7 @@ def test_promtool_has_nothing_against_the_metrics() -> None:
     promtool("check", "metrics", given=scraped())
 
 
-def test_promtool_takes_the_rules() -> None:
-    promtool("check", "rules", FOLDER / "alerts.yml")
-
-
-def test_promtool_takes_every_expression_of_the_dashboard(tmp_path: Path) -> None:
+def test_promtool_takes_the_alerts_and_every_expression_of_the_dashboard(tmp_path: Path) -> None:
     grafanas = {"$__rate_interval": "5m", "$job": "precis"}
     rules = []
     for number, expression in enumerate(EXPRESSIONS.values()):
@@ -124,6 +120,6 @@ def test_promtool_takes_every_expression_of_the_dashboard(tmp_path: Path) -> Non
             expression = expression.replace(name, value)
         rules.append({"record": f"panel_{number}", "expr": expression})
     made = tmp_path / "rules.yml"
-    made.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}))
+    made.write_text(yaml.safe_dump({"groups": [*ALERTS["groups"], {"name": "dashboard", "rules": rules}]}))
 
     promtool("check", "rules", made)

@@ -30,8 +30,6 @@ _FOUND = pytest.StashKey[dict[str, str]]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--openwebui", metavar="VERSION", default=NEWEST, help="The Open WebUI to run the scenarios on.")
-    parser.addoption("--fuzz-turns", metavar="NUMBER", type=int, default=300, help="How far the fuzz walks.")
-    parser.addoption("--fuzz-seed", metavar="NUMBER", type=int, default=1, help="Which way it walks.")
     parser.addoption("--matrix", metavar="PATH", type=Path, help="A JSON file to write the results into.")
 
 

@@ -22,10 +22,3 @@ class Tools:
         :param size: How much to return, in tokens.
         """
         return result(topic, int(size))
-
-    async def fail(self, topic: str) -> str:
-        """
-        Fails.
-        :param topic: What to fail about.
-        """
-        raise ValueError(f"no {topic} today")

@@ -3,7 +3,7 @@
     async with open_webui("0.12.4", folder, model.url) as server:
         admin = await server.sign_up("admin")           # the first user is the admin
         await admin.post("/api/v1/functions/create", {...})
-        await server.restart()                          # on the same data
+        await server.stop(); await server.start()       # on the same data
 
 In: a version, a folder for its data and its log, the URL of a model server (without /v1), environment variables.
 Out: an `OpenWebUI`. Nothing is downloaded: models for embedding and speech are named as if they were elsewhere.
@@ -84,7 +84,7 @@ class User:
 
 @dataclass
 class OpenWebUI:
-    """The running server. `restart` keeps data and port."""
+    """The running server. A stop and a start keep data and port."""
 
     version: str
     folder: Path
@@ -97,11 +97,6 @@ class OpenWebUI:
     @property
     def url(self) -> str:
         return f"http://{HOST}:{self.port}"
-
-    @property
-    def log(self) -> str:
-        """What it wrote since its last start."""
-        return (self.folder / "open-webui.log").read_text(errors="replace")
 
     async def start(self) -> None:
         """Starts it and waits until it answers.
@@ -152,21 +147,12 @@ class OpenWebUI:
 
 @asynccontextmanager
 async def open_webui(
-    version: str,
-    folder: Path,
-    model_url: str,
-    *,
-    environment: Mapping[str, str] | None = None,
-    workers: int = 1,
-    redis_url: str = "",
+    version: str, folder: Path, model_url: str, *, environment: Mapping[str, str] | None = None
 ) -> AsyncIterator[OpenWebUI]:
-    """A running server while the context is open.
-
-    Several workers are processes of their own on one SQLite file. They need a Redis to reach each other's browsers.
-    """
+    """A running server while the context is open."""
     async with httpx.AsyncClient(timeout=120, trust_env=False) as http:
         port = find_free_port()
-        variables = _variables(version, folder, port, model_url, workers, redis_url) | dict(environment or {})
+        variables = _variables(version, folder, port, model_url) | dict(environment or {})
         server = OpenWebUI(version, folder, port, variables, http)
         try:
             await server.start()
@@ -175,18 +161,14 @@ async def open_webui(
             await server.stop()
 
 
-def _variables(version: str, folder: Path, port: int, model_url: str, workers: int, redis_url: str) -> dict[str, str]:
+def _variables(version: str, folder: Path, port: int, model_url: str) -> dict[str, str]:
     (folder / "data").mkdir(parents=True, exist_ok=True)
-    variables = _SETTINGS | {
+    return _SETTINGS | {
         "HOME": str(folder),
         "DATA_DIR": str(folder / "data"),
         "OPENAI_API_BASE_URLS": f"{model_url}/v1",
         "RAG_OPENAI_API_BASE_URL": f"{model_url}/v1",
         "RAG_OPENAI_API_KEY": "not-a-secret",
         "CORS_ALLOW_ORIGIN": f"http://{HOST}:{port}",  # the page's socket is refused without its own
-        "UVICORN_WORKERS": str(workers),
         "USE_SLIM_DOCKER": str(is_slim(version)).lower(),
     }
-    if redis_url:
-        variables |= {"REDIS_URL": redis_url, "WEBSOCKET_MANAGER": "redis", "WEBSOCKET_REDIS_URL": redis_url}
-    return variables

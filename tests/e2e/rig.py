@@ -44,19 +44,12 @@ class Rig:
         """The filter, by the installer with these options; the recorder and the tool, by hand."""
         await self.precis.run("install-filter", "--url", self.server.url, "--api-key", self.admin.token, *options)
         self.installed = await self.admin.get(f"/api/v1/functions/id/{FILTER}/valves")
-        await self.function("recorder", source(recorder))
+        await install_filter(self.admin, "recorder", source(recorder))
         await self.admin.post("/api/v1/functions/id/recorder/valves/update", {"url": self.model.url, "priority": -1000})
         tool = {"id": "look_up", "name": "look_up", "content": source(look_up_tool)}
         await self.admin.post("/api/v1/tools/create", {**tool, "meta": {"description": "look_up", "manifest": {}}})
         await self.valves()
         await self.window()
-
-    async def function(self, identity: str, content: str) -> None:
-        """Installs a filter and switches it on for all models."""
-        form = {"id": identity, "name": identity, "content": content}
-        await self.admin.post("/api/v1/functions/create", {**form, "meta": {"description": identity, "manifest": {}}})
-        await self.admin.post(f"/api/v1/functions/id/{identity}/toggle")
-        await self.admin.post(f"/api/v1/functions/id/{identity}/toggle/global")
 
     async def valves(self, **changed: object) -> None:
         """Sets the filter's valves: those of these tests, but for what is given."""
@@ -155,6 +148,14 @@ class Rig:
         """The status lines that are saved with an answer."""
         saved = (await self.saved(str(tab.chat_id)))[answer]
         return [one["description"] for one in saved.get("statusHistory") or []]
+
+
+async def install_filter(admin: User, identity: str, content: str) -> None:
+    """Installs a filter and switches it on for all models."""
+    form = {"id": identity, "name": identity, "content": content}
+    await admin.post("/api/v1/functions/create", {**form, "meta": {"description": identity, "manifest": {}}})
+    await admin.post(f"/api/v1/functions/id/{identity}/toggle")
+    await admin.post(f"/api/v1/functions/id/{identity}/toggle/global")
 
 
 def source(module: ModuleType) -> str:

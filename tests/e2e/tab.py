@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 
 import socketio
 
+from tests.builders import Json
 from tests.e2e.openwebui import User
 from tests.e2e.tab_wire import (
     Ask,
     Choices,
-    Json,
     completion,
     page,
     text_of,

@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from tests.builders import Json
 from tests.e2e.versions import since
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """The buttons under a message: a user sees the summary, and leaves a chat alone."""
 
-import re
 from pathlib import Path
 
 from playwright.async_api import Page, expect
@@ -8,7 +7,6 @@ from playwright.async_api import Page, expect
 from service.api.dialog import RESUME
 from service.api.dialog import TITLE as SUMMARY_TITLE
 from tests.builders import Json
-from tests.dialogs import shown
 from tests.e2e.browser import NEWER_PAGES, NO_CHROMIUM, ask, open_log
 from tests.e2e.rig import Rig, question, story
 from tests.e2e.tab import Tab
@@ -33,34 +31,16 @@ async def test_the_buttons_work_for_a_user_whom_the_model_is_shared_with(rig: Ri
             await theirs.open(made["id"])
             await theirs.send(question())
             await rig.settled(theirs)
+            before = (await user.get(f"/api/v1/chats/{theirs.chat_id}"))["chat"]
             for button in (SHOW, NOW, LEAVE_ALONE):
                 assert len(await theirs.click(button, True)) == 1
             (dialog,) = await theirs.click(LEAVE_ALONE, False)
             assert dialog["data"]["title"] == RESUME[0], "the click before was confirmed"
             (dialog,) = await theirs.click(LEAVE_ALONE, True)
             assert dialog["data"]["title"] == RESUME[0], "this one was cancelled"
+            assert (await user.get(f"/api/v1/chats/{theirs.chat_id}"))["chat"] == before, "the chat stays as it is"
     finally:
         await rig.admin.post("/api/v1/models/model/delete", {"id": model["id"]})
-
-
-async def test_a_user_sees_the_summary_that_the_model_was_sent_and_the_chat_stays_as_it_is(rig: Rig, tab: Tab) -> None:
-    await rig.long_chat(tab)
-    await tab.send(question())
-    await rig.settled(tab)
-    sent = (await rig.compressed()).summary
-    before = await rig.saved(str(tab.chat_id))
-
-    (dialog,) = await tab.click(SHOW, True)
-
-    assert dialog["type"] == "confirmation"
-    assert sent in shown(dialog["data"]["message"])
-    assert re.search(
-        r"stands for the first \d+ of \d+ messages, up to “.+…”: about [\d,]+ → [\d,]+ tokens",
-        shown(dialog["data"]["message"]),
-    )
-    assert await rig.saved(str(tab.chat_id)) == before
-    await tab.send(question())
-    assert SUMMARY_TITLE not in str(rig.model.received[-1].messages)
 
 
 # On the page
@@ -79,11 +59,14 @@ async def correct(rig: Rig, tab: Tab, lines: str) -> None:
 
 @NO_CHROMIUM
 @NEWER_PAGES
-async def test_on_the_page_a_click_shows_the_summary_in_a_dialog_that_scrolls(
+async def test_on_the_page_a_click_shows_the_summary_in_a_dialog_that_scrolls_and_none_of_it_is_markup(
     rig: Rig, tab: Tab, page: Page, pictures: Path
 ) -> None:
     await open_log(rig, tab)
-    await correct(rig, tab, "\n".join(f"- Day {day}: P-7 was watched, and nothing was found." for day in range(60)))
+    days = "".join(f"- Day {day}: P-7 was watched, and nothing was found.\n" for day in range(60))
+    await correct(rig, tab, f"{days}- {HOSTILE}")
+    requested: list[str] = []
+    page.on("request", lambda request: requested.append(request.url))
     await page.goto(f"{rig.server.url}/c/{tab.chat_id}")
     await ask(rig, str(tab.chat_id), page, "When was P-7 back?", "At 14:05, with 2.1 mm/s.")
     await rig.precis.settled(str(tab.chat_id))
@@ -95,6 +78,10 @@ async def test_on_the_page_a_click_shows_the_summary_in_a_dialog_that_scrolls(
     await expect(page.get_by_text(SUMMARY_TITLE)).to_be_visible()
     await expect(scrolls).to_contain_text("[End of summary")
     assert sent in await scrolls.inner_text()
+    await expect(scrolls).to_contain_text("https://evil.example")
+    await expect(scrolls.locator("img, a, script")).to_have_count(0)
+    assert await page.title() != "taken"
+    assert not [url for url in requested if "evil" in url]
     assert await scrolls.evaluate("one => one.scrollHeight > one.clientHeight")
     await page.screenshot(path=pictures / "action-summary.png", animations="disabled")
     await page.get_by_role("button", name="Confirm").click()
@@ -102,20 +89,3 @@ async def test_on_the_page_a_click_shows_the_summary_in_a_dialog_that_scrolls(
     await page.reload()
     await expect(page.get_by_text("At 14:05, with 2.1 mm/s.")).to_be_visible()
     await expect(page.get_by_text("Previous conversation summary")).to_have_count(0)
-
-
-@NO_CHROMIUM
-@NEWER_PAGES
-async def test_on_the_page_no_text_of_a_summary_becomes_markup(rig: Rig, tab: Tab, page: Page) -> None:
-    await open_log(rig, tab)
-    await correct(rig, tab, f"- {HOSTILE}")
-    requested: list[str] = []
-    page.on("request", lambda request: requested.append(request.url))
-    await page.goto(f"{rig.server.url}/c/{tab.chat_id}")
-    await page.get_by_role("button", name="Precis: the summary").last.click()
-
-    scrolls = page.locator("div[style*='max-height']").filter(has_text="Previous conversation summary")
-    await expect(scrolls).to_contain_text("https://evil.example")
-    await expect(scrolls.locator("img, a, script")).to_have_count(0)
-    assert await page.title() != "taken"
-    assert not [url for url in requested if "evil" in url]

@@ -4,14 +4,22 @@ import base64
 
 import pytest
 
-from tests.e2e.model import MODELS, Call, Reply, plain
+from tests.e2e.model import Call, Reply, plain
 from tests.e2e.rig import Rig, question
 from tests.e2e.tab import Tab
-from tests.e2e.tab import tab as open_tab
+from tests.e2e.view import SUMMARY
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
+
+# What Open WebUI's own tools of this name return, it cites: it builds the system message anew.
+CITING = '''
+class Tools:
+    async def fetch_url(self, url: str) -> str:
+        """Reads a page."""
+        return "Wind from the west."
+'''
 
 
 async def test_an_attached_file_reaches_the_model_with_its_question(rig: Rig, tab: Tab) -> None:
@@ -38,29 +46,26 @@ async def test_an_image_reaches_the_model_and_the_chat_goes_on_with_its_summary(
     assert "image_url" in str(seen.tail[-3]["content"])
 
 
-async def test_a_workspace_model_keeps_its_system_prompt_beside_the_summary(rig: Rig) -> None:
-    made = {"id": "keeper", "base_model_id": MODELS[0], "name": "Keeper", "meta": {}, "params": {"system": "KEEPER."}}
-    await rig.admin.post("/api/v1/models/create", {**made, "access_control": None})
-    async with open_tab(rig.admin, "keeper") as page:
-        await rig.long_chat(page)
-
-        await page.send(question())
-
-    seen = await rig.compressed()
-    assert "KEEPER." in seen.head
-
-
-async def test_legacy_tools_leave_the_summary_in_place(rig: Rig, tab: Tab) -> None:
+@pytest.mark.since("0.11.2", "the `request` hook came with it")
+async def test_system_prompt_and_summary_stand_in_the_calls_after_a_citing_tool(rig: Rig, tab: Tab) -> None:
+    form = {"id": "citing", "name": "citing", "content": CITING, "meta": {"description": "", "manifest": {}}}
+    await rig.admin.post("/api/v1/tools/create", form)
+    tab.choices.system = "You are a lighthouse keeper."
     await rig.long_chat(tab)
-    tab.choices.tool_ids = ["look_up"]
-    rig.model.script.append(
-        Reply('{"tool_calls": [{"name": "look_up", "parameters": {"topic": "pumps", "size": 60}}]}')
-    )
-    tab.choices.params = {"function_calling": "legacy"}
+    tab.choices.tool_ids = ["citing"]
+    before = len(rig.model.received)
+    for number in range(2):
+        rig.model.script.append(Reply("", (Call(f"cited-{number}", "fetch_url", {"url": "http://wind.example"}),)))
 
     await tab.send(question())
 
-    await rig.compressed()
+    await rig.admin.call("DELETE", "/api/v1/tools/id/citing/delete")
+    first, *later = rig.model.received[before:]
+    assert len(later) == 2
+    assert all("<source" in str(one.messages) for one in later), "nothing was cited"
+    for received in (first, *later):
+        assert "lighthouse keeper" in str(received.messages[0]["content"])
+        assert any(SUMMARY.search(str(one["content"])) for one in received.messages[:3])
 
 
 @pytest.mark.since("0.12.0", "tools that wait for an approval came with it")

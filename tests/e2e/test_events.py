@@ -1,27 +1,12 @@
-"""What is deleted or edited in Open WebUI goes from Precis too, told by `precis_events.py`."""
+"""Chats that are deleted in Open WebUI go from Precis too, as told by `precis_events.py`."""
 
 import pytest
 
 from tests.e2e.rig import Rig, question
 from tests.e2e.tab import Tab
 from tests.e2e.tab import tab as open_tab
-from tests.waiting import until
 
 pytestmark = pytest.mark.since("0.10.0", "functions of type Event came with it")
-
-
-@pytest.mark.parametrize("what", ["edited", "deleted"])
-async def test_a_message_takes_the_summaries_that_have_read_it(rig: Rig, tab: Tab, what: str) -> None:
-    path = await rig.long_chat(tab)
-    if what == "edited":
-        await tab.edit(path[2]["id"], "Edited.")
-    else:
-        await tab.delete(path[2]["id"])
-
-    async def gone() -> bool:
-        return not await rig.checkpoints(str(tab.chat_id))
-
-    await until(gone)
 
 
 async def test_the_chats_of_a_deleted_folder_go_and_others_stay(rig: Rig, tab: Tab) -> None:
@@ -38,22 +23,15 @@ async def test_the_chats_of_a_deleted_folder_go_and_others_stay(rig: Rig, tab: T
     assert await rig.checkpoints(kept)
 
 
-async def test_all_chats_of_a_user_go_and_nobody_elses(rig: Rig, tab: Tab) -> None:
+@pytest.mark.parametrize("what", ["one", "all"])
+async def test_the_deleted_chats_of_a_user_go_and_nobody_elses(rig: Rig, tab: Tab, what: str) -> None:
     await rig.long_chat(tab)
-    user = await rig.server.add_user(rig.admin, "leaver")
+    user = await rig.server.add_user(rig.admin, f"leaver-{what}")
     async with open_tab(user) as theirs:
         await theirs.send(question())
         await rig.settled(theirs)
 
-        await user.call("DELETE", "/api/v1/chats/")
+        await user.call("DELETE", f"/api/v1/chats/{theirs.chat_id if what == 'one' else ''}")
 
         await rig.forgotten(str(theirs.chat_id))
     assert await rig.checkpoints(str(tab.chat_id))
-
-
-async def test_a_deleted_chat_goes_with_its_summaries(rig: Rig, tab: Tab) -> None:
-    await rig.long_chat(tab)
-
-    await rig.admin.call("DELETE", f"/api/v1/chats/{tab.chat_id}")
-
-    await rig.forgotten(str(tab.chat_id))

@@ -46,10 +46,10 @@ def of_a_sub_agent(received: Received) -> bool:
     return received.question.startswith(TASK)
 
 
-async def delegate(rig: Rig, tab: Tab, **more: object) -> str:
+async def delegate(rig: Rig, tab: Tab) -> str:
     """A turn whose model delegates a task with a fact in it; returns the task."""
     task = f"{TASK} {question()}"
-    rig.model.script.append(Reply("", (Call("delegated", "delegate_task", {"task": task, **more}),)))
+    rig.model.script.append(Reply("", (Call("delegated", "delegate_task", {"task": task}),)))
     await tab.send(question())
     return task
 

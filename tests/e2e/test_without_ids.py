@@ -51,16 +51,6 @@ async def compressed(rig: Rig, chat: str) -> View:
     return seen
 
 
-async def test_a_temporary_chat_leaves_nothing_behind(rig: Rig, tab: Tab) -> None:
-    await rig.window(WIDE)
-    known = await rig.precis.chats()
-
-    await talk(rig, tab)
-
-    assert view(rig.model.received[-1]).note
-    assert await rig.precis.chats() == known
-
-
 async def test_a_temporary_chat_is_compressed_when_the_operator_allows_it(rig: Rig, tab: Tab) -> None:
     await rig.valves(temporary_hours=1)
     await rig.window(WIDE)

@@ -13,15 +13,13 @@ Functions and tools are kept as text, none is run: the outlet asks the service w
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import httpx
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 
 from service.api.server import open_listener, run_server
-
-Json = dict[str, Any]
+from tests.builders import Json
 
 EMAIL, PASSWORD, TOKEN = "admin@example.org", "a-password", "a-session"
 ADMIN = "the-admin"

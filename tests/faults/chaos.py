@@ -89,14 +89,28 @@ async def play(made: Fleet, traffic: Traffic, kills: int, seed: int) -> Figures:
     """Kills so often, then lets everything come to rest."""
     model = Model(made.llm)
     killed: Counter[Kind] = Counter()
+    expected = _count_starts(made)
     async with asyncio.TaskGroup() as group:
         group.create_task(traffic.run())
         for number in range(kills):
             killed[await _kill(made, traffic, model, number, seed)] += 1
         traffic.stop()
     seconds = await _settled(made, traffic)
+    async with asyncio.timeout(PATIENCE):
+        await asyncio.gather(*(member.up.wait() for member in made.members))
+    expected.update(killed)
+    if _count_starts(made) != expected:
+        traffic.faults.append(f"somebody ended who was not killed: {_count_starts(made)} starts, not {expected}")
     await traffic.look()
     return await _figures(made, traffic, model, killed, seconds)
+
+
+def _count_starts(made: Fleet) -> Counter[Kind]:
+    """How often the members of each kind have been started."""
+    starts: Counter[Kind] = Counter()
+    for member in made.members:
+        starts[member.kind] += member.starts
+    return starts
 
 
 async def _kill(made: Fleet, traffic: Traffic, model: Model, number: int, seed: int) -> Kind:

@@ -1,6 +1,6 @@
 """A fleet of real processes on loopback: PostgreSQL, Valkey, API processes, workers.
 
-In: a folder and the number of each. Out: a `Fleet`, whose members can be killed and held down. A member that
+In: a folder and the number of each. Out: a `Fleet`, whose members can be killed. A member that
 ends is started again on the same port and data, as a process supervisor does it. The servers wait for the disk, unlike
 those of other tests: what they have acknowledged has to outlive kill -9.
 
@@ -75,8 +75,6 @@ class Member:
         self.down = asyncio.Event()
         self.starts = 0
         self._run = run
-        self._wanted = asyncio.Event()
-        self._wanted.set()
         self._server: Server | None = None
 
     async def keep(self) -> None:
@@ -86,7 +84,6 @@ class Member:
             EmbeddedServerError: it did not even start once; with the end of its log.
         """
         while True:
-            await self._wanted.wait()
             try:
                 async with self._run() as self._server:
                     self.starts += 1
@@ -109,20 +106,6 @@ class Member:
         os.kill(self._server.pid, signal.SIGKILL)
         await self.down.wait()
 
-    @asynccontextmanager
-    async def away(self) -> AsyncIterator[None]:
-        """It is stopped, gently, for as long as the context is open; on the way out it answers again."""
-        await self.up.wait()
-        assert self._server
-        self._wanted.clear()
-        await self._server.stop()
-        await self.down.wait()
-        try:
-            yield
-        finally:
-            self._wanted.set()
-            await self.up.wait()
-
 
 @dataclass
 class Fleet:
@@ -143,10 +126,6 @@ class Fleet:
     def of(self, kind: Kind) -> list[Member]:
         """All members of a kind."""
         return [member for member in self.members if member.kind == kind]
-
-    def away(self, kind: Kind) -> AbstractAsyncContextManager[None]:
-        """The only one of a kind is away while the context is open."""
-        return self.of(kind)[0].away()
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[httpx.AsyncClient]:

@@ -1,19 +1,20 @@
 """Twenty kills of real processes under the traffic of fifty chats. `./scripts/chaos` does it as often as it is told."""
 
-import httpx
+import shutil
+
 import pytest
 
-from tests.faults.chaos import CHATS, play
-from tests.faults.fleet import Fleet
-from tests.faults.traffic import Traffic
-
-pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
+from tests.faults import chaos
+from tests.faults.fleet import reachable_folder
 
 
-async def test_kill_9_of_anything_loses_nothing_doubles_nothing_and_all_chats_converge(
-    made: Fleet, client: httpx.AsyncClient
-) -> None:
-    figures = await play(made, Traffic(client, CHATS, seed=1), kills=20, seed=1)
+@pytest.mark.slow
+async def test_kill_9_of_anything_loses_nothing_doubles_nothing_and_all_chats_converge() -> None:
+    folder = reachable_folder("precis-faults-")
+    try:
+        figures = await chaos.run(folder, kills=20, seed=1)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
     assert figures.faults == []
     assert figures.good

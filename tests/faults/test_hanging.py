@@ -115,6 +115,7 @@ async def test_while_postgres_hangs_everybody_is_told_so_and_afterwards_all_goes
                 async with connect(own.urls.database):
                     pass
 
+        assert (await service.as_operator.get("/livez")).status_code == 200
         ready, *rest = answers
         assert (ready.status_code, ready.json()["queue"]) == (503, "ok")
         assert {(one.status_code, one.headers["retry-after"]) for one in rest} == {(503, "1")}

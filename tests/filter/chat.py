@@ -18,11 +18,9 @@ from filter_stub.precis_filter import METADATA_KEY, find_questions
 from service.demo.host import Rows, list_path, load_filter, make_inlet_body, make_outlet_body, pass_hooks
 from service.runtime import Runtime
 from service.transcript import Native, unfold_messages
-from tests.builders import called, returned, said
+from tests.builders import Json, called, returned, said
 from tests.conftest import drain
 from tests.filter.host import Host
-
-Json = dict[str, Any]
 
 MODEL = "small-model"
 SYSTEM = "You are a careful assistant."
@@ -69,6 +67,20 @@ class Turn:
     def hidden(self) -> list[Native]:
         """What the summary stands for."""
         return self.original[len(self.base) : len(self.original) - len(self.tail)]
+
+    def is_summarised(self) -> bool:
+        """Whether a summary stands for what is hidden; all else has to be as it was sent."""
+        if not self.served:
+            assert self.messages == self.original
+            return False
+        place = next(place for place, one in enumerate(self.messages) if one not in self.original)
+        assert place >= len(self.base)
+        assert self.messages[:place] == self.original[:place]
+        tail = self.messages[place + 2 :]
+        assert tail == self.original[-len(tail) :]
+        assert tail[0]["role"] == "user"
+        assert pairs_are_whole(tail)
+        return True
 
 
 @dataclass

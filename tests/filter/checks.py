@@ -4,6 +4,7 @@
 """
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,11 +18,11 @@ from service.request.shorter import NO_FILE
 from service.text import tokens
 from service.transcript import Native, count_sent_tokens, read_text
 from service.usecases import serve
+from tests.builders import Json
 from tests.filter.chat import pairs_are_whole
 
-Json = dict[str, Any]
-
 _SHORTENED = ("characters were left out here", NO_FILE, '"left_out"', "…")
+_COUNTED = re.compile(r"left out (\d+) older messages", re.IGNORECASE)
 _ALIKE = 8  # characters with which a shortened text begins as the whole one
 _ROUNDING = 0.98  # of the room: tools are JSON with other blanks here
 
@@ -114,6 +115,8 @@ class Call:
         inserted = 2 * (self.record is not None) + self.is_headed
         kept = len(self.sent) - inserted
         assert kept + len(self.covered) + self.left_out == len(self.given), "lost"
+        told = _COUNTED.search(self.answer["status_text"] or "")
+        assert int(told[1] if told else 0) == self.answer["left_out"], f"untrue: {self.answer['status_text']}"
         if self.left_out:
             assert LEFT_OUT in read_text(self.sent[0]), "silent: the model is not told what is missing"
             assert self.sent[0]["role"] == "system"

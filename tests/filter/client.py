@@ -10,10 +10,9 @@ from typing import Any
 
 from service.demo.host import pass_hooks
 from service.transcript import Native
+from tests.builders import Json
 from tests.filter.chat import MODEL, Turn, filler, ingested
 from tests.filter.host import Host
-
-Json = dict[str, Any]
 
 
 @dataclass

@@ -5,15 +5,26 @@ The tests of a module share one service, and each has a chat of its own. They ru
 
 import uuid
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from pytest_asyncio import is_async_test
 
 from service.embedded.urls import Urls
 from tests.conftest import Service, fresh_database, serving, small_window
 from tests.filter.chat import Chat, filter_of
 from tests.filter.host import Host
 from tests.filter.wire import Wire, wire
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Runs the tests of a module of this folder in one event loop."""
+    for item in items:
+        if item.path.parent == HERE and is_async_test(item):
+            item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ import copy
 import json
 import uuid
 from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,15 +17,12 @@ from hypothesis import strategies as st
 from filter_stub.precis_filter import METADATA_KEY
 from service.text import tokens
 from service.transcript.steps import count_sent_tokens
+from tests.builders import Json
 from tests.conftest import Service, drain
 from tests.effort import examples
 from tests.filter.chat import Chat, Turn, filter_of, no_log, working
 from tests.filter.host import Host
 from tests.service.talk import prose
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-Json = dict[str, Any]
 
 PICTURE = {"type": "image", "url": "data:image/png;base64,iVBORw0KGgo=", "name": "p.png"}
 TURNS = 16
@@ -195,7 +191,7 @@ async def test_whatever_is_added_to_a_chat_is_counted(service: Service, case: st
 async def test_beside_many_tools_every_long_chat_has_a_summary(service: Service, usage: str, least: int) -> None:
     """The tools of Open WebUI's page take three quarters of a window of 8,192, and the first question is short."""
     scene = Scene(usage, [8192], 0, 0, 0, tools=0.75, pictures=0, reasoning=False, said=150, always=True)
-    without = []
+    without, untold = [], []
     async with filter_of(service.url, service.filter_key, skip_below_chars=least) as loaded:
         play = Play(scene, Chat(Host(), loaded, f"tools-{uuid.uuid4()}"))
         async with working(service.runtime):
@@ -204,4 +200,7 @@ async def test_beside_many_tools_every_long_chat_has_a_summary(service: Service,
                 await drain(service.runtime)
                 if number >= 8 and not turn.served:
                     without.append(number)
+                if turn.served and not play.chat.host.statuses[-1].startswith("Summarised "):
+                    untold.append(number)
     assert not without
+    assert not untold

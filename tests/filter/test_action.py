@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import itertools
-import re
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from types import ModuleType, SimpleNamespace
@@ -13,20 +12,17 @@ import pytest
 
 from filter_stub import precis_action
 from service.api import dialog
-from service.demo.host import replace_modules
+from service.demo.host import list_path, replace_modules
 from service.runtime import Runtime
+from tests.builders import Json
 from tests.conftest import Service, drain
 from tests.dialogs import shown
-from tests.filter.chat import PATIENCE, Chat, filler, filter_of, working
+from tests.filter.chat import PATIENCE, Chat, filler, working
 from tests.filter.functions import load
-from tests.filter.host import Host
 from tests.filter.test_filter_requests import against
 from tests.filter.wire import Answer, Behaviour, HangUp, Silence, Wire, wire
 from tests.service.talk import row, run_sql
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-Json = dict[str, Any]
 REQUEST = SimpleNamespace()
 NEVER = object()
 """The answer to a dialog that nobody answers."""
@@ -102,21 +98,10 @@ def plugin(loaded: Any, valves: Json, wanted: Json) -> Iterator[None]:
     names = ("utils", "utils.plugin", "utils.misc", "models.functions")
     modules = {f"open_webui.{name}": ModuleType(f"open_webui.{name}") for name in names}
     modules["open_webui.utils.plugin"].__dict__["get_function_module_from_cache"] = get_function_module_from_cache
-    modules["open_webui.utils.misc"].__dict__["get_message_list"] = get_message_list
+    modules["open_webui.utils.misc"].__dict__["get_message_list"] = list_path
     modules["open_webui.models.functions"].__dict__["Functions"] = functions
     with replace_modules(modules):
         yield
-
-
-def get_message_list(rows: Json | None, leaf: str) -> list[Json]:
-    """`open_webui.utils.misc.get_message_list` as 0.12 has it."""
-    path: Json = {}
-    row = (rows or {}).get(leaf)
-    while row and leaf not in path:
-        path[leaf] = row
-        leaf = row.get("parentId")
-        row = (rows or {}).get(leaf) if leaf else None
-    return [*path.values()][::-1]
 
 
 @contextlib.asynccontextmanager
@@ -132,46 +117,13 @@ async def page_of(
     chat.filter.valves = before
 
 
-async def compressed(chat: Chat, service: Service) -> str:
-    """A chat whose requests carry a summary; this summary."""
+async def compressed(chat: Chat, service: Service) -> None:
+    """Makes a chat whose requests carry a summary."""
     chat.grow(14, 250)
     await chat.say("Order INV-2031 goes to Trondheim.", "Noted.")
     await drain(service.runtime)
     turn = await chat.say("And now?", "Now nothing.")
     assert turn.summary
-    return turn.summary
-
-
-# What it shows
-
-
-async def test_it_shows_the_summary_that_the_model_was_sent(chat: Chat, service: Service) -> None:
-    sent = await compressed(chat, service)
-    before = dict(chat.rows)
-    async with page_of(chat, service.url, service.filter_key) as page:
-        await page.click("summary", True)
-
-    (asked,) = page.dialogs
-    assert asked["type"] == "confirmation"
-    assert sent in page.shown
-    assert page.told == []
-    assert chat.rows == before
-
-
-async def test_a_short_chat_and_one_of_somebody_else_are_told_apart_from_nothing(chat: Chat, service: Service) -> None:
-    await chat.say("Hello.", "Hello.")
-    async with page_of(chat, service.url, service.filter_key) as page:
-        page.runtime = service.runtime
-        for button in ("summary", "now"):
-            await page.click(button)
-            assert "this chat still fits" in page.shown
-            assert page.shown.startswith("0% of the model's window")
-
-        await page.click("summary", user="somebody else")
-        assert page.told[-1] == ("warning", precis_action.UNKNOWN)
-        await page.click("leave", True, user="somebody else")
-        await page.click("now", True, user="somebody else")
-        assert len(page.dialogs) == 2
 
 
 # Now
@@ -249,27 +201,6 @@ async def test_a_click_changes_nothing_that_is_known_of_requests(chat: Chat, ser
 # Left alone
 
 
-async def test_a_chat_is_left_alone_and_its_next_request_carries_no_summary(roomy_chat: Chat, roomy: Service) -> None:
-    chat, service = roomy_chat, roomy
-    await compressed(chat, service)
-    async with page_of(chat, service.url, service.filter_key) as page:
-        await page.click("leave", True)
-        assert page.told == [("success", dialog.LEAVE[2])]
-        await page.click("summary")
-        assert "left alone" in page.shown
-        await page.click("now", True)
-        assert "left alone" in page.shown
-        turn = await chat.say("And now?", "No.")
-        assert "[Previous conversation summary: " not in str(turn.messages)
-
-        await page.click("leave", True)
-        assert page.told[-1] == ("success", dialog.RESUME[2])
-        await page.click("summary")
-        assert "This summary stands for" in page.shown
-        await drain(service.runtime)
-        assert "[Previous conversation summary: " in (await chat.say("Again?", "Yes.")).summary
-
-
 async def left_alone(chat: Chat, service: Service) -> bool:
     query = "select left_alone_at is not null as it from chats where external_id = :chat"
     return bool((await row(service.runtime, query, chat=chat.id)).it)
@@ -298,21 +229,6 @@ async def test_a_change_is_asked_for_first_and_nothing_changes_unless_it_is_conf
                 assert page.told == ([] if answer is False else [("warning", dialog.UNANSWERED)])
             await page.click("leave", True)
             assert await left_alone(chat, service) is not is_left_alone
-
-
-async def test_a_dialog_that_only_shows_something_says_so_and_has_the_title_of_its_own_button(
-    chat: Chat, service: Service
-) -> None:
-    await compressed(chat, service)
-    titles = set()
-    async with page_of(chat, service.url, service.filter_key) as page:
-        page.runtime = service.runtime
-        for button in ("summary", "now", "leave"):
-            await page.click(button, False)
-            data = page.dialogs[-1]["data"]
-            titles.add(data["title"])
-            assert data["message"].endswith(dialog.CLOSES) is (button != "leave")
-    assert titles == {dialog.TITLE, dialog.RENEWED, dialog.LEAVE[0]}
 
 
 # What it does not do
@@ -355,25 +271,3 @@ async def test_whatever_goes_wrong_the_user_is_told_and_the_log_has_no_text(
     assert page.told[-1] == ("error", precis_action.AWAY)
     assert "words of somebody" not in caplog.text
     assert "secret-key" not in caplog.text
-
-
-# What users set for themselves
-
-
-async def test_who_does_not_want_it_is_neither_asked_about_nor_sent(service: Service) -> None:
-    async with wire(service.url) as tap, filter_of(tap.url, service.filter_key) as loaded:
-        chat = _chat_of(loaded)
-        chat.grow(14, 250)
-        chat.ask("And now?")
-        chat.wanted = loaded.UserValves(compress=False)
-        turn = await chat.inlet()
-        await chat.reply(turn, "Nothing.")
-
-        assert tap.seen == []
-        assert len(turn.messages) < len(turn.original), "the window still holds"
-        (status,) = chat.host.statuses
-        assert re.fullmatch(r"Left out \d+ older messages to make room", status)
-
-
-def _chat_of(loaded: Any) -> Chat:
-    return Chat(Host(), loaded, f"chat-{id(loaded)}", window=4096)

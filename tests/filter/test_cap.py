@@ -3,9 +3,7 @@
 import copy
 import uuid
 from collections.abc import AsyncIterator
-from typing import Any
 
-import pytest
 import pytest_asyncio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -17,10 +15,6 @@ from tests.filter.chat import filter_of, no_log
 from tests.filter.checks import Call, listen, nobody_waits
 from tests.filter.client import Client, says, step
 from tests.filter.texts import KINDS, text_of_kind
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-Json = dict[str, Any]
 
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
 

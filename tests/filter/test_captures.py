@@ -16,8 +16,6 @@ from tests.filter.host import Host
 from tests.service.harness import emptied
 from tests.service.talk import rows
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 
 @pytest.mark.parametrize("scenario", scenarios())
 async def test_what_was_said_is_stored_once_and_nothing_changes(roomy: Service, scenario: str) -> None:

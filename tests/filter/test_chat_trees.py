@@ -6,32 +6,31 @@ requests they were made.
 
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
-import pytest
 import pytest_asyncio
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
+from service.embedded.urls import Urls
 from service.settings import load
+from service.transcript import Native
 from tests.conftest import Service, serving
 from tests.effort import examples
 from tests.fakes.scripted_llm import scripted_llm
 from tests.filter.chat import filter_of, no_log
 from tests.filter.world import FILTERS, WINDOWS, Setting, World, echo
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 PHASES = [Phase.generate]  # to make a script shorter would take hours
 WALKS = int(os.environ.get("TEST_WALKS", "0"))
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def echoing(service: Service) -> AsyncIterator[Service]:
+@asynccontextmanager
+async def run_echoing(urls: Urls) -> AsyncIterator[Service]:
     """A service whose summariser echoes."""
     async with scripted_llm(default=echo) as llm:
-        urls = service.runtime.urls
         told = load(
             database_url=urls.database,
             redis_url=urls.redis,
@@ -45,6 +44,12 @@ async def echoing(service: Service) -> AsyncIterator[Service]:
             yield started
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def echoing(service: Service) -> AsyncIterator[Service]:
+    async with run_echoing(service.runtime.urls) as started:
+        yield started
+
+
 KINDS = st.sampled_from(
     ["plain", "plain", "tools", "photo", "thinking", "failed", "stopped", "old", "image", "document"]
 )
@@ -54,6 +59,7 @@ STEPS = st.one_of(  # methods of World
     st.tuples(st.just("send"), KINDS, SIZES, st.sampled_from([0, 0, 0, 1, 5])),
     st.tuples(st.just("send"), KINDS, SIZES, st.sampled_from([0, 0, 0, 1, 5])),
     st.just(("send_to_two_models",)),
+    st.tuples(st.just("send_while_away"), SIZES),
     st.tuples(st.just("regenerate"), KINDS, st.sampled_from(["", "told", "untold"])),
     st.tuples(st.just("edit_and_resend"), PLACES, KINDS),
     st.tuples(st.just("edit_in_place"), PLACES),
@@ -77,9 +83,15 @@ SETTINGS = st.builds(
 )
 
 
-async def play(service: Service, setting: Setting, steps: list[tuple[Any, ...]], turns: int) -> World:
+async def play(
+    service: Service,
+    setting: Setting,
+    steps: list[tuple[Any, ...]],
+    turns: int,
+    openwebui: Callable[..., list[Native]] | None = None,
+) -> World:
     async with filter_of(service.url, service.filter_key, temporary_hours=1) as loaded:
-        world = World(service, loaded, setting)
+        world = World(service, loaded, setting, openwebui=openwebui)
         with world.working():
             await world.begin(turns, 350)
             await world.send()
@@ -91,18 +103,20 @@ async def play(service: Service, setting: Setting, steps: list[tuple[Any, ...]],
         return world
 
 
-TRIED = {"walks": 0, "requests": 0, "with a summary": 0}
-
-
-@settings(
+walks = settings(
     max_examples=WALKS or examples(30),
     deadline=None,
     derandomize=not WALKS,
     database=None,
     phases=PHASES,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
 )
-@given(setting=SETTINGS, turns=st.sampled_from([9, 12, 20, 3]), steps=st.lists(STEPS, min_size=6, max_size=18))
+scripts = given(setting=SETTINGS, turns=st.sampled_from([9, 12, 20, 3]), steps=st.lists(STEPS, min_size=6, max_size=18))
+TRIED = {"walks": 0, "requests": 0, "with a summary": 0}
+
+
+@walks
+@scripts
 async def test_every_request_shows_its_whole_branch_and_nothing_else(
     echoing: Service, setting: Setting, turns: int, steps: list[tuple[Any, ...]]
 ) -> None:

@@ -8,13 +8,11 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.builders import said
+from tests.builders import Json, said
 from tests.conftest import Service, drain
-from tests.filter.chat import Chat, Json, filter_of, tool_answer, working
+from tests.filter.chat import Chat, filter_of, tool_answer, working
 from tests.filter.host import Host
 from tests.service.talk import prose, rows
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 TURNS = 60
 PICTURE = {"type": "image", "url": "data:image/png;base64,iVBORw0KGgo=", "name": "p.png"}

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import httpx
 import pytest
 
 from filter_stub import precis_action, precis_events, precis_filter, precis_recall
@@ -77,3 +78,12 @@ def test_every_valve_has_a_default_and_a_description_and_the_key_is_hidden(modul
     for name, field in valves.model_fields.items():
         assert field.description, name
     assert valves.model_json_schema()["properties"]["api_key"]["input"] == {"type": "password"}
+
+
+@pytest.mark.parametrize("module", [precis_filter, precis_events], ids=lambda module: module.__name__)
+async def test_the_proxy_of_the_environment_is_not_used(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    async with httpx.AsyncClient(mounts=module.DIRECT) as http:
+        for url in ("http://precis", "https://precis"):
+            assert http._transport_for_url(httpx.URL(url)) is http._transport, url

@@ -9,19 +9,15 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
-import pytest
 import pytest_asyncio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.builders import Json
 from tests.effort import examples
 from tests.filter.chat import Chat, filter_of, ingested, no_log
 from tests.filter.host import Host
 from tests.filter.test_filter_requests import answer as answered
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-Json = dict[str, Any]
 
 ODD: list[object] = [
     *(None, True, False, 0, 1, -1, 7, 10**30, 1.5, float("nan"), float("inf")),
@@ -85,7 +81,18 @@ BODIES = st.fixed_dictionaries(
         "precis_check": JSON,
     },
 )
-ANSWERS = JSON | st.lists(st.integers(-1, 6) | MESSAGE | JSON, max_size=5).map(answered)
+FIELDS = st.fixed_dictionaries(
+    {"messages": st.lists(st.integers(-1, 6) | MESSAGE | JSON, max_size=5) | JSON},
+    optional={
+        "state": JSON,
+        "tokens": st.fixed_dictionaries({"window": JSON}) | JSON,
+        "whole": JSON,
+        "summary": JSON,
+        "status_text": JSON,
+        "left_out": JSON,
+    },
+)
+ANSWERS = JSON | FIELDS.map(lambda fields: answered() | fields)
 
 
 class Service:

@@ -1,20 +1,13 @@
 """What the filter tells of a turn after the answer, and that nothing is lost when it could not."""
 
-from typing import Any
-
 import pytest
 
-from tests.builders import called, returned, said
-from tests.conftest import Service, drain
+from tests.conftest import Service
 from tests.filter.chat import Chat, ingested
-from tests.filter.checks import nobody_waits
 from tests.filter.wire import Answer, HangUp, Wire
 from tests.service.talk import rows, run_sql
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 THIS = "join chats on chats.id = chat_id where external_id = :chat"
-FACTOR = "select usage_factor from chats where external_id = :chat"
 
 
 def sent(tap: Wire) -> list[list[str]]:
@@ -63,15 +56,6 @@ async def test_after_the_chat_was_deleted_meanwhile_the_next_request_brings_all_
     assert await stored(service, chat) == set(chat.rows)
 
 
-async def test_a_stopped_answer_is_stored_with_the_next_request(chat: Chat, service: Service) -> None:
-    await chat.say("One", "1")
-    chat.ask("Two")
-    await chat.inlet()
-    chat.answer("Half of an ans", said("Half of an ans") | {"status": "incomplete"})  # no outlet
-    await chat.say("Three", "3")
-    assert await stored(service, chat) == set(chat.rows)
-
-
 @pytest.mark.parametrize("away", [HangUp(), Answer("<html>Bad gateway</html>", 502), Answer({}, 500)])
 async def test_nothing_is_lost_while_the_service_is_away(
     chat: Chat, service: Service, tap: Wire, away: HangUp | Answer
@@ -98,42 +82,3 @@ async def test_outlet_does_not_wait_for_the_service(chat: Chat, service: Service
         assert tap.seen == []
         await ingested(chat.filter)
     assert await stored(service, chat) == set(chat.rows)
-
-
-async def test_what_the_provider_counted_is_compared_with_what_was_in_the_request(chat: Chat, service: Service) -> None:
-    chat.ask("One")
-    turn = await chat.inlet()
-    counted: Any = turn.metadata["precis"]["state"]["counted"]
-    await chat.reply(turn, "1", usage={"prompt_tokens": counted * 3 // 2})
-    (found,) = await rows(service.runtime, FACTOR, chat=chat.id)
-    assert found.usage_factor == pytest.approx(1.5, abs=0.1)
-
-
-async def test_the_usage_of_a_turn_whose_calls_were_not_all_seen_tells_nothing(chat: Chat, service: Service) -> None:
-    """Before 0.11, Open WebUI shows a filter the first call of a turn alone."""
-    chat.ask("One")
-    turn = await chat.inlet()
-    output = [called("c1"), returned("c1", "42"), said("It is 42.")]
-    await chat.reply(turn, "It is 42.", *output, usage={"prompt_tokens": 200})
-    (found,) = await rows(service.runtime, FACTOR, chat=chat.id)
-    assert found.usage_factor == 1.0
-
-
-async def test_texts_that_are_gone_come_with_the_next_request_and_the_summary_is_made(
-    chat: Chat, service: Service
-) -> None:
-    chat.grow(12, 300)
-    with nobody_waits():
-        await chat.say("How far are we?", "Quite far.")
-    await run_sql(service.runtime, "update messages set body = null")
-    await drain(service.runtime)
-
-    with nobody_waits():
-        await chat.say("And now?", "Further.")
-    await service.stored()
-
-    without = f"select 1 from messages {THIS} and body is null"
-    assert not await rows(service.runtime, without, chat=chat.id)
-    await drain(service.runtime)
-    chat.ask("Do you remember?")
-    assert (await chat.inlet()).summary

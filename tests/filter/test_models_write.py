@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, StreamingRespon
 
 from service.demo.host import make_outlet_body, replace_modules
 from service.storage import keys
+from tests.builders import Json
 from tests.conftest import Service, drain
 from tests.filter.chat import Chat, filter_of, ingested, working
 from tests.filter.host import Host
@@ -24,9 +25,6 @@ from tests.filter.wire import Wire
 from tests.service.harness import state
 from tests.service.talk import rows, run_sql
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-Json = dict[str, Any]
 TEXT = state("The river was crossed.")
 GOOD = {"choices": [{"message": {"role": "assistant", "content": TEXT}, "finish_reason": "stop"}]}
 
@@ -183,31 +181,24 @@ def break_down() -> None:
 
 
 @pytest.mark.parametrize(
-    ("models", "cause"),
+    ("models", "owned_by", "cause"),
     [
-        (Models(refuse), "HTTP 403"),
-        (Models(break_down), "HTTP 500"),
-        (Models(lambda: PlainTextResponse("slow down", 429)), "HTTP 429"),
-        (Models(role="pending"), "HTTP 403"),
-        (Models(role=""), "HTTP 500"),
+        (Models(refuse), "openai", "HTTP 403"),
+        (Models(break_down), "openai", "HTTP 500"),
+        (Models(lambda: PlainTextResponse("slow down", 429)), "openai", "HTTP 429"),
+        (Models(role="pending"), "openai", "HTTP 403"),
+        (Models(role=""), "openai", "HTTP 500"),
+        (Models(), "arena", "HTTP 403"),
     ],
-    ids=["forbidden", "raising", "too many", "a user who may not", "a user who is gone"],
+    ids=["forbidden", "raising", "too many", "a user who may not", "a user who is gone", "an arena model"],
 )
 async def test_whatever_goes_wrong_is_told_to_the_service(
-    writing: Chat, service: Service, models: Models, cause: str
+    writing: Chat, service: Service, models: Models, owned_by: str, cause: str
 ) -> None:
     writing.filter.outlet.__globals__["PROMPTS"] = 2  # it is asked again after each pause
-    await finish(writing, models, service)
+    await finish(writing, models, service, request_of(owned_by))
     assert "llm" not in await kinds(service, writing)
     assert cause in await causes(service, writing)
-
-
-async def test_an_arena_model_is_not_asked(writing: Chat, service: Service) -> None:
-    models = Models()
-    writing.filter.outlet.__globals__["PROMPTS"] = 2
-    await finish(writing, models, service, request_of("arena"))
-    assert not models.asked
-    assert "HTTP 403" in await causes(service, writing)
 
 
 async def test_a_user_who_goes_on_finds_the_model_free_and_the_next_turn_asks(writing: Chat, service: Service) -> None:

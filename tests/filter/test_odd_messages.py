@@ -1,29 +1,18 @@
 """Whatever Open WebUI stores is stored here: no message keeps its chat out, or is uploaded again with each turn."""
 
 import uuid
-from collections.abc import AsyncIterator
-from typing import Any
 
-import pytest
-import pytest_asyncio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from service.embedded.urls import Urls
-from service.transcript import normalise_id as identity_of
-from tests.builders import called, returned, said
-from tests.conftest import Service, fresh_database, serving, small_window
+from tests.builders import Json, called, returned, said
+from tests.conftest import Service
 from tests.effort import examples
 from tests.filter.chat import Chat, filter_of, no_log
 from tests.filter.checks import nobody_waits
 from tests.filter.host import Host
 from tests.filter.wire import Wire, wire
-from tests.service.events import tell
 from tests.service.talk import rows
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-Json = dict[str, Any]
 
 BASE64 = "iVBORw0KGgo+" * 800_000  # 9.6 MB
 PICTURED = called("c1"), returned("c1", f'{{"png": "{BASE64}"}}'), said("Done.")
@@ -56,19 +45,6 @@ async def test_a_giant_keeps_nobody_from_going_on(chat: Chat) -> None:
     turn = await chat.say("Thanks", "You are welcome.")
     assert turn.messages[-1] == turn.original[-1]
     assert BASE64 not in str(turn.messages)
-
-
-@pytest.mark.parametrize("identity", ["i" * 201, "a\nb"])
-async def test_what_is_told_of_an_odd_id_is_found_under_the_one_that_it_has_here(
-    chat: Chat, service: Service, identity: str
-) -> None:
-    put(chat, {"id": identity})
-    await chat.say("Two", "2")
-    assert identity_of(identity) in await stored(service, chat)
-
-    await tell(service, "chat.updated", chat_id=chat.id, fingerprints={identity: "edited"})
-
-    assert identity_of(identity) not in await stored(service, chat)
 
 
 VALUES: list[object] = [
@@ -108,17 +84,11 @@ MESSAGES = st.fixed_dictionaries(
 )
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def plain(servers: Urls) -> AsyncIterator[Service]:
-    async with fresh_database(servers) as urls, serving(small_window(urls)) as started:
-        yield started
-
-
 @settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(odd=st.lists(MESSAGES, min_size=1, max_size=4, unique_by=lambda message: str(message.get("id", message))))
-async def test_any_message_that_open_webui_can_store_can_be_handed_over(plain: Service, odd: list[Json]) -> None:
+async def test_any_message_that_open_webui_can_store_can_be_handed_over(service: Service, odd: list[Json]) -> None:
     """All of the chat is stored, and the next turn is handed over alone."""
-    async with wire(plain.url) as tap, filter_of(tap.url, plain.filter_key) as loaded:
+    async with wire(service.url) as tap, filter_of(tap.url, service.filter_key) as loaded:
         chat = Chat(Host(), loaded, f"chat-{uuid.uuid4()}")
         with no_log(), nobody_waits():
             await chat.say("One", "1")
@@ -130,5 +100,5 @@ async def test_any_message_that_open_webui_can_store_can_be_handed_over(plain: S
             tap.seen.clear()
             await chat.say("Five", "5")
     assert handed(tap) == [2]
-    told = await stored(plain, chat)
+    told = await stored(service, chat)
     assert {row["id"] for row in chat.path()[-8:]} <= set(told)

@@ -1,12 +1,8 @@
 """Open WebUI may compress the same chat itself: never both at once, and everybody is told."""
 
-import pytest
-
 from tests.conftest import Service, drain
 from tests.filter.chat import Chat, Turn
 from tests.service.talk import row
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 MARK = "[CONVERSATION SUMMARY]"
 
@@ -46,22 +42,12 @@ async def test_what_open_webui_has_compacted_is_left_alone_and_everybody_is_told
     assert await compactor(roomy, chat) is None, "Open WebUI has stopped"
 
 
-@pytest.mark.parametrize(
-    "prompt",
-    [
-        "Never write [CONVERSATION SUMMARY] into an answer.",
-        "End with the heading\n  [CONVERSATION SUMMARY]",
-        "End with the heading\n[CONVERSATION SUMMARY]\nand what was said.",
-    ],
-)
-async def test_a_prompt_that_mentions_the_marker_is_no_compaction(
-    roomy_chat: Chat, roomy: Service, prompt: str
-) -> None:
+async def test_a_prompt_that_has_the_marker_is_no_compaction(roomy_chat: Chat, roomy: Service) -> None:
     chat = roomy_chat
     chat.grow(9, 350)
     await chat.say("How far are we?", "Far.")
     await drain(roomy.runtime)
-    chat.system = prompt
+    chat.system = "End with the heading\n[CONVERSATION SUMMARY]\nand what was said."
     chat.ask("And now?")
     turn = await chat.inlet()
     assert turn.summary

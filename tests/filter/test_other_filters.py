@@ -8,14 +8,14 @@ from service.transcript import Native
 from tests.conftest import Service, drain
 from tests.filter.chat import Chat, Turn, filler
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 Change = Callable[[list[Native]], list[Native]]
 
 
-def each_question(change: Callable[[str], object]) -> Change:
+def each(role: str, change: Callable[[str], object]) -> Change:
+    """A filter that changes the text of all messages of a role."""
+
     def changed(messages: list[Native]) -> list[Native]:
-        return [{**one, "content": change(str(one["content"]))} if one["role"] == "user" else one for one in messages]
+        return [{**one, "content": change(str(one["content"]))} if one["role"] == role else one for one in messages]
 
     return changed
 
@@ -24,23 +24,14 @@ def newest(change: Callable[[str], object]) -> Change:
     return lambda messages: [*messages[:-1], {**messages[-1], "content": change(str(messages[-1]["content"]))}]
 
 
-def each_answer(change: Callable[[str], object]) -> Change:
-    def changed(messages: list[Native]) -> list[Native]:
-        return [
-            {**one, "content": change(str(one["content"]))} if one["role"] == "assistant" else one for one in messages
-        ]
-
-    return changed
-
-
 KINDS: dict[str, Change] = {
-    "translates": each_question(lambda text: text[::-1]),
-    "makes parts": each_question(lambda text: [{"type": "text", "text": text}]),
+    "translates": each("user", lambda text: text[::-1]),
+    "makes parts": each("user", lambda text: [{"type": "text", "text": text}]),
     "loads a skill": newest(lambda text: f"<skill>Write well.</skill>\n{text}"),
     "takes a command away": newest(lambda _: "Do it."),
     "adds a memory": lambda messages: [messages[0], {"role": "user", "content": "I like tea."}, *messages[1:]],
     "takes the prompt away": lambda messages: messages[1:],
-    "takes citations away": each_answer(lambda text: text.replace("the hills", "hills")),
+    "takes citations away": each("assistant", lambda text: text.replace("the hills", "hills")),
 }
 
 
@@ -62,23 +53,12 @@ async def turn_with(chat: Chat, service: Service, change: Change, text: str) -> 
     return turn
 
 
-def is_summarised(turn: Turn) -> bool:
-    if not turn.served:
-        assert turn.messages == turn.original
-        return False
-    place = next(place for place, one in enumerate(turn.messages) if one not in turn.original)
-    tail = turn.messages[place + 2 :]
-    assert turn.messages[:place] == turn.original[:place]
-    assert tail == turn.original[-len(tail) :]
-    assert tail[0]["role"] == "user"
-    return True
-
-
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_chat_is_summarised_with_a_filter_before_ours(roomy_chat: Chat, roomy: Service, kind: str) -> None:
     await long(roomy_chat)
     await turn_with(roomy_chat, roomy, KINDS[kind], "now")
-    assert is_summarised(await turn_with(roomy_chat, roomy, KINDS[kind], "and now"))
+    turn = await turn_with(roomy_chat, roomy, KINDS[kind], "and now")
+    assert turn.is_summarised()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -87,5 +67,7 @@ async def test_a_filter_that_is_switched_on_costs_one_turn_without_a_summary_at_
 ) -> None:
     await long(roomy_chat)
     await turn_with(roomy_chat, roomy, list, "now")
-    is_summarised(await turn_with(roomy_chat, roomy, KINDS[kind], "and now"))
-    assert is_summarised(await turn_with(roomy_chat, roomy, KINDS[kind], "and then"))
+    turn = await turn_with(roomy_chat, roomy, KINDS[kind], "and now")
+    turn.is_summarised()  # or not; the rest is as it was
+    turn = await turn_with(roomy_chat, roomy, KINDS[kind], "and then")
+    assert turn.is_summarised()

@@ -3,16 +3,12 @@
 import copy
 import time
 
-import pytest
-
 from service.request.fit import LEFT_OUT
 from service.transcript import Native, read_text
 from tests.conftest import Service, drain
 from tests.filter.chat import Chat, Turn, filler, pairs_are_whole, working
 from tests.filter.checks import Call, listen
 from tests.filter.client import step
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 TURNS = 12
 WINDOW = 8192

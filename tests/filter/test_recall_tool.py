@@ -10,14 +10,12 @@ from typing import Any
 import pytest
 
 from filter_stub import precis_filter, precis_recall
+from tests.builders import Json
 from tests.filter.chat import PATIENCE, filter_of
 from tests.filter.functions import load
 from tests.filter.test_filter_requests import against, answer
 from tests.filter.wire import Answer, Behaviour, HangUp, Silence, Wire, wire
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-Json = dict[str, Any]
 FOUND = {"status": "found", "text": "It is 42.", "content": "", "references": ["M1"], "line": None}
 
 

@@ -7,12 +7,11 @@ import pytest
 import pytest_asyncio
 
 from service.transcript import Native
+from tests.builders import Json
 from tests.conftest import Service, drain
-from tests.filter.chat import Turn, filler, filter_of, pairs_are_whole
-from tests.filter.client import Client, Json, asks, conversation, says, step
+from tests.filter.chat import filler, filter_of
+from tests.filter.client import Client, asks, conversation, says, step
 from tests.service.talk import rows
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 TAB = "temporary:Rj2f0VwosbhFc1DAAAAB"
 IN_A_TAB: Json = {"user_message_id": "u9", "message_id": "a9", "user_message": {"id": "u9", "parentId": "a8"}}
@@ -36,18 +35,6 @@ async def ask(client: Client, service: Service, messages: Sequence[Native], **me
 async def found(service: Service, chat: str, what: str = "messages.*") -> Sequence[Any]:
     query = f"select {what} from messages join chats on chats.id = chat_id where external_id = :chat order by depth"
     return await rows(service.runtime, query, chat=chat)
-
-
-def is_summarised(turn: Turn) -> bool:
-    """Whether a summary stands in place of what is hidden, and the tail is as the client sent it."""
-    if not turn.served:
-        assert turn.messages == turn.original
-        return False
-    assert turn.tail == turn.original[-len(turn.tail) :]
-    assert turn.tail[0]["role"] == "user"
-    assert pairs_are_whole(turn.tail)
-    assert turn.messages[:1] == turn.base
-    return True
 
 
 async def test_a_message_is_stored_once_however_often_it_is_sent(client: Client, roomy: Service) -> None:
@@ -97,24 +84,22 @@ async def test_a_summary_is_served_in_the_middle_of_an_agents_loop(client: Clien
     await drain(roomy.runtime)
     for number in range(4):
         turn = await client.send(sent)
-        assert is_summarised(turn)
+        assert turn.is_summarised()
         assert turn.tail[-1] == sent[-1]
         sent += step(f"c{number}", filler(f"r{number}", 50))
 
 
-async def test_chats_of_api_clients_go_after_the_days_of_the_valve(client: Client, roomy: Service) -> None:
-    kept = "extract(epoch from expires_at - now()) / 86400 as days"
-    for days, word in ((30, "thirty"), (2, "two")):
-        client.filter.valves.api_days = days
-        chat = await ask(client, roomy, conversation(2, 20, word))
-        assert float((await found(roomy, chat, kept))[0].days) == pytest.approx(days, abs=0.1)
-
-
-async def test_a_temporary_chat_stays_for_the_hours_of_the_valve(client: Client, roomy: Service) -> None:
-    client.chat_id, client.filter.valves.temporary_hours = TAB, 3
-    chat = await ask(client, roomy, conversation(2, 20, "hours"), **IN_A_TAB)
+@pytest.mark.parametrize(
+    ("chat_id", "valve", "set_to", "hours"), [("", "api_days", 2, 48), (TAB, "temporary_hours", 3, 3)]
+)
+async def test_a_chat_goes_after_the_time_of_its_valve(
+    client: Client, roomy: Service, chat_id: str, valve: str, set_to: int, hours: int
+) -> None:
+    client.chat_id = chat_id
+    setattr(client.filter.valves, valve, set_to)
+    chat = await ask(client, roomy, conversation(2, 20, valve), **(IN_A_TAB if chat_id else {}))
     kept = "extract(epoch from expires_at - now()) / 3600 as hours"
-    assert float((await found(roomy, chat, kept))[0].hours) == pytest.approx(3, abs=0.1)
+    assert float((await found(roomy, chat, kept))[0].hours) == pytest.approx(hours, abs=0.1)
     assert client.host.reads == []
 
 
@@ -126,23 +111,7 @@ async def test_two_temporary_chats_of_one_tab_do_not_mix(client: Client, roomy: 
     await drain(roomy.runtime)
     other = [*conversation(9, word="other"), asks("How far are we?")]
     turn = await client.send(other, **IN_A_TAB)
-    assert not is_summarised(turn)
+    assert not turn.is_summarised()
     assert turn.metadata["precis"]["state"]["chat"] != first
-    assert not is_summarised(await client.send([*one[:3], *other[3:]], **IN_A_TAB)), "the same beginning"
-    assert is_summarised(await client.send(one, **IN_A_TAB))
-
-
-async def test_another_user_who_says_the_same_has_no_part_in_the_summary(client: Client, roomy: Service) -> None:
-    same = [*conversation(9, word="same"), asks("How far are we?")]
-    await ask(client, roomy, same)
-    await drain(roomy.runtime)
-    assert is_summarised(await client.send(same))
-    client.user = "somebody else"
-    assert not is_summarised(await client.send(same))
-
-
-async def test_a_picture_in_a_question_counts(client: Client, roomy: Service) -> None:
-    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
-    question = {"role": "user", "content": [{"type": "text", "text": "What is this?"}, picture]}
-    chat = await ask(client, roomy, [question, says("A cat."), asks("So?")])
-    assert (await found(roomy, chat))[0].tokens > 1000
+    assert not (await client.send([*one[:3], *other[3:]], **IN_A_TAB)).is_summarised(), "the same beginning"
+    assert (await client.send(one, **IN_A_TAB)).is_summarised()

@@ -15,14 +15,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest.mock import patch
 
-from filter_stub.precis_filter import TOOL_IMAGES
+from filter_stub.precis_filter import LEFT_OUT, TOOL_IMAGES
 from service.request import native
-from service.transcript import Native, read_text
+from service.transcript import Native, count_sent_tokens, read_text
 from service.usecases import serve
-from tests.builders import called, returned, said, thought
+from tests.builders import Json, called, returned, said, thought
 from tests.conftest import Service, drain
 from tests.fakes.scripted_llm import Message
-from tests.filter.chat import Chat, Json, Turn, filler, tool_answer
+from tests.filter.chat import Chat, Turn, filler, pairs_are_whole, tool_answer
 from tests.filter.chat import native as unfolded
 from tests.filter.checks import Call, listen, nobody_waits
 from tests.filter.client import step
@@ -35,6 +35,7 @@ PICTURE = {"type": "image", "url": DATA, "name": "cat.png"}
 DOCUMENT = {"type": "file", "id": "f1", "url": "f1", "name": "plan.pdf"}
 USERS = ("anna", "ben")
 WINDOWS = (8192, 16_384, 32_768)
+NOWHERE = "http://127.0.0.1:9"
 Change = Callable[[list[Native], str], list[Native]]
 
 
@@ -64,6 +65,15 @@ def _in_the_prompt(messages: list[Native], word: str) -> list[Native]:
     return [_with_more(messages[0], word), *messages[1:]]
 
 
+def _in_other_words(messages: list[Native], _word: str) -> list[Native]:
+    return [
+        {**one, "content": one["content"].replace("the river", "le fleuve")}
+        if one["role"] == "user" and isinstance(one["content"], str)
+        else one
+        for one in messages
+    ]
+
+
 def _with_more(message: Native, word: str) -> Native:
     content = message["content"]
     return {**message, "content": f"{content}\nIt is {word}." if isinstance(content, str) else content}
@@ -74,8 +84,9 @@ FILTERS: dict[str, Change] = {
     "behind each question": _behind_each_question,
     "behind the first question": _behind_the_first_question,
     "in the prompt": _in_the_prompt,
+    "in other words": _in_other_words,
 }
-"""What another filter adds to a request: a word that is the same in all requests, or a new one in each."""
+"""What another filter makes of a request. What it adds is the same word in all requests, or a new one in each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +124,7 @@ class World:
     requests: int = 0
     answers: dict[str, list[Json]] = field(init=False)  # of the service, by turn
     name: str = field(default_factory=lambda: str(uuid.uuid4()))
+    openwebui: Callable[..., list[Native]] | None = None  # its own functions make the requests: `tests/e2e/native.py`
 
     def __post_init__(self) -> None:
         self.answers = listen(self.filter)
@@ -140,11 +152,23 @@ class World:
         word = self.word() if self.setting.changing else self.constant
         return change(messages, word) if change else messages
 
-    async def inlet(self, question: str, *more: Json, **metadata: object) -> Turn:
+    def request(self, question: str, answer: str | None, instruction: str, **metadata: object) -> Turn:
+        """The request of a turn, whose list ends with an answer that is continued or, as instructed, written again."""
         chat = self.here
         chat.window = self.window
+        more = unfolded([chat.rows[answer]]) if answer else []
+        if instruction:
+            more.append({"role": "user", "content": instruction})
         turn = chat.request(question, *more, **metadata)
+        if self.openwebui:
+            told = {"appended": answer, "instruction": instruction or None, "system": chat.system}
+            turn.body["messages"] = self.openwebui("build", rows=chat.rows, leaf=question, **told)
         turn.body["messages"] = self.added(turn.messages)
+        return turn
+
+    async def inlet(self, question: str, answer: str | None = None, instruction: str = "", **metadata: object) -> Turn:
+        chat = self.here
+        turn = self.request(question, answer, instruction, **metadata)
         turn.body["model"] = f"model-{self.window}"
         if self.tools:
             function = {"name": "f", "description": filler("tool", int(self.window * self.tools))}
@@ -163,12 +187,15 @@ class World:
             word = self.word()
             steps += step(word, filler(word, size))
             items += [called(word, "query", '{"sql": "select 1"}'), returned(word, filler(word, size))]
-            await self.call(turn, steps)
+            given = [*turn.messages, *copy.deepcopy(steps)]
+            if self.openwebui:
+                first = self.openwebui("sent", messages=turn.messages)
+                given = self.openwebui("follow", messages=first, output=items, system=None)
+            await self.call(turn, given)
         return items
 
-    async def call(self, turn: Turn, steps: list[Native]) -> list[Native]:
+    async def call(self, turn: Turn, given: list[Native]) -> list[Native]:
         """A later call: Open WebUI hands on the list of the first one, and all steps so far."""
-        given = [*turn.messages, *copy.deepcopy(steps)]
         body = {**turn.body, "messages": given}
         before = copy.deepcopy(given)
         with self.here.host.importable():
@@ -232,6 +259,8 @@ class World:
         beside = [made.state, made.summary, made.pins, made.talk, made.ledger]
         strange = words_in(beside) - words
         assert not strange, f"of another branch, of an edited text, or of another user: {strange}"
+        twice = (words & words_in(call.sent[call.record + 2 :])) - words_in(list(call.uncut[call.record + 2 :]))
+        assert not twice, f"covered, and sent all the same: {twice}"
 
     # What users do
 
@@ -290,12 +319,12 @@ class World:
         if not (old := chat.leaf):
             return
         question = str(chat.rows[old]["parentId"])
-        more: list[Json] = []
         told: dict[str, object] = {}
         if guided:
-            more = [*unfolded([chat.rows[old]]), {"role": "user", "content": f"Make it shorter, {self.word()}."}]
             told["regeneration_message_id"] = old if guided == "told" else None
-        turn = await self.inlet(question, *more, **told)
+            turn = await self.inlet(question, old, f"Make it shorter, {self.word()}.", **told)
+        else:
+            turn = await self.inlet(question)
         chat.leaf = question
         await self.finish(kind, turn)
 
@@ -339,8 +368,7 @@ class World:
         last = chat.rows[chat.leaf] if chat.leaf else {}
         if not last.get("content"):
             return
-        part = unfolded([last])
-        turn = await self.inlet(last["parentId"], *part, assistant_message_id=last["id"], message_id=last["id"])
+        turn = await self.inlet(last["parentId"], last["id"], assistant_message_id=last["id"], message_id=last["id"])
         longer = f" And {self.word()}."
         last["content"] += longer
         last["output"] = [*(last.get("output") or [said(last["content"])]), said(longer)]
@@ -377,6 +405,32 @@ class World:
         counts = self.service.app.state.serving.context.counts
         counts._new, counts._old = {}, {}
         self.filter._windows.clear()
+
+    async def send_while_away(self, size: int) -> None:
+        """The filter does not reach the service: it leaves out the oldest turns by its own estimate, and says so."""
+        chat, valves = self.here, self.filter.valves
+        turn = self.request(chat.ask(filler(self.word(), size)), None, "")
+        lines, reached = len(chat.host.statuses), valves.service_url
+        valves.service_url = NOWHERE
+        try:
+            await chat.enter(turn)
+        finally:
+            valves.service_url, self.filter._failures = reached, 0
+        given, sent = turn.original, turn.messages
+        said_of = chat.host.statuses[lines:]
+        left_out = len(given) - len(sent) + (sent[0]["role"] == "system" != given[0]["role"])
+        if left_out:
+            assert said_of == [f"Left out {left_out} older messages to make room"]
+            assert LEFT_OUT in read_text(sent[0])
+            assert sent[1:] == given[-len(sent) + 1 :]
+            assert sent[1]["role"] == "user"
+        else:
+            assert (sent, said_of) == (given, [])
+        questions = sum(one["role"] == "user" for one in sent)
+        assert count_sent_tokens(sent) <= self.window or questions == 1, "above the window"
+        assert pairs_are_whole(sent), "broken pairs"
+        turn.body["usage"] = count_sent_tokens(sent)
+        await self.finish("plain", turn)
 
     async def work(self) -> None:
         await drain(self.service.runtime)

@@ -1,9 +1,7 @@
 """LiteLLM's own proxy with our guardrail before the real service, on each of its three wires."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,12 +11,13 @@ import pytest_asyncio
 from service.summarising.message import BEGINS, NOTED
 from service.text import tokens
 from tests import constants
+from tests.builders import Json
 from tests.conftest import Service
 from tests.filter.chat import working
 from tests.filter.wire import Answer, Behaviour, HangUp, Scripted, Silence, wire
 from tests.filter.wire import Wire as Tap
 from tests.hosts.litellm_proxy import MASTER_KEY, litellm
-from tests.hosts.wires import LOOK_UP, PIXEL, WIRES, Json, Provider, Wire
+from tests.hosts.wires import LOOK_UP, PIXEL, WIRES, Provider, Wire
 from tests.service.talk import prose
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
@@ -37,31 +36,20 @@ class Rig:
     service: Service
 
 
-@asynccontextmanager
-async def run_rig(service: Service, folder: Path, seconds: int) -> AsyncIterator[Rig]:
-    provider = Provider()
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def rig(
+    request: pytest.FixtureRequest, shared_service: Service, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Rig]:
+    """A rig whose proxy waits for Precis for so many seconds."""
+    provider, folder = Provider(), tmp_path_factory.mktemp("litellm")
     async with (
         wire(Scripted(provider.answer)) as model,
-        wire(service.url) as precis,
-        litellm(folder, model.url, precis.url, service.filter_key, seconds) as url,
-        working(service.runtime),
+        wire(shared_service.url) as precis,
+        litellm(folder, model.url, precis.url, shared_service.filter_key, request.param) as url,
+        working(shared_service.runtime),
         httpx.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {MASTER_KEY}"}, timeout=60) as http,
     ):
-        yield Rig(http, provider, precis, service)
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def rig(shared_service: Service, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rig]:
-    """The proxy waits for Precis as long as the page says."""
-    async with run_rig(shared_service, tmp_path_factory.mktemp("litellm"), seconds=1) as made:
-        yield made
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def patient_rig(shared_service: Service, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rig]:
-    """Proxy and Precis wait longer, so that a busy machine changes nothing."""
-    async with run_rig(shared_service, tmp_path_factory.mktemp("patient"), seconds=60) as made:
-        yield made
+        yield Rig(http, provider, precis, shared_service)
 
 
 @dataclass
@@ -133,13 +121,14 @@ def collect_texts(value: Any) -> str:
     return "" if value is None or PIXEL in str(value) else str(value)
 
 
+@pytest.mark.parametrize("rig", [60], indirect=True, ids=["a busy machine changes nothing"])
 @pytest.mark.parametrize("kind", WIRES, ids=PATHS)
 async def test_thirty_turns_stay_in_the_window_and_nothing_but_the_covered_part_is_changed(
-    patient_rig: Rig, kind: Wire
+    rig: Rig, kind: Wire
 ) -> None:
     constants.change(litellm_seconds=10)
-    chat = Chat(patient_rig, kind, f"chat on {kind.path}")
-    patient_rig.provider.faults.clear()
+    chat = Chat(rig, kind, f"chat on {kind.path}")
+    rig.provider.faults.clear()
     summarised = 0
 
     for number in range(TURNS):
@@ -157,9 +146,10 @@ async def test_thirty_turns_stay_in_the_window_and_nothing_but_the_covered_part_
             assert tail == before[-len(tail) :]
 
     assert summarised > TURNS // 3
-    assert patient_rig.provider.faults == []
+    assert rig.provider.faults == []
 
 
+@pytest.mark.parametrize("rig", [1], indirect=True, ids=["as the page says"])
 @pytest.mark.parametrize("kind", WIRES, ids=PATHS)
 @pytest.mark.parametrize(
     "behaviour",

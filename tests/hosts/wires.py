@@ -5,11 +5,11 @@ calls a tool when a question says so.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
+from tests.builders import Json
+from tests.filter.chat import pairs_are_whole
 from tests.service.talk import prose
 
-Json = dict[str, Any]
 SYSTEM = "You are careful."
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 PARAMETERS: Json = {"type": "object", "properties": {"topic": {"type": "string"}}}
@@ -17,50 +17,27 @@ LOOK_UP = "Look it up"
 ARGUMENTS = '{"topic": "pumps"}'
 
 
-class Wire(Protocol):
-    """The shapes of one wire. `items` is the name of the list in a body."""
-
-    @property
-    def path(self) -> str: ...
-
-    @property
-    def items(self) -> str: ...
-
-    def make_body(self, items: list[Json]) -> Json:
-        """Makes a request with these items."""
-
-    def make_question(self, text: str, *, picture: bool) -> Json:
-        """Makes a question of a user."""
-
-    def make_answer(self, text: str, call: str) -> Json:
-        """Makes an answer of the provider: a text, or a call if there is an id for it."""
-
-    def keep_items(self, answer: Json) -> list[Json]:
-        """Takes out of an answer the items that the client keeps."""
-
-    def make_result(self, call: str, text: str) -> Json:
-        """Makes the result of a call."""
-
-    def find_fault(self, body: Json) -> str:
-        """Says why a provider would refuse a request; empty if it would not."""
-
-
 @dataclass(frozen=True)
 class ChatCompletions:
+    """The shapes of one wire, as the other classes have them. `items` is the name of the list in a body."""
+
     path: str = "/v1/chat/completions"
     items: str = "messages"
 
     def make_body(self, items: list[Json]) -> Json:
+        """Makes a request with these items."""
         function = {"name": "look_up", "description": "Looks up.", "parameters": PARAMETERS}
         messages = [{"role": "system", "content": SYSTEM}, *items]
         return {"model": "gpt-x", "messages": messages, "tools": [{"type": "function", "function": function}]}
 
     def make_question(self, text: str, *, picture: bool) -> Json:
+        """Makes a question of a user."""
         image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}", "detail": "low"}}
         content = [{"type": "text", "text": text}, image] if picture else text
         return {"role": "user", "content": content}
 
     def make_answer(self, text: str, call: str) -> Json:
+        """Makes an answer of the provider: a text, or a call if there is an id for it."""
         function = {"name": "look_up", "arguments": ARGUMENTS}
         calls = {"content": None, "tool_calls": [{"id": call, "type": "function", "function": function}]}
         message = {"role": "assistant"} | (calls if call else {"content": text})
@@ -70,24 +47,17 @@ class ChatCompletions:
         return made | {"choices": [choice], "usage": usage}
 
     def keep_items(self, answer: Json) -> list[Json]:
+        """Takes out of an answer the items that the client keeps."""
         message = answer["choices"][0]["message"]
         return [{key: message[key] for key in ("role", "content", "tool_calls") if message.get(key)}]
 
     def make_result(self, call: str, text: str) -> Json:
+        """Makes the result of a call."""
         return {"role": "tool", "tool_call_id": call, "content": text}
 
     def find_fault(self, body: Json) -> str:
-        asked: set[str] = set()
-        for message in body["messages"]:
-            if message["role"] == "tool":
-                if message["tool_call_id"] not in asked:
-                    return "a result without its call"
-                asked.discard(message["tool_call_id"])
-                continue
-            if asked:
-                return "a call without its result"
-            asked = {call["id"] for call in message.get("tool_calls") or ()}
-        return "a call without its result" if asked else ""
+        """Says why a provider would refuse a request; empty if it would not."""
+        return "" if pairs_are_whole(body["messages"]) else "calls and results are not in pairs"
 
 
 @dataclass(frozen=True)
@@ -171,6 +141,7 @@ class Responses:
         return "" if calls == results else "calls and results do not belong together"
 
 
+Wire = ChatCompletions | Messages | Responses
 WIRES: tuple[Wire, ...] = (ChatCompletions(), Messages(), Responses())
 
 

@@ -5,7 +5,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from service.api.dialog import describe_view
+from service.api.dialog import CLOSES, LEAVE, RENEWED, TITLE, describe_view, make_dialog
+from service.api.wire import Button
 from service.usecases.left_alone import SummaryView
 from tests.dialogs import shown
 
@@ -43,3 +44,21 @@ def test_nothing_of_a_text_is_markup(text: str) -> None:
     assert set(re.sub(r"&#\d+;|\w| ", "", seen.partition("<div")[2].partition(">")[2])) <= set("</>")
     for part in ("![", "](", "://", "www.", "```", "$$"):
         assert part not in seen
+
+
+@pytest.mark.parametrize(("is_needed", "said"), [(False, "this chat still fits"), (True, "this chat needs a summary")])
+def test_without_a_summary_it_is_said_whether_the_chat_needs_one(is_needed: bool, said: str) -> None:
+    seen = describe_view(SummaryView(False, "", 2, 0, "", 20, 20, 16000, is_needed=is_needed, working=False))
+
+    assert seen.startswith("0% of the model's window: about 20 of 16,000 tokens.")
+    assert said in seen
+
+
+@pytest.mark.parametrize(("button", "title"), [("summary", TITLE), ("now", RENEWED), ("leave", LEAVE[0])])
+def test_a_dialog_has_the_title_of_its_button_and_says_if_it_only_shows_something(button: Button, title: str) -> None:
+    view = SummaryView(False, "Text", 4, 2, "", 12000, 3000, 16000, is_needed=True, working=False)
+
+    made = make_dialog(button, view)
+
+    assert made.title == title
+    assert made.text.endswith(CLOSES) is (button != "leave")

@@ -40,7 +40,8 @@ def test_the_mark_of_open_webuis_own_compaction_is_known() -> None:
     heads = [[one for one in messages if one["role"] == "system"] for messages in bodies]
 
     assert [record.mentions_compaction(head) for head in heads] == [False, True, True, True, True]
-    assert not record.mentions_compaction([{"role": "system", "content": "Say [CONVERSATION SUMMARY]\n."}])
+    for prompt in ("Say [CONVERSATION SUMMARY]\n.", "End with the heading\n  [CONVERSATION SUMMARY]"):
+        assert not record.mentions_compaction([{"role": "system", "content": prompt}])
 
 
 @pytest.mark.parametrize(
