@@ -46,7 +46,7 @@ _HEADS_BY_WINDOW = (
 _PAGE = """\
 # Beside Open WebUI's own compaction
 
-Open WebUI's is one switch and needs no second service. What differs:
+Open WebUI's is one switch. What differs:
 
 | | Open WebUI's | Precis |
 |---|---|---|
