@@ -19,17 +19,17 @@ _HEADS = (
     "",
     "alive, mean of turns",
     "last turn",
-    "alive or found within two calls",
+    "alive or found",
     "constraints",
     "tool values that nobody used",
-    "tool values alive or found within two calls",
+    "tool values alive or found",
     "malformed",
     "branch leaks",
     "stale edits",
     "over the window",
     "turns that waited",
     "summariser calls",
-    "tokens that it read for one of the chat",
+    "tokens that it read for each of the chat",
     "begins like the request before",
 )
 _HEADS_BY_WINDOW = (
@@ -41,12 +41,12 @@ _HEADS_BY_WINDOW = (
     "with the same summary",
     "with a new one",
     "new ones",
-    "tokens that a summariser read for one of the chat",
+    "tokens read for each of the chat",
 )
 _PAGE = """\
 # Beside Open WebUI's own compaction
 
-Open WebUI's is one switch and needs no second service. What differs:
+Open WebUI's is one switch. What differs:
 
 | | Open WebUI's | Precis |
 |---|---|---|
@@ -58,35 +58,31 @@ Open WebUI's is one switch and needs no second service. What differs:
 | a bad summary | stored | repaired once, then written by code |
 | looking at a summary, correcting it | no | yes |
 
-The same scripted conversation of {turns} turns, with a native tool in every third, through a real Open WebUI
-{version}. The window has {window:,} tokens, tool specifications included. Written by `./scripts/compare`:
+The same scripted conversation of {turns} turns, with a native tool in every third, went through a real Open WebUI
+{version}, with a window of {window:,} tokens. `./scripts/compare` writes this page:
 
 {table}
 
 ![Alive by turn](images/comparison.png)
 
-{items} items are planted: {kinds}. An item is **alive** in a turn when what makes it up stands anywhere in the first
-request of that turn, except in the newest message; of corrected values only the correction counts. *Tool* are values
-of a result that nobody mentioned, in columns of their own. What is not alive in the last turn may be **found** with
-[recall](howto/recall.md) in two calls. The summariser is the same script for both: it knows what is worth keeping,
-invents nothing and thinks for two seconds. A turn **waited** when the model was asked more than {waited} s after the
-user sent. An early message is edited in place: requests that still have the old text are leaks and stale. *No pause*
-sends the next message at once.
+{items} items are planted, by kind: {kinds}.
+
+- An item is **alive** in a turn if its words stand in the first request of that turn, outside the newest message. Of a
+  corrected value only the correction counts. *Tool values* are those that nobody mentioned.
+- **Found**: [recall](howto/recall.md) gives the item in two calls, in the last turn.
+- Both have the same scripted summariser. It knows what is worth keeping, invents nothing and thinks for two seconds.
+- A turn **waited** if the model was asked more than {waited} s after the user sent.
+- An early message is edited in place. Later requests with its old text are leaks and stale.
 
 ## What a cache keeps, and what summaries cost
 
-A provider charges less for the beginning that a request has in common with the one before, and a local server need not
-read it again. The table shows its share of the tokens, tool specifications aside: in the mean of all turns, of those
-with the same summary, and of those with a new one. In Precis a summary goes on serving while the request fits, and the
-next one begins with what it has in common with it: the user's rules, what was quoted, and the tool calls whose results
-were used. The conversation is the same without edits. Open WebUI's own tools are off, which take 7,000 tokens.
+The table shows the mean share of a request that [begins like the one before](adr/0019-requests-begin-alike.md). The
+conversation is the same without edits, and without Open WebUI's own tools, which take 7,000 tokens.
 
 {by_window}
 
-After an edit of an early message, a model reads all below it again.
-
-One run each, so a point more or less says nothing. Not shown: whether a model makes use of what is there, and how a
-real summariser chooses.
+After an edit of an early message, a model reads all below it again. These are single runs, so a point more or less says
+nothing. They do not show whether a model uses the facts, or how a real summariser chooses.
 """
 
 
@@ -99,7 +95,7 @@ def write(found: Json, folder: Path) -> None:
 
 def text(found: Json) -> str:
     """The page."""
-    kinds = ", ".join(f"{count} of kind {kind}" for kind, count in found["kinds"].items())
+    kinds = ", ".join(f"{count} {kind}" for kind, count in found["kinds"].items())
     return _PAGE.format(
         turns=found["turns"],
         version=found["version"],
@@ -113,18 +109,21 @@ def text(found: Json) -> str:
 
 
 def table(found: Json) -> str:
-    """The table of the whole comparison."""
-    return _markdown(_HEADS, map(_row, found["variants"]))
+    """The table of the whole comparison: one column for each variant."""
+    columns = [_HEADS, *map(_row, found["variants"])]
+    return _markdown(zip(*columns, strict=True))
 
 
 def table_by_window(found: Json) -> str:
     """The table of what a cache keeps and what summaries cost."""
-    return _markdown(_HEADS_BY_WINDOW, map(_row_by_window, found["by_window"]))
+    return _markdown([_HEADS_BY_WINDOW, *map(_row_by_window, found["by_window"])])
 
 
-def _markdown(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    lines: list[Sequence[object]] = [heads, ["---"] * len(heads), *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+def _markdown(rows: Iterable[Sequence[object]]) -> str:
+    """A table in Markdown, whose first row has the heads."""
+    heads, *lines = ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
+    rule = "|---" * (heads.count(" | ") + 1) + "|"
+    return "\n".join([heads, rule, *lines])
 
 
 def _row(one: Json) -> Sequence[object]:
