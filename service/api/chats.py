@@ -11,7 +11,7 @@ from service.api.wire import Id
 from service.names import ChatState, Has
 from service.storage.chats import ChatFilters
 from service.summarising.correction import GivenPin
-from service.usecases import delete, inspection, operate
+from service.usecases import inspection, operate
 from service.usecases.inspection import CURSOR, ChatDetail, ChatPage, SummaryDetail
 from service.usecases.operate import DroppedCheckpoints, ServedCheckpoint
 
@@ -105,7 +105,7 @@ async def delete_chat(
 
     There the chat may go on, and is stored again then, unless it was deleted `for_good`.
     """
-    await delete.delete_chat(runtime.database.slow, operator, chat_id, for_good=for_good)
+    await operate.delete_chat(runtime.database.slow, operator, chat_id, for_good=for_good)
 
 
 @router.get("/{chat_id}/checkpoints/{checkpoint_id}")

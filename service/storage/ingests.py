@@ -28,7 +28,6 @@ from service.storage.checkpoints import (
     take_next_id,
 )
 from service.storage.database import NumberedStatement, Reads
-from service.storage.deletions import DeletionTarget
 from service.storage.messages import MessageRow, aad_for_body
 from service.storage.sealing import Cipher
 from service.storage.tables import INTERIM, ChatKey, chats, checkpoints, in_values, match_chat
@@ -238,7 +237,7 @@ async def open_chat(
         expired = chats.c.expires_at <= func.now()
         await connection.execute(delete(chats).where(*this_chat, expired))
     cipher = await sealing.find_cipher(connection, tenant)
-    names = DeletionTarget("chat", chat), DeletionTarget("user", user)
+    names = deletions.name_chat(chat), deletions.name_user(user)
     values = {
         **_make_fields(handed),
         "hashes": [deletions.hash_name(cipher.salt, name) for name in names],

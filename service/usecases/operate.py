@@ -21,7 +21,7 @@ from service.summarising import message, summarise
 from service.summarising.correction import GivenPin, check_summary, correct_memory
 from service.summarising.memory import Memory
 from service.summarising.summarise import CoveredSpan
-from service.usecases import inspection
+from service.usecases import delete, inspection
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +110,19 @@ async def reset_chat(
         wake_up = await work.mark_due_at_once(connection, row.key, request_ids.get_current())
         await keys.record_change(connection, by, "chat.reset", chat, dropped=dropped, kept=keep)
     return DroppedCheckpoints(dropped), wake_up
+
+
+async def delete_chat(
+    engine: AsyncEngine, by: Operator, chat: str, *, for_good: bool = False
+) -> None:
+    """Deletes a chat; if `for_good`, nothing of it is stored for a day.
+
+    Raises:
+        NotFound: this tenant has no such chat; `for_good`, it is not stored later either.
+    """
+    why = "an operator wished it for good" if for_good else "an operator wished it"
+    if not await delete.delete_chat(engine, by, chat, why, for_good=for_good):
+        raise inspection.make_no_chat_error(chat)
 
 
 async def retry(engine: AsyncEngine, by: Operator, chat: str) -> str:

@@ -12,7 +12,7 @@ from service.errors import NotFound
 from service.storage import deletions, keys
 from service.storage.deletions import User, UserTotals
 from service.storage.keys import Operator
-from service.usecases.delete import Person, delete, hash_user
+from service.usecases import delete
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ async def show(engine: AsyncEngine, by: Operator, user: str) -> ShownUser:
     """
     async with engine.begin() as connection:
         shown = await _find(connection, by, user)
-        named = await hash_user(connection, by.tenant, user)
+        named = await delete.hash_user(connection, by.tenant, user)
         await keys.record_change(connection, by, "user.show", None, user=named)
     return shown
 
@@ -73,7 +73,7 @@ async def erase(engine: AsyncEngine, by: Operator, user: str) -> None:
     """
     async with engine.connect() as connection:
         await _find(connection, by, user)
-    await delete(engine, by, Person(user), "erasure")
+    await delete.erase_user(engine, by, user, "erasure")
 
 
 async def _find(connection: AsyncConnection, by: Operator, user: str) -> ShownUser:

@@ -14,7 +14,6 @@ from service.names import FIRST_TENANT, ChatState, Has
 from service.planning import policy
 from service.storage.chats import ChatFilters
 from service.usecases import inspection, left_alone, operate
-from service.usecases.delete import delete_chat
 from service.usecases.left_alone import Requester
 from service.web.page import PageRoute, go_to, render
 from service.web.session import FormDep, SignedInDep
@@ -126,11 +125,11 @@ async def reset(
 
 
 @router.post("/chats/{chat_id}/delete")
-async def delete(
+async def delete_chat(
     chat_id: ChatId, signed_in: SignedInDep, runtime: RuntimeDep, _: FormDep
 ) -> Response:
     """Deletes everything stored for the chat."""
-    await delete_chat(runtime.database.slow, signed_in.by, chat_id)
+    await operate.delete_chat(runtime.database.slow, signed_in.by, chat_id)
     return go_to("/chats")
 
 
