@@ -6,7 +6,7 @@ import msgspec
 from fastapi import APIRouter, Path, Query, Request
 from msgspec import Meta
 
-from service.api.deps import ChatId, OperatorDep, RuntimeDep, document_body, read_body, wake
+from service.api.deps import ChatId, OperatorDep, RuntimeDep, document_body, read_body
 from service.api.wire import Id
 from service.names import ChatState, Has
 from service.storage.chats import ChatFilters
@@ -131,8 +131,9 @@ async def correct_summary(
     the summary does not serve; 422 when a part is too long.
     """
     body = await read_body(request, CorrectRequest)
-    served, wake_up = await operate.correct(
+    return await operate.correct(
         runtime.database.engine,
+        runtime.queue,
         runtime.settings,
         operator,
         chat_id,
@@ -141,8 +142,6 @@ async def correct_summary(
         body.pins,
         body.forget,
     )
-    await wake(runtime, wake_up)
-    return served
 
 
 @router.post(
@@ -161,8 +160,5 @@ async def reset(
     when the one to keep does not serve.
     """
     body = await read_body(request, ResetRequest, empty=ResetRequest())
-    dropped, wake_up = await operate.reset_chat(
-        runtime.database.engine, operator, chat_id, body.keep
-    )
-    await wake(runtime, wake_up)
-    return dropped
+    engine, queue = runtime.database.engine, runtime.queue
+    return await operate.reset_chat(engine, queue, operator, chat_id, body.keep)

@@ -86,15 +86,6 @@ ChatId = Annotated[Id, BeforeValidator(unquote), Path(description="Open WebUI's 
 """The server leaves `%` and `/` of a part of the path as they were sent (`app`)."""
 
 
-async def wake(runtime: Runtime, key: str | None) -> None:
-    """Wakes a worker for what a use case made due, if it did.
-
-    After its commit: a worker that comes earlier would find no work.
-    """
-    if key:
-        await runtime.queue.wake(key)
-
-
 async def check_parameters(request: Request) -> None:
     """Refuses query parameters that the route does not have: a filter that is misspelt lists all.
 

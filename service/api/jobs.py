@@ -48,15 +48,12 @@ async def list_jobs(
 @router.post("/jobs/{chat_id}/retry", status_code=204)
 async def retry(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> None:
     """Makes a chat's work due now and forgets its failed attempts."""
-    wake_up = await operate.retry(runtime.database.engine, operator, chat_id)
-    await runtime.queue.wake(wake_up)
+    await operate.retry(runtime.database.engine, runtime.queue, operator, chat_id)
 
 
 @router.post("/jobs/retry", status_code=202)
 async def retry_dead_jobs(operator: OperatorDep, runtime: RuntimeDep) -> RetryDeadAnswer:
     """Makes all dead work of this tenant due now."""
-    revived = await operate.retry_dead_chats(runtime.database.engine, operator)
-    if revived:
-        # One is enough: each chat that is done wakes a worker for the next.
-        await runtime.queue.wake()
+    engine, queue = runtime.database.engine, runtime.queue
+    revived = await operate.retry_dead_chats(engine, queue, operator)
     return RetryDeadAnswer(chats=revived)

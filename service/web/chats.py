@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Response
 
 from service.api import problems
 from service.api.chats import CheckpointNumber
-from service.api.deps import ChatId, RuntimeDep, wake
+from service.api.deps import ChatId, RuntimeDep
 from service.api.wire import Id
 from service.names import FIRST_TENANT, ChatState, Has
 from service.planning import policy
@@ -101,8 +101,7 @@ async def retry(
     chat_id: ChatId, signed_in: SignedInDep, runtime: RuntimeDep, _: FormDep
 ) -> Response:
     """Makes the chat's work due now."""
-    wake_up = await operate.retry(runtime.database.engine, signed_in.by, chat_id)
-    await runtime.queue.wake(wake_up)
+    await operate.retry(runtime.database.engine, runtime.queue, signed_in.by, chat_id)
     return _go_to_chat(chat_id, "retried")
 
 
@@ -118,9 +117,7 @@ async def reset(
             keep = msgspec.convert(form["keep"], CheckpointNumber, strict=False)
         except msgspec.ValidationError as error:
             raise problems.make_body_problem(error, above="/keep") from None
-    engine = runtime.database.engine
-    _, wake_up = await operate.reset_chat(engine, signed_in.by, chat_id, keep)
-    await wake(runtime, wake_up)
+    await operate.reset_chat(runtime.database.engine, runtime.queue, signed_in.by, chat_id, keep)
     return _go_to_chat(chat_id, "reset")
 
 
@@ -138,10 +135,8 @@ async def resume(
     chat_id: ChatId, signed_in: SignedInDep, runtime: RuntimeDep, _: FormDep
 ) -> Response:
     """Summarises a chat again that was left alone."""
-    wake_up = await left_alone.resume_chat(
-        runtime.database.engine, Requester(signed_in.by), chat_id
-    )
-    await runtime.queue.wake(wake_up)
+    engine, queue = runtime.database.engine, runtime.queue
+    await left_alone.resume_chat(engine, queue, Requester(signed_in.by), chat_id)
     return _go_to_chat(chat_id, "resumed")
 
 

@@ -44,6 +44,6 @@ async def list_jobs(
 
 @router.post("/retry")
 async def retry_dead(signed_in: SignedInDep, runtime: RuntimeDep, _: FormDep) -> Response:
-    """Makes all dead work due now. Workers find it with their next sweep."""
-    await operate.retry_dead_chats(runtime.database.engine, signed_in.by)
+    """Makes all dead work due now."""
+    await operate.retry_dead_chats(runtime.database.engine, runtime.queue, signed_in.by)
     return go_to("/jobs")
