@@ -1,7 +1,6 @@
 """The list of chats, and one chat with its branches and actions."""
 
-from typing import Annotated, Final, Literal, get_args
-from urllib.parse import urlencode
+from typing import Annotated, Final, get_args
 
 import msgspec
 from fastapi import APIRouter, Query, Response
@@ -9,53 +8,39 @@ from fastapi import APIRouter, Query, Response
 from service.api import problems
 from service.api.chats import CheckpointNumber
 from service.api.deps import ChatId, RuntimeDep
-from service.api.wire import Id
-from service.names import FIRST_TENANT, ChatState, Has
+from service.api.queries import ChatParameters
+from service.names import FIRST_TENANT, ChatState
 from service.planning import policy
-from service.storage.chats import ChatFilters
 from service.usecases import inspection, left_alone, operate
 from service.usecases.left_alone import Requester
-from service.web.page import PageRoute, go_to, render
+from service.web.page import PageRoute, go_to, make_address, render
 from service.web.session import FormDep, SignedInDep
 from service.web.words import segment
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
-_SHOWN: Final = 50
+
+class _Parameters(ChatParameters):
+    part: bool = False
 
 
 @router.get("/chats")
 async def list_chats(
-    signed_in: SignedInDep,
-    runtime: RuntimeDep,
-    begins: Annotated[Id | Literal[""], Query()] = "",
-    user: Annotated[Id | Literal[""], Query()] = "",
-    model: Annotated[Id | Literal[""], Query()] = "",
-    state: Annotated[ChatState | Literal[""], Query()] = "",
-    has: Annotated[Has | Literal[""], Query()] = "",
-    cursor: Annotated[str, Query(pattern=inspection.CURSOR)] = "",
-    part: Annotated[bool, Query()] = False,
+    signed_in: SignedInDep, runtime: RuntimeDep, query: Annotated[_Parameters, Query()]
 ) -> Response:
-    """The list; an empty filter is none, because a form sends all of its fields."""
-    which = ChatFilters(user or None, model or None, state or None, begins or None, has or None)
-    page = await inspection.list_chats(
-        runtime.database.engine, signed_in.by.tenant, _SHOWN, cursor, which
-    )
-    chosen = {"begins": begins, "user": user, "model": model, "state": state, "has": has}
+    """The list; with `part`, only the part of it that is renewed."""
+    engine, tenant = runtime.database.engine, signed_in.by.tenant
+    page = await inspection.list_chats(engine, tenant, query.limit, query.cursor, query.filters)
     return render(
-        "chats_part.html" if part else "chats.html",
+        "chats_part.html" if query.part else "chats.html",
         who=signed_in,
         place="/chats",
         chats=page.chats,
-        chosen=chosen,
+        chosen=query,
         states=get_args(ChatState),
-        here=_make_address(chosen | {"cursor": cursor}),
-        next=_make_address(chosen | {"cursor": page.next}) if page.next else "",
+        here=make_address("/chats", query, query.cursor),
+        next=make_address("/chats", query, page.next) if page.next else "",
     )
-
-
-def _make_address(fields: dict[str, str]) -> str:
-    return "/chats?" + urlencode({name: value for name, value in fields.items() if value})
 
 
 @router.get("/chats/{chat_id}")
