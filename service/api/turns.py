@@ -16,7 +16,7 @@ from service.api.deps import (
 from service.api.serving import Serving, get_serving
 from service.api.wire import FilterAnswer, TurnAnswer, TurnRequest, make_schema
 from service.errors import TooLarge, Unprocessable
-from service.storage import chats, keys
+from service.storage import keys
 from service.storage.runs import UsageKey
 from service.usecases.hand_over import FinishedTurn, find_outcome, store_turn
 from service.usecases.ingest import wake_worker
@@ -41,16 +41,13 @@ router = APIRouter(tags=["filter"])
 
 @router.get("/v1/filter")
 async def get_filter(key: FilterKey, runtime: RuntimeDep) -> FilterAnswer:
-    """The service's version, the key's tenant, who writes its summaries, and models in use."""
-    database, context = runtime.database, runtime.worker_context
-    async with database.engine.connect() as connection:
-        served = await chats.list_served_models(connection, key.tenant)
+    """The service's version, the key's tenant, and who writes its summaries."""
+    endpoint = runtime.worker_context.summariser
     return FilterAnswer(
         version=__version__,
         tenant=key.tenant_name,
-        endpoint=context.summariser.name if context.summariser else None,
-        summariser=await keys.find_summariser(database.reads, key.tenant),
-        models=served,
+        endpoint=endpoint.name if endpoint else None,
+        summariser=await keys.find_summariser(runtime.database.reads, key.tenant),
     )
 
 

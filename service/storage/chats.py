@@ -20,7 +20,7 @@ from sqlalchemy import (
     tuple_,
     update,
 )
-from sqlalchemy.dialects.postgresql import distinct_on, insert
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.errors import Problem
@@ -128,26 +128,12 @@ class SavedChat:
     begun_by: str
 
 
-@dataclass(frozen=True, slots=True)
-class ServedModel:
-    """A model, its window in tokens, and the tokens of its requests that are no messages.
-
-    `assumed` says that nobody told the window.
-    """
-
-    model: str
-    window: int
-    assumed: bool
-    overhead: int
-
-
 _NOTE_LEAF = text(database.load_statements("chats")["note_leaf"])
 COMPACTS_ITSELF = "open-webui"
 """The `compactor` beside which no summary is made: nothing is compressed twice."""
 _IS_LEASED = func.coalesce(
     func.greatest(chats.c.lease_until, chats.c.code_until) > func.now(), False
 )
-_NEWEST_CHATS = 200  # are looked through for the models that are in use
 LABELS = ("title", "user_name")
 """Sealed columns: what operators recognise a chat by."""
 UNSAVED = "content:"
@@ -324,27 +310,6 @@ def _count_checkpoints(tenant: int) -> ColumnElement[int]:
         checkpoints.c.tenant_id == tenant, checkpoints.c.chat_id == chats.c.id
     )
     return count.scalar_subquery()
-
-
-async def list_served_models(connection: AsyncConnection, tenant: int) -> list[ServedModel]:
-    """The models of a tenant's newest chats by name, each as its newest chat was served with it."""
-    about_model = (
-        chats.c.model,
-        chats.c.window_tokens,
-        chats.c.window_assumed,
-        chats.c.overhead_tokens,
-    )
-    newest = (
-        select(*about_model, chats.c.updated_at)
-        .where(chats.c.tenant_id == tenant)
-        .order_by(chats.c.updated_at.desc())
-        .limit(_NEWEST_CHATS)
-        .subquery()
-    )
-    columns = (newest.c[column.name] for column in about_model)
-    query = select(*columns).ext(distinct_on(newest.c.model))
-    query = query.order_by(newest.c.model, newest.c.updated_at.desc())
-    return [ServedModel(*row) for row in await connection.execute(query)]
 
 
 async def let_serve(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> None:

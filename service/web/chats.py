@@ -10,7 +10,6 @@ from service.api.chats import CheckpointNumber
 from service.api.deps import ChatId, RuntimeDep
 from service.api.queries import ChatParameters
 from service.names import FIRST_TENANT, ChatState
-from service.planning import policy
 from service.usecases import inspection, left_alone, operate
 from service.usecases.left_alone import Requester
 from service.web.page import PageRoute, go_to, make_address, render
@@ -54,7 +53,6 @@ async def show_chat(
     engine, tenant = runtime.database.engine, signed_in.by.tenant
     detail = await inspection.show_chat(engine, tenant, chat_id)
     chat = detail.chat
-    crowded = policy.is_crowded(chat.window_tokens, chat.overhead_tokens)
     # Only for chats of that Open WebUI; it does not store those that expire.
     webui = runtime.settings.openwebui_url if signed_in.tenant_name == FIRST_TENANT else ""
     return render(
@@ -64,9 +62,6 @@ async def show_chat(
         detail=detail,
         chat=chat,
         covers={one.id: one.covered_messages for one in detail.checkpoints},
-        crowding=policy.describe_crowding(chat.window_tokens, chat.overhead_tokens)
-        if crowded
-        else "",
         webui="" if chat.expires_at else webui.rstrip("/"),
         done=_DONE.get(done, ""),
     )
