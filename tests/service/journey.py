@@ -107,7 +107,7 @@ async def settle(tenant: Tenant, harness: Harness) -> str:
 async def leave_prompt(tenant: Tenant, harness: Harness) -> None:
     """A window that was shown, and a prompt for a model of its host that nobody has taken; its work is due tomorrow."""
     serving = tenant.service.app.state.serving
-    await serving.context.windows.note(await tenant.identity(), f"small model of {tenant.name}", 4096)
+    await serving.windows.note(await tenant.identity(), f"small model of {tenant.name}", 4096)
     whose = f"where name = '{tenant.name}'"
     await execute(tenant.service.runtime.urls.database, f"update tenants set summariser = 'chat' {whose}")
     await tenant.put_off("now()")

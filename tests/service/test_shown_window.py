@@ -62,5 +62,5 @@ async def test_what_was_shown_is_forgotten_after_a_week(service: Service) -> Non
     talk = Talk(service.as_filter, model="once small")
     await turn(talk, talk.turns(8), {"prompt_eval_count": 2900}, "cut")
     await run_sql(service.runtime, "update shown_windows set shown_at = shown_at - interval '8 days'")
-    service.app.state.serving.context.windows._shown.clear()
+    service.app.state.serving.windows._shown.clear()
     assert await window_of(talk, "a-cut") == ASSUMED
