@@ -9,7 +9,7 @@ from fastapi import Query
 from pydantic import BaseModel, Field, model_validator
 
 from service.api.wire import Id
-from service.names import MONTH, MOST_STATS_DAYS, ChatState, Has, State
+from service.names import MONTH, MOST_STATS_DAYS, ChatState, State
 from service.storage.chats import ChatFilters
 from service.usecases.inspection import CURSOR
 
@@ -31,21 +31,15 @@ class ChatParameters(_ListParameters):
 
     cursor: str = Field("", pattern=CURSOR, description="`next` of the previous page.")
     user: Id | None = Field(None, description="Only chats of this user, by Open WebUI's id.")
-    model: Id | None = Field(None, description="Only chats for this model.")
     state: ChatState | None = Field(
         None, description="Only chats whose work is in this state; `idle` has none."
     )
     begins: Id | None = Field(None, description="Only chats whose id begins so.")
-    has: Has | None = Field(
-        None,
-        description="Only chats with a `summary` on the newest branch, with a `degraded` one,"
-        " or with an `expiry`.",
-    )
 
     @property
     def filters(self) -> ChatFilters:
         """The conditions on the chats."""
-        return ChatFilters(self.user, self.model, self.state, self.begins, self.has)
+        return ChatFilters(self.user, self.state, self.begins)
 
 
 class JobParameters(_ListParameters):

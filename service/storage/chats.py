@@ -24,7 +24,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.errors import Problem
-from service.names import ChatState, Has
+from service.names import ChatState
 from service.storage import codec, database, sealing
 from service.storage.database import Reads
 from service.storage.jobs import CHAT_STATE
@@ -83,10 +83,8 @@ class ChatFilters:
     """Conditions on the chats of a list; None for any. `begins` is the beginning of the id."""
 
     user: str | None = None
-    model: str | None = None
     state: ChatState | None = None
     begins: str | None = None
-    has: Has | None = None
 
 
 EVERY = ChatFilters()
@@ -218,7 +216,7 @@ async def list_overviews(
         query = query.where(chats.c.external_id == chat)
     if after is not None:
         query = query.where(tuple_(moment, identity) < tuple_(after.updated_at, after.id))
-    query = query.where(*_make_conditions(tenant, which))
+    query = query.where(*_make_conditions(which))
     found: list[ChatOverview] = []
     for row in (await connection.execute(query)).mappings().all():
         key = ChatKey(tenant, row["id"])
@@ -250,32 +248,13 @@ def _make_label_aad(chat: ChatKey, name: str) -> AssociatedData:
     return AssociatedData(chats.name, name, chat, chat.id)
 
 
-def _make_conditions(tenant: int, which: ChatFilters) -> Iterator[ColumnElement[bool]]:
+def _make_conditions(which: ChatFilters) -> Iterator[ColumnElement[bool]]:
     if which.user is not None:
         yield chats.c.user_id == which.user
-    if which.model is not None:
-        yield chats.c.model == which.model
     if which.state is not None:
         yield literal_column(CHAT_STATE) == which.state
     if which.begins is not None:
         yield func.starts_with(chats.c.external_id, which.begins)
-    match which.has:
-        case "summary":
-            yield func.cardinality(chats.c.leaf_line) > 0
-        case "degraded":
-            yield _has_degraded(tenant)
-        case "expiry":
-            yield chats.c.expires_at.is_not(None)
-
-
-def _has_degraded(tenant: int) -> ColumnElement[bool]:
-    degraded = select(checkpoints.c.id).where(
-        checkpoints.c.tenant_id == tenant,
-        checkpoints.c.chat_id == chats.c.id,
-        checkpoints.c.kind == "degraded",
-        checkpoints.c.retired_at.is_(None),
-    )
-    return degraded.exists()
 
 
 def _select_overviews(tenant: int) -> Select[Any]:

@@ -44,22 +44,16 @@ async def test_chats_come_newest_first_page_by_page_each_once(service: Service) 
     assert pages == [["chat-3", "chat-2"], ["chat-6", "chat-5"], ["chat-4", "chat-1"], ["chat-0"]]
 
 
-async def test_chats_are_listed_by_how_their_id_begins_and_what_they_have(service: Service) -> None:
-    for number, turns in enumerate((1, 14, 3)):
-        talk = Talk(service.as_filter, chat=f"{'b' if number else 'a'}-{number}")
-        await talk.ingest(talk.turns(turns), expires_in=3600 if number == 2 else None)
-    await drain(service.runtime)
+async def test_chats_are_listed_by_how_their_id_begins(service: Service) -> None:
+    for chat in ("a-0", "b-1", "b-2"):
+        talk = Talk(service.as_filter, chat=chat)
+        await talk.ingest(talk.turns(1))
 
-    async def listed(**which: str | int) -> list[str]:
-        return [one["chat_id"] for one in (await get(service, "", **which))["chats"]]
+    async def listed(begins: str) -> list[str]:
+        return [one["chat_id"] for one in (await get(service, "", begins=begins))["chats"]]
 
-    assert await listed(begins="b-") == ["b-2", "b-1"]
-    assert await listed(begins="%") == []
-    assert await listed(has="summary") == ["b-1"]
-    assert await listed(has="expiry") == ["b-2"]
-    assert await listed(has="degraded") == []
-    await run_sql(service.runtime, "update checkpoints set kind = 'degraded'")
-    assert await listed(has="degraded") == ["b-1"]
+    assert await listed("b-") == ["b-2", "b-1"]
+    assert await listed("%") == []
 
 
 async def test_a_parameter_that_a_route_does_not_have_is_refused(service: Service) -> None:
