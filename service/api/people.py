@@ -26,7 +26,7 @@ async def list_users(operator: OperatorDep, runtime: RuntimeDep, query: UserQuer
 
 @router.get("/{user_id}")
 async def show_user(user_id: UserId, operator: OperatorDep, runtime: RuntimeDep) -> ShownUser:
-    """Shows what is stored of a user: chats, messages, summaries, audit rows; no texts."""
+    """Shows which chats are stored of a user, and whether the audit log names them; no texts."""
     return await people.show(runtime.database.engine, operator, user_id)
 
 

@@ -22,7 +22,7 @@ from datetime import datetime
 from itertools import takewhile
 from typing import Final
 
-from sqlalchemy import ColumnElement, bindparam, delete, func, select, text, update
+from sqlalchemy import ColumnElement, bindparam, delete, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -159,24 +159,7 @@ class NamedChat:
     chat_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class UserTotals:
-    """The number of rows that are stored of a user.
-
-    Attributes:
-        messages: in the user's own chats.
-        checkpoints: of own chats.
-        audit: rows of the audit log of what the user did, or that name the user or an own chat.
-    """
-
-    messages: int
-    checkpoints: int
-    audit: int
-
-
-_SQL = database.load_statements("people")
-_USERS = text(_SQL["users"])
-_COUNTS = text(_SQL["counts"])
+_USERS = text(database.load_statements("people")["users"])
 
 
 async def list_users(
@@ -235,18 +218,12 @@ async def _list_chats(
     return [NamedChat(ChatKey(tenant, row.id), row.external_id) for row in rows]
 
 
-async def count_user_rows(
-    connection: AsyncConnection, tenant: int, user: str, own: Collection[NamedChat]
-) -> UserTotals:
-    """Counts what is stored of a user, whose own chats are `own`."""
-    parameters = {
-        "tenant": tenant,
-        "user": user,
-        "actor": keys.name_user(user),
-        "own": [chat.key.id for chat in own],
-        "names": [chat.chat_id for chat in own],
-    }
-    return UserTotals(**(await connection.execute(_COUNTS, parameters)).mappings().one())
+async def is_in_audit(connection: AsyncConnection, tenant: int, user: str) -> bool:
+    """Whether the audit log says what a user did, or names the user."""
+    about_user = audit.c.details["user"].astext == user
+    is_named = or_(audit.c.actor == keys.name_user(user), about_user)
+    rows = select(audit.c.id).where(audit.c.tenant_id == tenant, is_named)
+    return bool((await connection.execute(select(rows.exists()))).scalar_one())
 
 
 async def list_gone_chats(connection: AsyncConnection, tenant: int, user: str) -> list[str]:
