@@ -47,9 +47,8 @@ class ChatOverview:
     `leaf_id` is what the host calls the newest message of that branch.
 
     `compactor` is who else compresses the chat, `open-webui`; no summary is made here then.
-    `masked` counts the secrets that were masked in what is stored of it. While there is a
-    `left_alone_at`, its user wants no summaries of it. `title` and `user_name` are null while
-    nobody has sent them.
+    While there is a `left_alone_at`, its user wants no summaries of it. `title` and `user_name` are
+    null while nobody has sent them.
     """
 
     id: int
@@ -70,7 +69,6 @@ class ChatOverview:
     last_error: str | None
     expires_at: datetime | None
     compactor: str | None
-    masked: int
     left_alone_at: datetime | None
     title: str | None
     user_name: str | None

@@ -172,13 +172,11 @@ class NewMessage:
     """A message to be written: its row, and its body, packed.
 
     Attributes:
-        masks: how many secrets were masked in it, unless they were counted before.
         author: who sent it; None for the chat's owner.
     """
 
     row: MessageRow
     body: bytes
-    masks: int
     author: str | None
 
 
@@ -284,7 +282,6 @@ async def store(
         "made": noted.leaf.checkpoint_id,
         "path": handed.ids,
         "request_id": request_ids.get_current(),
-        "masks": sum(one.masks for one in new),
         "due": noted.delay is not None,
         "delay": float(noted.delay or 0),
     }
