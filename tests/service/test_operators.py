@@ -6,7 +6,7 @@ import pytest
 
 from tests.conftest import Service, drain
 from tests.service.grown import summarised
-from tests.service.talk import Json, Talk, check_tree, run_sql, tables
+from tests.service.talk import Json, Talk, check_tree, rows, run_sql, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -153,3 +153,22 @@ async def test_a_checkpoint_that_does_not_exist_is_not_found(service: Service, t
             assert response.status_code == 404
 
     assert await tables(service.runtime) == before
+
+
+@pytest.mark.parametrize("change", ["chats/chat-1/reset", "chats/chat-1/resume", "jobs/retry"])
+async def test_a_change_that_makes_work_due_wakes_a_worker_after_its_commit(
+    service: Service, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    talk = Talk(service.as_filter)
+    await talk.ingest(talk.turns(1))
+    await run_sql(service.runtime, "update chats set attempts = 100, due_at = null, dead_at = now()")
+    found: list[Any] = []
+
+    async def wake(*_: object) -> None:
+        found.append(await rows(service.runtime, "select 1 from chats where due_at <= now()"))
+
+    monkeypatch.setattr(service.runtime.queue, "wake", wake)
+    response = await service.as_operator.post(f"/v1/{change}")
+
+    assert response.is_success, response.text
+    assert [len(one) for one in found] == [1]
