@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 import structlog
-from fastapi import Depends, FastAPI
+from fastapi import FastAPI
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.routing import Route
@@ -34,7 +34,7 @@ from service.api import (
     turns,
 )
 from service.api.callers import authenticate
-from service.api.deps import WITHOUT_TELEMETRY, BodyBudget, check_parameters
+from service.api.deps import WITHOUT_TELEMETRY, BodyBudget
 from service.api.health import Cache
 from service.api.key_cache import KeyCache
 from service.api.limits import Limiter
@@ -247,7 +247,6 @@ def create_app(
         redoc_url=None,
         telemetry=WITHOUT_TELEMETRY,
         responses={"4XX": _REFUSED},
-        dependencies=[Depends(check_parameters)],
     )
     app.state.logs_requests = settings.log_level == "debug"
     app.state.bodies = BodyBudget(BODIES * settings.max_body_bytes)

@@ -22,9 +22,6 @@ STATES: tuple[State, ...] = get_args(State)
 ChatState = Literal["working", "due", "waiting", "dead", "idle"]
 """The state of a chat: that of its work, or `idle` without any."""
 
-Has = Literal["summary", "degraded", "expiry"]
-"""A chat has a summary on its newest branch, a degraded one anywhere, or an end."""
-
 RequestOutcome = Literal["compressed", "truncated_with_summary", "truncated", "unchanged"]
 """The outcomes of a turn's requests."""
 

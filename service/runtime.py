@@ -3,17 +3,14 @@
 Only here does a process on embedded servers differ from one of a fleet: it starts them.
 """
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-import httpx
 import structlog
 
 from service.clients.summarisers import (
-    check_endpoint,
     make_summariser,
     make_summarisers,
     open_client,
@@ -29,8 +26,6 @@ from service.storage.database import Database, check_schema, connect, is_tls_dem
 from service.usecases.compress import WorkerContext
 from service.usecases.counting import Counting, open_counting
 from service.usecases.install.addresses import is_inside
-
-_PROBE_AGAIN = 5  # seconds until a summariser that gave a warning is probed again
 
 log = structlog.get_logger(__name__)
 
@@ -111,6 +106,9 @@ async def open_runtime(
         texts = shared or await _open_text_processes(stack)
         texts_of_rounds = shared or await _open_text_processes(stack)
         summariser, others = make_summariser(settings, http), make_summarisers(settings, http)
+        warnings = list_warnings(settings) + _explain_missing_tls(urls)
+        for warning in warnings:
+            log.warning("start.warning", what=warning)
         worker_context = WorkerContext(
             database.engine,
             database.slow,
@@ -118,9 +116,8 @@ async def open_runtime(
             summariser,
             texts_of_rounds,
             others=others,
-            warnings=list_warnings(settings) + _explain_missing_tls(urls),
+            warnings=warnings,
         )
-        await stack.enter_async_context(_keep_probing(worker_context, http))
         counts = await stack.enter_async_context(open_counting(database.engine))
         yield Runtime(settings, urls, database, queue, worker_context, texts, counts)
 
@@ -140,30 +137,6 @@ def _explain_missing_tls(urls: Urls) -> list[str]:
             " rediss://…?ssl_ca_certs=FILE&ssl_check_hostname=true (docs/howto/tls.md)"
         )
     return without
-
-
-@asynccontextmanager
-async def _keep_probing(context: WorkerContext, http: httpx.AsyncClient) -> AsyncIterator[None]:
-    """Probes the summariser while the process starts, and again until it answers well."""
-    for warning in context.warnings:
-        log.warning("start.warning", what=warning)
-    probing = asyncio.create_task(_probe(context, http))
-    try:
-        yield
-    finally:
-        probing.cancel()
-        await asyncio.gather(probing, return_exceptions=True)
-
-
-async def _probe(context: WorkerContext, http: httpx.AsyncClient) -> None:
-    lasting = list(context.warnings)
-    while new := await check_endpoint(context.settings, http):
-        if context.warnings != lasting + new:
-            context.warnings[:] = lasting + new
-            for warning in new:
-                log.warning("start.warning", what=warning)
-        await asyncio.sleep(_PROBE_AGAIN)
-    context.warnings[:] = lasting
 
 
 async def _open_text_processes(stack: AsyncExitStack) -> Texts:

@@ -236,7 +236,7 @@ class Service:
 
     async def stored(self) -> None:
         """Waits until what requests have shown is stored: that is done after their answers."""
-        while tasks := list(self.app.state.serving._later):
+        while tasks := list(self.app.state.serving._background):
             await asyncio.gather(*tasks)
 
 

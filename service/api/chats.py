@@ -3,16 +3,14 @@
 from typing import Annotated
 
 import msgspec
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Path, Request
 from msgspec import Meta
 
-from service.api.deps import ChatId, OperatorDep, RuntimeDep, document_body, read_body, wake
-from service.api.wire import Id
-from service.names import ChatState, Has
-from service.storage.chats import ChatFilters
+from service.api.deps import ChatId, OperatorDep, RuntimeDep, document_body, read_body
+from service.api.queries import ChatQuery, DeletionQuery
 from service.summarising.correction import GivenPin
-from service.usecases import delete, inspection, operate
-from service.usecases.inspection import CURSOR, ChatDetail, ChatPage, SummaryDetail
+from service.usecases import inspection, operate
+from service.usecases.inspection import ChatDetail, ChatPage, SummaryDetail
 from service.usecases.operate import DroppedCheckpoints, ServedCheckpoint
 
 router = APIRouter(prefix="/v1/chats", tags=["operators"])
@@ -57,33 +55,10 @@ class ResetRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @router.get("")
-async def list_chats(
-    operator: OperatorDep,
-    runtime: RuntimeDep,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    cursor: Annotated[str, Query(pattern=CURSOR, description="`next` of the previous page.")] = "",
-    user: Annotated[
-        Id | None, Query(description="Only chats of this user, by Open WebUI's id.")
-    ] = None,
-    model: Annotated[Id | None, Query(description="Only chats for this model.")] = None,
-    state: Annotated[
-        ChatState | None,
-        Query(description="Only chats whose work is in this state; `idle` has none."),
-    ] = None,
-    begins: Annotated[Id | None, Query(description="Only chats whose id begins so.")] = None,
-    has: Annotated[
-        Has | None,
-        Query(
-            description="Only chats with a `summary` on the newest branch, with a `degraded` one,"
-            " or with an `expiry`."
-        ),
-    ] = None,
-) -> ChatPage:
+async def list_chats(operator: OperatorDep, runtime: RuntimeDep, query: ChatQuery) -> ChatPage:
     """Lists chats, the most recently updated first."""
-    which = ChatFilters(user, model, state, begins, has)
-    return await inspection.list_chats(
-        runtime.database.engine, operator.tenant, limit, cursor, which
-    )
+    engine, tenant = runtime.database.engine, operator.tenant
+    return await inspection.list_chats(engine, tenant, query.limit, query.cursor, query.filters)
 
 
 @router.get("/{chat_id}")
@@ -94,18 +69,13 @@ async def show_chat(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep)
 
 @router.delete("/{chat_id}", status_code=204)
 async def delete_chat(
-    chat_id: ChatId,
-    operator: OperatorDep,
-    runtime: RuntimeDep,
-    for_good: Annotated[
-        bool, Query(description="Store nothing of this chat for a day, if it goes on.")
-    ] = False,
+    chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep, query: DeletionQuery
 ) -> None:
     """Deletes a chat with everything stored for it. Nothing is deleted in Open WebUI.
 
     There the chat may go on, and is stored again then, unless it was deleted `for_good`.
     """
-    await delete.delete_chat(runtime.database.slow, operator, chat_id, for_good=for_good)
+    await operate.delete_chat(runtime.database.slow, operator, chat_id, for_good=query.for_good)
 
 
 @router.get("/{chat_id}/checkpoints/{checkpoint_id}")
@@ -131,8 +101,9 @@ async def correct_summary(
     the summary does not serve; 422 when a part is too long.
     """
     body = await read_body(request, CorrectRequest)
-    served, wake_up = await operate.correct(
+    return await operate.correct(
         runtime.database.engine,
+        runtime.queue,
         runtime.settings,
         operator,
         chat_id,
@@ -141,8 +112,6 @@ async def correct_summary(
         body.pins,
         body.forget,
     )
-    await wake(runtime, wake_up)
-    return served
 
 
 @router.post(
@@ -161,8 +130,5 @@ async def reset(
     when the one to keep does not serve.
     """
     body = await read_body(request, ResetRequest, empty=ResetRequest())
-    dropped, wake_up = await operate.reset_chat(
-        runtime.database.engine, operator, chat_id, body.keep
-    )
-    await wake(runtime, wake_up)
-    return dropped
+    engine, queue = runtime.database.engine, runtime.queue
+    return await operate.reset_chat(engine, queue, operator, chat_id, body.keep)

@@ -76,16 +76,16 @@ async def prepare_request(
         TooLarge: the request has more than `MOST_MESSAGES` messages.
         Unprocessable: `ids` and `messages` are not of one length.
     """
-    serving = get_serving(request)
+    context = get_serving(request)
     host_request = _make_host_request(tenant, asked, shares_ids=shares_ids)
     began = perf_counter()
-    served = await serve.serve_request(serving.context, host_request)
+    served = await serve.serve_request(context, host_request)
     not_sent = served.before - served.after if served.covered else 0
     metrics.count_answer(served.status, perf_counter() - began, saved=not_sent)
     usage_key = UsageKey(tenant, served.state.model)
     get_runtime(request).counting.count_not_sent(usage_key, not_sent)
     if served.unstored:
-        serving.later(serve.store_request(serving.context, served.unstored))
+        context.store_later(serve.store_request(context, served.unstored))
     return served
 
 

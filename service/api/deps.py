@@ -17,7 +17,7 @@ from starlette.types import Scope
 from service.api import problems, shape
 from service.api.callers import authenticate, get_runtime, read_header
 from service.api.wire import Id, make_schema
-from service.errors import BadRequest, Problem, ProblemType, TooLarge, Unprocessable
+from service.errors import BadRequest, Problem, ProblemType, TooLarge
 from service.names import KeyScope
 from service.runtime import Runtime
 from service.storage import keys
@@ -29,8 +29,8 @@ MOST_MESSAGES = 10_000
 _LARGE = 2**18
 # Bytes; uvicorn itself holds as many of each connection before it stops reading.
 _SMALL = 2**16
-# Characters of an unknown parameter, and how many of them, in an error.
-_SHOWN, _SHOWN_UNKNOWN = 40, 5
+# Characters of an unknown media type in an error.
+_SHOWN = 40
 # Seconds for all of a body; the filter waits 30 s for its answer.
 _WHOLE_BODY = 60.0
 # Key in a request's scope: bytes of its body that are counted as held.
@@ -84,34 +84,6 @@ KeeperKey = Annotated[keys.Key, Depends(_require_key("operator"))]
 """A key that may see and change keys, whatever the method."""
 ChatId = Annotated[Id, BeforeValidator(unquote), Path(description="Open WebUI's chat id.")]
 """The server leaves `%` and `/` of a part of the path as they were sent (`app`)."""
-
-
-async def wake(runtime: Runtime, key: str | None) -> None:
-    """Wakes a worker for what a use case made due, if it did.
-
-    After its commit: a worker that comes earlier would find no work.
-    """
-    if key:
-        await runtime.queue.wake(key)
-
-
-async def check_parameters(request: Request) -> None:
-    """Refuses query parameters that the route does not have: a filter that is misspelt lists all.
-
-    Raises:
-        Unprocessable: a parameter is unknown.
-    """
-    if not request.scope["query_string"] or not request.url.path.startswith("/v1/"):
-        return
-    described = request.app.openapi()["paths"].get(request.scope["route"].path, {})
-    operation = described.get(request.method.lower(), {})
-    names = [one["name"] for one in operation.get("parameters", []) if one["in"] == "query"]
-    unknown = sorted(set(request.query_params) - set(names))
-    if unknown:
-        named = ", ".join(repr(name[:_SHOWN]) for name in unknown[:_SHOWN_UNKNOWN])
-        raise Unprocessable(
-            f"unknown query parameters: {named}; this route has {', '.join(names) or 'none'}"
-        )
 
 
 def document_body(

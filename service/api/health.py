@@ -63,7 +63,7 @@ async def readyz(request: Request, runtime: RuntimeDep) -> JSONResponse:
     an encryption key that this service does not have (`encryption` says so, and requests for such
     texts are refused).
 
-    `warnings` counts problems of the settings or the summariser; `precis status` names them.
+    `warnings` counts problems of the settings; `precis status` names them.
     """
     cache = cast(Cache[tuple[bool, dict[str, object]]], request.app.state.readiness)
     ready, body = await cache.get(lambda: _check_readiness(runtime), _KEPT)

@@ -1,12 +1,11 @@
 """Operators' routes for work: the queue in numbers, jobs with their failures, and retries."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 from pydantic import BaseModel
 
 from service.api.deps import ChatId, OperatorDep, RuntimeDep
-from service.names import STATES, State
+from service.api.queries import JobQuery
+from service.names import STATES
 from service.usecases import monitor, operate
 from service.usecases.monitor import JobPage, Status
 
@@ -30,33 +29,21 @@ async def show_status(operator: OperatorDep, runtime: RuntimeDep) -> Status:
 
 
 @router.get("/jobs")
-async def list_jobs(
-    operator: OperatorDep,
-    runtime: RuntimeDep,
-    state: Annotated[
-        list[State] | None,
-        Query(description="Only jobs in this state; may be given several times."),
-    ] = None,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    cursor: Annotated[int, Query(ge=0, lt=2**63, description="`next` of the previous page.")] = 0,
-) -> JobPage:
+async def list_jobs(operator: OperatorDep, runtime: RuntimeDep, query: JobQuery) -> JobPage:
     """Lists chats with work: in progress, due, waiting (after a failure: with its reason), dead."""
-    reads = runtime.database.reads
-    return await monitor.list_jobs(reads, operator.tenant, state or STATES, limit, cursor)
+    reads, states = runtime.database.reads, query.state or STATES
+    return await monitor.list_jobs(reads, operator.tenant, states, query.limit, query.cursor)
 
 
 @router.post("/jobs/{chat_id}/retry", status_code=204)
 async def retry(chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep) -> None:
     """Makes a chat's work due now and forgets its failed attempts."""
-    wake_up = await operate.retry(runtime.database.engine, operator, chat_id)
-    await runtime.queue.wake(wake_up)
+    await operate.retry(runtime.database.engine, runtime.queue, operator, chat_id)
 
 
 @router.post("/jobs/retry", status_code=202)
 async def retry_dead_jobs(operator: OperatorDep, runtime: RuntimeDep) -> RetryDeadAnswer:
     """Makes all dead work of this tenant due now."""
-    revived = await operate.retry_dead_chats(runtime.database.engine, operator)
-    if revived:
-        # One is enough: each chat that is done wakes a worker for the next.
-        await runtime.queue.wake()
+    engine, queue = runtime.database.engine, runtime.queue
+    revived = await operate.retry_dead_chats(engine, queue, operator)
     return RetryDeadAnswer(chats=revived)

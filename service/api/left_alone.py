@@ -12,7 +12,6 @@ from service.api.deps import (
     read_body,
 )
 from service.api.wire import LeftAloneAnswer, LeftAloneRequest, ViewAnswer, ViewRequest
-from service.runtime import Runtime
 from service.usecases import left_alone
 from service.usecases.left_alone import Requester
 
@@ -30,12 +29,12 @@ async def post_view(
     """
     body = await read_body(request, ViewRequest)
     asker = left_alone.make_requester(key.tenant, body.user_id)
-    database = runtime.database
+    database, engine = runtime.database, runtime.database.engine
     asked = database, runtime.settings, asker, chat_id, body.message_id
     view = await left_alone.view_summary(*asked)
     if body.wait and not view.left_alone:
-        await _resume(runtime, asker, chat_id)
-        await left_alone.wait_until_idle(database.engine, asker, chat_id, body.wait)
+        await left_alone.resume_chat(engine, runtime.queue, asker, chat_id)
+        await left_alone.wait_until_idle(engine, asker, chat_id, body.wait)
         view = await left_alone.view_summary(*asked)
     return dialog.make_dialog(body.button, view)
 
@@ -52,10 +51,12 @@ async def post_left_alone(
     """
     body = await read_body(request, LeftAloneRequest)
     asker = left_alone.make_requester(key.tenant, body.user_id)
-    if not body.left_alone:
-        return await _resume(runtime, asker, chat_id)
-    await left_alone.leave_alone(runtime.database.engine, asker, chat_id)
-    return LeftAloneAnswer(left_alone=True)
+    engine = runtime.database.engine
+    if body.left_alone:
+        await left_alone.leave_alone(engine, asker, chat_id)
+    else:
+        await left_alone.resume_chat(engine, runtime.queue, asker, chat_id)
+    return LeftAloneAnswer(left_alone=body.left_alone)
 
 
 @router.post("/{chat_id}/resume", tags=["operators"], status_code=202)
@@ -63,11 +64,6 @@ async def resume_chat(
     chat_id: ChatId, operator: OperatorDep, runtime: RuntimeDep
 ) -> LeftAloneAnswer:
     """Has a chat summarised again that its user wanted left alone."""
-    return await _resume(runtime, Requester(operator), chat_id)
-
-
-async def _resume(runtime: Runtime, asker: Requester, chat: str) -> LeftAloneAnswer:
-    wake_up = await left_alone.resume_chat(runtime.database.engine, asker, chat)
-    # After the commit: a worker that comes earlier would find no work.
-    await runtime.queue.wake(wake_up)
+    engine, queue = runtime.database.engine, runtime.queue
+    await left_alone.resume_chat(engine, queue, Requester(operator), chat_id)
     return LeftAloneAnswer(left_alone=False)

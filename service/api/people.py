@@ -3,10 +3,11 @@
 from typing import Annotated
 from urllib.parse import unquote
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path
 from pydantic import BeforeValidator
 
 from service.api.deps import OperatorDep, RuntimeDep
+from service.api.queries import UserQuery
 from service.api.wire import Id
 from service.usecases import people
 from service.usecases.people import ShownUser, UserPage
@@ -17,22 +18,15 @@ UserId = Annotated[Id, BeforeValidator(unquote), Path(description="Open WebUI's 
 
 
 @router.get("")
-async def list_users(
-    operator: OperatorDep,
-    runtime: RuntimeDep,
-    begins: Annotated[Id | None, Query(description="Only users whose id begins so.")] = None,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    cursor: Annotated[Id | None, Query(description="`next` of the previous page.")] = None,
-) -> UserPage:
+async def list_users(operator: OperatorDep, runtime: RuntimeDep, query: UserQuery) -> UserPage:
     """Lists the users who wrote in chats, by id."""
-    return await people.list_users(
-        runtime.database.engine, operator.tenant, limit, cursor or "", begins or ""
-    )
+    engine, cursor = runtime.database.engine, query.cursor or ""
+    return await people.list_users(engine, operator.tenant, query.limit, cursor, query.begins or "")
 
 
 @router.get("/{user_id}")
 async def show_user(user_id: UserId, operator: OperatorDep, runtime: RuntimeDep) -> ShownUser:
-    """Shows what is stored of a user: chats, messages, summaries, audit rows; no texts."""
+    """Shows which chats are stored of a user, and whether the audit log names them; no texts."""
     return await people.show(runtime.database.engine, operator, user_id)
 
 

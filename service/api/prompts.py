@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request
 from httpx import codes
 
 from service import metrics
-from service.api.deps import FilterKey, RuntimeDep, document_body, read_body, wake
+from service.api.deps import FilterKey, RuntimeDep, document_body, read_body
 from service.api.wire import NextPromptAnswer, NextPromptRequest, PromptToAnswer, ReplyRequest
 from service.clients.answers import ABOUT_THE_REQUEST
 from service.storage import codec
@@ -46,9 +46,9 @@ async def post_reply(prompt_id: str, request: Request, key: FilterKey, runtime: 
     """
     reply = await read_body(request, ReplyRequest)
     packed = await asyncio.to_thread(codec.pack, msgspec.structs.asdict(reply))
-    answered = await accept_reply(runtime.database, key.tenant, prompt_id, packed)
-    metrics.SUMMARISER_CALLS.labels(_parse_outcome(reply.status)).observe(answered.seconds)
-    await wake(runtime, answered.wake_up)
+    database, queue = runtime.database, runtime.queue
+    seconds = await accept_reply(database, queue, key.tenant, prompt_id, packed)
+    metrics.SUMMARISER_CALLS.labels(_parse_outcome(reply.status)).observe(seconds)
 
 
 def _parse_outcome(status: int) -> str:

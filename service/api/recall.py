@@ -1,8 +1,6 @@
 """Looking up what a summary covers: for models through the filter's key, and for operators."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Request
 
 from service.api.deps import (
     ChatId,
@@ -12,6 +10,7 @@ from service.api.deps import (
     document_body,
     read_body,
 )
+from service.api.queries import FindQuery
 from service.api.wire import RecallRequest
 from service.errors import Unprocessable
 from service.recall.display import Finding
@@ -62,26 +61,15 @@ async def find_in_chat(
     chat_id: ChatId,
     operator: OperatorDep,
     runtime: RuntimeDep,
-    query: Annotated[str, Query(max_length=2000, description="Words to look for.")] = "",
-    ref: Annotated[
-        str, Query(max_length=300, description="What to read: `T12`, `M34`, `12.3`, `marker:…`.")
-    ] = "",
-    line: Annotated[
-        int, Query(ge=1, le=2**31, description="Where to begin to read; of `query`, which result.")
-    ] = 1,
-    grep: Annotated[
-        str, Query(max_length=300, description="Only lines with these words, and two around.")
-    ] = "",
-    max_tokens: Annotated[
-        int, Query(ge=200, le=8000, description="Most tokens of the answer.")
-    ] = 2000,
+    query: FindQuery,
 ) -> Finding:
     """Finds words in a chat, or reads one message or result of a tool as it is stored.
 
     Looks at the path that was stored last, covered or not.
     """
-    check_question(query, ref)
-    question = RecallQuestion(query, ref, line, grep, max_tokens)
+    limits = query.line, query.grep, query.max_tokens
+    question = RecallQuestion(query.query, query.ref, *limits)
+    check_question(question.query, question.ref)
     engine, mask = runtime.database.engine, runtime.settings.mask_secrets
     return await recall.recall_for_operator(
         engine, runtime.texts, operator, chat_id, question, mask

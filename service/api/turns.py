@@ -13,15 +13,15 @@ from service.api.deps import (
     document_body,
     read_bytes,
 )
-from service.api.serving import Serving, get_serving
+from service.api.serving import get_serving
 from service.api.wire import FilterAnswer, TurnAnswer, TurnRequest, make_schema
 from service.errors import TooLarge, Unprocessable
-from service.storage import chats, keys
+from service.storage import keys
 from service.storage.runs import UsageKey
 from service.usecases.hand_over import FinishedTurn, find_outcome, store_turn
 from service.usecases.ingest import wake_worker
 from service.usecases.uploads import UserKey
-from service.usecases.weigh import State
+from service.usecases.weigh import ServeContext, State
 from service.usecases.windows import Windows
 
 _LONGEST_LABEL = 200  # characters
@@ -41,16 +41,13 @@ router = APIRouter(tags=["filter"])
 
 @router.get("/v1/filter")
 async def get_filter(key: FilterKey, runtime: RuntimeDep) -> FilterAnswer:
-    """The service's version, the key's tenant, who writes its summaries, and models in use."""
-    database, context = runtime.database, runtime.worker_context
-    async with database.engine.connect() as connection:
-        served = await chats.list_served_models(connection, key.tenant)
+    """The service's version, the key's tenant, and who writes its summaries."""
+    endpoint = runtime.worker_context.summariser
     return FilterAnswer(
         version=__version__,
         tenant=key.tenant_name,
-        endpoint=context.summariser.name if context.summariser else None,
-        summariser=await keys.find_summariser(database.reads, key.tenant),
-        models=served,
+        endpoint=endpoint.name if endpoint else None,
+        summariser=await keys.find_summariser(runtime.database.reads, key.tenant),
     )
 
 
@@ -75,25 +72,25 @@ async def post_turn(request: Request, key: FilterKey) -> Response:
     size = len(body)
     told = await decode_body(body, TurnRequest)
     del body  # it may be megabytes
-    serving = get_serving(request)
-    turn = await _make_finished_turn(key.tenant, told, serving.context.windows)
+    context = get_serving(request)
+    turn = await _make_finished_turn(key.tenant, told, context.windows)
     state = turn.state
-    async with serving.context.uploads.turn(UserKey(key.tenant, state.user), size):
-        accepted = await store_turn(serving.context, turn)
-    await wake_worker(serving.context, accepted)
+    async with context.uploads.turn(UserKey(key.tenant, state.user), size):
+        accepted = await store_turn(context, turn)
+    await wake_worker(context, accepted)
     if told.state:
         usage_key = UsageKey(key.tenant, state.model)
         get_runtime(request).counting.count_turn(usage_key, find_outcome(state))
-    asks = accepted.due and state.expires_in is None and await _is_for_host(serving, key.tenant)
+    asks = accepted.due and state.expires_in is None and await _is_for_host(context, key.tenant)
     answer = msgspec.json.encode(TurnAnswer(accepted.due, asks))
     return Response(answer, 202, media_type="application/json")
 
 
-async def _is_for_host(serving: Serving, tenant: int) -> bool:
+async def _is_for_host(context: ServeContext, tenant: int) -> bool:
     """Whether models of a tenant's host write its summaries: an endpoint of ours goes first."""
-    if serving.context.settings.summariser != "extractive":
+    if context.settings.summariser != "extractive":
         return False
-    return bool(await keys.find_summariser(serving.context.database.reads, tenant))
+    return bool(await keys.find_summariser(context.database.reads, tenant))
 
 
 async def _make_finished_turn(tenant: int, told: TurnRequest, windows: Windows) -> FinishedTurn:

@@ -11,7 +11,6 @@ from pydantic import BaseModel, Field, StringConstraints
 
 from service.processes import intake
 from service.processes.intake import CONTROL
-from service.storage.chats import ServedModel
 from service.usecases.weigh import State
 
 # Open WebUI's ids are UUIDs, or `temporary:<socket id>`.
@@ -302,7 +301,6 @@ class FilterAnswer(BaseModel):
         description="Which of your models writes: `chat` is each chat's own, empty none; null says"
         " that nobody has chosen."
     )
-    models: list[ServedModel] = Field(description="Models of recent chats.")
 
 
 _Owner = Annotated[intake.Id, Meta(description="The user who asks; it has to be their chat.")]

@@ -151,7 +151,7 @@ async def _post_json(endpoint: Endpoint, path: str, request: _Payload) -> Reply:
 
 
 async def _answered(endpoint: Endpoint, path: str, request: _Payload) -> Reply:
-    response, content = await request_reply(endpoint, path, request)
+    response, content = await _request_reply(endpoint, path, request)
     if response.status_code != httpx.codes.OK:
         raise _refusal(endpoint, response, content)
     try:
@@ -162,17 +162,17 @@ async def _answered(endpoint: Endpoint, path: str, request: _Payload) -> Reply:
         raise endpoint.failure(what, "Check the base URL.", quoted=quoted) from error
 
 
-async def request_reply(
-    endpoint: Endpoint, path: str, request: _Payload | None = None
+async def _request_reply(
+    endpoint: Endpoint, path: str, request: _Payload
 ) -> tuple[httpx.Response, bytearray]:
-    """One answer of an endpoint, bounded; without a request by `GET`.
+    """One answer of an endpoint, bounded.
 
     Raises:
         SummariserError: there is none, or it is too long.
     """
     # Chats may have halves of surrogate pairs, which JSON can say and UTF-8 cannot: each becomes a
     # question mark.
-    body = json.dumps(request, ensure_ascii=False).encode(errors="replace") if request else None
+    body = json.dumps(request, ensure_ascii=False).encode(errors="replace")
     headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
     if request_id := request_ids.get_current():
         headers[request_ids.HEADER] = request_id
@@ -182,7 +182,7 @@ async def request_reply(
     url, content = endpoint.base_url.rstrip("/") + path, bytearray()
     try:
         async with endpoint.http.stream(
-            "POST" if request else "GET",
+            "POST",
             url,
             content=body,
             headers=headers,

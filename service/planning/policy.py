@@ -216,20 +216,6 @@ def _count_chunk_tokens(summariser_window: int, state: int, again: int) -> int:
     return max(call * 9 // 10, _LEAST_CHUNK)
 
 
-def is_crowded(window: int, overhead: int) -> bool:
-    """Whether tools and system prompts leave the chat less than half of what a request may have."""
-    return overhead * 2 > apply_at(window)
-
-
-def describe_crowding(window: int, overhead: int) -> str:
-    """The warning about a model that `is_crowded`."""
-    taken, whole = overhead / 1000, window / 1000
-    return (
-        f"tools and system prompts take {taken:.1f}k of its {whole:.1f}k window, so little of a"
-        " chat fits into a request; fewer tools for this model, or a larger window, fixes that"
-    )
-
-
 def find_request_room(window: int, wanted: int, beside: int) -> int:
     """Tokens that a request may have, so that its answer has room in the window too.
 

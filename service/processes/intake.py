@@ -105,7 +105,6 @@ class TokenCountedMessage:
 
     Attributes:
         body: the packed message, its secrets masked, and what it is searched by.
-        masks: how many secrets were masked.
         tokens: what the model is sent for it.
         step_tokens: what a summariser reads for each of its steps.
         step_calls: how many calls of tools each of its steps has.
@@ -114,7 +113,6 @@ class TokenCountedMessage:
 
     role: str
     body: bytes
-    masks: int
     tokens: int
     step_tokens: list[int]
     step_calls: list[int]
@@ -173,14 +171,13 @@ def _decode(text: bytes) -> Stored:
 def _count_tokens(
     stored: Stored, mask_secrets: bool, *, searched: bool = False
 ) -> TokenCountedMessage:
-    body, masks = _pack(stored, mask_secrets, searched)
+    body = _pack(stored, mask_secrets, searched)
     parsed = parse(stored)
     cut = split_steps(parsed)
     count = cache(tokens.count)  # nearly always, what was said is all that is sent
     return TokenCountedMessage(
         role=parsed.role,
         body=body,
-        masks=masks,
         tokens=count_stored_tokens(stored, count),
         step_tokens=[estimate_step_tokens(step, count) for step in cut],
         step_calls=[len(step.calls) for step in cut],
@@ -188,14 +185,14 @@ def _count_tokens(
     )
 
 
-def _pack(stored: Stored, mask_secrets: bool, searched: bool) -> tuple[bytes, int]:
-    """The packed body, perhaps with the words that it is `searched` by; and its number of masks.
+def _pack(stored: Stored, mask_secrets: bool, searched: bool) -> bytes:
+    """The packed body, perhaps with the words that it is `searched` by.
 
     This is a function of its own, so that the masked copy is free before tokens are counted.
     """
-    clean, masks = mask_message(stored) if mask_secrets else (stored, 0)
+    clean = mask_message(stored) if mask_secrets else stored
     words = parts.make_parts(parse(clean)) if searched else None
-    return codec.pack(clean, words), masks
+    return codec.pack(clean, words)
 
 
 def _select_fields(message: UploadedMessage) -> Stored:

@@ -74,4 +74,4 @@ def show_page(body: bytes, request: PageRequest, mask: bool) -> Finding:
 def _parse_body(body: bytes, mask: bool) -> Message:
     """The parsed message. Masking covers one that was stored before secrets were masked."""
     content = codec.unpack(body)
-    return parse(mask_message(content)[0] if mask else content)
+    return parse(mask_message(content) if mask else content)

@@ -20,11 +20,11 @@ from sqlalchemy import (
     tuple_,
     update,
 )
-from sqlalchemy.dialects.postgresql import distinct_on, insert
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.errors import Problem
-from service.names import ChatState, Has
+from service.names import ChatState
 from service.storage import codec, database, sealing
 from service.storage.database import Reads
 from service.storage.jobs import CHAT_STATE
@@ -47,9 +47,8 @@ class ChatOverview:
     `leaf_id` is what the host calls the newest message of that branch.
 
     `compactor` is who else compresses the chat, `open-webui`; no summary is made here then.
-    `masked` counts the secrets that were masked in what is stored of it. While there is a
-    `left_alone_at`, its user wants no summaries of it. `title` and `user_name` are null while
-    nobody has sent them.
+    While there is a `left_alone_at`, its user wants no summaries of it. `title` and `user_name` are
+    null while nobody has sent them.
     """
 
     id: int
@@ -70,7 +69,6 @@ class ChatOverview:
     last_error: str | None
     expires_at: datetime | None
     compactor: str | None
-    masked: int
     left_alone_at: datetime | None
     title: str | None
     user_name: str | None
@@ -83,10 +81,8 @@ class ChatFilters:
     """Conditions on the chats of a list; None for any. `begins` is the beginning of the id."""
 
     user: str | None = None
-    model: str | None = None
     state: ChatState | None = None
     begins: str | None = None
-    has: Has | None = None
 
 
 EVERY = ChatFilters()
@@ -128,26 +124,12 @@ class SavedChat:
     begun_by: str
 
 
-@dataclass(frozen=True, slots=True)
-class ServedModel:
-    """A model, its window in tokens, and the tokens of its requests that are no messages.
-
-    `assumed` says that nobody told the window.
-    """
-
-    model: str
-    window: int
-    assumed: bool
-    overhead: int
-
-
 _NOTE_LEAF = text(database.load_statements("chats")["note_leaf"])
 COMPACTS_ITSELF = "open-webui"
 """The `compactor` beside which no summary is made: nothing is compressed twice."""
 _IS_LEASED = func.coalesce(
     func.greatest(chats.c.lease_until, chats.c.code_until) > func.now(), False
 )
-_NEWEST_CHATS = 200  # are looked through for the models that are in use
 LABELS = ("title", "user_name")
 """Sealed columns: what operators recognise a chat by."""
 UNSAVED = "content:"
@@ -232,7 +214,7 @@ async def list_overviews(
         query = query.where(chats.c.external_id == chat)
     if after is not None:
         query = query.where(tuple_(moment, identity) < tuple_(after.updated_at, after.id))
-    query = query.where(*_make_conditions(tenant, which))
+    query = query.where(*_make_conditions(which))
     found: list[ChatOverview] = []
     for row in (await connection.execute(query)).mappings().all():
         key = ChatKey(tenant, row["id"])
@@ -264,32 +246,13 @@ def _make_label_aad(chat: ChatKey, name: str) -> AssociatedData:
     return AssociatedData(chats.name, name, chat, chat.id)
 
 
-def _make_conditions(tenant: int, which: ChatFilters) -> Iterator[ColumnElement[bool]]:
+def _make_conditions(which: ChatFilters) -> Iterator[ColumnElement[bool]]:
     if which.user is not None:
         yield chats.c.user_id == which.user
-    if which.model is not None:
-        yield chats.c.model == which.model
     if which.state is not None:
         yield literal_column(CHAT_STATE) == which.state
     if which.begins is not None:
         yield func.starts_with(chats.c.external_id, which.begins)
-    match which.has:
-        case "summary":
-            yield func.cardinality(chats.c.leaf_line) > 0
-        case "degraded":
-            yield _has_degraded(tenant)
-        case "expiry":
-            yield chats.c.expires_at.is_not(None)
-
-
-def _has_degraded(tenant: int) -> ColumnElement[bool]:
-    degraded = select(checkpoints.c.id).where(
-        checkpoints.c.tenant_id == tenant,
-        checkpoints.c.chat_id == chats.c.id,
-        checkpoints.c.kind == "degraded",
-        checkpoints.c.retired_at.is_(None),
-    )
-    return degraded.exists()
 
 
 def _select_overviews(tenant: int) -> Select[Any]:
@@ -324,27 +287,6 @@ def _count_checkpoints(tenant: int) -> ColumnElement[int]:
         checkpoints.c.tenant_id == tenant, checkpoints.c.chat_id == chats.c.id
     )
     return count.scalar_subquery()
-
-
-async def list_served_models(connection: AsyncConnection, tenant: int) -> list[ServedModel]:
-    """The models of a tenant's newest chats by name, each as its newest chat was served with it."""
-    about_model = (
-        chats.c.model,
-        chats.c.window_tokens,
-        chats.c.window_assumed,
-        chats.c.overhead_tokens,
-    )
-    newest = (
-        select(*about_model, chats.c.updated_at)
-        .where(chats.c.tenant_id == tenant)
-        .order_by(chats.c.updated_at.desc())
-        .limit(_NEWEST_CHATS)
-        .subquery()
-    )
-    columns = (newest.c[column.name] for column in about_model)
-    query = select(*columns).ext(distinct_on(newest.c.model))
-    query = query.order_by(newest.c.model, newest.c.updated_at.desc())
-    return [ServedModel(*row) for row in await connection.execute(query)]
 
 
 async def let_serve(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> None:

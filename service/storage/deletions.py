@@ -20,15 +20,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import takewhile
-from typing import Final, Literal, NamedTuple
+from typing import Final
 
-from sqlalchemy import ColumnElement, bindparam, delete, func, select, text, update
+from sqlalchemy import ColumnElement, bindparam, delete, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage import chats, database, messages, sealing
+from service.storage import chats, database, keys, messages, sealing
 from service.storage.chats import StoredChat, is_saved, open_label
-from service.storage.keys import name_user
 from service.storage.tables import (
     ChatKey,
     after_seconds,
@@ -120,8 +119,8 @@ async def hide_names_in_audit(
     """
     log = update(audit).where(audit.c.tenant_id == tenant)
     details = audit.c.details.concat(func.jsonb_build_object("user", hashed))
-    did = log.where(audit.c.actor == name_user(user))
-    await connection.execute(did.values(actor=name_user(hashed)))
+    did = log.where(audit.c.actor == keys.name_user(user))
+    await connection.execute(did.values(actor=keys.name_user(hashed)))
     named = log.where(audit.c.details["user"].astext == user)
     await connection.execute(named.values(details=details))
     if names:
@@ -160,24 +159,7 @@ class NamedChat:
     chat_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class UserTotals:
-    """The number of rows that are stored of a user.
-
-    Attributes:
-        messages: in the user's own chats.
-        checkpoints: of own chats.
-        audit: rows of the audit log of what the user did, or that name the user or an own chat.
-    """
-
-    messages: int
-    checkpoints: int
-    audit: int
-
-
-_SQL = database.load_statements("people")
-_USERS = text(_SQL["users"])
-_COUNTS = text(_SQL["counts"])
+_USERS = text(database.load_statements("people")["users"])
 
 
 async def list_users(
@@ -236,18 +218,12 @@ async def _list_chats(
     return [NamedChat(ChatKey(tenant, row.id), row.external_id) for row in rows]
 
 
-async def count_user_rows(
-    connection: AsyncConnection, tenant: int, user: str, own: Collection[NamedChat]
-) -> UserTotals:
-    """Counts what is stored of a user, whose own chats are `own`."""
-    parameters = {
-        "tenant": tenant,
-        "user": user,
-        "actor": name_user(user),
-        "own": [chat.key.id for chat in own],
-        "names": [chat.chat_id for chat in own],
-    }
-    return UserTotals(**(await connection.execute(_COUNTS, parameters)).mappings().one())
+async def is_in_audit(connection: AsyncConnection, tenant: int, user: str) -> bool:
+    """Whether the audit log says what a user did, or names the user."""
+    about_user = audit.c.details["user"].astext == user
+    is_named = or_(audit.c.actor == keys.name_user(user), about_user)
+    rows = select(audit.c.id).where(audit.c.tenant_id == tenant, is_named)
+    return bool((await connection.execute(select(rows.exists()))).scalar_one())
 
 
 async def list_gone_chats(connection: AsyncConnection, tenant: int, user: str) -> list[str]:
@@ -256,21 +232,19 @@ async def list_gone_chats(connection: AsyncConnection, tenant: int, user: str) -
         chat_rows.c.tenant_id == tenant, chat_rows.c.external_id == audit.c.chat
     )
     query = select(audit.c.chat).where(
-        audit.c.tenant_id == tenant, audit.c.actor == name_user(user), ~stored.exists()
+        audit.c.tenant_id == tenant, audit.c.actor == keys.name_user(user), ~stored.exists()
     )
     return list((await connection.execute(query.distinct())).scalars())
 
 
-class DeletionTarget(NamedTuple):
-    """A chat or a user, by Open WebUI's id."""
+def name_chat(chat: str) -> str:
+    """The name of a chat, by Open WebUI's id, which is locked and hashed."""
+    return f"chat:{chat}"
 
-    what: Literal["chat", "user"]
-    id: str
 
-    @property
-    def text(self) -> str:
-        """The text that is locked and hashed."""
-        return f"{self.what}:{self.id}"
+def name_user(user: str) -> str:
+    """The name of a user, by Open WebUI's id, which is locked and hashed."""
+    return f"user:{user}"
 
 
 SECONDS: Final = 24 * 3600.0
@@ -286,18 +260,16 @@ _ALONE = text("select pg_advisory_xact_lock(hashtextextended(:name, :tenant))")
 
 async def lock_for_ingest(connection: AsyncConnection, tenant: int, chat: str, user: str) -> None:
     """Begins an ingest: until the transaction ends, nobody deletes this chat or this user."""
-    names = {"user": DeletionTarget("user", user).text, "chat": DeletionTarget("chat", chat).text}
+    names = {"user": name_user(user), "chat": name_chat(chat)}
     await connection.execute(_SHARED, names | {"tenant": tenant})
 
 
-async def lock_for_deletion(connection: AsyncConnection, tenant: int, name: DeletionTarget) -> None:
+async def lock_for_deletion(connection: AsyncConnection, tenant: int, name: str) -> None:
     """Waits for the ingests of a chat or a user; those that follow wait for this transaction."""
-    await connection.execute(_ALONE, {"name": name.text, "tenant": tenant})
+    await connection.execute(_ALONE, {"name": name, "tenant": tenant})
 
 
-async def put_tombstones(
-    connection: AsyncConnection, tenant: int, names: Collection[DeletionTarget]
-) -> None:
+async def put_tombstones(connection: AsyncConnection, tenant: int, names: Collection[str]) -> None:
     """Puts tombstones of chats and users."""
     if not names:
         return
@@ -313,8 +285,8 @@ async def put_tombstones(
 
 
 async def hash_names(
-    connection: AsyncConnection, tenant: int, names: Collection[DeletionTarget]
-) -> dict[DeletionTarget, bytes]:
+    connection: AsyncConnection, tenant: int, names: Collection[str]
+) -> dict[str, bytes]:
     """The hashes that stand for ids: HMAC-SHA-256, keyed with the tenant's salt.
 
     Raises:
@@ -332,6 +304,6 @@ async def _read_salt(connection: AsyncConnection, tenant: int) -> bytes | None:
     return stored
 
 
-def hash_name(salt: bytes, name: DeletionTarget) -> bytes:
+def hash_name(salt: bytes, name: str) -> bytes:
     """The hash that stands for a name."""
-    return hmac.digest(salt, name.text.encode("utf-8", "surrogatepass"), "sha256")
+    return hmac.digest(salt, name.encode("utf-8", "surrogatepass"), "sha256")

@@ -28,7 +28,6 @@ from service.storage.checkpoints import (
     take_next_id,
 )
 from service.storage.database import NumberedStatement, Reads
-from service.storage.deletions import DeletionTarget
 from service.storage.messages import MessageRow, aad_for_body
 from service.storage.sealing import Cipher
 from service.storage.tables import INTERIM, ChatKey, chats, checkpoints, in_values, match_chat
@@ -173,13 +172,11 @@ class NewMessage:
     """A message to be written: its row, and its body, packed.
 
     Attributes:
-        masks: how many secrets were masked in it, unless they were counted before.
         author: who sent it; None for the chat's owner.
     """
 
     row: MessageRow
     body: bytes
-    masks: int
     author: str | None
 
 
@@ -238,7 +235,7 @@ async def open_chat(
         expired = chats.c.expires_at <= func.now()
         await connection.execute(delete(chats).where(*this_chat, expired))
     cipher = await sealing.find_cipher(connection, tenant)
-    names = DeletionTarget("chat", chat), DeletionTarget("user", user)
+    names = deletions.name_chat(chat), deletions.name_user(user)
     values = {
         **_make_fields(handed),
         "hashes": [deletions.hash_name(cipher.salt, name) for name in names],
@@ -285,7 +282,6 @@ async def store(
         "made": noted.leaf.checkpoint_id,
         "path": handed.ids,
         "request_id": request_ids.get_current(),
-        "masks": sum(one.masks for one in new),
         "due": noted.delay is not None,
         "delay": float(noted.delay or 0),
     }

@@ -149,8 +149,6 @@ chats = Table(
     # From then on it is not served, and the next sweep deletes it with everything stored for it.
     Column("expires_at", _TIME),
     Column("compactor", Text),  # who else compresses it, as of the last ingest
-    # Secrets masked in what is stored of it.
-    Column("masked", BigInteger),
     # Since when its user wants no summaries of it: none is made and none serves.
     Column("left_alone_at", _TIME),
     # Operators recognise the chat by these; they are sealed.

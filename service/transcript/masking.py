@@ -1,8 +1,7 @@
 """Masks the secrets in tools' arguments, results and code.
 
 The input is a stored message of any of the four formats. The output is a message that parses to the
-same steps, with masks in them, and the number of masks. Words of users and assistants, and the
-model's thoughts, stay as they are.
+same steps, with masks in them. What users and assistants said and thought stays as it is.
 """
 
 from typing import Any
@@ -14,59 +13,53 @@ from service.transcript.items import Stored
 _WRITTEN = ("message", "reasoning")  # types of output items with the model's own words
 
 
-def mask_message(stored: Stored) -> tuple[Stored, int]:
-    """The message with masked arguments, results and code of tools, and the number of masks."""
-    masking = _Masking()
+def mask_message(stored: Stored) -> Stored:
+    """The message with masked arguments, results and code of tools."""
     match stored.get("role"):
         case "assistant":
-            new = {name: masking.answer(name, value) for name, value in stored.items()}
+            return {name: _mask_field(name, value) for name, value in stored.items()}
         case "tool":
-            new = {name: masking.value(name, value) for name, value in stored.items()}
+            return {name: _mask_value(name, value) for name, value in stored.items()}
         case _:
-            return stored, 0
-    return new, masking.count
+            return stored
 
 
-class _Masking:
-    """Masks secrets and counts the masks."""
+def _mask_field(name: str, value: Any) -> Any:  # noqa: ANN401 - JSON
+    """A field of an answer."""
+    match name, value:
+        case "content", str():
+            return details.rewrite_tool_values(value, _mask_text)
+        case "output", list():
+            return [_mask_item(one) for one in value]
+        case _:
+            return value
 
-    def __init__(self) -> None:
-        self.count = 0
 
-    def answer(self, name: str, value: Any) -> Any:  # noqa: ANN401 - JSON
-        """A field of an answer."""
-        match name, value:
-            case "content", str():
-                return details.rewrite_tool_values(value, self.text)
-            case "output", list():
-                return [self.item(one) for one in value]
-            case _:
-                return value
+def _mask_item(item: Any) -> Any:  # noqa: ANN401 - JSON
+    """An entry of `output`."""
+    if isinstance(item, dict) and item.get("type") in _WRITTEN:
+        return item
+    return _mask_value("", item)
 
-    def item(self, item: Any) -> Any:  # noqa: ANN401 - JSON
-        """An entry of `output`."""
-        if isinstance(item, dict) and item.get("type") in _WRITTEN:
-            return item
-        return self.value("", item)
 
-    def value(self, name: str, value: Any) -> Any:  # noqa: ANN401 - JSON
-        """Any JSON value. `name` is its key, because a password is recognised by its name."""
-        match value:
-            case str():
-                return self.text(value, f"{name}=")
-            case list():
-                return [self.value(name, one) for one in value]
-            case dict():
-                return {key: self.value(key, one) for key, one in value.items()}
-            case _:
-                return value
+def _mask_value(name: str, value: Any) -> Any:  # noqa: ANN401 - JSON
+    """Any JSON value. `name` is its key, because a password is recognised by its name."""
+    match value:
+        case str():
+            return _mask_text(value, f"{name}=")
+        case list():
+            return [_mask_value(name, one) for one in value]
+        case dict():
+            return {key: _mask_value(key, one) for key, one in value.items()}
+        case _:
+            return value
 
-    def text(self, text: str, head: str = "") -> str:
-        """A text, masked as if it stood behind `head`."""
-        found = redaction.mask(head + text)
-        if not found.count:
-            return text
-        if not found.text.startswith(head):  # The head itself has a secret.
-            found, head = redaction.mask(text), ""
-        self.count += found.count
-        return found.text.removeprefix(head)
+
+def _mask_text(text: str, head: str = "") -> str:
+    """A text, masked as if it stood behind `head`."""
+    found = redaction.mask(head + text)
+    if not found.count:
+        return text
+    if not found.text.startswith(head):  # The head itself has a secret.
+        return redaction.mask(text).text
+    return found.text.removeprefix(head)

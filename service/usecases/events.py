@@ -5,50 +5,63 @@ deletions and edits change anything; whatever else there is, now or later, is he
 What is not known here is no error: a chat that was never ingested may be deleted too.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import Annotated
 
+import msgspec
+from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from service.processes.intake import Hash, Id
 from service.storage.keys import Operator
-from service.usecases.delete import Deletion, EditedChat, GoneUser, OwnChats, WholeChat, delete
+from service.transcript import normalise_id
+from service.usecases import delete
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something that happened in Open WebUI.
+class EventRequest(msgspec.Struct, frozen=True):
+    """An event of Open WebUI. Other types and fields than those of this page are ignored."""
 
-    `fingerprints` are those of all messages of an edited chat, by id. `left` are the ids of all
-    chats that the user still has.
-    """
+    type: Annotated[Id, Meta(description="Open WebUI's name of the event, such as `chat.deleted`.")]
+    chat_id: Id | None = None
+    user_id: Annotated[Id | None, Meta(description="User whose chat or chats were deleted.")] = None
+    fingerprints: Annotated[
+        dict[str, Hash] | None,
+        Meta(
+            description="Fingerprints of all messages of an edited chat, by message id; a stored"
+            " message with another fingerprint is deleted."
+        ),
+    ] = None
+    left: Annotated[
+        list[Id] | None,
+        Meta(
+            description="Ids of all chats that the user still has after a chat or folder was"
+            " deleted."
+        ),
+    ] = None
 
-    type: str
-    chat: str | None = None
-    user: str | None = None
-    fingerprints: Mapping[str, str] | None = None
-    left: Sequence[str] | None = None
 
-
-async def handle_event(engine: AsyncEngine, by: Operator, event: Event) -> None:
+async def handle_event(engine: AsyncEngine, by: Operator, event: EventRequest) -> None:
     """Deletes what the event says is gone."""
-    for what in find_deletions(event):
-        await delete(engine, by, what, f"Open WebUI: {event.type}")
-
-
-def find_deletions(event: Event) -> list[Deletion]:
-    """The deletions that follow from an event."""
+    why = f"Open WebUI: {event.type}"
     match event:
-        case Event("chat.deleted", chat=str(chat), user=str(user), left=left) if left is not None:
-            # With a chat Open WebUI deletes the chats of its sub-agents.
-            return [WholeChat(chat), OwnChats(user, left)]
-        case Event("chat.deleted", chat=str(chat)):
-            return [WholeChat(chat)]
-        case Event("folder.deleted", user=str(user), left=left) if left is not None:
-            return [OwnChats(user, left)]
-        case Event("chat.deleted_all", user=str(user)):
-            return [OwnChats(user)]
-        case Event("user.deleted", user=str(user)):
-            return [GoneUser(user)]
-        case Event("chat.updated", chat=str(chat), fingerprints=known) if known:
-            return [EditedChat(chat, known)]
-    return []
+        case EventRequest(type="chat.deleted", chat_id=str(chat)):
+            await delete.delete_chat(engine, by, chat, why)
+            # With a chat, Open WebUI deletes the chats of its sub-agents, and reports none of them.
+            await _delete_all_but_left(engine, by, event, why)
+        case EventRequest(type="folder.deleted"):
+            await _delete_all_but_left(engine, by, event, why)
+        case EventRequest(type="chat.deleted_all", user_id=str(user)):
+            await delete.delete_own_chats(engine, by, user, why)
+        case EventRequest(type="user.deleted", user_id=str(user)):
+            await delete.delete_user(engine, by, user, why)
+        case EventRequest(type="chat.updated", chat_id=str(chat), fingerprints=told) if told:
+            # Odd ids are stored as their hashes.
+            fingerprints = {normalise_id(name): one for name, one in told.items()}
+            await delete.cut_chat(engine, by, chat, why, fingerprints)
+
+
+async def _delete_all_but_left(
+    engine: AsyncEngine, by: Operator, event: EventRequest, why: str
+) -> None:
+    """Deletes the user's chats that Open WebUI has no more, if the event says which it has."""
+    if event.user_id is not None and event.left is not None:
+        await delete.delete_own_chats(engine, by, event.user_id, why, event.left)

@@ -268,8 +268,7 @@ def _make_rows(
         row = stored or _make_row(handed, message, read, rows)
         rows.append(row)
         if read:
-            masks = 0 if stored else read.masks
-            new.append(NewMessage(row, read.body, masks, author))
+            new.append(NewMessage(row, read.body, author))
     return rows, new
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from service.clients.wake_ups import Queue
 from service.planning import policy
 from service.settings import Settings
 from service.storage import chats, codec, contexts, keys, messages, work
@@ -125,18 +126,15 @@ async def leave_alone(engine: AsyncEngine, asker: Requester, chat: str) -> None:
         await keys.record_change(connection, asker.by, "chat.leave", chat)
 
 
-async def resume_chat(engine: AsyncEngine, asker: Requester, chat: str) -> str:
-    """The chat is summarised again, at once if it has grown enough.
-
-    Returns:
-        The wake-up message to send.
-    """
+async def resume_chat(engine: AsyncEngine, queue: Queue, asker: Requester, chat: str) -> None:
+    """The chat is summarised again, at once if it has grown enough."""
     async with engine.begin() as connection:
         own_chat = await _lock_own_chat(connection, asker, chat)
         await chats.resume_chat(connection, own_chat.key)
         wake_up = await work.mark_due_at_once(connection, own_chat.key)
         await keys.record_change(connection, asker.by, "chat.resume", chat)
-    return wake_up
+    # After the commit: a worker that comes earlier would find no work.
+    await queue.wake(wake_up)
 
 
 async def wait_until_idle(engine: AsyncEngine, asker: Requester, chat: str, seconds: float) -> None:

@@ -38,7 +38,7 @@ async def read_status(
 ) -> Status:
     """The status of a tenant's work. Endpoints are the fleet's, and the models of its host.
 
-    `warnings` are those of this process about its settings and its summariser.
+    `warnings` are those of this process about its settings.
     """
     reads = database.reads
     queue = await jobs.count_jobs(reads, tenant)

@@ -1,6 +1,7 @@
 """Makes operators' changes, the same for REST and the pages. Each leaves an audit row.
 
-What they look at is in `inspection`.
+What they look at is in `inspection`. Those that make work due wake a worker after their commit: a
+worker that comes earlier would find no work.
 What this tenant does not have, a chat or a checkpoint, raises NotFound.
 """
 
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service import request_ids
+from service.clients.wake_ups import Queue
 from service.errors import Conflict
 from service.settings import Settings
 from service.storage import chats, checkpoints, keys, messages, work
@@ -21,7 +23,7 @@ from service.summarising import message, summarise
 from service.summarising.correction import GivenPin, check_summary, correct_memory
 from service.summarising.memory import Memory
 from service.summarising.summarise import CoveredSpan
-from service.usecases import inspection
+from service.usecases import delete, inspection
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class ServedCheckpoint:
 
 async def correct(
     engine: AsyncEngine,
+    queue: Queue,
     settings: Settings,
     by: Operator,
     chat: str,
@@ -47,14 +50,11 @@ async def correct(
     state: str | None = None,
     pins: Sequence[GivenPin] | None = None,
     forget: Sequence[str] = (),
-) -> tuple[ServedCheckpoint, str]:
+) -> ServedCheckpoint:
     """Makes a new version of a checkpoint, which serves in its place.
 
     It has another state, other pins, or lacks some talk. Deeper ones serve no more: what they
     covered is summarised again from this one. Work that is under way is refused.
-
-    Returns:
-        What serves now, and the key of the wake-up message.
 
     Raises:
         Conflict: the checkpoint does not serve.
@@ -83,20 +83,18 @@ async def correct(
         await keys.record_change(
             connection, by, "checkpoint.correct", chat, checkpoint=checkpoint, made=made.id
         )
-    return ServedCheckpoint(made), wake_up
+    await queue.wake(wake_up)
+    return ServedCheckpoint(made)
 
 
 async def reset_chat(
-    engine: AsyncEngine, by: Operator, chat: str, keep: int | None = None
-) -> tuple[DroppedCheckpoints, str]:
+    engine: AsyncEngine, queue: Queue, by: Operator, chat: str, keep: int | None = None
+) -> DroppedCheckpoints:
     """Drops the checkpoints of a chat, and makes new ones at once from the stored messages.
 
     With `keep`, only those that do not lead up to that one; it serves then. Work that is under way
     is refused when it comes to publish. If texts were deleted for their age, the work ends until
     the chat's next request, which has them.
-
-    Returns:
-        How many were dropped, and the key of the wake-up message.
 
     Raises:
         Conflict: the one to keep does not serve.
@@ -109,27 +107,40 @@ async def reset_chat(
         dropped = await checkpoints.drop_all_but(connection, row.key, kept.ids if kept else [])
         wake_up = await work.mark_due_at_once(connection, row.key, request_ids.get_current())
         await keys.record_change(connection, by, "chat.reset", chat, dropped=dropped, kept=keep)
-    return DroppedCheckpoints(dropped), wake_up
+    await queue.wake(wake_up)
+    return DroppedCheckpoints(dropped)
 
 
-async def retry(engine: AsyncEngine, by: Operator, chat: str) -> str:
-    """Makes a chat's work due now, whatever failed before.
+async def delete_chat(
+    engine: AsyncEngine, by: Operator, chat: str, *, for_good: bool = False
+) -> None:
+    """Deletes a chat; if `for_good`, nothing of it is stored for a day.
 
-    Returns:
-        The key of the wake-up message.
+    Raises:
+        NotFound: this tenant has no such chat; `for_good`, it is not stored later either.
     """
+    why = "an operator wished it for good" if for_good else "an operator wished it"
+    if not await delete.delete_chat(engine, by, chat, why, for_good=for_good):
+        raise inspection.make_no_chat_error(chat)
+
+
+async def retry(engine: AsyncEngine, queue: Queue, by: Operator, chat: str) -> None:
+    """Makes a chat's work due now, whatever failed before."""
     async with engine.begin() as connection:
         row = await _lock_chat(connection, by.tenant, chat)
         wake_up = await work.mark_due_at_once(connection, row.key, request_ids.get_current())
         await keys.record_change(connection, by, "job.retry", chat)
-    return wake_up
+    await queue.wake(wake_up)
 
 
-async def retry_dead_chats(engine: AsyncEngine, by: Operator) -> int:
+async def retry_dead_chats(engine: AsyncEngine, queue: Queue, by: Operator) -> int:
     """Makes all dead work of the tenant due now; returns how many chats that are."""
     async with engine.begin() as connection:
         revived = await work.revive_dead(connection, by.tenant)
         await keys.record_change(connection, by, "job.retry", None, revived=revived)
+    if revived:
+        # One wake-up is enough: each chat that is done wakes a worker for the next.
+        await queue.wake()
     return revived
 
 

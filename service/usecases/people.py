@@ -1,4 +1,4 @@
-"""Use case: what is stored of one user of Open WebUI is found, counted and erased.
+"""Use case: what is stored of one user of Open WebUI is found and erased.
 
 The same for REST and the pages. Each look leaves an audit row, which names the user by a keyed
 hash.
@@ -10,9 +10,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.errors import NotFound
 from service.storage import deletions, keys
-from service.storage.deletions import User, UserTotals
+from service.storage.deletions import User
 from service.storage.keys import Operator
-from service.usecases.delete import Person, delete, hash_user
+from service.usecases import delete
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +28,13 @@ class ShownUser:
     """A user, and the data that is stored of them.
 
     Chats are named by their ids in Open WebUI; `shared_chats` are chats of others that have words
-    of the user. `stored` counts what the own chats have.
+    of the user. `audited` says that the audit log names the user.
     """
 
     user_id: str
     chats: list[str]
     shared_chats: list[str]
-    stored: UserTotals
+    audited: bool
 
 
 async def list_users(
@@ -56,7 +56,7 @@ async def show(engine: AsyncEngine, by: Operator, user: str) -> ShownUser:
     """
     async with engine.begin() as connection:
         shown = await _find(connection, by, user)
-        named = await hash_user(connection, by.tenant, user)
+        named = await delete.hash_user(connection, by.tenant, user)
         await keys.record_change(connection, by, "user.show", None, user=named)
     return shown
 
@@ -73,7 +73,7 @@ async def erase(engine: AsyncEngine, by: Operator, user: str) -> None:
     """
     async with engine.connect() as connection:
         await _find(connection, by, user)
-    await delete(engine, by, Person(user), "erasure")
+    await delete.erase_user(engine, by, user, "erasure")
 
 
 async def _find(connection: AsyncConnection, by: Operator, user: str) -> ShownUser:
@@ -84,8 +84,9 @@ async def _find(connection: AsyncConnection, by: Operator, user: str) -> ShownUs
     """
     own = await deletions.list_own_chats(connection, by.tenant, user)
     shared = await deletions.list_shared_chats(connection, by.tenant, user)
-    stored = await deletions.count_user_rows(connection, by.tenant, user, own)
-    if not (own or shared or stored.audit):
+    audited = await deletions.is_in_audit(connection, by.tenant, user)
+    if not (own or shared or audited):
         raise NotFound(f"nothing is stored of user {user!r}; the page People lists the users")
-    chats = [chat.chat_id for chat in own]
-    return ShownUser(user, chats, [chat.chat_id for chat in shared], stored)
+    own_ids = [chat.chat_id for chat in own]
+    shared_ids = [chat.chat_id for chat in shared]
+    return ShownUser(user, own_ids, shared_ids, audited)

@@ -7,10 +7,11 @@ import asyncio
 from dataclasses import dataclass
 from typing import Final
 
+from service.clients.wake_ups import Queue
 from service.errors import NotFound
 from service.storage import prompts
 from service.storage.database import Database
-from service.storage.prompts import ReplyReceipt, TakenPrompt
+from service.storage.prompts import TakenPrompt
 
 _LOOKS: Final = 0.5  # seconds between two looks
 _LATE: Final = 10.0  # seconds that a reply may be on its way
@@ -45,8 +46,13 @@ async def take_next(
     return NextPrompt(None, again=False)
 
 
-async def accept_reply(database: Database, tenant: int, prompt: str, reply: bytes) -> ReplyReceipt:
-    """Stores the reply to a prompt, packed, for its round.
+async def accept_reply(
+    database: Database, queue: Queue, tenant: int, prompt: str, reply: bytes
+) -> float:
+    """Stores the reply to a prompt, packed, and wakes a worker, whose round goes on with it.
+
+    Returns:
+        The seconds since the prompt was taken.
 
     Raises:
         NotFound: no such prompt waits for a reply.
@@ -58,4 +64,6 @@ async def accept_reply(database: Database, tenant: int, prompt: str, reply: byte
             "no prompt with this id waits for a reply: it has one, its time is over, or its chat"
             " was changed or deleted; nothing is to be done"
         )
-    return answered
+    # After the commit: a worker that comes earlier would find no reply.
+    await queue.wake(answered.wake_up)
+    return answered.seconds

@@ -16,7 +16,7 @@ from service.names import MOST_MISSING
 from service.storage import chats
 from service.storage.chats import SavedChat
 from service.storage.keys import Operator
-from service.usecases.delete import WholeChat, delete
+from service.usecases import delete
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ async def reconcile(
             " `precis reconcile` with a higher --most"
         )
     for chat in missing if not dry else ():
-        await delete(engine, by, WholeChat(chat), "Open WebUI has it no more")
+        await delete.delete_chat(engine, by, chat, "Open WebUI has it no more")
     return Reconciliation(len(stored), missing)
 
 

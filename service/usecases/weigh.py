@@ -6,16 +6,16 @@ is counted. What takes too long is estimated, high enough that no request become
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import structlog
 from msgspec import Meta
 
-from service.errors import PrecisError
+from service.errors import PrecisError, format_trace
 from service.planning import policy
 from service.processes import Texts
 from service.processes.intake import Hash, Id
@@ -23,6 +23,7 @@ from service.request import account, native
 from service.request.account import Counts
 from service.request.native import Outline
 from service.settings import Settings
+from service.storage import database
 from service.storage.database import Database
 from service.transcript import Native
 from service.usecases.uploads import UploadQueue
@@ -30,6 +31,7 @@ from service.usecases.windows import Windows
 
 _SMALL = 2**16  # bytes; counting so many takes some 20 ms
 _SHARE, _LEAST = 0.5, 0.3  # of the time that a request may wait, and seconds, for counting
+_MOST_BACKGROUND = 200  # counts and stores that go on after their answers
 
 # Two of them together are stored in 32 bits.
 _Count = Annotated[int, Meta(ge=0, le=2**29)]
@@ -124,13 +126,12 @@ class HostRequest:
 
 @dataclass(frozen=True, slots=True)
 class ServeContext:
-    """The resources with which requests are served.
+    """The resources of a process with which requests are served.
 
     Attributes:
-        turns: orders uploads.
+        uploads: orders uploads.
         windows: of the models.
         wake: wakes a worker, in so many seconds.
-        counting: counts that go on after their requests were answered.
     """
 
     database: Database
@@ -140,7 +141,41 @@ class ServeContext:
     uploads: UploadQueue
     windows: Windows
     wake: Callable[[str, float], Awaitable[object]]
-    counting: set["asyncio.Task[None]"] = field(default_factory=set)
+    # Counts and stores that go on after their requests were answered.
+    _background: set["asyncio.Task[None]"] = field(default_factory=set)
+
+    def start(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """Starts work that may go on after its request was answered."""
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+        return task
+
+    def store_later(self, work: Coroutine[Any, Any, object]) -> None:
+        """Stores something in the background, unless too much goes on there."""
+        if len(self._background) >= _MOST_BACKGROUND:
+            # Nothing is lost: the next request shows it again.
+            log.warning("compress.not_stored", why="too much is being stored")
+            work.close()
+            return
+        self.start(_store_quietly(work))
+
+    async def end(self) -> None:
+        """Ends the work in the background."""
+        tasks = list(self._background)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _store_quietly(work: Coroutine[Any, Any, object]) -> None:
+    """Stores something; its request was answered, so nobody else would hear of an error."""
+    try:
+        await work
+    except database.FAILURES as error:
+        log.warning("compress.not_stored", why=type(error).__name__)
+    except Exception as error:
+        log.error("compress.not_stored", exception=format_trace(error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,9 +287,7 @@ async def _count_within(context: ServeContext, new: Mapping[bytes, Native], seco
 
     It goes on then, so that the next request need not count them again.
     """
-    counting = asyncio.create_task(_count_new(context, new))
-    context.counting.add(counting)
-    counting.add_done_callback(context.counting.discard)
+    counting = context.start(_count_new(context, new))
     await asyncio.wait([counting], timeout=seconds)
     if counting.done():
         counting.result()  # raises what is no fault of a text

@@ -1,62 +1,45 @@
 """The list of chats, and one chat with its branches and actions."""
 
-from typing import Annotated, Final, Literal, get_args
-from urllib.parse import urlencode
+from typing import Annotated, Final, get_args
 
 import msgspec
 from fastapi import APIRouter, Query, Response
 
 from service.api import problems
 from service.api.chats import CheckpointNumber
-from service.api.deps import ChatId, RuntimeDep, wake
-from service.api.wire import Id
-from service.names import FIRST_TENANT, ChatState, Has
-from service.planning import policy
-from service.storage.chats import ChatFilters
+from service.api.deps import ChatId, RuntimeDep
+from service.api.queries import ChatParameters
+from service.names import FIRST_TENANT, ChatState
 from service.usecases import inspection, left_alone, operate
-from service.usecases.delete import delete_chat
 from service.usecases.left_alone import Requester
-from service.web.page import PageRoute, go_to, render
+from service.web.page import PageRoute, go_to, make_address, render
 from service.web.session import FormDep, SignedInDep
 from service.web.words import segment
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
-_SHOWN: Final = 50
+
+class _Parameters(ChatParameters):
+    part: bool = False
 
 
 @router.get("/chats")
 async def list_chats(
-    signed_in: SignedInDep,
-    runtime: RuntimeDep,
-    begins: Annotated[Id | Literal[""], Query()] = "",
-    user: Annotated[Id | Literal[""], Query()] = "",
-    model: Annotated[Id | Literal[""], Query()] = "",
-    state: Annotated[ChatState | Literal[""], Query()] = "",
-    has: Annotated[Has | Literal[""], Query()] = "",
-    cursor: Annotated[str, Query(pattern=inspection.CURSOR)] = "",
-    part: Annotated[bool, Query()] = False,
+    signed_in: SignedInDep, runtime: RuntimeDep, query: Annotated[_Parameters, Query()]
 ) -> Response:
-    """The list; an empty filter is none, because a form sends all of its fields."""
-    which = ChatFilters(user or None, model or None, state or None, begins or None, has or None)
-    page = await inspection.list_chats(
-        runtime.database.engine, signed_in.by.tenant, _SHOWN, cursor, which
-    )
-    chosen = {"begins": begins, "user": user, "model": model, "state": state, "has": has}
+    """The list; with `part`, only the part of it that is renewed."""
+    engine, tenant = runtime.database.engine, signed_in.by.tenant
+    page = await inspection.list_chats(engine, tenant, query.limit, query.cursor, query.filters)
     return render(
-        "chats_part.html" if part else "chats.html",
+        "chats_part.html" if query.part else "chats.html",
         who=signed_in,
         place="/chats",
         chats=page.chats,
-        chosen=chosen,
+        chosen=query,
         states=get_args(ChatState),
-        here=_make_address(chosen | {"cursor": cursor}),
-        next=_make_address(chosen | {"cursor": page.next}) if page.next else "",
+        here=make_address("/chats", query, query.cursor),
+        next=make_address("/chats", query, page.next) if page.next else "",
     )
-
-
-def _make_address(fields: dict[str, str]) -> str:
-    return "/chats?" + urlencode({name: value for name, value in fields.items() if value})
 
 
 @router.get("/chats/{chat_id}")
@@ -70,7 +53,6 @@ async def show_chat(
     engine, tenant = runtime.database.engine, signed_in.by.tenant
     detail = await inspection.show_chat(engine, tenant, chat_id)
     chat = detail.chat
-    crowded = policy.is_crowded(chat.window_tokens, chat.overhead_tokens)
     # Only for chats of that Open WebUI; it does not store those that expire.
     webui = runtime.settings.openwebui_url if signed_in.tenant_name == FIRST_TENANT else ""
     return render(
@@ -80,9 +62,6 @@ async def show_chat(
         detail=detail,
         chat=chat,
         covers={one.id: one.covered_messages for one in detail.checkpoints},
-        crowding=policy.describe_crowding(chat.window_tokens, chat.overhead_tokens)
-        if crowded
-        else "",
         webui="" if chat.expires_at else webui.rstrip("/"),
         done=_DONE.get(done, ""),
     )
@@ -102,8 +81,7 @@ async def retry(
     chat_id: ChatId, signed_in: SignedInDep, runtime: RuntimeDep, _: FormDep
 ) -> Response:
     """Makes the chat's work due now."""
-    wake_up = await operate.retry(runtime.database.engine, signed_in.by, chat_id)
-    await runtime.queue.wake(wake_up)
+    await operate.retry(runtime.database.engine, runtime.queue, signed_in.by, chat_id)
     return _go_to_chat(chat_id, "retried")
 
 
@@ -119,18 +97,16 @@ async def reset(
             keep = msgspec.convert(form["keep"], CheckpointNumber, strict=False)
         except msgspec.ValidationError as error:
             raise problems.make_body_problem(error, above="/keep") from None
-    engine = runtime.database.engine
-    _, wake_up = await operate.reset_chat(engine, signed_in.by, chat_id, keep)
-    await wake(runtime, wake_up)
+    await operate.reset_chat(runtime.database.engine, runtime.queue, signed_in.by, chat_id, keep)
     return _go_to_chat(chat_id, "reset")
 
 
 @router.post("/chats/{chat_id}/delete")
-async def delete(
+async def delete_chat(
     chat_id: ChatId, signed_in: SignedInDep, runtime: RuntimeDep, _: FormDep
 ) -> Response:
     """Deletes everything stored for the chat."""
-    await delete_chat(runtime.database.slow, signed_in.by, chat_id)
+    await operate.delete_chat(runtime.database.slow, signed_in.by, chat_id)
     return go_to("/chats")
 
 
@@ -139,10 +115,8 @@ async def resume(
     chat_id: ChatId, signed_in: SignedInDep, runtime: RuntimeDep, _: FormDep
 ) -> Response:
     """Summarises a chat again that was left alone."""
-    wake_up = await left_alone.resume_chat(
-        runtime.database.engine, Requester(signed_in.by), chat_id
-    )
-    await runtime.queue.wake(wake_up)
+    engine, queue = runtime.database.engine, runtime.queue
+    await left_alone.resume_chat(engine, queue, Requester(signed_in.by), chat_id)
     return _go_to_chat(chat_id, "resumed")
 
 

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Response
 
 from service.api import problems
 from service.api.chats import CheckpointId
-from service.api.deps import ChatId, RuntimeDep, wake
+from service.api.deps import ChatId, RuntimeDep
 from service.summarising.correction import GivenPin
 from service.usecases import inspection, operate
 from service.web.page import PageRoute, go_to, render
@@ -62,8 +62,9 @@ async def correct(
     # A part without a field stays as it is. So does the state when its field is empty: that is a
     # slip, and would be served at once.
     state, pins = str(form.get("state", "")), form.get("pins")
-    _, wake_up = await operate.correct(
+    await operate.correct(
         runtime.database.engine,
+        runtime.queue,
         runtime.settings,
         signed_in.by,
         chat_id,
@@ -72,7 +73,6 @@ async def correct(
         None if pins is None else _parse_pins(str(pins)),
         [str(number) for number in form.getlist("forget")],
     )
-    await wake(runtime, wake_up)
     return go_to(f"/chats/{segment(chat_id)}?done=served")
 
 

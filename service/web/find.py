@@ -1,11 +1,9 @@
 """Finds words in a chat, or reads one message or result of it; the audit log notes who did."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Response
 
 from service.api.deps import ChatId, RuntimeDep
-from service.api.recall import check_question
+from service.api.queries import FindQuery
 from service.usecases import inspection, recall
 from service.usecases.recall import RecallQuestion
 from service.web.page import PageRoute, render
@@ -22,17 +20,13 @@ async def find(
     chat_id: ChatId,
     signed_in: SignedInDep,
     runtime: RuntimeDep,
-    query: Annotated[str, Query(max_length=2000)] = "",
-    ref: Annotated[str, Query(max_length=300)] = "",
-    grep: Annotated[str, Query(max_length=300)] = "",
-    line: Annotated[int, Query(ge=1, le=2**31)] = 1,
+    query: FindQuery,
 ) -> Response:
     """Shows what the newest branch has for the words or the reference; without both, the form."""
     engine, by = runtime.database.engine, signed_in.by
     finding = None
-    if query.strip() or ref.strip():
-        check_question(query, ref)
-        question = RecallQuestion(query, ref, line, grep, _ROOM)
+    if query.query.strip() or query.ref.strip():
+        question = RecallQuestion(query.query, query.ref, query.line, query.grep, _ROOM)
         mask = runtime.settings.mask_secrets
         finding = await recall.recall_for_operator(
             engine, runtime.texts, by, chat_id, question, mask
@@ -44,6 +38,6 @@ async def find(
         who=signed_in,
         place="/chats",
         chat_id=chat_id,
-        question={"query": query, "ref": ref, "grep": grep},
+        question=query,
         finding=finding,
     )

@@ -12,6 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from service import __version__
@@ -69,6 +70,12 @@ def render(template: str, /, code: int = HTTPStatus.OK, **given: object) -> HTML
 def go_to(path: str) -> RedirectResponse:
     """The answer to a form: the browser gets `path` next, so that a reload posts nothing."""
     return RedirectResponse(path, HTTPStatus.SEE_OTHER)
+
+
+def make_address(path: str, parameters: BaseModel, cursor: object) -> str:
+    """The address of a list with the same filters, from `cursor` on."""
+    fields = parameters.model_dump(exclude={"limit", "part"}, exclude_none=True)
+    return f"{path}?{urlencode(fields | {'cursor': cursor}, doseq=True)}"
 
 
 class PageRoute(APIRoute):

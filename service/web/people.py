@@ -1,42 +1,34 @@
 """The users who wrote in chats; one user, and the erasure of everything stored of them."""
 
-from typing import Annotated, Final, Literal
-from urllib.parse import urlencode
+from typing import Final
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Response
 
 from service.api.deps import RuntimeDep
 from service.api.people import UserId
-from service.api.wire import Id
+from service.api.queries import UserQuery
 from service.usecases import people
-from service.web.page import PageRoute, go_to, render
+from service.web.page import PageRoute, go_to, make_address, render
 from service.web.session import FormDep, SignedInDep
 
 router = APIRouter(prefix="/people", route_class=PageRoute, include_in_schema=False)
 
-_SHOWN: Final = 50
 _MOST_CHATS: Final = 200  # ids in each list of a user's page
 
 
 @router.get("")
-async def list_people(
-    signed_in: SignedInDep,
-    runtime: RuntimeDep,
-    begins: Annotated[Id | Literal[""], Query()] = "",
-    cursor: Annotated[Id | Literal[""], Query()] = "",
-) -> Response:
+async def list_people(signed_in: SignedInDep, runtime: RuntimeDep, query: UserQuery) -> Response:
     """The list, by id."""
-    page = await people.list_users(
-        runtime.database.engine, signed_in.by.tenant, _SHOWN, cursor, begins
-    )
-    following = urlencode({"begins": begins, "cursor": page.next})
+    engine, tenant = runtime.database.engine, signed_in.by.tenant
+    begins, cursor = query.begins or "", query.cursor or ""
+    page = await people.list_users(engine, tenant, query.limit, cursor, begins)
     return render(
         "people.html",
         who=signed_in,
         place="/people",
         people=page.users,
         begins=begins,
-        next=f"/people?{following}" if page.next else "",
+        next=make_address("/people", query, page.next) if page.next else "",
     )
 
 

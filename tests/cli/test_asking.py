@@ -200,12 +200,12 @@ async def test_keys_are_made_listed_and_revoked(precis: Cli, service: Service) -
 async def test_a_user_is_listed_shown_and_erased(precis: Cli, service: Service) -> None:
     talk = Talk(service.as_filter, user="ann-4711")
     await talk.ingest(talk.turns(2))
-    assert "messages 4" in (await precis("users", "show", "ann-4711")).stdout
+    assert "chats    chat-1" in (await precis("users", "show", "ann-4711")).stdout
     says(await precis("users", "erase", "nobody"), "nothing is stored of user")
 
     asked = await precis("users", "erase", "ann-4711", answer="n\n")
     assert asked.exit_code == 1
-    assert "messages 4" in asked.stdout, "what would be deleted is shown before it asks"
+    assert "chats    chat-1" in asked.stdout, "what would be deleted is shown before it asks"
     assert await rows(service.runtime, "select 1 from chats")
     assert "is deleted" in (await precis("users", "erase", "ann-4711", "--yes")).stdout
     assert await rows(service.runtime, "select 1 from chats") == []

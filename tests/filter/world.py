@@ -402,7 +402,7 @@ class World:
 
     async def restart(self) -> None:
         """Service and filter forget what they keep in memory."""
-        counts = self.service.app.state.serving.context.counts
+        counts = self.service.app.state.serving.counts
         counts._new, counts._old = {}, {}
         self.filter._windows.clear()
 

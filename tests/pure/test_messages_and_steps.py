@@ -171,9 +171,7 @@ PARTS = [
 
 
 @pytest.mark.parametrize(("part", "shown"), PARTS)
-def test_a_part_of_any_type_has_a_step_and_costs_something(
-    part: dict[str, Any], shown: str
-) -> None:
+def test_a_part_of_any_type_has_a_step_and_costs_something(part: dict[str, Any], shown: str) -> None:
     [step] = split_steps(parse(user([part])))
     words = {"type": "text", "text": "Look"}
     cost = count_stored_tokens(user([words, part])) - count_stored_tokens(user("Look"))

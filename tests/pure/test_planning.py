@@ -19,7 +19,7 @@ from service.planning.plan import (
     is_poorer,
     plan,
 )
-from service.planning.policy import Policy, find_request_room, find_usage_factor, is_crowded
+from service.planning.policy import Policy, find_request_room, find_usage_factor
 from tests.effort import examples
 
 # ---- random chats
@@ -454,8 +454,3 @@ def test_a_request_leaves_room_for_its_answer(window: int, wanted: int, beside: 
 
 def test_a_summary_for_a_window_less_than_half_as_large_is_poorer() -> None:
     assert [is_poorer(8192, window) for window in (4096, 16_384, 16_385)] == [False, False, True]
-
-
-def test_a_window_is_crowded_when_tools_take_half_of_what_a_request_may_have() -> None:
-    assert not is_crowded(8192, 3125)
-    assert is_crowded(8192, 3126)

@@ -1,4 +1,4 @@
-"""What the filter is told of the service: who answers, which models are odd, and that it is too old for this wire."""
+"""What the filter is told of the service: who answers, and that it is too old for this wire."""
 
 import httpx
 import pytest
@@ -11,32 +11,14 @@ from tests.service.talk import Talk
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def test_it_is_told_of_models_and_whether_nobody_told_their_window(service: Service) -> None:
+async def test_operators_see_whether_nobody_told_the_window_of_a_chats_model(service: Service) -> None:
     for model, window, chat in (("known", 8192, "a"), ("guessed", None, "b")):
         talk = Talk(service.as_filter, chat, model=model, window=window)
         await talk.ask(talk.turns(2))
     await service.stored()
 
-    models = (await service.as_filter.get("/v1/filter")).json()["models"]
-
-    assert [(one["model"], one["window"], one["assumed"]) for one in models] == [
-        ("guessed", service.runtime.settings.window, True),
-        ("known", 8192, False),
-    ]
     listed = (await service.as_operator.get("/v1/chats")).json()["chats"]
     assert {one["chat_id"]: one["window_assumed"] for one in listed} == {"a": False, "b": True}
-
-
-async def test_it_is_told_what_tools_take_as_the_newest_chat_of_a_model_has_them(service: Service) -> None:
-    for model, chat, tools in (("many", "b", 6400), ("many", "c", 6500), ("fewer", "d", 6400)):
-        talk = Talk(service.as_filter, chat, model=model)
-        await talk.ingest(talk.turns(2), beside=tools, calls=1)
-    talk = Talk(service.as_filter, "e", model="fewer")
-    await talk.ingest(talk.turns(2), beside=100, calls=1)  # its tools were switched off since
-
-    models = (await service.as_filter.get("/v1/filter")).json()["models"]
-
-    assert {one["model"]: one["overhead"] for one in models} == {"many": 6500, "fewer": 100}
 
 
 @pytest.mark.parametrize("chosen", [None, "", "chat", "small"])

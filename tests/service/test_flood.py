@@ -51,7 +51,7 @@ class Held(Texts):
 @pytest.fixture
 def held(service: Service) -> Iterator[Held]:
     """The text work of ingests, which waits."""
-    context, texts = service.app.state.serving.context, Held()
+    context, texts = service.app.state.serving, Held()
     before = context.texts
     object.__setattr__(context, "texts", texts)
     yield texts
@@ -102,7 +102,7 @@ async def test_the_next_upload_of_a_user_does_not_wait_for_a_worker_to_be_woken(
         woken.set()
         await go.wait()
 
-    context = service.app.state.serving.context
+    context = service.app.state.serving
     before = context.wake
     object.__setattr__(context, "wake", wake)
     pressing = Talk(service.as_filter, "pressing")

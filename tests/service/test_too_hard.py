@@ -94,7 +94,7 @@ async def test_a_hard_candidate_of_a_model_falls_back_to_sizes_too(harness: Harn
 
 
 async def test_a_message_too_hard_to_store_is_stored_as_a_note_of_its_size(harness: Harness) -> None:
-    runtime, serving = harness.runtime, harness.service.app.state.serving.context
+    runtime, serving = harness.runtime, harness.service.app.state.serving
     hard = Hard(lambda function, args: function is intake.parse_messages and "secret" in str(args))
     object.__setattr__(serving, "texts", hard)
     try:

@@ -150,7 +150,7 @@ set user_id = :owner, model = :model, window_tokens = :window, window_assumed = 
     user_name = coalesce(
         case when cast(:user as text) = :owner then cast(:user_name as bytea) end,
         case when chats.user_id = :owner then chats.user_name end),
-    masked = chats.masked + :masks, updated_at = now(),
+    updated_at = now(),
     leaf_id = :leaf, leaf_tokens = :leaf_tokens,
     leaf_line = (made.ancestors || made.id)[cardinality(made.ancestors) - 14:],
     leaf_savings = made.savings[cardinality(made.savings) - 15:],

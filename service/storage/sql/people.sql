@@ -14,15 +14,3 @@ join chats on chats.tenant_id = :tenant and chats.id = chat_authors.chat_id
 where chat_authors.tenant_id = :tenant and chat_authors.user_id > :after
     and starts_with(chat_authors.user_id, :begins)
 group by 1 order by 1 limit :limit
-
--- counts --
--- The columns are fields of `UserTotals`.
-select
-    (select count(*) from messages
-        where messages.tenant_id = :tenant and messages.chat_id = any(cast(:own as bigint[]))) as messages,
-    (select count(*) from checkpoints
-        where checkpoints.tenant_id = :tenant
-            and checkpoints.chat_id = any(cast(:own as bigint[]))) as checkpoints,
-    (select count(*) from audit where audit.tenant_id = :tenant
-        and (audit.actor = :actor or audit.details ->> 'user' = :user
-            or audit.chat = any(cast(:names as text[])))) as audit

@@ -46,7 +46,7 @@ class WorkerContext:
         worker: names this process to operators.
         others: the summarisers of models that have one of their own. They share the breaker and
             the bound of `summariser`, because they stand at the same address.
-        warnings: faults of the settings or the summariser; they come and go while the process runs.
+        warnings: faults of the settings, as the start found them.
     """
 
     engine: AsyncEngine

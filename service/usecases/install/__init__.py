@@ -21,7 +21,6 @@ from service.usecases.install.models import (
     check_writer,
     describe_writer,
     list_models,
-    warn_of_crowded,
 )
 from service.usecases.install.present import (
     ACTION,
@@ -105,8 +104,6 @@ async def install(
     check = check._replace(summariser=await _store_writer(issuer, check, wish.summariser))
     say(f"the filter in Open WebUI reaches Precis {check.version} as tenant {check.tenant!r}.")
     say(describe_writer(check))
-    for warning in warn_of_crowded(check):
-        say(warning)
     return list_models(await webui.models(), check, settings)
 
 

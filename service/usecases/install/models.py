@@ -1,6 +1,6 @@
 """The models of an Open WebUI as Precis has them, and who writes the summaries of their chats."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from filter_stub.precis_filter import list_windows
 from service.clients.openwebui import Json, OpenWebUI
@@ -38,36 +38,23 @@ def describe_writer(check: FilterCheck) -> str:
     )
 
 
-def warn_of_crowded(check: FilterCheck) -> Iterator[str]:
-    """Yields a line for each model whose window the tools and system prompts nearly fill."""
-    for model in check.models:
-        window, overhead = model["window"], model["overhead"]
-        if policy.is_crowded(window, overhead):
-            yield f"{model['model']}: {policy.describe_crowding(window, overhead)}"
-
-
 def list_models(listed: Sequence[Json], check: FilterCheck, settings: Settings) -> list[Json]:
     """The `model`, `window` and `written_by` of the first models of Open WebUI's list."""
-    used = {one["model"]: one for one in check.models}
     rows = []
     for model in listed[:_MOST_LISTED]:
         name = model["id"]
-        window, is_assumed = _describe_window(model, used.get(name), settings)
+        window, is_assumed = _describe_window(model, settings)
         shown = f"not known, {window:,} assumed" if is_assumed else f"{window:,}"
         writer = _describe_model_writer(model, window, check)
         rows.append({"model": name, "window": shown, "written_by": writer})
     return rows
 
 
-def _describe_window(model: Json, used: Json | None, settings: Settings) -> tuple[int, bool]:
+def _describe_window(model: Json, settings: Settings) -> tuple[int, bool]:
     """The window in tokens, and whether it is only assumed."""
-    if used:
-        return used["window"], used["assumed"]
     params = (model.get("info") or {}).get("params") or {}
-    known = (
-        policy.find_plausible_window(list_windows({}, params, model))
-        or settings.of_model(model["id"]).window
-    )
+    listed = policy.find_plausible_window(list_windows({}, params, model))
+    known = listed or settings.of_model(model["id"]).window
     return known or settings.window, known is None
 
 

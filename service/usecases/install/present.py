@@ -1,7 +1,6 @@
 """The functions and the tool of Precis in an Open WebUI, and whether the filter works there."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import NamedTuple
@@ -32,7 +31,7 @@ _OLDEST, _WITH_EVENTS = (0, 9, 6), (0, 10)
 class FilterCheck(NamedTuple):
     """A trial of the filter: the service that answers it, or the `problem` that it meets.
 
-    `endpoint`, `summariser` and `models` are as in `api.wire.FilterAnswer`.
+    `endpoint` and `summariser` are as in `api.wire.FilterAnswer`.
     """
 
     problem: str | None
@@ -40,7 +39,6 @@ class FilterCheck(NamedTuple):
     tenant: str = ""
     endpoint: str | None = None
     summariser: str | None = None
-    models: Sequence[Json] = ()
 
 
 @dataclass(frozen=True, slots=True)
