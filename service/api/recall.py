@@ -64,7 +64,7 @@ async def find_in_chat(
     runtime: RuntimeDep,
     query: Annotated[str, Query(max_length=2000, description="Words to look for.")] = "",
     ref: Annotated[
-        str, Query(max_length=300, description="What to read: `T12`, `M34`, `12.3`, `marker:…`.")
+        str, Query(max_length=300, description="What to read: `T12`, `M34` or `12.3`.")
     ] = "",
     line: Annotated[
         int, Query(ge=1, le=2**31, description="Where to begin to read; of `query`, which result.")

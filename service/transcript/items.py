@@ -94,21 +94,13 @@ class Attachment:
 
 
 @dataclass(frozen=True, slots=True)
-class Marker:
-    """A hidden line by which the OpenRouter pipe finds data that it keeps elsewhere."""
-
-    #: The text between its brackets.
-    id: str
-
-
-@dataclass(frozen=True, slots=True)
 class Unknown:
     """An item of a type that the model is not sent, such as `web_search_call`."""
 
     type: str
 
 
-Item = Text | Reasoning | ToolCall | ToolResult | CodeRun | Attachment | Marker | Unknown
+Item = Text | Reasoning | ToolCall | ToolResult | CodeRun | Attachment | Unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +111,6 @@ class Message:
     role: str
     items: tuple[Item, ...]
     timestamp: int | None = None
-
-    @property
-    def markers(self) -> tuple[str, ...]:
-        """Ids of the hidden marker lines that were left out of the texts, in order."""
-        return tuple(item.id for item in self.items if isinstance(item, Marker))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from service.transcript import (
     read_prompt_tokens,
     split_steps,
 )
-from service.transcript.items import CodeRun, Marker, Reasoning, Text, ToolCall, ToolResult
+from service.transcript.items import CodeRun, Reasoning, Text, ToolCall, ToolResult
 from tests.builders import answer, called, capture, ran, returned, said, scenarios, thought, user
 from tests.effort import examples
 
@@ -108,25 +108,19 @@ PHASE = "[P:final_answer]: #"
 
 
 @pytest.mark.parametrize("as_output", [True, False])
-def test_hidden_markers_are_kept_apart_from_the_text(as_output: bool) -> None:
+def test_hidden_markers_are_left_out_of_the_text(as_output: bool) -> None:
     text = f"{MARKER}\nVisible.\n{OTHER}\n{PHASE}\nStill visible."
     message = parse(answer(said(text)) if as_output else answer(text=text))
-    assert message.markers == ("01ABCDEFGHJKMNPQRSTV", "openrouter:v1:reasoning:01ABC", "P:final_answer")
-    assert [item for item in message.items if not isinstance(item, Marker)] == [Text("Visible.\nStill visible.")]
+    assert message.items == (Text("Visible.\nStill visible."),)
 
 
-def test_a_marker_without_end_is_left_out_and_cut() -> None:
-    message = parse(answer(said(f"Yes.\n[openrouter:v1:{'x' * 10_000}]: #")))
-
-    (step,) = split_steps(message)
-    assert step.text == "Yes."
-    assert len(message.markers[0]) == 200
+def test_a_text_of_markers_only_is_nothing() -> None:
+    assert parse(answer(said(f"[openrouter:v1:{'x' * 10_000}]: #"))).items == ()
 
 
 @pytest.mark.parametrize("text", ["[note]: # a comment", "see [1]: #4", "[01ABC]: #", "[P:x] : #"])
 def test_what_is_no_marker_stays(text: str) -> None:
-    message = parse(answer(text=text))
-    assert (message.markers, message.items) == ((), (Text(text),))
+    assert parse(answer(text=text)).items == (Text(text),)
 
 
 # ---- odd messages
