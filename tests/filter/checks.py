@@ -21,7 +21,7 @@ from tests.filter.chat import pairs_are_whole
 
 Json = dict[str, Any]
 
-_SHORTENED = ("characters were left out here", NO_FILE, '"left_out"', "…")
+_SHORTENED = ("characters were left out here", NO_FILE, "…")
 _ALIKE = 8  # characters with which a shortened text begins as the whole one
 _ROUNDING = 0.98  # of the room: tools are JSON with other blanks here
 
