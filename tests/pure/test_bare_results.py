@@ -22,7 +22,6 @@ FORMS = {
     "pretty": json.dumps(BOATS, indent=2, ensure_ascii=False),
 }
 HTML = {f"{name}, as HTML": escape(form) for name, form in FORMS.items()}
-TWICE = {"escaped twice": escape(escape(json.dumps(BOATS)))}
 
 
 def results(text: str) -> list[object]:
@@ -33,7 +32,7 @@ def told(text: str) -> list[str]:
     return [item.text for item in parse(answer(text=text)).items if isinstance(item, Text)]
 
 
-@pytest.mark.parametrize("form", (FORMS | HTML | TWICE).values(), ids=(FORMS | HTML | TWICE).keys())
+@pytest.mark.parametrize("form", (FORMS | HTML).values(), ids=(FORMS | HTML).keys())
 def test_a_paragraph_that_is_a_value_is_a_result(form: str) -> None:
     text = f"I looked:\n\n{form}\n\nTwo boats."
 
@@ -53,13 +52,6 @@ def test_any_object_is_read_as_it_was(value: dict[str, object]) -> None:
         assert results(f"Here:\n\n{form}\n\nDone.") == [value]
 
 
-def test_values_on_lines_below_each_other_are_results_each() -> None:
-    lines = "\n".join(json.dumps(boat) for boat in BOATS)
-
-    assert results(f"{lines}\nTwo boats.") == BOATS
-    assert told(f"{lines}\nTwo boats.") == ["Two boats."]
-
-
 def test_a_value_beside_a_fold_is_a_result() -> None:
     thought = '<details type="reasoning">\n<summary>x</summary>\n&gt; hm\n</details>'
 
@@ -76,6 +68,7 @@ def test_a_value_beside_a_fold_is_a_result() -> None:
         f"- an item\n\n    {json.dumps(BOATS[0])}",
         f"It would say\n{json.dumps(BOATS[0])}",
         f"{json.dumps(BOATS[0])} is what it says.",
+        f"{escape(json.dumps(BOATS))}\nTwo boats.",
         "[1]\n\n[1, 2, 3]\n\n{}\n\n[[1], [2]]",
         '"We stay," she said. "It\'s late."',
         "{&quot;a&quot;: broken",
@@ -104,5 +97,6 @@ def test_a_bare_value_loses_its_secrets_and_is_still_read(shown: str) -> None:
     (step, _) = split_steps(parse(clean))
     assert count > 0
     assert KEY not in clean["content"]
+    assert ("&quot;" in clean["content"]) == ("&quot;" in shown)
     assert [json.loads(call.result.text) for call in step.calls] == [CLEAN]
     assert mask_message(clean) == (clean, 0)
