@@ -82,15 +82,11 @@ class Attachment:
     @property
     def told(self) -> str:
         """The attachment as a summary names it, on one line of bounded length."""
-        match self.kind:
-            case AttachmentKind.IMAGE | AttachmentKind.FILE:
-                name = _clean_name(self.name)
-                return f"[attached {self.kind}: {name}]" if name else f"[attached {self.kind}]"
-            case AttachmentKind.AUDIO | AttachmentKind.VIDEO:
-                return f"[{self.kind}]"
-            case AttachmentKind.OTHER:
-                type_name = _NO_TYPE.sub("", self.name)[:_LONGEST_TYPE]
-                return f"[part of type {type_name or 'unknown'}]"
+        if self.kind is AttachmentKind.OTHER:
+            type_name = _NO_TYPE.sub("", self.name)[:_LONGEST_TYPE]
+            return f"[part of type {type_name or 'unknown'}]"
+        name = _clean_name(self.name)
+        return f"[attached {self.kind}: {name}]" if name else f"[attached {self.kind}]"
 
 
 @dataclass(frozen=True, slots=True)
