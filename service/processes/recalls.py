@@ -30,20 +30,23 @@ def search(
         mask: whether secrets are masked.
     """
     path: list[list[parts.SearchedPart]] = [[] for _ in calls_above]
-    sample: list[str] = []
+    sample = ""
     for place, body in bodies.items():
         words = codec.unpack_words(body)
         if words is None:
             message = parse(codec.unpack(body))
             words = parts.make_parts(message)
-            if sum(map(len, sample)) < _SAMPLE:
-                sample.append(parts.join_spoken_text(message))
+            if len(sample) < _SAMPLE:
+                sample += parts.join_spoken_text(message) + "\n"
         path[place] = words
-    language = languages.detect("\n".join(sample)[:_SAMPLE])
+    language = languages.detect(sample[:_SAMPLE])
     # One more than is listed shows whether there are more.
-    hits = ranking.rank_passages(path, query, language, first + display.RESULTS)[first - 1 :]
-    near = {place for hit in hits for place in (hit.message, *hit.neighbours)}
-    messages = {place: _parse_body(bodies[place], mask) for place in near}
+    most = first + display.RESULTS
+    hits = ranking.rank_passages(path, query, language, most)[first - 1 :]
+    messages: dict[int, Message] = {}
+    for hit in hits:
+        for place in (hit.message, *hit.neighbours):
+            messages[place] = _parse_body(bodies[place], mask)
     return display.render_hits(hits, messages, calls_above, room, first)
 
 

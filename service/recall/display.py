@@ -89,8 +89,7 @@ def render_hits(
 def _fill_room(rendered: Sequence["_HitView"], room: int) -> tuple[Sequence["_HitView"], list[str]]:
     """The hits that fit into so many tokens, and their lines with those of their neighbours."""
     hit_lines = _take_fitting((view.line for view in rendered[:RESULTS]), room)
-    if not hit_lines:
-        hit_lines = [rendered[0].line]
+    hit_lines = hit_lines or [rendered[0].line]
     shown = rendered[: len(hit_lines)]
     left = room - sum(map(_estimate_tokens, hit_lines))
     # A message between two hits is shown once.
@@ -278,9 +277,8 @@ def render_page(message: Message, request: PageRequest) -> Finding:
         reason = no_match if request.grep else "it has fewer lines"
         return Finding(f"{source.head}: {reason} ({total} in all).", status="nothing")
     room = request.room - tokens.count(source.head) - _FRAME_TOKENS
-    body = _take_fitting(map(source.write_line, chosen), room)
-    if not body:  # The first line is shown even if it has no room.
-        body = [source.write_line(chosen[0])]
+    fitting = _take_fitting(map(source.write_line, chosen), room)
+    body = fitting or [source.write_line(chosen[0])]  # The first line is shown in any case.
 
     shown = chosen[: len(body)]
     first, last = shown[0], shown[-1]
