@@ -116,9 +116,8 @@ class Click:
         rows = await Chats.get_messages_map_by_chat_id(self.chat)
         metadata = {"chat_id": self.chat, "user_id": self.user}
         turn = self.filter.make_turn(self.body, metadata, model, None)
-        told = await self.filter.send_turn(turn, get_message_list(rows, self.message), None)
-        if told and told.get("asks"):
-            self.filter.run_in_background(self.filter.write_summaries(turn, self.user, request))
+        branch = get_message_list(rows, self.message)
+        await self.filter.send_turn(turn, branch, {"id": self.user}, request)
         await self.notify("info", STARTED)
 
     async def show(self, button: str) -> None:

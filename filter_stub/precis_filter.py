@@ -105,17 +105,17 @@ class Filter:
     ) -> Json:
         """Sends the turn of a saved chat to the service in the background."""
         with log_and_suppress("a turn is not sent to the service"):
-            user, turn = __user__ or {}, (__metadata__ or {}).get(METADATA_KEY) or {"state": None}
+            user, turn = __user__ or {}, (__metadata__ or {}).get(METADATA_KEY)
             if body.get("precis_check") is True and user.get("role") == "admin":
                 self._failures = 0  # `precis install-filter` asks who answers
                 try:
                     body["precis_check"] = await self.send("GET", "filter", None, 5.0)
                 except Exception as error:
                     body["precis_check"] = {"error": repr(error)}
-            elif turn["state"] is not None and turn["saved"] == body["chat_id"]:
+            elif turn and turn["state"] is not None and turn["saved"] == body["chat_id"]:
                 rows = body["messages"]
                 first = 0 if turn["whole"] else next(find_questions(rows), 0)
-                self.run_in_background(self._finish_turn(turn, rows[first:], user, __request__))
+                self.run_in_background(self.send_turn(turn, rows[first:], user, __request__))
         return body
 
     def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
@@ -155,9 +155,11 @@ class Filter:
         calling = (metadata.get("params") or {}).get("function_calling")
         natively = {"native": True, "legacy": False}.get(str(calling), read_version() >= (0, 10))
         wanted = self.valves.offer_recall and turn["sends"] and metadata.get("message_id")
+        if not wanted or not natively or body.get("tools"):
+            return
         with log_and_suppress("nothing can be looked up in a turn"):
             tools = sys.modules["open_webui.models.tools"].Tools
-            if wanted and natively and not body.get("tools") and await tools.get_tool_by_id(RECALL):
+            if await tools.get_tool_by_id(RECALL):
                 turn["about"]["recall"] = True
                 body["tool_ids"] = [*dict.fromkeys([*(body.get("tool_ids") or []), RECALL])]
 
@@ -172,8 +174,9 @@ class Filter:
             # It ends before the hook has to, so that silence is a failure, and a Stop is not.
             answer = await self.send("POST", "compress", question, seconds, turn["id"])
             made = sent if answer["messages"] is None else arrange(sent, answer["messages"])
-            self._windows[about["model"]] = turn["window"] = int(answer["tokens"]["window"])
-            turn["state"], turn["whole"] = answer["state"], turn["whole"] or answer["whole"]
+            whole, window = turn["whole"] or answer["whole"], int(answer["tokens"]["window"])
+            turn |= {"state": answer["state"], "whole": whole, "window": window}
+            self._windows[about["model"]] = window
             body["messages"] = made
             turn.setdefault("left_out", answer["left_out"])  # of the first call of the turn
             return [answer["summary"], answer["status_text"]]
@@ -188,18 +191,19 @@ class Filter:
         """Leaves out the oldest turns that do not fit; returns what the user is told."""
         messages, wanted = body["messages"], body.get("max_tokens")
         window = turn["window"] or WINDOW
-        room = window - min(wanted if type(wanted) is int else window // 8, window // 2)
-        room -= len(json.dumps([turn["about"]["prompt"], body.get("tools")])) // 3
+        answer = min(wanted if type(wanted) is int else window // 8, window // 2)
+        beside = json.dumps([turn["about"]["prompt"], body.get("tools")])
         # Three bytes are a token: an estimate that is rather high.
         sizes = [len(read_text(m).encode("utf-8", "replace")) // 3 for m in messages]
+        excess = sum(sizes) + len(beside) // 3 + answer - window
         head = next((i for i, m in enumerate(messages) if m["role"] != "system"), 0)
         if read_text(messages[head]).startswith("[Previous conversation summary: "):
             head += 2  # the service's summary and what the model says to it stay
-        start, excess = head, sum(sizes) - room
-        for place in sorted(find_questions(messages[head:])):
+        start = head
+        for place in sorted(find_questions(messages)):
             if excess > 0:
-                excess -= sum(sizes[start : head + place])
-                start = head + place
+                excess -= sum(sizes[start:place])
+                start = max(start, place)
         left_out = turn.get("left_out", 0) + start - head  # all calls begin as the first was sent
         turn.setdefault("left_out", left_out)
         if not left_out:
@@ -207,12 +211,7 @@ class Filter:
         body["messages"] = add_note([*messages[:head], *messages[start:]])
         return [f"Left out {left_out} older messages to make room"]
 
-    async def _finish_turn(self, turn: Json, rows: list[Json], user: Json, request: Any) -> None:
-        told = await self.send_turn(turn, rows, user.get("name"))
-        if told and told.get("asks"):
-            await self.write_summaries(turn, user["id"], request)
-
-    async def write_summaries(self, turn: Json, user: str, request: Any) -> None:
+    async def _write_summaries(self, turn: Json, user: str, request: Any) -> None:
         """Has models write what the service has planned for the chat of a turn."""
         chat = turn["about"]["chat"]
         self._newest[chat] = turn["id"]
@@ -233,9 +232,9 @@ class Filter:
                 elif not found["again"]:
                     return
 
-    async def send_turn(self, turn: Json, rows: list[Json], user_name: object) -> Any:
-        """Sends a turn as Open WebUI has stored it; without a state, it is a whole branch."""
-        told: Json = {"state": turn["state"], "whole": turn["whole"], "user_name": user_name}
+    async def send_turn(self, turn: Json, rows: list[Json], user: Json, request: Any) -> None:
+        """Sends a turn as it is stored, a whole branch if it has no state; then models write."""
+        told: Json = {"state": turn["state"], "whole": turn["whole"], "user_name": user.get("name")}
         if turn["state"] is None:
             told |= {key: turn["about"][key] for key in ("chat", "user", "model", "windows")}
         told["messages"] = [{key: row[key] for key in STORED if key in row} for row in rows]
@@ -243,7 +242,9 @@ class Filter:
             chats = sys.modules["open_webui.models.chats"].Chats
             told["title"] = await chats.get_chat_title_by_id(turn["about"]["chat"])
         with log_and_suppress("a turn is not sent to the service"):
-            return await self.send("POST", "turns", told, 30.0, turn["id"])
+            answer = await self.send("POST", "turns", told, 30.0, turn["id"])
+            if answer.get("asks"):
+                self.run_in_background(self._write_summaries(turn, user["id"], request))
 
     async def send(self, method: str, path: str, told: Any, seconds: float, turn: str = "") -> Any:
         """Asks the service; `precis_action` and `precis_recall` ask through it too."""
@@ -330,9 +331,9 @@ def read_version() -> tuple[int, ...]:
 def list_windows(body: Json, params: Json, model: Any) -> list[int]:
     """Sizes given for the model's window, the most trusted first."""
     provider = (model or {}).get("openai") or {}
-    sizes = [(body.get("options") or {}).get("num_ctx"), body.get("num_ctx")]
-    sizes += [params.get("num_ctx"), provider.get("max_model_len")]
-    sizes += [provider.get("context_length"), (provider.get("meta") or {}).get("n_ctx")]
+    sizes = [given.get("num_ctx") for given in (body.get("options") or {}, body, params)]
+    sizes += [provider.get("max_model_len"), provider.get("context_length")]
+    sizes.append((provider.get("meta") or {}).get("n_ctx"))
     return [size for size in sizes if type(size) is int and size >= 2048]
 
 

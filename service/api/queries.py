@@ -88,9 +88,7 @@ class FindParameters(_Parameters):
     """The parameters of a look-up."""
 
     query: str = Field("", max_length=2000, description="Words to look for.")
-    ref: str = Field(
-        "", max_length=300, description="What to read: `T12`, `M34`, `12.3`, `marker:…`."
-    )
+    ref: str = Field("", max_length=300, description="What to read: `T12`, `M34` or `12.3`.")
     line: int = Field(
         1, ge=1, le=2**31, description="Where to begin to read; of `query`, which result."
     )

@@ -319,8 +319,7 @@ class RecallRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         _Given,
         Meta(
             description="What to read exactly, rather than `query`: `T12`, the twelfth call of a"
-            " tool; `M34`, the message at depth 34; `12.3`, a sentence; `marker:…`, or the id of a"
-            " call.",
+            " tool; `M34`, the message at depth 34; `12.3`, a sentence.",
         ),
     ] = None
     line: Annotated[

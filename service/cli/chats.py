@@ -116,11 +116,7 @@ def _print_part(answer: JsonObject, name: str) -> None:
 @chats.command()
 @_CHAT
 @click.argument("words", default="")
-@click.option(
-    "--ref",
-    help="Read one message or result as it is stored: M34, T12, 12.3, marker:…, or the id of a"
-    " call.",
-)
+@click.option("--ref", help="Read one message or result as it is stored: M34, T12 or 12.3.")
 @click.option("--grep", help="With --ref: only lines with these words, and two lines around.")
 @click.option(
     "--line", type=int, help="With --ref: begin with this line; with WORDS: with this result."

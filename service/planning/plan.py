@@ -140,19 +140,23 @@ def plan(
     start = reuse.messages if reuse else 0
     # The tail never reaches back into what is covered, however short it is then.
     tail = max(_find_tail_start(turns, sums, policy), start, reach)
-    size = policy.overhead + (reuse.tokens if reuse else 0) + sums[-1] - sums[start]
     groups = _group_turns(path, turns, start, tail, policy)
-    coverable = sums[tail] - sums[start]
-    step = policy.step_tokens
+
+    summary_tokens = reuse.tokens if reuse else 0
+    size = policy.overhead + summary_tokens + sums[-1] - sums[start]
     is_urgent = size + _estimate_question(path) > policy.apply_at
-    if by_code:
-        step = policy.step_by_code(is_urgent=is_urgent)
+    step = policy.step_by_code(is_urgent=is_urgent) if by_code else policy.step_tokens
+    situation = _Situation(
+        reuse=reuse,
+        size=size,
+        coverable=sums[tail] - sums[start],
+        readable=sum(group.tokens for group in groups),
+        is_urgent=is_urgent,
+    )
     if is_resumed or reach:
-        idle = "" if coverable else "all is covered"
-    elif by_code:
-        idle = _explain_idle_code(reuse, size, coverable, step, policy, is_urgent=is_urgent)
+        idle = "" if situation.coverable else "all is covered"
     else:
-        idle = _explain_idle_model(reuse, size, coverable, groups, policy)
+        idle = _explain_idle(situation, step, policy, by_code=by_code)
     if idle:
         return Plan(reuse, (), tail, reason=idle)
     joined = _merge_small_turns(groups, sums, start, step, policy, may_wait=not by_code)
@@ -200,32 +204,37 @@ def _estimate_question(path: Sequence[PathMessage]) -> int:
     return median_low(asked[-_QUESTIONS:]) if asked else 0
 
 
-def _explain_idle(size: int, coverable: int, least: int, policy: Policy) -> str:
-    """Why there is nothing to do for a request of `size` tokens; "" when there is."""
+class _Situation(NamedTuple):
+    """The state of a chat, by which a summary is worth its cost or not. All counts are tokens."""
+
+    #: The deepest checkpoint on the path.
+    reuse: Checkpoint | None
+    #: Those of the next request, without its question.
+    size: int
+    #: Those between the last boundary and the tail, as the model is sent them.
+    coverable: int
+    #: The same messages as a summariser reads them.
+    readable: int
+    #: Whether the next question has no room.
+    is_urgent: bool
+
+
+def _explain_idle(situation: _Situation, step: int, policy: Policy, *, by_code: bool) -> str:
+    """Why there is nothing to do; "" when there is."""
+    size, coverable = situation.size, situation.coverable
+    # Each new summary changes how requests begin. So code writes one after another late: when it is
+    # urgent, and then it covers all that there is.
+    if by_code and situation.reuse is not None and not situation.is_urgent:
+        return f"a request of {size} tokens has room for another question"
     if size < policy.prepare_at:
         return f"{size} tokens are below prepare_at ({policy.prepare_at})"
+    least = step if by_code else _find_least_covered(situation.reuse, step)
     if coverable < least:
         return f"only {coverable} tokens to cover, a step is {least}"
+    least_read = _find_least_read(policy)
+    if not by_code and situation.readable < least_read:
+        return f"only {situation.readable} tokens to read, a call reads {least_read} at least"
     return ""
-
-
-def _explain_idle_code(
-    reuse: Checkpoint | None,
-    size: int,
-    coverable: int,
-    least: int,
-    policy: Policy,
-    *,
-    is_urgent: bool,
-) -> str:
-    """The same where code writes.
-
-    Each new summary changes how requests begin. So one after another comes late, when it is urgent
-    and covers all that there is.
-    """
-    if reuse is not None and not is_urgent:
-        return f"a request of {size} tokens has room for another question"
-    return _explain_idle(size, coverable, least, policy)
 
 
 def _find_least_covered(reuse: Checkpoint | None, step: int) -> int:
@@ -234,21 +243,6 @@ def _find_least_covered(reuse: Checkpoint | None, step: int) -> int:
         return _divide_up(step, 2)
     # A call reads the last summary again, which may be much shorter than it might be.
     return min(step, CALL_WORTH * (reuse.tokens + PROMPT_TOKENS))
-
-
-def _explain_idle_model(
-    reuse: Checkpoint | None,
-    size: int,
-    coverable: int,
-    groups: Sequence["_Group"],
-    policy: Policy,
-) -> str:
-    """The same where a model is asked: why a call would be made for too little."""
-    idle = _explain_idle(size, coverable, _find_least_covered(reuse, policy.step_tokens), policy)
-    read, least = sum(group.tokens for group in groups), _find_least_read(policy)
-    if not idle and read < least:
-        return f"only {read} tokens to read, a call reads {least} at least"
-    return idle
 
 
 def _find_least_read(policy: Policy) -> int:

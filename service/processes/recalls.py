@@ -1,4 +1,4 @@
-"""The work of a recall on stored texts: it searches, resolves and shows. Pure, picklable values."""
+"""The work of a recall on stored texts: it searches and shows. Pure, picklable values."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,7 +6,7 @@ from service.recall import display, parts, ranking
 from service.recall.display import Finding, PageRequest
 from service.storage import codec
 from service.text import languages
-from service.transcript import Message, mask_message, parse, split_steps
+from service.transcript import Message, mask_message, parse
 
 _SAMPLE = 4000  # characters by which a chat's language is guessed
 
@@ -30,40 +30,24 @@ def search(
         mask: whether secrets are masked.
     """
     path: list[list[parts.SearchedPart]] = [[] for _ in calls_above]
-    sample: list[str] = []
+    sample = ""
     for place, body in bodies.items():
         words = codec.unpack_words(body)
         if words is None:
             message = parse(codec.unpack(body))
             words = parts.make_parts(message)
-            if sum(map(len, sample)) < _SAMPLE:
-                sample.append(parts.join_spoken_text(message))
+            if len(sample) < _SAMPLE:
+                sample += parts.join_spoken_text(message) + "\n"
         path[place] = words
-    language = languages.detect("\n".join(sample)[:_SAMPLE])
+    language = languages.detect(sample[:_SAMPLE])
     # One more than is listed shows whether there are more.
-    hits = ranking.rank_passages(path, query, language, first + display.RESULTS)[first - 1 :]
-    near = {place for hit in hits for place in (hit.message, *hit.neighbours)}
-    messages = {place: _parse_body(bodies[place], mask) for place in near}
+    most = first + display.RESULTS
+    hits = ranking.rank_passages(path, query, language, most)[first - 1 :]
+    messages: dict[int, Message] = {}
+    for hit in hits:
+        for place in (hit.message, *hit.neighbours):
+            messages[place] = _parse_body(bodies[place], mask)
     return display.render_hits(hits, messages, calls_above, room, first)
-
-
-def find_named(
-    bodies: Mapping[int, bytes], identity: str, *, marker: bool
-) -> tuple[int, int] | None:
-    """The place of the message with a marker or a call, and which of its calls it is, from 1.
-
-    A marker leads to the message, as call 0. The newest message wins.
-    """
-    for place in sorted(bodies, reverse=True):
-        message = parse(codec.unpack(bodies[place]))
-        if marker:
-            if identity in message.markers:
-                return place, 0
-            continue
-        ids = [call.call.id for step in split_steps(message) for call in step.calls]
-        if identity in ids:
-            return place, ids.index(identity) + 1
-    return None
 
 
 def show_page(body: bytes, request: PageRequest, mask: bool) -> Finding:

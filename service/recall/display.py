@@ -24,6 +24,7 @@ RESULTS = 5
 """Hits that are listed at once."""
 _HIT_CHARACTERS = 220  # of a hit: its passage, and the text around it
 _NEIGHBOUR_CHARACTERS = 140
+_LONG_WORD = 20  # characters of a word that is not cut
 _GREP_LINES = 2  # on each side of a line that `grep` finds
 _BYTES_OF_TOKEN = 8  # at most, so the largest answer has 64 KB
 _FRAME_TOKENS = 40  # around a page
@@ -88,15 +89,19 @@ def render_hits(
 def _fill_room(rendered: Sequence["_HitView"], room: int) -> tuple[Sequence["_HitView"], list[str]]:
     """The hits that fit into so many tokens, and their lines with those of their neighbours."""
     hit_lines = _take_fitting((view.line for view in rendered[:RESULTS]), room)
-    shown = rendered[: max(len(hit_lines), 1)]
+    hit_lines = hit_lines or [rendered[0].line]
+    shown = rendered[: len(hit_lines)]
     left = room - sum(map(_estimate_tokens, hit_lines))
     # A message between two hits is shown once.
     neighbours = dict.fromkeys(line for view in shown for line in view.neighbours)
-    fitting = _take_fitting(neighbours, left)
+    fitting = set(_take_fitting(neighbours, left))
     body: list[str] = []
-    for view in shown:
-        body.append(view.line)
-        body.extend(line for line in view.neighbours if line in fitting and line not in body)
+    for view, hit_line in zip(shown, hit_lines, strict=True):
+        body.append(hit_line)
+        for line in view.neighbours:
+            if line in fitting:
+                fitting.remove(line)
+                body.append(line)
     return shown, body
 
 
@@ -126,30 +131,24 @@ class _HitView:
         self._hit = hit
         self._messages = messages
         part = hit.part
-        self.reference = f"M{hit.message + 1}"
-        if part.call:
-            self.reference = f"T{calls_above[hit.message] + part.call}"
+        self.reference = _make_reference(hit.message, part.call, calls_above[hit.message])
 
     @property
     def line(self) -> str:
         """Reference, speaker or call, day, and the words around the best place."""
-        hit = self._hit
-        message = self._messages[hit.message]
+        message = self._messages[self._hit.message]
         day = _format_day(message)
-        if not hit.part.call:
+        if not self._hit.part.call:
             text = join_spoken_text(message)
-            words = excerpt_around(text, _locate_passage(text, hit), hit.words, _HIT_CHARACTERS)
-            return f"{self.reference} {message.role}{day}: {make_harmless(words)}"
-        call = _list_calls(message)[hit.part.call - 1]
-        text = call.result.text
-        passage = _locate_passage(text, hit)
-        starts = [line.start for line in split_lines(text)]
-        first = bisect_right(starts, passage.start)
-        last = max(bisect_left(starts, passage.stop), first)
-        lines = f"line {first}" if first == last else f"lines {first}–{last}"
-        words = make_harmless(clip(text[passage], hit.words, LONGEST))
+            passage = _locate_passage(text, self._hit)
+            words = make_harmless(clip(text, passage, _HIT_CHARACTERS))
+            return f"{self.reference} {message.role}{day}: {words}"
+        call = _list_calls(message)[self._hit.part.call - 1]
         name = make_harmless(ledger.write_call(call))
-        return f"{self.reference} {name}{day}, {lines} of {len(starts)}: {words}"
+        text = call.result.text
+        passage = _locate_passage(text, self._hit)
+        row = make_harmless(clip(text[passage], slice(0, 0), LONGEST))
+        return f"{self.reference} {name}{day}, {_number_lines(text, passage)}: {row}"
 
     @property
     def neighbours(self) -> Iterator[str]:
@@ -158,8 +157,23 @@ class _HitView:
             message = self._messages.get(place)
             words = join_spoken_text(message) if message else ""
             if message and words:
-                excerpt = make_harmless(clip(words, self._hit.words, _NEIGHBOUR_CHARACTERS))
+                found = _find_word(words, self._hit.words)
+                excerpt = make_harmless(clip(words, found, _NEIGHBOUR_CHARACTERS))
                 yield f"  beside it M{place + 1} {message.role}: {excerpt}"
+
+
+def _make_reference(message: int, call: int, calls_above: int) -> str:
+    """The reference of a message, or of one of its calls; see `PageRequest`."""
+    return f"T{calls_above + call}" if call else f"M{message + 1}"
+
+
+def _number_lines(text: str, passage: slice) -> str:
+    """The lines on which a passage stands, such as `lines 3–5 of 9`."""
+    starts = [line.start for line in split_lines(text)]
+    first = bisect_right(starts, passage.start)
+    last = max(bisect_left(starts, passage.stop), first)
+    lines = f"line {first}" if first == last else f"lines {first}–{last}"
+    return f"{lines} of {len(starts)}"
 
 
 def _locate_passage(text: str, hit: Hit) -> slice:
@@ -178,57 +192,35 @@ def _locate_passage(text: str, hit: Hit) -> slice:
     return slice(block[0].start, block[-1].stop) if block else slice(0, 0)
 
 
-def excerpt_around(text: str, passage: slice, found: Sequence[str], most: int) -> str:
-    """A passage with whole words around it, in about `most` characters.
+def clip(text: str, place: slice, most: int) -> str:
+    """A place of a text with whole words around it, on one line of about `most` characters.
 
-    Of a passage that is longer by itself, the part with most of the `found` words is shown.
+    A place that is longer by itself is shown alone, and no more than `LONGEST` characters of it.
     """
-    beside = (most - (passage.stop - passage.start)) // 2
-    if beside <= 0:
-        return clip(text[passage], found, LONGEST)
-    before = text[max(passage.start - beside, 0) : passage.start]
-    if passage.start > beside:
-        before = before.partition(" ")[2]
-    behind = text[passage.stop : passage.stop + beside]
-    if passage.stop + beside < len(text):
-        behind = behind.rpartition(" ")[0]
-    opening = "" if passage.start == len(before) else "…"
-    ending = "" if passage.stop + len(behind) == len(text) else "…"
-    return f"{opening}{before}{text[passage]}{behind}{ending}"
-
-
-def clip(text: str, found: Sequence[str], most: int) -> str:
-    """At most `most` characters of a text, on one line, where most of the `found` words stand."""
-    flat = " ".join(text.split())
-    if len(flat) <= most:
-        return flat
-    start = _find_densest(flat, found, most)
-    excerpt = flat[start : start + most].strip()
-    opening = "…" if start else ""
-    ending = "…" if start + most < len(flat) else ""
+    start, stop = place.start, min(place.stop, place.start + LONGEST)
+    spare = max(most - (stop - start), 0)
+    first = max(start - spare // 2, 0)
+    last = max(first + most, stop)
+    # No word is cut. A script without blanks has no blank so near.
+    if first > 0:
+        blank = text.find(" ", first, min(first + _LONG_WORD, start))
+        first = max(blank + 1, first)
+    if last < len(text):
+        blank = text.rfind(" ", max(last - _LONG_WORD, stop), last)
+        last = blank if blank >= 0 else last
+    excerpt = " ".join(text[first:last].split())
+    opening = "…" if first > 0 else ""
+    ending = "…" if last < len(text) else ""
     return f"{opening}{excerpt}{ending}"
 
 
-def _find_densest(flat: str, found: Sequence[str], most: int) -> int:
-    """The place from which `most` characters have the most different words of `found`."""
-    if not found:
-        return 0
-    pattern = re.compile("|".join(map(re.escape, found)), re.IGNORECASE)
-    best, first, last = 0, 0, 0
-    window: list[tuple[int, str]] = []
-    for match in pattern.finditer(flat):
-        window.append((match.start(), match[0].casefold()))
-        while window[0][0] < match.start() - most * 3 // 4:
-            window.pop(0)
-        different = len({word for _, word in window})
-        if different > best:
-            best, first, last = different, window[0][0], match.start()
-    if not best:
-        return 0
-    # The words stand in the middle, and no word is cut at the beginning.
-    start = max((first + last - most) // 2, 0)
-    blank = flat.find(" ", start, start + 20) if start else -1
-    return blank + 1 if blank >= 0 else start
+def _find_word(text: str, words: Sequence[str]) -> slice:
+    """The place of the first of the words that a text has; its beginning if it has none."""
+    for word in words:
+        match = re.search(re.escape(word), text, re.IGNORECASE)
+        if match:
+            return slice(*match.span())
+    return slice(0, 0)
 
 
 def _list_calls(message: Message) -> list[Call]:
@@ -259,41 +251,60 @@ class PageRequest:
     room: int = 2000
 
 
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """The message or the result that a page shows lines of."""
+
+    reference: str
+    #: The reference, with whose message or which call it is.
+    head: str
+    text: str
+    #: The places of the lines of the text.
+    lines: Sequence[slice]
+
+    def write_line(self, number: int) -> str:
+        """A line with its number, which counts from 1."""
+        return f"{number}| {quote_code(self.text[self.lines[number - 1]])}"
+
+
 def render_page(message: Message, request: PageRequest) -> Finding:
     """Shows a message or a result as it is stored, with line numbers."""
-    reference, head, text = _describe_target(message, request)
-    lines = split_lines(text)
-    chosen = _choose_lines(text, lines, request)
+    source = _find_source(message, request)
+    total = len(source.lines)
+    chosen = _choose_lines(source, request)
     if not chosen:
         no_match = f"no line with these words from line {request.line} on"
         reason = no_match if request.grep else "it has fewer lines"
-        return Finding(f"{head}: {reason} ({len(lines)} in all).", status="nothing")
-    numbered = (f"{number}| {quote_code(text[lines[number - 1]])}" for number in chosen)
-    first_line = next(numbered)
-    room = request.room - tokens.count(head) - _FRAME_TOKENS
-    # The first line is shown even if it has no room.
-    body = [first_line, *_take_fitting(numbered, room - _estimate_tokens(first_line))]
+        return Finding(f"{source.head}: {reason} ({total} in all).", status="nothing")
+    room = request.room - tokens.count(source.head) - _FRAME_TOKENS
+    fitting = _take_fitting(map(source.write_line, chosen), room)
+    body = fitting or [source.write_line(chosen[0])]  # The first line is shown in any case.
 
     shown = chosen[: len(body)]
-    following = chosen[len(shown)] if len(shown) < len(chosen) else None
-    about = f"{head}, lines {shown[0]}–{shown[-1]} of {len(lines)} ({_NOTE}):"
-    foot = [f"It goes on: ref={reference!r}, line={following}."] if following else []
-    rendered = "\n".join([about, *_mark_gaps(shown, body), *foot])
-    content = text[lines[shown[0] - 1].start : lines[shown[-1] - 1].stop]
-    return Finding(rendered, "" if request.grep else content, (reference,), following)
+    first, last = shown[0], shown[-1]
+    rendered = [f"{source.head}, lines {first}–{last} of {total} ({_NOTE}):"]
+    rendered.extend(_mark_gaps(shown, body))
+    following = None
+    if len(shown) < len(chosen):
+        following = chosen[len(shown)]
+        rendered.append(f"It goes on: ref={source.reference!r}, line={following}.")
+    content = ""
+    if not request.grep:
+        content = source.text[source.lines[first - 1].start : source.lines[last - 1].stop]
+    return Finding("\n".join(rendered), content, (source.reference,), following)
 
 
-def _describe_target(message: Message, request: PageRequest) -> tuple[str, str, str]:
-    """The reference of what is shown, its heading, and its text."""
+def _find_source(message: Message, request: PageRequest) -> _Source:
+    reference = _make_reference(request.message, request.call, request.calls_above)
     day = _format_day(message)
-    if not request.call:
-        reference = f"M{request.message + 1}"
+    if request.call:
+        call = _list_calls(message)[request.call - 1]
+        text = call.result.text
+        about = f"{make_harmless(ledger.write_call(call))}{day}, its result"
+    else:
         text = render_message(message, request.calls_above)
-        return reference, f"{reference} {message.role}{day}", text
-    call = _list_calls(message)[request.call - 1]
-    reference = f"T{request.calls_above + request.call}"
-    head = f"{reference} {make_harmless(ledger.write_call(call))}{day}, its result"
-    return reference, head, call.result.text
+        about = f"{message.role}{day}"
+    return _Source(reference, f"{reference} {about}", text, split_lines(text))
 
 
 def render_message(message: Message, calls_above: int) -> str:
@@ -315,15 +326,16 @@ def render_message(message: Message, calls_above: int) -> str:
     return "\n".join(texts)
 
 
-def _choose_lines(text: str, lines: Sequence[slice], request: PageRequest) -> list[int]:
+def _choose_lines(source: _Source, request: PageRequest) -> list[int]:
     """The numbers of the lines to show, with some lines around each that `grep` finds."""
-    numbers = range(max(request.line, 1), len(lines) + 1)
+    numbers = range(max(request.line, 1), len(source.lines) + 1)
     if not request.grep:
         return list(numbers)
     words = request.grep.casefold()
     near = set[int]()
     for number in numbers:
-        if words in text[lines[number - 1]].casefold():
+        line = source.text[source.lines[number - 1]]
+        if words in line.casefold():
             near.update(range(number - _GREP_LINES, number + _GREP_LINES + 1))
     return sorted(near.intersection(numbers))
 

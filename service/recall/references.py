@@ -1,4 +1,4 @@
-"""Resolves a reference on a path: `T12`, `M34`, `12.3`, `marker:…`, or the id of a call. Pure.
+"""Resolves a reference on a path: `T12`, `M34` or `12.3`. Pure.
 
 `T12` is the twelfth tool call, as the ledger numbers them. `M34` is the message at depth 34. `12.3`
 is a sentence, as summaries number them, and leads to the message of the twelfth step. A reference
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 _COUNTED = re.compile(r"\s*(?:([TM])\s?)?(\d{1,9})(?:\.\d{1,9})?\s*", re.IGNORECASE)
-_MARKER = "marker:"
 _NEARBY = 2  # references that are offered on each side of an unknown one
 
 CallCounts = Sequence[int]
@@ -38,23 +37,12 @@ class UnknownReference:
     nearby: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class IdReference:
-    """An id that only the texts can resolve."""
-
-    #: The id of a call, or of a marker.
-    id: str
-    is_marker: bool
-
-
-def resolve(reference: str, path: Sequence[CallCounts]) -> Target | UnknownReference | IdReference:
+def resolve(reference: str, path: Sequence[CallCounts]) -> Target | UnknownReference:
     """The target of a reference on the covered part of a path, which begins at the root."""
-    bare = reference.strip()
-    if bare.lower().startswith(_MARKER):
-        return IdReference(bare[len(_MARKER) :].strip(" []"), is_marker=True)
     counted = _COUNTED.fullmatch(reference)
     if not counted:
-        return IdReference(bare, is_marker=False)
+        # Nothing is near to other words, so the newest messages are offered.
+        return UnknownReference(_list_nearby("M", len(path), len(path)))
     number = int(counted[2])
     match (counted[1] or "").upper():
         case "T":

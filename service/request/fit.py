@@ -17,7 +17,6 @@ from service.request.shorter import (
     cut_middle,
     is_system,
     list_other_parts,
-    replace_arguments,
     replace_files,
 )
 from service.text.tokens import MESSAGE_TOKENS
@@ -27,7 +26,7 @@ from service.transcript.native import TOOL_IMAGES
 LEFT_OUT = "[Older messages were left out here: they do not fit into the model's window.]"
 _LONG_RESULT_TOKENS = 250  # An old result with more is shortened to
 _RESULT_TOKENS = 150  # so many.
-_LEAST_TOKENS = 100  # that each text keeps while pictures and arguments of calls can go instead
+_LEAST_TOKENS = 100  # that each text keeps while pictures can go instead
 
 
 class Piece(NamedTuple):
@@ -47,7 +46,7 @@ class FittedMessages(NamedTuple):
     left_out: int
     #: Whether old tool results lost a part.
     results: bool
-    #: Whether other texts, pictures or arguments of calls lost a part.
+    #: Whether other texts or pictures lost a part.
     shortened: bool
     #: Tokens of all pieces.
     tokens: int
@@ -96,12 +95,12 @@ def fit_messages(
     """
     cut = _Cut(pieces, room, count)
     if cut.excess <= 0:
-        return cut.fitted("")
+        return cut.make_result("")
     messages = [piece.message for piece in pieces]
     shape = _find_shape(messages, opening, newest)
-    prompts = range(sum(map(is_system, messages[:opening])))
     texts = range(opening, len(messages))
-    if any(LEFT_OUT in read_text(messages[place]) for place in prompts):
+    everything = [*texts, *shape.prompts]
+    if any(LEFT_OUT in read_text(messages[place]) for place in shape.prompts):
         note = ""
 
     cut.shorten_results(range(opening, shape.unread), step)
@@ -109,17 +108,18 @@ def fit_messages(
         cut.room -= count(f"\n\n{note}") + MESSAGE_TOKENS
     cut.leave_out(shape.turns, step)
     # Without this, a text that nearly fills the window would cost the model all earlier calls.
-    cut.shorten_texts(texts, max(room // 2, _LEAST_TOKENS), step)
-    cut.leave_out(shape.calls[:-1], step)
-    cut.replace_parts([*texts, *prompts])
+    half = max(room // 2, _LEAST_TOKENS)
+    cut.shorten_texts(texts, half, step)
+    cut.leave_out(shape.older_calls, step)
+    cut.replace_files(everything)
+    # System prompts are shortened after all other texts.
     cut.shorten_texts(texts, _LEAST_TOKENS)
-    cut.shorten_texts([*texts, *prompts], _LEAST_TOKENS)
+    cut.shorten_texts(everything, _LEAST_TOKENS)
     cut.room = room
-    legible = cut.fitted(note)
+    legible = cut.make_result(note)
     cut.leave_out(shape.replies)
-    cut.shorten_texts(texts, 1)
-    cut.shorten_texts([*texts, *prompts], 1)
-    smallest = cut.fitted(note)
+    cut.shorten_texts(everything, 1)
+    smallest = cut.make_result(note)
     # A window may be larger than the host says, so the question should still be there.
     return smallest if smallest.tokens <= room else legible
 
@@ -127,10 +127,12 @@ def fit_messages(
 class _Shape(NamedTuple):
     """The messages of a request that belong together."""
 
+    #: Places of the system messages in front.
+    prompts: range
     #: Places of each turn before the running one.
     turns: list[range]
-    #: Places of each call of the running turn with its results.
-    calls: list[range]
+    #: Places of each call of the running turn with its results, without the newest call.
+    older_calls: list[range]
     #: Places of everything in the running turn but its questions.
     replies: list[range]
     #: Place of the first call whose results the model may not have read.
@@ -139,15 +141,18 @@ class _Shape(NamedTuple):
 
 def _find_shape(messages: Sequence[Native], opening: int, newest: int) -> _Shape:
     end = len(messages)
-    running = opening if newest == end else max(newest, opening)
+    has_question = newest < end
+    running = max(newest, opening) if has_question else opening
+    prompts = range(sum(map(is_system, messages[:opening])))
     questions = [place for place in range(opening, end) if is_question(messages[place])]
     turns = _make_ranges(opening, questions, running)
     units = _group_calls(messages, running)
     calls = [unit for unit in units if messages[unit.start].get("tool_calls")]
     replies = [unit for unit in units if unit.start not in questions]
-    if newest == end:
+    if not has_question:
         replies = replies[:-1]  # The model needs something to answer.
-    return _Shape(turns, calls, replies, calls[-1].start if calls else running)
+    unread = calls[-1].start if calls else running
+    return _Shape(prompts, turns, calls[:-1], replies, unread)
 
 
 def _group_calls(messages: Sequence[Native], first: int) -> list[range]:
@@ -176,7 +181,7 @@ class _Cut:
         self.pieces = list(pieces)
         self.room = room
         self._count = cache(count)  # Most texts are counted twice.
-        self._tokens = sum(piece.tokens for piece in pieces)
+        self._tokens = _sum_tokens(pieces)
         self._gone: set[int] = set()  # places of messages that are left out
         self._rest: dict[int, int] = {}  # tokens of a message beside its text, by place
         self._results = self._shortened = False
@@ -219,35 +224,40 @@ class _Cut:
                 self._shorten(place, level)
                 self._shortened = True
 
-    def replace_parts(self, places: Iterable[int]) -> None:
-        """Puts marks in place of arguments of calls, then of pictures, the oldest first.
+    def replace_files(self, places: Iterable[int]) -> None:
+        """Puts marks in place of pictures and files, the oldest first.
 
         Only so many go that shorter texts can make the rest of the room.
         """
         sizes = self._text_sizes(places)
         savings_of_texts = sum(max(size - _LEAST_TOKENS, 0) for size in sizes.values())
-        missing = self.excess - savings_of_texts
-        for lighter in (replace_arguments, replace_files):
-            for place in sizes:
-                if missing <= 0:
-                    return
-                before = self._tokens
-                self._replace(place, lighter(self.pieces[place].message, missing))
-                missing -= before - self._tokens
-                self._shortened |= self._tokens < before
+        goal = self.room + savings_of_texts
+        for place in sizes:
+            before = self._tokens
+            if before <= goal:
+                return
+            lighter = replace_files(self.pieces[place].message, before - goal)
+            self._replace(place, lighter)
+            self._shortened |= self._tokens < before
 
-    def fitted(self, note: str) -> FittedMessages:
+    def make_result(self, note: str) -> FittedMessages:
         """The pieces that stay. They have the note if some went and the note fits as well."""
         kept = [piece for place, piece in enumerate(self.pieces) if place not in self._gone]
         left_out = sum(self.pieces[place].place is not None for place in self._gone)
         if note and self._gone:
-            noted = self._noted(kept, note)
-            if self.excess > 0 or sum(piece.tokens for piece in noted) <= self.room:
-                kept = noted
-        tokens = sum(piece.tokens for piece in kept)
-        return FittedMessages(tuple(kept), left_out, self._results, self._shortened, tokens)
+            with_note = self._add_note(kept, note)
+            # A request that is too large in any case has the note as well.
+            if self.excess > 0 or _sum_tokens(with_note) <= self.room:
+                kept = with_note
+        return FittedMessages(
+            pieces=tuple(kept),
+            left_out=left_out,
+            results=self._results,
+            shortened=self._shortened,
+            tokens=_sum_tokens(kept),
+        )
 
-    def _noted(self, kept: list[Piece], note: str) -> list[Piece]:
+    def _add_note(self, kept: list[Piece], note: str) -> list[Piece]:
         """The pieces with the note in the first system message.
 
         Chat templates may refuse a second one.
@@ -284,6 +294,10 @@ class _Cut:
             self._tokens += tokens - piece.tokens
             self.pieces[place] = piece._replace(message=message, tokens=tokens)
             self._rest.pop(place, None)
+
+
+def _sum_tokens(pieces: Iterable[Piece]) -> int:
+    return sum(piece.tokens for piece in pieces)
 
 
 def _round_up_to_steps(excess: int, step: int) -> int:

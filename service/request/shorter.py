@@ -1,6 +1,5 @@
 """Makes one message shorter, or adds a note to it. Pure; no message is changed in place."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,6 @@ SHORTENED = "\n[… {} characters were left out here: they do not fit into the m
 NO_FILE = "[A picture or file was left out here: it does not fit into the model's window.]"
 _MARK_TOKENS = 25  # of either mark, about
 _NOTHING = "…"  # Some providers refuse an empty text.
-_LONG_ARGUMENTS = 400  # characters
 _TRIES = 4  # times that a text is cut and counted, until it has nearly the tokens that it may have
 
 
@@ -84,23 +82,6 @@ def replace_files(message: Native, missing: int) -> Native:
             part = mark
         content.append(part)
     return {**message, "content": content} if content != whole else message
-
-
-def replace_arguments(message: Native, missing: int) -> Native:
-    """The message with marks in place of long arguments, until `missing` tokens are saved."""
-    whole = message.get("tool_calls")
-    if not isinstance(whole, list):
-        return message
-    calls = []
-    for call in whole:
-        function: Any = call.get("function") if isinstance(call, dict) else None
-        arguments = str(function.get("arguments")) if isinstance(function, dict) else ""
-        if missing > 0 and len(arguments) > _LONG_ARGUMENTS:
-            missing -= len(arguments) // 4  # tokens that this saves at least
-            shorter = json.dumps({"left_out": f"{len(arguments)} characters"})
-            call = {**call, "function": {**function, "arguments": shorter}}
-        calls.append(call)
-    return {**message, "tool_calls": calls} if calls != whole else message
 
 
 def append_note(message: Native, note: str) -> Native:

@@ -1,8 +1,7 @@
 """Finds bare results of tools in the text of an answer, where pipes and old tool servers put them.
 
-A JSON value that is a paragraph of its own is data, also when it is escaped as HTML. An escaped
-value on lines of its own is data, too, because nobody writes that by hand. A value in a code fence,
-or indented like code, is the assistant's own text.
+A JSON value that is a paragraph of its own is data, also when it is escaped as HTML. Any other
+JSON, such as one in a code fence, indented like code, or beside words, is the assistant's own text.
 
 The input is an answer's text without folds, the output the places and texts of the values. The work
 is linear in the text.
@@ -17,10 +16,10 @@ from typing import Any
 
 from service.text.escapes import unescape_html
 
-_DEEPEST = 4  # times that a value is read as JSON, each time unescaped once more
+_MOST_ESCAPES = 3  # of a value in a fold; old versions of Open WebUI escaped some of them twice
 # A line that opens a code fence, or that a value may begin.
 _BEGINS = re.compile(
-    r"^([ \t]*+)(?:(`{3,}+)[^`\n]*+$|(~{3,}+)|[\[{\"]|&(?:amp;)?(?:quot|#34|#x27|#39);)",
+    r"^([ \t]*+)(?:(`{3,}+)[^`\n]*+$|(~{3,}+)|[\[{\"]|&(?:quot|#34|#x27|#39);)",
     re.MULTILINE,
 )
 _CLOSES = re.compile(r"^[ \t]*+(`{3,}+|~{3,}+)[ \t]*+$", re.MULTILINE)
@@ -56,15 +55,19 @@ def find_values(text: str) -> Iterator[ToolValue]:
         if fence:
             position = _find_fence_end(text, line.end(), fence)
             continue
-        end = _find_paragraph_end(text, line.end())
-        yield from _find_paragraph_values(text, line.start(), end, _may_be_json(text, line))
+        begin, end = line.start(), _find_paragraph_end(text, line.end())
+        is_code = "\t" in line[1] or len(line[1]) >= _CODE_INDENT
+        if not is_code and _begins_paragraph(text, begin):
+            value = _read_value(text, begin, end)
+            if value:
+                yield value
         position = end
 
 
 def unescape_value(text: str, begin: int, end: int) -> ToolValue:
     """The value between two places, unescaped until it is JSON. Other text is unescaped once."""
     value = text[begin:end]
-    for escapes in range(1, _DEEPEST):
+    for escapes in range(1, _MOST_ESCAPES + 1):
         value = unescape_html(value)
         if isinstance(_parse_json(value), dict | list | str):
             return ToolValue(begin, end, value, escapes)
@@ -84,59 +87,23 @@ def _find_paragraph_end(text: str, begin: int) -> int:
     return end.start() if end else len(text)
 
 
-def _may_be_json(text: str, line: re.Match[str]) -> bool:
-    """Whether a line that `_BEGINS` found is the first of a paragraph, and not indented as code."""
-    indented = "\t" in line[1] or len(line[1]) >= _CODE_INDENT
-    return not indented and _begins_paragraph(text, line.start())
-
-
 def _begins_paragraph(text: str, line: int) -> bool:
     """Whether the line above is blank, or there is none."""
     above = text.rfind("\n", 0, max(line - 1, 0)) + 1
     return not text[above:line].strip()
 
 
-def _find_paragraph_values(text: str, begin: int, end: int, first: bool) -> Iterator[ToolValue]:
-    """Yields the value that is the whole paragraph, or the values that are its first lines.
-
-    Args:
-        text: the whole text.
-        begin: place of the first line that may be a value.
-        end: end of the paragraph.
-        first: whether that line is the paragraph's first one.
-    """
-    whole = _read_value(text, begin, end, first)
-    if whole:
-        yield whole
-        return
-    while begin < end:
-        line_end = text.find("\n", begin, end)
-        line_end = end if line_end < 0 else line_end
-        value = _read_value(text, begin, line_end, first)
-        if value is None:
-            return
-        yield value
-        begin = line_end + 1
-
-
-def _read_value(text: str, begin: int, end: int, first: bool) -> ToolValue | None:
-    """The value between two places, if there is one. Below other text it has to be escaped."""
-    inner = text[begin:end].strip()
-    if not first and not _is_html(inner):
-        return None
-    for escapes in range(_DEEPEST):
-        parsed = _parse_json(inner)
-        # An escaped value may be any JSON, because nobody writes that by hand.
-        if _is_data(parsed) or (escapes and isinstance(parsed, list | dict | str)):
-            return ToolValue(begin, end, inner, escapes)
-        if parsed is not _NOT_JSON or not _is_html(inner):
-            return None
-        inner = unescape_html(inner)
+def _read_value(text: str, begin: int, end: int) -> ToolValue | None:
+    """The value that the paragraph between two places is; None if it is text."""
+    paragraph = text[begin:end].strip()
+    parsed = _parse_json(paragraph)
+    if parsed is not _NOT_JSON:
+        return ToolValue(begin, end, paragraph) if _is_data(parsed) else None
+    unescaped = unescape_html(paragraph)
+    # Nobody escapes a value by hand, so an escaped one may be any JSON.
+    if isinstance(_parse_json(unescaped), list | dict | str):
+        return ToolValue(begin, end, unescaped, escapes=1)
     return None
-
-
-def _is_html(text: str) -> bool:
-    return "quot;" in text or "&#" in text
 
 
 def _is_data(value: Any) -> bool:  # noqa: ANN401 - JSON

@@ -82,23 +82,11 @@ class Attachment:
     @property
     def told(self) -> str:
         """The attachment as a summary names it, on one line of bounded length."""
-        match self.kind:
-            case AttachmentKind.IMAGE | AttachmentKind.FILE:
-                name = _clean_name(self.name)
-                return f"[attached {self.kind}: {name}]" if name else f"[attached {self.kind}]"
-            case AttachmentKind.AUDIO | AttachmentKind.VIDEO:
-                return f"[{self.kind}]"
-            case AttachmentKind.OTHER:
-                type_name = _NO_TYPE.sub("", self.name)[:_LONGEST_TYPE]
-                return f"[part of type {type_name or 'unknown'}]"
-
-
-@dataclass(frozen=True, slots=True)
-class Marker:
-    """A hidden line by which the OpenRouter pipe finds data that it keeps elsewhere."""
-
-    #: The text between its brackets.
-    id: str
+        if self.kind is AttachmentKind.OTHER:
+            type_name = _NO_TYPE.sub("", self.name)[:_LONGEST_TYPE]
+            return f"[part of type {type_name or 'unknown'}]"
+        name = _clean_name(self.name)
+        return f"[attached {self.kind}: {name}]" if name else f"[attached {self.kind}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +96,7 @@ class Unknown:
     type: str
 
 
-Item = Text | Reasoning | ToolCall | ToolResult | CodeRun | Attachment | Marker | Unknown
+Item = Text | Reasoning | ToolCall | ToolResult | CodeRun | Attachment | Unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +107,6 @@ class Message:
     role: str
     items: tuple[Item, ...]
     timestamp: int | None = None
-
-    @property
-    def markers(self) -> tuple[str, ...]:
-        """Ids of the hidden marker lines that were left out of the texts, in order."""
-        return tuple(item.id for item in self.items if isinstance(item, Marker))
 
 
 @dataclass(frozen=True, slots=True)

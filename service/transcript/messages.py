@@ -10,15 +10,14 @@ from math import inf
 from typing import Any
 
 from service.transcript import details, output, parts
-from service.transcript.items import Attachment, AttachmentKind, Item, Marker, Message, Stored, Text
+from service.transcript.items import Attachment, AttachmentKind, Item, Message, Stored, Text
 
 # Invisible Markdown link definitions with which OpenRouter pipes tie a text to artifacts they keep
 # elsewhere: a 20-character ULID, a phase, or `openrouter:v1:<kind>:<body>`.
 _MARKER = re.compile(
-    r"^[ \t]*+\[([0-9A-HJKMNP-TV-Z]{20}|P:[^\]\n]*+|openrouter:v\d++:[^\]\n]*+)\]: #[^\n]*+\n?",
+    r"^[ \t]*+\[(?:[0-9A-HJKMNP-TV-Z]{20}|P:[^\]\n]*+|openrouter:v\d++:[^\]\n]*+)\]: #[^\n]*+\n?",
     re.MULTILINE,
 )
-_LONGEST_ID = 200  # characters of a marker; a longer one leads to nothing
 _LAST_SECOND = 10**11  # in the year 5138; as milliseconds, it is in 1973
 
 
@@ -27,7 +26,7 @@ def parse(stored: Stored) -> Message:
     return Message(
         id=str(stored.get("id") or ""),
         role=str(stored.get("role") or ""),
-        items=tuple(_separate_markers(_parse_items(stored))),
+        items=tuple(_drop_markers(_parse_items(stored))),
         timestamp=_read_seconds(stored.get("timestamp")),
     )
 
@@ -58,22 +57,14 @@ def _parse_attachments(files: object) -> list[Item]:
     return [_parse_attachment(file) for file in files if isinstance(file, dict)]
 
 
-def _separate_markers(items: list[Item]) -> Iterator[Item]:
-    """Yields the items without empty texts. Hidden lines of texts become items of their own."""
+def _drop_markers(items: list[Item]) -> Iterator[Item]:
+    """Yields the items without hidden lines and without texts that are empty then."""
     for item in items:
+        visible = item
         if isinstance(item, Text) and "]: #" in item.text:  # This is cheaper than the pattern.
-            yield from _split_marked(item.text)
-        elif item != Text(""):
-            yield item
-
-
-def _split_marked(text: str) -> Iterator[Item]:
-    """Yields the text without its markers, then the markers."""
-    unmarked = _MARKER.sub("", text)
-    if unmarked:
-        yield Text(unmarked)
-    for line in _MARKER.finditer(text):
-        yield Marker(line[1][:_LONGEST_ID])
+            visible = Text(_MARKER.sub("", item.text))
+        if visible != Text(""):
+            yield visible
 
 
 def _parse_attachment(file: dict[str, Any]) -> Attachment:

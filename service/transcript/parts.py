@@ -15,22 +15,7 @@ Part = dict[str, Any]
 
 _TEXTS = ("text", "input_text", "output_text")
 _THOUGHTS = ("thinking", "redacted_thinking", "reasoning")
-# Types of OpenAI's chat and responses interfaces, of Anthropic's, and of other clients.
-_KINDS = {
-    "image_url": AttachmentKind.IMAGE,
-    "input_image": AttachmentKind.IMAGE,
-    "image": AttachmentKind.IMAGE,
-    "file": AttachmentKind.FILE,
-    "input_file": AttachmentKind.FILE,
-    "document": AttachmentKind.FILE,
-    "audio": AttachmentKind.AUDIO,
-    "input_audio": AttachmentKind.AUDIO,
-    "audio_url": AttachmentKind.AUDIO,
-    "video": AttachmentKind.VIDEO,
-    "video_url": AttachmentKind.VIDEO,
-    "input_video": AttachmentKind.VIDEO,
-}
-_NAMES = ("filename", "name", "title", "file_id", "id")
+_NAMES = ("filename", "name")
 # Base64, with or without `data:` in front.
 _ENCODED = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/=_-]{200,}+")
 
@@ -44,9 +29,19 @@ def parse_part(part: Part) -> Item:
         return Text(read_text_field(part.get("refusal")))
     if kind in _THOUGHTS:
         return Reasoning("")  # Nobody reads thoughts.
-    if isinstance(kind, str) and kind in _KINDS:
-        return Attachment(_find_name(part), _KINDS[kind])
-    return Attachment(read_text_field(kind), AttachmentKind.OTHER)
+    type_name = read_text_field(kind)
+    attachment_kind = _find_kind(type_name)
+    is_unknown = attachment_kind is AttachmentKind.OTHER
+    return Attachment(type_name if is_unknown else _find_name(part), attachment_kind)
+
+
+def _find_kind(type_name: str) -> AttachmentKind:
+    """The kind of a part by its type, such as `image_url` or `input_audio`."""
+    bare = type_name.removeprefix("input_").removesuffix("_url")
+    try:
+        return AttachmentKind("file" if bare == "document" else bare)
+    except ValueError:
+        return AttachmentKind.OTHER
 
 
 def count_part_tokens(part: Part) -> int:

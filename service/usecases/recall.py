@@ -15,7 +15,7 @@ from service.errors import NotFound, TextProcessAway, TextTooHard, Unavailable
 from service.processes import Texts, recalls
 from service.recall import references
 from service.recall.display import Finding, PageRequest
-from service.recall.references import IdReference, Target, UnknownReference
+from service.recall.references import UnknownReference
 from service.storage import contexts as paths
 from service.storage import keys, messages
 from service.storage.contexts import RecallScope, VisiblePath
@@ -162,8 +162,6 @@ class _Search:
     async def read(self, question: RecallQuestion) -> Finding:
         """The message or result that a reference leads to, exactly."""
         target = references.resolve(question.ref, self._call_counts)
-        if isinstance(target, IdReference):
-            target = await self._resolve_id(target)
         if isinstance(target, UnknownReference):
             return _describe_unknown(question.ref, target)
         bodies = await self._load_bodies([target.message])
@@ -186,16 +184,6 @@ class _Search:
         if len(body_of) < len(place_of):
             raise _TextsDeleted
         return {place_of[message]: body for message, body in body_of.items()}
-
-    async def _resolve_id(self, reference: IdReference) -> Target | UnknownReference:
-        bodies = await self._load_bodies(range(len(self._path.messages)))
-        match = await self._texts.run(
-            recalls.find_named, bodies, reference.id, marker=reference.is_marker
-        )
-        if match is None:
-            return UnknownReference(())
-        place, call = match
-        return Target(place, call, references.count_calls_above(self._call_counts)[place])
 
 
 def _describe_unknown(reference: str, unknown: UnknownReference) -> Finding:

@@ -21,7 +21,7 @@ from service.usecases import serve
 from tests.builders import Json
 from tests.filter.chat import pairs_are_whole
 
-_SHORTENED = ("characters were left out here", NO_FILE, '"left_out"', "…")
+_SHORTENED = ("characters were left out here", NO_FILE, "…")
 _COUNTED = re.compile(r"left out (\d+) older messages", re.IGNORECASE)
 _ALIKE = 8  # characters with which a shortened text begins as the whole one
 _ROUNDING = 0.98  # of the room: tools are JSON with other blanks here

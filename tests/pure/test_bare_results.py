@@ -7,17 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.transcript import parse
+from service.transcript import mask_message, parse, split_steps
 from service.transcript.items import Text, ToolResult
 from tests.builders import Json, answer
 from tests.effort import examples
+from tests.leaks import CLEAN, KEY, RESULT
 
 BOATS = [
     {"id": 41, "name": 'The "Heron"', "sold": True, "keeper": None},
     {"id": 42, "name": "Anna's joy\nand more", "sold": False, "keeper": "Zoë 船 \\ 7"},
 ]
 FORMS = [json.dumps(BOATS), json.dumps(BOATS, indent=2, ensure_ascii=False)]
-FORMS += [*map(escape, FORMS), escape(escape(FORMS[0]))]
+FORMS += [escape(form) for form in FORMS]
 
 
 def read_results(text: str) -> list[object]:
@@ -28,7 +29,6 @@ def told(text: str) -> list[str]:
     return [item.text for item in parse(answer(text=text)).items if isinstance(item, Text)]
 
 
-ONE, TWO = (json.dumps(boat) for boat in BOATS)
 THOUGHT = '<details type="reasoning">\n<summary>x</summary>\n&gt; hm\n</details>'
 
 
@@ -36,7 +36,6 @@ THOUGHT = '<details type="reasoning">\n<summary>x</summary>\n&gt; hm\n</details>
     ("text", "results", "words"),
     [
         *[(f"I looked:\n\n{form}\n\nTwo boats.", [BOATS], ["I looked:", "Two boats."]) for form in FORMS],
-        (f"{ONE}\n{TWO}\nTwo boats.", BOATS, ["Two boats."]),
         (f"{FORMS[0]}{THOUGHT}\n{FORMS[0]}", [BOATS, BOATS], []),
         # A fence that closes hides nothing below it.
         (f"```python\nprint()\n```\n\n{FORMS[0]}", [BOATS], ["```python\nprint()\n```"]),
@@ -70,6 +69,7 @@ def test_any_object_is_read_as_it_was(value: dict[str, object]) -> None:
         f"- an item\n\n    {json.dumps(BOATS[0])}",
         f"It would say\n{json.dumps(BOATS[0])}",
         f"{json.dumps(BOATS[0])} is what it says.",
+        f"{escape(json.dumps(BOATS))}\nTwo boats.",
         "[1]\n\n[1, 2, 3]\n\n{}\n\n[[1], [2]]",
         '"We stay," she said. "It\'s late."',
         "{&quot;a&quot;: broken",
@@ -83,3 +83,14 @@ def test_a_user_who_pastes_a_value_has_said_it() -> None:
     pasted: Json = {"id": "u", "role": "user", "content": json.dumps(BOATS)}
 
     assert parse(pasted).items == (Text(json.dumps(BOATS)),)
+
+
+@pytest.mark.parametrize("shown", [json.dumps(RESULT), escape(json.dumps(RESULT))])
+def test_a_bare_value_loses_its_secrets_and_is_still_read(shown: str) -> None:
+    clean = mask_message(answer(text=f"Here:\n\n{shown}\n\nDone."))
+
+    (step, _) = split_steps(parse(clean))
+    assert KEY not in clean["content"]
+    assert ("&quot;" in clean["content"]) == ("&quot;" in shown)
+    assert [json.loads(call.result.text) for call in step.calls] == [CLEAN]
+    assert mask_message(clean) == clean

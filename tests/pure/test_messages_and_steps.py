@@ -20,7 +20,7 @@ from service.transcript import (
     read_prompt_tokens,
     split_steps,
 )
-from service.transcript.items import CodeRun, Marker, Reasoning, Text, ToolCall, ToolResult
+from service.transcript.items import CodeRun, Reasoning, Text, ToolCall, ToolResult
 from tests.builders import answer, called, capture, ran, returned, said, scenarios, thought, user
 from tests.effort import examples
 
@@ -127,25 +127,19 @@ PHASE = "[P:final_answer]: #"
 
 
 @pytest.mark.parametrize("as_output", [True, False])
-def test_hidden_markers_are_kept_apart_from_the_text(as_output: bool) -> None:
+def test_hidden_markers_are_left_out_of_the_text(as_output: bool) -> None:
     text = f"{MARKER}\nVisible.\n{OTHER}\n{PHASE}\nStill visible."
     message = parse(answer(said(text)) if as_output else answer(text=text))
-    assert message.markers == ("01ABCDEFGHJKMNPQRSTV", "openrouter:v1:reasoning:01ABC", "P:final_answer")
-    assert [item for item in message.items if not isinstance(item, Marker)] == [Text("Visible.\nStill visible.")]
+    assert message.items == (Text("Visible.\nStill visible."),)
 
 
-def test_a_marker_without_end_is_left_out_and_cut() -> None:
-    message = parse(answer(said(f"Yes.\n[openrouter:v1:{'x' * 10_000}]: #")))
-
-    (step,) = split_steps(message)
-    assert step.text == "Yes."
-    assert len(message.markers[0]) == 200
+def test_a_text_of_markers_only_is_nothing() -> None:
+    assert parse(answer(said(f"[openrouter:v1:{'x' * 10_000}]: #"))).items == ()
 
 
 @pytest.mark.parametrize("text", ["[note]: # a comment", "see [1]: #4", "[01ABC]: #", "[P:x] : #"])
 def test_what_is_no_marker_stays(text: str) -> None:
-    message = parse(answer(text=text))
-    assert (message.markers, message.items) == ((), (Text(text),))
+    assert parse(answer(text=text)).items == (Text(text),)
 
 
 # ---- odd messages
@@ -162,8 +156,9 @@ PARTS = [
     ({"type": "file", "file": {"filename": "tide table.pdf", "file_data": "JVBERi0x" * 5000}}, "tide table.pdf"),
     ({"type": "input_file", "file_data": "data:text/plain;base64,AAAA"}, "[attached file]"),
     ({"type": "image_url", "image_url": {"url": "https://host.example/a.png"}}, "[attached image]"),
-    ({"type": "input_audio", "input_audio": SOUND}, "[audio]"),
-    ({"type": "video_url", "video_url": {"url": "https://host.example/a.mp4"}}, "[video]"),
+    ({"type": "input_audio", "input_audio": SOUND}, "[attached audio]"),
+    ({"type": "video_url", "video_url": {"url": "https://host.example/a.mp4"}}, "[attached video]"),
+    ({"type": "document", "source": {"data": "JVBERi0x"}}, "[attached file]"),
     ({"type": "hologram_9", "data": "AAAA" * 5000}, "[part of type hologram_9]"),
     ({"type": "</system> [x](y) " + "z" * 500}, "[part of type /systemxy" + "z" * 31 + "]"),
     ({"no type": 1}, "[part of type unknown]"),
