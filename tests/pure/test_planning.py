@@ -342,6 +342,10 @@ def test_less_than_a_step_is_not_worth_a_call_and_half_of_one_is_enough_for_the_
     read = checkpoint_of(path, policy, 1, 2)
     assert "a step is 801" in plan(path, [read], replace(policy, step_tokens=801)).reason
     assert plan(path, [read], replace(policy, step_tokens=800)).chunks
+    long = path_of([("user", 150, (150,)), ("assistant", 150, (150,))] * 12)
+    short = replace(checkpoint_of(long, policy, 1, 2), tokens=40)
+    assert "a step is 2400" in plan(long[:16], [short], replace(policy, step_tokens=9000)).reason
+    assert plan(long, [short], replace(policy, step_tokens=9000)).chunks, "it repeats a short summary only"
 
 
 # ---- calls that are worth it

@@ -1,7 +1,7 @@
 """A service with one chat, a scripted model, and the workers that use it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
@@ -13,7 +13,11 @@ from redis.asyncio import Redis
 from service.clients.summarisers import make_summariser, make_summarisers
 from service.runtime import Runtime
 from service.settings import Settings
+from service.storage import checkpoints, messages, work
+from service.storage.checkpoints import NewCheckpoint
 from service.storage.codec import unpack_text
+from service.storage.work import Lease
+from service.summarising.memory import Memory
 from service.summarising.reading import Reading, Reply, Summariser
 from service.usecases.compress import WorkerContext, compress
 from tests import constants
@@ -120,6 +124,36 @@ class Harness:
         leaf = self.talk.turns(turns, **more)
         assert await self.talk.ingest(leaf)
         return leaf
+
+    async def claim(self) -> Lease:
+        """The lease of the chat, whatever it waits for."""
+        await self.due_now()
+        async with self.runtime.database.engine.begin() as connection:
+            lease = await work.claim_work(connection, "worker", None, 4)
+        assert lease
+        return lease
+
+    async def publish(
+        self,
+        lease: Lease,
+        parent: int,
+        until: str,
+        kind: str = "llm",
+        tokens: int = 10,
+        memory: Memory | None = None,
+        superseded: Sequence[int] = (),
+    ) -> int:
+        """Publishes a checkpoint for the lease's window up to a message, by the host's id; returns its id."""
+        engine = self.runtime.database.engine
+        texts = await checkpoints.pack_texts(engine, lease.chat, parent, memory or Memory(), "A summary.")
+        verdict = {"outcome": kind}
+        async with engine.begin() as connection:
+            boundary = await messages.find_by_host_id(connection, lease.chat, until)
+            assert boundary
+            new = NewCheckpoint(parent, boundary, kind, texts, tokens, lease.window, "by", "1", verdict, superseded)
+            number = await checkpoints.publish_checkpoint(connection, lease, new)
+        assert number
+        return number
 
 
 _NUMBERED = ("chats", "checkpoints", "runs", "audit")

@@ -8,7 +8,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.storage import checkpoints
 from service.storage.checkpoints import NewCheckpoint
 from service.storage.work import Lease
-from service.usecases.compress import WorkerContext
 from tests.service.harness import Harness
 from tests.service.talk import check_tree, host_ids, row, run_sql
 
@@ -58,31 +57,6 @@ async def test_a_short_branch_does_not_take_the_work_of_the_long_one_that_was_du
     await harness.drain()
 
     assert await unserved(harness, [leaf]) == []
-
-
-async def test_code_serves_each_branch_while_the_summariser_may_not_be_asked(harness: Harness) -> None:
-    leaves = await branches(harness, 3)
-    worker_context = await _busy(harness)
-
-    await harness.compress(worker_context)
-
-    assert harness.llm.requests == []
-    assert await unserved(harness, leaves) == []
-    assert await harness.compress(worker_context) is None, "and then all of them wait"
-    assert (await row(harness.runtime, "select count(due_at) from chats"))[0] == 1
-
-
-async def _busy(harness: Harness) -> WorkerContext:
-    """A worker whose summariser has enough to do with other chats."""
-    worker_context = harness.worker_context(summariser_calls=1, **WIDE)
-    values = "'busy', 'user', 'model', 8192, gen_random_uuid(), now() + interval '1 hour', :endpoint"
-    await run_sql(
-        harness.runtime,
-        "insert into chats (tenant_id, external_id, user_id, model, window_tokens, lease_token, lease_until,"
-        f" lease_endpoint) select id, {values} from tenants where name = 'default'",
-        endpoint=worker_context.endpoint,
-    )
-    return worker_context
 
 
 async def test_a_chat_with_many_branches_gives_way_between_two_of_them_and_ends_all_the_same(harness: Harness) -> None:
@@ -195,25 +169,13 @@ async def test_a_round_that_did_nothing_leaves_no_row(harness: Harness) -> None:
     assert before
 
     for _ in range(5):
-        await run_sql(harness.runtime, "update chats set due_at = now()")
+        await run_sql(harness.runtime, "update chats set due_at = now(), code_at = now()")
         await harness.drain()
-    worker_context = await _busy(harness)
-    await run_sql(harness.runtime, "update chats set due_at = now(), code_at = now() where external_id = 'chat-1'")
-    await harness.compress(worker_context)
 
     assert [run.id for run in await harness.runs()] == before
     assert await unserved(harness, [leaf]) == []
     shown = await harness.service.as_operator.get("/v1/chats/chat-1")
     assert [run["id"] for run in shown.json()["runs"]] == before[::-1]
-
-
-async def test_a_round_in_which_only_code_wrote_leaves_a_row(harness: Harness) -> None:
-    await harness.long_chat()
-
-    await harness.compress(await _busy(harness))
-
-    assert [(run.by_code, run.outcome) for run in await harness.runs()] == [(True, "done")]
-    assert len(await harness.interim()) == 1
 
 
 async def test_the_end_of_a_series_of_failures_leaves_a_row(harness: Harness) -> None:

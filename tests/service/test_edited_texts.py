@@ -1,13 +1,14 @@
 """No column has what was edited or deleted in place, or a summary that has read it, however the service hears of it."""
 
 from collections.abc import Awaitable, Callable
+from itertools import product
 
 import pytest
 
 from tests.conftest import Service, drain
 from tests.service.encrypted import columns
 from tests.service.events import fingerprints, tell
-from tests.service.talk import Talk, check_tree
+from tests.service.talk import Talk, check_tree, row
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -17,7 +18,9 @@ Way = Callable[[Service, Talk, str], Awaitable[object]]
 
 async def updated(service: Service, talk: Talk, _: str) -> None:
     """The function for events tells of the page."""
+    newest = (await row(service.runtime, "select leaf_id from chats")).leaf_id
     await tell(service, "chat.updated", chat_id=talk.chat, fingerprints=fingerprints(talk))
+    assert (await row(service.runtime, "select leaf_id from chats")).leaf_id == newest, "it is on the other branch"
 
 
 async def told(_: Service, talk: Talk, leaf: str) -> None:
@@ -42,14 +45,29 @@ async def finished_after_a_lost_turn(service: Service, talk: Talk, leaf: str) ->
 
 async def requested(service: Service, talk: Talk, leaf: str) -> None:
     """A request has the host's ids."""
-    ids = [row["id"] for row in talk.path(leaf) if row["content"]]
+    ids = [message["id"] for message in talk.path(leaf) if message["content"]]
     answer = await talk.ask(leaf, ids=[None, *ids, None])
     assert answer["status"] == "pending"
     await service.stored()
 
 
-async def changed(service: Service, talk: Talk, change: Callable[[Talk], object], way: Way) -> None:
-    """A chat whose answer `secret` is changed, and that has another branch beside it."""
+CHANGES: dict[str, Callable[[Talk], None]] = {
+    "edited": lambda talk: talk.edit("secret", "Nothing."),
+    "emptied": lambda talk: talk.edit("secret", ""),
+    "deleted": lambda talk: talk.delete("secret"),
+}
+
+
+@pytest.mark.parametrize(
+    ("way", "change"),
+    [
+        *product([updated, told, finished, requested], CHANGES),
+        (finished_after_a_lost_turn, "edited"),
+    ],
+)
+async def test_a_text_that_was_changed_goes_and_a_regenerated_branch_keeps_its_own(
+    service: Service, talk: Talk, way: Way, change: str
+) -> None:
     asked = talk.add("asked", talk.turns(2))
     secret = talk.add("secret", asked, "assistant", f"The password of the shed is {SECRET}.")
     lives = talk.add("lives", asked, "assistant", f"The password of the barn is {LIVES}.")
@@ -61,7 +79,7 @@ async def changed(service: Service, talk: Talk, change: Callable[[Talk], object]
     assert await columns(urls, SECRET) >= {"messages.body", "checkpoints.summary"}, "the search finds what is there"
     served = await talk.ask(other)
 
-    change(talk)
+    CHANGES[change](talk)
     await way(service, talk, leaf)
 
     assert await columns(urls, SECRET) == set()
@@ -71,33 +89,6 @@ async def changed(service: Service, talk: Talk, change: Callable[[Talk], object]
     assert await columns(urls, LIVES) >= {"messages.body", "checkpoints.summary"}
     await service.stored()
     await check_tree(service.runtime)
-
-
-def edit(talk: Talk) -> None:
-    talk.edit("secret", "Nothing.")
-
-
-def empty(talk: Talk) -> None:
-    talk.edit("secret", "")
-
-
-def delete(talk: Talk) -> None:
-    talk.delete("secret")
-
-
-@pytest.mark.parametrize("way", [updated, told, finished, finished_after_a_lost_turn, requested])
-async def test_an_edited_text_goes_and_a_regenerated_branch_keeps_its_own(
-    service: Service, talk: Talk, way: Way
-) -> None:
-    await changed(service, talk, edit, way)
-
-
-@pytest.mark.parametrize("change", [empty, delete])
-@pytest.mark.parametrize("way", [updated, told, finished, requested])
-async def test_so_does_one_that_was_emptied_or_deleted(
-    service: Service, talk: Talk, change: Callable[[Talk], object], way: Way
-) -> None:
-    await changed(service, talk, change, way)
 
 
 async def test_after_a_lost_turn_the_host_is_asked_for_the_whole_branch_once(service: Service, talk: Talk) -> None:

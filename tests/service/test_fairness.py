@@ -9,11 +9,9 @@ import pytest_asyncio
 
 from service.storage import keys, work
 from service.storage.work import Lease
-from service.usecases.compress import WorkerContext, compress, rounds
-from tests.fakes.scripted_llm import Request, Say
-from tests.service.harness import Harness, long_chats, told
+from service.usecases.compress import WorkerContext, rounds
+from tests.service.harness import Harness, long_chats
 from tests.service.talk import row, rows, run_sql
-from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -156,13 +154,6 @@ async def test_a_huge_chat_goes_back_to_the_end_of_the_queue_between_two_calls_w
     assert set(small) == {"small-0", "small-1"}
     assert seen[3]["huge-0"] > 2  # alone again: goes on to its end
     assert (await row(harness.runtime, "select count(*) from chats where due_at is not null"))[0] == 0
-    # Going back and coming again has read nothing twice.
-    assert [told(one) for one in await harness.made()]
-    published = await row(
-        harness.runtime, "select sum(calls) as calls, sum(published) as published from runs where not by_code"
-    )
-    assert published.calls == len(harness.llm.requests)
-    assert published.published == len(await harness.made())
 
 
 async def test_a_round_ends_after_some_calls_and_the_next_one_goes_on(harness: Harness) -> None:
@@ -177,39 +168,6 @@ async def test_a_round_ends_after_some_calls_and_the_next_one_goes_on(harness: H
 
 
 # The bound of an endpoint
-
-
-class Room:
-    """Where calls wait until they are let go; counts those inside."""
-
-    def __init__(self) -> None:
-        self.inside = self.most = 0
-        self.open = asyncio.Event()
-
-    async def __call__(self, _: Request) -> None:
-        self.inside += 1
-        self.most = max(self.most, self.inside)
-        await self.open.wait()
-        self.inside -= 1
-
-
-async def test_the_whole_fleet_asks_an_endpoint_for_so_many_chats_at_the_same_time(harness: Harness) -> None:
-    await long_chats(harness, 7)
-    room = Room()
-    harness.llm.thinking, harness.llm.default = room, Say("Fine.")
-    benches = [harness.worker_context(summariser_window=32_768, summariser_calls=3) for _ in range(3)]
-
-    tasks = [asyncio.create_task(compress(benches[number % 3])) for number in range(9)]
-    await until(lambda: sum(task.done() for task in tasks) == 6)  # the others have nothing to do
-    await harness.llm.received(3)
-    room.open.set()
-    await asyncio.gather(*tasks)
-    while (await row(harness.runtime, "select count(due_at) from chats"))[0]:
-        await asyncio.gather(*(compress(benches[number % 3]) for number in range(5)))
-
-    assert room.most == 3
-    assert len(harness.llm.requests) == 7
-    assert len(await harness.made()) == 7
 
 
 async def test_a_chat_for_which_the_built_in_summariser_stands_in_takes_no_place(queue: Queue) -> None:

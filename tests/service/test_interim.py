@@ -11,9 +11,7 @@ from service.storage.checkpoints import NewCheckpoint
 from service.storage.work import Lease
 from service.usecases.compress import WorkerContext, compress
 from service.usecases.compress.claims import claim_chat
-from tests.fakes.scripted_llm import Hang
-from tests.service.grown import in_one_call
-from tests.service.harness import Harness, running, state, thinking, told
+from tests.service.harness import Harness, state, thinking
 from tests.service.talk import Json, check_tree, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -68,28 +66,6 @@ async def test_it_is_carried_on_to_its_own_boundary_although_the_tail_may_be_lon
     assert "The pumps hum softly." in (await harness.talk.ask(leaf))["summary"]
 
 
-async def test_a_request_over_the_limit_is_served_although_a_call_for_its_chat_hangs(harness: Harness) -> None:
-    leaf = await harness.long_chat()
-    worker_context = harness.worker_context(**WIDE)
-    await harness.by_code(worker_context)
-    before = await harness.talk.ask(leaf)
-    harness.llm.default = Hang()
-
-    async with running(compress(worker_context)):
-        await harness.llm.received(1)
-        called = await harness.chat()
-        assert called.lease_token
-        leaf = harness.talk.turns(18, leaf=leaf)
-        await harness.talk.ingest(leaf)
-        await harness.by_code(worker_context)
-
-        answer = await harness.talk.ask(leaf)
-        assert answer["status"] == "ready"
-        assert answer["covered_messages"] > before["covered_messages"]
-        assert (await harness.chat()).lease_token == called.lease_token
-        assert len(harness.llm.requests) == 1
-
-
 async def test_a_kill_between_codes_work_and_the_models_loses_nothing(harness: Harness) -> None:
     leaf = await harness.long_chat()
     worker_context = harness.worker_context(**WIDE)
@@ -113,31 +89,6 @@ async def test_a_kill_between_codes_work_and_the_models_loses_nothing(harness: H
     shown = (await harness.service.as_operator.get("/v1/chats/chat-1")).json()["runs"]
     assert [run["outcome"] for run in shown].count("lost") == 2
     await check_tree(harness.runtime)
-
-
-async def test_it_is_made_without_a_call_when_there_is_little_to_read(harness: Harness) -> None:
-    harness.llm.default = long_state  # to read it again is worth a call for much that is new only
-    leaf = await in_one_call(harness)
-    calls = len(harness.llm.requests)
-
-    grown = harness.talk.turns(9, leaf=leaf)
-    await harness.talk.ingest(grown)
-    await harness.drain(harness.worker_context(**WIDE))
-
-    assert len(harness.llm.requests) == calls
-    (made,), (interim,) = await harness.made(), await harness.interim()
-    assert interim.parent_id == made.id
-    assert told(interim) == told(made)
-    answer = await harness.talk.ask(grown)
-    assert answer["checkpoint"] == interim.id
-    assert answer["covered_messages"] > made.covered_messages
-
-
-def long_state(messages: list[Json]) -> str:
-    """An answer that repeats forty sentences."""
-    new = str(messages[1]["content"]).partition("messages that followed")[2]
-    said = re.findall(r"\[\d+\.\d+\] (Reading [^\[]*)", new)
-    return "\n".join([state("Story."), *(line.strip() for line in said[:40])])
 
 
 def keeping(messages: list[Json]) -> str:

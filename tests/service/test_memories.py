@@ -6,15 +6,13 @@ from dataclasses import replace
 import pytest
 
 from service.errors import CannotOpen
-from service.storage import checkpoints, codec, messages
-from service.storage.checkpoints import NewCheckpoint
+from service.storage import checkpoints, codec
 from service.storage.tables import ChatKey
 from service.summarising.ledger import Entry
 from service.summarising.memory import Kind, Memory, Pin
 from service.summarising.utterances import Speaker, Utterance
 from tests.service.harness import Harness
 from tests.service.talk import run_sql
-from tests.service.test_versions import claimed
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -72,15 +70,9 @@ async def test_a_sentence_that_the_summary_shows_is_stored_once() -> None:
 async def line_of(harness: Harness) -> tuple[ChatKey, list[int]]:
     """A chat, and so many checkpoints of it, each grown from the one before."""
     path = harness.talk.path(await harness.long_chat(COUNT // 2))
-    lease = await claimed(harness)
-    engine, line = harness.runtime.database.engine, [0]
+    lease, line = await harness.claim(), [0]
     for number in range(COUNT):
-        texts = await checkpoints.pack_texts(engine, lease.chat, line[-1], grown(number), "-")
-        async with engine.begin() as connection:
-            until = await messages.find_by_host_id(connection, lease.chat, path[number]["id"])
-            assert until
-            fresh = NewCheckpoint(line[-1], until, "llm", texts, 1, lease.window, "by", "1")
-            line.append(await checkpoints.publish_checkpoint(connection, lease, fresh) or 0)
+        line.append(await harness.publish(lease, line[-1], path[number]["id"], memory=grown(number)))
     return lease.chat, line[1:]
 
 

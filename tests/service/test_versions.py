@@ -2,10 +2,6 @@
 
 import pytest
 
-from service.storage import checkpoints, messages, work
-from service.storage.checkpoints import NewCheckpoint
-from service.storage.work import Lease
-from service.summarising.memory import Memory
 from service.usecases.retain import remove_old
 from tests.conftest import Service, drain
 from tests.service.grown import summarised
@@ -149,38 +145,16 @@ async def test_one_that_does_not_serve_is_neither_corrected_nor_kept(service: Se
 # In place of an interim one
 
 
-async def claimed(harness: Harness) -> Lease:
-    """The lease of the chat, whatever it waits for."""
-    await harness.due_now()
-    async with harness.runtime.database.engine.begin() as connection:
-        lease = await work.claim_work(connection, "worker", None, 4)
-    assert lease
-    return lease
-
-
-async def published(harness: Harness, lease: Lease, parent: int, until: str, kind: str, *replaces: int) -> int | None:
-    """Publishes a checkpoint of that kind up to a message; any other kind is written by the LLM."""
-    known = kind if kind == "interim" else "llm"
-    engine = harness.runtime.database.engine
-    texts = await checkpoints.pack_texts(engine, lease.chat, parent, Memory(), kind)
-    async with engine.begin() as connection:
-        found = await messages.find_by_host_id(connection, lease.chat, until)
-        assert found
-        fresh = NewCheckpoint(parent, found, known, texts, 10, lease.window, "by", "1", {"outcome": kind}, replaces)
-        return await checkpoints.publish_checkpoint(connection, lease, fresh)
-
-
 @pytest.mark.parametrize("step", [0, -4, 4], ids=["the same boundary", "a shallower one", "a deeper one"])
 async def test_what_replaces_an_interim_summary_serves_in_its_place(harness: Harness, step: int) -> None:
     leaf = await harness.long_chat()
     path = [one["id"] for one in harness.talk.path(leaf)]
-    lease = await claimed(harness)
-    parent = await published(harness, lease, 0, path[3], "llm") or 0
-    old = await published(harness, lease, parent, path[11], "interim") or 0
+    lease = await harness.claim()
+    parent = await harness.publish(lease, 0, path[3])
+    old = await harness.publish(lease, parent, path[11], "interim")
 
-    new = await published(harness, lease, parent, path[11 + step], "better", old)
+    new = await harness.publish(lease, parent, path[11 + step], superseded=[old])
 
-    assert new
     found = await pointers(harness.service)
     assert {found[message] for message in path[max(11, 11 + step) :]} == {new}
     assert (await harness.talk.ask(leaf, windows=[SMALL]))["checkpoint"] == new
@@ -195,9 +169,9 @@ async def test_of_two_that_were_begun_at_once_each_serves_what_it_is_the_deepest
     """An interim summary is made beside a call: what it goes on from may not be the deepest any more."""
     leaf = await harness.long_chat()
     path = [one["id"] for one in harness.talk.path(leaf)]
-    lease = await claimed(harness)
+    lease = await harness.claim()
     ends = (first, 18 - first)
-    made = {end: await published(harness, lease, 0, path[end], "llm") for end in ends}
+    made = {end: await harness.publish(lease, 0, path[end]) for end in ends}
 
     found = await pointers(harness.service)
     assert {found[message] for message in path[7:11]} == {made[7]}
@@ -209,11 +183,11 @@ async def test_messages_of_an_interim_one_that_retires_fall_back_to_one_that_a_b
     leaf = await harness.long_chat()
     path = [one["id"] for one in harness.talk.path(leaf)]
     await harness.talk.ingest(harness.talk.turns(1, leaf=path[7], prefix="branch-"))
-    lease = await claimed(harness)
-    kept = await published(harness, lease, 0, path[5], "interim") or 0
-    retires = await published(harness, lease, 0, path[9], "interim", kept) or 0
+    lease = await harness.claim()
+    kept = await harness.publish(lease, 0, path[5], "interim")
+    retires = await harness.publish(lease, 0, path[9], "interim", superseded=[kept])
 
-    new = await published(harness, lease, 0, path[11], "llm", kept, retires)
+    new = await harness.publish(lease, 0, path[11], superseded=[kept, retires])
 
     found = await pointers(harness.service)
     assert {found[message] for message in path[5:11]} == {kept}

@@ -5,13 +5,9 @@ from dataclasses import replace
 import pytest
 
 from service.planning.plan import is_poorer
-from service.storage import checkpoints, messages
-from service.storage.checkpoints import NewCheckpoint
-from service.summarising.memory import Memory
 from tests.conftest import Service, drain
 from tests.service.harness import Harness
 from tests.service.talk import Json, Talk, check_tree, opened, rows
-from tests.service.test_versions import claimed
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -86,38 +82,10 @@ async def line_of(harness: Harness, windows: list[int]) -> tuple[str, list[int]]
     """A chat, and a line of summaries of it that were written for these windows; each covers two turns more."""
     leaf = await harness.long_chat(46)
     path = [one["id"] for one in harness.talk.path(leaf)]
-    lease = await claimed(harness)
-    engine, line = harness.runtime.database.engine, [0]
+    lease, line = await harness.claim(), [0]
     for place, window in enumerate(windows, 1):
-        texts = await checkpoints.pack_texts(engine, lease.chat, line[-1], Memory(), "-")
-        async with engine.begin() as connection:
-            until = await messages.find_by_host_id(connection, lease.chat, path[75 + 4 * place])
-            assert until
-            fresh = NewCheckpoint(line[-1], until, "llm", texts, 10, window, "by", "1")
-            line.append(await checkpoints.publish_checkpoint(connection, replace(lease, window=window), fresh) or 0)
+        line.append(await harness.publish(replace(lease, window=window), line[-1], path[75 + 4 * place]))
     return leaf, line[1:]
-
-
-CHOICES: dict[str, tuple[list[int], int, int]] = {
-    "the deepest of those for a like window": ([SMALL, SMALL, SMALL], SMALL, 2),
-    "one for a like window before one for a smaller": ([SMALL, LARGE, SMALL], LARGE, 1),
-    "one for half of the window is like it": ([LARGE, SMALL], 2 * SMALL, 1),
-    "of smaller ones the one for the largest, though one is deeper": ([4096, SMALL, 4096], LARGE, 1),
-}
-
-
-@pytest.mark.parametrize("how", ["the newest path", "a branch"])
-@pytest.mark.parametrize(("written_for", "window", "chosen"), CHOICES.values(), ids=CHOICES.keys())
-async def test_of_several_summaries_with_which_a_request_fits(
-    harness: Harness, written_for: list[int], window: int, chosen: int, how: str
-) -> None:
-    leaf, line = await line_of(harness, written_for)
-    if how == "a branch":
-        await harness.talk.ingest(harness.talk.turns(1, leaf="a0", prefix="other-"))
-
-    answer = await harness.talk.ask(leaf, window=window, seconds=COUNTED)
-
-    assert answer["checkpoint"] == line[chosen]
 
 
 async def test_the_summary_that_served_last_goes_on_serving_while_it_fits(harness: Harness) -> None:
