@@ -34,7 +34,7 @@ from service.api import (
     turns,
 )
 from service.api.callers import authenticate
-from service.api.deps import WITHOUT_TELEMETRY, BodyBudget, check_parameters
+from service.api.deps import BODIES, WITHOUT_TELEMETRY, BodyBudget, check_parameters
 from service.api.health import Cache
 from service.api.key_cache import KeyCache
 from service.api.limits import Limiter
@@ -45,7 +45,6 @@ from service.processes import Texts
 from service.runtime import Runtime, open_runtime, open_servers
 from service.settings import Settings
 from service.text import tokens
-from service.usecases.uploads import BODIES
 from service.web import pages
 
 log = structlog.get_logger(__name__)

@@ -72,13 +72,12 @@ async def post_turn(request: Request, key: FilterKey) -> Response:
     them. `429`: too many uploads of this user wait for their turn.
     """
     body = await read_bytes(request)
-    size = len(body)
     told = await decode_body(body, TurnRequest)
     del body  # it may be megabytes
     serving = get_serving(request)
     turn = await _make_finished_turn(key.tenant, told, serving.context.windows)
     state = turn.state
-    async with serving.context.uploads.turn(UserKey(key.tenant, state.user), size):
+    async with serving.context.uploads.turn(UserKey(key.tenant, state.user)):
         accepted = await store_turn(serving.context, turn)
     await wake_worker(serving.context, accepted)
     if told.state:

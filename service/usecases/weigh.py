@@ -127,7 +127,7 @@ class ServeContext:
     """The resources with which requests are served.
 
     Attributes:
-        turns: orders uploads.
+        uploads: orders uploads.
         windows: of the models.
         wake: wakes a worker, in so many seconds.
         counting: counts that go on after their requests were answered.
