@@ -37,7 +37,6 @@ from service.api.callers import authenticate
 from service.api.deps import BODIES, WITHOUT_TELEMETRY, BodyBudget, check_parameters
 from service.api.health import Cache
 from service.api.key_cache import KeyCache
-from service.api.limits import Limiter
 from service.api.problems import ProblemBody
 from service.api.serving import open_serving
 from service.errors import BadRequest, Problem
@@ -250,7 +249,6 @@ def create_app(
     )
     app.state.logs_requests = settings.log_level == "debug"
     app.state.bodies = BodyBudget(BODIES * settings.max_body_bytes)
-    app.state.limiter = Limiter()
     app.state.keys = KeyCache()
     app.state.fleet_metrics = Cache[bytes]()
     app.state.readiness = Cache[tuple[bool, dict[str, object]]]()

@@ -25,7 +25,7 @@ from redis.asyncio import Redis
 from sqlalchemy import make_url, text
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
-from service.api import health, limits
+from service.api import health
 from service.api.server import open_listener, run_server
 from service.app import create_app
 from service.embedded.servers import run_embedded_servers
@@ -66,12 +66,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _OneFleet:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes longest comes first: at the end it would run alone."""
     items.sort(key=lambda item: not item.nodeid.startswith(FLEET))
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _no_limits_by_address() -> None:
-    """All tests come from one address."""
-    limits._MOST_WRONG_KEYS = 10**9  # type: ignore[misc]
 
 
 @pytest.fixture(autouse=True, scope="session")
