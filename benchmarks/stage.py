@@ -167,7 +167,7 @@ async def ingest_into(
     database: Database, texts: Texts, tenant: int, chat: str, path: Sequence[Message], window: int
 ) -> bool:
     """Stores a whole branch in this process, and wakes nobody."""
-    uploads, settings = UploadQueue(2**30), load()
+    uploads, settings = UploadQueue(), load()
     windows = Windows(database, settings)
     context = ServeContext(database, texts, Counts(), settings, uploads, windows, wake=_nobody)
     state = State(chat, "user", MODEL, window)

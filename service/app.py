@@ -34,10 +34,9 @@ from service.api import (
     turns,
 )
 from service.api.callers import authenticate
-from service.api.deps import WITHOUT_TELEMETRY, BodyBudget
+from service.api.deps import BODIES, WITHOUT_TELEMETRY, BodyBudget
 from service.api.health import Cache
 from service.api.key_cache import KeyCache
-from service.api.limits import Limiter
 from service.api.problems import ProblemBody
 from service.api.serving import open_serving
 from service.errors import BadRequest, Problem
@@ -45,7 +44,6 @@ from service.processes import Texts
 from service.runtime import Runtime, open_runtime, open_servers
 from service.settings import Settings
 from service.text import tokens
-from service.usecases.uploads import BODIES
 from service.web import pages
 
 log = structlog.get_logger(__name__)
@@ -250,7 +248,6 @@ def create_app(
     )
     app.state.logs_requests = settings.log_level == "debug"
     app.state.bodies = BodyBudget(BODIES * settings.max_body_bytes)
-    app.state.limiter = Limiter()
     app.state.keys = KeyCache()
     app.state.fleet_metrics = Cache[bytes]()
     app.state.readiness = Cache[tuple[bool, dict[str, object]]]()

@@ -23,7 +23,7 @@ from fastapi import FastAPI
 from redis.asyncio import Redis
 from sqlalchemy import make_url, text
 
-from service.api import health, limits
+from service.api import health
 from service.api.server import open_listener, run_server
 from service.app import create_app
 from service.embedded.servers import run_embedded_servers
@@ -52,12 +52,6 @@ TEXTS = SharedTexts()
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes longest comes first: at the end it would run alone."""
     items.sort(key=lambda item: not item.nodeid.startswith(SLOWEST))
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _no_limits_by_address() -> None:
-    """All tests come from one address."""
-    limits._MOST_WRONG_KEYS = 10**9  # type: ignore[misc]
 
 
 @pytest.fixture(autouse=True, scope="session")

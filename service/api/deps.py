@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, Final, TypeVar, cast
 from urllib.parse import unquote
 
 import msgspec
@@ -29,6 +29,11 @@ MOST_MESSAGES = 10_000
 _LARGE = 2**18
 # Bytes; uvicorn itself holds as many of each connection before it stops reading.
 _SMALL = 2**16
+BODIES: Final = 4
+"""How many of the largest bodies one process holds at a time.
+
+A byte of a body takes up to 23 bytes of memory while it is worked on.
+"""
 # Characters of an unknown media type in an error.
 _SHOWN = 40
 # Seconds for all of a body; the filter waits 30 s for its answer.

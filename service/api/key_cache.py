@@ -28,10 +28,6 @@ class KeyCache:
     def __init__(self) -> None:
         self._known: dict[bytes, _CachedKey] = {}
 
-    def has(self, key: str) -> bool:
-        """Whether a key was in use when it was last read, however long ago that was."""
-        return keys.hash_key(key) in self._known
-
     async def find(self, database: Database, key: str) -> Key | None:
         """The key's row, at most `_KNOWN_FOR` seconds old; None when it is unknown."""
         name, now = keys.hash_key(key), monotonic()

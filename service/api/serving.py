@@ -21,7 +21,7 @@ async def open_serving(runtime: Runtime) -> AsyncIterator[ServeContext]:
         texts=runtime.texts,
         counts=Counts(),
         settings=runtime.settings,
-        uploads=UploadQueue(runtime.settings.max_body_bytes),
+        uploads=UploadQueue(),
         windows=Windows(runtime.database, runtime.settings),
         wake=runtime.queue.wake,
     )

@@ -69,13 +69,12 @@ async def post_turn(request: Request, key: FilterKey) -> Response:
     them. `429`: too many uploads of this user wait for their turn.
     """
     body = await read_bytes(request)
-    size = len(body)
     told = await decode_body(body, TurnRequest)
     del body  # it may be megabytes
     context = get_serving(request)
     turn = await _make_finished_turn(key.tenant, told, context.windows)
     state = turn.state
-    async with context.uploads.turn(UserKey(key.tenant, state.user), size):
+    async with context.uploads.turn(UserKey(key.tenant, state.user)):
         accepted = await store_turn(context, turn)
     await wake_worker(context, accepted)
     if told.state:

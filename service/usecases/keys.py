@@ -111,12 +111,3 @@ async def choose_summariser(
             await keys.record_change(
                 connection, by, "summariser.choose", None, summariser=summariser
             )
-
-
-async def record_refusal(
-    engine: AsyncEngine, key: Key, action: str, why: str, address: str
-) -> None:
-    """Notes in the audit log that a key was refused, why, and from which address it came."""
-    details = {"key": key.id, "why": why, "address": address}
-    async with engine.begin() as connection:
-        await keys.record_change(connection, key.by, action, None, **details)

@@ -166,9 +166,8 @@ async def store_request(context: ServeContext, unstored: Transcript) -> bool:
 
     Nothing is lost by that: the next request shows all of it again.
     """
-    size = sum(len(message.text) for message in unstored.messages)
     try:
-        async with context.uploads.turn(UserKey(unstored.tenant, unstored.user), size):
+        async with context.uploads.turn(UserKey(unstored.tenant, unstored.user)):
             accepted = await ingest_transcript(context, unstored)
     except Problem as error:
         log.info("compress.not_stored", chat=unstored.chat, why=error.type)

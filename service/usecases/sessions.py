@@ -44,7 +44,7 @@ async def sign_in(database: Database, key: str) -> tuple[str, Key]:
         The cookie's value, which is not stored, and the key's row.
 
     Raises:
-        NoSignIn: this is no operator key, or it has ended.
+        SignInRefused: this is no operator key, or it has ended.
     """
     row = await keys.find_known_key(database.reads, key)
     is_operators = row is not None and "operator:read" in keys.OPENS[row.scope]

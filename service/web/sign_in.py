@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from service.api.callers import get_limiter, note_refusal, read_address
+from service.api.callers import log_refusal
 from service.api.deps import RuntimeDep
 from service.usecases import sessions
 from service.web.page import SIGN_IN, PageRoute, go_to, render
@@ -25,15 +25,11 @@ async def sign_in(request: Request, runtime: RuntimeDep) -> Response:
     """Begins a session, if the key is an operator's."""
     fields = await require_own_form(request)
     back = _keep_own_path(str(fields.get("back", "/")))
-    address = read_address(request)
-    limiter = get_limiter(request)
-    await limiter.check_wrong_keys(address)
     try:
         key = str(fields.get("key", "")).strip()
         cookie, used = await sessions.sign_in(runtime.database, key)
     except sessions.SignInRefused as error:
-        limiter.wrong_key(address)
-        await note_refusal(request, error.key, "session.refused", "no operator key in use")
+        log_refusal(request, error.key, "session.refused", "no operator key in use")
         return render("sign_in.html", HTTPStatus.UNAUTHORIZED, back=back, wrong=str(error))
     runtime.counting.note_use(used.id, "")
     response = go_to(back)

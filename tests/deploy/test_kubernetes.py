@@ -15,12 +15,12 @@ import pytest
 import yaml
 
 from service import __version__
+from service.api import deps
 from service.cli import app
 from service.processes import pool
 from service.runtime import Runtime
 from service.settings import PREFIX, Settings
 from service.storage import jobs
-from service.usecases import uploads
 from tests.service.talk import run_sql
 
 ROOT = Path(__file__).parents[2]
@@ -110,7 +110,7 @@ def test_the_largest_text_processes_and_bodies_fit_into_the_memory(name: str) ->
     """Else the kernel ends the pod where Precis would have stopped one piece of work."""
     largest = pool.PROCESSES * pool.MEMORY // 2**20
     body = Settings.model_fields["max_body_bytes"].default
-    bodies = 12 * uploads.BODIES * body // 2**20 if name == "api" else 0
+    bodies = 12 * deps.BODIES * body // 2**20 if name == "api" else 0
     usual = pool.PROCESSES * 250
     amounts = container(name)["resources"]
 

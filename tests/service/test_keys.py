@@ -7,12 +7,13 @@ from typing import Any
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
 from service.storage import keys
 from tests.conftest import Service
 from tests.service.problems import is_problem
 from tests.service.talk import row, rows, run_sql
-from tests.web.visitor import visiting
+from tests.web.visitor import SAME_ORIGIN, visiting
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -108,3 +109,25 @@ async def test_a_key_is_told_once_opens_what_it_is_for_and_is_revoked(service: S
         assert await keys.find_valid_key(connection, told["key"]) is None
     audited = await rows(service.runtime, "select action, details->>'key' as key from audit order by id")
     assert [tuple(one) for one in audited] == [(f"key.{done}", str(told["id"])) for done in ("create", "revoke")]
+
+
+async def test_a_refused_key_is_one_line_of_the_log_and_any_number_of_them_locks_nobody_out(service: Service) -> None:
+    revoked = await made(service, "operator")
+    await run_sql(service.runtime, "update api_keys set revoked_at = now() where hash = :it", it=keys.hash_key(revoked))
+    wrong = [*(f"precis_op_guess{number}" for number in range(50)), revoked, service.filter_key]
+    headers = {"X-Forwarded-For": "9.9.9.9"}  # of a proxy on this machine
+
+    with capture_logs() as logs:
+        async with httpx.AsyncClient(base_url=service.url, headers=headers) as http:
+            for key in wrong:
+                response = await http.get("/v1/chats", headers={"X-Api-Key": key})
+                assert response.status_code in (401, 403)
+            assert (await http.get("/v1/chats", headers={"X-Api-Key": service.operator_key})).status_code == 200
+            await http.post("/sign-in", data={"key": revoked}, headers=SAME_ORIGIN)
+
+    refused = [line for line in logs if line["event"] in ("key.refused", "session.refused")]
+    assert {line["address"] for line in refused} == {"9.9.9.9"}
+    assert [line["why"] for line in refused[:-3]] == ["unknown"] * 50
+    assert "guess" not in str(refused)
+    assert [line["why"] for line in refused[-3:]] == ["revoked", "wrong-scope", "no operator key in use"]
+    assert [line["key"] for line in refused[-3::2]] == [f"{revoked[:14]}… of operator"] * 2

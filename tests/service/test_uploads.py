@@ -9,25 +9,23 @@ from service.errors import TooMany
 from service.usecases import uploads
 from service.usecases.uploads import UploadQueue, UserKey
 
-LARGEST = 2**23  # bytes; a user may have three times as many
-
 
 class Line:
     """Uploads by name, such as `1a`: tenant 1, user a. Each goes on until it is let go."""
 
     def __init__(self) -> None:
-        self.queue = UploadQueue(LARGEST)
+        self.queue = UploadQueue()
         self.begun = list[str]()
         self.go = list[asyncio.Event]()
 
-    async def _upload(self, name: str, size: int) -> None:
-        async with self.queue.turn(UserKey(int(name[0]), name[1:]), size):
+    async def _upload(self, name: str) -> None:
+        async with self.queue.turn(UserKey(int(name[0]), name[1:])):
             self.begun.append(name)
             self.go.append(go := asyncio.Event())
             await go.wait()
 
-    async def upload(self, *names: str, size: int = 1) -> list[asyncio.Task[None]]:
-        made = [asyncio.create_task(self._upload(name, size)) for name in names]
+    async def upload(self, *names: str) -> list[asyncio.Task[None]]:
+        made = [asyncio.create_task(self._upload(name)) for name in names]
         await settled()
         return made
 
@@ -39,7 +37,7 @@ class Line:
     @property
     def is_empty(self) -> bool:
         gc.collect()  # a task's traceback may still refer to its user
-        return not (self.queue._users or self.queue._tenants or self.queue._process.locked())
+        return not self.queue._users
 
 
 async def settled() -> None:
@@ -60,15 +58,6 @@ async def test_one_upload_of_a_user_is_under_way_and_the_rest_follow_in_order(li
     assert line.begun == ["1a", "1b", "1a"]
 
 
-async def test_a_tenant_of_many_users_leaves_turns_for_others(line: Line) -> None:
-    await line.upload(*(f"1{number}" for number in range(60)), *(f"2{number}" for number in range(60)), "3a")
-    begun = [*(f"1{number}" for number in range(uploads._OF_TENANT)), *(f"2{number}" for number in range(4))]
-    assert line.begun == begun
-    for place in range(5):
-        await line.end(place)
-    assert "3a" in line.begun, "it waits for the uploads that each tenant may have at a time, and for no others"
-
-
 async def test_who_waits_too_long_is_refused_and_nobody_after_it(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     await line.upload("1a")
     monkeypatch.setattr(uploads, "_PATIENCE", 0.01)
@@ -81,13 +70,20 @@ async def test_who_waits_too_long_is_refused_and_nobody_after_it(line: Line, mon
     assert line.begun == ["1a", "1a"]
 
 
-async def test_what_one_user_sends_leaves_room_for_somebody_elses(line: Line) -> None:
-    await line.upload("1a", "1a", "1a", size=LARGEST)
+async def test_a_user_has_a_bounded_number_of_uploads_and_takes_no_turn_of_another(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "_MOST", 2)
+    await line.upload("1a", "1a")
     (refused,) = await line.upload("1a")
-    with pytest.raises(TooMany, match=r"^This user already has 24 MB of uploads in progress; retry in 10 s$"):
+    with pytest.raises(TooMany, match=r"^This user already has 2 uploads in progress; retry in 10 s$"):
         await refused
-    await line.upload("1b", size=LARGEST)
-    assert line.begun == ["1a", "1b"]
+    await line.upload("1b", "2a")
+    assert line.begun == ["1a", "1b", "2a"]
+    await line.end(0)
+    await line.upload("1a")
+    await line.end(3)
+    assert line.begun == ["1a", "1b", "2a", "1a", "1a"]
 
 
 async def test_who_is_cancelled_while_waiting_or_working_leaves_its_place(line: Line) -> None:

@@ -4,7 +4,6 @@ from http.cookies import SimpleCookie
 
 import pytest
 
-from service.api import limits
 from service.storage import keys
 from tests.conftest import Service
 from tests.service.talk import long_chat, row, rows, run_sql
@@ -62,24 +61,6 @@ async def test_only_an_operator_key_in_use_signs_in(service: Service, which: str
         assert "set-cookie" not in page.response.headers
         assert not key or key not in page.html
         assert (await visitor.get("/chats")).status == 303
-
-
-async def test_after_many_wrong_keys_an_address_has_to_wait_and_others_do_not(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits, "_MOST_WRONG_KEYS", 10)
-    monkeypatch.setattr(limits, "_HELD_BACK", 0.0)
-    monkeypatch.setattr(limits, "monotonic", lambda: 1000.0)
-    async with visiting(service, address="127.0.0.20") as visitor, visiting(service, address="127.0.0.21") as other:
-        for _ in range(10):
-            assert (await visitor.sign_in("precis_op_guess")).status == 401
-
-        refused = await visitor.sign_in(service.operator_key)
-
-        assert refused.status == 429
-        assert "try again in a minute" in refused.text
-        assert "Content-Security-Policy" in refused.response.headers
-        assert (await other.sign_in(service.operator_key)).status == 303
 
 
 async def test_scripts_and_other_sites_do_not_get_the_cookie(service: Service) -> None:
