@@ -106,7 +106,6 @@ RUNS: Final = _make_histogram(
         "nothing to do",
         "waits",
         "failed",
-        "too hard",
         "internal error",
         "refused",
         "released",

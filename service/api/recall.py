@@ -50,7 +50,6 @@ async def post_recall(request: Request, key: FilterKey, runtime: RuntimeDep) -> 
         node=state.above or "",
         checkpoint=state.served,
         whole=bool(state.cut),
-        lender=runtime.settings.lender_to(state.user),
     )
     engine, mask = runtime.database.engine, runtime.settings.mask_secrets
     return await recall.recall_for_model(engine, runtime.texts, branch, key.by, question, mask)

@@ -28,8 +28,8 @@ T = TypeVar("T")
 # Processes of a pool; a service with its own worker has two pools. A process takes some 250 MB of
 # memory, and starts when it is needed.
 PROCESSES = 2
-# Seconds of CPU that one piece of text work may take: no text is worth more. What is stopped is
-# mentioned by its size only in the chat's next summary.
+# Seconds of CPU that one piece of text work may take: no text is worth more. The chat's summary
+# mentions by its size only what is stopped.
 SECONDS = 30.0
 # Bytes that a process may take: four times what it takes at rest. Not enforced on macOS.
 MEMORY = 2**30

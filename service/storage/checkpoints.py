@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from service.errors import CannotOpen
+from service.errors import CannotOpen, TextWorkFailed, describe_unexpected
 from service.planning.plan import Checkpoint
 from service.storage import chats, codec, database, messages, sealing, work
 from service.storage.sealing import AssociatedData, Cipher
@@ -292,6 +292,9 @@ async def pack_texts(
     """Packs the texts of a checkpoint that grew from `parent`, and takes an id for it.
 
     In a thread and in no transaction, because they may be long; `text` is without the id.
+
+    Raises:
+        TextWorkFailed: the texts cannot be packed.
     """
     async with engine.connect() as connection:
         number = await take_next_id(connection)
@@ -303,7 +306,11 @@ def _pack_parts(
     number: int, line: Sequence[codec.StoredMemory], memory: Memory, text: str
 ) -> PackedTexts:
     summary = message.add_checkpoint_id(text, number)
-    return PackedTexts(number, codec.pack_text(summary), codec.pack_memory(memory, summary, line))
+    try:
+        packed_memory = codec.pack_memory(memory, summary, line)
+    except Exception as error:  # its words may quote the chat
+        raise TextWorkFailed(describe_unexpected(error)) from error
+    return PackedTexts(number, codec.pack_text(summary), packed_memory)
 
 
 async def publish_checkpoint(

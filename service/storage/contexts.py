@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import asyncpg
-from sqlalchemy import Row, text
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.planning.plan import Checkpoint
@@ -39,7 +39,6 @@ def _make_statement(newest: str, line: str, which: str) -> NumberedStatement:
 
 CONTINUED = _make_statement(_SQL["leaf"], _LEAF_LINE, _UNEXPIRED)
 BRANCHED = _make_statement(_SQL["any"], _HEAD_LINE, _THIS)
-_ELSEWHERE = _make_statement(_SQL["any"], _HEAD_LINE, _SQL["lender"])
 _DOUBTS = database.number_parameters(_SQL["doubts"])
 _FEW = 64  # nodes that are looked for at first: a fork goes off near its leaf
 
@@ -81,12 +80,12 @@ class StoredContext(NamedTuple):
     """The stored part of a request's path, and the checkpoint to serve.
 
     Attributes:
-        chat: where it is stored: the chat, or another one of which this is a fork.
+        chat: where it is stored.
         factor: what the model's provider counts for one of our tokens.
         left_alone: whether the chat's user wants no summaries of it.
         known: the id of the newest stored node of the path, keyed; None when none is stored.
         lacks_text: whether the text of that node was deleted. If so, all texts above it were.
-        depth: how many nodes of the path are stored; 0 for another chat's.
+        depth: how many nodes of the path are stored.
         confirmed: whether the newest one was seen before, or told by the host.
         is_told: whether the host has told its own id of the newest one.
         sealed: the summary of the checkpoint, as it is stored for `chat`.
@@ -144,19 +143,6 @@ async def find_context(
     return found
 
 
-async def find_lent_context(
-    database: Database, lookup: Lookup, path: Sequence[Node], lender: str | None
-) -> StoredContext | None:
-    """The same of another chat in which the same was said: of one of `lender`, or for None any."""
-    cipher = await database.keyring.find_cipher(lookup.tenant)
-    ids = [cipher.keyed_hash(node.id) for node in reversed(path)]
-    row = await _read(database, _ELSEWHERE, lookup, {"ids": ids, "lender": lender})
-    if row is None:
-        return None
-    # Nothing is stored for this chat yet. The other one's user may want that one left alone.
-    return _make_context(row, lookup.tenant)._replace(known=None, depth=0, left_alone=False)
-
-
 async def find_context_below(database: Database, lookup: Lookup, leaf: str) -> StoredContext | None:
     """The same of a request below a stored message of the chat; `leaf` is its id as stored."""
     row = await _read(database, BRANCHED, lookup, {"ids": [leaf]})
@@ -194,9 +180,7 @@ def _make_context(row: "asyncpg.Record", tenant: int) -> StoredContext:
     return StoredContext._make([ChatKey(tenant, chat), *stored, checkpoint])
 
 
-_SQL = database.load_statements("recalls")
-_LENDERS = text(_SQL["lenders"])
-_COVERED = text(_SQL["covered"])
+_COVERED = text(database.load_statements("recalls")["covered"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,14 +189,12 @@ class RecallScope:
 
     Attributes:
         tenant: whose chat it is.
-        chat: Open WebUI's chat id. A fork that is not stored yet sees what its user's other chats
-            have of its path.
+        chat: Open WebUI's chat id.
         user: who asks.
         node: the id of the node above the newest question of its request.
         checkpoint: the one that its request carries; 0 for none.
         whole: what no checkpoint covers too, because some of it was left out of the request or
             shortened.
-        lender: whose chats lend to forks; None for anybody's.
     """
 
     tenant: int
@@ -221,7 +203,6 @@ class RecallScope:
     node: str
     checkpoint: int
     whole: bool
-    lender: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,20 +228,18 @@ async def find_covered_path(connection: AsyncConnection, branch: RecallScope) ->
     cipher = await sealing.find_cipher(connection, branch.tenant)
     parameters = {
         "tenant": branch.tenant,
-        "user": branch.user,
+        "chat": branch.chat,
         "node": cipher.keyed_hash(branch.node),
         "checkpoint": branch.checkpoint,
         "whole": branch.whole,
-        "lender": branch.lender,
     }
-    this = await chats.find_chat(connection, branch.tenant, branch.chat)
-    row = await _find_covered(connection, parameters, [this.key.id] if this else [])
-    if row is None or not await _is_theirs(connection, branch, row):
-        lenders = list((await connection.execute(_LENDERS, parameters)).scalars())
-        row = await _find_covered(connection, parameters, lenders)
+    row = (await connection.execute(_COVERED, parameters)).one_or_none()
     if row is None:
         return None
     key = ChatKey(branch.tenant, row.id)
+    began = row.owner == branch.user
+    if not began and not await messages.wrote_on(connection, key, branch.user, row.node):
+        return None
     path = await messages.load_path(connection, key, row.node)
     # Nothing is covered by a checkpoint of another branch.
     end = next((place for place, one in enumerate(path, 1) if one.message_id == row.until), 0)
@@ -268,22 +247,6 @@ async def find_covered_path(connection: AsyncConnection, branch: RecallScope) ->
     if not path:
         return None
     return VisiblePath(key, row.made, path, row.left_tokens)
-
-
-async def _find_covered(
-    connection: AsyncConnection, parameters: dict[str, Any], ids: list[int]
-) -> Row[Any] | None:
-    if not ids:
-        return None
-    return (await connection.execute(_COVERED, parameters | {"chats": ids})).one_or_none()
-
-
-async def _is_theirs(connection: AsyncConnection, branch: RecallScope, row: Row[Any]) -> bool:
-    """Whether the user began the chat that was found, or wrote on this branch of it."""
-    if row.owner == branch.user:
-        return True
-    key = ChatKey(branch.tenant, row.id)
-    return await messages.wrote_on(connection, key, branch.user, row.node)
 
 
 async def find_newest_path(

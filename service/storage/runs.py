@@ -5,7 +5,7 @@ user and no chat.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Final, NamedTuple, cast
@@ -19,14 +19,10 @@ from service.storage.database import Reads, find_newest_revision
 from service.storage.sealing import AssociatedData
 from service.storage.tables import ChatKey, match_chat, runs
 
-TOO_HARD = "too hard"
-"""The outcome of a round that ended because work on a text took too long or too much memory."""
 OWN_ERROR = "internal error"
 """The outcome of a round that ended with an error of our own code."""
 NOTHING = "nothing to do"
 """The outcome of a round that found nothing worth doing."""
-_ENDS = ("done", NOTHING, TOO_HARD, OWN_ERROR)
-_MOST_TROUBLES = 12  # as many as end in giving up
 _LATEST = 20
 
 
@@ -82,32 +78,6 @@ def aad_for_reason(chat: ChatKey, run: int) -> AssociatedData:
     return AssociatedData(runs.name, "reason", chat, run)
 
 
-async def find_troubles(
-    connection: AsyncConnection, chat: ChatKey, run: int, *, by_code: bool
-) -> Sequence[str]:
-    """The ends of the rounds before this one on the same texts, newest first.
-
-    At most twelve, all of the same kind of work. Each is `TOO_HARD` or `OWN_ERROR`. A round that
-    published something got on, so that those before it were about other texts; one that was
-    stopped, or whose summariser failed, says nothing.
-    """
-    query = select(runs.c.outcome, runs.c.published).where(
-        *match_chat(chat, runs),
-        runs.c.by_code == by_code,
-        runs.c.id < run,
-        runs.c.outcome.in_(_ENDS),
-    )
-    outcomes: list[str] = []
-    newest = query.order_by(runs.c.id.desc()).limit(_MOST_TROUBLES)
-    for outcome, published in await connection.execute(newest):
-        if outcome not in (TOO_HARD, OWN_ERROR):
-            break
-        outcomes.append(outcome)
-        if published:
-            break
-    return outcomes
-
-
 async def begin_run(
     connection: AsyncConnection, chat: ChatKey, seq: int, request_id: str, *, by_code: bool
 ) -> int:
@@ -149,8 +119,8 @@ async def end_run(
 ) -> int:
     """Notes how a round ended.
 
-    `done`, `nothing to do`, `waits`, `failed`, `too hard`, `internal error`, `refused`, or
-    `released`; `lost` is what the next one finds that has not.
+    `done`, `nothing to do`, `waits`, `failed`, `internal error`, `refused`, or `released`; `lost`
+    is what the next one finds that has not.
 
     Returns:
         How many checkpoints it has published.

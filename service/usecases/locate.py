@@ -91,10 +91,6 @@ async def locate_path(context: ServeContext, weighed: CountedRequest) -> Request
     )
     nodes = located.nodes
     stored = await contexts.find_context(context.database, lookup, nodes)
-    if stored is None and nodes:
-        lender = context.settings.lender_to(request.user)
-        stored = await contexts.find_lent_context(context.database, lookup, nodes, lender)
-        return replace(located, stored=stored)
     located = replace(located, stored=stored)
     if stored is None or stored.known or not nodes:
         return located

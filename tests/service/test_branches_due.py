@@ -176,14 +176,3 @@ async def test_a_round_that_did_nothing_leaves_no_row(harness: Harness) -> None:
     assert await unserved(harness, [leaf]) == []
     shown = await harness.service.as_operator.get("/v1/chats/chat-1")
     assert [run["id"] for run in shown.json()["runs"]] == before[::-1]
-
-
-async def test_the_end_of_a_series_of_failures_leaves_a_row(harness: Harness) -> None:
-    await harness.talk.ingest(harness.talk.turns(2))
-    failed = "insert into runs (tenant_id, chat_id, seq, outcome) select tenant_id, id, 1, 'too hard' from chats"
-    await run_sql(harness.runtime, failed)
-
-    await run_sql(harness.runtime, "update chats set due_at = now()")
-    await harness.drain()
-
-    assert [run.outcome for run in await harness.runs()] == ["too hard", "nothing to do"]

@@ -78,10 +78,10 @@ async def test_a_fork_reads_what_it_adopts_and_a_correction_is_sealed(urls: Urls
         leaf = await lived(harness)
         talk, operator = harness.talk, harness.service.as_operator
         fork = Talk(harness.service.as_filter, "fork", talk.rows)
-        lent = await fork.ask(leaf)
-        assert MARK in lent["summary"]
+        own = await talk.ask(leaf)
+        assert MARK in own["summary"]
         await fork.ingest(leaf)
-        assert (await fork.ask(leaf))["summary"] == lent["summary"]
+        assert (await fork.ask(leaf))["summary"] == own["summary"]
         copies = "select count(*) as n from checkpoints where chat_id = 2"
         before = await row(harness.runtime, copies)
         await fork.ingest(fork.add("more", leaf))

@@ -87,10 +87,7 @@ async def test_a_tenant_that_shares_serves_and_lends_whoever_asks(harness: Harne
     async with serving(settings) as shares:
         theirs = fork_of(harness.talk, client=shares.as_filter, user="user-2")
 
-        assert (await theirs.ask(leaf))["status"] == "ready"
-        assert (await theirs.ask(leaf, user=None))["status"] == "ready"
-        await shares.stored()
-        await theirs.ingest(leaf)
+        assert (await theirs.ask(leaf, seconds=8))["status"] == "ready"
 
     assert texts(await made(harness, "fork")) == texts(await made(harness))
 
@@ -105,6 +102,36 @@ async def test_a_chat_that_expires_serves_and_lends_nothing(harness: Harness) ->
     await fork.ingest(leaf)
 
     assert await made(harness, "fork") == []
+
+
+# With its first requests
+
+
+async def test_the_first_request_of_a_fork_is_stored_and_served_if_it_is_too_large_for_the_window(
+    harness: Harness,
+) -> None:
+    leaf = await by_the_model(harness, 30)
+    asked, before = len(harness.llm.requests), await harness.talk.ask(leaf)
+
+    answer = await fork_of(harness.talk).ask(leaf, seconds=8)
+
+    assert answer["status"] == "ready"
+    assert sent(answer) == sent(before)
+    assert len(harness.llm.requests) == asked
+    assert texts(await made(harness, "fork")) == texts(await made(harness))
+
+
+async def test_a_fork_that_fits_goes_as_it_is_once_and_has_the_summary_with_its_next_request(harness: Harness) -> None:
+    leaf = await by_the_model(harness, 30)
+    fork = fork_of(harness.talk)
+    fork.window = int((await harness.talk.ask(leaf))["tokens"]["before"] / 0.85)
+
+    first = await fork.ask(leaf, seconds=8)
+    await harness.service.stored()
+
+    assert first["status"] == "pending"
+    assert first["left_out"] == 0
+    assert (await fork.ask(leaf))["status"] == "ready"
 
 
 # When it is handed over

@@ -175,7 +175,7 @@ ALLOWED = {
     "direction": r"read|written",
     "state": r"working|due|waiting|dead|waiting_for_model|open|half-open|closed",
     "kind": r"llm|extractive|degraded|interim|chats|messages|checkpoints|bodies|runs|audit",
-    "outcome": r"done|nothing to do|waits|failed|too hard|internal error|refused|released|answered|away"
+    "outcome": r"done|nothing to do|waits|failed|internal error|refused|released|answered|away"
     r"|compressed|truncated_with_summary|truncated|unchanged",
     "reason": r"[a-z_-]{3,20}",
 }

@@ -59,7 +59,7 @@ left join messages newest
 -- the order by itself (a hash join did not).
 cross join lateral (
     select stored.message_id, stored.depth, stored.confirmed, stored.host_id, stored.body,
-        stored.checkpoint_id, sent.place
+        stored.checkpoint_id
     from unnest(:ids::text[]) with ordinality as sent (id, place)
     join messages stored on stored.tenant_id = :tenant and stored.chat_id = chat.id
         and stored.message_id = sent.id
@@ -67,20 +67,6 @@ cross join lateral (
 ) newest
 left join checkpoints head
     on head.tenant_id = :tenant and head.chat_id = chat.id and head.id = newest.checkpoint_id
-
--- lender --
--- Another chat, for a fork, a clone or an import of `chat`, in which the same was said. It is one of
--- `lender`, or of anyone in the tenant for null. Of several, the one that knows the newest message. A
--- chat that expires lends nothing: it is deleted with everything stored for it.
-(:lender::text is null or chat.user_id = :lender)
-    and chat.expires_at is null
-    and chat.id in (
-        select lent.chat_id from checkpoints lent
-        where lent.tenant_id = :tenant and lent.covered_until = any(:ids::text[])
-            and lent.retired_at is null
-    )
-order by newest.place, chat.id desc
-limit 1
 
 -- doubts --
 -- Of a chat of which a request shows nothing that is stored: whether another request has shown a path

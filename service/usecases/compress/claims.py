@@ -9,7 +9,7 @@ expires too early costs a call and never spoils a summary.
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -29,8 +29,6 @@ from service.summarising.reading import Summariser
 from service.usecases.compress.host_models import make_endpoint
 
 log = structlog.get_logger(__name__)
-
-TRIES = 2  # of texts on which our own code fails; the next one does without them
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,6 @@ class Claim:
         lease: on the chat.
         run: the id of the row that describes the round.
         request_id: of the request that made the work due; a new one when nobody knows it.
-        troubles: the rounds of this kind that failed on these texts before (`runs.find_troubles`).
         put_down: the basis of the model's round that waits for a reply, or has one.
         began: when the work began, by `perf_counter`.
     """
@@ -89,7 +86,6 @@ class Claim:
     lease: work.Lease
     run: int
     request_id: str
-    troubles: Sequence[str]
     put_down: Basis | None = None
     began: float = field(default_factory=perf_counter)
 
@@ -111,15 +107,6 @@ class Claim:
         writer = self.put_down.writer if self.put_down else self.lease.writer
         return make_endpoint(self.chat, writer) if writer else None
 
-    @property
-    def why_not_read(self) -> str:
-        """Why this round gives its first messages by their size only; "" when it reads them."""
-        if self.troubles[:1] == [runs.TOO_HARD]:
-            return "a text of these messages was too hard to read"
-        if len(self.troubles) >= TRIES:
-            return "work on these messages ended in internal errors"
-        return ""
-
 
 async def claim_chat(context: WorkerContext) -> Claim | None:
     """Claims the chat whose turn it is.
@@ -136,12 +123,11 @@ async def claim_chat(context: WorkerContext) -> Claim | None:
         lease = await work.claim_work(connection, context.worker, context.endpoint, calls)
         if lease is None:
             return None
-        chat, by_code = lease.chat, lease.by_code
+        chat = lease.chat
         request_id = lease.request_id or request_ids.make_id()
-        run = await runs.begin_run(connection, chat, lease.seq, request_id, by_code=by_code)
-        troubles = await runs.find_troubles(connection, chat, run, by_code=by_code)
+        run = await runs.begin_run(connection, chat, lease.seq, request_id, by_code=lease.by_code)
         put_down = None if lease.code_writes else await prompts.find_basis(connection, chat)
-    return Claim(context, lease, run, request_id, troubles, put_down)
+    return Claim(context, lease, run, request_id, put_down)
 
 
 @asynccontextmanager

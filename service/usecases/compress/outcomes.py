@@ -10,8 +10,8 @@
 | the worker stops, a key is missing    | released       | begins again, here or elsewhere       |
 | the database is away                  | released       | begins again when it is back          |
 | `SummariserError`                     | failed         | backs off, up to twelve times         |
-| `TextTooHard`                         | too hard       | backs off; the next one reads less    |
-| `TextWorkFailed`, any other error     | internal error | backs off; a later one reads less     |
+| any other error                       | internal error | backs off, up to twelve times; code's |
+|                                       |                | interim work ends until it is due     |
 """
 
 import asyncio
@@ -29,13 +29,12 @@ from service.errors import (
     SummariserAway,
     SummariserError,
     TextProcessAway,
-    TextTooHard,
     TextWorkFailed,
     describe_unexpected,
     format_trace,
 )
 from service.storage import database, jobs, prompts, runs, work
-from service.usecases.compress.claims import TRIES, Claim
+from service.usecases.compress.claims import Claim
 from service.usecases.compress.host_models import PromptUntaken, ReplyPending
 
 # Failed attempts after which work is dead, and waits for `precis jobs retry`: 24 minutes after the
@@ -118,9 +117,8 @@ async def end_round(claim: Claim, round_: Awaitable[RoundOutcome]) -> float | No
 async def _end_well(claim: Claim, done: RoundOutcome) -> float | None:
     did_nothing, again = bool(done.nothing), not done.complete
     outcome = runs.NOTHING if did_nothing else "done"
-    reason = done.nothing or claim.why_not_read
     async with claim.engine.begin() as connection:
-        await _end_run(connection, claim, outcome, reason, did_nothing=did_nothing)
+        await _end_run(connection, claim, outcome, done.nothing, did_nothing=did_nothing)
         if claim.lease.by_code:
             next_ = done.model_next
             return await work.finish_code(connection, claim.lease, again=again, model_next=next_)
@@ -198,8 +196,8 @@ async def _end_run(
 ) -> bool:
     """Notes how the round ended, for operators and for their monitors.
 
-    One that did nothing leaves no row, unless it ends a series of failures. The prompt of a model's
-    round goes with it, unless the round is put down for the reply.
+    One that did nothing leaves no row. The prompt of a model's round goes with it, unless the round
+    is put down for the reply.
 
     Returns:
         Whether the lease is still held.
@@ -210,7 +208,7 @@ async def _end_run(
     if published and not claim.lease.by_code:
         # A deeper interim summary may lack what the model wrote.
         await work.mark_due_for_code(connection, claim.chat)
-    if did_nothing and not claim.troubles:
+    if did_nothing:
         await runs.drop_idle(connection, claim.chat, claim.run)
     if drops_prompt and not claim.lease.by_code:
         await prompts.drop_prompts(connection, claim.chat)
@@ -225,8 +223,6 @@ def _judge(claim: Claim, error: Exception) -> Release:
             return _release(error, delay=0, outcome="refused")
         case TextProcessAway() | KeyMissing():  # what this process lacks says nothing of the chat
             return _release(error, delay=_LACK_PAUSE)
-        case TextTooHard():
-            return _put_off(claim, runs.TOO_HARD, error)
         case PrecisError():
             # Code's work asks nobody, so its errors are our own.
             is_own = claim.lease.by_code or isinstance(error, TextWorkFailed)
@@ -247,20 +243,16 @@ def _release(error: PrecisError, *, delay: float, outcome: str = "released") -> 
 def _put_off(claim: Claim, outcome: str, error: Exception) -> Release:
     """Puts the work off, longer each time, until it is given up.
 
-    No chat is given up because a summariser is away or a text is too hard, nor for an error of our
-    own code while there is more to leave out.
+    No chat is given up because a summariser is away.
     """
     is_away = isinstance(error, SummariserAway)
-    # The column counts those of the work that ends all.
-    attempts = claim.lease.attempts if claim.lease.ends_work else len(claim.troubles) + 1
-    # The next round may do without the texts: that can go well at any time. One that did so already
-    # may have failed on others, further on.
-    reads_less = outcome == runs.OWN_ERROR and len(claim.troubles) <= TRIES
-    is_spared = is_away or outcome == runs.TOO_HARD or reads_less
-    # Several places of one long chat may fail: each is tried again as soon as the first.
-    tries = len(claim.troubles) + 1 if reads_less else attempts
-    is_dead = attempts >= MOST_ATTEMPTS and not is_spared
-    delay = None if is_dead else min(_LONGEST_DELAY, 2.0**tries)
+    attempts = claim.lease.attempts
+    is_given_up = attempts >= MOST_ATTEMPTS and not is_away
+    if not claim.lease.ends_work:
+        # Code's interim work: attempts of it are not counted. The model's work goes on without it,
+        # and its summary makes code's work due again, as do new messages.
+        is_given_up = True
+    delay = None if is_given_up else min(_LONGEST_DELAY, 2.0**attempts)
     reason = str(error) if isinstance(error, PrecisError) else describe_unexpected(error)
     detail = error.detail if isinstance(error, SummariserError) else reason
     return Release(outcome, reason, detail, delay, counts=True, is_away=is_away)

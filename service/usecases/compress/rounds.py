@@ -4,7 +4,7 @@
 2. `_read_branch` reads what is stored of a branch that is due, and says who writes.
 3. `_plan_for_code` or `_plan_for_model` says which chunks are to be read from which checkpoint on.
 4. `_write` makes the summary of a chunk: by the summariser, which may be a mailbox, if the gate
-   accepts its answer, or by code.
+   accepts its answer, or by code. If a text is too hard, `_write_by_size` does.
 5. `_publish` publishes it, unless the chat has changed; then comes the next chunk.
 6. `outcomes` ends the round.
 
@@ -155,8 +155,7 @@ async def _work_on_chat(claim: Claim) -> RoundOutcome:
         TextsMissing: a text is not kept any more.
         ReplyPending, PromptUntaken: see `Mailbox`.
         SummariserError: the summariser failed.
-        TextTooHard: a text took too long or too much memory.
-        TextWorkFailed: work on a text raised an error; so may whatever else is our own code.
+        TextWorkFailed: our own code failed even on a summary that gives messages by their size.
         TextProcessAway: no process for texts could be started.
     """
     lease, put_down = claim.lease, claim.put_down
@@ -310,15 +309,20 @@ async def _carry_out(round_: Round, planned: Plan) -> RoundOutcome:
     parent = grown_from.id if grown_from else 0
     done = RoundOutcome()
     for number, chunk in enumerate(planned.chunks, 1):
-        written = await _write(round_, chunk, memory, is_first=number == 1)
-        memory, no_gain = written.candidate.memory, written.candidate.no_gain
-        if chunk.covers is None or no_gain:
+        try:
+            written = await _write(round_, chunk, memory)
+            published = await _publish(round_, chunk, parent, written, ends=chunk is last)
+        except (TextTooHard, TextWorkFailed) as error:
+            # Another try would meet the same texts, and the chat needs its summary now.
+            log.warning("compress.not_read", chat=round_.claim.lease.chat_id, error=str(error))
+            written = await _write_by_size(round_, chunk, memory, str(error))
+            published = await _publish(round_, chunk, parent, written, ends=chunk is last)
+        memory = written.candidate.memory
+        if published is None:
             # The next chunk's summary stands for this one as well. After the last one, another
             # round would end in the same way: new messages make work due.
-            await _count_unpublished(round_, written.candidate)
-            done = RoundOutcome(no_gain)
+            done = RoundOutcome(written.candidate.no_gain)
             continue
-        published = await _publish(round_, chunk.covers, parent, written, ends=chunk is last)
         parent = parent if round_.is_interim else published
         done = RoundOutcome()
         if chunk is not last and (number >= CALLS or await _gives_way(round_.claim)):
@@ -340,19 +344,16 @@ async def _read_memory(claim: Claim, checkpoint: Checkpoint | None) -> Memory:
     return memory
 
 
-async def _write(round_: Round, chunk: Chunk, memory: Memory, *, is_first: bool) -> WrittenSummary:
+async def _write(round_: Round, chunk: Chunk, memory: Memory) -> WrittenSummary:
     """Makes the summary of a chunk, by the summariser or by code.
 
     Raises:
         TextsMissing: a text is not kept any more.
+        TextTooHard: a text took too long or too much memory.
+        TextWorkFailed: our own code failed on a text.
     """
     began = time.monotonic()
     covered, run = _find_covered_span(round_, chunk), round_.claim.context.texts.run
-    # Only the first: of a text further on it is not known that anything fails on it.
-    if is_first and round_.claim.why_not_read:
-        candidate = await _write_placeholder(round_, chunk, memory, covered)
-        kind = _find_kind(round_, is_degraded=True)
-        return WrittenSummary(candidate, kind, summarise.BY_CODE, time.monotonic() - began)
     material = await _gather(round_, chunk, memory)
     rejections: tuple[str, ...] = ()
     if round_.summariser:
@@ -383,23 +384,26 @@ def _find_kind(round_: Round, *, is_degraded: bool) -> str:
     return "degraded" if is_degraded or round_.claim.lease.fallback else "extractive"
 
 
-async def _write_placeholder(
-    round_: Round, chunk: Chunk, memory: Memory, covered: CoveredSpan
-) -> Candidate:
-    """A summary of a chunk that gives its messages by their size, without a look at their texts.
+async def _write_by_size(round_: Round, chunk: Chunk, memory: Memory, why: str) -> WrittenSummary:
+    """Makes a summary that gives a chunk's messages by their size, without a look at their texts.
 
     The memory before is carried on. Should that be too hard itself, it is left behind, and should
     our own code fail on it, it is not shown: this way a chat gets its checkpoint whatever is in it.
     """
-    unread, why = _find_unread_span(round_, chunk), round_.claim.why_not_read
+    began = time.monotonic()
+    covered, unread = _find_covered_span(round_, chunk), _find_unread_span(round_, chunk)
     run = round_.claim.context.texts.run
     try:
-        return await run(summarise.write_placeholder, memory, unread, round_.policy, covered, why)
+        candidate = await run(
+            summarise.write_placeholder, memory, unread, round_.policy, covered, why
+        )
     except (TextTooHard, TextWorkFailed) as error:
         chat = round_.claim.lease.chat_id
         log.warning("compress.memory_not_read", chat=chat, error=str(error))
         carried_on = memory if isinstance(error, TextWorkFailed) else Memory()
-        return summarise.write_bare_placeholder(carried_on, unread, covered, why)
+        candidate = summarise.write_bare_placeholder(carried_on, unread, covered, why)
+    kind = _find_kind(round_, is_degraded=True)
+    return WrittenSummary(candidate, kind, summarise.BY_CODE, time.monotonic() - began)
 
 
 def _find_unread_span(round_: Round, chunk: Chunk) -> UnreadSpan:
@@ -466,21 +470,25 @@ async def _ask(
 
 
 async def _publish(
-    round_: Round, covers: int, parent: int, written: WrittenSummary, *, ends: bool
-) -> int:
-    """Publishes a checkpoint that covers so many messages of the branch.
+    round_: Round, chunk: Chunk, parent: int, written: WrittenSummary, *, ends: bool
+) -> int | None:
+    """Publishes the checkpoint of a chunk.
 
     Outdated ones serve until code has carried on what a model wrote as far as they reach, which is
     where a plan `ends`.
 
     Returns:
-        Its id.
+        Its id; None if the chunk ends inside a turn, or its summary is not worth publishing.
 
     Raises:
         ChatChanged: the chat is not as it was planned on any more.
+        TextWorkFailed: our own code failed on the summary.
     """
     claim, candidate = round_.claim, written.candidate
-    until = round_.rows[covers - 1]
+    if chunk.covers is None or candidate.no_gain:
+        await _count_unpublished(round_, candidate)
+        return None
+    until = round_.rows[chunk.covers - 1]
     outdated = round_.outdated if round_.is_interim and ends else []
     memory, text = candidate.memory, candidate.text
     new = NewCheckpoint(
