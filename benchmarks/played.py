@@ -14,7 +14,7 @@ from service.planning.policy import Policy, find_state_room
 from service.summarising import summarise
 from service.summarising.memory import Memory
 from service.summarising.reading import Reading, RejectedReply, Reply, Summariser
-from service.summarising.summarise import Candidate, CoveredSpan, Material, StepRead, gather
+from service.summarising.summarise import Candidate, CoveredSpan, StepRead, Task, gather
 from service.transcript import Step, Stored, count_stored_tokens, estimate_step_tokens, parse, split_steps
 
 _LEAST = 16  # tokens of a record; below, a summary is its frame
@@ -143,7 +143,8 @@ class Played:
         tail = self.path.tokens(messages) - self.path.tokens(planned.tail_start)
         for chunk in planned.chunks:
             material = gather(grown.memory, self._reads(chunk), policy, part=chunk.part, parts=chunk.parts)
-            candidate = summarise.write_alone(material, policy, self._covered(chunk, tail), "interim")
+            task = Task(material, policy, self._covered(chunk, tail))
+            candidate = summarise.write_alone(task, "interim")
             grown = self._grown(grown, chunk, candidate)
             if chunk.covers is not None and not candidate.no_gain:
                 self.interim = grown
@@ -165,9 +166,10 @@ class Played:
             policy = replace(policy, state_tokens=state, summary_tokens=whole, request_tokens=whole)
         material = gather(self.final.memory, self._reads(chunk), policy, part=chunk.part, parts=chunk.parts)
         asked = _Remembering(self.summariser, self.summariser.name) if self.summariser else None
-        candidate = await self._attempt(asked, material, policy, covered)
+        task = Task(material, policy, covered)
+        candidate = await self._attempt(asked, task)
         if room is not None and candidate.size > room:
-            candidate = await self._fitted(asked, material, policy, covered, candidate, room)
+            candidate = await self._fitted(asked, task, candidate, room)
         self.reasons += asked.reasons if asked else []
         return candidate
 
@@ -186,20 +188,17 @@ class Played:
     async def _fitted(
         self,
         asked: "_Remembering | None",
-        material: Material,
-        policy: Policy,
-        covered: CoveredSpan,
+        task: Task,
         candidate: Candidate,
         room: int,
     ) -> Candidate:
         """The largest summary of at most `room` tokens, of those that a few records make; else the smallest."""
-        least, most = _LEAST, policy.summary_tokens
+        least, most = _LEAST, task.policy.summary_tokens
         guess = most - (candidate.size - room)
         for _ in range(_FITTINGS):
             guess = min(max(guess, least), most)
-            made = await self._attempt(
-                asked, material, replace(policy, summary_tokens=guess, request_tokens=guess), covered
-            )
+            policy = replace(task.policy, summary_tokens=guess, request_tokens=guess)
+            made = await self._attempt(asked, replace(task, policy=policy))
             size = made.size
             if size <= room or candidate.size > size > room:
                 candidate = made
@@ -209,16 +208,14 @@ class Played:
             guess = (least + most) // 2
         return candidate
 
-    async def _attempt(
-        self, asked: "_Remembering | None", material: Material, policy: Policy, covered: CoveredSpan
-    ) -> Candidate:
+    async def _attempt(self, asked: "_Remembering | None", task: Task) -> Candidate:
         """As a worker does: a reply, one more when it is rejected, else what code makes."""
         rejections: tuple[str, ...] = ()
         rejected: RejectedReply | None = None
         for _ in range(summarise.CALLS if asked else 0):
             assert asked
             calls = asked.calls
-            candidate = await summarise.ask(here, asked, material, policy, covered, rejected)
+            candidate = await summarise.ask(here, asked, task, rejected)
             if asked.calls > calls:
                 self.spent += candidate.read + candidate.wrote
             if candidate.verdict.accepted:
@@ -226,7 +223,7 @@ class Played:
             rejected, rejections = candidate.rejected, candidate.verdict.reasons
             asked.reasons = [*asked.reasons, *(one for one in rejections if one not in asked.reasons)]
         outcome = "degraded" if asked else "extractive"
-        return summarise.write_alone(material, policy, covered, outcome, rejections)
+        return summarise.write_alone(task, outcome, rejections)
 
 
 @dataclass(slots=True)

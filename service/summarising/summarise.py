@@ -10,6 +10,7 @@ Everything but `ask` is pure, and text work runs in the given `TextRunner`.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain, groupby
 
 from service.planning.policy import Policy
@@ -106,6 +107,54 @@ class Material:
     last_call: int = 0
 
 
+@dataclass(frozen=True)
+class Task:
+    """A summary that is to be made: its material, its span and its budgets."""
+
+    material: Material
+    policy: Policy
+    covered: CoveredSpan
+
+    @property
+    def memory(self) -> Memory:
+        """The memory that it grows from."""
+        return self.material.memory
+
+    @property
+    def rejected(self) -> RejectedReply | None:
+        """The reply to the first call, if this is the second."""
+        return self.material.reading.rejected
+
+    @property
+    def room(self) -> int:
+        """The tokens of the summary without its frame."""
+        return _count_summary_room(self.policy, self.covered)
+
+    @cached_property
+    def known_texts(self) -> tuple[str, ...]:
+        """The covered texts, as far as they are stored."""
+        memory = self.memory
+        pins = [pin.text for pin in memory.pins]
+        talk = [one.text for one in memory.talk]
+        calls = ledger.choose(memory.ledger, _LEDGER_TOKENS).lines
+        return (*memory.state, *pins, *talk, *calls, *self.material.sources)
+
+    @property
+    def evidence(self) -> SourceEvidence:
+        """The texts by which a state is verified: all known ones, also in the form shown."""
+        reading = self.material.reading
+        excerpts = [excerpt.text for excerpt in reading.excerpts]
+        # A model may name calls by our labels, also a call that stands in a merged line.
+        labels = " ".join(f"T{number}" for number in range(1, self.material.last_call + 1))
+        covered = (*self.known_texts, *excerpts, *reading.entries, labels)
+        return SourceEvidence(covered, self.material.language)
+
+    def with_rejected(self, rejected: RejectedReply | None) -> "Task":
+        """Returns this task for a call that is shown what was wrong with the reply before."""
+        reading = replace(self.material.reading, rejected=rejected)
+        return replace(self, material=replace(self.material, reading=reading))
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A summary before it is published."""
@@ -200,9 +249,7 @@ def gather(
 async def ask(
     run: TextRunner,
     summariser: Summariser,
-    material: Material,
-    policy: Policy,
-    covered: CoveredSpan,
+    task: Task,
     rejected: RejectedReply | None = None,
 ) -> Candidate:
     """Calls a summariser once; `rejected` is its reply to the call before.
@@ -210,41 +257,36 @@ async def ask(
     Raises:
         SummariserError: no usable answer came in time.
     """
-    material = replace(material, reading=replace(material.reading, rejected=rejected))
-    answer = await summariser.summarise(material.reading)
-    return await run(_compose_attempt, material, answer, policy, covered)
+    task = task.with_rejected(rejected)
+    written = await summariser.summarise(task.material.reading)
+    return await run(_compose_attempt, task, written)
 
 
-def compose(material: Material, written: Reply, policy: Policy, covered: CoveredSpan) -> Candidate:
+def compose(task: Task, written: Reply) -> Candidate:
     """Makes a candidate from a reply; talk and ledger grow whatever the reply says.
 
     A repair that lost most of the first reply does not take its place, because a small model may
     answer with the repaired lines alone, or not at all.
     """
-    candidate = _compose_alone(material, written, policy, covered)
-    before = material.reading.rejected
+    candidate = _compose_alone(task, written)
+    before = task.rejected
     if before is None:
         return candidate
-    first_reply = Reply(before.text, before.finish)
-    first = _compose_alone(material, first_reply, policy, covered)
-    size = _measure_written_state(candidate, material)
-    first_size = _measure_written_state(first, material)
+    first = _compose_alone(task, Reply(before.text, before.finish))
+    size = _measure_written_state(candidate, task)
+    first_size = _measure_written_state(first, task)
     return first if size < _LEAST_SHARE * first_size else candidate
 
 
-def _compose_alone(
-    material: Material, written: Reply, policy: Policy, covered: CoveredSpan
-) -> Candidate:
+def _compose_alone(task: Task, written: Reply) -> Candidate:
     """Makes a candidate from a reply, whatever the reply before it was."""
+    material, memory = task.material, task.memory
     answer = _parse_answer(written, material.reading.language)
-    memory = material.memory
     rejection = _find_rejection(written, answer, material)
     if rejection:
-        verdict = gate.reject_reply([rejection])
-        return _make_candidate(material, memory, verdict, policy, covered)
-    new_state, verdict = _verify_state(answer, material, policy, covered)
-    known = _list_known_texts(material)
-    update = choices.apply_choices(memory.pins, material.said, answer, known)
+        return _make_candidate(task, memory, gate.reject_reply([rejection]))
+    new_state, verdict = _verify_state(task, answer)
+    update = choices.apply_choices(memory.pins, material.said, answer, task.known_texts)
     verdict = replace(verdict, unfounded=update.unfounded)
     if verdict.accepted:
         memory = replace(memory, pins=update.pins)
@@ -252,7 +294,7 @@ def _compose_alone(
         if new_state:
             steps_told = memory.heard + len(material.completed)
             memory = replace(memory, state=new_state, told=steps_told)
-    return _make_candidate(material, memory, verdict, policy, covered)
+    return _make_candidate(task, memory, verdict)
 
 
 def _parse_answer(written: Reply, language: str) -> Answer:
@@ -274,19 +316,12 @@ def _find_rejection(written: Reply, answer: Answer, material: Material) -> gate.
     return None
 
 
-def write_alone(
-    material: Material,
-    policy: Policy,
-    covered: CoveredSpan,
-    outcome: str = BY_CODE,
-    rejections: tuple[str, ...] = (),
-) -> Candidate:
+def write_alone(task: Task, outcome: str = BY_CODE, rejections: tuple[str, ...] = ()) -> Candidate:
     """Makes a summary by code alone: state and pins stay, talk and ledger grow.
 
     `outcome` is that of the verdict; `rejections` say why a summariser's replies were rejected.
     """
-    verdict = Verdict(outcome, rejections)
-    return _make_candidate(material, material.memory, verdict, policy, covered)
+    return _make_candidate(task, task.memory, Verdict(outcome, rejections))
 
 
 def write_placeholder(
@@ -323,18 +358,16 @@ def render_memory(memory: Memory, policy: Policy, covered: CoveredSpan) -> tuple
     return message.render(parts, covered.messages, covered.until), parts
 
 
-def _compose_attempt(
-    material: Material, written: Reply, policy: Policy, covered: CoveredSpan
-) -> Candidate:
+def _compose_attempt(task: Task, written: Reply) -> Candidate:
     """Makes a candidate that knows what its reply cost: by the provider's counts, or else ours."""
     read, wrote = written.prompt_tokens, written.completion_tokens
     if read is None:
-        messages = prompt.build(material.reading).messages
+        messages = prompt.build(task.material.reading).messages
         read = sum(tokens.count(one["content"]) for one in messages)
     if wrote is None:
         wrote = tokens.count(written.text)
     written = replace(written, text=reply.strip_reasoning(written.text))
-    candidate = compose(material, written, policy, covered)
+    candidate = compose(task, written)
     verdict = candidate.verdict
     rejected = None
     if not verdict.accepted:
@@ -343,26 +376,21 @@ def _compose_attempt(
     return replace(candidate, calls=1, read=read, wrote=wrote, rejected=rejected)
 
 
-def _measure_written_state(candidate: Candidate, material: Material) -> int:
+def _measure_written_state(candidate: Candidate, task: Task) -> int:
     """Counts the characters of the state that a reply wrote; 0 when none of it may stand."""
-    is_written = candidate.memory.told > material.memory.told
+    is_written = candidate.memory.told > task.memory.told
     return sum(map(len, candidate.memory.state)) if is_written else 0
 
 
-def _verify_state(
-    answer: Answer, material: Material, policy: Policy, covered: CoveredSpan
-) -> tuple[tuple[str, ...], Verdict]:
+def _verify_state(task: Task, answer: Answer) -> tuple[tuple[str, ...], Verdict]:
     """Returns the lines of a state that may stand, and the verdict."""
-    verified = gate.verify_state(answer.state, _collect_evidence(material))
-    rules = [message.write_pin(pin) for pin in material.memory.rules]
-    whole = _count_summary_room(policy, covered)
-    limit = _limit_state(material.reading.state_tokens, rules, whole)
-    fitted = state.fit(verified.kept, limit, rules)
+    verified = gate.verify_state(answer.state, task.evidence)
+    fitted = _fit_state(task, verified.kept)
     kept = tuple(chain.from_iterable(fitted.kept))
     without_room = [DroppedClause(one, "no room") for one in fitted.given_up]
     dropped = (*verified.dropped, *without_room)
     violations = (*_name_surplus(fitted.given_up), *verified.violations)
-    before = material.reading.rejected
+    before = task.rejected
     # A summariser is asked only once more: in a repair, it may lose more.
     loses_much = _share_kept(kept, answer.state) < 1 - _CUT_UNASKED
     is_asked_again = before is None and bool(violations) and loses_much
@@ -374,19 +402,22 @@ def _verify_state(
     return kept, Verdict("trimmed" if dropped else "accepted", dropped=dropped)
 
 
+def _fit_state(task: Task, lines: Sequence[str]) -> state.FittedState:
+    """Fits a state into at least as many tokens as it was asked for.
+
+    A model cannot count its tokens, so it may use some more where the rules leave them.
+    """
+    rules = [message.write_pin(pin) for pin in task.memory.rules]
+    left = task.room - room.count_with_head(rules) - HEAD_TOKENS
+    asked = task.material.reading.state_tokens
+    limit = max(asked, min(int(asked * _SLACK), left))
+    return state.fit(lines, limit, rules)
+
+
 def _is_unusable(violations: Iterable[gate.Rejection], founded: float) -> bool:
     """Whether a state is in another language, or too small a share of it is founded."""
     in_other_language = any(one.kind == "other_language" for one in violations)
     return in_other_language or founded < _LEAST_SHARE
-
-
-def _limit_state(asked: int, rules: Sequence[str], whole: int) -> int:
-    """Returns how many tokens of a state may stand: at least as many as it was `asked` for.
-
-    A model cannot count its tokens, so it may use some more where the rules leave them.
-    """
-    left = whole - room.count_with_head(rules) - HEAD_TOKENS
-    return max(asked, min(int(asked * _SLACK), left))
 
 
 def _name_surplus(given_up: Sequence[str]) -> Iterator[gate.Rejection]:
@@ -399,29 +430,9 @@ def _name_surplus(given_up: Sequence[str]) -> Iterator[gate.Rejection]:
     yield gate.Rejection(TOO_LONG, reason)
 
 
-def _collect_evidence(material: Material) -> SourceEvidence:
-    """Collects what a state is verified by: all known texts, also in the form shown."""
-    excerpts = [excerpt.text for excerpt in material.reading.excerpts]
-    # A model may name calls by our labels, also a call that stands in a merged line.
-    labels = " ".join(f"T{number}" for number in range(1, material.last_call + 1))
-    known = _list_known_texts(material)
-    covered = (*known, *excerpts, *material.reading.entries, labels)
-    return SourceEvidence(covered, material.language)
-
-
-def _list_known_texts(material: Material) -> tuple[str, ...]:
-    """Lists the covered texts, as far as they are stored."""
-    memory = material.memory
-    pins = [pin.text for pin in memory.pins]
-    talk = [one.text for one in memory.talk]
-    calls = ledger.choose(memory.ledger, _LEDGER_TOKENS).lines
-    return (*memory.state, *pins, *talk, *calls, *material.sources)
-
-
-def _make_candidate(
-    material: Material, memory: Memory, verdict: Verdict, policy: Policy, covered: CoveredSpan
-) -> Candidate:
+def _make_candidate(task: Task, memory: Memory, verdict: Verdict) -> Candidate:
     """Adds the new steps to a memory, and renders it."""
+    material, policy, covered = task.material, task.policy, task.covered
     grown = replace(
         memory,
         talk=(*memory.talk, *material.heard),
@@ -429,7 +440,7 @@ def _make_candidate(
         heard=memory.heard + len(material.completed),
     )
     kept = room.trim_memory(grown, policy.summary_room(covered.tokens, covered.tail))
-    parts = _fit_memory(kept, policy, covered)
+    parts = room.fit_memory(kept, task.room)
     verdict = replace(verdict, left_out=parts.left_out, masked=material.masked)
     return _render_candidate(kept, parts, verdict, covered)
 

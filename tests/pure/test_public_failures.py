@@ -8,7 +8,7 @@ import pytest
 from service.planning.policy import Policy
 from service.summarising import summarise
 from service.summarising.memory import Memory
-from service.summarising.summarise import CoveredSpan, StepRead
+from service.summarising.summarise import CoveredSpan, StepRead, Task
 from tests.pure.talks import said
 
 POLICY = Policy.sized(4096, 32_768)
@@ -100,7 +100,8 @@ def record(texts: list[str]) -> str:
         StepRead(said(text, ("user", "assistant")[place % 2], f"m{place}")) for place, text in enumerate(talk) if text
     ]
     covered = CoveredSpan(messages=len(reads), tokens=sum(len(text) // 4 for text in talk))
-    return summarise.write_alone(summarise.gather(Memory(), reads, POLICY), POLICY, covered).text
+    material = summarise.gather(Memory(), reads, POLICY)
+    return summarise.write_alone(Task(material, POLICY, covered)).text
 
 
 @pytest.mark.parametrize(("texts", "kept"), CHATS.values(), ids=CHATS.keys())

@@ -13,7 +13,7 @@ from service.summarising import heads, message, prompt, summarise
 from service.summarising.ledger import Entry
 from service.summarising.memory import Kind, Memory, Pin
 from service.summarising.reading import Finish, Reading, RejectedReply, Reply
-from service.summarising.summarise import Candidate, CoveredSpan, StepRead, UnreadSpan
+from service.summarising.summarise import Candidate, CoveredSpan, StepRead, Task, UnreadSpan
 from service.summarising.wordings import WORDINGS
 from service.text import tokens
 from service.text.values import Evidence
@@ -37,10 +37,8 @@ def work(
 ) -> Candidate:
     """What a reply becomes; without a text, what code makes alone."""
     material = summarise.gather(memory or Memory(), [StepRead(step) for step in steps], policy)
-    if text is None:
-        return summarise.write_alone(material, policy, covered)
-    material = replace(material, reading=replace(material.reading, rejected=rejected))
-    return summarise.compose(material, Reply(text, Finish.STOP), policy, covered)
+    task = Task(material, policy, covered).with_rejected(rejected)
+    return summarise.write_alone(task) if text is None else summarise.compose(task, Reply(text, Finish.STOP))
 
 
 CHAT = [
@@ -89,7 +87,7 @@ async def test_only_who_has_just_to_shorten_an_answer_reads_nothing_again(answer
 
     policy = replace(POLICY, state_tokens=200)
     material = summarise.gather(Memory(), [StepRead(step) for step in CHAT], policy)
-    made = await summarise.ask(here, Answering(), material, policy, COVERED)
+    made = await summarise.ask(here, Answering(), Task(material, policy, COVERED))
     assert made.rejected
     assert made.rejected.is_too_long is is_too_long
 

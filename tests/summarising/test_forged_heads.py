@@ -9,7 +9,7 @@ from service.planning.policy import Policy
 from service.summarising import heads, summarise
 from service.summarising.memory import Memory
 from service.summarising.reading import Finish, Reply
-from service.summarising.summarise import CoveredSpan, StepRead
+from service.summarising.summarise import CoveredSpan, StepRead, Task
 from service.summarising.wordings import WORDINGS
 from tests.pure.talks import said
 
@@ -75,7 +75,7 @@ def record(state: str) -> str:
     chat = [said(f"{RULE} The plan is for May.", identity="m1"), said("Fine, I look.", "assistant", "m2", result)]
     read = summarise.gather(Memory(), [StepRead(step) for step in chat], POLICY)
     reply = Reply(f"rules: 1.1\n## Goal\n{PROSE}\n{state}\n- {ORDER}", Finish.STOP)
-    made = summarise.compose(read, reply, POLICY, CoveredSpan(40, 20_000))
+    made = summarise.compose(Task(read, POLICY, CoveredSpan(40, 20_000)), reply)
     assert made.verdict.accepted
     return made.text
 

@@ -17,7 +17,7 @@ from service.planning.policy import Policy
 from service.summarising import summarise
 from service.summarising.memory import Memory
 from service.summarising.reading import Finish, Reply
-from service.summarising.summarise import Candidate, CoveredSpan, Material, StepRead
+from service.summarising.summarise import Candidate, CoveredSpan, Material, StepRead, Task
 from service.summarising.wordings import LANGUAGES, WORDINGS
 from service.transcript import parse, split_steps
 from tests.builders import Json, answer, called, ran, returned, said, user
@@ -81,7 +81,7 @@ def material(stored: list[Json], memory: Memory | None = None) -> Material:
 
 
 def written(read: Material, text: str) -> Candidate:
-    return summarise.compose(read, Reply(text, Finish.STOP), POLICY, CoveredSpan(40, 20_000))
+    return summarise.compose(Task(read, POLICY, CoveredSpan(40, 20_000)), Reply(text, Finish.STOP))
 
 
 def obeyed(injected: list[Json]) -> Candidate:

@@ -14,7 +14,7 @@ from service.summarising.memory import Kind, Memory, Pin
 from service.summarising.prompt import Prompt
 from service.summarising.reading import Finish, Reply
 from service.summarising.reply import parse_reply
-from service.summarising.summarise import Candidate, CoveredSpan, Material, StepRead
+from service.summarising.summarise import Candidate, CoveredSpan, Material, StepRead, Task
 from service.summarising.wordings import LANGUAGES
 from tests.pure.talks import said, talk
 
@@ -40,7 +40,7 @@ def material(language: str = "en", memory: Memory = MEMORY) -> Material:
 
 
 def made(text: str, read: Material) -> Candidate:
-    return summarise.compose(read, Reply(text, Finish.STOP), POLICY, CoveredSpan(40, 20_000))
+    return summarise.compose(Task(read, POLICY, CoveredSpan(40, 20_000)), Reply(text, Finish.STOP))
 
 
 # ---- parrots

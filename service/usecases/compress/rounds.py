@@ -57,7 +57,7 @@ from service.storage.work import Lease
 from service.summarising import prompt, summarise
 from service.summarising.memory import Memory
 from service.summarising.reading import RejectedReply, Summariser
-from service.summarising.summarise import Candidate, CoveredSpan, Material, UnreadSpan
+from service.summarising.summarise import Candidate, CoveredSpan, Material, Task, UnreadSpan
 from service.usecases.compress import claims, outcomes
 from service.usecases.compress.claims import Claim, WorkerContext
 from service.usecases.compress.host_models import Mailbox
@@ -355,16 +355,17 @@ async def _write(round_: Round, chunk: Chunk, memory: Memory) -> WrittenSummary:
     began = time.monotonic()
     covered, run = _find_covered_span(round_, chunk), round_.claim.context.texts.run
     material = await _gather(round_, chunk, memory)
+    task = Task(material, round_.policy, covered)
     rejections: tuple[str, ...] = ()
     if round_.summariser:
-        candidate = await _ask(round_, round_.summariser, material, covered)
+        candidate = await _ask(round_, round_.summariser, task)
         if candidate.verdict.accepted:
             return WrittenSummary(
                 candidate, "llm", round_.summariser.name, time.monotonic() - began
             )
         rejections = candidate.verdict.reasons
     kind = _find_kind(round_, is_degraded=bool(rejections))
-    candidate = await run(summarise.write_alone, material, round_.policy, covered, kind, rejections)
+    candidate = await run(summarise.write_alone, task, kind, rejections)
     return WrittenSummary(candidate, kind, summarise.BY_CODE, time.monotonic() - began)
 
 
@@ -440,9 +441,7 @@ async def _gather(round_: Round, chunk: Chunk, memory: Memory) -> Material:
     )
 
 
-async def _ask(
-    round_: Round, summariser: Summariser, material: Material, covered: CoveredSpan
-) -> Candidate:
+async def _ask(round_: Round, summariser: Summariser, task: Task) -> Candidate:
     """The first candidate that the gate accepts, or the last one.
 
     The summariser is asked once more, with its first answer and the gate's reasons, if it must be.
@@ -450,7 +449,7 @@ async def _ask(
     run = round_.claim.context.texts.run
     rejected: RejectedReply | None = None
     for _ in range(summarise.CALLS):
-        candidate = await summarise.ask(run, summariser, material, round_.policy, covered, rejected)
+        candidate = await summarise.ask(run, summariser, task, rejected)
         metrics.SUMMARISER_TOKENS.labels("read").inc(candidate.read)
         metrics.SUMMARISER_TOKENS.labels("written").inc(candidate.wrote)
         verdict = candidate.verdict
