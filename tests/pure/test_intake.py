@@ -37,6 +37,14 @@ def test_reading_a_large_message_takes_some_bytes_for_each_of_its_bytes(role: st
     assert peak <= MOST_MEMORY * len(text)
 
 
+def test_no_nul_character_is_kept() -> None:
+    """PostgreSQL stores none, neither in texts nor in JSON."""
+    output = [called("c\0", "q\0uery"), returned("c\0", "a\0b"), said("Deci\0ded.")]
+    files = [{"type": "file", "name": "re\0port.csv"}]
+    for message in (answer(*output), {"id": "m", "role": "user", "content": "a\0b", "files": files}):
+        assert r"\u0000" not in json.dumps(codec.unpack(taken(message).body))
+
+
 @pytest.mark.parametrize("usage", [None, {"prompt_tokens": 9000}])
 def test_an_answer_of_a_request_is_stored_as_the_same_answer_of_its_host(usage: Stored | None) -> None:
     told = answer(*LOOP, usage=usage)

@@ -225,6 +225,7 @@ def test_a_timestamp_is_in_seconds(stored: Any, seconds: int | None) -> None:
         ({"prompt_tokens": 9, "completion_tokens": 2}, 9),
         ({"prompt_eval_count": 9, "eval_count": 2}, 9),
         ({"prompt_tokens": None}, None),
+        ({"prompt_tokens": float("inf")}, None),
         (None, None),
     ],
 )

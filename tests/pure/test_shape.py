@@ -6,7 +6,7 @@ import pytest
 
 from service.api import deps, shape
 from service.api.wire import CompressRequest
-from service.errors import BadRequest, TooLarge
+from service.errors import BadRequest, TooLarge, Unprocessable
 
 ABOVE = 3  # the body, the list of messages, and the message
 
@@ -40,3 +40,18 @@ async def test_a_body_may_be_as_deep_as_it_is_said() -> None:
 async def test_a_deeper_body_is_refused(levels: int) -> None:
     with pytest.raises(BadRequest, match="levels"):
         await deps.decode_body(nested(levels), CompressRequest)
+
+
+def with_number(number: str) -> bytearray:
+    return body("here").replace(b'"here"', number.encode())
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity"])
+async def test_a_number_that_only_python_writes_is_read(number: str) -> None:
+    await deps.decode_body(with_number(number), CompressRequest)
+
+
+@pytest.mark.parametrize("number", ["1e400", "9" * 400, "9" * 4400], ids=["1e400", "400 digits", "4,400 digits"])
+async def test_a_number_beyond_all_bounds_is_refused(number: str) -> None:
+    with pytest.raises(Unprocessable):
+        await deps.decode_body(with_number(number), CompressRequest)

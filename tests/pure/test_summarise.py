@@ -1,5 +1,6 @@
 """The way from steps to a summary: what is read, and what a reply becomes together with talk and ledger."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ParamSpec, TypeVar
@@ -358,8 +359,20 @@ TEXTS = st.lists(
     ),
     max_size=6,
 ).map("\n".join)
+ODD = ["", "NaN", "Infinity", "1e999", "\ud800", "\0", "\u202e", "\u2028", "İ", "😀", "1,234.50", "2026-01-31"]
+VALUES = st.recursive(
+    st.none() | st.integers(-(10**400), 10**400) | st.floats() | st.text(max_size=12) | st.sampled_from(ODD),
+    lambda inner: (
+        st.lists(inner, max_size=5)
+        | st.dictionaries(st.sampled_from(["id", "name", "error", "rows"]) | st.text(max_size=5), inner, max_size=4)
+    ),
+    max_leaves=15,
+)
+RESULTS = VALUES.map(json.dumps) | VALUES.map(repr) | st.sampled_from(ODD) | st.just("[" * 3000)
+"""JSON of every shape, as JSON and as Python write it."""
 STEPS = st.lists(
-    st.builds(said, TEXTS, st.sampled_from(["user", "assistant"]), st.just("m"), st.none() | TEXTS), max_size=4
+    st.builds(said, TEXTS, st.sampled_from(["user", "assistant"]), st.just("m"), st.none() | TEXTS | RESULTS),
+    max_size=4,
 )
 REPLIES = st.none() | TEXTS | st.text(max_size=80) | st.just("rules: 1.1, 1.2\n" + FINE + "\n31337 of them.")
 ROUNDS = st.lists(st.tuples(STEPS, REPLIES), min_size=1, max_size=3)
@@ -389,6 +402,9 @@ def test_any_rounds_give_the_same_record_with_one_head_one_end_and_only_values_t
         assert made.text.count("[End of summary") == 1
         assert not [acting for acting in ("<|im_start|>", "![", "](") if acting in made.text]
         assert made.size <= POLICY.summary_room(COVERED.tokens, COVERED.tail) + message.FRAME_TOKENS
+        assert made.text.encode(), "it can be stored"
+    # JSON in the text of an answer is a tool's result too.
+    assert sum(entry.count for entry in played[-1].memory.ledger) >= len(results)
 
 
 @pytest.mark.parametrize("summariser", [4096, 8192, 16_384])

@@ -75,107 +75,36 @@ TOLD: dict[str, Spoil] = (
 )
 
 
-@pytest.mark.parametrize("spoil", (REQUESTS | STATES).values(), ids=(REQUESTS | STATES).keys())
-async def test_a_bad_request_is_a_problem_and_nothing_is_stored(talk: Talk, service: Service, spoil: Spoil) -> None:
+BYTES: dict[str, Spoil] = {
+    "bytes that are no UTF-8": lambda _: b'{"model": "\xff\xfe"}',
+    "half of a surrogate pair": lambda _: b'{"model": "\\ud800"}',
+    "the same field twice": lambda _: b'{"model": "m", "model": "n"}',
+}
+CASES = [(COMPRESS, name, spoil) for name, spoil in (REQUESTS | STATES | BYTES).items()]
+CASES += [(TURNS, name, spoil) for name, spoil in (TOLD | BYTES).items()]
+
+
+@pytest.mark.parametrize(
+    ("where", "spoil"), [(where, spoil) for where, _, spoil in CASES], ids=[f"{case[0]}: {case[1]}" for case in CASES]
+)
+async def test_a_bad_body_is_a_problem_and_nothing_is_stored(
+    talk: Talk, service: Service, where: str, spoil: Spoil
+) -> None:
     leaf = talk.add("newest", LEAF)
-    body = talk.request(leaf)
-    body["state"] = (await talk.ask(leaf))["state"]
+    asked = await talk.ask(leaf)
+    body = talk.request(leaf) | {"state": asked["state"]} if where == COMPRESS else talk.turn(LEAF)
+    body["messages"][-1]["usage"] = {"prompt_tokens": 5000}
     await service.stored()
     before = await tables(service.runtime)
 
+    spoiled = spoil(body)
     # With and without escapes: JSON may have a C1 character as it is.
     for ascii_only in (True, False):
-        content = json.dumps(spoil(body), ensure_ascii=ascii_only).encode()
-        is_problem(await service.as_filter.post(COMPRESS, content=content), 422)
+        content = spoiled if isinstance(spoiled, bytes) else json.dumps(spoiled, ensure_ascii=ascii_only).encode()
+        is_problem(await service.as_filter.post(where, content=content), 400, 422)
 
     await service.stored()
     assert await tables(service.runtime) == before
-
-
-@pytest.mark.parametrize("spoil", TOLD.values(), ids=TOLD.keys())
-async def test_a_bad_hand_over_is_a_problem_and_nothing_is_stored(talk: Talk, service: Service, spoil: Spoil) -> None:
-    await talk.ingest("a2")
-    before = await tables(service.runtime)
-    body = talk.turn(LEAF)
-    body["messages"][-1]["usage"] = {"prompt_tokens": 5000}
-
-    is_problem(await service.as_filter.post(TURNS, content=json.dumps(spoil(body))), 422)
-
-    assert await tables(service.runtime) == before
-
-
-BODIES = {
-    "bytes that are no UTF-8": b'{"model": "\xff\xfe"}',
-    "half of a surrogate pair": b'{"model": "\\ud800"}',
-    "100,000 open brackets": b"[" * 100_000,
-    "the same field twice": b'{"model": "m", "model": "n"}',
-}
-
-
-@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
-@pytest.mark.parametrize("where", [COMPRESS, TURNS])
-async def test_a_body_that_is_no_usable_json_is_a_problem(service: Service, where: str, body: bytes) -> None:
-    before = await tables(service.runtime)
-
-    response = await service.as_filter.post(where, content=body)
-
-    is_problem(response, 400, 422)
-    assert await tables(service.runtime) == before
-
-
-@pytest.mark.parametrize("chat", ["%ff", "%ED%A0%80"])
-async def test_a_chat_id_of_bytes_that_are_no_text_is_refused(talk: Talk, service: Service, chat: str) -> None:
-    """Read leniently, all of them are the same character, and all of these chats one."""
-    await talk.ingest(LEAF)
-    before = await tables(service.runtime)
-
-    for where, body in (("view", {"user_id": talk.user}), ("left-alone", {"user_id": talk.user, "left_alone": True})):
-        is_problem(await service.as_filter.post(f"/v1/chats/{chat}/{where}", json=body), 400)
-    for method, where in (("GET", ""), ("DELETE", ""), ("POST", "/reset"), ("GET", "/checkpoints/1")):
-        is_problem(await service.as_operator.request(method, f"/v1/chats/{chat}{where}"), 400)
-    is_problem(await service.as_operator.post(f"/v1/jobs/{chat}/retry"), 400)
-
-    assert await tables(service.runtime) == before
-
-
-async def test_a_nul_in_texts_is_stored_and_summarised_without_it(service: Service) -> None:
-    """Databases that know NUL have it; PostgreSQL has not, neither in texts nor in JSON."""
-    talk = Talk(service.as_filter)
-    leaf = talk.turns(1)
-    text = "You must keep\0 the budget of 4\0711 EUR below 90\0 percent."
-    output = [
-        {"type": "function_call", "call_id": "c\0", "name": "q\0uery", "arguments": '{"a": "\0"}'},
-        {"type": "function_call_output", "call_id": "c\0", "output": [{"type": "input_text", "text": "a\0b"}]},
-        {"type": "message", "content": [{"type": "output_text", "text": f"Decided: {text}"}]},
-    ]
-    leaf = talk.add("asked", leaf, content=text, files=[{"type": "file", "name": "re\0port.csv"}])
-    leaf = talk.add("answered", leaf, "assistant", output=output)
-    leaf = talk.turns(20, leaf=leaf)
-
-    assert await talk.ingest(leaf)
-    await drain(service.runtime)
-
-    assert [run.outcome for run in await rows(service.runtime, "select outcome from runs")] == ["done"]
-    assert "budget" in (await talk.ask(leaf))["summary"]
-
-
-NUMBERS = ["1e400", "NaN", "-Infinity", "9" * 400, "9" * 4400]
-
-
-@pytest.mark.parametrize("number", NUMBERS, ids=lambda number: number[:10])
-async def test_odd_numbers_never_fail_the_service(talk: Talk, service: Service, number: str) -> None:
-    """Python writes NaN and Infinity into JSON, and reads them again."""
-    for where, body in ((COMPRESS, talk.request(LEAF)), (TURNS, talk.turn(LEAF))):
-        text = json.dumps(body)
-        text = text.replace('"role": "assistant"', f'"role": "assistant", "usage": {{"prompt_tokens": {number}}}')
-        text = text.replace('"role": "user"', f'"role": "user", "error": {{"x": {number}}}, "output": [{number}]')
-
-        response = await service.as_filter.post(where, content=text.encode())
-
-        if not response.is_success:
-            is_problem(response, 400, 422)
-        await service.stored()
-        await check_tree(service.runtime)
 
 
 SOUND: dict[str, Json] = {
@@ -252,6 +181,7 @@ item = odd(
     status=st.just("completed"),
     output=content,
 )
+DEEP: list[Any] = json.loads("[" * 150 + "NaN" + "]" * 150)
 row = odd(
     id=st.text(max_size=300),
     role=st.sampled_from(ROLES),
@@ -273,6 +203,7 @@ ODD_CALL: list[Json] = [
 @given(st.lists(message, max_size=14), st.lists(row, min_size=1, max_size=8), st.sampled_from([2048, 4096, None]))
 @example([], [{}], None)
 @example([], [{"role": "user", "content": "Hi"}, {"role": "assistant", "output": ODD_CALL}], None)
+@example([{"role": "assistant", "content": DEEP, "tool_calls": DEEP}], [{"output": DEEP, "usage": DEEP}], None)
 @example([{"role": "user", "content": "Hello?", "tool_calls": "none"}], [{"content": 5}], 2048)
 @example([{"role": "user", "content": "Look! " * 4000, "tool_calls": 1}] * 3, [{"role": "user"}], 2048)
 @example([{"tool_calls": [1, {}, {"function": 2}, {"function": {"arguments": "x " * 9000}}]}], [{}], 2048)
@@ -329,25 +260,6 @@ async def test_a_list_without_a_question_is_sent_with_its_end(talk: Talk, servic
         await drain(service.runtime)
 
 
-async def test_huge_ids_of_a_host_are_stored_by_their_hash(talk: Talk, service: Service) -> None:
-    body = talk.turn(LEAF)
-    for row in body["messages"]:
-        row["id"] *= 10_000
-
-    assert (await talk.put(body)).status_code == 202
-
-    assert {len(one.host_id) for one in await rows(service.runtime, "select host_id from messages")} == {32}
-
-
-async def test_deep_nesting_is_taken(talk: Talk, service: Service) -> None:
-    deep = "[" * 150 + "NaN" + "]" * 150
-    for where, body in ((COMPRESS, talk.request(LEAF)), (TURNS, talk.turn(LEAF))):
-        for field in ("content", "tool_calls", "output", "usage"):
-            content = json.dumps(body).replace('"role": "assistant"', f'"role": "assistant", "{field}": {deep}')
-            response = await service.as_filter.post(where, content=content.encode())
-            assert response.is_success, response.text
-
-
 # Too large
 
 
@@ -400,13 +312,6 @@ async def test_a_bad_cursor_or_limit_is_a_problem(service: Service, query: str) 
 
 
 # What pages of others and proxies send
-
-
-@pytest.mark.parametrize("where", ["/v1/chats", "/v1/nothing"])
-async def test_no_browser_guesses_a_kind_and_no_cache_keeps_a_text(service: Service, where: str) -> None:
-    answer = await service.as_operator.get(where)
-    assert answer.headers.get_list("x-content-type-options") == ["nosniff"]
-    assert answer.headers.get_list("cache-control") == ["no-store"]
 
 
 @pytest.mark.parametrize(("kind", "status"), [("text/plain", 415), ("APPLICATION/JSON; charset=utf-8", 202), ("", 415)])

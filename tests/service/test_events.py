@@ -127,8 +127,9 @@ async def test_a_chat_that_only_got_another_title_keeps_everything(service: Serv
     assert await tables(service.runtime) == before
 
 
-async def test_an_odd_id_is_told_as_open_webui_has_it(service: Service, talk: Talk) -> None:
-    odd = "odd\nid"
+@pytest.mark.parametrize("odd", ["odd\nid", "i" * 201])
+async def test_an_odd_id_is_told_as_open_webui_has_it(service: Service, talk: Talk, odd: str) -> None:
+    assert len(normalise_id(odd)) == 32, "it is stored by its hash"
     leaf = talk.add(normalise_id(odd), talk.turns(2))
     await talk.ingest(leaf)
     told = {odd if name == leaf else name: one for name, one in fingerprints(talk).items()}

@@ -153,8 +153,10 @@ async def test_every_route_answers_every_identity_as_the_rules_say(
                 wanted = _wanted(method, path, who)
                 if answer.status_code not in wanted:
                     unexpected.append(f"{method} {path} as {who.name}: {answer.status_code}, not {sorted(wanted)}")
-                if answer.status_code == 401 and path.startswith(API):
-                    assert answer.headers["www-authenticate"] == "Bearer"
+                if path.startswith(API):
+                    assert (answer.headers.get("www-authenticate") == "Bearer") == (answer.status_code == 401)
+                    assert answer.headers.get_list("x-content-type-options") == ["nosniff"]
+                    assert answer.headers.get_list("cache-control") == ["no-store"]
     assert not unexpected, "\n".join(unexpected)
     assert asked == len(routes) * len(identities) > 500
     after = {name: rows for name, rows in (await tables(service.runtime)).items() if name in before}
@@ -173,3 +175,13 @@ async def test_each_route_takes_an_id_whatever_characters_it_has(service: Servic
         told = method, path, answer.text
         assert answer.status_code != 405, told
         assert '"Not Found"' not in answer.text, told
+
+
+async def test_an_id_of_bytes_that_are_no_text_is_refused(service: Service) -> None:
+    """Read leniently, all of them are the same character, and all of these chats one."""
+    for method, path in every_route(service):
+        for identity in ("%ff", "%ED%A0%80"):
+            where = re.sub(r"\{(chat_id|user_id)\}", identity, path)
+            if where != path:
+                answer = await service.as_operator.request(method, re.sub(r"\{\w+\}", "1", where))
+                assert answer.status_code == 400, (method, path)
