@@ -85,7 +85,7 @@ async def test_a_chat_that_is_left_alone_on_any_path_is_served_nothing_and_its_f
 
     await leave_alone(harness)
     assert (await harness.talk.ask(newest))["status"] == "not_needed"
-    assert (await fork.ask(newest))["status"] == "ready", "what its user's other chat has"
+    assert (await fork.ask(newest, seconds=8))["status"] == "ready", "what its user's other chat has"
     await harness.service.stored()
     assert (await fork.ask(newest))["status"] == "ready"
 
