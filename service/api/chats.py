@@ -8,7 +8,6 @@ from msgspec import Meta
 
 from service.api.deps import ChatId, OperatorDep, RuntimeDep, document_body, read_body
 from service.api.queries import ChatQuery, DeletionQuery
-from service.summarising.correction import GivenPin
 from service.usecases import inspection, operate
 from service.usecases.inspection import ChatDetail, ChatPage, SummaryDetail
 from service.usecases.operate import DroppedCheckpoints, ServedCheckpoint
@@ -25,12 +24,15 @@ class CorrectRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The parts to replace; null leaves a part as it is."""
 
     state: Annotated[str | None, Meta(description="Markdown with `## ` headings.")] = None
-    pins: Annotated[
-        list[GivenPin] | None,
+    rules: Annotated[
+        list[str] | None,
         Meta(
-            description="The complete list: a pin that is left out is deleted. Pins that were"
-            " replaced already need not be listed."
+            description="The texts of all rules that are to hold: a rule that is left out is"
+            " deleted, and one that is there already keeps its source."
         ),
+    ] = None
+    quotations: Annotated[
+        list[str] | None, Meta(description="The texts of all quotations, in the same way.")
     ] = None
     forget: Annotated[
         list[Annotated[str, Meta(max_length=40)]],
@@ -109,7 +111,8 @@ async def correct_summary(
         chat_id,
         checkpoint_id,
         body.state,
-        body.pins,
+        body.rules,
+        body.quotations,
         body.forget,
     )
 

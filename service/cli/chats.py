@@ -1,6 +1,5 @@
 """`precis chats`: what operators look at and change of chats and their summaries."""
 
-import json
 from typing import Final, TextIO
 
 import click
@@ -23,8 +22,6 @@ _CHECKPOINTS: Final = (
     "id serving parent_id covered_messages covered_tokens tokens kind summariser created_at"
 )
 _RUNS: Final = "id outcome reason started_at calls tokens_read tokens_written published request_id"
-_PIN_FIELDS: Final = ("number", "kind", "text")
-"""The fields of a pin that `correct` reads."""
 _CHAT = click.argument("chat", metavar="CHAT_ID")
 _CHECKPOINT = click.argument("checkpoint", type=int)
 _TEXT = click.File(encoding="utf-8")
@@ -53,7 +50,7 @@ def list_chats(as_json: bool, **query: object) -> None:
 @click.option("--checkpoint", type=int, help="Show the summary of this checkpoint.")
 @click.option(
     "--only",
-    type=click.Choice(["summary", "state", "pins"]),
+    type=click.Choice(["summary", "state", "rules", "quotations"]),
     help="Print only this part: the summary exactly as the model gets it, or a part as `precis"
     " chats correct` reads it.",
 )
@@ -95,14 +92,10 @@ def _print_summary(answer: JsonObject) -> None:
 
 
 def _print_part(answer: JsonObject, name: str) -> None:
-    """Prints one part of a summary; of the pins those that no newer one has replaced."""
-    if name == "pins":
-        pins = [
-            {field: pin[field] for field in _PIN_FIELDS}
-            for pin in answer["pins"]
-            if pin["replaced_by"] is None
-        ]
-        say(json.dumps(pins, indent=2, ensure_ascii=False))
+    """Prints one part of a summary; rules and quotations one on each line, as far as they hold."""
+    if name in ("rules", "quotations"):
+        holding = [pin for pin in answer["pins"] if pin["replaced_by"] is None]
+        say("\n".join(pin["text"] for pin in holding if f"{pin['kind']}s" == name))
     elif answer[name]:
         say(answer[name])
     else:
@@ -142,28 +135,38 @@ def find(chat: str, words: str, as_json: bool, **query: object) -> None:
 @_CHAT
 @_CHECKPOINT
 @click.option("--state", type=_TEXT, help="A file with the new state; - reads stdin.")
-@click.option("--pins", type=_TEXT, help="A JSON file with the new list of pins; - reads stdin.")
+@click.option("--rules", type=_TEXT, help="A file with all rules, one on each line.")
+@click.option("--quotations", type=_TEXT, help="A file with all quotations, one on each line.")
 @click.option(
     "--forget",
     multiple=True,
     help="Number of a sentence under `what was said` to leave out; may be repeated.",
 )
-def correct(
-    chat: str, checkpoint: int, state: TextIO | None, pins: TextIO | None, forget: tuple[str, ...]
-) -> None:
+def correct(chat: str, checkpoint: int, forget: tuple[str, ...], **files: TextIO | None) -> None:
     """Store a corrected version of a checkpoint, which serves in its place."""
-    try:
-        text = state.read() if state else None
-        listed = json.load(pins) if pins else None
-    except ValueError as error:  # neither UTF-8 nor JSON
-        raise click.BadParameter(str(error)) from None
-    # A pipe or an editor that failed leaves an empty file; it would be served at once.
-    if text is not None and not text.strip():
-        raise click.BadParameter("The new state is empty; nothing was changed.")
-    body = {"state": text, "pins": listed, "forget": forget}
+    body: dict[str, object] = {"forget": forget}
+    for name, file in files.items():
+        if file:
+            text = _read_file(file, name)
+            body[name] = text if name == "state" else list(filter(str.strip, text.splitlines()))
     answer = ask("PATCH", "chats", chat, "checkpoints", checkpoint, body=body)
     number = answer["checkpoint"]["id"]
     say(f"Checkpoint {number} serves. Deeper ones, if there are any, are written again.")
+
+
+def _read_file(file: TextIO, part: str) -> str:
+    """Reads a new part of a summary."""
+    try:
+        text = file.read()
+    except ValueError as error:  # no UTF-8
+        raise click.BadParameter(str(error)) from None
+    # A pipe or an editor that failed leaves an empty file; it would be served at once.
+    if not text:
+        raise click.BadParameter(
+            f"The file of --{part} is empty; nothing was changed. To remove all rules or all"
+            " quotations, pass a file with one blank line."
+        )
+    return text
 
 
 @chats.command()

@@ -1,10 +1,8 @@
 """Corrects a summary by hand: a memory and an operator's wishes → the new memory. Pure."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import count
-
-import msgspec
 
 from service.errors import Unprocessable
 from service.summarising import state as states
@@ -17,41 +15,39 @@ _LONGEST_STATE = 100_000  # characters; what fits is counted in tokens as well
 _LONGEST_PIN = 2000
 
 
-class GivenPin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A pin as an operator wants it; one with the `number` of a known pin replaces that."""
-
-    kind: Kind
-    text: str
-    number: int | None = None
-
-
 def correct_memory(
     old: Memory,
-    state: str | None,
-    pins: Sequence[GivenPin] | None,
+    state: str | None = None,
+    rules: Sequence[str] | None = None,
+    quotations: Sequence[str] | None = None,
     forget: Sequence[str] = (),
 ) -> Memory:
-    """`old` with the parts that are given.
+    """Returns `old` with the parts that are given; None keeps a part.
 
-    A pin with a known number keeps where it came from; a new one gets the next number, and comes
-    from `operator`. Pins that were replaced before stay, with those that took their place.
+    A rule or quotation whose text stands there already keeps its number and its source. Any other
+    one gets the next number, and comes from `operator`. Pins that were replaced before stay.
 
     Args:
         old: the memory as it is.
-        state: the new one, as Markdown; None keeps what is there.
-        pins: all that are to be shown; None keeps those that are there.
+        state: the new one, as Markdown.
+        rules: the texts of all rules that are to hold.
+        quotations: the texts of all quotations that are to hold.
         forget: numbers of sentences of the talk that are deleted.
 
     Raises:
         Unprocessable: nothing is given, a part is too long, or a number is not known.
     """
-    if state is None and pins is None and not forget:
-        raise Unprocessable("give a state, pins, or sentences to forget")
+    given = {Kind.RULE: rules, Kind.QUOTATION: quotations}
+    if state is None and rules is None and quotations is None and not forget:
+        raise Unprocessable("give a state, rules, quotations, or sentences to forget")
     new = old
     if state is not None:
         new = replace(new, state=_parse_state(_check_text(state, _LONGEST_STATE, "/state")))
-    if pins is not None:
-        new = replace(new, pins=_replace_pins(old.pins, pins))
+    numbers = count(max((pin.number for pin in old.pins), default=0) + 1)
+    for kind, texts in given.items():
+        if texts is not None:
+            lines = [_parse_pin(text, f"/{kind}s/{place}") for place, text in enumerate(texts)]
+            new = replace(new, pins=_replace_pins(new.pins, kind, lines, numbers))
     if forget:
         new = replace(new, talk=_forget_sentences(old.talk, forget))
     return new
@@ -89,34 +85,19 @@ def _forget_sentences(talk: Sequence[Utterance], forget: Sequence[str]) -> tuple
     return tuple(left)
 
 
-def _replace_pins(old: Sequence[Pin], given: Sequence[GivenPin]) -> tuple[Pin, ...]:
-    """Merges the given pins with those that were replaced before, ordered by number."""
-    known = {pin.number: pin for pin in old}
-    numbers = count(max(known, default=0) + 1)
-    # A replaced pin is not shown to the operator, so it is missing in `given` without being meant.
-    pinned = {pin.number: pin for pin in old if pin.replaced_by is not None}
-    seen = set[int]()
-    for place, one in enumerate(given):
-        _check_number(one.number, known, seen, f"/pins/{place}/number")
-        text = _parse_pin(one.text, f"/pins/{place}/text")
-        number = next(numbers) if one.number is None else one.number
-        before = known.get(number, Pin(number, one.kind, text, source=OPERATOR))
-        pinned[number] = replace(before, kind=one.kind, text=text, replaced_by=None)
-        seen.add(number)
-    return tuple(pin for _, pin in sorted(pinned.items()))
-
-
-def _check_number(
-    number: int | None, known: Container[int], seen: Container[int], pointer: str
-) -> None:
-    """Refuses a number that was given twice or that no pin has; None is a new pin's."""
-    if number is None:
-        return
-    if number in seen:
-        raise Unprocessable(f"P{number} is there twice", pointer=pointer)
-    if number not in known:
-        why = f"P{number} is no pin of this checkpoint; a new one has no number"
-        raise Unprocessable(why, pointer=pointer)
+def _replace_pins(
+    old: Sequence[Pin], kind: Kind, texts: Sequence[str], numbers: Iterator[int]
+) -> tuple[Pin, ...]:
+    """Replaces the pins of a kind that hold by those with these texts; new ones get `numbers`."""
+    holding = [pin for pin in old if pin.kind is kind and pin.replaced_by is None]
+    dropped = {pin.number for pin in holding if pin.text not in texts}
+    known = {pin.text for pin in holding}
+    added = [
+        Pin(next(numbers), kind, text, source=OPERATOR)
+        for text in dict.fromkeys(texts)
+        if text not in known
+    ]
+    return (*(pin for pin in old if pin.number not in dropped), *added)
 
 
 def _parse_pin(text: str, pointer: str) -> str:

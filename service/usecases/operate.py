@@ -20,7 +20,7 @@ from service.storage.chats import StoredChat
 from service.storage.checkpoints import CheckpointInfo
 from service.storage.keys import Operator
 from service.summarising import message, summarise
-from service.summarising.correction import GivenPin, check_summary, correct_memory
+from service.summarising.correction import check_summary, correct_memory
 from service.summarising.memory import Memory
 from service.summarising.summarise import CoveredSpan
 from service.usecases import delete, inspection
@@ -48,13 +48,14 @@ async def correct(
     chat: str,
     checkpoint: int,
     state: str | None = None,
-    pins: Sequence[GivenPin] | None = None,
+    rules: Sequence[str] | None = None,
+    quotations: Sequence[str] | None = None,
     forget: Sequence[str] = (),
 ) -> ServedCheckpoint:
     """Makes a new version of a checkpoint, which serves in its place.
 
-    It has another state, other pins, or lacks some talk. Deeper ones serve no more: what they
-    covered is summarised again from this one. Work that is under way is refused.
+    It has another state, other rules or quotations, or lacks some talk. Deeper ones serve no more:
+    what they covered is summarised again from this one. Work that is under way is refused.
 
     Raises:
         Conflict: the checkpoint does not serve.
@@ -66,7 +67,7 @@ async def correct(
         rows = await messages.find_messages(connection, row.key, [old.boundary])
     before = await inspection.load_memory(engine, row.key, chat, checkpoint)
     sent_at = rows[old.boundary].sent_at
-    memory = correct_memory(before, state, pins, forget)
+    memory = correct_memory(before, state, rules, quotations, forget)
     # In a thread and in no transaction: an operator's text may be long.
     wrote = state is not None
     text, size = await asyncio.to_thread(

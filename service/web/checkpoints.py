@@ -1,14 +1,11 @@
 """One checkpoint: what it covers, its texts, and corrections."""
 
-import json
-
-import msgspec
 from fastapi import APIRouter, Response
+from starlette.datastructures import FormData
 
-from service.api import problems
 from service.api.chats import CheckpointId
 from service.api.deps import ChatId, RuntimeDep
-from service.summarising.correction import GivenPin
+from service.summarising.memory import Kind
 from service.usecases import inspection, operate
 from service.web.page import PageRoute, go_to, render
 from service.web.session import FormDep, SignedInDep
@@ -35,19 +32,16 @@ async def show(
         chat_id=chat_id,
         made=summary.checkpoint,
         summary=summary,
-        pins=_format_pins(summary),
+        rules=_list_texts(summary, Kind.RULE),
+        quotations=_list_texts(summary, Kind.QUOTATION),
         left_out=sum(1 for sentence in summary.talk if not sentence.in_summary),
     )
 
 
-def _format_pins(summary: inspection.SummaryDetail) -> str:
-    """The pins as `correct` takes them."""
-    pins = [
-        {"number": pin.number, "kind": pin.kind, "text": pin.text}
-        for pin in summary.pins
-        if pin.replaced_by is None
-    ]
-    return json.dumps(pins, indent=2, ensure_ascii=False)
+def _list_texts(summary: inspection.SummaryDetail, kind: Kind) -> str:
+    """The texts of the pins of a kind that hold, one on each line."""
+    holding = [pin for pin in summary.pins if pin.kind is kind and pin.replaced_by is None]
+    return "\n".join(pin.text for pin in holding)
 
 
 @router.post("/correct")
@@ -61,7 +55,7 @@ async def correct(
     """Stores a corrected version, which serves in its place."""
     # A part without a field stays as it is. So does the state when its field is empty: that is a
     # slip, and would be served at once.
-    state, pins = str(form.get("state", "")), form.get("pins")
+    state = str(form.get("state", ""))
     await operate.correct(
         runtime.database.engine,
         runtime.queue,
@@ -70,14 +64,14 @@ async def correct(
         chat_id,
         checkpoint_id,
         state if state.strip() else None,
-        None if pins is None else _parse_pins(str(pins)),
+        _read_lines(form, "rules"),
+        _read_lines(form, "quotations"),
         [str(number) for number in form.getlist("forget")],
     )
     return go_to(f"/chats/{segment(chat_id)}?done=served")
 
 
-def _parse_pins(pins: str) -> list[GivenPin]:
-    try:
-        return msgspec.json.decode(pins, type=list[GivenPin])
-    except msgspec.DecodeError as error:
-        raise problems.make_body_problem(error, above="/pins") from None
+def _read_lines(form: FormData, field: str) -> list[str] | None:
+    """The lines of a field that have words; None without the field."""
+    text = form.get(field)
+    return None if text is None else [line for line in str(text).splitlines() if line.strip()]

@@ -83,12 +83,14 @@ async def test_a_chat_is_looked_at_corrected_and_deleted(precis: Cli, service: S
     corrected = await precis("chats", "correct", "chat-1", first, "--state", "-", answer="- Well.")
     second = str((await talk.ask(leaf))["checkpoint"])
     assert corrected.stdout.startswith(f"Checkpoint {second} serves. ")
-    file = tmp_path / "pins.json"
-    file.write_text('[{"kind": "rule", "text": "Peace."}]')
-    assert (await precis("chats", "correct", "chat-1", second, "--pins", str(file))).exit_code == 0
+    file = tmp_path / "rules.txt"
+    file.write_text("Peace.\n\nBread.\n")
+    assert (await precis("chats", "correct", "chat-1", second, "--rules", str(file))).exit_code == 0
     third = str((await talk.ask(leaf))["checkpoint"])
-    (pin,) = json.loads((await precis(*place, third, "--only", "pins")).stdout)
-    assert (pin["kind"], pin["text"]) == ("rule", "Peace.")
+    assert (await precis(*place, third, "--only", "rules")).stdout == "Peace.\nBread.\n"
+    file.write_text("")
+    empty = await precis("chats", "correct", "chat-1", third, "--rules", str(file))
+    assert (empty.exit_code, "nothing was changed" in empty.stderr) == (2, True)
 
     assert (await precis("chats", "reset", "chat-1", answer="n\n")).exit_code == 1
     assert (await talk.ask(leaf))["status"] == "ready"

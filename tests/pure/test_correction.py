@@ -1,4 +1,4 @@
-"""A summary corrected by hand: which pins keep their number and source, what stays, and what is refused."""
+"""A summary corrected by an operator: what keeps its number and source, what stays, and what is refused."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import pytest
 
 from service.errors import Unprocessable
 from service.summarising import room
-from service.summarising.correction import GivenPin, check_summary, correct_memory
+from service.summarising.correction import check_summary, correct_memory
 from service.summarising.memory import Kind, Memory, Pin
 from service.summarising.message import Parts
 from service.summarising.utterances import Speaker, Utterance
@@ -21,41 +21,25 @@ OLD = Memory(
 )
 
 
-def test_a_known_pin_keeps_its_number_its_source_and_who_said_it() -> None:
-    new = correct_memory(OLD, None, [GivenPin(Kind.RULE, "P-7 showed 1 bar.", 7)])
+def test_a_text_that_stands_there_keeps_its_number_and_source_and_another_one_is_the_operators() -> None:
+    new = correct_memory(OLD, None, [" First\n\n## one ", "Never above 4 bar.", "First ## one"], ["P-7 showed 3 bar."])
 
-    assert new.pins[-1] == Pin(7, Kind.RULE, "P-7 showed 1 bar.", "a3", Speaker.ASSISTANT)
+    shown = [pin for pin in new.pins if not pin.replaced_by]
+    assert [(pin.number, pin.kind, pin.text, pin.source) for pin in shown] == [
+        (2, Kind.RULE, "Never above 4 bar.", "u1"),
+        (8, Kind.RULE, "First ## one", "operator"),
+        (9, Kind.QUOTATION, "P-7 showed 3 bar.", "operator"),
+    ]
     assert new.state == OLD.state
 
 
-def test_new_pins_get_the_next_numbers_in_their_order() -> None:
-    given = [
-        GivenPin(Kind.RULE, " First\n\n## one "),
-        GivenPin(Kind.RULE, "Known.", 2),
-        GivenPin(Kind.QUOTATION, "Second."),
-    ]
-
-    shown = [pin for pin in correct_memory(OLD, None, given).pins if not pin.replaced_by]
-
-    assert [(pin.number, pin.text, pin.source) for pin in shown] == [
-        (2, "Known.", "u1"),
-        (8, "First ## one", "operator"),
-        (9, "Second.", "operator"),
-    ]
-
-
-def test_a_pin_that_is_left_out_goes_and_a_replaced_one_stays() -> None:
-    assert correct_memory(OLD, None, []).pins == (OLD.pins[1],)
-
-
-def test_a_replaced_pin_that_is_given_holds_again() -> None:
-    new = correct_memory(OLD, None, [GivenPin(Kind.QUOTATION, "P-7 showed 3 bar.", 4)])
-
-    assert new.pins == (Pin(4, Kind.QUOTATION, "P-7 showed 3 bar.", "a1", Speaker.ASSISTANT),)
+def test_of_the_kind_that_is_given_what_is_left_out_goes_and_a_replaced_pin_stays() -> None:
+    assert correct_memory(OLD, None, None, []).pins == OLD.pins[:2]
+    assert correct_memory(OLD, None, []).pins == OLD.pins[1:]
 
 
 def test_a_state_is_stored_in_one_form_however_its_heads_and_items_are_marked() -> None:
-    new = correct_memory(OLD, "# Goal\n\nKeep  the pumps.\n**Open:**\n* Who pays?", None)
+    new = correct_memory(OLD, "# Goal\n\nKeep  the pumps.\n**Open:**\n* Who pays?")
 
     assert new == replace(OLD, state=("## Goal", "Keep the pumps.", "## Open", "- Who pays?"))
 
@@ -64,7 +48,7 @@ def test_a_forgotten_sentence_goes_from_the_talk_and_the_rest_stays() -> None:
     talk = tuple(Utterance(3, place, Speaker.USER, f"Sentence {place}.", "u3") for place in (1, 2))
     old = replace(OLD, talk=talk, heard=3)
 
-    new = correct_memory(old, None, None, ["3.1"])
+    new = correct_memory(old, forget=["3.1"])
 
     assert new == replace(old, talk=talk[1:])
 
@@ -73,7 +57,7 @@ def test_a_forgotten_sentence_stands_no_longer_above_the_items_of_its_list() -> 
     head, item = (Utterance(3, place, Speaker.USER, text, "u3") for place, text in ((1, "I order:"), (2, "Seals.")))
     old = replace(OLD, talk=(head, replace(item, context=head.text)), heard=3)
 
-    assert correct_memory(old, None, None, ["3.1"]).talk == (item,)
+    assert correct_memory(old, forget=["3.1"]).talk == (item,)
 
 
 def test_a_state_that_is_given_to_a_summary_by_code_makes_nothing_that_was_said_newer() -> None:
@@ -81,8 +65,8 @@ def test_a_state_that_is_given_to_a_summary_by_code_makes_nothing_that_was_said_
     by_code = Memory(talk=(said,), heard=3)
     by_a_model = replace(by_code, state=("Old.",), told=2)
 
-    assert not room.fit_memory(correct_memory(by_code, "## Goal\nOrder valves.", None), 400).is_since
-    assert room.fit_memory(correct_memory(by_a_model, "## Goal\nOrder valves.", None), 400).is_since
+    assert not room.fit_memory(correct_memory(by_code, "## Goal\nOrder valves."), 400).is_since
+    assert room.fit_memory(correct_memory(by_a_model, "## Goal\nOrder valves."), 400).is_since
 
 
 def test_a_summary_of_one_word_is_left_and_one_of_none_is_refused() -> None:
@@ -102,30 +86,28 @@ def test_a_sentence_that_is_not_there_is_refused_with_its_place() -> None:
     old = replace(OLD, talk=(Utterance(1, 1, Speaker.USER, "Well.", "u1"),))
 
     with pytest.raises(Unprocessable) as refused:
-        correct_memory(old, None, None, ["1.1", "1.2"])
+        correct_memory(old, forget=["1.1", "1.2"])
 
     assert refused.value.extensions.get("pointer") == "/forget/1"
 
 
 @pytest.mark.parametrize(
-    ("state", "pins", "pointer"),
+    ("state", "rules", "pointer"),
     [
         (None, None, None),
         ("", None, "/state"),
         ("## State\n", None, "/state"),
         ("x" * 100_001, None, "/state"),
-        (None, [GivenPin(Kind.RULE, "x", 2), GivenPin(Kind.RULE, "y", 2)], "/pins/1/number"),
-        (None, [GivenPin(Kind.RULE, "x", 3)], "/pins/0/number"),
-        (None, [GivenPin(Kind.RULE, " \n ")], "/pins/0/text"),
-        (None, [GivenPin(Kind.RULE, "x" * 2001)], "/pins/0/text"),
-        (None, [GivenPin(Kind.RULE, "x\0")], "/pins/0/text"),
+        (None, ["x", " \n "], "/rules/1"),
+        (None, ["x" * 2001], "/rules/0"),
+        (None, ["x\0"], "/rules/0"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_its_place(
-    state: str | None, pins: list[GivenPin] | None, pointer: str | None
+    state: str | None, rules: list[str] | None, pointer: str | None
 ) -> None:
     with pytest.raises(Unprocessable) as refused:
-        correct_memory(OLD, state, pins)
+        correct_memory(OLD, state, rules)
 
     assert refused.value.extensions.get("pointer") == pointer
 

@@ -43,8 +43,7 @@ async def lived(harness: Harness) -> str:
     await harness.compress()
     deepest = (await harness.service.as_operator.get("/v1/chats/chat-1")).json()["checkpoints"][-1]["id"]
     await harness.service.as_operator.post("/v1/chats/chat-1/reset", json={"keep": deepest})
-    rule = {"kind": "rule", "text": f"Never sell the {MARK} pump."}
-    said = {"state": f"The {MARK} pump is watched.", "pins": [rule]}
+    said = {"state": f"The {MARK} pump is watched.", "rules": [f"Never sell the {MARK} pump."]}
     await harness.service.as_operator.patch(f"/v1/chats/chat-1/checkpoints/{deepest}", json=said)
     leaf = talk.turns(18, leaf=leaf)
     await talk.ingest(leaf, title=f"The {MARK} pump", user_name=f"Ann {MARK}")

@@ -148,7 +148,7 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     assert (await a.talk.ask(leaf))["summary"].count("Story of tenant-a") == 1
     assert (await a.ask("GET", f"/chat-1/checkpoints/{theirs}")).status_code == 404
     assert (await a.ask("POST", "/chat-1/reset", json={"keep": theirs})).status_code == 404
-    said = {"state": "Story of tenant-a, corrected.", "pins": [{"kind": "rule", "text": "Peace."}]}
+    said = {"state": "Story of tenant-a, corrected.", "rules": ["Peace."]}
     assert (await a.ask("PATCH", f"/chat-1/checkpoints/{theirs}", json=said)).status_code == 404
     corrected = await a.ask("PATCH", f"/chat-1/checkpoints/{own}", json=said)
     assert corrected.json()["checkpoint"]["kind"] == "corrected"
@@ -236,10 +236,10 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
 
 
 async def _fork(a: Tenant, leaf: str) -> None:
-    """A fork is served, adopts, and expires."""
+    """A fork adopts, is served, and expires."""
     fork = Talk(a.filter, "fork", dict(a.talk.rows), user=a.talk.user, model=a.talk.model)
     for _ in ("before", "after"):
-        assert (await fork.ask(leaf))["summary"].count("Story of tenant-a") == 1
+        assert (await fork.ask(leaf, seconds=8))["summary"].count("Story of tenant-a") == 1
         await fork.ingest(leaf, expires_in=60)
     await a.service.runtime.counting.store()  # or it might hold the chat, which is then left for later
     whose = f"external_id = 'fork' and tenant_id = {await a.identity()}"

@@ -88,7 +88,7 @@ async def test_a_fork_reads_what_it_adopts_and_a_correction_is_sealed(urls: Urls
         assert await row(harness.runtime, copies) == before, "a copy is known again"
 
         served = (await talk.ask(leaf))["checkpoint"]
-        said = {"state": f"The {MARK} pump is sold.", "pins": []}
+        said = {"state": f"The {MARK} pump is sold.", "rules": []}
         corrected = await operator.patch(f"/v1/chats/chat-1/checkpoints/{served}", json=said)
         assert corrected.status_code == 200, corrected.text
         assert f"{MARK} pump is sold" in (await talk.ask(leaf))["summary"]

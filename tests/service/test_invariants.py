@@ -321,7 +321,7 @@ where not coalesce(:chosen = any(c.ancestors || c.id), false)
 
 async def correct(service: Service, checkpoint: int) -> int | None:
     """Corrects a checkpoint; the id of the version that serves then, None when it did not serve."""
-    body = {"pins": [{"kind": "rule", "text": f"Correct {checkpoint}."}]}
+    body = {"rules": [f"Correct {checkpoint}."]}
     answer = await service.as_operator.patch(f"/v1/chats/chat-1/checkpoints/{checkpoint}", json=body)
     assert answer.status_code in (200, 404, 409), answer.text
     return int(answer.json()["checkpoint"]["id"]) if answer.status_code == 200 else None

@@ -83,7 +83,7 @@ async def test_every_route_that_needs_the_key_answers_503_and_says_which_setting
     opened = bool(harness.runtime.database.keyring._ciphers)  # then it may write below what it cannot read
     uploads = [talk.turn(grown, leaf), talk.turn(grown)]
     state = uploads[0]["state"] | {"served": served.id, "cut": "left out"}
-    correction = {"state": "Other words.", "pins": []}
+    correction = {"state": "Other words.", "rules": []}
     needing: list[tuple[httpx.AsyncClient, str, str, Any]] = [
         *((reader, "POST", "/v1/turns", one) for one in uploads if not opened),
         (reader, "POST", "/v1/chats/chat-1/view", {"user_id": talk.user, "message_id": leaf}),

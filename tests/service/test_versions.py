@@ -63,9 +63,9 @@ async def test_of_each_sentence_it_is_told_whether_it_stands_in_the_summary(serv
 async def test_a_correction_is_a_version_that_serves_and_the_old_one_is_kept(service: Service, talk: Talk) -> None:
     leaf, made = await grown(service, talk, 2)
     old = await shown(service, made[-1]["id"])
-    pins = [{"kind": "rule", "text": "Never\nabove 4 bar."}, {"kind": "rule", "text": "Pump P-7 stays."}]
+    rules = ["Never\nabove 4 bar.", "Pump P-7 stays."]
 
-    answer = await correct(service, made[-1]["id"], state="## Goal\n- Keep the pumps.", pins=pins)
+    answer = await correct(service, made[-1]["id"], state="## Goal\n- Keep the pumps.", rules=rules)
 
     new = await shown(service, answer["checkpoint"]["id"])
     assert (await listed(service))[-1] == new["checkpoint"] == answer["checkpoint"]

@@ -75,7 +75,7 @@ async def fill(service: Service) -> Filled:
         llm.default = Say(f"## Goal\n- {HOSTILE}\n## State\n- {HOSTILE}")
         asked = tuple(f"{HOSTILE} Number {number}." for number in range(8))
         hostile = await _grown(harness, Talk(service.as_filter, "hostile", user=HOSTILE_ID, model=HOSTILE[:200]), asked)
-    pinned = {"state": f"## Goal\n- {HOSTILE}", "pins": [{"kind": "rule", "text": HOSTILE}]}
+    pinned = {"state": f"## Goal\n- {HOSTILE}", "rules": [HOSTILE]}
     patched = await service.as_operator.patch(f"/v1/chats/hostile/checkpoints/{hostile}", json=pinned)
     hostile = patched.json()["checkpoint"]["id"]
     await run_sql(

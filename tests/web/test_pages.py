@@ -361,7 +361,7 @@ async def test_a_correction_is_a_new_version_with_what_was_written(
     forgotten = [one["number"] for one in said[:2]]
     fields = [
         ("state", "## State\r\n- Pump <b>P-7</b> & others.\r\n- Second line."),
-        ("pins", '[{"kind": "rule", "text": "Peace."}]'),
+        ("rules", "Peace.\r\n\r\n"),
         *[("forget", number) for number in forgotten],
     ]
 
@@ -393,8 +393,7 @@ async def test_a_correction_without_a_change_keeps_every_part(service: Service, 
 @pytest.mark.parametrize(
     ("field", "value", "status", "said"),
     [
-        ("pins", "not JSON", 400, "not valid JSON"),
-        ("pins", '[{"kind": "rule", "text": "Peace.", "more": 1}]', 422, "/pins/0"),
+        ("rules", "Peace.\n" + "x" * 2001, 422, "/rules/1"),
         ("forget", "no number", 422, "no sentence"),
     ],
 )
