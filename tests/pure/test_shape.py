@@ -46,12 +46,12 @@ def with_number(number: str) -> bytearray:
     return body("here").replace(b'"here"', number.encode())
 
 
-@pytest.mark.parametrize("number", ["NaN", "-Infinity"])
-async def test_a_number_that_only_python_writes_is_read(number: str) -> None:
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "9" * 400], ids=["NaN", "-Infinity", "400 digits"])
+async def test_a_number_that_python_can_hold_is_read(number: str) -> None:
     await deps.decode_body(with_number(number), CompressRequest)
 
 
-@pytest.mark.parametrize("number", ["1e400", "9" * 400, "9" * 4400], ids=["1e400", "400 digits", "4,400 digits"])
+@pytest.mark.parametrize("number", ["1e400", "9" * 4400], ids=["1e400", "4,400 digits"])
 async def test_a_number_beyond_all_bounds_is_refused(number: str) -> None:
     with pytest.raises(Unprocessable):
         await deps.decode_body(with_number(number), CompressRequest)
