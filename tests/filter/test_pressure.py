@@ -46,10 +46,10 @@ async def test_the_first_request_of_a_long_chat_has_all_of_it(chat: Chat, servic
 async def test_nobody_waits_longer_than_the_valve_says(chat: Chat) -> None:
     """No worker runs: the summary never comes."""
     await long_chat(chat)
-    chat.filter.valves.timeout = 2.0
+    chat.filter.valves.timeout = 4.0
     began = time.monotonic()
     turn = await chat.inlet()
-    assert time.monotonic() - began < 2.0
+    assert time.monotonic() - began < 4.0
     assert not turn.served
     assert LEFT_OUT in read_text(turn.messages[0])
     (line,) = chat.host.statuses
