@@ -1,8 +1,7 @@
 """Corrects a summary by hand: a memory and an operator's wishes → the new memory. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import count
 
 from service.errors import Unprocessable
 from service.summarising import state as states
@@ -37,17 +36,15 @@ def correct_memory(
     Raises:
         Unprocessable: nothing is given, a part is too long, or a number is not known.
     """
-    given = {Kind.RULE: rules, Kind.QUOTATION: quotations}
     if state is None and rules is None and quotations is None and not forget:
         raise Unprocessable("give a state, rules, quotations, or sentences to forget")
     new = old
     if state is not None:
         new = replace(new, state=_parse_state(_check_text(state, _LONGEST_STATE, "/state")))
-    numbers = count(max((pin.number for pin in old.pins), default=0) + 1)
-    for kind, texts in given.items():
-        if texts is not None:
-            lines = [_parse_pin(text, f"/{kind}s/{place}") for place, text in enumerate(texts)]
-            new = replace(new, pins=_replace_pins(new.pins, kind, lines, numbers))
+    if rules is not None:
+        new = replace(new, pins=_replace_pins(new.pins, Kind.RULE, rules))
+    if quotations is not None:
+        new = replace(new, pins=_replace_pins(new.pins, Kind.QUOTATION, quotations))
     if forget:
         new = replace(new, talk=_forget_sentences(old.talk, forget))
     return new
@@ -85,19 +82,24 @@ def _forget_sentences(talk: Sequence[Utterance], forget: Sequence[str]) -> tuple
     return tuple(left)
 
 
-def _replace_pins(
-    old: Sequence[Pin], kind: Kind, texts: Sequence[str], numbers: Iterator[int]
-) -> tuple[Pin, ...]:
-    """Replaces the pins of a kind that hold by those with these texts; new ones get `numbers`."""
-    holding = [pin for pin in old if pin.kind is kind and pin.replaced_by is None]
-    dropped = {pin.number for pin in holding if pin.text not in texts}
+def _replace_pins(old: Sequence[Pin], kind: Kind, texts: Sequence[str]) -> tuple[Pin, ...]:
+    """Replaces the pins of a kind that hold by those with these texts."""
+    wanted = [_parse_pin(text, f"/{kind}s/{place}") for place, text in enumerate(texts)]
+    holding = _select_holding(old, kind)
     known = {pin.text for pin in holding}
-    added = [
-        Pin(next(numbers), kind, text, source=OPERATOR)
-        for text in dict.fromkeys(texts)
-        if text not in known
-    ]
-    return (*(pin for pin in old if pin.number not in dropped), *added)
+    pins = [pin for pin in old if pin not in holding or pin.text in wanted]
+    # A replaced pin names its successor by number, so no new pin takes a number that was given.
+    number = max((max(pin.number, pin.replaced_by or 0) for pin in old), default=0)
+    for text in dict.fromkeys(wanted):
+        if text not in known:
+            number += 1
+            pins.append(Pin(number, kind, text, source=OPERATOR))
+    return tuple(pins)
+
+
+def _select_holding(pins: Sequence[Pin], kind: Kind) -> list[Pin]:
+    """The pins of a kind that no newer pin has replaced."""
+    return [pin for pin in pins if pin.kind is kind and pin.replaced_by is None]
 
 
 def _parse_pin(text: str, pointer: str) -> str:
