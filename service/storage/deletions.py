@@ -237,13 +237,13 @@ async def list_gone_chats(connection: AsyncConnection, tenant: int, user: str) -
     return list((await connection.execute(query.distinct())).scalars())
 
 
-def name_chat(chat: str) -> str:
-    """The name of a chat, by Open WebUI's id, which is locked and hashed."""
+def name_chat_lock(chat: str) -> str:
+    """The name by which an ingest or a deletion locks a chat, and which its tombstone hashes."""
     return f"chat:{chat}"
 
 
-def name_user(user: str) -> str:
-    """The name of a user, by Open WebUI's id, which is locked and hashed."""
+def name_user_lock(user: str) -> str:
+    """The name by which an ingest or a deletion locks a user, and which the tombstone hashes."""
     return f"user:{user}"
 
 
@@ -260,7 +260,7 @@ _ALONE = text("select pg_advisory_xact_lock(hashtextextended(:name, :tenant))")
 
 async def lock_for_ingest(connection: AsyncConnection, tenant: int, chat: str, user: str) -> None:
     """Begins an ingest: until the transaction ends, nobody deletes this chat or this user."""
-    names = {"user": name_user(user), "chat": name_chat(chat)}
+    names = {"user": name_user_lock(user), "chat": name_chat_lock(chat)}
     await connection.execute(_SHARED, names | {"tenant": tenant})
 
 

@@ -235,7 +235,7 @@ async def open_chat(
         expired = chats.c.expires_at <= func.now()
         await connection.execute(delete(chats).where(*this_chat, expired))
     cipher = await sealing.find_cipher(connection, tenant)
-    names = deletions.name_chat(chat), deletions.name_user(user)
+    names = deletions.name_chat_lock(chat), deletions.name_user_lock(user)
     values = {
         **_make_fields(handed),
         "hashes": [deletions.hash_name(cipher.salt, name) for name in names],

@@ -28,7 +28,7 @@ async def delete_chat(
     async with engine.begin() as connection:
         if for_good:
             # Also for a chat that is not stored yet, because its first ingest may be under way.
-            name = deletions.name_chat(chat)
+            name = deletions.name_chat_lock(chat)
             await deletions.lock_for_deletion(connection, by.tenant, name)
             await deletions.put_tombstones(connection, by.tenant, [name])
         locked = await chats.find_chat(connection, by.tenant, chat, lock=True)
@@ -122,11 +122,11 @@ async def _delete_own_chats(
     connection: AsyncConnection, tenant: int, user: str, but: Collection[str] | None
 ) -> list[NamedChat]:
     # From here on, no ingest of this user is under way.
-    await deletions.lock_for_deletion(connection, tenant, deletions.name_user(user))
+    await deletions.lock_for_deletion(connection, tenant, deletions.name_user_lock(user))
     own = await deletions.list_own_chats(connection, tenant, user, but=but, lock=True)
     # The id of an unsaved chat is made of its first question: the user may ask that again.
     saved = [one.chat_id for one in own if not one.chat_id.startswith(UNSAVED)]
-    tombstones = [deletions.name_chat(chat) for chat in saved]
+    tombstones = [deletions.name_chat_lock(chat) for chat in saved]
     await deletions.put_tombstones(connection, tenant, tombstones)
     await deletions.delete_chats(connection, tenant, [chat.key for chat in own])
     return own
@@ -134,7 +134,7 @@ async def _delete_own_chats(
 
 async def _delete_user(connection: AsyncConnection, tenant: int, user: str) -> list[NamedChat]:
     own = await _delete_own_chats(connection, tenant, user, None)
-    await deletions.put_tombstones(connection, tenant, [deletions.name_user(user)])
+    await deletions.put_tombstones(connection, tenant, [deletions.name_user_lock(user)])
     return own
 
 
@@ -143,7 +143,7 @@ async def _hide_in_audit(
 ) -> None:
     gone = await deletions.list_gone_chats(connection, tenant, user)
     ids = {*gone, *(one.chat_id for one in own)}
-    names = {chat: deletions.name_chat(chat) for chat in ids}
+    names = {chat: deletions.name_chat_lock(chat) for chat in ids}
     hashes = await deletions.hash_names(connection, tenant, names.values())
     by_chat = {chat: hashes[name].hex() for chat, name in names.items()}
     await deletions.hide_names_in_audit(connection, tenant, user, hashed, by_chat)
@@ -151,6 +151,6 @@ async def _hide_in_audit(
 
 async def hash_user(connection: AsyncConnection, tenant: int, user: str) -> str:
     """The name in the audit log of a user whose id it must not keep."""
-    name = deletions.name_user(user)
+    name = deletions.name_user_lock(user)
     hashes = await deletions.hash_names(connection, tenant, [name])
     return hashes[name].hex()
