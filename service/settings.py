@@ -144,13 +144,6 @@ class Settings(BaseSettings):
         " texts unencrypted. `precis keys new-encryption-key` makes a key. If no key is set, texts"
         " are stored unencrypted. A text whose key is lost is lost.",
     )
-    # The default shows nothing to anybody else.
-    share_forks: Literal["user", "tenant"] = Field(
-        "user",
-        description="A fork, a clone or an imported chat may reuse the summaries of another chat"
-        " for the messages that both have. `user`: only from chats of the same user. `tenant`:"
-        " from chats of all users of the same Open WebUI.",
-    )
     mask_secrets: bool = Field(
         True,
         description="Mask API keys, bearer tokens, passwords and private keys in stored arguments"
@@ -270,10 +263,6 @@ class Settings(BaseSettings):
     def apply_share(self, model: str) -> float:
         """The share of a model's window above which a request is sent with a summary."""
         return self.of_model(model).apply_at or self.apply_at
-
-    def lender_to(self, user: str) -> str | None:
-        """The user whose summaries a user's forks may reuse; None for anybody in the tenant."""
-        return None if self.share_forks == "tenant" else user
 
     def policy(
         self, model: str, window: int | None, overhead: int = 0, read: int | None = None

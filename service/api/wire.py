@@ -82,7 +82,7 @@ class CompressRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = ""
     user: Annotated[
         Identity | None,
-        Meta(description="Who asks. Users share no summary unless `PRECIS_SHARE_FORKS` allows it."),
+        Meta(description="Who asks. Users share no summary."),
     ] = None
     ids: Annotated[
         list[Identity | None] | None,

@@ -80,7 +80,6 @@ class Transcript:
         title, user_name: the chat's and the user's, for operators; None leaves what is stored.
         served: the checkpoint in the request; 0 where there was none.
         starts_over: nothing of the path is stored: what no second request has shown is deleted.
-        lender: whose summaries a fork adopts; None for anybody's in the tenant.
     """
 
     tenant: int
@@ -93,7 +92,6 @@ class Transcript:
     messages: Sequence[IncomingMessage]
     source: Source
     overhead: int | None
-    lender: str | None
     usage_factor: float | None = None
     window_assumed: bool = False
     expires_in: int | None = None

@@ -108,7 +108,6 @@ async def store_turn(context: ServeContext, turn: FinishedTurn) -> IngestOutcome
         compactor=chats.COMPACTS_ITSELF if state.compacted else None,
         title=turn.title,
         user_name=turn.user_name,
-        lender=settings.lender_to(state.user),
         served=state.served,
     )
     accepted = await ingest_transcript(context, transcript)

@@ -192,7 +192,6 @@ def make_transcript(
         overhead=overhead,
         expires_in=located.expires_in,
         starts_over=located.doubts is not None,
-        lender=settings.lender_to(request.user),
     )
 
 

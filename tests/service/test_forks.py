@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from service.usecases.compress import compress
-from tests.conftest import serving
 from tests.constants import NEVER
 from tests.fakes.scripted_llm import Fail
 from tests.service.grown import by_the_model
@@ -79,17 +78,6 @@ async def test_who_does_not_say_who_asks_is_served_nothing_of_other_chats(harnes
         assert (await fork.ask(leaf, user=nobody))["status"] == "pending"
         assert (await fork.ask(leaf, user=nobody, chat=""))["status"] == "pending"
     await harness.service.stored()
-
-
-async def test_a_tenant_that_shares_serves_and_lends_whoever_asks(harness: Harness) -> None:
-    leaf = await by_the_model(harness, 30)
-    settings = harness.runtime.settings.model_copy(update={"share_forks": "tenant"})
-    async with serving(settings) as shares:
-        theirs = fork_of(harness.talk, client=shares.as_filter, user="user-2")
-
-        assert (await theirs.ask(leaf, seconds=8))["status"] == "ready"
-
-    assert texts(await made(harness, "fork")) == texts(await made(harness))
 
 
 async def test_a_chat_that_expires_serves_and_lends_nothing(harness: Harness) -> None:

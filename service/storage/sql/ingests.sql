@@ -4,7 +4,6 @@
 --
 --   ids       of the nodes that were sent, and of the one that they follow
 --   host_ids  the host's own ids of the nodes that were sent, in their order; null for none
---   lender    whose chats lend to a fork; null for anyone's
 --
 -- Planned once and not each time, which takes six times as long: LIMIT, so that each message is
 -- looked up by its key, whatever the planner thinks of arrays.
@@ -81,7 +80,7 @@ left join lateral (
         )
         and lending.id is distinct from chat.id
         and lending.expires_at is null and checkpoints.retired_at is null
-        and (:lender::text is null or lending.user_id = :lender)
+        and lending.user_id = :user
     order by checkpoints.covered_messages desc, checkpoints.kind = 'interim',
         checkpoints.parent_id desc, checkpoints.id desc
     limit 1
