@@ -57,6 +57,20 @@ async def test_a_hard_text_is_an_error_that_says_of_which_kind_and_the_next_call
     await until(lambda: not psutil.pid_exists(before))
 
 
+async def test_a_call_that_is_given_up_in_the_midst_of_a_long_reply_leaves_no_pipe_open() -> None:
+    async with aclosing(Texts(1, seconds=20, memory=MEMORY)) as pool:
+        await pool.warm_up()
+        (process,) = pool._processes
+        given_up = asyncio.create_task(pool.run(strange.shout, "x" * 10**7))
+        # Only between two looks at the reply does its reader not ask for more.
+        while not (process.stdout and process.stdout._paused):  # type: ignore[attr-defined]  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        given_up.cancel()
+
+        async with asyncio.timeout(20):
+            await process.wait()
+
+
 async def test_an_error_tells_its_type_and_place_and_nothing_of_the_text(texts: Texts) -> None:
     before = await texts.run(strange.process)
 
