@@ -18,7 +18,6 @@ from sqlalchemy import (
     select,
     text,
     tuple_,
-    update,
 )
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -37,6 +36,7 @@ from service.storage.tables import (
     messages,
     prompts,
     shown_windows,
+    update_chat,
 )
 
 
@@ -186,16 +186,14 @@ async def find_chat(
 
 async def leave_alone(connection: AsyncConnection, chat: ChatKey) -> None:
     """From now on it is not served, and no work is due; one that is under way may end."""
-    nothing_due = update(chats).values(due_at=None, code_at=None, due_leaves=[], dead_at=None)
-    left_alone = nothing_due.where(*match_chat(chat, chats)).values(left_alone_at=func.now())
-    await connection.execute(left_alone)
+    left_alone = update_chat(chat).values(left_alone_at=func.now())
+    nothing_due = left_alone.values(due_at=None, code_at=None, due_leaves=[], dead_at=None)
+    await connection.execute(nothing_due)
 
 
 async def resume_chat(connection: AsyncConnection, chat: ChatKey) -> None:
     """From now on it is summarised as usual."""
-    await connection.execute(
-        update(chats).where(*match_chat(chat, chats)).values(left_alone_at=None)
-    )
+    await connection.execute(update_chat(chat).values(left_alone_at=None))
 
 
 async def list_overviews(
@@ -291,17 +289,13 @@ def _count_checkpoints(tenant: int) -> ColumnElement[int]:
 
 async def let_serve(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> None:
     """Makes a checkpoint the one that goes on serving while requests fit with it."""
-    await connection.execute(
-        update(chats).where(*match_chat(chat, chats)).values(served_id=checkpoint)
-    )
+    await connection.execute(update_chat(chat).values(served_id=checkpoint))
 
 
 async def refuse_running_work(connection: AsyncConnection, chat: ChatKey) -> None:
     """Work that is under way is refused when it comes to publish, and no reply is waited for."""
-    await connection.execute(delete(prompts).where(*match_chat(chat, prompts)))
-    await connection.execute(
-        update(chats).where(*match_chat(chat, chats)).values(epoch=chats.c.epoch + 1)
-    )
+    await connection.execute(delete(prompts).where(match_chat(chat, prompts)))
+    await connection.execute(update_chat(chat).values(epoch=chats.c.epoch + 1))
 
 
 # A server may be set otherwise since then: what it has shown counts for a week.

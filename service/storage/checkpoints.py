@@ -139,9 +139,7 @@ async def _list_infos(
         others[name].label(name) if name in others else checkpoints.c[name]
         for name in CheckpointInfo.__dataclass_fields__
     ]
-    query = (
-        select(*columns).where(*match_chat(chat, checkpoints), *which).order_by(checkpoints.c.id)
-    )
+    query = select(*columns).where(match_chat(chat, checkpoints), *which).order_by(checkpoints.c.id)
     found = []
     for row in (await connection.execute(query)).mappings():
         packed = cipher.decrypt(aad_for_part(chat, row["id"], "verdict"), row["verdict"])
@@ -152,24 +150,26 @@ async def _list_infos(
 def _select_boundary(chat: ChatKey) -> ColumnElement[str]:
     """The host's id of the last message that a checkpoint covers, if it is known."""
     told = select(message_rows.c.host_id).where(
-        *match_chat(chat, message_rows), message_rows.c.message_id == checkpoints.c.covered_until
+        match_chat(chat, message_rows), message_rows.c.message_id == checkpoints.c.covered_until
     )
     return func.coalesce(told.scalar_subquery(), checkpoints.c.covered_until)
 
 
 def _is_serving(chat: ChatKey) -> ColumnElement[bool]:
-    pointed_to = select(message_rows.c.checkpoint_id).where(*match_chat(chat, message_rows))
+    pointed_to = select(message_rows.c.checkpoint_id).where(match_chat(chat, message_rows))
     head = checkpoints.alias("head")
     lines = select(func.unnest(func.array_append(head.c.ancestors, head.c.id))).where(
-        *match_chat(chat, head), head.c.id.in_(pointed_to)
+        match_chat(chat, head), head.c.id.in_(pointed_to)
     )
     return checkpoints.c.id.in_(lines)
 
 
 async def load_summary(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> str | None:
     """The summary message of a checkpoint; None when there is none of this id."""
-    this = (*match_chat(chat, checkpoints), checkpoints.c.id == checkpoint)
-    sealed = (await connection.execute(select(checkpoints.c.summary).where(*this))).scalar()
+    query = select(checkpoints.c.summary).where(
+        match_chat(chat, checkpoints), checkpoints.c.id == checkpoint
+    )
+    sealed = await connection.scalar(query)
     if sealed is None:
         return None
     cipher = await sealing.find_cipher(connection, chat.tenant)
@@ -182,7 +182,7 @@ async def load_path_checkpoints(
     """The checkpoints of a path, whose messages point to `ids`."""
     interim = checkpoints.c.kind == INTERIM
     query = select(interim, *_PLANNED).where(
-        *match_chat(chat, checkpoints), in_values(checkpoints.c.id, ids)
+        match_chat(chat, checkpoints), in_values(checkpoints.c.id, ids)
     )
     found = PathCheckpoints([], [])
     for is_interim, *row in (await connection.execute(query)).all():
@@ -370,7 +370,7 @@ async def correct_checkpoint(
     which a model may have worded otherwise. All others that reach as far are retired, but those of
     branches that go off above.
     """
-    query = select(checkpoints).where(*match_chat(chat, checkpoints), checkpoints.c.id == original)
+    query = select(checkpoints).where(match_chat(chat, checkpoints), checkpoints.c.id == original)
     row = (await connection.execute(query)).mappings().one()
     content = open_content(row, await sealing.find_cipher(connection, chat.tenant), chat) | {
         "kind": "corrected",
@@ -402,7 +402,7 @@ async def drop_all_but(connection: AsyncConnection, chat: ChatKey, keep: Collect
     # Before they are deleted: their rows say to which ancestor the messages fall back.
     await connection.execute(_LEAD_TO_KEPT, parameters)
     rest = delete(checkpoints).where(
-        *match_chat(chat, checkpoints), not_in_values(checkpoints.c.id, keep)
+        match_chat(chat, checkpoints), not_in_values(checkpoints.c.id, keep)
     )
     count = (await connection.execute(rest)).rowcount
     await _end_work(connection, chat)
@@ -441,7 +441,7 @@ async def add_checkpoint(
 async def take_next_id(connection: AsyncConnection) -> int:
     """The id of a checkpoint that is about to be added."""
     sequence = func.pg_get_serial_sequence(checkpoints.name, checkpoints.c.id.name)
-    number: int = (await connection.execute(select(func.nextval(sequence)))).scalar_one()
+    number: int = (await connection.scalars(select(func.nextval(sequence)))).one()
     return number
 
 
@@ -450,8 +450,8 @@ async def find_lineage(connection: AsyncConnection, chat: ChatKey, last: int) ->
     if not last:
         return Lineage([], [], [])
     query = select(checkpoints.c.ancestors, checkpoints.c.savings, checkpoints.c.windows)
-    this = (*match_chat(chat, checkpoints), checkpoints.c.id == last)
-    row = (await connection.execute(query.where(*this))).one_or_none()
+    query = query.where(match_chat(chat, checkpoints), checkpoints.c.id == last)
+    row = (await connection.execute(query)).one_or_none()
     return Lineage([*row.ancestors, last], row.savings, row.windows) if row else None
 
 
@@ -460,12 +460,12 @@ async def _retire_others(
 ) -> None:
     """Takes those out of service that reach as far as `newest`, but those of other branches."""
     on_another_branch = select(message_rows).where(
-        *match_chat(chat, message_rows),
+        match_chat(chat, message_rows),
         message_rows.c.message_id == checkpoints.c.covered_until,
         message_rows.c.message_id.not_in(messages.select_subtree(chat, [until])),
     )
     others = (
-        *match_chat(chat, checkpoints),
+        match_chat(chat, checkpoints),
         checkpoints.c.id != newest,
         checkpoints.c.covered_messages >= depth,
         checkpoints.c.retired_at.is_(None),

@@ -40,6 +40,7 @@ from service.storage.tables import (
     runs,
     tenant_secrets,
     tombstones,
+    update_chat,
 )
 from service.storage.tables import chats as chat_rows
 from service.storage.tables import messages as message_rows
@@ -79,9 +80,9 @@ async def delete_stale_checkpoints(connection: AsyncConnection, chat: ChatKey) -
     Fences work that is under way: a worker may have read the texts already.
     """
     covered = select(message_rows).where(
-        *match_chat(chat, message_rows), message_rows.c.message_id == checkpoints.c.covered_until
+        match_chat(chat, message_rows), message_rows.c.message_id == checkpoints.c.covered_until
     )
-    lost = delete(checkpoints).where(*match_chat(chat, checkpoints), ~covered.exists())
+    lost = delete(checkpoints).where(match_chat(chat, checkpoints), ~covered.exists())
     count = (await connection.execute(lost)).rowcount
     await _forget_errors(connection, chat)
     await chats.refuse_running_work(connection, chat)
@@ -97,7 +98,7 @@ async def find_differing(
     """
     columns = message_rows.c.message_id, message_rows.c.host_id, message_rows.c.host_hash
     query = select(*columns).where(
-        *match_chat(chat, message_rows), message_rows.c.host_id.is_not(None)
+        match_chat(chat, message_rows), message_rows.c.host_id.is_not(None)
     )
     cipher = await sealing.find_cipher(connection, chat.tenant)
     keyed = {host_id: cipher.keyed_hash(one) for host_id, one in known.items()}
@@ -131,9 +132,8 @@ async def hide_names_in_audit(
 
 async def _forget_errors(connection: AsyncConnection, chat: ChatKey) -> None:
     """An error may quote what a summariser answered."""
-    await connection.execute(update(runs).where(*match_chat(chat, runs)).values(reason=None))
-    this = update(chat_rows).where(*match_chat(chat, chat_rows))
-    await connection.execute(this.values(last_error=None))
+    await connection.execute(update(runs).where(match_chat(chat, runs)).values(reason=None))
+    await connection.execute(update_chat(chat).values(last_error=None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +223,7 @@ async def is_in_audit(connection: AsyncConnection, tenant: int, user: str) -> bo
     about_user = audit.c.details["user"].astext == user
     is_named = or_(audit.c.actor == keys.name_user(user), about_user)
     rows = select(audit.c.id).where(audit.c.tenant_id == tenant, is_named)
-    return bool((await connection.execute(select(rows.exists()))).scalar_one())
+    return bool(await connection.scalar(select(rows.exists())))
 
 
 async def list_gone_chats(connection: AsyncConnection, tenant: int, user: str) -> list[str]:
@@ -234,7 +234,7 @@ async def list_gone_chats(connection: AsyncConnection, tenant: int, user: str) -
     query = select(audit.c.chat).where(
         audit.c.tenant_id == tenant, audit.c.actor == keys.name_user(user), ~stored.exists()
     )
-    return list((await connection.execute(query.distinct())).scalars())
+    return list(await connection.scalars(query.distinct()))
 
 
 def name_chat(chat: str) -> str:
@@ -300,8 +300,8 @@ async def hash_names(
 
 async def _read_salt(connection: AsyncConnection, tenant: int) -> bytes | None:
     query = select(tenant_secrets.c.salt).where(tenant_secrets.c.tenant_id == tenant)
-    stored: bytes | None = (await connection.execute(query)).scalar_one_or_none()
-    return stored
+    salt: bytes | None = await connection.scalar(query)
+    return salt
 
 
 def hash_name(salt: bytes, name: str) -> bytes:

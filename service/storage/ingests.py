@@ -333,7 +333,7 @@ async def find_gone(
         "replaced": list(replaced),
         "path": list(on_path),
     }
-    return list((await connection.execute(_GONE, parameters)).scalars())
+    return list(await connection.scalars(_GONE, parameters))
 
 
 def _make_fields(value: Transcript | ChatUpdate) -> dict[str, Any]:
@@ -379,7 +379,7 @@ async def adopt_checkpoints(
     `connection` is in a transaction that has this chat locked and ends with a note of its leaf.
     """
     query = select(checkpoints.c.id, checkpoints.c.windows, *CONTENT).where(
-        *match_chat(lender, checkpoints), in_values(checkpoints.c.id, ids)
+        match_chat(lender, checkpoints), in_values(checkpoints.c.id, ids)
     )
     cipher = await sealing.find_cipher(connection, chat.tenant)
     # Ids rise from parent to child, so this is the order in which they grew.
@@ -419,7 +419,7 @@ async def _copy_checkpoints(
     cipher = await sealing.find_cipher(connection, chat.tenant)
     names = ("id", "covered_until", "kind", "savings", "windows", "retired_at", "summary")
     query = select(*(checkpoints.c[name] for name in names)).where(
-        *match_chat(chat, checkpoints), in_values(checkpoints.c.covered_until, by_boundary)
+        match_chat(chat, checkpoints), in_values(checkpoints.c.covered_until, by_boundary)
     )
     copies = {}
     for row in await connection.execute(query):

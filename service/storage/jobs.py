@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal, NamedTuple
 
-from sqlalchemy import ColumnElement, case, func, literal_column, null, select, update
+from sqlalchemy import ColumnElement, and_, case, func, literal_column, null, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -149,8 +149,8 @@ _STATE: ColumnElement[BreakerState] = literal_column(BREAKER_STATE)
 
 async def read_state(connection: AsyncConnection, endpoint: Endpoint) -> BreakerState:
     """The breaker's state; an endpoint that is new is noted."""
-    query = select(_STATE).where(*_is_endpoint(endpoint))
-    breaker: BreakerState | None = (await connection.execute(query)).scalar_one_or_none()
+    query = select(_STATE).where(_is_endpoint(endpoint))
+    breaker = await connection.scalar(query)
     if breaker is None:
         new = insert(endpoints).values(name=endpoint.name, tenant_id=endpoint.tenant)
         await connection.execute(new.on_conflict_do_nothing())
@@ -160,13 +160,14 @@ async def read_state(connection: AsyncConnection, endpoint: Endpoint) -> Breaker
 async def find_pause(connection: AsyncConnection, endpoint: Endpoint) -> float:
     """Seconds for which an open breaker stays open."""
     left = func.extract("epoch", endpoints.c.open_until - func.now())
-    query = select(left).where(*_is_endpoint(endpoint))
-    return max(float((await connection.execute(query)).scalar_one() or 0), 0)
+    query = select(left).where(_is_endpoint(endpoint))
+    seconds = (await connection.scalars(query)).one()
+    return max(float(seconds or 0), 0)
 
 
 async def note_success(connection: AsyncConnection, endpoint: Endpoint) -> None:
     """Closes the breaker; writes nothing when it has nothing to forget."""
-    query = update(endpoints).where(*_is_endpoint(endpoint), endpoints.c.failures > 0)
+    query = update(endpoints).where(_is_endpoint(endpoint), endpoints.c.failures > 0)
     await connection.execute(query.values(failures=0, open_until=None, last_error=None))
 
 
@@ -182,7 +183,7 @@ async def note_failure(connection: AsyncConnection, endpoint: Endpoint, error: s
     still_closed = case((failures >= OPENED_BY, after_seconds(longer)), else_=null())
     await connection.execute(
         update(endpoints)
-        .where(*_is_endpoint(endpoint))
+        .where(_is_endpoint(endpoint))
         .values(
             failures=case((_OPEN, endpoints.c.failures), else_=failures),
             open_until=case((_OPEN, endpoints.c.open_until), else_=still_closed),
@@ -192,5 +193,5 @@ async def note_failure(connection: AsyncConnection, endpoint: Endpoint, error: s
     )
 
 
-def _is_endpoint(endpoint: Endpoint) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
-    return endpoints.c.tenant_id == endpoint.tenant, endpoints.c.name == endpoint.name
+def _is_endpoint(endpoint: Endpoint) -> ColumnElement[bool]:
+    return and_(endpoints.c.tenant_id == endpoint.tenant, endpoints.c.name == endpoint.name)

@@ -165,10 +165,10 @@ async def create_key(
 async def _ensure_tenant(connection: AsyncConnection, name: str) -> int:
     """A tenant's id; a new one gets its secrets."""
     new = insert(tenants).values(name=name).on_conflict_do_nothing().returning(tenants.c.id)
-    identity = (await connection.execute(new)).scalar_one_or_none()
+    identity = await connection.scalar(new)
     if identity is None:
         query = select(tenants.c.id).where(tenants.c.name == name)
-        identity = (await connection.execute(query)).scalar_one()
+        identity = (await connection.scalars(query)).one()
     else:
         await sealing.keyring_of(connection).create_secrets(connection, identity)
     return int(identity)
@@ -232,9 +232,7 @@ async def choose_summariser(
         The tenant's id; None when there is no such tenant.
     """
     chosen = update(tenants).where(tenants.c.name == name).values(summariser=summariser)
-    found: int | None = (
-        await connection.execute(chosen.returning(tenants.c.id))
-    ).scalar_one_or_none()
+    found: int | None = await connection.scalar(chosen.returning(tenants.c.id))
     return found
 
 
@@ -246,9 +244,7 @@ async def find_summariser(reads: Reads, tenant: int) -> str | None:
 
 async def find_tenant(connection: AsyncConnection, name: str) -> int | None:
     """The tenant's id; None when there is no such tenant."""
-    return (
-        await connection.execute(select(tenants.c.id).where(tenants.c.name == name))
-    ).scalar_one_or_none()
+    return await connection.scalar(select(tenants.c.id).where(tenants.c.name == name))
 
 
 async def erase_tenant(connection: AsyncConnection, name: str) -> bool:
@@ -257,7 +253,7 @@ async def erase_tenant(connection: AsyncConnection, name: str) -> bool:
     Without the secrets, what is sealed for it in copies of the database cannot be opened either.
     """
     deleted = delete(tenants).where(tenants.c.name == name).returning(tenants.c.id)
-    identity = (await connection.execute(deleted)).scalar_one_or_none()
+    identity = await connection.scalar(deleted)
     # Breakers refer to nobody, because the fleet's have no tenant.
     await connection.execute(delete(endpoints).where(endpoints.c.tenant_id == identity))
     return identity is not None

@@ -133,7 +133,7 @@ async def _lock_page(
     size = _CHATS_PAGE if table is chats else PAGE
     query = select(table.c.id).where(*which).order_by(table.c.id).limit(size)
     locked = query.with_for_update(of=table, skip_locked=True)
-    return list((await connection.execute(locked)).scalars())
+    return list(await connection.scalars(locked))
 
 
 def _before(days: int) -> ColumnElement[datetime]:
@@ -187,7 +187,7 @@ async def reseal(connection: AsyncConnection, chat: ChatKey) -> int:
     Returns:
         How many rows were changed; 0 when nothing of the chat is left to do.
     """
-    await connection.execute(select(chats.c.id).where(*match_chat(chat, chats)).with_for_update())
+    await connection.execute(select(chats.c.id).where(match_chat(chat, chats)).with_for_update())
     cipher = await sealing.find_cipher(connection, chat.tenant)
     for columns in _SEALED_COLUMNS:
         changed = await _reseal_rows(connection, chat, columns, cipher)
@@ -203,7 +203,7 @@ async def _reseal_rows(
     # In no order: the chat is locked, and for an ORDER BY id with a LIMIT the planner walks through
     # the checkpoints of all chats.
     is_old = _is_old(table.c[columns.names[0]], cipher)
-    batch = select(table).where(*match_chat(chat, table), is_old).limit(BATCH).with_for_update()
+    batch = select(table).where(match_chat(chat, table), is_old).limit(BATCH).with_for_update()
     changed: list[dict[str, Any]] = []
     for row in (await connection.execute(batch)).mappings():
         new = {"row_key": row[columns.key]}
@@ -214,7 +214,7 @@ async def _reseal_rows(
     if changed:
         is_row = table.c[columns.key] == bindparam("row_key")
         values: dict[str, Any] = {name: bindparam(f"new_{name}") for name in columns.names}
-        statement = update(table).where(*match_chat(chat, table), is_row).values(values)
+        statement = update(table).where(match_chat(chat, table), is_row).values(values)
         await connection.execute(statement, changed)
     return len(changed)
 

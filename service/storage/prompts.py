@@ -113,7 +113,7 @@ async def find_prompt(
     left = func.extract("epoch", prompts.c.expires_at - func.now())
     columns = prompts.c.id, prompts.c.reply, prompts.c.taken_at, left
     is_asked = prompts.c.digest == cipher.keyed_hash(digest)
-    query = select(*columns).where(*match_chat(chat, prompts), is_asked)
+    query = select(*columns).where(match_chat(chat, prompts), is_asked)
     row = (await connection.execute(query)).one_or_none()
     if row is None:
         return None
@@ -124,15 +124,15 @@ async def find_prompt(
 
 async def find_basis(connection: AsyncConnection, chat: ChatKey) -> Basis | None:
     """The basis of the round that waits for a reply, or has one; None if there is none."""
-    query = select(prompts.c.basis).where(*match_chat(chat, prompts)).limit(1)
-    row = (await connection.execute(query)).scalar_one_or_none()
+    query = select(prompts.c.basis).where(match_chat(chat, prompts)).limit(1)
+    row = await connection.scalar(query)
     return Basis(**row) if row else None
 
 
 async def find_waiting(connection: AsyncConnection, chat: ChatKey) -> WaitingPrompt | None:
     """The prompt of a chat that has no reply, if there is one."""
     columns = [prompts.c[name] for name in WaitingPrompt.__dataclass_fields__]
-    query = select(*columns).where(*match_chat(chat, prompts), prompts.c.reply.is_(None)).limit(1)
+    query = select(*columns).where(match_chat(chat, prompts), prompts.c.reply.is_(None)).limit(1)
     row = (await connection.execute(query)).one_or_none()
     return WaitingPrompt(*row) if row else None
 
@@ -168,7 +168,7 @@ async def find_pause(connection: AsyncConnection, endpoint: Endpoint, model: str
         prompts.c.reply.is_(None),
         prompts.c.expires_at > func.now(),
     )
-    if state == "half-open" and (await connection.execute(select(is_out.exists()))).scalar_one():
+    if state == "half-open" and await connection.scalar(select(is_out.exists())):
         return jobs.PAUSE
     return None
 
@@ -220,7 +220,7 @@ async def store_reply(
     sealed = cipher.encrypt(_aad_for(ChatKey(tenant, row.id), number, "reply"), reply)
     replied = update(prompts).where(*waits).values(reply=sealed, replied_at=func.now())
     seconds = func.extract("epoch", prompts.c.replied_at - prompts.c.taken_at)
-    answered = (await connection.execute(replied.returning(seconds))).scalar_one_or_none()
+    answered = await connection.scalar(replied.returning(seconds))
     if answered is None:
         return None
     return ReplyReceipt(f"{row.id}:{row.handed_seq}:{number}", float(answered))
@@ -228,7 +228,7 @@ async def store_reply(
 
 async def drop_prompts(connection: AsyncConnection, chat: ChatKey) -> None:
     """Deletes what a chat has of prompts and replies: their round has ended, or is refused."""
-    await connection.execute(delete(prompts).where(*match_chat(chat, prompts)))
+    await connection.execute(delete(prompts).where(match_chat(chat, prompts)))
 
 
 def _aad_for(chat: ChatKey, prompt: str, column: str) -> AssociatedData:

@@ -33,7 +33,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import database, jobs
 from service.storage.jobs import Endpoint
-from service.storage.tables import ChatKey, after_seconds, chats, match_chat, not_in_values, tenants
+from service.storage.tables import (
+    ChatKey,
+    after_seconds,
+    chats,
+    match_chat,
+    not_in_values,
+    tenants,
+    update_chat,
+)
 
 DEBOUNCE = 0.5
 """Seconds between storing new messages and the work on them.
@@ -126,7 +134,6 @@ async def mark_due_at_once(
     Returns:
         The key of the wake-up message.
     """
-    query = update(chats).where(*match_chat(chat, chats)).returning(chats.c.handed_seq)
     values = {
         "handed_seq": chats.c.handed_seq + 1,
         "due_at": func.now(),
@@ -135,13 +142,15 @@ async def mark_due_at_once(
         "request_id": request_id,
         "dead_at": None,
     }
-    return f"{chat.id}:{(await connection.execute(query.values(values))).scalar_one()}"
+    marked = update_chat(chat).values(values)
+    number = (await connection.scalars(marked.returning(chats.c.handed_seq))).one()
+    return f"{chat.id}:{number}"
 
 
 async def mark_due_for_code(connection: AsyncConnection, chat: ChatKey) -> None:
     """Marks code's work due now: a model has written what code's summaries are to grow from."""
     earlier = func.least(chats.c.code_at, func.now())
-    await connection.execute(update(chats).where(*match_chat(chat, chats)).values(code_at=earlier))
+    await connection.execute(update_chat(chat).values(code_at=earlier))
 
 
 async def revive_dead(connection: AsyncConnection, tenant: int) -> int:
@@ -218,7 +227,7 @@ async def renew_lease(connection: AsyncConnection, lease: Lease) -> bool:
     values: dict[str, Any] = {"lease_until": end}
     if lease.by_code:
         values = {"code_until": end, "code_at": case((_was_asked_since(), _CODE_AT), else_=end)}
-    query = update(chats).where(*_match_lease(lease)).values(values)
+    query = update(chats).where(_match_lease(lease)).values(values)
     return (await connection.execute(query)).rowcount == 1
 
 
@@ -227,8 +236,8 @@ async def holds_lease(connection: AsyncConnection, lease: Lease) -> bool:
 
     Locks the row until the transaction ends.
     """
-    query = select(chats.c.epoch).where(*_match_lease(lease)).with_for_update()
-    return (await connection.execute(query)).scalar_one_or_none() == lease.epoch
+    query = select(chats.c.epoch).where(_match_lease(lease)).with_for_update()
+    return await connection.scalar(query) == lease.epoch
 
 
 async def yields_to_others(connection: AsyncConnection, lease: Lease) -> bool:
@@ -236,9 +245,9 @@ async def yields_to_others(connection: AsyncConnection, lease: Lease) -> bool:
     waits = _CODE_WAITS if lease.by_code else _MODEL_WAITS
     # Another tenant's, too.
     another = select(chats.c.id).where(waits, chats.c.id != lease.chat.id)
-    went_on = select(chats.c.id).where(*_match_lease(lease), chats.c.handed_seq > lease.seq)
-    query = select(or_(another.exists(), went_on.exists()))
-    return bool((await connection.execute(query)).scalar_one())
+    went_on = select(chats.c.id).where(_match_lease(lease), chats.c.handed_seq > lease.seq)
+    either = or_(another.exists(), went_on.exists())
+    return bool(await connection.scalar(select(either)))
 
 
 async def finish_code(
@@ -320,8 +329,8 @@ async def _release(
     if not lease.by_code:
         released = dict.fromkeys(("lease_token", "lease_until", "lease_endpoint", "leased_by"))
     seconds = extract("epoch", due - func.now())
-    query = update(chats).where(*_match_lease(lease)).values(values | released).returning(seconds)
-    found = (await connection.execute(query)).scalar_one_or_none()
+    query = update(chats).where(_match_lease(lease)).values(values | released)
+    found = await connection.scalar(query.returning(seconds))
     return None if found is None else max(float(found), 0)
 
 
@@ -337,6 +346,6 @@ def _was_asked_since() -> ColumnElement[bool]:
     return chats.c.code_at < chats.c.code_until
 
 
-def _match_lease(lease: Lease) -> tuple[ColumnElement[bool], ...]:
+def _match_lease(lease: Lease) -> ColumnElement[bool]:
     token = chats.c.code_token if lease.by_code else chats.c.lease_token
-    return *match_chat(lease.chat, chats), token == lease.token
+    return and_(match_chat(lease.chat, chats), token == lease.token)
