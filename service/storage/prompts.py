@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
-from sqlalchemy import delete, func, insert, select, text, update
+from sqlalchemy import and_, delete, func, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import database, jobs, sealing
@@ -118,7 +118,9 @@ async def find_prompt(
     if row is None:
         return None
     number, reply, taken_at, seconds_left = row
-    answer = cipher.decrypt(_aad_for(chat, number, "reply"), reply) if reply else None
+    answer = None
+    if reply:
+        answer = cipher.decrypt(_aad_for(chat, number, "reply"), reply)
     return StoredReply(answer, float(seconds_left), taken_at is not None)
 
 
@@ -132,8 +134,8 @@ async def find_basis(connection: AsyncConnection, chat: ChatKey) -> Basis | None
 async def find_waiting(connection: AsyncConnection, chat: ChatKey) -> WaitingPrompt | None:
     """The prompt of a chat that has no reply, if there is one."""
     columns = [prompts.c[name] for name in WaitingPrompt.__dataclass_fields__]
-    query = select(*columns).where(match_chat(chat, prompts), prompts.c.reply.is_(None)).limit(1)
-    row = (await connection.execute(query)).one_or_none()
+    unanswered = select(*columns).where(match_chat(chat, prompts), prompts.c.reply.is_(None))
+    row = (await connection.execute(unanswered.limit(1))).one_or_none()
     return WaitingPrompt(*row) if row else None
 
 
@@ -184,9 +186,9 @@ async def take_prompt(
     row = (await connection.execute(_TAKE, parameters)).one_or_none()
     if row is None:
         return None
-    key = ChatKey(tenant, row.chat_id)
     cipher = await sealing.find_cipher(connection, tenant)
-    return TakenPrompt(row.id, cipher.decrypt(_aad_for(key, row.id, "form"), row.form))
+    aad = _aad_for(ChatKey(tenant, row.chat_id), row.id, "form")
+    return TakenPrompt(row.id, cipher.decrypt(aad, row.form))
 
 
 async def find_prospect(reads: Reads, tenant: int, chat: str) -> Prospect | None:
@@ -203,22 +205,23 @@ async def store_reply(
 
     None when no such prompt waits for a reply.
     """
-    waits = (
+    waits = and_(
         prompts.c.tenant_id == tenant,
         prompts.c.id == number,
         prompts.c.taken_at.is_not(None),
         prompts.c.reply.is_(None),
     )
     # The chat's row first, as whoever changes a chat locks it.
-    its_chat = select(prompts.c.chat_id).where(*waits).scalar_subquery()
+    its_chat = select(prompts.c.chat_id).where(waits).scalar_subquery()
     due = update(chats).where(chats.c.tenant_id == tenant, chats.c.id == its_chat)
     due = due.values(due_at=func.now()).returning(chats.c.id, chats.c.handed_seq)
     row = (await connection.execute(due)).one_or_none()
     if row is None:
         return None
     cipher = await sealing.find_cipher(connection, tenant)
-    sealed = cipher.encrypt(_aad_for(ChatKey(tenant, row.id), number, "reply"), reply)
-    replied = update(prompts).where(*waits).values(reply=sealed, replied_at=func.now())
+    aad = _aad_for(ChatKey(tenant, row.id), number, "reply")
+    sealed = cipher.encrypt(aad, reply)
+    replied = update(prompts).where(waits).values(reply=sealed, replied_at=func.now())
     seconds = func.extract("epoch", prompts.c.replied_at - prompts.c.taken_at)
     answered = await connection.scalar(replied.returning(seconds))
     if answered is None:
