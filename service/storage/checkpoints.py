@@ -112,22 +112,18 @@ class PathCheckpoints(NamedTuple):
     interim: list[Checkpoint]
 
 
-async def list_checkpoints(connection: AsyncConnection, chat: ChatKey) -> list[CheckpointInfo]:
-    """The chat's checkpoints, oldest first."""
-    return await _list_infos(connection, chat)
-
-
 async def find_checkpoint(
     connection: AsyncConnection, chat: ChatKey, checkpoint: int
 ) -> CheckpointInfo | None:
     """One checkpoint; None when there is none of this id."""
-    found = await _list_infos(connection, chat, checkpoints.c.id == checkpoint)
+    found = await list_checkpoints(connection, chat, checkpoints.c.id == checkpoint)
     return found[0] if found else None
 
 
-async def _list_infos(
+async def list_checkpoints(
     connection: AsyncConnection, chat: ChatKey, *which: ColumnElement[bool]
 ) -> list[CheckpointInfo]:
+    """The chat's checkpoints that meet the conditions, oldest first."""
     cipher = await sealing.find_cipher(connection, chat.tenant)
     others: dict[str, ColumnElement[Any]] = {
         "parent_id": func.nullif(checkpoints.c.parent_id, 0),
@@ -158,10 +154,9 @@ def _select_boundary(chat: ChatKey) -> ColumnElement[str]:
 def _is_serving(chat: ChatKey) -> ColumnElement[bool]:
     pointed_to = select(message_rows.c.checkpoint_id).where(match_chat(chat, message_rows))
     head = checkpoints.alias("head")
-    lines = select(func.unnest(func.array_append(head.c.ancestors, head.c.id))).where(
-        match_chat(chat, head), head.c.id.in_(pointed_to)
-    )
-    return checkpoints.c.id.in_(lines)
+    line = func.array_append(head.c.ancestors, head.c.id)
+    heads = match_chat(chat, head), head.c.id.in_(pointed_to)
+    return checkpoints.c.id.in_(select(func.unnest(line)).where(*heads))
 
 
 async def load_summary(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> str | None:
@@ -173,7 +168,8 @@ async def load_summary(connection: AsyncConnection, chat: ChatKey, checkpoint: i
     if sealed is None:
         return None
     cipher = await sealing.find_cipher(connection, chat.tenant)
-    return codec.unpack_text(cipher.decrypt(aad_for_part(chat, checkpoint, "summary"), sealed))
+    summary = cipher.decrypt(aad_for_part(chat, checkpoint, "summary"), sealed)
+    return codec.unpack_text(summary)
 
 
 async def load_path_checkpoints(
@@ -185,7 +181,7 @@ async def load_path_checkpoints(
         match_chat(chat, checkpoints), in_values(checkpoints.c.id, ids)
     )
     found = PathCheckpoints([], [])
-    for is_interim, *row in (await connection.execute(query)).all():
+    for is_interim, *row in await connection.execute(query):
         kind = found.interim if is_interim else found.final
         kind.append(Checkpoint(*row))
     return found
@@ -209,20 +205,21 @@ async def load_line(
     if rows and len(rows) != rows[0]["length"]:
         raise CannotOpen(f"checkpoint {checkpoint} grew from one that is not stored any more")
     cipher = await sealing.find_cipher(connection, chat.tenant)
-    return [
-        codec.StoredMemory(
-            *(cipher.decrypt(aad_for_part(chat, row.id, name), row[name]) for name in _READ)
-        )
-        for row in rows
-    ]
+    line = []
+    for row in rows:
+        texts = (cipher.decrypt(aad_for_part(chat, row.id, name), row[name]) for name in _READ)
+        line.append(codec.StoredMemory(*texts))
+    return line
 
 
 def seal_content(
     plain: Mapping[str, Any], cipher: Cipher, chat: ChatKey, number: int
 ) -> dict[str, Any]:
     """The content of a checkpoint as it is stored: its texts sealed, or as they are."""
-    texts = {name: cipher.encrypt(aad_for_part(chat, number, name), plain[name]) for name in PACKED}
-    return {**plain, **texts}
+    content = dict(plain)
+    for name in PACKED:
+        content[name] = cipher.encrypt(aad_for_part(chat, number, name), plain[name])
+    return content
 
 
 def open_content(row: Mapping[Any, Any], cipher: Cipher, chat: ChatKey) -> dict[str, Any]:
@@ -372,7 +369,8 @@ async def correct_checkpoint(
     """
     query = select(checkpoints).where(match_chat(chat, checkpoints), checkpoints.c.id == original)
     row = (await connection.execute(query)).mappings().one()
-    content = open_content(row, await sealing.find_cipher(connection, chat.tenant), chat) | {
+    cipher = await sealing.find_cipher(connection, chat.tenant)
+    content = open_content(row, cipher, chat) | {
         "kind": "corrected",
         "summary": texts.summary,
         "memory": texts.memory,
@@ -426,14 +424,18 @@ async def add_checkpoint(
     Returns:
         The line that ends with it.
     """
-    parent = line.ids[-1] if line.ids else 0
-    saved = content["covered_tokens"] - content["tokens"]
-    savings = [*line.savings, saved]
-    windows = [*line.windows, content["window"]]
-    columns = {name: value for name, value in content.items() if name != "window"}
+    columns = dict(content)
+    windows = [*line.windows, columns.pop("window")]
+    savings = [*line.savings, content["covered_tokens"] - content["tokens"]]
     cipher = await sealing.find_cipher(connection, chat.tenant)
-    grown = {"parent_id": parent, "ancestors": line.ids, "savings": savings, "windows": windows}
-    values = chat.columns | grown | seal_content(columns, cipher, chat, number) | {"id": number}
+    grown = {
+        "id": number,
+        "parent_id": line.ids[-1] if line.ids else 0,
+        "ancestors": line.ids,
+        "savings": savings,
+        "windows": windows,
+    }
+    values = chat.columns | grown | seal_content(columns, cipher, chat, number)
     await connection.execute(insert(checkpoints).values(values))
     return Lineage([*line.ids, number], savings, windows)
 
