@@ -22,7 +22,6 @@ from sqlalchemy import (
     case,
     extract,
     func,
-    literal,
     null,
     or_,
     select,
@@ -226,7 +225,8 @@ async def renew_lease(connection: AsyncConnection, lease: Lease) -> bool:
     end = after_seconds(LEASE)
     values: dict[str, Any] = {"lease_until": end}
     if lease.by_code:
-        values = {"code_until": end, "code_at": case((_was_asked_since(), _CODE_AT), else_=end)}
+        code_at = case((_was_asked_since(), _CODE_AT), else_=end)
+        values = {"code_until": end, "code_at": code_at}
     query = update(chats).where(_match_lease(lease)).values(values)
     return (await connection.execute(query)).rowcount == 1
 
@@ -264,8 +264,8 @@ async def finish_code(
     code_at = func.now() if again else case((_was_asked_since(), _CODE_AT), else_=null())
     values: dict[str, Any] = {"code_at": code_at}
     if not again and not model_next:
-        ingested = or_(chats.c.handed_seq > lease.seq, chats.c.epoch != lease.epoch)
-        values |= _end_well(lease) | {"due_at": case((ingested, chats.c.due_at), else_=code_at)}
+        values |= _end_well(lease)
+        values["due_at"] = case((_was_changed_since(lease), chats.c.due_at), else_=code_at)
     return await _release(connection, lease, values, chats.c.code_at)
 
 
@@ -277,11 +277,13 @@ async def finish_model(connection: AsyncConnection, lease: Lease, *, again: bool
     Returns:
         Seconds until the chat is due again; None when it is not.
     """
-    more = or_(literal(again), chats.c.handed_seq > lease.seq, chats.c.epoch != lease.epoch)
-    due_at = case((more, after_seconds(0 if again else DEBOUNCE)), else_=_CODE_AT)
-    values = _end_well(lease) | {"due_at": due_at}
+    values = _end_well(lease)
     if again:
+        values["due_at"] = after_seconds(0)
         del values["due_leaves"]
+    else:
+        settled_at = after_seconds(DEBOUNCE)
+        values["due_at"] = case((_was_changed_since(lease), settled_at), else_=_CODE_AT)
     return await _release(connection, lease, values, chats.c.due_at)
 
 
@@ -336,9 +338,14 @@ async def _release(
 
 async def count_waiting(connection: AsyncConnection, limit: int) -> int:
     """The number of chats, of all tenants, with work that nobody does; counted up to `limit`."""
-    query = select(chats.c.id).where(or_(_CODE_WAITS, _MODEL_WAITS))
-    count = select(func.count()).select_from(query.limit(limit).subquery())
+    waiting = select(chats.c.id).where(or_(_CODE_WAITS, _MODEL_WAITS)).limit(limit)
+    count = select(func.count()).select_from(waiting.subquery())
     return (await connection.execute(count)).scalar_one()
+
+
+def _was_changed_since(lease: Lease) -> ColumnElement[bool]:
+    """Whether something was ingested, or a reset asked for, after the lease began."""
+    return or_(chats.c.handed_seq > lease.seq, chats.c.epoch != lease.epoch)
 
 
 def _was_asked_since() -> ColumnElement[bool]:
