@@ -152,9 +152,9 @@ async def note_leaf(connection: AsyncConnection, chat: ChatKey, leaf: str | None
 
 async def list_saved_chats(connection: AsyncConnection, tenant: int) -> list[SavedChat]:
     """All chats of a tenant that Open WebUI stores, oldest first."""
-    query = select(chats.c.external_id, chats.c.user_id)
-    query = query.where(chats.c.tenant_id == tenant, is_saved())
-    return [SavedChat(*row) for row in await connection.execute(query.order_by(chats.c.id))]
+    query = select(chats.c.external_id, chats.c.user_id).order_by(chats.c.id)
+    saved = query.where(chats.c.tenant_id == tenant, is_saved())
+    return [SavedChat(*row) for row in await connection.execute(saved)]
 
 
 async def find_chat(
@@ -207,23 +207,27 @@ async def list_overviews(
 ) -> list[ChatOverview]:
     """Chats of a tenant, the newest first: one by name, or a page of those after a cursor."""
     moment, identity = chats.c.updated_at, chats.c.id
-    query = _select_overviews(tenant).order_by(moment.desc(), identity.desc()).limit(limit)
+    query = _select_overviews(tenant).where(*_make_conditions(which))
     if chat is not None:
         query = query.where(chats.c.external_id == chat)
     if after is not None:
         query = query.where(tuple_(moment, identity) < tuple_(after.updated_at, after.id))
-    query = query.where(*_make_conditions(which))
+    query = query.order_by(moment.desc(), identity.desc()).limit(limit)
     found: list[ChatOverview] = []
-    for row in (await connection.execute(query)).mappings().all():
-        key = ChatKey(tenant, row["id"])
-        labels = {name: await open_label(connection, key, name, row[name]) for name in LABELS}
-        found.append(ChatOverview(**{**row, **labels}))
+    for row in (await connection.execute(query)).mappings():
+        fields: dict[str, Any] = dict(row)
+        for name in LABELS:
+            key = ChatKey(tenant, row["id"])
+            fields[name] = await open_label(connection, key, name, row[name])
+        found.append(ChatOverview(**fields))
     return found
 
 
 def seal_label(cipher: Cipher, chat: ChatKey, name: str, text: str | None) -> bytes | None:
     """One of the `LABELS` of a chat, as it is stored."""
-    return cipher.encrypt(_make_label_aad(chat, name), codec.pack_text(text)) if text else None
+    if not text:
+        return None
+    return cipher.encrypt(_make_label_aad(chat, name), codec.pack_text(text))
 
 
 async def open_label(
