@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from sqlalchemy import delete, func, insert, or_, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -66,10 +66,11 @@ async def list_latest(connection: AsyncConnection, chat: ChatKey) -> list[Run]:
     cipher = await sealing.find_cipher(connection, chat.tenant)
     latest_runs: list[Run] = []
     for row in (await connection.execute(query)).mappings():
-        stored = row["reason"]
-        packed = cipher.decrypt(aad_for_reason(chat, row["id"]), stored) if stored else None
-        reason = codec.unpack_text(packed) if packed else ""
-        latest_runs.append(Run(**{**row, "reason": reason}))
+        fields: dict[str, Any] = {**row, "reason": ""}
+        if row["reason"]:
+            packed = cipher.decrypt(aad_for_reason(chat, row["id"]), row["reason"])
+            fields["reason"] = codec.unpack_text(packed)
+        latest_runs.append(Run(**fields))
     return latest_runs
 
 
@@ -240,11 +241,11 @@ class Stats:
 
 async def add_sums(connection: AsyncConnection, counted: Mapping[UsageKey, Counter[str]]) -> None:
     """Adds counts, by the columns `COUNTS`, to the sums of today; none to a deleted tenant's."""
+    rows = []
     # Sorted, or two processes could wait for each other.
-    rows = [
-        {"tenant_id": key.tenant, "model": key.model, **{name: counts[name] for name in COUNTS}}
-        for key, counts in sorted(counted.items())
-    ]
+    for key, counts in sorted(counted.items()):
+        sums = {name: counts[name] for name in COUNTS}
+        rows.append({"tenant_id": key.tenant, "model": key.model, **sums})
     await connection.execute(_ADD, rows)
 
 
