@@ -150,10 +150,10 @@ async def load_bodies(
         in_values(messages.c.message_id, ids),
         messages.c.body.is_not(None),
     )
-    return {
-        row.message_id: cipher.decrypt(aad_for_body(chat, row.message_id), row.body)
-        for row in (await connection.execute(query)).all()
-    }
+    bodies = {}
+    for message_id, body in await connection.execute(query):
+        bodies[message_id] = cipher.decrypt(aad_for_body(chat, message_id), body)
+    return bodies
 
 
 def aad_for_body(chat: ChatKey, message_id: str) -> AssociatedData:
@@ -193,8 +193,12 @@ async def drop_unconfirmed(
     places = [in_values(messages.c.parent_id, [one for one in above if one])]
     if None in above:
         places.append(messages.c.parent_id.is_(None))
-    seen_once = messages.c.confirmed.is_(False), messages.c.host_id.is_(None), or_(*places)
-    query = select(messages.c.message_id).where(match_chat(chat, messages), *seen_once)
+    query = select(messages.c.message_id).where(
+        match_chat(chat, messages),
+        messages.c.confirmed.is_(False),
+        messages.c.host_id.is_(None),
+        or_(*places),
+    )
     roots = await connection.scalars(query)
     return await drop_below(connection, chat, roots.all())
 
