@@ -217,10 +217,12 @@ async def note_uses(connection: AsyncConnection, uses: Mapping[int, KeyUse]) -> 
     """Stores when keys were used last. A filter's version stays until another one asks."""
     # In the order of ids, so that two processes do not wait for each other.
     for identity, use in sorted(uses.items()):
-        at = func.to_timestamp(use.at)
+        latest = func.greatest(api_keys.c.last_used_at, func.to_timestamp(use.at))
+        values: dict[str, Any] = {"last_used_at": latest}
+        if use.filter:
+            values["last_filter"] = use.filter
         query = update(api_keys).where(api_keys.c.id == identity)
-        query = query.values(last_used_at=func.greatest(api_keys.c.last_used_at, at))
-        await connection.execute(query.values(last_filter=use.filter) if use.filter else query)
+        await connection.execute(query.values(values))
 
 
 async def choose_summariser(
@@ -340,8 +342,9 @@ async def find_session_key(connection: AsyncConnection, hashed: bytes) -> Key | 
     None when the session is unknown, or it or its key has ended.
     """
     query = select_keys().join(sessions, sessions.c.key_id == api_keys.c.id)
-    here = (sessions.c.hash == hashed, sessions.c.expires_at > func.now(), is_in_use())
-    row = (await connection.execute(query.where(*here))).mappings().one_or_none()
+    is_open = sessions.c.expires_at > func.now()
+    query = query.where(sessions.c.hash == hashed, is_open, is_in_use())
+    row = (await connection.execute(query)).mappings().one_or_none()
     return make_key(row) if row else None
 
 
