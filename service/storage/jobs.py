@@ -102,7 +102,8 @@ async def count_jobs(reads: Reads, tenant: int | None) -> QueueCounts:
     rows = await reads.fetch(_COUNTS.sql, *_COUNTS.given({"tenant": tenant}))
     count = {row["state"]: row["chats"] for row in rows}
     seconds = {row["state"]: float(row["seconds"] or 0) for row in rows}
-    oldest, working = seconds.get("due", 0), count.get("working", 0)
+    oldest = seconds.get("due", 0)
+    working = count.get("working", 0)
     return QueueCounts(
         working=working,
         due=count.get("due", 0),
