@@ -182,16 +182,13 @@ async def note_failure(connection: AsyncConnection, endpoint: Endpoint, error: s
     probes = func.least(failures - OPENED_BY, 20)  # twenty doublings are far above the longest
     longer = func.least(_LONGEST_PAUSE, PAUSE * func.power(2, probes))
     still_closed = case((failures >= OPENED_BY, after_seconds(longer)), else_=null())
-    await connection.execute(
-        update(endpoints)
-        .where(_is_endpoint(endpoint))
-        .values(
-            failures=case((_OPEN, endpoints.c.failures), else_=failures),
-            open_until=case((_OPEN, endpoints.c.open_until), else_=still_closed),
-            last_error=error,
-            changed_at=func.now(),
-        )
-    )
+    values = {
+        "failures": case((_OPEN, endpoints.c.failures), else_=failures),
+        "open_until": case((_OPEN, endpoints.c.open_until), else_=still_closed),
+        "last_error": error,
+        "changed_at": func.now(),
+    }
+    await connection.execute(update(endpoints).where(_is_endpoint(endpoint)).values(values))
 
 
 def _is_endpoint(endpoint: Endpoint) -> ColumnElement[bool]:

@@ -190,7 +190,8 @@ async def drop_unconfirmed(
     Returns:
         How many messages.
     """
-    places = [in_values(messages.c.parent_id, [one for one in above if one])]
+    parents = [node for node in above if node]
+    places = [in_values(messages.c.parent_id, parents)]
     if None in above:
         places.append(messages.c.parent_id.is_(None))
     query = select(messages.c.message_id).where(
@@ -235,7 +236,8 @@ def _select_outdone(chat: ChatKey, checkpoint: int) -> Select[tuple[int]]:
     Not only those that it grew from: code's summaries and copies of another chat's are published
     while a model writes this one.
     """
-    other, new = checkpoints.alias("made"), checkpoints.alias("newest")
+    other = checkpoints.alias("made")
+    new = checkpoints.alias("newest")
     is_shallower = other.c.covered_messages < new.c.covered_messages
     as_deep = other.c.covered_messages == new.c.covered_messages
     return select(other.c.id).where(

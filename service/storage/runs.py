@@ -99,16 +99,14 @@ async def count_run(
     connection: AsyncConnection, chat: ChatKey, run: int, spent: TokenUse, *, published: bool
 ) -> None:
     """Adds what an attempt took, and whether it was published, to a round."""
-    await connection.execute(
-        update(runs)
-        .where(match_chat(chat, runs), runs.c.id == run)
-        .values(
-            calls=runs.c.calls + spent.calls,
-            tokens_read=runs.c.tokens_read + spent.tokens_read,
-            tokens_written=runs.c.tokens_written + spent.tokens_written,
-            published=runs.c.published + int(published),
-        )
-    )
+    counted = {
+        "calls": runs.c.calls + spent.calls,
+        "tokens_read": runs.c.tokens_read + spent.tokens_read,
+        "tokens_written": runs.c.tokens_written + spent.tokens_written,
+        "published": runs.c.published + int(published),
+    }
+    row = update(runs).where(match_chat(chat, runs), runs.c.id == run)
+    await connection.execute(row.values(counted))
 
 
 async def end_run(
