@@ -7,16 +7,7 @@ or its words: an edited message is another row, and what hung below the old one 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import (
-    Select,
-    and_,
-    delete,
-    func,
-    or_,
-    select,
-    true,
-    update,
-)
+from sqlalchemy import Select, and_, delete, func, or_, select, true, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import sealing
