@@ -95,7 +95,7 @@ def _escape_text(text: str) -> str:
     for character in text:
         if character.isalnum() or character == " ":
             escaped += character
-        # Others that cannot be printed could hide or turn what is around them.
+        # What cannot be printed is left out: it could hide or turn the text around it.
         elif character.isprintable() or character == "\n":
             escaped += f"&#{ord(character)};"
     return escaped
