@@ -55,14 +55,15 @@ def make_dialog(button: Button, view: SummaryView) -> ViewAnswer:
 
 def describe_view(view: SummaryView) -> str:
     """Tells what stands for the earlier part of a branch, and how much of the window is used."""
-    parts = [_describe_summary(view)]
-    used = view.after if _is_served(view) else view.before
-    share = used / view.window
-    parts.insert(0, _FILLED.format(share=share, used=used, window=view.window))
+    is_served = _is_served(view)
+    used = view.after if is_served else view.before
+    filled = _FILLED.format(share=used / view.window, used=used, window=view.window)
+    parts = [filled, _describe_summary(view)]
     if view.working:
         parts.append(_WORKING)
-    if _is_served(view):
-        parts.append(_SCROLLS.format(_escape_text(view.summary.strip())))
+    if is_served:
+        summary = _escape_text(view.summary.strip())
+        parts.append(_SCROLLS.format(summary))
     return "\n\n".join(parts)
 
 
@@ -78,10 +79,11 @@ def _describe_summary(view: SummaryView) -> str:
     if not _is_served(view):
         return _PENDING if view.is_needed else _FITS
     beginning = " ".join(view.until.split())[:_BEGINNING]
+    until = f", up to “{_escape_text(beginning)}…”" if beginning else ""
     return _READY.format(
         covered=view.covered,
         all=view.messages,
-        until=f", up to “{_escape_text(beginning)}…”" if beginning else "",
+        until=until,
         before=view.before,
         after=view.after,
     )
@@ -89,5 +91,11 @@ def _describe_summary(view: SummaryView) -> str:
 
 def _escape_text(text: str) -> str:
     """A text of which nothing is markup, in Markdown or HTML, and nothing becomes a link."""
-    seen = (character for character in text if character.isprintable() or character == "\n")
-    return "".join(one if one.isalnum() or one == " " else f"&#{ord(one)};" for one in seen)
+    escaped = ""
+    for character in text:
+        if character.isalnum() or character == " ":
+            escaped += character
+        # What cannot be printed is left out: it could hide or turn the text around it.
+        elif character.isprintable() or character == "\n":
+            escaped += f"&#{ord(character)};"
+    return escaped

@@ -71,11 +71,14 @@ async def readyz(request: Request, runtime: RuntimeDep) -> JSONResponse:
 
 
 async def _check_readiness(runtime: Runtime) -> tuple[bool, dict[str, object]]:
-    (ready, state), queue = await asyncio.gather(_check_database(runtime), _check_queue(runtime))
-    body: dict[str, object] = {"status": "ok" if ready else "not ready", **state, "queue": queue}
-    if runtime.worker_context.warnings:
+    checks = _check_database(runtime), _check_queue(runtime)
+    (ready, state), queue = await asyncio.gather(*checks)
+    status = "ok" if ready else "not ready"
+    body: dict[str, object] = {"status": status, **state, "queue": queue}
+    warnings = runtime.worker_context.warnings
+    if warnings:
         # How many only: they name addresses, and this page is open to anybody.
-        body["warnings"] = f"{len(runtime.worker_context.warnings)}: see `precis status`"
+        body["warnings"] = f"{len(warnings)}: see `precis status`"
     return ready, body
 
 
@@ -88,7 +91,9 @@ async def _check_database(runtime: Runtime) -> tuple[bool, dict[str, str]]:
     except database.FAILURES as error:
         return False, {"database": _describe_no_answer(error), "schema": "unknown"}
     state = {"database": "ok", "schema": schema}
-    return ready, state | ({"encryption": missing} if missing else {})
+    if missing:
+        state["encryption"] = missing
+    return ready, state
 
 
 async def _check_schema(runtime: Runtime) -> tuple[bool, str]:

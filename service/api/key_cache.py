@@ -44,5 +44,7 @@ class KeyCache:
         # Clearing costs one read for each key in use, and makes it needless to know their ages.
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
-        seconds = _KNOWN_FOR if key.seconds_left is None else min(_KNOWN_FOR, key.seconds_left)
+        seconds = _KNOWN_FOR
+        if key.seconds_left is not None:
+            seconds = min(seconds, key.seconds_left)
         self._known[name] = _CachedKey(key, now + seconds)

@@ -3,14 +3,7 @@
 from fastapi import APIRouter, Request
 
 from service.api import dialog
-from service.api.deps import (
-    ChatId,
-    FilterKey,
-    OperatorDep,
-    RuntimeDep,
-    document_body,
-    read_body,
-)
+from service.api.deps import ChatId, FilterKey, OperatorDep, RuntimeDep, document_body, read_body
 from service.api.wire import LeftAloneAnswer, LeftAloneRequest, ViewAnswer, ViewRequest
 from service.usecases import left_alone
 from service.usecases.left_alone import Requester
@@ -29,8 +22,8 @@ async def post_view(
     """
     body = await read_body(request, ViewRequest)
     asker = left_alone.make_requester(key.tenant, body.user_id)
-    database, engine = runtime.database, runtime.database.engine
-    asked = database, runtime.settings, asker, chat_id, body.message_id
+    engine = runtime.database.engine
+    asked = runtime.database, runtime.settings, asker, chat_id, body.message_id
     view = await left_alone.view_summary(*asked)
     if body.wait and not view.left_alone:
         await left_alone.resume_chat(engine, runtime.queue, asker, chat_id)

@@ -138,10 +138,12 @@ def _find_chat_id(headers: Mapping[str, str]) -> str:
 
 def _find_user(headers: Mapping[str, str], data: Mapping[str, Any]) -> str:
     """Finds the id of the user that the host gives, or else the one that LiteLLM knows."""
-    named = [headers.get(name) for name in _USER_HEADERS]
-    known = [data.get(name) for name in _USER_FIELDS]
-    user = next((one for one in [*named, *known] if one), "")
-    return normalise_id(str(user)) if user else ""
+    ids = [headers.get(name) for name in _USER_HEADERS]
+    ids += [data.get(name) for name in _USER_FIELDS]
+    for user in ids:
+        if user:
+            return normalise_id(str(user))
+    return ""
 
 
 def _make_rows(
@@ -160,14 +162,17 @@ def _make_rows(
     for message in messages[place : place + served.covered]:
         marks += _find_cache_marks(message)
     if marks:
-        text = {"type": "text", "text": rows[place]["content"], "cache_control": marks[-1]}
-        rows[place] = rows[place] | {"content": [text]}
+        summary = rows[place]
+        text = {"type": "text", "text": summary["content"], "cache_control": marks[-1]}
+        rows[place] = summary | {"content": [text]}
     return rows
 
 
 def _find_cache_marks(message: Native) -> list[object]:
     """Finds each `cache_control` of a message and of its parts."""
+    holders: list[object] = [message]
     content = message.get("content")
-    parts = content if isinstance(content, list) else []
-    holders = [one for one in [message, *parts] if isinstance(one, dict)]
-    return [one["cache_control"] for one in holders if one.get("cache_control")]
+    if isinstance(content, list):
+        holders += content
+    marks = [one.get("cache_control") for one in holders if isinstance(one, dict)]
+    return [mark for mark in marks if mark]

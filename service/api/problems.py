@@ -141,8 +141,12 @@ def make_headers(problem: Problem) -> dict[str, str]:
 
 def make_validation_problem(errors: Any) -> Problem:  # noqa: ANN401 - pydantic's own error list
     """A 422 for an address of another shape, with a pointer to each place."""
-    found = [{"pointer": _make_pointer(one["loc"]), "message": one["msg"]} for one in errors]
-    detail = "; ".join(f"{one['pointer']}: {one['message']}" for one in found)[:1000]
+    found, sentences = [], []
+    for one in errors:
+        pointer, message = _make_pointer(one["loc"]), one["msg"]
+        found.append({"pointer": pointer, "message": message})
+        sentences.append(f"{pointer}: {message}")
+    detail = "; ".join(sentences)[:1000]
     return Unprocessable(f"the request does not have the expected shape: {detail}", errors=found)
 
 

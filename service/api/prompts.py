@@ -45,10 +45,12 @@ async def post_reply(prompt_id: str, request: Request, key: FilterKey, runtime: 
     `404`: no such prompt waits for a reply any more; nothing is to be done.
     """
     reply = await read_body(request, ReplyRequest)
-    packed = await asyncio.to_thread(codec.pack, msgspec.structs.asdict(reply))
+    fields = msgspec.structs.asdict(reply)
+    packed = await asyncio.to_thread(codec.pack, fields)
     database, queue = runtime.database, runtime.queue
     seconds = await accept_reply(database, queue, key.tenant, prompt_id, packed)
-    metrics.SUMMARISER_CALLS.labels(_parse_outcome(reply.status)).observe(seconds)
+    outcome = _parse_outcome(reply.status)
+    metrics.SUMMARISER_CALLS.labels(outcome).observe(seconds)
 
 
 def _parse_outcome(status: int) -> str:

@@ -2,14 +2,7 @@
 
 from fastapi import APIRouter, Request
 
-from service.api.deps import (
-    ChatId,
-    FilterKey,
-    OperatorDep,
-    RuntimeDep,
-    document_body,
-    read_body,
-)
+from service.api.deps import ChatId, FilterKey, OperatorDep, RuntimeDep, document_body, read_body
 from service.api.queries import FindQuery
 from service.api.wire import RecallRequest
 from service.errors import Unprocessable
@@ -34,13 +27,13 @@ async def post_recall(request: Request, key: FilterKey, runtime: RuntimeDep) -> 
     that the model has in its request anyway.
     """
     body = await read_body(request, RecallRequest)
-    asked = (
+    question = RecallQuestion(
         _read_words(body.query),
         _read_words(body.ref),
         _read_line(body.line),
         _read_words(body.grep),
+        body.max_tokens,
     )
-    question = RecallQuestion(*asked, body.max_tokens)
     check_question(question.query, question.ref)
     state = body.state
     branch = RecallScope(
@@ -66,8 +59,7 @@ async def find_in_chat(
 
     Looks at the path that was stored last, covered or not.
     """
-    limits = query.line, query.grep, query.max_tokens
-    question = RecallQuestion(query.query, query.ref, *limits)
+    question = RecallQuestion(query.query, query.ref, query.line, query.grep, query.max_tokens)
     check_question(question.query, question.ref)
     engine, mask = runtime.database.engine, runtime.settings.mask_secrets
     return await recall.recall_for_operator(

@@ -50,10 +50,11 @@ def check_depth(body: dict[str, object]) -> None:
     """
     containers: list[dict[str, object] | list[object]] = [body]
     for _ in range(DEEPEST):
-        parts = (
-            part for one in containers for part in (one.values() if isinstance(one, dict) else one)
-        )
-        containers = [part for part in parts if isinstance(part, (dict, list))]
+        inner = []
+        for container in containers:
+            parts = container.values() if isinstance(container, dict) else container
+            inner += [part for part in parts if isinstance(part, (dict, list))]
+        containers = inner
         if not containers:
             return
     raise refuse_depth()

@@ -77,9 +77,10 @@ async def post_turn(request: Request, key: FilterKey) -> Response:
     async with context.uploads.turn(UserKey(key.tenant, state.user)):
         accepted = await store_turn(context, turn)
     await wake_worker(context, accepted)
+    # Without a state, no request was seen, so nothing is known of what it lost.
     if told.state:
-        usage_key = UsageKey(key.tenant, state.model)
-        get_runtime(request).counting.count_turn(usage_key, find_outcome(state))
+        counting = get_runtime(request).counting
+        counting.count_turn(UsageKey(key.tenant, state.model), find_outcome(state))
     asks = accepted.due and state.expires_in is None and await _is_for_host(context, key.tenant)
     answer = msgspec.json.encode(TurnAnswer(accepted.due, asks))
     return Response(answer, 202, media_type="application/json")

@@ -18,7 +18,6 @@ from sqlalchemy import (
     select,
     text,
     tuple_,
-    update,
 )
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -37,6 +36,7 @@ from service.storage.tables import (
     messages,
     prompts,
     shown_windows,
+    update_chat,
 )
 
 
@@ -152,9 +152,9 @@ async def note_leaf(connection: AsyncConnection, chat: ChatKey, leaf: str | None
 
 async def list_saved_chats(connection: AsyncConnection, tenant: int) -> list[SavedChat]:
     """All chats of a tenant that Open WebUI stores, oldest first."""
-    query = select(chats.c.external_id, chats.c.user_id)
-    query = query.where(chats.c.tenant_id == tenant, is_saved())
-    return [SavedChat(*row) for row in await connection.execute(query.order_by(chats.c.id))]
+    query = select(chats.c.external_id, chats.c.user_id).order_by(chats.c.id)
+    saved = query.where(chats.c.tenant_id == tenant, is_saved())
+    return [SavedChat(*row) for row in await connection.execute(saved)]
 
 
 async def find_chat(
@@ -186,16 +186,14 @@ async def find_chat(
 
 async def leave_alone(connection: AsyncConnection, chat: ChatKey) -> None:
     """From now on it is not served, and no work is due; one that is under way may end."""
-    nothing_due = update(chats).values(due_at=None, code_at=None, due_leaves=[], dead_at=None)
-    left_alone = nothing_due.where(*match_chat(chat, chats)).values(left_alone_at=func.now())
-    await connection.execute(left_alone)
+    left_alone = update_chat(chat).values(left_alone_at=func.now())
+    nothing_due = left_alone.values(due_at=None, code_at=None, due_leaves=[], dead_at=None)
+    await connection.execute(nothing_due)
 
 
 async def resume_chat(connection: AsyncConnection, chat: ChatKey) -> None:
     """From now on it is summarised as usual."""
-    await connection.execute(
-        update(chats).where(*match_chat(chat, chats)).values(left_alone_at=None)
-    )
+    await connection.execute(update_chat(chat).values(left_alone_at=None))
 
 
 async def list_overviews(
@@ -209,23 +207,27 @@ async def list_overviews(
 ) -> list[ChatOverview]:
     """Chats of a tenant, the newest first: one by name, or a page of those after a cursor."""
     moment, identity = chats.c.updated_at, chats.c.id
-    query = _select_overviews(tenant).order_by(moment.desc(), identity.desc()).limit(limit)
+    query = _select_overviews(tenant).where(*_make_conditions(which))
     if chat is not None:
         query = query.where(chats.c.external_id == chat)
     if after is not None:
         query = query.where(tuple_(moment, identity) < tuple_(after.updated_at, after.id))
-    query = query.where(*_make_conditions(which))
+    query = query.order_by(moment.desc(), identity.desc()).limit(limit)
     found: list[ChatOverview] = []
-    for row in (await connection.execute(query)).mappings().all():
-        key = ChatKey(tenant, row["id"])
-        labels = {name: await open_label(connection, key, name, row[name]) for name in LABELS}
-        found.append(ChatOverview(**{**row, **labels}))
+    for row in (await connection.execute(query)).mappings():
+        fields: dict[str, Any] = dict(row)
+        for name in LABELS:
+            key = ChatKey(tenant, row["id"])
+            fields[name] = await open_label(connection, key, name, row[name])
+        found.append(ChatOverview(**fields))
     return found
 
 
 def seal_label(cipher: Cipher, chat: ChatKey, name: str, text: str | None) -> bytes | None:
     """One of the `LABELS` of a chat, as it is stored."""
-    return cipher.encrypt(_make_label_aad(chat, name), codec.pack_text(text)) if text else None
+    if not text:
+        return None
+    return cipher.encrypt(_make_label_aad(chat, name), codec.pack_text(text))
 
 
 async def open_label(
@@ -291,17 +293,13 @@ def _count_checkpoints(tenant: int) -> ColumnElement[int]:
 
 async def let_serve(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> None:
     """Makes a checkpoint the one that goes on serving while requests fit with it."""
-    await connection.execute(
-        update(chats).where(*match_chat(chat, chats)).values(served_id=checkpoint)
-    )
+    await connection.execute(update_chat(chat).values(served_id=checkpoint))
 
 
 async def refuse_running_work(connection: AsyncConnection, chat: ChatKey) -> None:
     """Work that is under way is refused when it comes to publish, and no reply is waited for."""
-    await connection.execute(delete(prompts).where(*match_chat(chat, prompts)))
-    await connection.execute(
-        update(chats).where(*match_chat(chat, chats)).values(epoch=chats.c.epoch + 1)
-    )
+    await connection.execute(delete(prompts).where(match_chat(chat, prompts)))
+    await connection.execute(update_chat(chat).values(epoch=chats.c.epoch + 1))
 
 
 # A server may be set otherwise since then: what it has shown counts for a week.

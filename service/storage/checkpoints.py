@@ -112,22 +112,18 @@ class PathCheckpoints(NamedTuple):
     interim: list[Checkpoint]
 
 
-async def list_checkpoints(connection: AsyncConnection, chat: ChatKey) -> list[CheckpointInfo]:
-    """The chat's checkpoints, oldest first."""
-    return await _list_infos(connection, chat)
-
-
 async def find_checkpoint(
     connection: AsyncConnection, chat: ChatKey, checkpoint: int
 ) -> CheckpointInfo | None:
     """One checkpoint; None when there is none of this id."""
-    found = await _list_infos(connection, chat, checkpoints.c.id == checkpoint)
+    found = await list_checkpoints(connection, chat, checkpoints.c.id == checkpoint)
     return found[0] if found else None
 
 
-async def _list_infos(
+async def list_checkpoints(
     connection: AsyncConnection, chat: ChatKey, *which: ColumnElement[bool]
 ) -> list[CheckpointInfo]:
+    """The chat's checkpoints that meet the conditions, oldest first."""
     cipher = await sealing.find_cipher(connection, chat.tenant)
     others: dict[str, ColumnElement[Any]] = {
         "parent_id": func.nullif(checkpoints.c.parent_id, 0),
@@ -139,9 +135,7 @@ async def _list_infos(
         others[name].label(name) if name in others else checkpoints.c[name]
         for name in CheckpointInfo.__dataclass_fields__
     ]
-    query = (
-        select(*columns).where(*match_chat(chat, checkpoints), *which).order_by(checkpoints.c.id)
-    )
+    query = select(*columns).where(match_chat(chat, checkpoints), *which).order_by(checkpoints.c.id)
     found = []
     for row in (await connection.execute(query)).mappings():
         packed = cipher.decrypt(aad_for_part(chat, row["id"], "verdict"), row["verdict"])
@@ -152,28 +146,30 @@ async def _list_infos(
 def _select_boundary(chat: ChatKey) -> ColumnElement[str]:
     """The host's id of the last message that a checkpoint covers, if it is known."""
     told = select(message_rows.c.host_id).where(
-        *match_chat(chat, message_rows), message_rows.c.message_id == checkpoints.c.covered_until
+        match_chat(chat, message_rows), message_rows.c.message_id == checkpoints.c.covered_until
     )
     return func.coalesce(told.scalar_subquery(), checkpoints.c.covered_until)
 
 
 def _is_serving(chat: ChatKey) -> ColumnElement[bool]:
-    pointed_to = select(message_rows.c.checkpoint_id).where(*match_chat(chat, message_rows))
+    pointed_to = select(message_rows.c.checkpoint_id).where(match_chat(chat, message_rows))
     head = checkpoints.alias("head")
-    lines = select(func.unnest(func.array_append(head.c.ancestors, head.c.id))).where(
-        *match_chat(chat, head), head.c.id.in_(pointed_to)
-    )
-    return checkpoints.c.id.in_(lines)
+    line = func.array_append(head.c.ancestors, head.c.id)
+    heads = match_chat(chat, head), head.c.id.in_(pointed_to)
+    return checkpoints.c.id.in_(select(func.unnest(line)).where(*heads))
 
 
 async def load_summary(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> str | None:
     """The summary message of a checkpoint; None when there is none of this id."""
-    this = (*match_chat(chat, checkpoints), checkpoints.c.id == checkpoint)
-    sealed = (await connection.execute(select(checkpoints.c.summary).where(*this))).scalar()
+    query = select(checkpoints.c.summary).where(
+        match_chat(chat, checkpoints), checkpoints.c.id == checkpoint
+    )
+    sealed = await connection.scalar(query)
     if sealed is None:
         return None
     cipher = await sealing.find_cipher(connection, chat.tenant)
-    return codec.unpack_text(cipher.decrypt(aad_for_part(chat, checkpoint, "summary"), sealed))
+    summary = cipher.decrypt(aad_for_part(chat, checkpoint, "summary"), sealed)
+    return codec.unpack_text(summary)
 
 
 async def load_path_checkpoints(
@@ -182,10 +178,10 @@ async def load_path_checkpoints(
     """The checkpoints of a path, whose messages point to `ids`."""
     interim = checkpoints.c.kind == INTERIM
     query = select(interim, *_PLANNED).where(
-        *match_chat(chat, checkpoints), in_values(checkpoints.c.id, ids)
+        match_chat(chat, checkpoints), in_values(checkpoints.c.id, ids)
     )
     found = PathCheckpoints([], [])
-    for is_interim, *row in (await connection.execute(query)).all():
+    for is_interim, *row in await connection.execute(query):
         kind = found.interim if is_interim else found.final
         kind.append(Checkpoint(*row))
     return found
@@ -209,20 +205,21 @@ async def load_line(
     if rows and len(rows) != rows[0]["length"]:
         raise CannotOpen(f"checkpoint {checkpoint} grew from one that is not stored any more")
     cipher = await sealing.find_cipher(connection, chat.tenant)
-    return [
-        codec.StoredMemory(
-            *(cipher.decrypt(aad_for_part(chat, row.id, name), row[name]) for name in _READ)
-        )
-        for row in rows
-    ]
+    line = []
+    for row in rows:
+        texts = (cipher.decrypt(aad_for_part(chat, row.id, name), row[name]) for name in _READ)
+        line.append(codec.StoredMemory(*texts))
+    return line
 
 
 def seal_content(
     plain: Mapping[str, Any], cipher: Cipher, chat: ChatKey, number: int
 ) -> dict[str, Any]:
     """The content of a checkpoint as it is stored: its texts sealed, or as they are."""
-    texts = {name: cipher.encrypt(aad_for_part(chat, number, name), plain[name]) for name in PACKED}
-    return {**plain, **texts}
+    content = dict(plain)
+    for name in PACKED:
+        content[name] = cipher.encrypt(aad_for_part(chat, number, name), plain[name])
+    return content
 
 
 def open_content(row: Mapping[Any, Any], cipher: Cipher, chat: ChatKey) -> dict[str, Any]:
@@ -370,9 +367,10 @@ async def correct_checkpoint(
     which a model may have worded otherwise. All others that reach as far are retired, but those of
     branches that go off above.
     """
-    query = select(checkpoints).where(*match_chat(chat, checkpoints), checkpoints.c.id == original)
+    query = select(checkpoints).where(match_chat(chat, checkpoints), checkpoints.c.id == original)
     row = (await connection.execute(query)).mappings().one()
-    content = open_content(row, await sealing.find_cipher(connection, chat.tenant), chat) | {
+    cipher = await sealing.find_cipher(connection, chat.tenant)
+    content = open_content(row, cipher, chat) | {
         "kind": "corrected",
         "summary": texts.summary,
         "memory": texts.memory,
@@ -402,7 +400,7 @@ async def drop_all_but(connection: AsyncConnection, chat: ChatKey, keep: Collect
     # Before they are deleted: their rows say to which ancestor the messages fall back.
     await connection.execute(_LEAD_TO_KEPT, parameters)
     rest = delete(checkpoints).where(
-        *match_chat(chat, checkpoints), not_in_values(checkpoints.c.id, keep)
+        match_chat(chat, checkpoints), not_in_values(checkpoints.c.id, keep)
     )
     count = (await connection.execute(rest)).rowcount
     await _end_work(connection, chat)
@@ -426,14 +424,18 @@ async def add_checkpoint(
     Returns:
         The line that ends with it.
     """
-    parent = line.ids[-1] if line.ids else 0
-    saved = content["covered_tokens"] - content["tokens"]
-    savings = [*line.savings, saved]
-    windows = [*line.windows, content["window"]]
-    columns = {name: value for name, value in content.items() if name != "window"}
+    columns = dict(content)
+    windows = [*line.windows, columns.pop("window")]
+    savings = [*line.savings, content["covered_tokens"] - content["tokens"]]
     cipher = await sealing.find_cipher(connection, chat.tenant)
-    grown = {"parent_id": parent, "ancestors": line.ids, "savings": savings, "windows": windows}
-    values = chat.columns | grown | seal_content(columns, cipher, chat, number) | {"id": number}
+    grown = {
+        "id": number,
+        "parent_id": line.ids[-1] if line.ids else 0,
+        "ancestors": line.ids,
+        "savings": savings,
+        "windows": windows,
+    }
+    values = chat.columns | grown | seal_content(columns, cipher, chat, number)
     await connection.execute(insert(checkpoints).values(values))
     return Lineage([*line.ids, number], savings, windows)
 
@@ -441,7 +443,7 @@ async def add_checkpoint(
 async def take_next_id(connection: AsyncConnection) -> int:
     """The id of a checkpoint that is about to be added."""
     sequence = func.pg_get_serial_sequence(checkpoints.name, checkpoints.c.id.name)
-    number: int = (await connection.execute(select(func.nextval(sequence)))).scalar_one()
+    number: int = (await connection.scalars(select(func.nextval(sequence)))).one()
     return number
 
 
@@ -450,8 +452,8 @@ async def find_lineage(connection: AsyncConnection, chat: ChatKey, last: int) ->
     if not last:
         return Lineage([], [], [])
     query = select(checkpoints.c.ancestors, checkpoints.c.savings, checkpoints.c.windows)
-    this = (*match_chat(chat, checkpoints), checkpoints.c.id == last)
-    row = (await connection.execute(query.where(*this))).one_or_none()
+    query = query.where(match_chat(chat, checkpoints), checkpoints.c.id == last)
+    row = (await connection.execute(query)).one_or_none()
     return Lineage([*row.ancestors, last], row.savings, row.windows) if row else None
 
 
@@ -460,12 +462,12 @@ async def _retire_others(
 ) -> None:
     """Takes those out of service that reach as far as `newest`, but those of other branches."""
     on_another_branch = select(message_rows).where(
-        *match_chat(chat, message_rows),
+        match_chat(chat, message_rows),
         message_rows.c.message_id == checkpoints.c.covered_until,
         message_rows.c.message_id.not_in(messages.select_subtree(chat, [until])),
     )
     others = (
-        *match_chat(chat, checkpoints),
+        match_chat(chat, checkpoints),
         checkpoints.c.id != newest,
         checkpoints.c.covered_messages >= depth,
         checkpoints.c.retired_at.is_(None),

@@ -176,7 +176,8 @@ async def _read(
 
 def _make_context(row: "asyncpg.Record", tenant: int) -> StoredContext:
     chat, *stored = row[:_STORED]
-    checkpoint = Checkpoint(*row[_STORED:]) if row[_STORED] is not None else None
+    planned = row[_STORED:]
+    checkpoint = None if planned[0] is None else Checkpoint(*planned)
     return StoredContext._make([ChatKey(tenant, chat), *stored, checkpoint])
 
 
@@ -241,12 +242,11 @@ async def find_covered_path(connection: AsyncConnection, branch: RecallScope) ->
     if not began and not await messages.wrote_on(connection, key, branch.user, row.node):
         return None
     path = await messages.load_path(connection, key, row.node)
+    for end, message in enumerate(path, 1):
+        if message.message_id == row.until:
+            return VisiblePath(key, row.made, path[:end], row.left_tokens)
     # Nothing is covered by a checkpoint of another branch.
-    end = next((place for place, one in enumerate(path, 1) if one.message_id == row.until), 0)
-    path = path[:end]
-    if not path:
-        return None
-    return VisiblePath(key, row.made, path, row.left_tokens)
+    return None
 
 
 async def find_newest_path(

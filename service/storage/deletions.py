@@ -19,7 +19,6 @@ import hmac
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import takewhile
 from typing import Final
 
 from sqlalchemy import ColumnElement, bindparam, delete, func, or_, select, text, update
@@ -40,6 +39,7 @@ from service.storage.tables import (
     runs,
     tenant_secrets,
     tombstones,
+    update_chat,
 )
 from service.storage.tables import chats as chat_rows
 from service.storage.tables import messages as message_rows
@@ -66,10 +66,14 @@ async def delete_below(
     """
     # Read before anything is deleted, to know the new leaf.
     path = await messages.load_path(connection, chat.key, chat.leaf) if chat.leaf else []
-    stays = list(takewhile(lambda message: message not in roots, [row.message_id for row in path]))
+    new_leaf = ""
+    for row in path:
+        if row.message_id in roots:
+            break
+        new_leaf = row.message_id
     deleted = await messages.drop_below(connection, chat.key, roots)
     lost = await delete_stale_checkpoints(connection, chat.key)
-    await chats.note_leaf(connection, chat.key, stays[-1] if stays else "")
+    await chats.note_leaf(connection, chat.key, new_leaf)
     return deleted, lost
 
 
@@ -79,9 +83,9 @@ async def delete_stale_checkpoints(connection: AsyncConnection, chat: ChatKey) -
     Fences work that is under way: a worker may have read the texts already.
     """
     covered = select(message_rows).where(
-        *match_chat(chat, message_rows), message_rows.c.message_id == checkpoints.c.covered_until
+        match_chat(chat, message_rows), message_rows.c.message_id == checkpoints.c.covered_until
     )
-    lost = delete(checkpoints).where(*match_chat(chat, checkpoints), ~covered.exists())
+    lost = delete(checkpoints).where(match_chat(chat, checkpoints), ~covered.exists())
     count = (await connection.execute(lost)).rowcount
     await _forget_errors(connection, chat)
     await chats.refuse_running_work(connection, chat)
@@ -97,17 +101,17 @@ async def find_differing(
     """
     columns = message_rows.c.message_id, message_rows.c.host_id, message_rows.c.host_hash
     query = select(*columns).where(
-        *match_chat(chat, message_rows), message_rows.c.host_id.is_not(None)
+        match_chat(chat, message_rows), message_rows.c.host_id.is_not(None)
     )
     cipher = await sealing.find_cipher(connection, chat.tenant)
-    keyed = {host_id: cipher.keyed_hash(one) for host_id, one in known.items()}
-    rows = (await connection.execute(query)).all()
-    # Without a hash, only a request has told the id.
-    return {
-        row.message_id
-        for row in rows
-        if row.host_id not in keyed or row.host_hash not in (None, keyed[row.host_id])
-    }
+    differing = set()
+    for row in await connection.execute(query):
+        hash_at_host = known.get(row.host_id)
+        # Without a stored hash, only a request has told the id, so the texts are not compared.
+        if hash_at_host and row.host_hash in (None, cipher.keyed_hash(hash_at_host)):
+            continue
+        differing.add(row.message_id)
+    return differing
 
 
 async def hide_names_in_audit(
@@ -118,22 +122,21 @@ async def hide_names_in_audit(
     `hashed` takes the place of the user; `names` are the hashes by the ids of chats.
     """
     log = update(audit).where(audit.c.tenant_id == tenant)
-    details = audit.c.details.concat(func.jsonb_build_object("user", hashed))
     did = log.where(audit.c.actor == keys.name_user(user))
     await connection.execute(did.values(actor=keys.name_user(hashed)))
     named = log.where(audit.c.details["user"].astext == user)
-    await connection.execute(named.values(details=details))
+    hidden = func.jsonb_build_object("user", hashed)
+    await connection.execute(named.values(details=audit.c.details.concat(hidden)))
     if names:
-        about = log.where(audit.c.chat == bindparam("which")).values(chat=bindparam("hash"))
-        rows = [{"which": name, "hash": one} for name, one in names.items()]
-        await connection.execute(about, rows)
+        about = log.where(audit.c.chat == bindparam("which"))
+        rows = [{"which": chat, "hash": hashed_chat} for chat, hashed_chat in names.items()]
+        await connection.execute(about.values(chat=bindparam("hash")), rows)
 
 
 async def _forget_errors(connection: AsyncConnection, chat: ChatKey) -> None:
     """An error may quote what a summariser answered."""
-    await connection.execute(update(runs).where(*match_chat(chat, runs)).values(reason=None))
-    this = update(chat_rows).where(*match_chat(chat, chat_rows))
-    await connection.execute(this.values(last_error=None))
+    await connection.execute(update(runs).where(match_chat(chat, runs)).values(reason=None))
+    await connection.execute(update_chat(chat).values(last_error=None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,20 +204,19 @@ async def list_shared_chats(
     wrote = select(chat_authors.c.chat_id).where(
         chat_authors.c.tenant_id == tenant, chat_authors.c.user_id == user
     )
-    return await _list_chats(
-        connection, tenant, [chat_rows.c.id.in_(wrote), chat_rows.c.user_id != user], lock=lock
-    )
+    which = [chat_rows.c.id.in_(wrote), chat_rows.c.user_id != user]
+    return await _list_chats(connection, tenant, which, lock=lock)
 
 
 async def _list_chats(
     connection: AsyncConnection, tenant: int, which: Sequence[ColumnElement[bool]], *, lock: bool
 ) -> list[NamedChat]:
     """Chats in the order in which everybody locks them."""
-    query = select(chat_rows.c.id, chat_rows.c.external_id).where(
-        chat_rows.c.tenant_id == tenant, *which
-    )
-    query = query.order_by(chat_rows.c.id)
-    rows = await connection.execute(query.with_for_update() if lock else query)
+    query = select(chat_rows.c.id, chat_rows.c.external_id).order_by(chat_rows.c.id)
+    query = query.where(chat_rows.c.tenant_id == tenant, *which)
+    if lock:
+        query = query.with_for_update()
+    rows = await connection.execute(query)
     return [NamedChat(ChatKey(tenant, row.id), row.external_id) for row in rows]
 
 
@@ -223,7 +225,7 @@ async def is_in_audit(connection: AsyncConnection, tenant: int, user: str) -> bo
     about_user = audit.c.details["user"].astext == user
     is_named = or_(audit.c.actor == keys.name_user(user), about_user)
     rows = select(audit.c.id).where(audit.c.tenant_id == tenant, is_named)
-    return bool((await connection.execute(select(rows.exists()))).scalar_one())
+    return bool(await connection.scalar(select(rows.exists())))
 
 
 async def list_gone_chats(connection: AsyncConnection, tenant: int, user: str) -> list[str]:
@@ -234,7 +236,7 @@ async def list_gone_chats(connection: AsyncConnection, tenant: int, user: str) -
     query = select(audit.c.chat).where(
         audit.c.tenant_id == tenant, audit.c.actor == keys.name_user(user), ~stored.exists()
     )
-    return list((await connection.execute(query.distinct())).scalars())
+    return list(await connection.scalars(query.distinct()))
 
 
 def name_chat_lock(chat: str) -> str:
@@ -292,16 +294,11 @@ async def hash_names(
     Raises:
         SealedForGood: the salt is not in this database.
     """
-    salt = await _read_salt(connection, tenant)
+    query = select(tenant_secrets.c.salt).where(tenant_secrets.c.tenant_id == tenant)
+    salt = await connection.scalar(query)
     if salt is None:
         raise await sealing.keyring_of(connection).explain_lost_secrets(tenant)
     return {name: hash_name(salt, name) for name in names}
-
-
-async def _read_salt(connection: AsyncConnection, tenant: int) -> bytes | None:
-    query = select(tenant_secrets.c.salt).where(tenant_secrets.c.tenant_id == tenant)
-    stored: bytes | None = (await connection.execute(query)).scalar_one_or_none()
-    return stored
 
 
 def hash_name(salt: bytes, name: str) -> bytes:

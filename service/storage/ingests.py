@@ -317,8 +317,11 @@ async def tell(
         "host_ids": [message.host_id for message in again],
         "host_hashes": [message.host_hash for message in again],
     }
-    seen = (await connection.execute(_TELL, parameters)).all()
-    return {node for one in seen if one.is_up for node in (one.message_id, one.parent_id)}
+    confirmed: set[str | None] = set()
+    for row in await connection.execute(_TELL, parameters):
+        if row.is_up:
+            confirmed |= {row.message_id, row.parent_id}
+    return confirmed
 
 
 async def find_gone(
@@ -331,7 +334,7 @@ async def find_gone(
         "replaced": list(replaced),
         "path": list(on_path),
     }
-    return list((await connection.execute(_GONE, parameters)).scalars())
+    return list(await connection.scalars(_GONE, parameters))
 
 
 def _make_fields(value: Transcript | ChatUpdate) -> dict[str, Any]:
@@ -361,9 +364,10 @@ def _make_columns(
         # An array of arrays would need them to be of one length.
         columns[name] = [f"{{{','.join(map(str, numbers))}}}" for numbers in columns[name]]
     columns["author_id"] = [one.author for one in new]
-    columns["body"] = [
-        cipher.encrypt(aad_for_body(chat, one.row.message_id), one.body) for one in new
-    ]
+    columns["body"] = []
+    for one in new:
+        aad = aad_for_body(chat, one.row.message_id)
+        columns["body"].append(cipher.encrypt(aad, one.body))
     return columns
 
 
@@ -377,7 +381,7 @@ async def adopt_checkpoints(
     `connection` is in a transaction that has this chat locked and ends with a note of its leaf.
     """
     query = select(checkpoints.c.id, checkpoints.c.windows, *CONTENT).where(
-        *match_chat(lender, checkpoints), in_values(checkpoints.c.id, ids)
+        match_chat(lender, checkpoints), in_values(checkpoints.c.id, ids)
     )
     cipher = await sealing.find_cipher(connection, chat.tenant)
     # Ids rise from parent to child, so this is the order in which they grew.
@@ -394,9 +398,8 @@ async def adopt_checkpoints(
     for original in originals:
         copy = copies.get(original["covered_until"])
         if copy is None:
-            line = await add_checkpoint(
-                connection, chat, line, await take_next_id(connection), original
-            )
+            number = await take_next_id(connection)
+            line = await add_checkpoint(connection, chat, line, number, original)
         else:
             line = Lineage([*line.ids, copy.id], copy.savings, copy.windows)
     # The deepest first: each message is then pointed to its own at once.
@@ -417,17 +420,15 @@ async def _copy_checkpoints(
     cipher = await sealing.find_cipher(connection, chat.tenant)
     names = ("id", "covered_until", "kind", "savings", "windows", "retired_at", "summary")
     query = select(*(checkpoints.c[name] for name in names)).where(
-        *match_chat(chat, checkpoints), in_values(checkpoints.c.covered_until, by_boundary)
+        match_chat(chat, checkpoints), in_values(checkpoints.c.covered_until, by_boundary)
     )
     copies = {}
     for row in await connection.execute(query):
         original = by_boundary[row.covered_until]
         # Sealed texts differ even where they say the same, so they are compared here, not in SQL.
         # No two say the same by chance: each names the checkpoint that it was written for.
-        is_copy = (
-            cipher.decrypt(aad_for_part(chat, row.id, "summary"), row.summary)
-            == original["summary"]
-        )
+        summary = cipher.decrypt(aad_for_part(chat, row.id, "summary"), row.summary)
+        is_copy = summary == original["summary"]
         serves = row.retired_at is None
         if is_copy and serves:
             copies[row.covered_until] = row

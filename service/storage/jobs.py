@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal, NamedTuple
 
-from sqlalchemy import ColumnElement, case, func, literal_column, null, select, update
+from sqlalchemy import ColumnElement, and_, case, func, literal_column, null, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -102,7 +102,8 @@ async def count_jobs(reads: Reads, tenant: int | None) -> QueueCounts:
     rows = await reads.fetch(_COUNTS.sql, *_COUNTS.given({"tenant": tenant}))
     count = {row["state"]: row["chats"] for row in rows}
     seconds = {row["state"]: float(row["seconds"] or 0) for row in rows}
-    oldest, working = seconds.get("due", 0), count.get("working", 0)
+    oldest = seconds.get("due", 0)
+    working = count.get("working", 0)
     return QueueCounts(
         working=working,
         due=count.get("due", 0),
@@ -149,8 +150,8 @@ _STATE: ColumnElement[BreakerState] = literal_column(BREAKER_STATE)
 
 async def read_state(connection: AsyncConnection, endpoint: Endpoint) -> BreakerState:
     """The breaker's state; an endpoint that is new is noted."""
-    query = select(_STATE).where(*_is_endpoint(endpoint))
-    breaker: BreakerState | None = (await connection.execute(query)).scalar_one_or_none()
+    query = select(_STATE).where(_is_endpoint(endpoint))
+    breaker = await connection.scalar(query)
     if breaker is None:
         new = insert(endpoints).values(name=endpoint.name, tenant_id=endpoint.tenant)
         await connection.execute(new.on_conflict_do_nothing())
@@ -160,13 +161,14 @@ async def read_state(connection: AsyncConnection, endpoint: Endpoint) -> Breaker
 async def find_pause(connection: AsyncConnection, endpoint: Endpoint) -> float:
     """Seconds for which an open breaker stays open."""
     left = func.extract("epoch", endpoints.c.open_until - func.now())
-    query = select(left).where(*_is_endpoint(endpoint))
-    return max(float((await connection.execute(query)).scalar_one() or 0), 0)
+    query = select(left).where(_is_endpoint(endpoint))
+    seconds = (await connection.scalars(query)).one()
+    return max(float(seconds or 0), 0)
 
 
 async def note_success(connection: AsyncConnection, endpoint: Endpoint) -> None:
     """Closes the breaker; writes nothing when it has nothing to forget."""
-    query = update(endpoints).where(*_is_endpoint(endpoint), endpoints.c.failures > 0)
+    query = update(endpoints).where(_is_endpoint(endpoint), endpoints.c.failures > 0)
     await connection.execute(query.values(failures=0, open_until=None, last_error=None))
 
 
@@ -180,17 +182,14 @@ async def note_failure(connection: AsyncConnection, endpoint: Endpoint, error: s
     probes = func.least(failures - OPENED_BY, 20)  # twenty doublings are far above the longest
     longer = func.least(_LONGEST_PAUSE, PAUSE * func.power(2, probes))
     still_closed = case((failures >= OPENED_BY, after_seconds(longer)), else_=null())
-    await connection.execute(
-        update(endpoints)
-        .where(*_is_endpoint(endpoint))
-        .values(
-            failures=case((_OPEN, endpoints.c.failures), else_=failures),
-            open_until=case((_OPEN, endpoints.c.open_until), else_=still_closed),
-            last_error=error,
-            changed_at=func.now(),
-        )
-    )
+    values = {
+        "failures": case((_OPEN, endpoints.c.failures), else_=failures),
+        "open_until": case((_OPEN, endpoints.c.open_until), else_=still_closed),
+        "last_error": error,
+        "changed_at": func.now(),
+    }
+    await connection.execute(update(endpoints).where(_is_endpoint(endpoint)).values(values))
 
 
-def _is_endpoint(endpoint: Endpoint) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
-    return endpoints.c.tenant_id == endpoint.tenant, endpoints.c.name == endpoint.name
+def _is_endpoint(endpoint: Endpoint) -> ColumnElement[bool]:
+    return and_(endpoints.c.tenant_id == endpoint.tenant, endpoints.c.name == endpoint.name)

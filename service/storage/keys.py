@@ -165,10 +165,10 @@ async def create_key(
 async def _ensure_tenant(connection: AsyncConnection, name: str) -> int:
     """A tenant's id; a new one gets its secrets."""
     new = insert(tenants).values(name=name).on_conflict_do_nothing().returning(tenants.c.id)
-    identity = (await connection.execute(new)).scalar_one_or_none()
+    identity = await connection.scalar(new)
     if identity is None:
         query = select(tenants.c.id).where(tenants.c.name == name)
-        identity = (await connection.execute(query)).scalar_one()
+        identity = (await connection.scalars(query)).one()
     else:
         await sealing.keyring_of(connection).create_secrets(connection, identity)
     return int(identity)
@@ -217,10 +217,12 @@ async def note_uses(connection: AsyncConnection, uses: Mapping[int, KeyUse]) -> 
     """Stores when keys were used last. A filter's version stays until another one asks."""
     # In the order of ids, so that two processes do not wait for each other.
     for identity, use in sorted(uses.items()):
-        at = func.to_timestamp(use.at)
+        latest = func.greatest(api_keys.c.last_used_at, func.to_timestamp(use.at))
+        values: dict[str, Any] = {"last_used_at": latest}
+        if use.filter:
+            values["last_filter"] = use.filter
         query = update(api_keys).where(api_keys.c.id == identity)
-        query = query.values(last_used_at=func.greatest(api_keys.c.last_used_at, at))
-        await connection.execute(query.values(last_filter=use.filter) if use.filter else query)
+        await connection.execute(query.values(values))
 
 
 async def choose_summariser(
@@ -232,9 +234,7 @@ async def choose_summariser(
         The tenant's id; None when there is no such tenant.
     """
     chosen = update(tenants).where(tenants.c.name == name).values(summariser=summariser)
-    found: int | None = (
-        await connection.execute(chosen.returning(tenants.c.id))
-    ).scalar_one_or_none()
+    found: int | None = await connection.scalar(chosen.returning(tenants.c.id))
     return found
 
 
@@ -246,9 +246,7 @@ async def find_summariser(reads: Reads, tenant: int) -> str | None:
 
 async def find_tenant(connection: AsyncConnection, name: str) -> int | None:
     """The tenant's id; None when there is no such tenant."""
-    return (
-        await connection.execute(select(tenants.c.id).where(tenants.c.name == name))
-    ).scalar_one_or_none()
+    return await connection.scalar(select(tenants.c.id).where(tenants.c.name == name))
 
 
 async def erase_tenant(connection: AsyncConnection, name: str) -> bool:
@@ -257,7 +255,7 @@ async def erase_tenant(connection: AsyncConnection, name: str) -> bool:
     Without the secrets, what is sealed for it in copies of the database cannot be opened either.
     """
     deleted = delete(tenants).where(tenants.c.name == name).returning(tenants.c.id)
-    identity = (await connection.execute(deleted)).scalar_one_or_none()
+    identity = await connection.scalar(deleted)
     # Breakers refer to nobody, because the fleet's have no tenant.
     await connection.execute(delete(endpoints).where(endpoints.c.tenant_id == identity))
     return identity is not None
@@ -344,8 +342,9 @@ async def find_session_key(connection: AsyncConnection, hashed: bytes) -> Key | 
     None when the session is unknown, or it or its key has ended.
     """
     query = select_keys().join(sessions, sessions.c.key_id == api_keys.c.id)
-    here = (sessions.c.hash == hashed, sessions.c.expires_at > func.now(), is_in_use())
-    row = (await connection.execute(query.where(*here))).mappings().one_or_none()
+    is_open = sessions.c.expires_at > func.now()
+    query = query.where(sessions.c.hash == hashed, is_open, is_in_use())
+    row = (await connection.execute(query)).mappings().one_or_none()
     return make_key(row) if row else None
 
 

@@ -7,21 +7,13 @@ locked (another round, a worker, an ingest) for the next time. Ages are in days.
 A rotation pages through all chats and then works chat by chat, so it may be stopped at any time.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import (
-    ColumnElement,
-    Table,
-    any_,
-    bindparam,
-    delete,
-    func,
-    select,
-    update,
-)
+from sqlalchemy import ColumnElement, Table, any_, bindparam, case, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import chats as of_chats
@@ -133,7 +125,7 @@ async def _lock_page(
     size = _CHATS_PAGE if table is chats else PAGE
     query = select(table.c.id).where(*which).order_by(table.c.id).limit(size)
     locked = query.with_for_update(of=table, skip_locked=True)
-    return list((await connection.execute(locked)).scalars())
+    return list(await connection.scalars(locked))
 
 
 def _before(days: int) -> ColumnElement[datetime]:
@@ -187,7 +179,7 @@ async def reseal(connection: AsyncConnection, chat: ChatKey) -> int:
     Returns:
         How many rows were changed; 0 when nothing of the chat is left to do.
     """
-    await connection.execute(select(chats.c.id).where(*match_chat(chat, chats)).with_for_update())
+    await connection.execute(select(chats.c.id).where(match_chat(chat, chats)).with_for_update())
     cipher = await sealing.find_cipher(connection, chat.tenant)
     for columns in _SEALED_COLUMNS:
         changed = await _reseal_rows(connection, chat, columns, cipher)
@@ -203,20 +195,28 @@ async def _reseal_rows(
     # In no order: the chat is locked, and for an ORDER BY id with a LIMIT the planner walks through
     # the checkpoints of all chats.
     is_old = _is_old(table.c[columns.names[0]], cipher)
-    batch = select(table).where(*match_chat(chat, table), is_old).limit(BATCH).with_for_update()
-    changed: list[dict[str, Any]] = []
-    for row in (await connection.execute(batch)).mappings():
-        new = {"row_key": row[columns.key]}
-        for name in columns.names:
-            aad = AssociatedData(table.name, name, chat, row[columns.key])
-            new[f"new_{name}"] = cipher.encrypt(aad, cipher.decrypt(aad, row[name]))
-        changed.append(new)
+    batch = select(table).where(match_chat(chat, table), is_old).limit(BATCH).with_for_update()
+    rows = (await connection.execute(batch)).mappings()
+    changed = [_reseal_row(row, chat, columns, cipher) for row in rows]
     if changed:
         is_row = table.c[columns.key] == bindparam("row_key")
         values: dict[str, Any] = {name: bindparam(f"new_{name}") for name in columns.names}
-        statement = update(table).where(*match_chat(chat, table), is_row).values(values)
-        await connection.execute(statement, changed)
+        resealed = update(table).where(match_chat(chat, table), is_row).values(values)
+        await connection.execute(resealed, changed)
     return len(changed)
+
+
+def _reseal_row(
+    row: Mapping[Any, Any], chat: ChatKey, columns: _SealedColumns, cipher: Cipher
+) -> dict[str, Any]:
+    """The parameters of the row's update: its key, and its values as they are written now."""
+    key = row[columns.key]
+    parameters = {"row_key": key}
+    for name in columns.names:
+        aad = AssociatedData(columns.table.name, name, chat, key)
+        plain = cipher.decrypt(aad, row[name])
+        parameters[f"new_{name}"] = cipher.encrypt(aad, plain)
+    return parameters
 
 
 def _is_old(column: ColumnElement[Any], cipher: Cipher) -> ColumnElement[bool]:
@@ -230,25 +230,26 @@ async def reseal_secrets(connection: AsyncConnection) -> None:
     """Brings the tenants' secrets to what is written now."""
     rows = (await connection.execute(select(tenant_secrets).with_for_update())).all()
     for tenant, _, secret in rows:
-        cipher, aad = await sealing.find_cipher(connection, tenant), sealing.make_secret_aad(tenant)
-        values = {"secret": cipher.encrypt(aad, cipher.decrypt(aad, secret))}
-        row = tenant_secrets.c.tenant_id == tenant
-        await connection.execute(update(tenant_secrets).where(row).values(values))
+        cipher = await sealing.find_cipher(connection, tenant)
+        aad = sealing.make_secret_aad(tenant)
+        sealed = cipher.encrypt(aad, cipher.decrypt(aad, secret))
+        row = update(tenant_secrets).where(tenant_secrets.c.tenant_id == tenant)
+        await connection.execute(row.values(secret=sealed))
 
 
 async def count_values(connection: AsyncConnection) -> list[KeyUsage]:
     """The number of values that each key seals, and of plain ones. It reads every row."""
-    columns = [table.c[name] for table, _, names in _SEALED_COLUMNS for name in names]
-    values_by_key: dict[int | None, int] = {}
+    columns: list[ColumnElement[Any]] = []
+    for table, _, names in _SEALED_COLUMNS:
+        columns += [table.c[name] for name in names]
+    values_by_key: Counter[int | None] = Counter()
     for column in (*columns, tenant_secrets.c.secret):
         is_sealed = func.get_byte(column, 0) == SEALED
-        second_byte = func.get_byte(column, 1)
-        query = select(is_sealed, second_byte, func.count()).where(column.is_not(None))
-        for sealed, number, count in await connection.execute(
-            query.group_by(is_sealed, second_byte)
-        ):
-            key = number if sealed else None
-            values_by_key[key] = values_by_key.get(key, 0) + count
+        # Of a plain value, the second byte is no key.
+        key_id = case((is_sealed, func.get_byte(column, 1)))
+        query = select(key_id, func.count()).where(column.is_not(None)).group_by(key_id)
+        for key, count in await connection.execute(query):
+            values_by_key[key] += count
     order = sorted(values_by_key, key=lambda key: key or 0)
     return [KeyUsage(key, values_by_key[key]) for key in order]
 

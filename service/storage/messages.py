@@ -7,16 +7,7 @@ or its words: an edited message is another row, and what hung below the old one 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import (
-    Select,
-    and_,
-    delete,
-    func,
-    or_,
-    select,
-    true,
-    update,
-)
+from sqlalchemy import Select, and_, delete, func, or_, select, true, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import sealing
@@ -63,7 +54,7 @@ async def find_by_host_id(
     connection: AsyncConnection, chat: ChatKey, host_id: str
 ) -> MessageRow | None:
     """The row of what the host calls so; of an edited one the newest."""
-    query = select(*_COLUMNS).where(*match_chat(chat, messages), messages.c.host_id == host_id)
+    query = select(*_COLUMNS).where(match_chat(chat, messages), messages.c.host_id == host_id)
     newest = query.order_by(messages.c.created_at.desc()).limit(1)
     row = (await connection.execute(newest)).one_or_none()
     return MessageRow(*row) if row else None
@@ -72,9 +63,9 @@ async def find_by_host_id(
 async def find_untold(connection: AsyncConnection, chat: ChatKey) -> set[str]:
     """The ids of what only requests have shown, so that nobody knows what the host calls it."""
     query = select(messages.c.message_id).where(
-        *match_chat(chat, messages), messages.c.host_id.is_(None)
+        match_chat(chat, messages), messages.c.host_id.is_(None)
     )
-    return set((await connection.execute(query)).scalars())
+    return set(await connection.scalars(query))
 
 
 async def find_messages(
@@ -82,7 +73,7 @@ async def find_messages(
 ) -> dict[str, MessageRow]:
     """The rows of these messages, by id, without their bodies."""
     query = select(*_COLUMNS).where(
-        *match_chat(chat, messages), in_values(messages.c.message_id, ids)
+        match_chat(chat, messages), in_values(messages.c.message_id, ids)
     )
     return {row.message_id: MessageRow(*row) for row in await connection.execute(query)}
 
@@ -91,14 +82,14 @@ async def load_path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> li
     """The rows from the root to `leaf`; empty when `leaf` is not stored."""
     up = (
         select(*_COLUMNS)
-        .where(*match_chat(chat, messages), messages.c.message_id == leaf)
+        .where(match_chat(chat, messages), messages.c.message_id == leaf)
         .cte("up", recursive=True)
     )
     # One at a time by the key. For a join, PostgreSQL's generic plan, which takes a chat for small,
     # read all of its messages for each one: 1.5 s for 1,000.
     parent = (
         select(*_COLUMNS)
-        .where(*match_chat(chat, messages), messages.c.message_id == up.c.parent_id)
+        .where(match_chat(chat, messages), messages.c.message_id == up.c.parent_id)
         .limit(1)
         .lateral("parent")
     )
@@ -112,7 +103,7 @@ async def load_path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> li
 async def wrote_on(connection: AsyncConnection, chat: ChatKey, user: str, leaf: str) -> bool:
     """Whether a user who did not begin the chat sent `leaf` or a message above it."""
     query = select(messages.c.message_id).where(
-        *match_chat(chat, messages),
+        match_chat(chat, messages),
         messages.c.author_id == user,
         messages.c.message_id.in_(select_above(chat, leaf)),
     )
@@ -131,10 +122,10 @@ async def list_branches(connection: AsyncConnection, chat: ChatKey) -> list[Bran
     # Not `exists`: PostgreSQL's generic plan takes a chat for small, and looks through all of its
     # messages for each one: 1 s for 2,000. This it hashes once.
     parents = select(child.c.parent_id).where(
-        *match_chat(chat, child), child.c.parent_id.is_not(None)
+        match_chat(chat, child), child.c.parent_id.is_not(None)
     )
     leaves = select(*columns).where(
-        *match_chat(chat, messages), messages.c.message_id.not_in(parents)
+        match_chat(chat, messages), messages.c.message_id.not_in(parents)
     )
     rows = await connection.execute(leaves.order_by(messages.c.depth.desc()))
     return [Branch(*row) for row in rows]
@@ -146,14 +137,14 @@ async def load_bodies(
     """The packed bodies of these messages; one whose body is gone is left out."""
     cipher = await sealing.find_cipher(connection, chat.tenant)
     query = select(messages.c.message_id, messages.c.body).where(
-        *match_chat(chat, messages),
+        match_chat(chat, messages),
         in_values(messages.c.message_id, ids),
         messages.c.body.is_not(None),
     )
-    return {
-        row.message_id: cipher.decrypt(aad_for_body(chat, row.message_id), row.body)
-        for row in (await connection.execute(query)).all()
-    }
+    bodies = {}
+    for message_id, body in await connection.execute(query):
+        bodies[message_id] = cipher.decrypt(aad_for_body(chat, message_id), body)
+    return bodies
 
 
 def aad_for_body(chat: ChatKey, message_id: str) -> AssociatedData:
@@ -172,7 +163,7 @@ async def drop_below(connection: AsyncConnection, chat: ChatKey, roots: Collecti
     if not roots:
         return 0
     statement = delete(messages).where(
-        *match_chat(chat, messages), messages.c.message_id.in_(select_subtree(chat, roots))
+        match_chat(chat, messages), messages.c.message_id.in_(select_subtree(chat, roots))
     )
     return (await connection.execute(statement)).rowcount
 
@@ -190,13 +181,18 @@ async def drop_unconfirmed(
     Returns:
         How many messages.
     """
-    places = [in_values(messages.c.parent_id, [one for one in above if one])]
+    parents = [node for node in above if node]
+    places = [in_values(messages.c.parent_id, parents)]
     if None in above:
         places.append(messages.c.parent_id.is_(None))
-    seen_once = messages.c.confirmed.is_(False), messages.c.host_id.is_(None), or_(*places)
-    query = select(messages.c.message_id).where(*match_chat(chat, messages), *seen_once)
-    roots = list((await connection.execute(query)).scalars())
-    return await drop_below(connection, chat, roots)
+    query = select(messages.c.message_id).where(
+        match_chat(chat, messages),
+        messages.c.confirmed.is_(False),
+        messages.c.host_id.is_(None),
+        or_(*places),
+    )
+    roots = await connection.scalars(query)
+    return await drop_below(connection, chat, roots.all())
 
 
 async def assign_checkpoint(
@@ -212,7 +208,7 @@ async def assign_checkpoint(
     none does.
     """
     query = update(messages).where(
-        *match_chat(chat, messages), messages.c.message_id.in_(select_subtree(chat, [until]))
+        match_chat(chat, messages), messages.c.message_id.in_(select_subtree(chat, [until]))
     )
     if superseded is not None:
         query = query.where(
@@ -231,12 +227,13 @@ def _select_outdone(chat: ChatKey, checkpoint: int) -> Select[tuple[int]]:
     Not only those that it grew from: code's summaries and copies of another chat's are published
     while a model writes this one.
     """
-    other, new = checkpoints.alias("made"), checkpoints.alias("newest")
+    other = checkpoints.alias("made")
+    new = checkpoints.alias("newest")
     is_shallower = other.c.covered_messages < new.c.covered_messages
     as_deep = other.c.covered_messages == new.c.covered_messages
     return select(other.c.id).where(
-        *match_chat(chat, other),
-        *match_chat(chat, new),
+        match_chat(chat, other),
+        match_chat(chat, new),
         new.c.id == checkpoint,
         or_(is_shallower, and_(as_deep, other.c.kind == INTERIM)),
     )
@@ -247,11 +244,11 @@ def select_above(chat: ChatKey, leaf: str) -> Select[tuple[str]]:
     place = messages.c.message_id, messages.c.parent_id
     line = (
         select(*place)
-        .where(*match_chat(chat, messages), messages.c.message_id == leaf)
+        .where(match_chat(chat, messages), messages.c.message_id == leaf)
         .cte("line", recursive=True)
     )
     parent = select(*place).where(
-        *match_chat(chat, messages), messages.c.message_id == line.c.parent_id
+        match_chat(chat, messages), messages.c.message_id == line.c.parent_id
     )
     return select(line.union_all(parent).c.message_id)
 
@@ -259,10 +256,10 @@ def select_above(chat: ChatKey, leaf: str) -> Select[tuple[str]]:
 def select_subtree(chat: ChatKey, roots: Collection[str]) -> Select[tuple[str]]:
     """The ids of `roots` and of all that hangs below them."""
     below = select(messages.c.message_id).where(
-        *match_chat(chat, messages), in_values(messages.c.message_id, roots)
+        match_chat(chat, messages), in_values(messages.c.message_id, roots)
     )
     tree = below.cte("below", recursive=True)
     child = select(messages.c.message_id).where(
-        *match_chat(chat, messages), messages.c.parent_id == tree.c.message_id
+        match_chat(chat, messages), messages.c.parent_id == tree.c.message_id
     )
     return select(tree.union_all(child).c.message_id)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
-from sqlalchemy import delete, func, insert, select, text, update
+from sqlalchemy import and_, delete, func, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import database, jobs, sealing
@@ -113,27 +113,29 @@ async def find_prompt(
     left = func.extract("epoch", prompts.c.expires_at - func.now())
     columns = prompts.c.id, prompts.c.reply, prompts.c.taken_at, left
     is_asked = prompts.c.digest == cipher.keyed_hash(digest)
-    query = select(*columns).where(*match_chat(chat, prompts), is_asked)
+    query = select(*columns).where(match_chat(chat, prompts), is_asked)
     row = (await connection.execute(query)).one_or_none()
     if row is None:
         return None
     number, reply, taken_at, seconds_left = row
-    answer = cipher.decrypt(_aad_for(chat, number, "reply"), reply) if reply else None
+    answer = None
+    if reply:
+        answer = cipher.decrypt(_aad_for(chat, number, "reply"), reply)
     return StoredReply(answer, float(seconds_left), taken_at is not None)
 
 
 async def find_basis(connection: AsyncConnection, chat: ChatKey) -> Basis | None:
     """The basis of the round that waits for a reply, or has one; None if there is none."""
-    query = select(prompts.c.basis).where(*match_chat(chat, prompts)).limit(1)
-    row = (await connection.execute(query)).scalar_one_or_none()
+    query = select(prompts.c.basis).where(match_chat(chat, prompts)).limit(1)
+    row = await connection.scalar(query)
     return Basis(**row) if row else None
 
 
 async def find_waiting(connection: AsyncConnection, chat: ChatKey) -> WaitingPrompt | None:
     """The prompt of a chat that has no reply, if there is one."""
     columns = [prompts.c[name] for name in WaitingPrompt.__dataclass_fields__]
-    query = select(*columns).where(*match_chat(chat, prompts), prompts.c.reply.is_(None)).limit(1)
-    row = (await connection.execute(query)).one_or_none()
+    unanswered = select(*columns).where(match_chat(chat, prompts), prompts.c.reply.is_(None))
+    row = (await connection.execute(unanswered.limit(1))).one_or_none()
     return WaitingPrompt(*row) if row else None
 
 
@@ -168,7 +170,7 @@ async def find_pause(connection: AsyncConnection, endpoint: Endpoint, model: str
         prompts.c.reply.is_(None),
         prompts.c.expires_at > func.now(),
     )
-    if state == "half-open" and (await connection.execute(select(is_out.exists()))).scalar_one():
+    if state == "half-open" and await connection.scalar(select(is_out.exists())):
         return jobs.PAUSE
     return None
 
@@ -184,9 +186,9 @@ async def take_prompt(
     row = (await connection.execute(_TAKE, parameters)).one_or_none()
     if row is None:
         return None
-    key = ChatKey(tenant, row.chat_id)
     cipher = await sealing.find_cipher(connection, tenant)
-    return TakenPrompt(row.id, cipher.decrypt(_aad_for(key, row.id, "form"), row.form))
+    aad = _aad_for(ChatKey(tenant, row.chat_id), row.id, "form")
+    return TakenPrompt(row.id, cipher.decrypt(aad, row.form))
 
 
 async def find_prospect(reads: Reads, tenant: int, chat: str) -> Prospect | None:
@@ -203,24 +205,25 @@ async def store_reply(
 
     None when no such prompt waits for a reply.
     """
-    waits = (
+    waits = and_(
         prompts.c.tenant_id == tenant,
         prompts.c.id == number,
         prompts.c.taken_at.is_not(None),
         prompts.c.reply.is_(None),
     )
     # The chat's row first, as whoever changes a chat locks it.
-    its_chat = select(prompts.c.chat_id).where(*waits).scalar_subquery()
+    its_chat = select(prompts.c.chat_id).where(waits).scalar_subquery()
     due = update(chats).where(chats.c.tenant_id == tenant, chats.c.id == its_chat)
     due = due.values(due_at=func.now()).returning(chats.c.id, chats.c.handed_seq)
     row = (await connection.execute(due)).one_or_none()
     if row is None:
         return None
     cipher = await sealing.find_cipher(connection, tenant)
-    sealed = cipher.encrypt(_aad_for(ChatKey(tenant, row.id), number, "reply"), reply)
-    replied = update(prompts).where(*waits).values(reply=sealed, replied_at=func.now())
+    aad = _aad_for(ChatKey(tenant, row.id), number, "reply")
+    sealed = cipher.encrypt(aad, reply)
+    replied = update(prompts).where(waits).values(reply=sealed, replied_at=func.now())
     seconds = func.extract("epoch", prompts.c.replied_at - prompts.c.taken_at)
-    answered = (await connection.execute(replied.returning(seconds))).scalar_one_or_none()
+    answered = await connection.scalar(replied.returning(seconds))
     if answered is None:
         return None
     return ReplyReceipt(f"{row.id}:{row.handed_seq}:{number}", float(answered))
@@ -228,7 +231,7 @@ async def store_reply(
 
 async def drop_prompts(connection: AsyncConnection, chat: ChatKey) -> None:
     """Deletes what a chat has of prompts and replies: their round has ended, or is refused."""
-    await connection.execute(delete(prompts).where(*match_chat(chat, prompts)))
+    await connection.execute(delete(prompts).where(match_chat(chat, prompts)))
 
 
 def _aad_for(chat: ChatKey, prompt: str, column: str) -> AssociatedData:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from sqlalchemy import delete, func, insert, or_, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -61,15 +61,16 @@ _RUN = [runs.c[name] for name in Run.__dataclass_fields__]
 async def list_latest(connection: AsyncConnection, chat: ChatKey) -> list[Run]:
     """The newest rounds of work that did something, newest first."""
     did_something = or_(runs.c.outcome != NOTHING, runs.c.calls > 0)
-    query = select(*_RUN).where(*match_chat(chat, runs), did_something)
+    query = select(*_RUN).where(match_chat(chat, runs), did_something)
     query = query.order_by(runs.c.id.desc()).limit(_LATEST)
     cipher = await sealing.find_cipher(connection, chat.tenant)
     latest_runs: list[Run] = []
     for row in (await connection.execute(query)).mappings():
-        stored = row["reason"]
-        packed = cipher.decrypt(aad_for_reason(chat, row["id"]), stored) if stored else None
-        reason = codec.unpack_text(packed) if packed else ""
-        latest_runs.append(Run(**{**row, "reason": reason}))
+        fields: dict[str, Any] = {**row, "reason": ""}
+        if row["reason"]:
+            packed = cipher.decrypt(aad_for_reason(chat, row["id"]), row["reason"])
+            fields["reason"] = codec.unpack_text(packed)
+        latest_runs.append(Run(**fields))
     return latest_runs
 
 
@@ -86,28 +87,26 @@ async def begin_run(
     Whoever begins has the chat's only lease for this kind of work: the worker of the earlier one
     was killed, or the database went away under it.
     """
-    lost = (*match_chat(chat, runs), runs.c.by_code == by_code, runs.c.outcome == "running")
-    await connection.execute(update(runs).where(*lost).values(outcome="lost", ended_at=func.now()))
+    is_unfinished = runs.c.outcome == "running"
+    lost = update(runs).where(match_chat(chat, runs), runs.c.by_code == by_code, is_unfinished)
+    await connection.execute(lost.values(outcome="lost", ended_at=func.now()))
     values = {"seq": seq, "request_id": request_id, "by_code": by_code}
-    statement = insert(runs).values(**chat.columns, **values)
-    query = statement.returning(runs.c.id)
-    return cast(int, (await connection.execute(query)).scalar_one())
+    begun = insert(runs).values(chat.columns | values)
+    return cast(int, await connection.scalar(begun.returning(runs.c.id)))
 
 
 async def count_run(
     connection: AsyncConnection, chat: ChatKey, run: int, spent: TokenUse, *, published: bool
 ) -> None:
     """Adds what an attempt took, and whether it was published, to a round."""
-    await connection.execute(
-        update(runs)
-        .where(*match_chat(chat, runs), runs.c.id == run)
-        .values(
-            calls=runs.c.calls + spent.calls,
-            tokens_read=runs.c.tokens_read + spent.tokens_read,
-            tokens_written=runs.c.tokens_written + spent.tokens_written,
-            published=runs.c.published + int(published),
-        )
-    )
+    counted = {
+        "calls": runs.c.calls + spent.calls,
+        "tokens_read": runs.c.tokens_read + spent.tokens_read,
+        "tokens_written": runs.c.tokens_written + spent.tokens_written,
+        "published": runs.c.published + int(published),
+    }
+    row = update(runs).where(match_chat(chat, runs), runs.c.id == run)
+    await connection.execute(row.values(counted))
 
 
 async def end_run(
@@ -126,18 +125,19 @@ async def end_run(
         How many checkpoints it has published.
     """
     cipher = await sealing.find_cipher(connection, chat.tenant)
-    sealed = cipher.encrypt(aad_for_reason(chat, run), codec.pack_text(reason)) if reason else None
+    sealed = None
+    if reason:
+        sealed = cipher.encrypt(aad_for_reason(chat, run), codec.pack_text(reason))
     values = {"outcome": outcome, "reason": sealed, "ended_at": func.now()}
-    ended = update(runs).where(*match_chat(chat, runs), runs.c.id == run).values(values)
-    return (await connection.execute(ended.returning(runs.c.published))).scalar_one_or_none() or 0
+    ended = update(runs).where(match_chat(chat, runs), runs.c.id == run).values(values)
+    # Nothing when the chat was deleted with its rounds meanwhile.
+    return await connection.scalar(ended.returning(runs.c.published)) or 0
 
 
 async def drop_idle(connection: AsyncConnection, chat: ChatKey, run: int) -> None:
     """Deletes the row of a round, unless it called a summariser or published something."""
     is_idle = runs.c.calls == 0, runs.c.published == 0
-    await connection.execute(
-        delete(runs).where(*match_chat(chat, runs), runs.c.id == run, *is_idle)
-    )
+    await connection.execute(delete(runs).where(match_chat(chat, runs), runs.c.id == run, *is_idle))
 
 
 # An endpoint that nobody asks any more stays half-open for ever: its last failure is long ago.
@@ -239,11 +239,11 @@ class Stats:
 
 async def add_sums(connection: AsyncConnection, counted: Mapping[UsageKey, Counter[str]]) -> None:
     """Adds counts, by the columns `COUNTS`, to the sums of today; none to a deleted tenant's."""
+    rows = []
     # Sorted, or two processes could wait for each other.
-    rows = [
-        {"tenant_id": key.tenant, "model": key.model, **{name: counts[name] for name in COUNTS}}
-        for key, counts in sorted(counted.items())
-    ]
+    for key, counts in sorted(counted.items()):
+        sums = {name: counts[name] for name in COUNTS}
+        rows.append({"tenant_id": key.tenant, "model": key.model, **sums})
     await connection.execute(_ADD, rows)
 
 

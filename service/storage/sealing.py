@@ -53,7 +53,9 @@ class AssociatedData(NamedTuple):
     @property
     def encoded(self) -> bytes:
         """The bytes to authenticate; the row comes last, because it may have any characters."""
-        return f"{self.table}.{self.column}/{self.chat.tenant}/{self.chat.id}/{self.row}".encode()
+        tenant, chat = self.chat
+        place = f"{self.table}.{self.column}/{tenant}/{chat}/{self.row}"
+        return place.encode()
 
 
 class Cipher:
@@ -138,8 +140,10 @@ class Keyring:
 
     async def create_secrets(self, connection: AsyncConnection, tenant: int) -> None:
         """Makes the secrets of a new tenant."""
-        salt, secret = os.urandom(_SECRET), _PLAIN_SECRET + os.urandom(_SECRET)
-        sealed = Cipher(tenant, self._keys, salt, secret).encrypt(make_secret_aad(tenant), secret)
+        salt = os.urandom(_SECRET)
+        secret = _PLAIN_SECRET + os.urandom(_SECRET)
+        cipher = Cipher(tenant, self._keys, salt, secret)
+        sealed = cipher.encrypt(make_secret_aad(tenant), secret)
         row = {"tenant_id": tenant, "salt": salt, "secret": sealed}
         await connection.execute(insert(tenant_secrets).values(row))
 

@@ -26,11 +26,14 @@ from sqlalchemy import (
     SmallInteger,
     Table,
     Text,
+    Update,
     Uuid,
     all_,
+    and_,
     any_,
     func,
     literal,
+    update,
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
@@ -334,14 +337,19 @@ class ChatKey(NamedTuple):
         return {"tenant_id": self.tenant, "chat_id": self.id}
 
 
-def match_chat(chat: ChatKey, table: FromClause) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+def match_chat(chat: ChatKey, table: FromClause) -> ColumnElement[bool]:
     """The rows of `table` that belong to this chat.
 
     `table` is chats, one of the tables below it, or an alias. The id alone would find the same
     rows. The tenant is there so that an id from the wrong hands finds nothing.
     """
     identity = table.c.chat_id if "chat_id" in table.c else table.c.id
-    return table.c.tenant_id == chat.tenant, identity == chat.id
+    return and_(table.c.tenant_id == chat.tenant, identity == chat.id)
+
+
+def update_chat(chat: ChatKey) -> Update:
+    """An update of the chat's own row."""
+    return update(chats).where(match_chat(chat, chats))
 
 
 Value = TypeVar("Value", int, str, bytes)

@@ -22,7 +22,6 @@ from sqlalchemy import (
     case,
     extract,
     func,
-    literal,
     null,
     or_,
     select,
@@ -33,7 +32,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import database, jobs
 from service.storage.jobs import Endpoint
-from service.storage.tables import ChatKey, after_seconds, chats, match_chat, not_in_values, tenants
+from service.storage.tables import (
+    ChatKey,
+    after_seconds,
+    chats,
+    match_chat,
+    not_in_values,
+    tenants,
+    update_chat,
+)
 
 DEBOUNCE = 0.5
 """Seconds between storing new messages and the work on them.
@@ -126,7 +133,6 @@ async def mark_due_at_once(
     Returns:
         The key of the wake-up message.
     """
-    query = update(chats).where(*match_chat(chat, chats)).returning(chats.c.handed_seq)
     values = {
         "handed_seq": chats.c.handed_seq + 1,
         "due_at": func.now(),
@@ -135,13 +141,15 @@ async def mark_due_at_once(
         "request_id": request_id,
         "dead_at": None,
     }
-    return f"{chat.id}:{(await connection.execute(query.values(values))).scalar_one()}"
+    marked = update_chat(chat).values(values)
+    number = (await connection.scalars(marked.returning(chats.c.handed_seq))).one()
+    return f"{chat.id}:{number}"
 
 
 async def mark_due_for_code(connection: AsyncConnection, chat: ChatKey) -> None:
     """Marks code's work due now: a model has written what code's summaries are to grow from."""
     earlier = func.least(chats.c.code_at, func.now())
-    await connection.execute(update(chats).where(*match_chat(chat, chats)).values(code_at=earlier))
+    await connection.execute(update_chat(chat).values(code_at=earlier))
 
 
 async def revive_dead(connection: AsyncConnection, tenant: int) -> int:
@@ -217,8 +225,9 @@ async def renew_lease(connection: AsyncConnection, lease: Lease) -> bool:
     end = after_seconds(LEASE)
     values: dict[str, Any] = {"lease_until": end}
     if lease.by_code:
-        values = {"code_until": end, "code_at": case((_was_asked_since(), _CODE_AT), else_=end)}
-    query = update(chats).where(*_match_lease(lease)).values(values)
+        code_at = case((_was_asked_since(), _CODE_AT), else_=end)
+        values = {"code_until": end, "code_at": code_at}
+    query = update(chats).where(_match_lease(lease)).values(values)
     return (await connection.execute(query)).rowcount == 1
 
 
@@ -227,8 +236,8 @@ async def holds_lease(connection: AsyncConnection, lease: Lease) -> bool:
 
     Locks the row until the transaction ends.
     """
-    query = select(chats.c.epoch).where(*_match_lease(lease)).with_for_update()
-    return (await connection.execute(query)).scalar_one_or_none() == lease.epoch
+    query = select(chats.c.epoch).where(_match_lease(lease)).with_for_update()
+    return await connection.scalar(query) == lease.epoch
 
 
 async def yields_to_others(connection: AsyncConnection, lease: Lease) -> bool:
@@ -236,9 +245,9 @@ async def yields_to_others(connection: AsyncConnection, lease: Lease) -> bool:
     waits = _CODE_WAITS if lease.by_code else _MODEL_WAITS
     # Another tenant's, too.
     another = select(chats.c.id).where(waits, chats.c.id != lease.chat.id)
-    went_on = select(chats.c.id).where(*_match_lease(lease), chats.c.handed_seq > lease.seq)
-    query = select(or_(another.exists(), went_on.exists()))
-    return bool((await connection.execute(query)).scalar_one())
+    went_on = select(chats.c.id).where(_match_lease(lease), chats.c.handed_seq > lease.seq)
+    either = or_(another.exists(), went_on.exists())
+    return bool(await connection.scalar(select(either)))
 
 
 async def finish_code(
@@ -255,8 +264,8 @@ async def finish_code(
     code_at = func.now() if again else case((_was_asked_since(), _CODE_AT), else_=null())
     values: dict[str, Any] = {"code_at": code_at}
     if not again and not model_next:
-        ingested = or_(chats.c.handed_seq > lease.seq, chats.c.epoch != lease.epoch)
-        values |= _end_well(lease) | {"due_at": case((ingested, chats.c.due_at), else_=code_at)}
+        values |= _end_well(lease)
+        values["due_at"] = case((_was_changed_since(lease), chats.c.due_at), else_=code_at)
     return await _release(connection, lease, values, chats.c.code_at)
 
 
@@ -268,11 +277,13 @@ async def finish_model(connection: AsyncConnection, lease: Lease, *, again: bool
     Returns:
         Seconds until the chat is due again; None when it is not.
     """
-    more = or_(literal(again), chats.c.handed_seq > lease.seq, chats.c.epoch != lease.epoch)
-    due_at = case((more, after_seconds(0 if again else DEBOUNCE)), else_=_CODE_AT)
-    values = _end_well(lease) | {"due_at": due_at}
+    values = _end_well(lease)
     if again:
+        values["due_at"] = after_seconds(0)
         del values["due_leaves"]
+    else:
+        settled_at = after_seconds(DEBOUNCE)
+        values["due_at"] = case((_was_changed_since(lease), settled_at), else_=_CODE_AT)
     return await _release(connection, lease, values, chats.c.due_at)
 
 
@@ -320,16 +331,21 @@ async def _release(
     if not lease.by_code:
         released = dict.fromkeys(("lease_token", "lease_until", "lease_endpoint", "leased_by"))
     seconds = extract("epoch", due - func.now())
-    query = update(chats).where(*_match_lease(lease)).values(values | released).returning(seconds)
-    found = (await connection.execute(query)).scalar_one_or_none()
+    query = update(chats).where(_match_lease(lease)).values(values | released)
+    found = await connection.scalar(query.returning(seconds))
     return None if found is None else max(float(found), 0)
 
 
 async def count_waiting(connection: AsyncConnection, limit: int) -> int:
     """The number of chats, of all tenants, with work that nobody does; counted up to `limit`."""
-    query = select(chats.c.id).where(or_(_CODE_WAITS, _MODEL_WAITS))
-    count = select(func.count()).select_from(query.limit(limit).subquery())
+    waiting = select(chats.c.id).where(or_(_CODE_WAITS, _MODEL_WAITS)).limit(limit)
+    count = select(func.count()).select_from(waiting.subquery())
     return (await connection.execute(count)).scalar_one()
+
+
+def _was_changed_since(lease: Lease) -> ColumnElement[bool]:
+    """Whether something was ingested, or a reset asked for, after the lease began."""
+    return or_(chats.c.handed_seq > lease.seq, chats.c.epoch != lease.epoch)
 
 
 def _was_asked_since() -> ColumnElement[bool]:
@@ -337,6 +353,6 @@ def _was_asked_since() -> ColumnElement[bool]:
     return chats.c.code_at < chats.c.code_until
 
 
-def _match_lease(lease: Lease) -> tuple[ColumnElement[bool], ...]:
+def _match_lease(lease: Lease) -> ColumnElement[bool]:
     token = chats.c.code_token if lease.by_code else chats.c.lease_token
-    return *match_chat(lease.chat, chats), token == lease.token
+    return and_(match_chat(lease.chat, chats), token == lease.token)

@@ -73,5 +73,7 @@ async def correct(
 
 def _read_lines(form: FormData, field: str) -> list[str] | None:
     """The lines of a field that have words; None without the field."""
-    text = form.get(field)
-    return None if text is None else [line for line in str(text).splitlines() if line.strip()]
+    if field not in form:
+        return None
+    lines = str(form[field]).splitlines()
+    return [line for line in lines if line.strip()]

@@ -91,11 +91,11 @@ class PageRoute(APIRoute):
             except SignInNeeded:
                 response = _go_to_sign_in(request)
             except RequestValidationError as error:
-                response = _render_failure(
-                    request, problems.make_validation_problem(error.errors())
-                )
+                problem = problems.make_validation_problem(error.errors())
+                response = _render_failure(request, problem)
             except Exception as error:
-                response = _render_failure(request, problems.make_problem(error, request.url.path))
+                problem = problems.make_problem(error, request.url.path)
+                response = _render_failure(request, problem)
             response.headers.update(HEADERS)
             return response
 
@@ -114,9 +114,11 @@ def _go_to_sign_in(request: Request) -> Response:
     if request.method != "GET" or request.url.path == "/":
         return go_to(SIGN_IN)
     path = request.scope["raw_path"].decode("ascii", "replace")  # encoded, as a link has it
-    back = path + (f"?{request.url.query}" if request.url.query else "")
+    if request.url.query:
+        path = f"{path}?{request.url.query}"
     # Without a host: behind a proxy, this process may not know how it is reached.
-    return go_to(f"{SIGN_IN}?{urlencode({'back': back})}")
+    back = urlencode({"back": path})
+    return go_to(f"{SIGN_IN}?{back}")
 
 
 def _render_failure(request: Request, problem: Problem) -> Response:
@@ -136,5 +138,6 @@ async def render_no_route(request: Request, error: Exception) -> Response:
     title = HTTPStatus(refused.status_code).phrase.capitalize()
     detail = problems.explain_refusal(refused)
     response = render("failed.html", refused.status_code, title=title, problem={"detail": detail})
-    response.headers.update({**(refused.headers or {}), **HEADERS})
+    response.headers.update(refused.headers or {})
+    response.headers.update(HEADERS)
     return response

@@ -50,5 +50,8 @@ async def sign_out(request: Request, runtime: RuntimeDep, signed_in: SignedInDep
 
 def _keep_own_path(back: str) -> str:
     r"""The path after signing in, on this host: `//elsewhere` and `/\elsewhere` lead away."""
-    leads_away = back[1:2] in ("/", "\\") or any(ord(character) < 32 for character in back)
-    return back if back.startswith("/") and not leads_away else "/"
+    has_control = any(ord(character) < 32 for character in back)
+    leads_away = back.startswith(("//", "/\\"))
+    if has_control or leads_away or not back.startswith("/"):
+        return "/"
+    return back

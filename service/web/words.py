@@ -40,13 +40,12 @@ def age(value: datetime | float | None) -> str:
     """The age of a moment, or some seconds, in its largest unit, as `3 min`."""
     if value is None:
         return ""
-    seconds = (
-        value if isinstance(value, float | int) else (datetime.now(UTC) - value).total_seconds()
-    )
+    if isinstance(value, datetime):
+        value = (datetime.now(UTC) - value).total_seconds()
     for size, unit in _AGES:
-        if seconds >= size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{max(seconds, 0):.0f} s"
+        if value >= size:
+            return f"{value / size:.0f} {unit}"
+    return f"{max(value, 0):.0f} s"
 
 
 def segment(value: object) -> str:
@@ -76,9 +75,9 @@ def kind(schema: dict[str, Any]) -> str:
 
 def visible(value: object) -> object:
     """A value with escapes for characters that turn or hide the text around them."""
-    return (
-        value if hasattr(value, "__html__") or not isinstance(value, str) else escape_hidden(value)
-    )
+    if isinstance(value, str) and not hasattr(value, "__html__"):
+        return escape_hidden(value)
+    return value
 
 
 def coded(text: str) -> Markup:
@@ -95,7 +94,9 @@ def prose(text: str) -> Markup:
         if beginning.strip():
             parts.append(Markup("<p>{}</p>").format(coded(beginning)))
         if items:
-            listed = Markup("").join(Markup("<li>{}</li>").format(coded(item)) for item in items)
+            listed = Markup("")
+            for item in items:
+                listed += Markup("<li>{}</li>").format(coded(item))
             parts.append(Markup("<ul>{}</ul>").format(listed))
     return Markup("\n").join(parts)
 

@@ -46,6 +46,13 @@ def test_nothing_of_a_text_is_markup(text: str) -> None:
         assert part not in seen
 
 
+def test_characters_that_turn_or_hide_a_text_are_left_out() -> None:
+    text = "pumps\u202e\u200b\x00 in cellar 7"
+    seen = describe_view(SummaryView(False, text, 4, 2, "", 12000, 3000, 16000, is_needed=True, working=False))
+
+    assert "pumps in cellar 7" in seen
+
+
 @pytest.mark.parametrize(("is_needed", "said"), [(False, "this chat still fits"), (True, "this chat needs a summary")])
 def test_without_a_summary_it_is_said_whether_the_chat_needs_one(is_needed: bool, said: str) -> None:
     seen = describe_view(SummaryView(False, "", 2, 0, "", 20, 20, 16000, is_needed=is_needed, working=False))
