@@ -238,6 +238,8 @@ async def count_request(context: ServeContext, request: HostRequest) -> CountedR
         [*prints, b""],
         max(request.wait_seconds * _SHARE, _LEAST),
     )
+    # No count by text holds for a picture, which only a message of parts may have.
+    has_parts = any(isinstance(message.get("content"), list) for message in request.messages)
     window = await context.windows.find(request.tenant, request.model, request.window_sizes)
     return CountedRequest(
         request=request,
@@ -245,15 +247,11 @@ async def count_request(context: ServeContext, request: HostRequest) -> CountedR
         prints=prints,
         sizes=sizes[:-1],
         non_message_tokens=sizes[-1] if request.non_message_text else 0,
-        is_counted=is_counted and not any(map(_has_parts, request.messages)),
+        is_counted=is_counted and not has_parts,
         window=window.tokens,
         assumed=window.assumed,
         deadline=deadline,
     )
-
-
-def _has_parts(message: Native) -> bool:
-    return isinstance(message.get("content"), list)
 
 
 async def count_messages(
