@@ -95,12 +95,12 @@ class HostRequest:
     Attributes:
         messages: the native list.
         ids: what the host calls each of them; empty where it does not say so.
-        sizes_told: sizes that somebody gives for the window, the most trusted first.
-        wanted: tokens that are asked for the answer; 0 where nobody says so.
-        beside: what goes along and is no message: specifications of tools, a system prompt.
+        window_sizes: sizes that somebody gives for the window, the most trusted first.
+        answer_tokens: tokens that are asked for the answer; 0 where nobody says so.
+        non_message_text: specifications of tools, a system prompt that stands in no message.
         guided: whether the newest question is the instruction of a regeneration.
         recall: whether the model may look things up.
-        patience: seconds that the request may wait.
+        wait_seconds: seconds that the request may wait.
         keep_hours: for how long the chat is kept; None for the usual time.
         state: of the turn, in its later calls.
         shares_ids: whether several conversations of the host may come under one chat id, as those
@@ -187,7 +187,7 @@ class CountedRequest:
         outline: where its parts stand.
         prints: the fingerprint of each message.
         sizes: the tokens of each message, by our own count.
-        beside: the tokens of what goes along and is no message.
+        non_message_tokens: the tokens of what goes along and is no message.
         is_counted: whether all of it was counted: nothing is estimated, and no picture is in it.
         window: the model's window in tokens, as its provider counts.
         assumed: whether nobody told the window.

@@ -151,8 +151,10 @@ async def _work_on_chat(claim: Claim) -> RoundOutcome:
         TextProcessAway: no process for texts could be started.
     """
     put_down = claim.put_down
-    if unwanted := _explain_unwanted(claim.lease):
-        return RoundOutcome(unwanted)
+    if claim.lease.compactor == chats.COMPACTS_ITSELF:
+        return RoundOutcome("Open WebUI compacts this chat itself")
+    if claim.lease.left_alone:
+        return RoundOutcome("its user wants this chat left alone")
     if put_down:
         done = await _work_on_branch(claim, put_down.leaf, put_down)
         async with claim.engine.begin() as connection:
@@ -174,13 +176,6 @@ async def _work_on_due_branches(claim: Claim) -> RoundOutcome:
         has_worked |= not nothing
         model_next |= done.model_next
     return RoundOutcome("" if has_worked else nothing, model_next=model_next)
-
-
-def _explain_unwanted(lease: Lease) -> str:
-    """Why no summary of this chat is wanted; empty when one is."""
-    if lease.compactor == chats.COMPACTS_ITSELF:
-        return "Open WebUI compacts this chat itself"
-    return "its user wants this chat left alone" if lease.left_alone else ""
 
 
 async def _gives_way(claim: Claim) -> bool:
@@ -300,14 +295,13 @@ async def _carry_out(round_: Round, planned: Plan) -> RoundOutcome:
     Whatever ends a turn is published on its own, so a crash loses one call, or those of one long
     turn.
     """
-    last = planned.chunks[-1]
     memory = await _read_memory(round_.claim, planned.reuse)
     # No summary grows from an interim one, or a model would never read what that covers.
     grown_from = round_.final if round_.is_interim else planned.reuse
     parent = grown_from.id if grown_from else 0
     done = RoundOutcome()
     for number, chunk in enumerate(planned.chunks, 1):
-        is_last = chunk is last
+        is_last = number == len(planned.chunks)
         try:
             written = await _write(round_, chunk, memory)
             published = await _publish(round_, chunk, parent, written, ends=is_last)
