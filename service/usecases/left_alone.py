@@ -177,9 +177,8 @@ async def _find_visible_branch(
     leaf = await messages.find_by_host_id(connection, own_chat.key, message) if message else None
     if leaf is None and own_chat.leaf:
         # A message that is not told yet is the newest one, most likely.
-        leaf = (await messages.find_messages(connection, own_chat.key, [own_chat.leaf])).get(
-            own_chat.leaf
-        )
+        found = await messages.find_messages(connection, own_chat.key, [own_chat.leaf])
+        leaf = found.get(own_chat.leaf)
     if leaf is None:
         raise inspection.make_no_chat_error(chat)
     if asker.user not in (None, own_chat.owner) and not await messages.wrote_on(

@@ -22,7 +22,7 @@ async def rotate_keys(database: Database, report: Callable[[int], None]) -> list
         async with database.engine.connect() as connection:
             page = await maintenance.list_chats(connection, after)
         if not page:
-            return await _forget_keys(database)
+            break
         for chat in page:
             rows = None
             while rows != 0:
@@ -31,9 +31,6 @@ async def rotate_keys(database: Database, report: Callable[[int], None]) -> list
                     rows = await maintenance.reseal(connection, chat)
         after, done = page[-1].id, done + len(page)
         report(done)
-
-
-async def _forget_keys(database: Database) -> list[KeyUsage]:
     async with database.engine.begin() as connection:
         await maintenance.reseal_secrets(connection)
         usage = await maintenance.count_values(connection)

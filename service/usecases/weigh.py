@@ -95,12 +95,12 @@ class HostRequest:
     Attributes:
         messages: the native list.
         ids: what the host calls each of them; empty where it does not say so.
-        sizes_told: sizes that somebody gives for the window, the most trusted first.
-        wanted: tokens that are asked for the answer; 0 where nobody says so.
-        beside: what goes along and is no message: specifications of tools, a system prompt.
+        window_sizes: sizes that somebody gives for the window, the most trusted first.
+        answer_tokens: tokens that are asked for the answer; 0 where nobody says so.
+        non_message_text: specifications of tools, a system prompt that stands in no message.
         guided: whether the newest question is the instruction of a regeneration.
         recall: whether the model may look things up.
-        patience: seconds that the request may wait.
+        wait_seconds: seconds that the request may wait.
         keep_hours: for how long the chat is kept; None for the usual time.
         state: of the turn, in its later calls.
         shares_ids: whether several conversations of the host may come under one chat id, as those
@@ -187,7 +187,7 @@ class CountedRequest:
         outline: where its parts stand.
         prints: the fingerprint of each message.
         sizes: the tokens of each message, by our own count.
-        beside: the tokens of what goes along and is no message.
+        non_message_tokens: the tokens of what goes along and is no message.
         is_counted: whether all of it was counted: nothing is estimated, and no picture is in it.
         window: the model's window in tokens, as its provider counts.
         assumed: whether nobody told the window.
@@ -238,6 +238,8 @@ async def count_request(context: ServeContext, request: HostRequest) -> CountedR
         [*prints, b""],
         max(request.wait_seconds * _SHARE, _LEAST),
     )
+    # No count by text holds for a picture, which only a message of parts may have.
+    has_parts = any(isinstance(message.get("content"), list) for message in request.messages)
     window = await context.windows.find(request.tenant, request.model, request.window_sizes)
     return CountedRequest(
         request=request,
@@ -245,15 +247,11 @@ async def count_request(context: ServeContext, request: HostRequest) -> CountedR
         prints=prints,
         sizes=sizes[:-1],
         non_message_tokens=sizes[-1] if request.non_message_text else 0,
-        is_counted=is_counted and not any(map(_has_parts, request.messages)),
+        is_counted=is_counted and not has_parts,
         window=window.tokens,
         assumed=window.assumed,
         deadline=deadline,
     )
-
-
-def _has_parts(message: Native) -> bool:
-    return isinstance(message.get("content"), list)
 
 
 async def count_messages(

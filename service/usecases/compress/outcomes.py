@@ -115,14 +115,20 @@ async def end_round(claim: Claim, round_: Awaitable[RoundOutcome]) -> float | No
 
 
 async def _end_well(claim: Claim, done: RoundOutcome) -> float | None:
-    did_nothing, again = bool(done.nothing), not done.complete
+    did_nothing = bool(done.nothing)
     outcome = runs.NOTHING if did_nothing else "done"
     async with claim.engine.begin() as connection:
         await _end_run(connection, claim, outcome, done.nothing, did_nothing=did_nothing)
-        if claim.lease.by_code:
-            next_ = done.model_next
-            return await work.finish_code(connection, claim.lease, again=again, model_next=next_)
-        return await work.finish_model(connection, claim.lease, again=again)
+        return await _finish_work(connection, claim, done)
+
+
+async def _finish_work(
+    connection: AsyncConnection, claim: Claim, done: RoundOutcome
+) -> float | None:
+    again, next_ = not done.complete, done.model_next
+    if claim.lease.by_code:
+        return await work.finish_code(connection, claim.lease, again=again, model_next=next_)
+    return await work.finish_model(connection, claim.lease, again=again)
 
 
 async def _end_waiting(
@@ -139,18 +145,13 @@ async def _end_waiting(
             did_nothing=is_put_down,
             drops_prompt=not is_put_down,
         )
-        match why:
-            case ReplyPending():
-                if why.new and is_held:
-                    await prompts.store_prompt(connection, claim.chat, why.new)
-                return await work.give_back(connection, claim.lease, None, why.seconds)
-            case TextsMissing() if claim.lease.by_code:
-                next_ = not claim.lease.ends_work
-                return await work.finish_code(
-                    connection, claim.lease, again=False, model_next=next_
-                )
-            case TextsMissing() | PromptUntaken():
-                return await work.finish_model(connection, claim.lease, again=False)
+        if isinstance(why, ReplyPending):
+            if why.new and is_held:
+                await prompts.store_prompt(connection, claim.chat, why.new)
+            return await work.give_back(connection, claim.lease, None, why.seconds)
+        # After code's interim work, the model's round finds out itself whether it has its texts.
+        done = RoundOutcome(model_next=not claim.lease.ends_work)
+        return await _finish_work(connection, claim, done)
 
 
 async def give_back(claim: Claim, release: Release) -> float | None:

@@ -39,15 +39,7 @@ from service.planning.plan import (
 )
 from service.planning.policy import LEAST_WRITER, Policy, count_thinking_tokens
 from service.processes import materials
-from service.storage import (
-    chats,
-    checkpoints,
-    jobs,
-    messages,
-    prompts,
-    runs,
-    work,
-)
+from service.storage import chats, checkpoints, jobs, messages, prompts, runs, work
 from service.storage.checkpoints import NewCheckpoint
 from service.storage.messages import MessageRow
 from service.storage.prompts import Basis
@@ -158,38 +150,52 @@ async def _work_on_chat(claim: Claim) -> RoundOutcome:
         TextWorkFailed: our own code failed even on a summary that gives messages by their size.
         TextProcessAway: no process for texts could be started.
     """
-    lease, put_down = claim.lease, claim.put_down
-    if unwanted := _explain_unwanted(lease):
-        return RoundOutcome(unwanted)
+    put_down = claim.put_down
+    if claim.lease.compactor == chats.COMPACTS_ITSELF:
+        return RoundOutcome("Open WebUI compacts this chat itself")
+    if claim.lease.left_alone:
+        return RoundOutcome("its user wants this chat left alone")
     if put_down:
-        done = await _work_on_branch(await _read_branch(claim, put_down.leaf, put_down))
+        done = await _work_on_branch(claim, put_down.leaf, put_down)
         async with claim.engine.begin() as connection:
             await prompts.drop_prompts(connection, claim.chat)
         if not done.complete:
             return done
+    return await _work_on_due_branches(claim)
+
+
+async def _work_on_due_branches(claim: Claim) -> RoundOutcome:
     nothing, has_worked, model_next = "no branch is due", False, False
-    for leaf in lease.leaves:
+    for leaf in claim.lease.leaves:
         if has_worked and await _gives_way(claim):
             return RoundOutcome(complete=False)
-        # Read when its turn comes, because it may share what was published for those before it.
-        done = await _work_on_branch(await _read_branch(claim, leaf))
+        done = await _work_on_branch(claim, leaf)
         if not done.complete:
             return done
-        nothing, has_worked = done.nothing, has_worked or not done.nothing
+        nothing = done.nothing
+        has_worked |= not nothing
         model_next |= done.model_next
     return RoundOutcome("" if has_worked else nothing, model_next=model_next)
-
-
-def _explain_unwanted(lease: Lease) -> str:
-    """Why no summary of this chat is wanted; empty when one is."""
-    if lease.compactor == chats.COMPACTS_ITSELF:
-        return "Open WebUI compacts this chat itself"
-    return "its user wants this chat left alone" if lease.left_alone else ""
 
 
 async def _gives_way(claim: Claim) -> bool:
     async with claim.engine.connect() as connection:
         return await work.yields_to_others(connection, claim.lease)
+
+
+async def _work_on_branch(claim: Claim, leaf: str, put_down: Basis | None = None) -> RoundOutcome:
+    """Plans a round on a branch, and carries it out."""
+    # Read when its turn comes, because it may share what was published for those before it.
+    round_ = await _read_branch(claim, leaf, put_down)
+    make_plan = _plan_for_model if round_.summariser else _plan_for_code
+    planned = await asyncio.to_thread(make_plan, round_)
+    done = RoundOutcome(planned.reason)
+    if planned.chunks:
+        done = await _carry_out(round_, planned)
+    if round_.is_interim and done.complete:
+        left = await asyncio.to_thread(_plan_for_model, round_)
+        done = replace(done, model_next=bool(left.chunks))
+    return done
 
 
 async def _read_branch(claim: Claim, leaf: str, basis: Basis | None = None) -> Round:
@@ -281,19 +287,6 @@ def _plan_for_model(round_: Round) -> Plan:
     return plan(confirmed, usable, round_.policy, is_resumed=round_.is_resumed)
 
 
-async def _work_on_branch(round_: Round) -> RoundOutcome:
-    """Plans a round, and carries it out."""
-    by_model = round_.summariser is not None
-    planned = await asyncio.to_thread(_plan_for_model if by_model else _plan_for_code, round_)
-    done = RoundOutcome(planned.reason)
-    if planned.chunks:
-        done = await _carry_out(round_, planned)
-    if round_.is_interim and done.complete:
-        left = await asyncio.to_thread(_plan_for_model, round_)
-        done = replace(done, model_next=bool(left.chunks))
-    return done
-
-
 async def _carry_out(round_: Round, planned: Plan) -> RoundOutcome:
     """Writes and publishes the chunks in order.
 
@@ -302,21 +295,22 @@ async def _carry_out(round_: Round, planned: Plan) -> RoundOutcome:
     Whatever ends a turn is published on its own, so a crash loses one call, or those of one long
     turn.
     """
-    last = planned.chunks[-1]
     memory = await _read_memory(round_.claim, planned.reuse)
     # No summary grows from an interim one, or a model would never read what that covers.
     grown_from = round_.final if round_.is_interim else planned.reuse
     parent = grown_from.id if grown_from else 0
     done = RoundOutcome()
     for number, chunk in enumerate(planned.chunks, 1):
+        is_last = number == len(planned.chunks)
         try:
             written = await _write(round_, chunk, memory)
-            published = await _publish(round_, chunk, parent, written, ends=chunk is last)
+            published = await _publish(round_, chunk, parent, written, ends=is_last)
         except (TextTooHard, TextWorkFailed) as error:
             # Another try would meet the same texts, and the chat needs its summary now.
-            log.warning("compress.not_read", chat=round_.claim.lease.chat_id, error=str(error))
-            written = await _write_by_size(round_, chunk, memory, str(error))
-            published = await _publish(round_, chunk, parent, written, ends=chunk is last)
+            why = str(error)
+            log.warning("compress.not_read", chat=round_.claim.lease.chat_id, error=why)
+            written = await _write_by_size(round_, chunk, memory, why)
+            published = await _publish(round_, chunk, parent, written, ends=is_last)
         memory = written.candidate.memory
         if published is None:
             # The next chunk's summary stands for this one as well. After the last one, another
@@ -325,7 +319,7 @@ async def _carry_out(round_: Round, planned: Plan) -> RoundOutcome:
             continue
         parent = parent if round_.is_interim else published
         done = RoundOutcome()
-        if chunk is not last and (number >= CALLS or await _gives_way(round_.claim)):
+        if not is_last and (number >= CALLS or await _gives_way(round_.claim)):
             return RoundOutcome(complete=False)
     return done
 
@@ -353,28 +347,30 @@ async def _write(round_: Round, chunk: Chunk, memory: Memory) -> WrittenSummary:
         TextWorkFailed: our own code failed on a text.
     """
     began = time.monotonic()
-    covered, run = _find_covered_span(round_, chunk), round_.claim.context.texts.run
+    summariser, texts = round_.summariser, round_.claim.context.texts
+    covered = _find_covered_span(round_, chunk)
     material = await _gather(round_, chunk, memory)
     task = Task(material, round_.policy, covered)
     rejections: tuple[str, ...] = ()
-    if round_.summariser:
-        candidate = await _ask(round_, round_.summariser, task)
+    if summariser:
+        candidate = await _ask(round_, summariser, task)
         if candidate.verdict.accepted:
-            return WrittenSummary(
-                candidate, "llm", round_.summariser.name, time.monotonic() - began
-            )
+            seconds = time.monotonic() - began
+            return WrittenSummary(candidate, "llm", summariser.name, seconds)
+        # The gate has the last word: code writes what the summariser could not.
         rejections = candidate.verdict.reasons
     kind = _find_kind(round_, is_degraded=bool(rejections))
-    candidate = await run(summarise.write_alone, task, kind, rejections)
+    candidate = await texts.run(summarise.write_alone, task, kind, rejections)
     return WrittenSummary(candidate, kind, summarise.BY_CODE, time.monotonic() - began)
 
 
 def _find_covered_span(round_: Round, chunk: Chunk) -> CoveredSpan:
     # Inside a long turn, the message that is being read stands for the boundary to come.
     place = chunk.covers - 1 if chunk.covers else chunk.reads[-1].position.message
-    last = round_.rows[place]
+    last, leaf = round_.rows[place], round_.rows[-1]
     # At most half of a request: the rest of the tail is covered yet.
-    tail = min(round_.rows[-1].path_tokens - last.path_tokens, round_.policy.request_tokens // 2)
+    most = round_.policy.request_tokens // 2
+    tail = min(leaf.path_tokens - last.path_tokens, most)
     return CoveredSpan(last.depth, last.path_tokens, last.sent_at, tail)
 
 
@@ -412,11 +408,13 @@ def _find_unread_span(round_: Round, chunk: Chunk) -> UnreadSpan:
     calls: list[int] = []
     for read in chunk.reads:
         at = read.position
+        # A step that is read in pieces is counted once, with the last of them.
         if at.piece == read.pieces - 1:
             calls_by_step = round_.rows[at.message].step_calls
             calls.append(calls_by_step[at.step] if at.step < len(calls_by_step) else 0)
     messages_read = {read.position.message for read in chunk.reads}
-    return UnreadSpan(len(messages_read), sum(read.tokens for read in chunk.reads), calls)
+    tokens = sum(read.tokens for read in chunk.reads)
+    return UnreadSpan(len(messages_read), tokens, calls)
 
 
 async def _gather(round_: Round, chunk: Chunk, memory: Memory) -> Material:
@@ -473,9 +471,6 @@ async def _publish(
 ) -> int | None:
     """Publishes the checkpoint of a chunk.
 
-    Outdated ones serve until code has carried on what a model wrote as far as they reach, which is
-    where a plan `ends`.
-
     Returns:
         Its id; None if the chunk ends inside a turn, or its summary is not worth publishing.
 
@@ -488,20 +483,7 @@ async def _publish(
         await _count_unpublished(round_, candidate)
         return None
     until = round_.rows[chunk.covers - 1]
-    outdated = round_.outdated if round_.is_interim and ends else []
-    memory, text = candidate.memory, candidate.text
-    new = NewCheckpoint(
-        parent=parent,
-        until=until,
-        kind=written.kind,
-        texts=await checkpoints.pack_texts(claim.engine, claim.chat, parent, memory, text),
-        tokens=candidate.size,
-        window=round_.basis.window,
-        summariser=written.by,
-        prompt_version=prompt.VERSION,
-        verdict=candidate.verdict.as_json(),
-        superseded=[one.id for one in [*round_.poorer, *outdated]],
-    )
+    new = await _make_checkpoint(round_, until, parent, written, ends=ends)
     async with claim.engine.begin() as connection:
         number = await checkpoints.publish_checkpoint(connection, claim.lease, new)
         await _count(connection, round_, candidate, published=number is not None)
@@ -521,6 +503,32 @@ async def _publish(
         model=new.summariser,
     )
     return number
+
+
+async def _make_checkpoint(
+    round_: Round, until: MessageRow, parent: int, written: WrittenSummary, *, ends: bool
+) -> NewCheckpoint:
+    """Makes the checkpoint that reaches `until`, and says which ones it supersedes.
+
+    Outdated ones serve until code has carried on what a model wrote as far as they reach, which is
+    where a plan `ends`.
+    """
+    claim, candidate = round_.claim, written.candidate
+    outdated = round_.outdated if round_.is_interim and ends else []
+    return NewCheckpoint(
+        parent=parent,
+        until=until,
+        kind=written.kind,
+        texts=await checkpoints.pack_texts(
+            claim.engine, claim.chat, parent, candidate.memory, candidate.text
+        ),
+        tokens=candidate.size,
+        window=round_.basis.window,
+        summariser=written.by,
+        prompt_version=prompt.VERSION,
+        verdict=candidate.verdict.as_json(),
+        superseded=[one.id for one in [*round_.poorer, *outdated]],
+    )
 
 
 async def _count_unpublished(round_: Round, candidate: Candidate) -> None:

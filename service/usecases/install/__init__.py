@@ -17,11 +17,7 @@ from service.storage import keys
 from service.storage.database import Database
 from service.storage.keys import Operator
 from service.usecases.install.addresses import is_private
-from service.usecases.install.models import (
-    check_writer,
-    describe_writer,
-    list_models,
-)
+from service.usecases.install.models import check_writer, describe_writer, list_models
 from service.usecases.install.present import (
     ACTION,
     EVENTS,
