@@ -126,22 +126,34 @@ class Filter:
 
     def make_turn(self, body: Json, metadata: Json, model: Any, user: Any) -> Json:
         """The note of a turn, in plain values, which the metadata carry from hook to hook."""
-        chat, valves = str(metadata.get("chat_id") or ""), (user or {}).get("valves")
+        chat, name = str(metadata.get("chat_id") or ""), str(body.get("model"))
+        wishes = (user or {}).get("valves")
         api, kept = self.valves.api_days * 24, self.valves.temporary_hours
         hours = {"": api, "temporary": kept, "local": kept, "channel": 0}.get(chat.split(":")[0])
         params = ((model or {}).get("info") or {}).get("params") or {}
-        name, windows = str(body.get("model")), list_windows(body, params, model)
-        # This goes to the service with each request; `recall` is set where the tool is offered.
-        about = {"chat": chat, "user": metadata.get("user_id"), "model": name, "windows": windows}
-        about |= {"prompt": params.get("system") or "", "keep_hours": hours, "recall": False}
-        about["guided"] = bool(metadata.get("regeneration_message_id"))
-        turn: Json = {"about": about, "state": None, "whole": False, "shown": ""}
-        turn["options"] = body.get("options")
-        turn |= {"id": secrets.token_hex(16), "saved": chat if hours is None else None}
-        turn["window"] = next(iter(windows), self._windows.get(name))
-        turn["sends"] = hours != 0 and getattr(valves, "compress", True)
-        turn["shows"] = self.valves.show_status and getattr(valves, "show_status", True)
-        return turn
+        windows = list_windows(body, params, model)
+        about = {  # goes to the service with each request
+            "chat": chat,
+            "user": metadata.get("user_id"),
+            "model": name,
+            "windows": windows,
+            "prompt": params.get("system") or "",
+            "keep_hours": hours,
+            "recall": False,  # set where the tool is offered
+            "guided": bool(metadata.get("regeneration_message_id")),
+        }
+        return {
+            "id": secrets.token_hex(16),
+            "about": about,
+            "state": None,
+            "whole": False,
+            "shown": "",
+            "options": body.get("options"),
+            "saved": chat if hours is None else None,
+            "window": next(iter(windows), self._windows.get(name)),
+            "sends": hours != 0 and getattr(wishes, "compress", True),
+            "shows": self.valves.show_status and getattr(wishes, "show_status", True),
+        }
 
     def _is_long(self, messages: list[Json], turn: Json) -> bool:
         """Whether the chat may be too long. A token is hardly less than half a character."""
