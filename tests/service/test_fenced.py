@@ -120,6 +120,22 @@ async def test_a_round_that_ends_waits_for_whoever_changes_the_chat(harness: Har
     assert await ending == 0
 
 
+async def test_what_is_ingested_during_a_models_round_is_looked_at_again(harness: Harness) -> None:
+    leaf = await harness.long_chat()
+    await harness.by_code()
+    async with harness.runtime.database.engine.begin() as connection:
+        lease = await work.claim_work(connection, "worker", None, 4)
+    assert lease
+    assert not lease.by_code
+
+    await harness.talk.ingest(harness.talk.turns(2, leaf=leaf))
+    async with harness.runtime.database.engine.begin() as connection:
+        await connection.execute(text("update chats set code_at = null"))
+        again = await work.finish_model(connection, lease, again=False)
+
+    assert again is not None
+
+
 async def _waits(harness: Harness) -> bool:
     return bool(await rows(harness.runtime, "select 1 from pg_locks where not granted"))
 
