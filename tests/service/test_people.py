@@ -93,6 +93,18 @@ async def leave_alone(talk: Talk, alone: bool) -> None:
     assert response.status_code == 200, response.text
 
 
+async def test_a_user_who_stands_in_the_audit_log_alone_is_found(harness: Harness) -> None:
+    talk, service = harness.talk, harness.service
+    talk.user = ANN
+    await talk.ingest(talk.turns(1))
+    await leave_alone(talk, True)
+    assert (await service.as_operator.delete("/v1/chats/chat-1")).status_code == 204
+
+    shown = await get(service, f"/{ANN}")
+
+    assert (shown["chats"], shown["shared_chats"], shown["audited"]) == ([], [], True)
+
+
 async def did_everything(harness: Harness) -> None:
     """All that a user can do: in her own chats, in a fork, in unsaved ones, and in a chat of Ben's."""
     talk, client = harness.talk, harness.service.as_filter

@@ -10,7 +10,7 @@ from service.storage.tables import ChatKey
 from tests.conftest import Service, drain
 from tests.service.grown import summarised
 from tests.service.harness import Harness, running
-from tests.service.talk import Json, Talk, check_tree, rows, with_texts
+from tests.service.talk import Json, Talk, check_tree, prose, rows, with_texts
 from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -61,6 +61,19 @@ async def test_a_request_that_waits_for_its_summary_confirms_nothing_of_what_it_
     await harness.talk.ask(harness.talk.turns(1, leaf=leaf))
     await harness.service.stored()
     assert await rows(harness.runtime, "select 1 from messages where confirmed")
+
+
+async def test_beside_tools_that_leave_little_an_answer_still_has_its_third(talk: Talk, service: Service) -> None:
+    leaf = talk.turns(6)
+    tools = [{"type": "function", "function": {"name": "look_up", "description": prose(5_600, "tool")}}]
+
+    answer = await talk.ask(leaf, window=8192, tools=tools)
+    await service.stored()
+
+    beside = answer["state"]["beside"]
+    left = 8192 - beside
+    assert 0 < left < 3_000
+    assert beside < answer["tokens"]["after"] <= 8192 - left // 3
 
 
 async def test_a_path_that_is_stored_while_a_request_looks_for_it_is_found(
