@@ -72,8 +72,8 @@ The same scripted conversation of {turns} turns, with a native tool in every thi
 - An item is **found** if [recall](howto/recall.md) gives it in two calls, in the last turn.
 - Both have the same scripted summariser. It knows what is worth keeping, invents nothing and thinks for two seconds.
 - A turn **waited** if the model was asked more than {waited} s after the user sent.
-- One question is taken back, and another is sent in its place (a branch). Later, an early message is edited in place. A
-  request with the old question is a **branch leak**; one with the old message is a **stale edit**.
+- One question is replaced by another (a branch). Later, an early message is edited, and a model reads all below it
+  again. A request with the old question is a **branch leak**; one with the old message is a **stale edit**.
 
 ## What a cache keeps, and what summaries cost
 
@@ -82,8 +82,7 @@ is the same, but without edits and without Open WebUI's own tools, which take 7,
 
 {by_window}
 
-These are single runs, so a point more or less says nothing. They do not show whether a model uses the facts, or how a
-real summariser chooses.
+These are single runs, so a point more or less says nothing. They do not show how a real summariser chooses.
 """
 
 
