@@ -79,19 +79,19 @@ class Settings(BaseSettings):
     database_url: SecretStr | None = Field(
         None,
         description="URL of PostgreSQL: `postgresql://user:password@host/database`. For TLS, append"
-        " `?sslmode=verify-full&sslrootcert=FILE`. If it is not set, Precis starts its own.",
+        " `?sslmode=verify-full&sslrootcert=FILE`. Without it, Precis starts its own.",
     )
     redis_url: SecretStr | None = Field(
         None,
         description="URL of Redis or Valkey: `redis://:password@host:6379/0`. For TLS:"
         " `rediss://:password@host:6379/0?ssl_ca_certs=FILE&ssl_check_hostname=true`."
-        " If it is not set, Precis starts its own.",
+        " Without it, Precis starts its own.",
     )
     summariser: Literal["extractive", "openai", "ollama"] = Field(
         "extractive",
         description="What writes summaries. `openai`: an OpenAI-compatible server. `ollama`: an"
-        " Ollama server. `extractive`: no server; a model of Open WebUI writes them, or no model,"
-        " as `precis install-filter --summariser` has chosen.",
+        " Ollama server. `extractive`: a model of Open WebUI or none, as `precis install-filter"
+        " --summariser` has chosen.",
     )
     summariser_url: str = Field(
         "",
@@ -110,11 +110,11 @@ class Settings(BaseSettings):
     )
     apply_at: ApplyAt = Field(
         APPLY_AT,
-        description="A request that takes more than this share of the window is sent with a"
-        " summary. From 0.3 to 0.95; the default is 100,000 tokens of a window of 131,072. Precis"
-        " writes the summary from two thirds of this share on, or from half of the window if that"
-        " is less. A lower share makes requests cheaper and shows the model fewer messages word for"
-        " word. A higher share leaves less room for the answer and less time to write the summary.",
+        description="A request that takes more than this share of the window, from 0.3 to 0.95, is"
+        " sent with a summary. Precis writes the summary from two thirds of this share on, or from"
+        " half of the window if that is less. A lower share makes requests cheaper and shows the"
+        " model fewer messages word for word. A higher share leaves less room for the answer and"
+        " less time to write the summary.",
     )
     keep_messages: KeepMessages = Field(
         KEEP_MESSAGES,
@@ -125,9 +125,9 @@ class Settings(BaseSettings):
     summary_share: SummaryShare = Field(
         SUMMARY_SHARE,
         description="Size of summaries, from 0.05 to 0.4. The default gives a summary up to 2,344"
-        " tokens in a window of 8,192, 4,688 in 16,384 and 16,682 in 131,072; a summary of a very"
-        " long chat may have more. Another value changes these in proportion. A higher value keeps"
-        " more, costs more in each request, and makes summaries more frequent in small windows.",
+        " tokens in a window of 8,192 and 16,682 in 131,072; a summary of a very long chat may have"
+        " more. Another value changes these in proportion. A higher value keeps more, costs more in"
+        " each request, and makes summaries more frequent in small windows.",
     )
     models: Models = Field(
         {},
@@ -141,8 +141,8 @@ class Settings(BaseSettings):
         SecretStr(""),
         description="Keys that encrypt stored texts, as `id:base64`, separated by commas or line"
         " ends. The first key encrypts new texts, all keys decrypt. Put `none` first to store new"
-        " texts unencrypted. `precis keys new-encryption-key` makes a key. If no key is set, texts"
-        " are stored unencrypted. A text whose key is lost is lost.",
+        " texts unencrypted. `precis keys new-encryption-key` makes a key. Without a key, texts are"
+        " stored unencrypted. A text whose key is lost is lost.",
     )
     mask_secrets: bool = Field(
         True,
@@ -152,18 +152,16 @@ class Settings(BaseSettings):
     keep_bodies: Days = Field(
         30,
         description="Days without new messages after which Precis deletes the texts of a chat, or"
-        " `forever`. Replaced versions of summaries are kept as long. One month: time to find out"
-        " that a summary is wrong.",
+        " `forever`. Replaced versions of summaries are kept as long.",
     )
     keep_chats: Days = Field(
         "forever",
         description="Days without new messages after which a chat is deleted with everything"
-        " stored for it, or `forever`. Forever: writing the summaries again would cost tokens.",
+        " stored for it, or `forever`.",
     )
     keep_history: Days = Field(
         365,
-        description="Days that audit rows and records of work on chats are kept, or `forever`. One"
-        " year: audits usually come late.",
+        description="Days that audit rows and records of work on chats are kept, or `forever`.",
     )
     openwebui_url: str = Field(
         "",
@@ -178,7 +176,7 @@ class Settings(BaseSettings):
     )
     metrics_token: SecretStr = Field(
         SecretStr(""),
-        description="Bearer token to read `/metrics`. If it is not set, nobody can read them.",
+        description="Bearer token to read `/metrics`. Without it, nobody can read them.",
     )
     log_format: Literal["console", "json"] = Field(
         "console", description="Format of log lines: `console` for people, `json` for machines."
@@ -221,9 +219,9 @@ class Settings(BaseSettings):
     max_body_bytes: int = Field(
         8 * 2**20,
         ge=2**16,
-        description="Largest request body in bytes. A larger one is refused with 413. All bodies"
-        " in a process together may have four times this size; it refuses more with 503 and"
-        " `Retry-After`. One byte of a body takes up to 23 bytes of memory.",
+        description="Largest request body in bytes; a larger one is refused with 413. All bodies"
+        " in a process together may have four times this size. One byte of a body takes up to 23"
+        " bytes of memory.",
     )
     use_proxy: bool = Field(
         False,

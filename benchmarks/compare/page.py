@@ -46,17 +46,17 @@ _HEADS_BY_WINDOW = (
 _PAGE = """\
 # Beside Open WebUI's own compaction
 
-Open WebUI's is one switch. What differs:
+Open WebUI's own compaction is one switch. Both differ in this:
 
 | | Open WebUI's | Precis |
 |---|---|---|
-| another service, a copy of the texts | no | yes |
-| when a summary is written | before the answer | after the reply |
-| tool calls | left out at the start of a turn | listed by code, with the values that were used |
+| another service with a copy of the texts | no | yes |
+| when a summary is written | before the answer | after it |
+| tool calls | left out at the start of a turn | listed, with the values that were used |
 | the summarising request | all compacted text in one prompt | sized to the summariser's window |
 | an edited message below the boundary | not noticed | the summary is not used |
 | a bad summary | stored | repaired once, then written by code |
-| looking at a summary, correcting it | no | yes |
+| shows a summary, lets you correct it | no | yes |
 
 The same scripted conversation of {turns} turns, with a native tool in every third, went through a real Open WebUI
 {version}, with a window of {window:,} tokens. `./scripts/compare` writes this page:
@@ -68,21 +68,21 @@ The same scripted conversation of {turns} turns, with a native tool in every thi
 {items} items are planted, by kind: {kinds}.
 
 - An item is **alive** in a turn if its words stand in the first request of that turn, outside the newest message. Of a
-  corrected value only the correction counts. *Tool values* are those that nobody mentioned.
-- **Found**: [recall](howto/recall.md) gives the item in two calls, in the last turn.
+  corrected value only the correction counts.
+- An item is **found** if [recall](howto/recall.md) gives it in two calls, in the last turn.
 - Both have the same scripted summariser. It knows what is worth keeping, invents nothing and thinks for two seconds.
 - A turn **waited** if the model was asked more than {waited} s after the user sent.
-- An early message is edited in place. Later requests with its old text are leaks and stale.
+- One question is replaced by another (a branch). Later, an early message is edited, and a model reads all below it
+  again. A request with the old question is a **branch leak**; one with the old message is a **stale edit**.
 
 ## What a cache keeps, and what summaries cost
 
-The table shows the mean share of a request that [begins like the one before](adr/0019-requests-begin-alike.md). The
-conversation is the same without edits, and without Open WebUI's own tools, which take 7,000 tokens.
+The shares say how much of a request [begins like the one before](adr/0019-requests-begin-alike.md). The conversation
+is the same, but without edits and without Open WebUI's own tools, which take 7,000 tokens.
 
 {by_window}
 
-After an edit of an early message, a model reads all below it again. These are single runs, so a point more or less says
-nothing. They do not show whether a model uses the facts, or how a real summariser chooses.
+These are single runs, so a point more or less says nothing. They do not show how a real summariser chooses.
 """
 
 
