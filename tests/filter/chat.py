@@ -207,8 +207,10 @@ class Chat:
 async def working(runtime: Runtime | None) -> AsyncIterator[None]:
     """Work is done as soon as it is due, as beside a worker; without a runtime there is none."""
 
+    is_over = asyncio.Event()
+
     async def work() -> None:
-        while runtime:
+        while runtime and not is_over.is_set():
             await drain(runtime)
             await asyncio.sleep(0.01)  # between two looks: nothing tells that work became due
 
@@ -216,8 +218,9 @@ async def working(runtime: Runtime | None) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        # A round that is cut off keeps its chat from the next worker until its lease is over.
+        is_over.set()
+        await task
 
 
 async def ingested(loaded: Any) -> None:

@@ -90,8 +90,9 @@ def request_of(owned_by: str = "openai") -> Request:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def writing(service: Service, tap: Wire) -> AsyncIterator[Chat]:
+async def writing(service: Service, tap: Wire, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Chat]:
     """A chat of a tenant whose chats' own models write."""
+    monkeypatch.setattr("service.usecases.prompts._LOOKS", 0.02)
     async with service.runtime.database.engine.begin() as connection:
         key = await keys.create_key(connection, "default", "filter", "of models that write")
         await keys.choose_summariser(connection, "default", "chat")
@@ -195,7 +196,7 @@ def break_down() -> None:
 async def test_whatever_goes_wrong_is_told_to_the_service(
     writing: Chat, service: Service, models: Models, owned_by: str, cause: str
 ) -> None:
-    writing.filter.outlet.__globals__["PROMPTS"] = 2  # it is asked again after each pause
+    writing.filter.outlet.__globals__["PROMPTS"] = 1  # else it asks again after each pause
     await finish(writing, models, service, request_of(owned_by))
     assert "llm" not in await kinds(service, writing)
     assert cause in await causes(service, writing)
@@ -229,7 +230,7 @@ async def test_a_model_that_takes_too_long_is_given_up(writing: Chat, service: S
         await asyncio.Event().wait()
 
     models = Models(thinking=never)
-    writing.filter.outlet.__globals__["PROMPTS"] = 2
+    writing.filter.outlet.__globals__["PROMPTS"] = 1
     settings = service.runtime.settings
     object.__setattr__(settings, "summariser_timeout", 0.05)
     try:

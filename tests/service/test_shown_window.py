@@ -15,14 +15,14 @@ ASSUMED = 8192  # the service's PRECIS_WINDOW
 async def turn(talk: Talk, leaf: str, usage: Json, name: str) -> Json:
     """A turn whose answer has this usage; what its request was answered."""
     question = talk.add(f"q-{name}", leaf)
-    asked = await talk.ask(question, seconds=60)
+    asked = await talk.ask(question)
     answer = talk.add(f"a-{name}", question, "assistant", usage=usage)
     await talk.finish(asked, answer)
     return asked
 
 
 async def window_of(talk: Talk, leaf: str, **more: Any) -> int:
-    asked = await talk.ask(leaf, seconds=60, **more)
+    asked = await talk.ask(leaf, **more)
     return int(asked["tokens"]["window"])
 
 

@@ -42,11 +42,11 @@ async def test_a_request_is_measured_by_what_its_provider_counts(talk: Talk, ser
 
 async def test_a_summary_serves_earlier_where_the_provider_counts_more(talk: Talk) -> None:
     leaf = talk.turns(9)
-    assert (await talk.ask(leaf, seconds=20))["status"] == "not_needed"
+    assert (await talk.ask(leaf))["status"] == "not_needed"
 
     _, leaf = await turn(talk, leaf, 1.5)
 
-    assert (await talk.ask(talk.add("next", leaf), seconds=20))["status"] == "pending"
+    assert (await talk.ask(talk.add("next", leaf)))["status"] == "pending"
 
 
 @pytest.mark.parametrize("share", [None, "many", 0.3, 5.0], ids=["absent", "no number", "without the cache", "odd"])
