@@ -63,40 +63,40 @@ class Event:
         for pause in PAUSES:
             await asyncio.sleep(pause)
             try:
-                if told := await told_of(event):
-                    await self._send(told)
+                if payload := await make_payload(event):
+                    await self._send(payload)
                 return
             except Exception as caught:
                 error = caught
         kind, which = event["event"], (event.get("subject") or {}).get("id")
         log.warning("precis: the service was not told of %s %s: %r", kind, which, error)
 
-    async def _send(self, told: Json) -> None:
+    async def _send(self, payload: Json) -> None:
         self._http = self._http or httpx.AsyncClient(mounts=DIRECT)
         # An error about a stray line end or a typographic quote would show the key in the log.
         key = "".join(character for character in self.valves.api_key if "!" <= character <= "~")
         headers = {"Authorization": f"Bearer {key}", "Precis-Filter": VERSION}
         url = f"{self.valves.service_url.rstrip('/')}/v1/events"
         async with asyncio.timeout(TIMEOUT):
-            answer = await self._http.post(url, json=told, headers=headers, timeout=None)
+            answer = await self._http.post(url, json=payload, headers=headers, timeout=None)
         answer.raise_for_status()
 
 
-async def told_of(event: Json) -> Json | None:
-    """The ids that the service is told of an event; None when no chat is concerned."""
+async def make_payload(event: Json) -> Json | None:
+    """What the service is told of an event: ids, and hashes; None when no chat is concerned."""
     kind, subject, data = event["event"], event["subject"], event.get("data") or {}
     if "channel_id" in data or not data.get("delete_contents", True):
         return None
     if kind in EDITS:
         chat = data.get("chat_id", subject["id"])
         return {"type": "chat.updated", "chat_id": chat, "fingerprints": await fingerprints(chat)}
-    told = {"type": kind, f"{subject['type']}_id": subject["id"]}
+    payload = {"type": kind, f"{subject['type']}_id": subject["id"]}
     if kind == "folder.deleted":
-        told |= await chats_left(event["actor"]["id"])
+        payload |= await chats_left(event["actor"]["id"])
     if kind == "chat.deleted":
         with contextlib.suppress(Exception):  # the chat itself goes all the same
-            told |= await chats_left(data["owner_id"])
-    return told
+            payload |= await chats_left(data["owner_id"])
+    return payload
 
 
 async def chats_left(user: str) -> Json:

@@ -246,19 +246,19 @@ class Filter:
 
     async def send_turn(self, turn: Json, rows: list[Json], user: Json, request: Any) -> None:
         """Sends a turn as it is stored, a whole branch if it has no state; then models write."""
-        told: Json = {"state": turn["state"], "whole": turn["whole"], "user_name": user.get("name")}
+        body: Json = {"state": turn["state"], "whole": turn["whole"], "user_name": user.get("name")}
         if turn["state"] is None:
-            told |= {key: turn["about"][key] for key in ("chat", "user", "model", "windows")}
-        told["messages"] = [{key: row[key] for key in STORED if key in row} for row in rows]
+            body |= {key: turn["about"][key] for key in ("chat", "user", "model", "windows")}
+        body["messages"] = [{key: row[key] for key in STORED if key in row} for row in rows]
         with log_and_suppress("a turn is sent without the title of its chat"):
             chats = sys.modules["open_webui.models.chats"].Chats
-            told["title"] = await chats.get_chat_title_by_id(turn["about"]["chat"])
+            body["title"] = await chats.get_chat_title_by_id(turn["about"]["chat"])
         with log_and_suppress("a turn is not sent to the service"):
-            answer = await self.send("POST", "turns", told, 30.0, turn["id"])
+            answer = await self.send("POST", "turns", body, 30.0, turn["id"])
             if answer.get("asks"):
                 self.run_in_background(self._write_summaries(turn, user["id"], request))
 
-    async def send(self, method: str, path: str, told: Any, seconds: float, turn: str = "") -> Any:
+    async def send(self, method: str, path: str, body: Any, seconds: float, turn: str = "") -> Any:
         """Asks the service; `precis_action` and `precis_recall` ask through it too."""
         if self._failures >= FAILURES and time.monotonic() < self._again_at:
             raise ConnectionError("after failures in a row the service is left alone for a while")
@@ -270,9 +270,9 @@ class Filter:
         headers["Content-Type"] = "application/json"
         url = f"{self.valves.service_url.rstrip('/')}/v1/{path}"
         try:
-            content = sys.modules["orjson"].dumps(told)  # Open WebUI has it; a tenth of the time
+            content = sys.modules["orjson"].dumps(body)  # Open WebUI has it; a tenth of the time
         except (KeyError, TypeError):  # or half of a character, as some streams leave it
-            content = json.dumps(told, ensure_ascii=False).encode("utf-8", "replace")
+            content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         try:
             async with asyncio.timeout(seconds):
                 answer = await self._http.request(method, url, content=content, headers=headers)

@@ -59,14 +59,14 @@ async def post_compress(request: Request, key: FilterKey) -> Response:
     The call also stores what is new of the chat. With `POST /v1/turns` after the model's answer,
     the next summary is written earlier.
     """
-    # The body itself is not kept: it may be megabytes.
-    asked = await decode_body(await read_bytes(request), CompressRequest)
-    served = await prepare_request(request, key.tenant, asked)
-    return Response(_ENCODE(_make_answer(served, asked.messages)), media_type="application/json")
+    # The bytes are not kept: they may be megabytes.
+    body = await decode_body(await read_bytes(request), CompressRequest)
+    prepared = await prepare_request(request, key.tenant, body)
+    return Response(_ENCODE(_make_answer(prepared, body.messages)), media_type="application/json")
 
 
 async def prepare_request(
-    request: Request, tenant: int, asked: CompressRequest, *, shares_ids: bool = False
+    request: Request, tenant: int, body: CompressRequest, *, shares_ids: bool = False
 ) -> PreparedRequest:
     """Prepares a request to a model, counts the tokens that this saves, and stores its new part.
 
@@ -77,75 +77,75 @@ async def prepare_request(
         Unprocessable: `ids` and `messages` are not of one length.
     """
     context = get_serving(request)
-    host_request = _make_host_request(tenant, asked, shares_ids=shares_ids)
+    host_request = _make_host_request(tenant, body, shares_ids=shares_ids)
     began = perf_counter()
-    served = await serve.serve_request(context, host_request)
-    not_sent = served.before - served.after if served.covered else 0
-    metrics.count_answer(served.status, perf_counter() - began, saved=not_sent)
-    usage_key = UsageKey(tenant, served.state.model)
+    prepared = await serve.serve_request(context, host_request)
+    not_sent = prepared.before - prepared.after if prepared.covered else 0
+    metrics.count_answer(prepared.status, perf_counter() - began, saved=not_sent)
+    usage_key = UsageKey(tenant, prepared.state.model)
     get_runtime(request).counting.count_not_sent(usage_key, not_sent)
-    if served.unstored:
-        context.store_later(serve.store_request(context, served.unstored))
-    return served
+    if prepared.unstored:
+        context.store_later(serve.store_request(context, prepared.unstored))
+    return prepared
 
 
-def _make_host_request(tenant: int, asked: CompressRequest, *, shares_ids: bool) -> HostRequest:
+def _make_host_request(tenant: int, body: CompressRequest, *, shares_ids: bool) -> HostRequest:
     """The request as the use case takes it."""
-    if len(asked.messages) > MOST_MESSAGES:
+    if len(body.messages) > MOST_MESSAGES:
         raise TooLarge(
-            f"the request has {len(asked.messages)} messages, and {MOST_MESSAGES} are accepted;"
+            f"the request has {len(body.messages)} messages, and {MOST_MESSAGES} are accepted;"
             " begin a new chat, or leave out the oldest"
         )
-    if asked.ids is not None and len(asked.ids) != len(asked.messages):
+    if body.ids is not None and len(body.ids) != len(body.messages):
         raise Unprocessable(
-            f"`ids` has {len(asked.ids)} entries, but `messages` has {len(asked.messages)}; give"
+            f"`ids` has {len(body.ids)} entries, but `messages` has {len(body.messages)}; give"
             " null for a message whose id you do not know",
             pointer="/ids",
         )
     # With blanks, as chat templates write them for the model.
-    tools = json.dumps(asked.tools, ensure_ascii=False) if asked.tools else ""
+    tools = json.dumps(body.tools, ensure_ascii=False) if body.tools else ""
     return HostRequest(
         tenant=tenant,
-        chat=asked.chat,
-        user=asked.user or asked.chat or _NOBODY,
-        model=asked.model,
-        messages=asked.messages,
-        ids=asked.ids or [],
-        window_sizes=[asked.window, *asked.windows] if asked.window else asked.windows,
-        answer_tokens=max(asked.max_tokens, 0) if type(asked.max_tokens) is int else 0,
-        non_message_text=asked.prompt + tools,
-        guided=asked.guided,
-        recall=asked.recall,
-        wait_seconds=min(asked.seconds, _LONGEST_WAIT),
-        keep_hours=asked.keep_hours,
-        state=asked.state,
+        chat=body.chat,
+        user=body.user or body.chat or _NOBODY,
+        model=body.model,
+        messages=body.messages,
+        ids=body.ids or [],
+        window_sizes=[body.window, *body.windows] if body.window else body.windows,
+        answer_tokens=max(body.max_tokens, 0) if type(body.max_tokens) is int else 0,
+        non_message_text=body.prompt + tools,
+        guided=body.guided,
+        recall=body.recall,
+        wait_seconds=min(body.seconds, _LONGEST_WAIT),
+        keep_hours=body.keep_hours,
+        state=body.state,
         shares_ids=shares_ids,
     )
 
 
-def _make_answer(served: PreparedRequest, messages: list[dict[str, Any]]) -> CompressAnswer:
-    state = served.state
+def _make_answer(prepared: PreparedRequest, messages: list[dict[str, Any]]) -> CompressAnswer:
+    state = prepared.state
     return CompressAnswer(
-        messages=make_list_to_send(served, messages),
-        status=served.status,
-        tokens=Tokens(served.before, served.after, state.window),
+        messages=make_list_to_send(prepared, messages),
+        status=prepared.status,
+        tokens=Tokens(prepared.before, prepared.after, state.window),
         state=state,
-        status_text=served.line or None,
-        summary=served.summary or None,
+        status_text=prepared.line or None,
+        summary=prepared.summary or None,
         checkpoint=state.served or None,
-        covered_until=served.covered_until,
-        covered_messages=served.covered or None,
-        left_out=served.fitted.left_out,
-        whole=served.whole,
+        covered_until=prepared.covered_until,
+        covered_messages=prepared.covered or None,
+        left_out=prepared.fitted.left_out,
+        whole=prepared.whole,
     )
 
 
 def make_list_to_send(
-    served: PreparedRequest, messages: list[dict[str, Any]]
+    prepared: PreparedRequest, messages: list[dict[str, Any]]
 ) -> list[int | dict[str, Any]] | None:
     """The places of messages that go as they came, among new ones; None if all go as they came."""
-    made = [_choose_place_or_message(piece, messages) for piece in served.fitted.pieces]
-    return None if made == list(range(len(messages))) else made
+    sent = [_choose_place_or_message(piece, messages) for piece in prepared.fitted.pieces]
+    return None if sent == list(range(len(messages))) else sent
 
 
 def _choose_place_or_message(piece: Piece, messages: list[dict[str, Any]]) -> int | dict[str, Any]:

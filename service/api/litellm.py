@@ -91,35 +91,35 @@ async def post_guardrail(request: Request, key: FilterKey) -> Response:
     LiteLLM's `generic_guardrail_api` calls it, with the key as `x-api-key`. It does what
     `POST /v1/compress` does. `X-Precis: off` among the headers leaves a request as it is.
     """
-    asked = await decode_body(await read_bytes(request), GuardrailRequest)
-    answer = await _fit_request(request, key.tenant, asked)
+    body = await decode_body(await read_bytes(request), GuardrailRequest)
+    answer = await _fit_request(request, key.tenant, body)
     return Response(msgspec.json.encode(answer), media_type="application/json")
 
 
-async def _fit_request(request: Request, tenant: int, asked: GuardrailRequest) -> GuardrailAnswer:
-    headers = _read_headers(asked)
-    messages = asked.structured_messages
+async def _fit_request(request: Request, tenant: int, body: GuardrailRequest) -> GuardrailAnswer:
+    headers = _read_headers(body)
+    messages = body.structured_messages
     is_off = headers.get("x-precis", "").lower() == "off"
-    if asked.input_type == "response" or is_off or not (messages and asked.model):
+    if body.input_type == "response" or is_off or not (messages and body.model):
         return _UNCHANGED
-    told = CompressRequest(
-        model=asked.model,
+    fitted_request = CompressRequest(
+        model=body.model,
         messages=messages,
         chat=_find_chat_id(headers),
-        user=_find_user(headers, asked.request_data or {}),
-        tools=asked.tools,
+        user=_find_user(headers, body.request_data or {}),
+        tools=body.tools,
         seconds=SECONDS,
     )
-    served = await prepare_request(request, tenant, told, shares_ids=True)
-    made = make_list_to_send(served, messages)
-    if made is None:
+    prepared = await prepare_request(request, tenant, fitted_request, shares_ids=True)
+    sent = make_list_to_send(prepared, messages)
+    if sent is None:
         return _UNCHANGED
-    return GuardrailAnswer("GUARDRAIL_INTERVENED", _make_rows(served, made, messages))
+    return GuardrailAnswer("GUARDRAIL_INTERVENED", _make_rows(prepared, sent, messages))
 
 
-def _read_headers(asked: GuardrailRequest) -> dict[str, str]:
+def _read_headers(body: GuardrailRequest) -> dict[str, str]:
     """The headers that LiteLLM has forwarded, by their names in lower case."""
-    sent = asked.request_headers or {}
+    sent = body.request_headers or {}
     return {name.lower(): value for name, value in sent.items() if value != _NOT_FORWARDED}
 
 
@@ -147,19 +147,19 @@ def _find_user(headers: Mapping[str, str], data: Mapping[str, Any]) -> str:
 
 
 def _make_rows(
-    served: PreparedRequest, made: Sequence[int | Native], messages: Sequence[Native]
+    prepared: PreparedRequest, sent: Sequence[int | Native], messages: Sequence[Native]
 ) -> list[Native]:
     """Makes the rows to send; LiteLLM leaves those alone that come back as it showed them.
 
     If a covered message had a mark for the provider's cache, the summary gets the last such mark.
     """
-    rows = [messages[one] if isinstance(one, int) else one for one in made]
-    if not served.covered:
+    rows = [messages[one] if isinstance(one, int) else one for one in sent]
+    if not prepared.covered:
         return rows
     place = next(place for place in range(len(rows)) if is_record(rows[place : place + 2]))
     marks: list[object] = []
     # The summary stands where the first message that it covers stood.
-    for message in messages[place : place + served.covered]:
+    for message in messages[place : place + prepared.covered]:
         marks += _find_cache_marks(message)
     if marks:
         summary = rows[place]

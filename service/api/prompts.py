@@ -28,9 +28,9 @@ async def post_next(request: Request, key: FilterKey, runtime: RuntimeDep) -> Ne
     `again`. Each prompt is given once. Ask its model in the background, with the rights of the
     chat's user, and send what it answers as it came.
     """
-    asked = await read_body(request, NextPromptRequest)
+    body = await read_body(request, NextPromptRequest)
     limit = runtime.settings.summariser_timeout
-    found = await take_next(runtime.database, key.tenant, asked.chat, asked.wait, limit)
+    found = await take_next(runtime.database, key.tenant, body.chat, body.wait, limit)
     if found.prompt is None:
         return NextPromptAnswer(prompt=None, again=found.again)
     form = await asyncio.to_thread(codec.unpack, found.prompt.form)

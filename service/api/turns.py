@@ -68,21 +68,20 @@ async def post_turn(request: Request, key: FilterKey) -> Response:
     `409`: the message that the turn follows is not stored any more; the next request stores all of
     them. `429`: too many uploads of this user wait for their turn.
     """
-    body = await read_bytes(request)
-    told = await decode_body(body, TurnRequest)
-    del body  # it may be megabytes
+    # The bytes are not kept: they may be megabytes.
+    body = await decode_body(await read_bytes(request), TurnRequest)
     context = get_serving(request)
-    turn = await _make_finished_turn(key.tenant, told, context.windows)
+    turn = await _make_finished_turn(key.tenant, body, context.windows)
     state = turn.state
     async with context.uploads.turn(UserKey(key.tenant, state.user)):
-        accepted = await store_turn(context, turn)
-    await wake_worker(context, accepted)
+        outcome = await store_turn(context, turn)
+    await wake_worker(context, outcome)
     # Without a state, no request was seen, so nothing is known of what it lost.
-    if told.state:
+    if body.state:
         counting = get_runtime(request).counting
         counting.count_turn(UsageKey(key.tenant, state.model), find_outcome(state))
-    asks = accepted.due and state.expires_in is None and await _is_for_host(context, key.tenant)
-    answer = msgspec.json.encode(TurnAnswer(accepted.due, asks))
+    asks = outcome.due and state.expires_in is None and await _is_for_host(context, key.tenant)
+    answer = msgspec.json.encode(TurnAnswer(outcome.due, asks))
     return Response(answer, 202, media_type="application/json")
 
 
@@ -93,19 +92,19 @@ async def _is_for_host(context: ServeContext, tenant: int) -> bool:
     return bool(await keys.find_summariser(context.database.reads, tenant))
 
 
-async def _make_finished_turn(tenant: int, told: TurnRequest, windows: Windows) -> FinishedTurn:
+async def _make_finished_turn(tenant: int, body: TurnRequest, windows: Windows) -> FinishedTurn:
     """The turn as the use case takes it."""
-    if len(told.messages) > MOST_MESSAGES:
+    if len(body.messages) > MOST_MESSAGES:
         raise TooLarge(
-            f"the branch has {len(told.messages)} messages, and {MOST_MESSAGES} are accepted"
+            f"the branch has {len(body.messages)} messages, and {MOST_MESSAGES} are accepted"
         )
     return FinishedTurn(
         tenant=tenant,
-        state=told.state or await _make_state(tenant, told, windows),
-        rows=told.messages,
-        is_branch=told.whole or told.state is None,
-        title=_shorten_label(told.title),
-        user_name=_shorten_label(told.user_name),
+        state=body.state or await _make_state(tenant, body, windows),
+        rows=body.messages,
+        is_branch=body.whole or body.state is None,
+        title=_shorten_label(body.title),
+        user_name=_shorten_label(body.user_name),
     )
 
 
@@ -114,20 +113,20 @@ def _shorten_label(text: str | None) -> str | None:
     return text[:_LONGEST_LABEL] if text else None
 
 
-async def _make_state(tenant: int, told: TurnRequest, windows: Windows) -> State:
+async def _make_state(tenant: int, body: TurnRequest, windows: Windows) -> State:
     """The state of a branch of which no request was seen."""
-    if not (told.chat and told.model):
+    if not (body.chat and body.model):
         raise Unprocessable(
             "give the `state` that the answer to the turn's request had, or `chat` and `model`"
             " with the whole branch",
             pointer="/state",
         )
-    sizes = [told.window, *told.windows] if told.window else told.windows
-    window = await windows.find(tenant, told.model, sizes)
+    sizes = [body.window, *body.windows] if body.window else body.windows
+    window = await windows.find(tenant, body.model, sizes)
     return State(
-        chat=told.chat,
-        user=told.user or told.chat,
-        model=told.model,
+        chat=body.chat,
+        user=body.user or body.chat,
+        model=body.model,
         window=window.tokens,
         assumed=window.assumed,
     )

@@ -150,9 +150,9 @@ def make_placeholders(messages: Sequence[RawMessage]) -> list[TokenCountedMessag
         stored = _decode(one.text)
         size = len(one.text)
         head = {name: stored[name] for name in _NOTE_FIELDS if name in stored}
-        weighed = _note(head, f"[A message of {size:,} bytes that could not be read in time]")
-        tokens_of_it = max(size // _BYTES_PER_TOKEN, weighed.tokens)
-        results.append(replace(weighed, tokens=tokens_of_it))
+        counted = _note(head, f"[A message of {size:,} bytes that could not be read in time]")
+        tokens_of_it = max(size // _BYTES_PER_TOKEN, counted.tokens)
+        results.append(replace(counted, tokens=tokens_of_it))
     return results
 
 

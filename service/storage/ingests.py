@@ -196,12 +196,12 @@ class ChatUpdate:
     delay: float | None
 
 
-async def look_up(reads: Reads, handed: Transcript) -> StoredPath:
+async def look_up(reads: Reads, transcript: Transcript) -> StoredPath:
     """Reads what is stored of a path; nothing is locked."""
     values = {
-        **_make_fields(handed),
-        "ids": handed.ids,
-        "host_ids": [message.host_id for message in handed.messages],
+        **_make_fields(transcript),
+        "ids": transcript.ids,
+        "host_ids": [message.host_id for message in transcript.messages],
     }
     row = await reads.fetchrow(_KNOWN.sql, *_KNOWN.given(values))
     assert row is not None
@@ -216,18 +216,18 @@ async def look_up(reads: Reads, handed: Transcript) -> StoredPath:
 
 
 async def open_chat(
-    connection: AsyncConnection, handed: Transcript, known: KnownChat
+    connection: AsyncConnection, transcript: Transcript, stored: KnownChat
 ) -> ChatKey | None:
-    """Locks a chat as it is `known` until the transaction ends, or makes a new one.
+    """Locks a chat as it is `stored` until the transaction ends, or makes a new one.
 
     None when it is not as it is known any more.
 
     Raises:
         Problem: GONE: the chat or its user was deleted a short time ago.
     """
-    tenant, chat, user = handed.tenant, handed.chat, handed.user
+    tenant, chat, user = transcript.tenant, transcript.chat, transcript.user
     await deletions.lock_for_ingest(connection, tenant, chat, user)
-    if known.id is None:
+    if stored.id is None:
         # One that has expired, whether a sweep has come by or not.
         this_chat = chats.c.tenant_id == tenant, chats.c.external_id == chat
         expired = chats.c.expires_at <= func.now()
@@ -235,10 +235,10 @@ async def open_chat(
     cipher = await sealing.find_cipher(connection, tenant)
     names = deletions.name_chat_lock(chat), deletions.name_user_lock(user)
     values = {
-        **_make_fields(handed),
+        **_make_fields(transcript),
         "hashes": [deletions.hash_name(cipher.salt, name) for name in names],
-        "id": known.id,
-        "version": known.version,
+        "id": stored.id,
+        "version": stored.version,
     }
     row = await _fetch(connection, _OPEN, values)
     if row["deleted"]:
@@ -253,9 +253,9 @@ async def open_chat(
 async def store(
     connection: AsyncConnection,
     chat: ChatKey,
-    handed: Transcript,
+    transcript: Transcript,
     new: Collection[NewMessage],
-    noted: ChatUpdate,
+    update: ChatUpdate,
 ) -> int:
     """Writes messages, and notes all that changes of an opened chat.
 
@@ -270,18 +270,18 @@ async def store(
     cipher = await sealing.find_cipher(connection, chat.tenant)
     values = {
         **_make_columns(chat, new, cipher),
-        **_make_fields(handed),
-        **_make_fields(noted),
-        **{name: seal_label(cipher, chat, name, getattr(handed, name)) for name in LABELS},
+        **_make_fields(transcript),
+        **_make_fields(update),
+        **{name: seal_label(cipher, chat, name, getattr(transcript, name)) for name in LABELS},
         "tenant": chat.tenant,
         "chat": chat.id,
-        "leaf": noted.leaf.message_id,
-        "leaf_tokens": noted.leaf.path_tokens,
-        "made": noted.leaf.checkpoint_id,
-        "path": handed.ids,
+        "leaf": update.leaf.message_id,
+        "leaf_tokens": update.leaf.path_tokens,
+        "made": update.leaf.checkpoint_id,
+        "path": transcript.ids,
         "request_id": request_ids.get_current(),
-        "due": noted.delay is not None,
-        "delay": float(noted.delay or 0),
+        "due": update.delay is not None,
+        "delay": float(update.delay or 0),
     }
     sequence: int = (await _fetch(connection, _STORE, values))["handed_seq"]
     return sequence

@@ -35,17 +35,17 @@ class PinUpdate:
 
 
 def apply_choices(
-    pins: Sequence[Pin], said: Sequence[Utterance], answer: Answer, texts: Iterable[str] = ()
+    pins: Sequence[Pin], utterances: Sequence[Utterance], answer: Answer, texts: Iterable[str] = ()
 ) -> PinUpdate:
     """Makes and replaces pins as an answer chooses.
 
     Args:
         pins: of the memory that the new one grows from.
-        said: the utterances that the summariser was shown.
+        utterances: those that the summariser was shown.
         answer: the summariser's.
         texts: of the chat, from which the answer may have copied a choice.
     """
-    book = _PinBook(pins, said, texts if answer.replaced else ())
+    book = _PinBook(pins, utterances, texts if answer.replaced else ())
     wanted: list[tuple[Utterance, Kind]] = []
     for kind, numbers in ((Kind.RULE, answer.rules), (Kind.QUOTATION, answer.quotations)):
         for number in numbers:
@@ -64,15 +64,15 @@ class _PinBook:
     """The pins while an answer is applied to them."""
 
     def __init__(
-        self, pins: Sequence[Pin], said: Sequence[Utterance], texts: Iterable[str]
+        self, pins: Sequence[Pin], utterances: Sequence[Utterance], texts: Iterable[str]
     ) -> None:
         self.pins = {pin.number: pin for pin in pins}
         self.unfounded: list[str] = []
         self._of_sentence = {pin.utterance: pin.number for pin in pins if pin.utterance}
         # A replaced one may outlive the pin that replaced it.
         self._last = max((max(pin.number, pin.replaced_by or 0) for pin in pins), default=0)
-        self._said = list(said)
-        self._places = {one.number: place for place, one in enumerate(said)}
+        self._said = list(utterances)
+        self._places = {one.number: place for place, one in enumerate(utterances)}
         self._numbers_of_texts = [_find_numbers(text) for text in texts]
 
     def find_sentences(self, number: str) -> list[Utterance]:
@@ -164,14 +164,14 @@ def _merge_repeated(pins: Mapping[int, Pin]) -> Iterable[Pin]:
     holders: defaultdict[tuple[Kind, Speaker, str], set[int]] = defaultdict(set)
     for number in sorted(pins, reverse=True):
         pin = pins[number]
-        said = [(pin.kind, pin.speaker, one) for one in _fold_sentences(pin.text)]
-        if pin.replaced_by is not None or not said:
+        utterances = [(pin.kind, pin.speaker, one) for one in _fold_sentences(pin.text)]
+        if pin.replaced_by is not None or not utterances:
             continue
-        same = set.intersection(*(holders[one] for one in said))
+        same = set.intersection(*(holders[one] for one in utterances))
         if same:
             found[number] = replace(pin, replaced_by=max(same))
             continue
-        for one in said:
+        for one in utterances:
             holders[one].add(number)
     return found.values()
 

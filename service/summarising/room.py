@@ -41,9 +41,9 @@ def fit_memory(memory: Memory, room: int) -> Parts:
     left -= count_with_head(rules.values())
     calls = ledger.choose(memory.ledger, int(left * _LEDGER) - HEAD_TOKENS, used=True)
     left -= count_with_head(calls.lines)
-    said = _list_untold_talk(memory)
+    utterances = _list_untold_talk(memory)
     # Beside a state, newer talk comes before quotations, because it may have corrected them.
-    newer_talk = talk.choose(said, int(left * _SINCE)) if memory.state else []
+    newer_talk = talk.choose(utterances, int(left * _SINCE)) if memory.state else []
     newer_tokens = count_with_head(talk.write_lines(newer_talk))
     quotations = _fit_pins(reversed(memory.quotations), left - newer_tokens)
     left -= count_with_head(quotations.values())
@@ -57,7 +57,7 @@ def fit_memory(memory: Memory, room: int) -> Parts:
     front = _choose_front(memory, kept)
     newer = kept.keys() - front
     left -= _MOST_HEADS * HEAD_TOKENS if newer else 0
-    spoken, other_calls = _fill_rest(memory, said, calls, left)
+    spoken, other_calls = _fill_rest(memory, utterances, calls, left)
     pins = len(memory.rules) + len(memory.quotations)
     return Parts(
         front=_pick_lines(rules, quotations, used_calls, front),
@@ -74,10 +74,10 @@ def fit_memory(memory: Memory, room: int) -> Parts:
 
 
 def _fill_rest(
-    memory: Memory, said: Sequence[Utterance], calls: ledger.LedgerLines, left: int
+    memory: Memory, utterances: Sequence[Utterance], calls: ledger.LedgerLines, left: int
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Fills the rest of the room with talk; without a state, tool calls take what that leaves."""
-    spoken = talk.write_lines(talk.choose(said, left - HEAD_TOKENS))
+    spoken = talk.write_lines(talk.choose(utterances, left - HEAD_TOKENS))
     others: Sequence[str] = [calls.others] if calls.others else []
     if not memory.state:
         rest = left + count_with_head(calls.lines) - count_with_head(spoken)

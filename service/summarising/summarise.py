@@ -20,7 +20,6 @@ from service.summarising import (
     ledger,
     message,
     prompt,
-    reply,
     room,
     shown,
     state,
@@ -37,7 +36,7 @@ from service.summarising.reading import (
     Summariser,
     TextRunner,
 )
-from service.summarising.reply import Answer
+from service.summarising.reply import Answer, parse_reply, strip_reasoning
 from service.summarising.utterances import Speaker, Utterance
 from service.text import languages, sentences, tokens
 from service.text.blocks import TextOrigin
@@ -113,7 +112,7 @@ class Task:
 
     material: Material
     policy: Policy
-    covered: CoveredSpan
+    span: CoveredSpan
 
     @property
     def memory(self) -> Memory:
@@ -128,7 +127,7 @@ class Task:
     @property
     def room(self) -> int:
         """The tokens of the summary without its frame."""
-        return _count_summary_room(self.policy, self.covered)
+        return _count_summary_room(self.policy, self.span)
 
     @cached_property
     def known_texts(self) -> tuple[str, ...]:
@@ -146,8 +145,8 @@ class Task:
         excerpts = [excerpt.text for excerpt in reading.excerpts]
         # A model may name calls by our labels, also a call that stands in a merged line.
         labels = " ".join(f"T{number}" for number in range(1, self.material.last_call + 1))
-        covered = (*self.known_texts, *excerpts, *reading.entries, labels)
-        return SourceEvidence(covered, self.material.language)
+        span = (*self.known_texts, *excerpts, *reading.entries, labels)
+        return SourceEvidence(span, self.material.language)
 
     def with_rejected(self, rejected: RejectedReply | None) -> "Task":
         """Returns this task for a call that is shown what was wrong with the reply before."""
@@ -258,17 +257,17 @@ async def ask(
         SummariserError: no usable answer came in time.
     """
     task = task.with_rejected(rejected)
-    written = await summariser.summarise(task.material.reading)
-    return await run(_compose_attempt, task, written)
+    reply = await summariser.summarise(task.material.reading)
+    return await run(_compose_attempt, task, reply)
 
 
-def compose(task: Task, written: Reply) -> Candidate:
+def compose(task: Task, reply: Reply) -> Candidate:
     """Makes a candidate from a reply; talk and ledger grow whatever the reply says.
 
     A repair that lost most of the first reply does not take its place, because a small model may
     answer with the repaired lines alone, or not at all.
     """
-    candidate = _compose_alone(task, written)
+    candidate = _compose_alone(task, reply)
     before = task.rejected
     if before is None:
         return candidate
@@ -278,11 +277,11 @@ def compose(task: Task, written: Reply) -> Candidate:
     return first if size < _LEAST_SHARE * first_size else candidate
 
 
-def _compose_alone(task: Task, written: Reply) -> Candidate:
+def _compose_alone(task: Task, reply: Reply) -> Candidate:
     """Makes a candidate from a reply, whatever the reply before it was."""
     material, memory = task.material, task.memory
-    answer = _parse_answer(written, material.reading.language)
-    rejection = _find_rejection(written, answer, material)
+    answer = _parse_answer(reply, material.reading.language)
+    rejection = _find_rejection(reply, answer, material)
     if rejection:
         return _make_candidate(task, memory, gate.reject_reply([rejection]))
     new_state, verdict = _verify_state(task, answer)
@@ -297,19 +296,19 @@ def _compose_alone(task: Task, written: Reply) -> Candidate:
     return _make_candidate(task, memory, verdict)
 
 
-def _parse_answer(written: Reply, language: str) -> Answer:
+def _parse_answer(reply: Reply, language: str) -> Answer:
     """Parses a reply without the lines of its prompt that it repeats."""
-    answer = reply.parse_reply(written)
+    answer = parse_reply(reply)
     own = [line for line in answer.state if not prompt.repeats_prompt(line, language)]
     return replace(answer, state=tuple(own))
 
 
-def _find_rejection(written: Reply, answer: Answer, material: Material) -> gate.Rejection | None:
+def _find_rejection(reply: Reply, answer: Answer, material: Material) -> gate.Rejection | None:
     """Finds why a reply is no answer; None when it is one."""
-    found = gate.find_rejection(written)
+    found = gate.find_rejection(reply)
     if found:
         return found
-    if prompt.is_copied(written.text, material.reading):
+    if prompt.is_copied(reply.text, material.reading):
         return gate.Rejection("copy", "repeats its prompt")
     if answer.is_empty:
         return gate.Rejection("says_nothing", "says nothing")
@@ -325,7 +324,7 @@ def write_alone(task: Task, outcome: str = BY_CODE, rejections: tuple[str, ...] 
 
 
 def write_placeholder(
-    memory: Memory, unread: UnreadSpan, policy: Policy, covered: CoveredSpan, why: str
+    memory: Memory, unread: UnreadSpan, policy: Policy, span: CoveredSpan, why: str
 ) -> Candidate:
     """Makes a summary without reading any text; `memory` is carried on as it is.
 
@@ -333,13 +332,13 @@ def write_placeholder(
     failed; `why` says which.
     """
     grown = _add_unread(memory, unread)
-    parts = _fit_memory(grown, policy, covered)
+    parts = _fit_memory(grown, policy, span)
     verdict = Verdict("degraded", (why,), left_out=parts.left_out)
-    return _render_candidate(grown, parts, verdict, covered)
+    return _render_candidate(grown, parts, verdict, span)
 
 
 def write_bare_placeholder(
-    memory: Memory, unread: UnreadSpan, covered: CoveredSpan, why: str
+    memory: Memory, unread: UnreadSpan, span: CoveredSpan, why: str
 ) -> Candidate:
     """Makes a summary that shows nothing of the memory, for one that cannot be shown.
 
@@ -349,30 +348,30 @@ def write_bare_placeholder(
     last = grown.talk[-1]
     parts = Parts(talk=(f"{last.speaker}: {last.text}",), left_out=len(memory.pins))
     verdict = Verdict("degraded", (why,), left_out=parts.left_out)
-    return _render_candidate(grown, parts, verdict, covered)
+    return _render_candidate(grown, parts, verdict, span)
 
 
-def render_memory(memory: Memory, policy: Policy, covered: CoveredSpan) -> tuple[str, Parts]:
+def render_memory(memory: Memory, policy: Policy, span: CoveredSpan) -> tuple[str, Parts]:
     """Renders a memory as a record within the policy's room."""
-    parts = _fit_memory(memory, policy, covered)
-    return message.render(parts, covered.messages, covered.until), parts
+    parts = _fit_memory(memory, policy, span)
+    return message.render(parts, span.messages, span.until), parts
 
 
-def _compose_attempt(task: Task, written: Reply) -> Candidate:
+def _compose_attempt(task: Task, reply: Reply) -> Candidate:
     """Makes a candidate that knows what its reply cost: by the provider's counts, or else ours."""
-    read, wrote = written.prompt_tokens, written.completion_tokens
+    read, wrote = reply.prompt_tokens, reply.completion_tokens
     if read is None:
         messages = prompt.build(task.material.reading).messages
         read = sum(tokens.count(one["content"]) for one in messages)
     if wrote is None:
-        wrote = tokens.count(written.text)
-    written = replace(written, text=reply.strip_reasoning(written.text))
-    candidate = compose(task, written)
+        wrote = tokens.count(reply.text)
+    reply = replace(reply, text=strip_reasoning(reply.text))
+    candidate = compose(task, reply)
     verdict = candidate.verdict
     rejected = None
     if not verdict.accepted:
         is_too_long = verdict.kinds == (TOO_LONG,)
-        rejected = RejectedReply(written.text, verdict.reasons, written.finish, is_too_long)
+        rejected = RejectedReply(reply.text, verdict.reasons, reply.finish, is_too_long)
     return replace(candidate, calls=1, read=read, wrote=wrote, rejected=rejected)
 
 
@@ -432,43 +431,43 @@ def _name_surplus(given_up: Sequence[str]) -> Iterator[gate.Rejection]:
 
 def _make_candidate(task: Task, memory: Memory, verdict: Verdict) -> Candidate:
     """Adds the new steps to a memory, and renders it."""
-    material, policy, covered = task.material, task.policy, task.covered
+    material, policy, span = task.material, task.policy, task.span
     grown = replace(
         memory,
         talk=(*memory.talk, *material.heard),
         ledger=ledger.extend(memory.ledger, material.completed),
         heard=memory.heard + len(material.completed),
     )
-    kept = room.trim_memory(grown, policy.summary_room(covered.tokens, covered.tail))
+    kept = room.trim_memory(grown, policy.summary_room(span.tokens, span.tail))
     parts = room.fit_memory(kept, task.room)
     verdict = replace(verdict, left_out=parts.left_out, masked=material.masked)
-    return _render_candidate(kept, parts, verdict, covered)
+    return _render_candidate(kept, parts, verdict, span)
 
 
-def _fit_memory(memory: Memory, policy: Policy, covered: CoveredSpan) -> Parts:
+def _fit_memory(memory: Memory, policy: Policy, span: CoveredSpan) -> Parts:
     """Fits a memory into the room of a summary."""
-    return room.fit_memory(memory, _count_summary_room(policy, covered))
+    return room.fit_memory(memory, _count_summary_room(policy, span))
 
 
-def _count_summary_room(policy: Policy, covered: CoveredSpan) -> int:
+def _count_summary_room(policy: Policy, span: CoveredSpan) -> int:
     """Counts the tokens of a summary without its frame."""
     # A summary of little has to be smaller than what it stands for, whatever the policy allows.
-    smaller = int(covered.tokens * gate.LEAST_GAIN)
-    whole = min(policy.summary_room(covered.tokens, covered.tail), smaller)
+    smaller = int(span.tokens * gate.LEAST_GAIN)
+    whole = min(policy.summary_room(span.tokens, span.tail), smaller)
     return max(whole - message.FRAME_TOKENS, _LEAST_ROOM)
 
 
 def _render_candidate(
-    memory: Memory, parts: Parts, verdict: Verdict, covered: CoveredSpan
+    memory: Memory, parts: Parts, verdict: Verdict, span: CoveredSpan
 ) -> Candidate:
     """Renders a summary; no other place says that one is not worth publishing."""
-    text = message.render(parts, covered.messages, covered.until)
+    text = message.render(parts, span.messages, span.until)
     size = message.count_tokens(text)
     no_gain = ""
     if parts.is_empty:
         no_gain = "nothing in it: what it replaces has no words, or none that fit"
-    elif size > covered.tokens * gate.LEAST_GAIN:
-        no_gain = f"not smaller than what it replaces: {size} tokens for {covered.tokens}"
+    elif size > span.tokens * gate.LEAST_GAIN:
+        no_gain = f"not smaller than what it replaces: {size} tokens for {span.tokens}"
     shown = replace(memory, front=parts.front_names)
     return Candidate(shown, text, size, verdict, no_gain if verdict.accepted else "")
 

@@ -52,14 +52,14 @@ def write_with_context(utterance: Utterance) -> str:
     return f"{utterance.context} → {utterance.text}"
 
 
-def choose(said: Sequence[Utterance], room: int) -> list[Utterance]:
+def choose(utterances: Sequence[Utterance], room: int) -> list[Utterance]:
     """Chooses the best of the talk for `room` tokens, in its order."""
     best: list[Utterance] = []
     begun: set[int] = set()
     shown: set[tuple[int, str]] = set()
     repeated: set[str] = set()
     left = room
-    for one in _rank_talk(said):
+    for one in _rank_talk(utterances):
         words = write_with_context(one)
         head = (one.step, one.context)
         # A head stands once, and so does the name of who speaks.
@@ -79,11 +79,11 @@ def choose(said: Sequence[Utterance], room: int) -> list[Utterance]:
     return sorted(best, key=_get_place)
 
 
-def _rank_talk(said: Sequence[Utterance]) -> Iterator[Utterance]:
+def _rank_talk(utterances: Sequence[Utterance]) -> Iterator[Utterance]:
     """Ranks the talk, the best first: by tier, then by turn, then by age."""
     ranked: list[tuple[tuple[int, ...], Utterance]] = []
     said_since: Counter[str] = Counter()
-    for step, spoken in groupby(reversed(said), key=lambda one: one.step):
+    for step, spoken in groupby(reversed(utterances), key=lambda one: one.step):
         for tier, turn, one in _rank_step(list(spoken)):
             # What differs in its numbers only was said again and again.
             pattern = _DIGITS.sub("", write_with_context(one))
@@ -132,12 +132,12 @@ def _find_tier(one: Utterance) -> _Tier:
     return _Tier.VALUE if _VALUE.search(write_with_context(one)) else _Tier.SAID
 
 
-def write_lines(said: Sequence[Utterance]) -> tuple[str, ...]:
+def write_lines(utterances: Sequence[Utterance]) -> tuple[str, ...]:
     """Writes a line for each step; where there are several days, each stands above its steps."""
     shown: list[str] = []
-    days = {_format_day(one) for one in said}
+    days = {_format_day(one) for one in utterances}
     day = days.pop() if len(days) == 1 else ""
-    for (_, speaker), group in groupby(said, key=lambda one: (one.step, one.speaker)):
+    for (_, speaker), group in groupby(utterances, key=lambda one: (one.step, one.speaker)):
         spoken = list(group)
         if _format_day(spoken[0]) not in ("", day):
             day = _format_day(spoken[0])

@@ -80,16 +80,16 @@ async def store_turn(context: ServeContext, turn: FinishedTurn) -> IngestOutcome
     """
     turn = replace(turn, rows=[_clean_row(row) for row in turn.rows])
     state, settings = turn.state, context.settings
-    unfolded = _unfold(turn.rows)
+    native_rows = _unfold(turn.rows)
     above = None if turn.is_branch else state.above
-    messages, prints = unfolded.messages, unfolded.prints
+    messages, prints = native_rows.messages, native_rows.prints
     nodes = native.cut_path(messages, prints, 0, len(messages), above or ROOT)
     if not nodes:
         return IngestOutcome(due=False)
-    usage = _find_usage(turn, unfolded)
+    usage = _find_usage(turn, native_rows)
     counted = read_prompt_tokens(usage)
     factor = policy.find_usage_factor(counted, state.counted) if counted else None
-    overhead = await _measure_overhead(context, turn, unfolded)
+    overhead = await _measure_overhead(context, turn, native_rows)
     window = int(state.window / (factor or state.factor))
     transcript = Transcript(
         tenant=turn.tenant,
@@ -100,7 +100,7 @@ async def store_turn(context: ServeContext, turn: FinishedTurn) -> IngestOutcome
         window=state.window,
         window_assumed=state.assumed,
         after=above,
-        messages=[_make_message(turn, unfolded, node) for node in nodes],
+        messages=[_make_message(turn, native_rows, node) for node in nodes],
         source=_find_source(turn, nodes),
         overhead=overhead,
         usage_factor=factor,
@@ -110,9 +110,9 @@ async def store_turn(context: ServeContext, turn: FinishedTurn) -> IngestOutcome
         user_name=turn.user_name,
         served=state.served,
     )
-    accepted = await ingest_transcript(context, transcript)
+    outcome = await ingest_transcript(context, transcript)
     await _note_window(context, turn, usage)
-    return accepted
+    return outcome
 
 
 def find_outcome(state: State) -> RequestOutcome:
@@ -150,14 +150,14 @@ def _unfold(rows: Sequence[Stored]) -> _NativeRows:
     return _NativeRows(messages, sources, prints, calls, question)
 
 
-def _find_usage(turn: FinishedTurn, unfolded: _NativeRows) -> object:
+def _find_usage(turn: FinishedTurn, native_rows: _NativeRows) -> object:
     """The provider's `usage`, if it is that of the request which was counted last.
 
     It is that of the last call of a turn, so we must have prepared that one: some versions of Open
     WebUI show a filter the first call alone, and some give the sum over all calls.
     """
     state = turn.state
-    is_of_last = state.counted > 0 and unfolded.calls == state.calls
+    is_of_last = state.counted > 0 and native_rows.calls == state.calls
     return turn.rows[-1].get("usage") if is_of_last else None
 
 
@@ -169,13 +169,13 @@ def _find_source(turn: FinishedTurn, nodes: Sequence[Node]) -> Source:
     return "branch" if above is None or any(node.id == above for node in nodes) else "unseen"
 
 
-def _make_message(turn: FinishedTurn, unfolded: _NativeRows, node: Node) -> IncomingMessage:
+def _make_message(turn: FinishedTurn, native_rows: _NativeRows, node: Node) -> IncomingMessage:
     """A node with what its host stores of it, which says more than a request does."""
-    first, last = unfolded.sources[node.begin], unfolded.sources[node.end - 1]
+    first, last = native_rows.sources[node.begin], native_rows.sources[node.end - 1]
     row = turn.rows[last]
-    stored = row if first == last else native.make_stored(unfolded.messages, node)
+    stored = row if first == last else native.make_stored(native_rows.messages, node)
     # Hosts may not tell the files of the turn's question with its row.
-    if last == unfolded.question and turn.state.files and not stored.get("files"):
+    if last == native_rows.question and turn.state.files and not stored.get("files"):
         stored = stored | {"files": turn.state.files}
     host_id = normalise_id(str(row["id"])) if row.get("id") else None
     text = _encode({key: value for key, value in stored.items() if key != "id"})
@@ -200,7 +200,7 @@ async def _note_window(context: ServeContext, turn: FinishedTurn, usage: object)
 
 
 async def _measure_overhead(
-    context: ServeContext, turn: FinishedTurn, unfolded: _NativeRows
+    context: ServeContext, turn: FinishedTurn, native_rows: _NativeRows
 ) -> int | None:
     """Counts what went beside the path: what was added to the question counts too.
 
@@ -208,7 +208,7 @@ async def _measure_overhead(
     """
     if not turn.state.calls:
         return None
-    messages, prints = unfolded.messages, unfolded.prints
+    messages, prints = native_rows.messages, native_rows.prints
     newest = native.outline_request(messages, prints).newest
     asked = slice(newest, newest + 1)
     sizes, _ = await count_messages(context, messages[asked], prints[asked], _SECONDS)

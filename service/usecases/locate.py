@@ -71,7 +71,7 @@ class RequestPath:
         return not stored.confirmed or stored.lacks_text
 
 
-async def locate_path(context: ServeContext, weighed: CountedRequest) -> RequestPath:
+async def locate_path(context: ServeContext, counted: CountedRequest) -> RequestPath:
     """Looks for the path from each place of the request at which it may begin.
 
     Where nothing of a stored chat is found, something at its beginning was edited. Where nothing
@@ -80,59 +80,59 @@ async def locate_path(context: ServeContext, weighed: CountedRequest) -> Request
     Raises:
         KeyMissing: this process cannot open what is stored of the tenant.
     """
-    request, located = weighed.request, outline_path(weighed)
+    request, path = counted.request, outline_path(counted)
     lookup = Lookup(
         tenant=request.tenant,
-        chat=located.chat,
+        chat=path.chat,
         model=request.model,
-        total=weighed.total,
-        limit=find_limit(context.settings, weighed),
-        window=weighed.window,
+        total=counted.total,
+        limit=find_limit(context.settings, counted),
+        window=counted.window,
     )
-    nodes = located.nodes
+    nodes = path.nodes
     stored = await contexts.find_context(context.database, lookup, nodes)
-    located = replace(located, stored=stored)
+    path = replace(path, stored=stored)
     if stored is None or stored.known or not nodes:
-        return located
-    return await _locate_later(context, weighed, lookup, located, stored.chat)
+        return path
+    return await _locate_later(context, counted, lookup, path, stored.chat)
 
 
 async def _locate_later(
     context: ServeContext,
-    weighed: CountedRequest,
+    counted: CountedRequest,
     lookup: Lookup,
-    located: RequestPath,
+    path: RequestPath,
     chat: ChatKey,
 ) -> RequestPath:
     """The path of a request of which nothing is stored from its first question on."""
-    nodes, starts = located.nodes, weighed.outline.starts
+    nodes, starts = path.nodes, counted.outline.starts
     for begin in starts[1:]:
-        later = _cut_path(weighed, begin)
+        later = _cut_path(counted, begin)
         found = await contexts.find_context(context.database, lookup, later)
         if found and found.known:
-            return replace(located, begin=begin, nodes=later, stored=found)
+            return replace(path, begin=begin, nodes=later, stored=found)
     doubts = await contexts.find_doubts(context.database, chat)
     if doubts.is_volatile:
         # It may be this very path, which was stored since the look at it.
         found = await contexts.find_context(context.database, lookup, nodes)
         if found and found.known:
-            return replace(located, stored=found)
-        located = replace(located, begin=starts[-1], nodes=_cut_path(weighed, starts[-1]))
-    elif weighed.request.shares_ids:
-        return await locate_path(context, _give_own_name(weighed, located))
-    return replace(located, doubts=doubts)
+            return replace(path, stored=found)
+        path = replace(path, begin=starts[-1], nodes=_cut_path(counted, starts[-1]))
+    elif counted.request.shares_ids:
+        return await locate_path(context, _give_own_name(counted, path))
+    return replace(path, doubts=doubts)
 
 
-def _give_own_name(weighed: CountedRequest, located: RequestPath) -> CountedRequest:
+def _give_own_name(counted: CountedRequest, path: RequestPath) -> CountedRequest:
     """Renames the chat of a request that goes on from nothing of it."""
-    request = weighed.request
+    request = counted.request
     renamed = replace(
         request,
-        chat=normalise_id(f"{located.chat}~{_identify_opening(located.nodes)}"),
+        chat=normalise_id(f"{path.chat}~{_identify_opening(path.nodes)}"),
         keep_hours=request.keep_hours or _KEPT_HOURS,  # nobody deletes a chat of this name
         shares_ids=False,
     )
-    return replace(weighed, request=renamed)
+    return replace(counted, request=renamed)
 
 
 def _identify_opening(nodes: Sequence[Node]) -> str:
@@ -140,63 +140,61 @@ def _identify_opening(nodes: Sequence[Node]) -> str:
     return nodes[:2][-1].id
 
 
-def _cut_path(weighed: CountedRequest, begin: int) -> list[Node]:
+def _cut_path(counted: CountedRequest, begin: int) -> list[Node]:
     """The path of a request from a place on."""
-    return native.cut_path(weighed.request.messages, weighed.prints, begin, weighed.outline.newest)
+    return native.cut_path(counted.request.messages, counted.prints, begin, counted.outline.newest)
 
 
-def outline_path(weighed: CountedRequest) -> RequestPath:
+def outline_path(counted: CountedRequest) -> RequestPath:
     """The path of a request without a look at what is stored."""
-    begin = weighed.outline.head
-    nodes = _cut_path(weighed, begin)
-    chat, expires_in = _name_chat(weighed.request, begin, nodes)
+    begin = counted.outline.head
+    nodes = _cut_path(counted, begin)
+    chat, expires_in = _name_chat(counted.request, begin, nodes)
     return RequestPath(chat, expires_in, begin, nodes, None)
 
 
-def find_limit(settings: Settings, weighed: CountedRequest) -> int:
+def find_limit(settings: Settings, counted: CountedRequest) -> int:
     """The tokens above which a request needs a summary, as the model's provider counts them."""
-    share = settings.apply_share(weighed.request.model)
-    return min(policy.apply_at(weighed.window, share), weighed.room)
+    share = settings.apply_share(counted.request.model)
+    return min(policy.apply_at(counted.window, share), counted.room)
 
 
-def count_non_message_tokens(weighed: CountedRequest, begin: int) -> int:
+def count_non_message_tokens(counted: CountedRequest, begin: int) -> int:
     """The tokens of a request that stand before its path, or go along with it."""
-    return sum(weighed.sizes[:begin]) + weighed.non_message_tokens
+    return sum(counted.sizes[:begin]) + counted.non_message_tokens
 
 
-def make_transcript(
-    settings: Settings, weighed: CountedRequest, located: RequestPath
-) -> Transcript:
+def make_transcript(settings: Settings, counted: CountedRequest, path: RequestPath) -> Transcript:
     """The part of a path that is not stored yet, as it is to be stored; all of it without texts.
 
     The newest question is not part of it: retrieved texts may stand in that. For the plan of the
     next summary it goes beside the path.
     """
-    request, stored = weighed.request, located.stored
+    request, stored = counted.request, path.stored
     # If the newest text was deleted, all above were: this request stores them again.
     is_whole = stored is None or stored.lacks_text
-    depth = 0 if is_whole else located.depth
-    overhead = count_non_message_tokens(weighed, located.begin) + weighed.question
-    window = int(weighed.window / located.factor)
+    depth = 0 if is_whole else path.depth
+    overhead = count_non_message_tokens(counted, path.begin) + counted.question
+    window = int(counted.window / path.factor)
     return Transcript(
         tenant=request.tenant,
-        chat=located.chat,
+        chat=path.chat,
         user=request.user,
         model=request.model,
         policy=settings.policy(request.model, window, overhead),
-        window=weighed.window,
-        window_assumed=weighed.assumed,
-        after=located.nodes[depth - 1].id if depth else None,
-        messages=[_make_message(weighed, node) for node in located.nodes[depth:]],
+        window=counted.window,
+        window_assumed=counted.assumed,
+        after=path.nodes[depth - 1].id if depth else None,
+        messages=[_make_message(counted, node) for node in path.nodes[depth:]],
         source="request",
         overhead=overhead,
-        expires_in=located.expires_in,
-        starts_over=located.doubts is not None,
+        expires_in=path.expires_in,
+        starts_over=path.doubts is not None,
     )
 
 
-def _make_message(weighed: CountedRequest, node: Node) -> IncomingMessage:
-    request = weighed.request
+def _make_message(counted: CountedRequest, node: Node) -> IncomingMessage:
+    request = counted.request
     text = _encode(native.make_stored(request.messages, node))
     told = [one for one in request.ids[node.begin : node.end] if one]
     return IncomingMessage(node.id, text, host_id=told[-1] if told else None)

@@ -27,7 +27,7 @@ async def read_messages(
     Raises:
         Unavailable: no text process starts.
     """
-    weighed: list[TokenCountedMessage] = []
+    counted: list[TokenCountedMessage] = []
     hard = 0
     for some in _split_slices(wanted):
         read: list[TokenCountedMessage] | None = None
@@ -37,8 +37,8 @@ async def read_messages(
         if read is None:
             hard += 1
             read = await asyncio.to_thread(intake.make_placeholders, some)
-        weighed += read
-    return weighed
+        counted += read
+    return counted
 
 
 async def _parse(

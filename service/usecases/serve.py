@@ -118,9 +118,9 @@ class _Draft:
     covered: int = 0
     by: str = ""
 
-    def tokens(self, weighed: CountedRequest) -> int:
+    def tokens(self, counted: CountedRequest) -> int:
         """Its size by our own count."""
-        return sum(piece.tokens for piece in self.pieces) + weighed.non_message_tokens
+        return sum(piece.tokens for piece in self.pieces) + counted.non_message_tokens
 
 
 async def serve_request(context: ServeContext, request: HostRequest) -> PreparedRequest:
@@ -129,35 +129,35 @@ async def serve_request(context: ServeContext, request: HostRequest) -> Prepared
     Where it is too large, it waits for a summary that code writes, as long as it may. What does not
     fit all the same is cut.
     """
-    weighed = await count_request(context, request)
-    came = _make_draft(weighed)
-    put_in = record.find_record(request.messages, weighed.outline.head)
-    if put_in is not None or _was_cut(weighed):
-        return await _serve_later_call(context, weighed, came, put_in)
+    counted = await count_request(context, request)
+    came = _make_draft(counted)
+    put_in = record.find_record(request.messages, counted.outline.head)
+    if put_in is not None or _was_cut(counted):
+        return await _serve_later_call(context, counted, came, put_in)
     try:
-        located = await locate_path(context, weighed)
-        if _is_compacted(weighed, located):
-            return await _serve_compacted(context, weighed, located, came)
-        whole = await _needs_whole_branch(context, located)
-        draft = await _insert_summary(context, weighed, located, came)
-        if _is_too_large(weighed, located, draft):
-            located = await _await_summary(context, weighed, located, came)
-            draft = await _insert_summary(context, weighed, located, came)
+        path = await locate_path(context, counted)
+        if _is_compacted(counted, path):
+            return await _serve_compacted(context, counted, path, came)
+        whole = await _needs_whole_branch(context, path)
+        draft = await _insert_summary(context, counted, path, came)
+        if _is_too_large(counted, path, draft):
+            path = await _await_summary(context, counted, path, came)
+            draft = await _insert_summary(context, counted, path, came)
     except KeyMissing as error:
         log.warning("compress.key_missing", chat=request.chat, why=str(error))
-        located = outline_path(weighed)
-        draft = await _insert_summary(context, weighed, located, came)
-        return await _fit_draft(context, weighed, draft, _make_state(weighed, located))
-    served = await _finish_request(context, weighed, located, draft)
+        path = outline_path(counted)
+        draft = await _insert_summary(context, counted, path, came)
+        return await _fit_draft(context, counted, draft, _make_state(counted, path))
+    served = await _finish_request(context, counted, path, draft)
     return replace(served, whole=whole)
 
 
-def _was_cut(weighed: CountedRequest) -> bool:
+def _was_cut(counted: CountedRequest) -> bool:
     """Whether a request begins as one that was cut: by us, or by its host while we were away."""
-    request = weighed.request
+    request = counted.request
     if request.state and request.state.first_cut:
         return True
-    head = request.messages[: weighed.outline.head]
+    head = request.messages[: counted.outline.head]
     return any(LEFT_OUT in read_text(message) for message in head)
 
 
@@ -176,63 +176,63 @@ async def store_request(context: ServeContext, unstored: Transcript) -> bool:
     return True
 
 
-def _make_draft(weighed: CountedRequest) -> _Draft:
+def _make_draft(counted: CountedRequest) -> _Draft:
     """The request without any change."""
-    messages, outline = weighed.request.messages, weighed.outline
-    sized = zip(messages, weighed.sizes, strict=True)
+    messages, outline = counted.request.messages, counted.outline
+    sized = zip(messages, counted.sizes, strict=True)
     pieces = [Piece(one, size, place) for place, (one, size) in enumerate(sized)]
     return _Draft(pieces, outline.head, outline.newest)
 
 
-def _is_compacted(weighed: CountedRequest, located: RequestPath) -> bool:
+def _is_compacted(counted: CountedRequest, path: RequestPath) -> bool:
     """Whether the host has compacted the chat itself, so that a part of its path is missing.
 
     A prompt may mention the mark; but then the path is stored from its first message on.
     """
-    head = weighed.request.messages[: weighed.outline.head]
-    is_stored = located.stored is not None and bool(located.stored.known)
+    head = counted.request.messages[: counted.outline.head]
+    is_stored = path.stored is not None and bool(path.stored.known)
     return record.mentions_compaction(head) and not is_stored
 
 
-def _is_too_large(weighed: CountedRequest, located: RequestPath, draft: _Draft) -> bool:
+def _is_too_large(counted: CountedRequest, path: RequestPath, draft: _Draft) -> bool:
     """Whether a request needs a summary that could still be written."""
-    is_wanted = not (located.stored and located.stored.left_alone)
-    size = draft.tokens(weighed) * located.factor
-    return is_wanted and bool(located.nodes) and size > weighed.room
+    is_wanted = not (path.stored and path.stored.left_alone)
+    size = draft.tokens(counted) * path.factor
+    return is_wanted and bool(path.nodes) and size > counted.room
 
 
 async def _insert_summary(
-    context: ServeContext, weighed: CountedRequest, located: RequestPath, came: _Draft
+    context: ServeContext, counted: CountedRequest, path: RequestPath, came: _Draft
 ) -> _Draft:
     """The request as it `came`, with the summary that is stored for it, if it needs one."""
-    stored = located.stored
+    stored = path.stored
     # A turn that began without a summary goes on without while it fits: a provider has its
     # beginning in its cache.
-    turn = weighed.request.state
+    turn = counted.request.state
     began_without = turn is not None and not turn.served
-    limit = weighed.room if began_without else find_limit(context.settings, weighed)
-    if came.tokens(weighed) * located.factor <= limit or (stored and stored.left_alone):
+    limit = counted.room if began_without else find_limit(context.settings, counted)
+    if came.tokens(counted) * path.factor <= limit or (stored and stored.left_alone):
         return came
     waiting = replace(came, status="pending")
-    cut = await _find_first_uncovered(context, weighed, located)
+    cut = await _find_first_uncovered(context, counted, path)
     if stored is None or cut is None:
         return waiting
-    cipher = await context.database.keyring.find_cipher(weighed.request.tenant)
+    cipher = await context.database.keyring.find_cipher(counted.request.tenant)
     summary = contexts.open_summary(stored, cipher)
-    messages = record.make_record_messages(summary, recall=weighed.request.recall)
-    seconds = max(weighed.seconds_left, _LEAST_LEFT)
+    messages = record.make_record_messages(summary, recall=counted.request.recall)
+    seconds = max(counted.seconds_left, _LEAST_LEFT)
     sizes, _ = await count_messages(context, messages, [b"", b""], seconds)
-    if not _leaves_room(weighed, located, sum(sizes)):
+    if not _leaves_room(counted, path, sum(sizes)):
         return waiting
     put_in = [Piece(one, size, None) for one, size in zip(messages, sizes, strict=True)]
-    opening = located.begin + len(put_in)
+    opening = path.begin + len(put_in)
     return _Draft(
-        pieces=[*came.pieces[: located.begin], *put_in, *came.pieces[cut:]],
+        pieces=[*came.pieces[: path.begin], *put_in, *came.pieces[cut:]],
         opening=opening,
         newest=came.newest - cut + opening,
         status="ready",
         summary=summary,
-        covered=cut - located.begin,
+        covered=cut - path.begin,
         by=_describe_writer(stored),
     )
 
@@ -245,110 +245,110 @@ def _describe_writer(stored: contexts.StoredContext) -> str:
 
 
 async def _find_first_uncovered(
-    context: ServeContext, weighed: CountedRequest, located: RequestPath
+    context: ServeContext, counted: CountedRequest, path: RequestPath
 ) -> int | None:
     """The place of the first message that the stored summary does not cover.
 
     None without a summary that saves anything, or where a request would go on with an answer.
     """
-    stored, nodes = located.stored, located.nodes
+    stored, nodes = path.stored, path.nodes
     checkpoint = stored.checkpoint if stored else None
     if checkpoint is None or checkpoint.tokens >= checkpoint.covered_tokens:
         return None
     covered = checkpoint.messages
-    cipher = await context.database.keyring.find_cipher(weighed.request.tenant)
+    cipher = await context.database.keyring.find_cipher(counted.request.tenant)
     # Equal content is the proof: the boundary is the hash of all words down to it.
     if covered > len(nodes) or cipher.keyed_hash(nodes[covered - 1].id) != checkpoint.until:
         return None
     if covered == len(nodes):
-        return weighed.outline.newest
+        return counted.outline.newest
     return nodes[covered].begin if nodes[covered].role == "user" else None
 
 
-def _leaves_room(weighed: CountedRequest, located: RequestPath, summary: int) -> bool:
+def _leaves_room(counted: CountedRequest, path: RequestPath, summary: int) -> bool:
     """False for a summary beside which not even a usual question would fit.
 
     It was written for a larger window, and nothing of a summary is ever cut.
     """
-    question = min(weighed.question, weighed.window // _QUESTION)
-    least = count_non_message_tokens(weighed, located.begin) + summary + question
-    return least * located.factor <= weighed.room
+    question = min(counted.question, counted.window // _QUESTION)
+    least = count_non_message_tokens(counted, path.begin) + summary + question
+    return least * path.factor <= counted.room
 
 
 async def _await_summary(
-    context: ServeContext, weighed: CountedRequest, located: RequestPath, came: _Draft
+    context: ServeContext, counted: CountedRequest, path: RequestPath, came: _Draft
 ) -> RequestPath:
     """The path once a summary is stored with which the request fits, or none is being written.
 
     It is stored first, with the size of its question: a worker has code write a summary at once.
     """
-    transcript = make_transcript(context.settings, weighed, located)
-    engine, tenant, chat = context.database.engine, weighed.request.tenant, located.chat
+    transcript = make_transcript(context.settings, counted, path)
+    engine, tenant, chat = context.database.engine, counted.request.tenant, path.chat
     is_kept = False
     try:
-        async with asyncio.timeout(weighed.seconds_left - _LEAST_LEFT):
+        async with asyncio.timeout(counted.seconds_left - _LEAST_LEFT):
             is_kept = await store_request(context, transcript)
             if not is_kept:
-                return located
+                return path
             # No event tells of it: another process or machine writes the summary.
             while await is_worked_on(engine, tenant, chat):
-                found = await locate_path(context, weighed)
-                draft = await _insert_summary(context, weighed, found, came)
-                if not _is_too_large(weighed, found, draft):
+                found = await locate_path(context, counted)
+                draft = await _insert_summary(context, counted, found, came)
+                if not _is_too_large(counted, found, draft):
                     return replace(found, is_kept=True)
                 await asyncio.sleep(LOOK_EVERY)
     except TimeoutError:
         log.info("compress.not_written_in_time", chat=chat)
-    return replace(await locate_path(context, weighed), is_kept=is_kept)
+    return replace(await locate_path(context, counted), is_kept=is_kept)
 
 
 async def _finish_request(
-    context: ServeContext, weighed: CountedRequest, located: RequestPath, draft: _Draft
+    context: ServeContext, counted: CountedRequest, path: RequestPath, draft: _Draft
 ) -> PreparedRequest:
     """The draft in the room of its window, with all that is said of it."""
-    stored = located.stored
+    stored = path.stored
     checkpoint = stored.checkpoint if stored and draft.summary else None
-    state = _make_state(weighed, located)
+    state = _make_state(counted, path)
     state = replace_field(state, served=checkpoint.id if checkpoint else 0)
-    served = await _fit_draft(context, weighed, draft, state)
+    served = await _fit_draft(context, counted, draft, state)
     if stored and checkpoint:
         served = replace(
             served,
-            summary=draft.summary if _is_unseen(weighed, located, checkpoint) else "",
+            summary=draft.summary if _is_unseen(counted, path, checkpoint) else "",
             covered=draft.covered,
             covered_until=stored.told_until or checkpoint.until,
         )
-    if not located.has_news:
+    if not path.has_news:
         return served
-    unstored = make_transcript(context.settings, weighed, located)
+    unstored = make_transcript(context.settings, counted, path)
     return replace(served, unstored=replace(unstored, served=state.served))
 
 
-def _is_unseen(weighed: CountedRequest, located: RequestPath, checkpoint: Checkpoint) -> bool:
+def _is_unseen(counted: CountedRequest, path: RequestPath, checkpoint: Checkpoint) -> bool:
     """Whether the user has not been shown a summary yet, in a chat that the host stores."""
-    before = weighed.request.state
+    before = counted.request.state
     is_of_this_turn = before is not None and before.served == checkpoint.id
-    was_served = located.stored is not None and located.stored.was_served
-    return not (was_served or is_of_this_turn or located.expires_in)
+    was_served = path.stored is not None and path.stored.was_served
+    return not (was_served or is_of_this_turn or path.expires_in)
 
 
 async def _serve_later_call(
-    context: ServeContext, weighed: CountedRequest, draft: _Draft, put_in: int | None
+    context: ServeContext, counted: CountedRequest, draft: _Draft, put_in: int | None
 ) -> PreparedRequest:
     """A later call of a turn: a summary that was `put_in` stays, and so does what was cut.
 
     Such a request does not show its path any more, so nothing of it is stored.
     """
-    unlocated = RequestPath(weighed.request.chat, None, draft.opening, (), None)
-    state = weighed.request.state or _make_state(weighed, unlocated)
+    unlocated = RequestPath(counted.request.chat, None, draft.opening, (), None)
+    state = counted.request.state or _make_state(counted, unlocated)
     if put_in is None:
         draft = replace(draft, status="pending")
     else:
         draft = replace(draft, opening=put_in + 2, status="ready")
     if state.first_left_out and draft.pieces:
         # Open WebUI may have replaced the system message since.
-        draft = replace(draft, pieces=_add_note(draft.pieces, make_note(weighed.request.recall)))
-    return await _fit_draft(context, weighed, draft, state)
+        draft = replace(draft, pieces=_add_note(draft.pieces, make_note(counted.request.recall)))
+    return await _fit_draft(context, counted, draft, state)
 
 
 def _add_note(pieces: Sequence[Piece], note: str) -> list[Piece]:
@@ -361,81 +361,81 @@ def _add_note(pieces: Sequence[Piece], note: str) -> list[Piece]:
 
 
 async def _serve_compacted(
-    context: ServeContext, weighed: CountedRequest, located: RequestPath, draft: _Draft
+    context: ServeContext, counted: CountedRequest, path: RequestPath, draft: _Draft
 ) -> PreparedRequest:
     """A request that its host has compacted: nothing is compressed twice."""
-    state = replace_field(_make_state(weighed, located), above=None, compacted=True)
-    served = await _fit_draft(context, weighed, draft, state)
+    state = replace_field(_make_state(counted, path), above=None, compacted=True)
+    served = await _fit_draft(context, counted, draft, state)
     return replace(served, line=served.line or COMPACTED, whole=True)
 
 
-async def _needs_whole_branch(context: ServeContext, located: RequestPath) -> bool:
+async def _needs_whole_branch(context: ServeContext, path: RequestPath) -> bool:
     """Whether the host is to tell the whole branch, because it has not told all of it.
 
     Once it has told a branch that no request shows, as another filter changes it each time, it is
     not asked again.
     """
-    stored = located.stored
-    if located.expires_in or not located.nodes:
+    stored = path.stored
+    if path.expires_in or not path.nodes:
         return False
     if stored is None:
         return True
     if stored.is_told:
-        return located.depth < len(located.nodes)
-    doubts = located.doubts or await contexts.find_doubts(context.database, stored.chat)
+        return path.depth < len(path.nodes)
+    doubts = path.doubts or await contexts.find_doubts(context.database, stored.chat)
     return not doubts.is_told
 
 
-def _make_state(weighed: CountedRequest, located: RequestPath) -> State:
+def _make_state(counted: CountedRequest, path: RequestPath) -> State:
     """The note of a turn: that of its first call, because later ones show less of the path."""
-    request = weighed.request
-    question = request.messages[weighed.outline.newest :]
-    above = located.nodes[-1].id if located.nodes else None
+    request = counted.request
+    question = request.messages[counted.outline.newest :]
+    above = path.nodes[-1].id if path.nodes else None
     before = request.state
     if before and (before.above, before.model) == (above, request.model):
         return before
     return State(
-        chat=located.chat,
+        chat=path.chat,
         user=request.user,
         model=request.model,
-        window=weighed.window,
-        assumed=weighed.assumed,
-        factor=located.factor,
+        window=counted.window,
+        assumed=counted.assumed,
+        factor=path.factor,
         above=above,
-        beside=count_non_message_tokens(weighed, located.begin),
-        question=weighed.question,
+        beside=count_non_message_tokens(counted, path.begin),
+        question=counted.question,
         files=native.list_files(question[0])[:_FILES] if question else [],
-        expires_in=located.expires_in,
+        expires_in=path.expires_in,
     )
 
 
 async def _fit_draft(
-    context: ServeContext, weighed: CountedRequest, draft: _Draft, state: State
+    context: ServeContext, counted: CountedRequest, draft: _Draft, state: State
 ) -> PreparedRequest:
     """The draft in the room of its window."""
     factor = state.factor
     cutting = partial(
         fit_messages,
         draft.pieces,
-        room=int(weighed.room / factor) - weighed.non_message_tokens,
+        room=int(counted.room / factor) - counted.non_message_tokens,
         opening=draft.opening,
         newest=draft.newest,
-        step=int(weighed.window / factor) // 8,
-        note=make_note(weighed.request.recall),
+        step=int(counted.window / factor) // 8,
+        note=make_note(counted.request.recall),
     )
-    fitted = await _fit_in_process(context, cutting, weighed.seconds_left)
-    after = fitted.tokens + weighed.non_message_tokens
+    fitted = await _fit_in_process(context, cutting, counted.seconds_left)
+    after = fitted.tokens + counted.non_message_tokens
     # All calls of a turn begin with what the first one was sent.
     fitted = fitted._replace(left_out=state.first_left_out + fitted.left_out)
     cut = describe_cuts(fitted) or state.first_cut
     is_first = state.calls == 0
-    before, sent = int(weighed.total * factor), int(after * factor)
+    before, sent = int(counted.total * factor), int(after * factor)
     line = state.summarised
     if draft.covered:
         line = record.describe_summary(draft.covered, before, sent, draft.by)
     state = replace_field(
         state,
-        counted=after if weighed.is_counted else 0,
+        counted=after if counted.is_counted else 0,
         calls=state.calls + 1,
         first_left_out=fitted.left_out if is_first else state.first_left_out,
         summarised=line,

@@ -114,18 +114,18 @@ async def end_round(claim: Claim, round_: Awaitable[RoundOutcome]) -> float | No
         return await give_back(claim, _judge(claim, error))
 
 
-async def _end_well(claim: Claim, done: RoundOutcome) -> float | None:
-    did_nothing = bool(done.nothing)
-    outcome = runs.NOTHING if did_nothing else "done"
+async def _end_well(claim: Claim, outcome: RoundOutcome) -> float | None:
+    did_nothing = bool(outcome.nothing)
+    name = runs.NOTHING if did_nothing else "done"
     async with claim.engine.begin() as connection:
-        await _end_run(connection, claim, outcome, done.nothing, did_nothing=did_nothing)
-        return await _finish_work(connection, claim, done)
+        await _end_run(connection, claim, name, outcome.nothing, did_nothing=did_nothing)
+        return await _finish_work(connection, claim, outcome)
 
 
 async def _finish_work(
-    connection: AsyncConnection, claim: Claim, done: RoundOutcome
+    connection: AsyncConnection, claim: Claim, outcome: RoundOutcome
 ) -> float | None:
-    again, next_ = not done.complete, done.model_next
+    again, next_ = not outcome.complete, outcome.model_next
     if claim.lease.by_code:
         return await work.finish_code(connection, claim.lease, again=again, model_next=next_)
     return await work.finish_model(connection, claim.lease, again=again)
@@ -150,8 +150,8 @@ async def _end_waiting(
                 await prompts.store_prompt(connection, claim.chat, why.new)
             return await work.give_back(connection, claim.lease, None, why.seconds)
         # After code's interim work, the model's round finds out itself whether it has its texts.
-        done = RoundOutcome(model_next=not claim.lease.ends_work)
-        return await _finish_work(connection, claim, done)
+        outcome = RoundOutcome(model_next=not claim.lease.ends_work)
+        return await _finish_work(connection, claim, outcome)
 
 
 async def give_back(claim: Claim, release: Release) -> float | None:

@@ -156,11 +156,11 @@ async def _work_on_chat(claim: Claim) -> RoundOutcome:
     if claim.lease.left_alone:
         return RoundOutcome("its user wants this chat left alone")
     if put_down:
-        done = await _work_on_branch(claim, put_down.leaf, put_down)
+        outcome = await _work_on_branch(claim, put_down.leaf, put_down)
         async with claim.engine.begin() as connection:
             await prompts.drop_prompts(connection, claim.chat)
-        if not done.complete:
-            return done
+        if not outcome.complete:
+            return outcome
     return await _work_on_due_branches(claim)
 
 
@@ -169,12 +169,12 @@ async def _work_on_due_branches(claim: Claim) -> RoundOutcome:
     for leaf in claim.lease.leaves:
         if has_worked and await _gives_way(claim):
             return RoundOutcome(complete=False)
-        done = await _work_on_branch(claim, leaf)
-        if not done.complete:
-            return done
-        nothing = done.nothing
+        outcome = await _work_on_branch(claim, leaf)
+        if not outcome.complete:
+            return outcome
+        nothing = outcome.nothing
         has_worked |= not nothing
-        model_next |= done.model_next
+        model_next |= outcome.model_next
     return RoundOutcome("" if has_worked else nothing, model_next=model_next)
 
 
@@ -189,13 +189,13 @@ async def _work_on_branch(claim: Claim, leaf: str, put_down: Basis | None = None
     round_ = await _read_branch(claim, leaf, put_down)
     make_plan = _plan_for_model if round_.summariser else _plan_for_code
     planned = await asyncio.to_thread(make_plan, round_)
-    done = RoundOutcome(planned.reason)
+    outcome = RoundOutcome(planned.reason)
     if planned.chunks:
-        done = await _carry_out(round_, planned)
-    if round_.is_interim and done.complete:
+        outcome = await _carry_out(round_, planned)
+    if round_.is_interim and outcome.complete:
         left = await asyncio.to_thread(_plan_for_model, round_)
-        done = replace(done, model_next=bool(left.chunks))
-    return done
+        outcome = replace(outcome, model_next=bool(left.chunks))
+    return outcome
 
 
 async def _read_branch(claim: Claim, leaf: str, basis: Basis | None = None) -> Round:
@@ -299,29 +299,29 @@ async def _carry_out(round_: Round, planned: Plan) -> RoundOutcome:
     # No summary grows from an interim one, or a model would never read what that covers.
     grown_from = round_.final if round_.is_interim else planned.reuse
     parent = grown_from.id if grown_from else 0
-    done = RoundOutcome()
+    outcome = RoundOutcome()
     for number, chunk in enumerate(planned.chunks, 1):
         is_last = number == len(planned.chunks)
         try:
-            written = await _write(round_, chunk, memory)
-            published = await _publish(round_, chunk, parent, written, ends=is_last)
+            summary = await _write(round_, chunk, memory)
+            published = await _publish(round_, chunk, parent, summary, ends=is_last)
         except (TextTooHard, TextWorkFailed) as error:
             # Another try would meet the same texts, and the chat needs its summary now.
             why = str(error)
             log.warning("compress.not_read", chat=round_.claim.lease.chat_id, error=why)
-            written = await _write_by_size(round_, chunk, memory, why)
-            published = await _publish(round_, chunk, parent, written, ends=is_last)
-        memory = written.candidate.memory
+            summary = await _write_by_size(round_, chunk, memory, why)
+            published = await _publish(round_, chunk, parent, summary, ends=is_last)
+        memory = summary.candidate.memory
         if published is None:
             # The next chunk's summary stands for this one as well. After the last one, another
             # round would end in the same way: new messages make work due.
-            done = RoundOutcome(written.candidate.no_gain)
+            outcome = RoundOutcome(summary.candidate.no_gain)
             continue
         parent = parent if round_.is_interim else published
-        done = RoundOutcome()
+        outcome = RoundOutcome()
         if not is_last and (number >= CALLS or await _gives_way(round_.claim)):
             return RoundOutcome(complete=False)
-    return done
+    return outcome
 
 
 async def _read_memory(claim: Claim, checkpoint: Checkpoint | None) -> Memory:
@@ -467,7 +467,7 @@ async def _ask(round_: Round, summariser: Summariser, task: Task) -> Candidate:
 
 
 async def _publish(
-    round_: Round, chunk: Chunk, parent: int, written: WrittenSummary, *, ends: bool
+    round_: Round, chunk: Chunk, parent: int, summary: WrittenSummary, *, ends: bool
 ) -> int | None:
     """Publishes the checkpoint of a chunk.
 
@@ -478,19 +478,19 @@ async def _publish(
         ChatChanged: the chat is not as it was planned on any more.
         TextWorkFailed: our own code failed on the summary.
     """
-    claim, candidate = round_.claim, written.candidate
+    claim, candidate = round_.claim, summary.candidate
     if chunk.covers is None or candidate.no_gain:
         await _count_unpublished(round_, candidate)
         return None
     until = round_.rows[chunk.covers - 1]
-    new = await _make_checkpoint(round_, until, parent, written, ends=ends)
+    new = await _make_checkpoint(round_, until, parent, summary, ends=ends)
     async with claim.engine.begin() as connection:
         number = await checkpoints.publish_checkpoint(connection, claim.lease, new)
         await _count(connection, round_, candidate, published=number is not None)
     # Raised after the transaction: what the call cost stays counted.
     if number is None:
         raise ChatChanged
-    metrics.PUBLISHED.labels(written.kind).inc()
+    metrics.PUBLISHED.labels(summary.kind).inc()
     log.info(
         "summary.published",
         chat=claim.lease.chat_id,
@@ -499,32 +499,32 @@ async def _publish(
         messages=until.depth,
         tokens_before=until.path_tokens,
         tokens_after=new.tokens,
-        seconds=round(written.seconds, 1),
+        seconds=round(summary.seconds, 1),
         model=new.summariser,
     )
     return number
 
 
 async def _make_checkpoint(
-    round_: Round, until: MessageRow, parent: int, written: WrittenSummary, *, ends: bool
+    round_: Round, until: MessageRow, parent: int, summary: WrittenSummary, *, ends: bool
 ) -> NewCheckpoint:
     """Makes the checkpoint that reaches `until`, and says which ones it supersedes.
 
     Outdated ones serve until code has carried on what a model wrote as far as they reach, which is
     where a plan `ends`.
     """
-    claim, candidate = round_.claim, written.candidate
+    claim, candidate = round_.claim, summary.candidate
     outdated = round_.outdated if round_.is_interim and ends else []
     return NewCheckpoint(
         parent=parent,
         until=until,
-        kind=written.kind,
+        kind=summary.kind,
         texts=await checkpoints.pack_texts(
             claim.engine, claim.chat, parent, candidate.memory, candidate.text
         ),
         tokens=candidate.size,
         window=round_.basis.window,
-        summariser=written.by,
+        summariser=summary.by,
         prompt_version=prompt.VERSION,
         verdict=candidate.verdict.as_json(),
         superseded=[one.id for one in [*round_.poorer, *outdated]],
