@@ -11,9 +11,9 @@ from service.settings import Settings, name_variable
 _MARKDOWN_HEAD = """\
 # Settings
 
-Settings are environment variables. A file, such as a mounted secret, can hold a setting instead:
-pass its path as `PRECIS_X_FILE=/run/secrets/x`. `precis config` shows the settings that a service
-would have in your shell.
+Settings are environment variables. A file, such as a mounted secret, can hold the value of a
+setting instead: give its path, such as `PRECIS_SUMMARISER_KEY_FILE=/run/secrets/key`.
+`precis config` shows the settings with which a service would start in your shell.
 """
 # By the first setting of each group: its head and a sentence.
 _GROUPS = {

@@ -74,24 +74,26 @@ class Settings(BaseSettings):
     data_dir: Path = Field(
         Path("precis-data"),
         description="Folder of the embedded PostgreSQL and Valkey."
-        " It is not used if both URLs below are set.",
+        " It is not used if PRECIS_DATABASE_URL and PRECIS_REDIS_URL are set.",
     )
     database_url: SecretStr | None = Field(
         None,
-        description="URL of PostgreSQL: `postgresql://user:password@host/database`. For TLS, append"
-        " `?sslmode=verify-full&sslrootcert=FILE`. Without it, Precis starts its own.",
+        description="URL of PostgreSQL: `postgresql://user:password@host/database`. If it is not"
+        " set, Precis starts its own PostgreSQL. For TLS, append"
+        " `?sslmode=verify-full&sslrootcert=FILE`.",
     )
     redis_url: SecretStr | None = Field(
         None,
-        description="URL of Redis or Valkey: `redis://:password@host:6379/0`. For TLS:"
-        " `rediss://:password@host:6379/0?ssl_ca_certs=FILE&ssl_check_hostname=true`."
-        " Without it, Precis starts its own.",
+        description="URL of Redis or Valkey: `redis://:password@host:6379/0`. If it is not set,"
+        " Precis starts its own Valkey. For TLS:"
+        " `rediss://:password@host:6379/0?ssl_ca_certs=FILE&ssl_check_hostname=true`.",
     )
     summariser: Literal["extractive", "openai", "ollama"] = Field(
         "extractive",
         description="What writes summaries. `openai`: an OpenAI-compatible server. `ollama`: an"
-        " Ollama server. `extractive`: a model of Open WebUI or none, as `precis install-filter"
-        " --summariser` has chosen.",
+        " Ollama server. `extractive`: no server of yours. Then `precis install-filter"
+        " --summariser` decides: the chat's own model (the default), another model of Open WebUI,"
+        " or none.",
     )
     summariser_url: str = Field(
         "",
@@ -110,39 +112,40 @@ class Settings(BaseSettings):
     )
     apply_at: ApplyAt = Field(
         APPLY_AT,
-        description="A request that takes more than this share of the window, from 0.3 to 0.95, is"
-        " sent with a summary. Precis writes the summary from two thirds of this share on, or from"
-        " half of the window if that is less. A lower share makes requests cheaper and shows the"
+        description="A request that takes more than this share of the window is sent with a"
+        " summary; 0.3 to 0.95 is allowed. Precis begins to write the summary earlier: at two thirds"
+        " of this share, or at half of the window if that comes first. A lower share makes requests cheaper and shows the"
         " model fewer messages word for word. A higher share leaves less room for the answer and"
         " less time to write the summary.",
     )
     keep_messages: KeepMessages = Field(
         KEEP_MESSAGES,
-        description="Number of newest messages, from 2 to 200, that are sent word for word with a"
-        " summary. Precis sends fewer if they take more than an eighth of the room that"
-        " the window leaves for messages.",
+        description="How many of the newest messages are sent word for word after a summary; 2 to"
+        " 200 is allowed. Precis sends fewer if they take more than an eighth of the window, without"
+        " what tools and the system prompt take.",
     )
     summary_share: SummaryShare = Field(
         SUMMARY_SHARE,
-        description="Size of summaries, from 0.05 to 0.4. The default gives a summary up to 2,344"
-        " tokens in a window of 8,192 and 16,682 in 131,072; a summary of a very long chat may have"
-        " more. Another value changes these in proportion. A higher value keeps more, costs more in"
+        description="Largest size of a summary; 0.05 to 0.4 is allowed. With the default, a summary"
+        " has at most 2,344 tokens in a window of 8,192 tokens, and 16,682 tokens in a window of"
+        " 131,072. Half of the default allows half as many. Only a summary of a very long chat may"
+        " have more. A higher value keeps more, costs more in"
         " each request, and makes summaries more frequent in small windows.",
     )
     models: Models = Field(
         {},
         description='Settings of single models, as JSON: `{"llama3:8b": {"window": 8192,'
         ' "apply_at": 0.7, "keep_messages": 6, "summary_share": 0.25}}`. Use the model\'s id in'
-        " Open WebUI, or its name in LiteLLM. `window` counts if Open WebUI or LiteLLM does not"
-        " report one. `summariser_model` selects another model at PRECIS_SUMMARISER_URL"
-        " for chats with this model. A value that is missing comes from the general setting.",
+        " Open WebUI, or its name in LiteLLM. `window` is used if Open WebUI or LiteLLM"
+        " reports no window. `summariser_model` names the model at PRECIS_SUMMARISER_URL that"
+        " writes the summaries of these chats. A value that is missing comes from the general setting.",
     )
     encryption_keys: SecretStr = Field(
         SecretStr(""),
         description="Keys that encrypt stored texts, as `id:base64`, separated by commas or line"
         " ends. The first key encrypts new texts, all keys decrypt. Put `none` first to store new"
         " texts unencrypted. `precis keys new-encryption-key` makes a key. Without a key, texts are"
-        " stored unencrypted. A text whose key is lost is lost.",
+        " stored unencrypted. If you lose a key, nobody can read the texts that it encrypted.",
     )
     mask_secrets: bool = Field(
         True,
@@ -151,23 +154,25 @@ class Settings(BaseSettings):
     )
     keep_bodies: Days = Field(
         30,
-        description="Days without new messages after which Precis deletes the texts of a chat, or"
-        " `forever`. Replaced versions of summaries are kept as long.",
+        description="Precis deletes the messages of a chat that has had no new message for so many"
+        " days, and a version of a summary that was replaced so many days ago. `forever`: never.",
     )
     keep_chats: Days = Field(
         "forever",
-        description="Days without new messages after which a chat is deleted with everything"
-        " stored for it, or `forever`.",
+        description="Precis deletes a chat, with everything stored for it, that has had no new"
+        " message for so many days. `forever`: never.",
     )
     keep_history: Days = Field(
         365,
-        description="Days that audit rows and records of work on chats are kept, or `forever`.",
+        description="Days that Precis keeps the audit log, and the records of its work on chats, or"
+        " `forever`.",
     )
     openwebui_url: str = Field(
         "",
-        description="Address of Open WebUI, such as `https://chat.example.org`. Pages of chats"
-        " link to it. If PRECIS_OPENWEBUI_KEY is set too, a worker runs `precis reconcile` for the"
-        " tenant `default` every night: it deletes the chats that were deleted in Open WebUI.",
+        description="Address of Open WebUI, such as `https://chat.example.org`. The page"
+        " of a chat in Precis then links to the chat there. If PRECIS_OPENWEBUI_KEY is set too, a"
+        " worker runs `precis reconcile` for the tenant `default` (one Open WebUI) every night: this"
+        " deletes from Precis the chats that Open WebUI no longer has.",
     )
     openwebui_key: SecretStr = Field(
         SecretStr(""),
@@ -190,7 +195,7 @@ class Settings(BaseSettings):
         32_768,
         ge=4096,
         description="Context window of the summariser in tokens; Precis sizes its prompts to fit."
-        " For a chat's own model, the smaller one of this and the model's window counts.",
+        " If the chat's own model writes, Precis uses that model's window, and never more than this.",
     )
     # Long enough for a slow model: no user waits for a summary.
     summariser_timeout: float = Field(
