@@ -73,8 +73,7 @@ class Settings(BaseSettings):
     )
     data_dir: Path = Field(
         Path("precis-data"),
-        description="Folder of the embedded PostgreSQL and Valkey."
-        " It is not used if PRECIS_DATABASE_URL and PRECIS_REDIS_URL are set.",
+        description="Folder of the embedded PostgreSQL and Valkey, if one of them has no URL.",
     )
     database_url: SecretStr | None = Field(
         None,
@@ -105,7 +104,7 @@ class Settings(BaseSettings):
         SecretStr(""), description="Bearer key of the summariser, if it needs one."
     )
 
-    # Common settings: when summaries begin, who shares them, how long data is kept.
+    # Common settings: when summaries begin, how long data is kept.
     window: Window = Field(
         DEFAULT_WINDOW,
         description="Context window, in tokens, of models whose window Open WebUI does not know.",
@@ -113,32 +112,32 @@ class Settings(BaseSettings):
     apply_at: ApplyAt = Field(
         APPLY_AT,
         description="A request that takes more than this share of the window is sent with a"
-        " summary; 0.3 to 0.95 is allowed. Precis begins to write the summary earlier: at two thirds"
-        " of this share, or at half of the window if that comes first. A lower share makes requests cheaper and shows the"
-        " model fewer messages word for word. A higher share leaves less room for the answer and"
-        " less time to write the summary.",
+        " summary; 0.3 to 0.95 is allowed. Precis begins to write the summary earlier: at two"
+        " thirds of this share, or at half of the window if that comes first. A lower share makes"
+        " requests cheaper and shows the model fewer messages word for word. A higher share leaves"
+        " less room for the answer and less time to write the summary.",
     )
     keep_messages: KeepMessages = Field(
         KEEP_MESSAGES,
         description="How many of the newest messages are sent word for word after a summary; 2 to"
-        " 200 is allowed. Precis sends fewer if they take more than an eighth of the window, without"
-        " what tools and the system prompt take.",
+        " 200 is allowed. Precis sends fewer if they take more than an eighth of what tools and the"
+        " system prompt leave of the window.",
     )
     summary_share: SummaryShare = Field(
         SUMMARY_SHARE,
-        description="Largest size of a summary; 0.05 to 0.4 is allowed. With the default, a summary"
-        " has at most 2,344 tokens in a window of 8,192 tokens, and 16,682 tokens in a window of"
-        " 131,072. Half of the default allows half as many. Only a summary of a very long chat may"
-        " have more. A higher value keeps more, costs more in"
-        " each request, and makes summaries more frequent in small windows.",
+        description="Largest size of a summary, as a share of a window of 16,384 tokens; 0.05 to"
+        " 0.4 is allowed. It grows with the square root of the window, and leaves half of a"
+        " request to other messages: the default allows 2,344 tokens in a window of 8,192, and"
+        " 16,682 in one of 131,072. Only a very long chat gets more. A higher value keeps more,"
+        " costs more in each request, and makes summaries more frequent in small windows.",
     )
     models: Models = Field(
         {},
         description='Settings of single models, as JSON: `{"llama3:8b": {"window": 8192,'
         ' "apply_at": 0.7, "keep_messages": 6, "summary_share": 0.25}}`. Use the model\'s id in'
-        " Open WebUI, or its name in LiteLLM. `window` is used if Open WebUI or LiteLLM"
-        " reports no window. `summariser_model` names the model at PRECIS_SUMMARISER_URL that"
-        " writes the summaries of these chats. A value that is missing comes from the general setting.",
+        " Open WebUI, or its name in LiteLLM. `window` is used if Open WebUI or LiteLLM reports no"
+        " window. `summariser_model` names the model at PRECIS_SUMMARISER_URL that writes the"
+        " summaries of these chats. A value that is missing comes from the general setting.",
     )
     encryption_keys: SecretStr = Field(
         SecretStr(""),
@@ -164,15 +163,13 @@ class Settings(BaseSettings):
     )
     keep_history: Days = Field(
         365,
-        description="Days that Precis keeps the audit log, and the records of its work on chats, or"
-        " `forever`.",
+        description="Days that Precis keeps the audit log and records of its work, or `forever`.",
     )
     openwebui_url: str = Field(
         "",
-        description="Address of Open WebUI, such as `https://chat.example.org`. The page"
-        " of a chat in Precis then links to the chat there. If PRECIS_OPENWEBUI_KEY is set too, a"
-        " worker runs `precis reconcile` for the tenant `default` (one Open WebUI) every night: this"
-        " deletes from Precis the chats that Open WebUI no longer has.",
+        description="Address of Open WebUI, such as `https://chat.example.org`, for links to chats."
+        " If PRECIS_OPENWEBUI_KEY is set too, a worker runs `precis reconcile` every night for the"
+        " tenant `default`: this deletes from Precis the chats that Open WebUI no longer has.",
     )
     openwebui_key: SecretStr = Field(
         SecretStr(""),
@@ -195,7 +192,7 @@ class Settings(BaseSettings):
         32_768,
         ge=4096,
         description="Context window of the summariser in tokens; Precis sizes its prompts to fit."
-        " If the chat's own model writes, Precis uses that model's window, and never more than this.",
+        " If the chat's own model writes, the smaller one of the two windows is used.",
     )
     # Long enough for a slow model: no user waits for a summary.
     summariser_timeout: float = Field(
