@@ -281,6 +281,11 @@ async def test_a_service_that_does_not_answer_the_filter_is_told(install: Instal
     assert "is not Precis" in (await install()).stderr
 
 
+async def test_a_service_of_another_version_is_named(install: Installer) -> None:
+    install.webui.outlet = {"precis_check": {"version": "0.9.0", "tenant": "default", "models": {"small-model": 4096}}}
+    assert "reaches Precis 0.9.0 as tenant 'default'" in (await install()).stdout
+
+
 async def test_the_filter_under_another_id_is_told_because_both_would_run(install: Installer) -> None:
     await install()
     install.webui.functions["by_hand"] = {**install.webui.functions.pop("precis"), "id": "by_hand"}

@@ -132,7 +132,14 @@ async def check_reach(webui: OpenWebUI, url: str) -> FilterCheck:
     if "tenant" not in answer:
         error = str(answer.get("error") or "the program that answers there is not Precis")
         return FilterCheck(_explain(error, url))
-    return FilterCheck(None, **answer)
+    # A service of another version may tell more, or less.
+    return FilterCheck(
+        None,
+        version=str(answer.get("version")),
+        tenant=str(answer["tenant"]),
+        endpoint=answer.get("endpoint"),
+        summariser=answer.get("summariser"),
+    )
 
 
 def _explain(error: str, url: str) -> str:
