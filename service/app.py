@@ -33,8 +33,9 @@ from service.api import (
     stats,
     turns,
 )
+from service.api.bodies import BODIES, BodyBudget
 from service.api.callers import authenticate
-from service.api.deps import BODIES, WITHOUT_TELEMETRY, BodyBudget
+from service.api.deps import WITHOUT_TELEMETRY
 from service.api.health import Cache
 from service.api.key_cache import KeyCache
 from service.api.problems import ProblemBody

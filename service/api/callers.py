@@ -43,9 +43,9 @@ async def authenticate(request: Request, scope: KeyScope) -> Key:
 
 def _read_key(request: Request) -> str:
     """The key as it was sent."""
-    kind, _, sent_key = read_header(request, b"authorization").partition(" ")
+    kind, _, sent_key = request.headers.get("authorization", "").partition(" ")
     if kind.lower() != "bearer":
-        sent_key = read_header(request, b"x-api-key")
+        sent_key = request.headers.get("x-api-key", "")
     if sent_key.strip():
         return sent_key.strip()
     raise Unauthorised("send an API key as `Authorization: Bearer <key>`, or as `X-Api-Key`")
@@ -103,7 +103,7 @@ def _check_filter_version(request: Request, scope: KeyScope) -> str:
     """
     if scope not in ("filter", "events"):
         return ""
-    version = read_header(request, b"precis-filter")
+    version = request.headers.get("precis-filter", "")
     release = _parse_version(version) if version else _LEAST
     if release < _LEAST:
         raise Problem(
@@ -133,12 +133,3 @@ _LEAST = _parse_version(LEAST_FILTER)
 def get_runtime(request: Request) -> Runtime:
     """The application's open resources."""
     return cast(Runtime, request.app.state.runtime)
-
-
-def read_header(request: Request, name: bytes) -> str:
-    """The first header of a name in lower case, or an empty text."""
-    # Starlette's own lookup takes ten times as long.
-    for key, value in request.scope["headers"]:
-        if key == name:
-            return cast(bytes, value).decode("latin-1")
-    return ""

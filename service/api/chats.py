@@ -6,7 +6,8 @@ import msgspec
 from fastapi import APIRouter, Path, Request
 from msgspec import Meta
 
-from service.api.deps import ChatId, OperatorDep, RuntimeDep, document_body, read_body
+from service.api.bodies import document_body, read_body
+from service.api.deps import ChatId, OperatorDep, RuntimeDep
 from service.api.queries import ChatQuery, DeletionQuery
 from service.usecases import inspection, operate
 from service.usecases.inspection import ChatDetail, ChatPage, SummaryDetail

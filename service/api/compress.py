@@ -10,8 +10,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service import metrics
+from service.api.bodies import MOST_MESSAGES, document_body, read_body
 from service.api.callers import get_runtime
-from service.api.deps import MOST_MESSAGES, FilterKey, decode_body, document_body, read_bytes
+from service.api.deps import FilterKey
 from service.api.serving import get_serving
 from service.api.wire import CompressAnswer, CompressRequest, Tokens, make_schema
 from service.errors import TooLarge, Unprocessable
@@ -59,8 +60,7 @@ async def post_compress(request: Request, key: FilterKey) -> Response:
     The call also stores what is new of the chat. With `POST /v1/turns` after the model's answer,
     the next summary is written earlier.
     """
-    # The bytes are not kept: they may be megabytes.
-    body = await decode_body(await read_bytes(request), CompressRequest)
+    body = await read_body(request, CompressRequest)
     prepared = await prepare_request(request, key.tenant, body)
     return Response(_ENCODE(_make_answer(prepared, body.messages)), media_type="application/json")
 

@@ -2,7 +2,8 @@
 
 from fastapi import APIRouter, Request
 
-from service.api.deps import EventsKey, RuntimeDep, document_body, read_body
+from service.api.bodies import document_body, read_body
+from service.api.deps import EventsKey, RuntimeDep
 from service.usecases.events import EventRequest, handle_event
 
 router = APIRouter(prefix="/v1", tags=["filter"])

@@ -7,7 +7,8 @@ from fastapi import APIRouter, Path, Request
 from msgspec import Meta
 from pydantic import BaseModel
 
-from service.api.deps import KeeperKey, RuntimeDep, document_body, read_body
+from service.api.bodies import document_body, read_body
+from service.api.deps import KeeperKey, RuntimeDep
 from service.names import MOST_DAYS, KeyScope
 from service.processes.intake import CONTROL
 from service.storage.keys import Key

@@ -3,7 +3,8 @@
 from fastapi import APIRouter, Request
 
 from service.api import dialog
-from service.api.deps import ChatId, FilterKey, OperatorDep, RuntimeDep, document_body, read_body
+from service.api.bodies import document_body, read_body
+from service.api.deps import ChatId, FilterKey, OperatorDep, RuntimeDep
 from service.api.wire import LeftAloneAnswer, LeftAloneRequest, ViewAnswer, ViewRequest
 from service.usecases import left_alone
 from service.usecases.left_alone import Requester

@@ -13,8 +13,9 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.api.bodies import document_body, read_body
 from service.api.compress import make_list_to_send, prepare_request
-from service.api.deps import FilterKey, decode_body, document_body, read_bytes
+from service.api.deps import FilterKey
 from service.api.wire import CompressRequest, Identity, make_schema
 from service.request.record import is_record
 from service.transcript import Native
@@ -91,7 +92,7 @@ async def post_guardrail(request: Request, key: FilterKey) -> Response:
     LiteLLM's `generic_guardrail_api` calls it, with the key as `x-api-key`. It does what
     `POST /v1/compress` does. `X-Precis: off` among the headers leaves a request as it is.
     """
-    body = await decode_body(await read_bytes(request), GuardrailRequest)
+    body = await read_body(request, GuardrailRequest)
     answer = await _fit_request(request, key.tenant, body)
     return Response(msgspec.json.encode(answer), media_type="application/json")
 

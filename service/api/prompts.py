@@ -7,7 +7,8 @@ from fastapi import APIRouter, Request
 from httpx import codes
 
 from service import metrics
-from service.api.deps import FilterKey, RuntimeDep, document_body, read_body
+from service.api.bodies import document_body, read_body
+from service.api.deps import FilterKey, RuntimeDep
 from service.api.wire import NextPromptAnswer, NextPromptRequest, PromptToAnswer, ReplyRequest
 from service.clients.answers import ABOUT_THE_REQUEST
 from service.storage import codec

@@ -2,7 +2,8 @@
 
 from fastapi import APIRouter, Request
 
-from service.api.deps import ChatId, FilterKey, OperatorDep, RuntimeDep, document_body, read_body
+from service.api.bodies import document_body, read_body
+from service.api.deps import ChatId, FilterKey, OperatorDep, RuntimeDep
 from service.api.queries import FindQuery
 from service.api.wire import RecallRequest
 from service.errors import Unprocessable

@@ -4,15 +4,9 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 
 from service import __version__
+from service.api.bodies import MOST_MESSAGES, document_body, read_body
 from service.api.callers import get_runtime
-from service.api.deps import (
-    MOST_MESSAGES,
-    FilterKey,
-    RuntimeDep,
-    decode_body,
-    document_body,
-    read_bytes,
-)
+from service.api.deps import FilterKey, RuntimeDep
 from service.api.serving import get_serving
 from service.api.wire import FilterAnswer, TurnAnswer, TurnRequest, make_schema
 from service.errors import TooLarge, Unprocessable
@@ -68,8 +62,7 @@ async def post_turn(request: Request, key: FilterKey) -> Response:
     `409`: the message that the turn follows is not stored any more; the next request stores all of
     them. `429`: too many uploads of this user wait for their turn.
     """
-    # The bytes are not kept: they may be megabytes.
-    body = await decode_body(await read_bytes(request), TurnRequest)
+    body = await read_body(request, TurnRequest)
     context = get_serving(request)
     turn = await _make_finished_turn(key.tenant, body, context.windows)
     state = turn.state

@@ -6,7 +6,8 @@ from urllib.parse import parse_qsl
 from fastapi import Depends, Request, Response
 from starlette.datastructures import URL, FormData
 
-from service.api.deps import RuntimeDep, read_limited
+from service.api.bodies import read_limited
+from service.api.deps import RuntimeDep
 from service.errors import BadRequest, Problem, ProblemType
 from service.usecases import sessions
 from service.usecases.sessions import SECONDS, Session

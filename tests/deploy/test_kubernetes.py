@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from service import __version__
-from service.api import deps
+from service.api.bodies import BODIES
 from service.cli import app
 from service.processes import pool
 from service.runtime import Runtime
@@ -110,7 +110,7 @@ def test_the_largest_text_processes_and_bodies_fit_into_the_memory(name: str) ->
     """Else the kernel ends the pod where Precis would have stopped one piece of work."""
     largest = pool.PROCESSES * pool.MEMORY // 2**20
     body = Settings.model_fields["max_body_bytes"].default
-    bodies = 12 * deps.BODIES * body // 2**20 if name == "api" else 0
+    bodies = 12 * BODIES * body // 2**20 if name == "api" else 0
     usual = pool.PROCESSES * 250
     amounts = container(name)["resources"]
 

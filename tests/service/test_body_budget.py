@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 
 from service import app
-from service.api import shape
+from service.api import bodies
 from service.runtime import Urls
 from service.settings import load
 from tests.conftest import Service, fresh_database, serving
@@ -28,7 +28,7 @@ async def shared_service(servers: Urls) -> AsyncIterator[Service]:
         settings = load(database_url=urls.database, redis_url=urls.redis, window=8192, max_body_bytes=MOST)
         with pytest.MonkeyPatch.context() as constants:
             constants.setattr(app, "BODIES", 1)
-            constants.setattr(shape, "MOST_VALUES", 5000)
+            constants.setattr(bodies, "MOST_VALUES", 5000)
             async with serving(settings) as started:
                 yield started
 
