@@ -36,7 +36,7 @@ from service.storage.tables import ChatKey
 from service.summarising import message
 from service.summarising.message import Parts
 from service.usecases.compress import compress
-from service.usecases.hand_over import FinishedTurn, store_turn
+from service.usecases.hand_over import FinishedTurn, hand_over_turn
 from service.usecases.uploads import UploadQueue
 from service.usecases.weigh import ServeContext, State
 from service.usecases.windows import Windows
@@ -172,8 +172,8 @@ async def ingest_into(
     context = ServeContext(database, texts, Counts(), settings, uploads, windows, wake=_nobody)
     state = State(chat, "user", MODEL, window)
     rows = [one.stored for one in path]
-    accepted = await store_turn(context, FinishedTurn(tenant, state, rows, is_branch=True))
-    return accepted.due
+    outcome = await hand_over_turn(context, FinishedTurn(tenant, state, rows, is_branch=True))
+    return outcome.due
 
 
 async def _nobody(_key: str, _delay: float) -> None:

@@ -12,10 +12,8 @@ from service.api.wire import FilterAnswer, TurnAnswer, TurnRequest, make_schema
 from service.errors import TooLarge, Unprocessable
 from service.storage import keys
 from service.storage.runs import UsageKey
-from service.usecases.hand_over import FinishedTurn, find_outcome, store_turn
-from service.usecases.ingest import wake_worker
-from service.usecases.uploads import UserKey
-from service.usecases.weigh import ServeContext, State
+from service.usecases.hand_over import FinishedTurn, find_outcome, hand_over_turn
+from service.usecases.weigh import State
 from service.usecases.windows import Windows
 
 _LONGEST_LABEL = 200  # characters
@@ -66,23 +64,13 @@ async def post_turn(request: Request, key: FilterKey) -> Response:
     context = get_serving(request)
     turn = await _make_finished_turn(key.tenant, body, context.windows)
     state = turn.state
-    async with context.uploads.turn(UserKey(key.tenant, state.user)):
-        outcome = await store_turn(context, turn)
-    await wake_worker(context, outcome)
+    outcome = await hand_over_turn(context, turn)
     # Without a state, no request was seen, so nothing is known of what it lost.
     if body.state:
         counting = get_runtime(request).counting
         counting.count_turn(UsageKey(key.tenant, state.model), find_outcome(state))
-    asks = outcome.due and state.expires_in is None and await _is_for_host(context, key.tenant)
-    answer = msgspec.json.encode(TurnAnswer(outcome.due, asks))
+    answer = msgspec.json.encode(TurnAnswer(outcome.due, outcome.asks))
     return Response(answer, 202, media_type="application/json")
-
-
-async def _is_for_host(context: ServeContext, tenant: int) -> bool:
-    """Whether models of a tenant's host write its summaries: an endpoint of ours goes first."""
-    if context.settings.summariser != "extractive":
-        return False
-    return bool(await keys.find_summariser(context.database.reads, tenant))
 
 
 async def _make_finished_turn(tenant: int, body: TurnRequest, windows: Windows) -> FinishedTurn:

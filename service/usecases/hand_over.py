@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,7 +17,7 @@ from service.names import RequestOutcome
 from service.planning import policy
 from service.request import native
 from service.request.native import ROOT, Node
-from service.storage import chats
+from service.storage import chats, keys
 from service.storage.ingests import IncomingMessage, Source, Transcript
 from service.transcript import (
     Native,
@@ -27,6 +28,7 @@ from service.transcript import (
     unfold_messages,
 )
 from service.usecases.ingest import IngestOutcome, ingest_transcript
+from service.usecases.uploads import UserKey
 from service.usecases.weigh import ServeContext, State, count_messages
 
 _SECONDS = 5.0  # for counting a question
@@ -54,6 +56,13 @@ class FinishedTurn:
     user_name: str | None = None
 
 
+class HandOverOutcome(NamedTuple):
+    """Whether a summary will be written, and whether a model of the host `asks` for prompts."""
+
+    due: bool
+    asks: bool
+
+
 @dataclass(frozen=True, slots=True)
 class _NativeRows:
     """The rows of a turn as a model is sent them.
@@ -73,11 +82,30 @@ class _NativeRows:
     question: int
 
 
-async def store_turn(context: ServeContext, turn: FinishedTurn) -> IngestOutcome:
-    """Stores a turn, and says whether a summary will be written.
+async def hand_over_turn(context: ServeContext, turn: FinishedTurn) -> HandOverOutcome:
+    """Stores a turn when its user's turn has come, and wakes a worker if a summary is due.
 
-    Raises: as `ingest`.
+    Raises: as `UploadQueue.turn` and `ingest_transcript`.
     """
+    state = turn.state
+    async with context.uploads.turn(UserKey(turn.tenant, state.user)):
+        outcome = await _store_turn(context, turn)
+    if outcome.wake_up is None:
+        return HandOverOutcome(due=False, asks=False)
+    # The user's turn is over by now, because this waits while Redis is away.
+    await context.wake(outcome.wake_up, outcome.delay)
+    asks = state.expires_in is None and await _is_for_host(context, turn.tenant)
+    return HandOverOutcome(True, asks)
+
+
+async def _is_for_host(context: ServeContext, tenant: int) -> bool:
+    """Whether models of a tenant's host write its summaries: an endpoint of ours goes first."""
+    if context.settings.summariser != "extractive":
+        return False
+    return bool(await keys.find_summariser(context.database.reads, tenant))
+
+
+async def _store_turn(context: ServeContext, turn: FinishedTurn) -> IngestOutcome:
     turn = replace(turn, rows=[_clean_row(row) for row in turn.rows])
     state, settings = turn.state, context.settings
     native_rows = _unfold(turn.rows)
@@ -85,7 +113,7 @@ async def store_turn(context: ServeContext, turn: FinishedTurn) -> IngestOutcome
     messages, prints = native_rows.messages, native_rows.prints
     nodes = native.cut_path(messages, prints, 0, len(messages), above or ROOT)
     if not nodes:
-        return IngestOutcome(due=False)
+        return IngestOutcome()
     usage = _find_usage(turn, native_rows)
     counted = read_prompt_tokens(usage)
     factor = policy.find_usage_factor(counted, state.counted) if counted else None

@@ -39,13 +39,11 @@ _ANSWER_DEPTH = 2  # of the answer to a chat's first question
 
 
 class IngestOutcome(NamedTuple):
-    """The outcome of an ingest.
+    """The outcome of an ingest: the key of the wake-up message to send in `delay` seconds.
 
-    `wake_up` is the key of the wake-up message to send, in `delay` seconds, when a worker has to be
-    woken.
+    There is none when no work is due.
     """
 
-    due: bool
     wake_up: str | None = None
     delay: float = 0
 
@@ -96,15 +94,6 @@ async def ingest_transcript(context: ServeContext, transcript: Transcript) -> In
                 await connection.commit()
                 return outcome
         # The chat has changed since it was read.
-
-
-async def wake_worker(context: ServeContext, outcome: IngestOutcome) -> None:
-    """Wakes a worker for what was accepted, if one has to be.
-
-    No turn of a user is held for it, because it waits while Redis is away.
-    """
-    if outcome.wake_up:
-        await context.wake(outcome.wake_up, outcome.delay)
 
 
 def _key_ids(transcript: Transcript, cipher: Cipher) -> Transcript:
@@ -169,8 +158,8 @@ async def _store(
         answers = [one.row.message_id for one in new if one.row.depth == _ANSWER_DEPTH]
         await ingests.copy_authors(connection, chat, answers)
     if update.delay is None:
-        return IngestOutcome(due=False)
-    return IngestOutcome(True, f"{chat.id}:{sequence}", update.delay)
+        return IngestOutcome()
+    return IngestOutcome(f"{chat.id}:{sequence}", update.delay)
 
 
 async def _note_seen(

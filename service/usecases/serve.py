@@ -34,7 +34,7 @@ from service.storage import contexts
 from service.storage.ingests import Transcript
 from service.text import tokens
 from service.transcript import read_text
-from service.usecases.ingest import ingest_transcript, wake_worker
+from service.usecases.ingest import ingest_transcript
 from service.usecases.left_alone import LOOK_EVERY, is_worked_on
 from service.usecases.locate import (
     RequestPath,
@@ -168,11 +168,13 @@ async def store_request(context: ServeContext, unstored: Transcript) -> bool:
     """
     try:
         async with context.uploads.turn(UserKey(unstored.tenant, unstored.user)):
-            accepted = await ingest_transcript(context, unstored)
+            outcome = await ingest_transcript(context, unstored)
     except Problem as error:
         log.info("compress.not_stored", chat=unstored.chat, why=error.type)
         return False
-    await wake_worker(context, accepted)
+    # The user's turn is over by now, because this waits while Redis is away.
+    if outcome.wake_up:
+        await context.wake(outcome.wake_up, outcome.delay)
     return True
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import httpx
 import pytest
 
-from service.api import connection, deps, server
+from service.api import bodies, connection, server
 from service.settings import Settings
 from tests.conftest import Service, serving
 from tests.service.problems import TURNS
@@ -128,7 +128,7 @@ async def dripped(service: Service, head: bytes) -> bytes:
 async def test_a_body_that_drips_has_a_time_for_all_of_it_and_nothing_is_stored(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deps, "_WHOLE_BODY", 0.2)
+    monkeypatch.setattr(bodies, "_WHOLE_BODY", 0.2)
     answered = await dripped(service, upload(service, 50_000))
     assert answered.startswith(b"HTTP/1.1 408 ")
     assert b"urn:precis:problem:request-timeout" in answered
@@ -172,7 +172,7 @@ async def test_a_body_that_is_read_and_an_answer_that_is_made_need_no_such_haste
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "_PATIENCE", 0.01)
-    monkeypatch.setattr(deps, "_WHOLE_BODY", 0.5)
+    monkeypatch.setattr(bodies, "_WHOLE_BODY", 0.5)
     async with line(service) as sender:
         await sender.send(upload(service, 50_000))
 

@@ -133,13 +133,7 @@ async def check_reach(webui: OpenWebUI, url: str) -> FilterCheck:
         error = str(answer.get("error") or "the program that answers there is not Precis")
         return FilterCheck(_explain(error, url))
     # A service of another version may tell more, or less.
-    return FilterCheck(
-        None,
-        version=str(answer.get("version")),
-        tenant=str(answer["tenant"]),
-        endpoint=answer.get("endpoint"),
-        summariser=answer.get("summariser"),
-    )
+    return FilterCheck(None, *map(answer.get, FilterCheck._fields[1:]))
 
 
 def _explain(error: str, url: str) -> str:
