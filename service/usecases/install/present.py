@@ -133,7 +133,8 @@ async def check_reach(webui: OpenWebUI, url: str) -> FilterCheck:
         error = str(answer.get("error") or "the program that answers there is not Precis")
         return FilterCheck(_explain(error, url))
     # A service of another version may tell more, or less.
-    return FilterCheck(None, *map(answer.get, FilterCheck._fields[1:]))
+    known: Json = {name: answer.get(name) for name in FilterCheck._fields[1:]}
+    return FilterCheck(None, **known)
 
 
 def _explain(error: str, url: str) -> str:
