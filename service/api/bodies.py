@@ -210,9 +210,7 @@ def _repair_json(body: bytearray, error: Exception) -> bytes:
 
 
 def _check_values(body: bytearray) -> None:
-    """Limits the values in a JSON text. Broken JSON may pass to the decoder.
-
-    It is one pass in constant memory.
+    """Limits the values in a JSON text, in one pass. Broken JSON may pass to the decoder.
 
     Raises:
         TooLarge: more than `MOST_VALUES` values, or more than twice as many texts, which are values
