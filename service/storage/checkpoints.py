@@ -11,17 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    ARRAY,
-    BigInteger,
-    ColumnElement,
-    bindparam,
-    delete,
-    func,
-    select,
-    text,
-    update,
-)
+from sqlalchemy import text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
@@ -29,15 +19,7 @@ from service.errors import CannotOpen, TextWorkFailed, describe_unexpected
 from service.planning.plan import Checkpoint
 from service.storage import chats, codec, database, messages, sealing, work
 from service.storage.sealing import AssociatedData, Cipher
-from service.storage.tables import (
-    INTERIM,
-    ChatKey,
-    checkpoints,
-    in_values,
-    match_chat,
-    not_in_values,
-)
-from service.storage.tables import messages as message_rows
+from service.storage.tables import ChatKey, checkpoints
 from service.summarising import message
 from service.summarising.memory import Memory
 
@@ -51,30 +33,18 @@ _READ = ("memory", "summary")  # for a memory: see `storage.codec`
 PACKED = (*_READ, "verdict")
 """The columns that are packed, sealed or not."""
 
-# In the order of `planning.Checkpoint`.
-_PLANNED = (
-    checkpoints.c.id,
-    checkpoints.c.covered_until,
-    checkpoints.c.covered_messages,
-    checkpoints.c.covered_tokens,
-    checkpoints.c.tokens,
-    checkpoints.c.parent_id,
-    checkpoints.c.windows[func.cardinality(checkpoints.c.windows)],
-)
-
-# A checkpoint and those that it grew from, down to the one that is stored whole: ids rise to the
-# child.
-_LINE = text("""
-select line.id, line.memory, line.summary, cardinality(grown.ids) as length
-from (
-    select (made.ancestors || made.id)[cardinality(made.ancestors) / :whole * :whole + 1:] as ids
-    from checkpoints made
-    where made.tenant_id = :tenant and made.chat_id = :chat and made.id = :checkpoint
-) grown
-join checkpoints line
-    on line.tenant_id = :tenant and line.chat_id = :chat and line.id = any(grown.ids)
-order by line.id
-""")
+_SQL = database.load_statements("checkpoints")
+_INFOS = text(_SQL["infos"])
+_SUMMARY = text(_SQL["summary"])
+_PLANNED = text(_SQL["planned"])
+_LINE = text(_SQL["line"])
+_LINEAGE = text(_SQL["lineage"])
+_WHOLE = text(_SQL["whole"])
+_NEXT_ID = text(_SQL["next_id"])
+_DROP_ALL_BUT = text(_SQL["drop_all_but"])
+_LEAD_TO_KEPT = text(_SQL["lead_to_kept"])
+_RETIRE = text(_SQL["retire"])
+_RETIRE_OTHERS = text(_SQL["retire_others"].format(subtree=messages.SUBTREE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,55 +86,26 @@ async def find_checkpoint(
     connection: AsyncConnection, chat: ChatKey, checkpoint: int
 ) -> CheckpointInfo | None:
     """One checkpoint; None when there is none of this id."""
-    found = await list_checkpoints(connection, chat, checkpoints.c.id == checkpoint)
+    found = await list_checkpoints(connection, chat, checkpoint)
     return found[0] if found else None
 
 
 async def list_checkpoints(
-    connection: AsyncConnection, chat: ChatKey, *which: ColumnElement[bool]
+    connection: AsyncConnection, chat: ChatKey, which: int | None = None
 ) -> list[CheckpointInfo]:
-    """The chat's checkpoints that meet the conditions, oldest first."""
+    """The chat's checkpoints, oldest first; only the one with the id `which`, if that is given."""
     cipher = await sealing.find_cipher(connection, chat.tenant)
-    others: dict[str, ColumnElement[Any]] = {
-        "parent_id": func.nullif(checkpoints.c.parent_id, 0),
-        "boundary": checkpoints.c.covered_until,
-        "covered_until": _select_boundary(chat),
-        "serving": _is_serving(chat),
-    }
-    columns = [
-        others[name].label(name) if name in others else checkpoints.c[name]
-        for name in CheckpointInfo.__dataclass_fields__
-    ]
-    query = select(*columns).where(match_chat(chat, checkpoints), *which).order_by(checkpoints.c.id)
+    rows = await connection.execute(_INFOS, chat.parameters(which=which))
     found = []
-    for row in (await connection.execute(query)).mappings():
+    for row in rows.mappings():
         packed = cipher.decrypt(aad_for_part(chat, row["id"], "verdict"), row["verdict"])
         found.append(CheckpointInfo(**{**row, "verdict": codec.unpack(packed)}))
     return found
 
 
-def _select_boundary(chat: ChatKey) -> ColumnElement[str]:
-    """The host's id of the last message that a checkpoint covers, if it is known."""
-    told = select(message_rows.c.host_id).where(
-        match_chat(chat, message_rows), message_rows.c.message_id == checkpoints.c.covered_until
-    )
-    return func.coalesce(told.scalar_subquery(), checkpoints.c.covered_until)
-
-
-def _is_serving(chat: ChatKey) -> ColumnElement[bool]:
-    pointed_to = select(message_rows.c.checkpoint_id).where(match_chat(chat, message_rows))
-    head = checkpoints.alias("head")
-    line = func.array_append(head.c.ancestors, head.c.id)
-    heads = match_chat(chat, head), head.c.id.in_(pointed_to)
-    return checkpoints.c.id.in_(select(func.unnest(line)).where(*heads))
-
-
 async def load_summary(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> str | None:
     """The summary message of a checkpoint; None when there is none of this id."""
-    query = select(checkpoints.c.summary).where(
-        match_chat(chat, checkpoints), checkpoints.c.id == checkpoint
-    )
-    sealed = await connection.scalar(query)
+    sealed = await connection.scalar(_SUMMARY, chat.parameters(checkpoint=checkpoint))
     if sealed is None:
         return None
     cipher = await sealing.find_cipher(connection, chat.tenant)
@@ -176,12 +117,9 @@ async def load_path_checkpoints(
     connection: AsyncConnection, chat: ChatKey, ids: Collection[int]
 ) -> PathCheckpoints:
     """The checkpoints of a path, whose messages point to `ids`."""
-    interim = checkpoints.c.kind == INTERIM
-    query = select(interim, *_PLANNED).where(
-        match_chat(chat, checkpoints), in_values(checkpoints.c.id, ids)
-    )
+    rows = await connection.execute(_PLANNED, chat.parameters(ids=list(ids)))
     found = PathCheckpoints([], [])
-    for is_interim, *row in await connection.execute(query):
+    for is_interim, *row in rows:
         kind = found.interim if is_interim else found.final
         kind.append(Checkpoint(*row))
     return found
@@ -199,9 +137,8 @@ async def load_line(
     connection: AsyncConnection, chat: ChatKey, checkpoint: int
 ) -> Sequence[codec.StoredMemory]:
     """The packed rows of a checkpoint's memory; none if it is not stored any more."""
-    parameters = {"tenant": chat.tenant, "chat": chat.id, "checkpoint": checkpoint}
-    query = await connection.execute(_LINE, parameters | {"whole": codec.WHOLE_EVERY})
-    rows = query.mappings().all()
+    parameters = chat.parameters(checkpoint=checkpoint, whole=codec.WHOLE_EVERY)
+    rows = (await connection.execute(_LINE, parameters)).mappings().all()
     if rows and len(rows) != rows[0]["length"]:
         raise CannotOpen(f"checkpoint {checkpoint} grew from one that is not stored any more")
     cipher = await sealing.find_cipher(connection, chat.tenant)
@@ -234,11 +171,6 @@ def open_content(row: Mapping[Any, Any], cipher: Cipher, chat: ChatKey) -> dict[
 def aad_for_part(chat: ChatKey, number: int, column: str) -> AssociatedData:
     """The place of a part of a checkpoint."""
     return AssociatedData(checkpoints.name, column, chat, number)
-
-
-_SQL = database.load_statements("publishing")
-_LEAD_TO_KEPT = text(_SQL["lead_to_kept"]).bindparams(bindparam("keep", type_=ARRAY(BigInteger)))
-_RETIRE = text(_SQL["retire"]).bindparams(bindparam("superseded", type_=ARRAY(BigInteger)))
 
 
 class PackedTexts(NamedTuple):
@@ -347,8 +279,8 @@ async def publish_checkpoint(
     }
     await add_checkpoint(connection, chat, line, number, content)
     await messages.assign_checkpoint(connection, chat, until, number, new.superseded)
-    superseded = {"newest": number, "until": until, "superseded": list(new.superseded)}
-    await connection.execute(_RETIRE, {"tenant": chat.tenant, "chat": chat.id, **superseded})
+    parameters = chat.parameters(newest=number, until=until, superseded=list(new.superseded))
+    await connection.execute(_RETIRE, parameters)
     await chats.note_leaf(connection, chat)
     return number
 
@@ -367,8 +299,8 @@ async def correct_checkpoint(
     which a model may have worded otherwise. All others that reach as far are retired, but those of
     branches that go off above.
     """
-    query = select(checkpoints).where(match_chat(chat, checkpoints), checkpoints.c.id == original)
-    row = (await connection.execute(query)).mappings().one()
+    result = await connection.execute(_WHOLE, chat.parameters(checkpoint=original))
+    row = result.mappings().one()
     cipher = await sealing.find_cipher(connection, chat.tenant)
     content = open_content(row, cipher, chat) | {
         "kind": "corrected",
@@ -384,8 +316,9 @@ async def correct_checkpoint(
     content["window"] = row["windows"][-1]
     await add_checkpoint(connection, chat, grew_from, texts.number, content)
     until = row["covered_until"]
-    await messages.assign_checkpoint(connection, chat, until, texts.number, None)
-    await _retire_others(connection, chat, texts.number, until, row["covered_messages"])
+    await messages.assign_checkpoint(connection, chat, until, texts.number, preferred=True)
+    others = chat.parameters(newest=texts.number, roots=[until], depth=row["covered_messages"])
+    await connection.execute(_RETIRE_OTHERS, others)
     await chats.let_serve(connection, chat, texts.number)
     await _end_work(connection, chat)
 
@@ -396,13 +329,10 @@ async def drop_all_but(connection: AsyncConnection, chat: ChatKey, keep: Collect
     Returns:
         How many were deleted.
     """
-    parameters = {"tenant": chat.tenant, "chat": chat.id, "keep": list(keep)}
+    parameters = chat.parameters(keep=list(keep))
     # Before they are deleted: their rows say to which ancestor the messages fall back.
     await connection.execute(_LEAD_TO_KEPT, parameters)
-    rest = delete(checkpoints).where(
-        match_chat(chat, checkpoints), not_in_values(checkpoints.c.id, keep)
-    )
-    count = (await connection.execute(rest)).rowcount
+    count = (await connection.execute(_DROP_ALL_BUT, parameters)).rowcount
     await _end_work(connection, chat)
     return count
 
@@ -442,8 +372,7 @@ async def add_checkpoint(
 
 async def take_next_id(connection: AsyncConnection) -> int:
     """The id of a checkpoint that is about to be added."""
-    sequence = func.pg_get_serial_sequence(checkpoints.name, checkpoints.c.id.name)
-    number: int = (await connection.scalars(select(func.nextval(sequence)))).one()
+    number: int = (await connection.scalars(_NEXT_ID)).one()
     return number
 
 
@@ -451,26 +380,5 @@ async def find_lineage(connection: AsyncConnection, chat: ChatKey, last: int) ->
     """The line that ends with the checkpoint `last`, empty for 0; None when that was deleted."""
     if not last:
         return Lineage([], [], [])
-    query = select(checkpoints.c.ancestors, checkpoints.c.savings, checkpoints.c.windows)
-    query = query.where(match_chat(chat, checkpoints), checkpoints.c.id == last)
-    row = (await connection.execute(query)).one_or_none()
+    row = (await connection.execute(_LINEAGE, chat.parameters(last=last))).one_or_none()
     return Lineage([*row.ancestors, last], row.savings, row.windows) if row else None
-
-
-async def _retire_others(
-    connection: AsyncConnection, chat: ChatKey, newest: int, until: str, depth: int
-) -> None:
-    """Takes those out of service that reach as far as `newest`, but those of other branches."""
-    on_another_branch = select(message_rows).where(
-        match_chat(chat, message_rows),
-        message_rows.c.message_id == checkpoints.c.covered_until,
-        message_rows.c.message_id.not_in(messages.select_subtree(chat, [until])),
-    )
-    others = (
-        match_chat(chat, checkpoints),
-        checkpoints.c.id != newest,
-        checkpoints.c.covered_messages >= depth,
-        checkpoints.c.retired_at.is_(None),
-        ~on_another_branch.exists(),
-    )
-    await connection.execute(update(checkpoints).where(*others).values(retired_at=func.now()))

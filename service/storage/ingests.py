@@ -405,7 +405,7 @@ async def adopt_checkpoints(
     # The deepest first: each message is then pointed to its own at once.
     for place in range(len(ids) - 1, -1, -1):
         until = originals[place]["covered_until"]
-        await messages.assign_checkpoint(connection, chat, until, line.ids[place], [])
+        await messages.assign_checkpoint(connection, chat, until, line.ids[place])
 
 
 async def _copy_checkpoints(

@@ -7,12 +7,12 @@ or its words: an edited message is another row, and what hung below the old one 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Select, and_, delete, func, or_, select, true, update
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.storage import sealing
+from service.storage import database, sealing
 from service.storage.sealing import AssociatedData
-from service.storage.tables import INTERIM, ChatKey, checkpoints, in_values, match_chat, messages
+from service.storage.tables import ChatKey, messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,54 +47,47 @@ class Branch:
     checkpoint_id: int | None
 
 
-_COLUMNS = [messages.c[name] for name in MessageRow.__dataclass_fields__]
+_SQL = database.load_statements("messages")
+SUBTREE = _SQL["subtree"]
+"""The first part of a statement about the messages `:roots` and all that hangs below them."""
+_COLUMNS = ", ".join(MessageRow.__dataclass_fields__)
+_BY_HOST_ID = text(_SQL["by_host_id"].format(columns=_COLUMNS))
+_UNTOLD = text(_SQL["untold"])
+_BY_ID = text(_SQL["by_id"].format(columns=_COLUMNS))
+_PATH = text(_SQL["path"].format(columns=_COLUMNS))
+_WROTE_ON = text(_SQL["wrote_on"].format(above=_SQL["above"]))
+_BRANCHES = text(_SQL["branches"])
+_BODIES = text(_SQL["bodies"])
+_DROP_BELOW = text(_SQL["drop_below"].format(subtree=SUBTREE))
+_UNCONFIRMED = text(_SQL["unconfirmed"])
+_ASSIGN_CHECKPOINT = text(_SQL["assign_checkpoint"].format(subtree=SUBTREE))
 
 
 async def find_by_host_id(
     connection: AsyncConnection, chat: ChatKey, host_id: str
 ) -> MessageRow | None:
     """The row of what the host calls so; of an edited one the newest."""
-    query = select(*_COLUMNS).where(match_chat(chat, messages), messages.c.host_id == host_id)
-    newest = query.order_by(messages.c.created_at.desc()).limit(1)
-    row = (await connection.execute(newest)).one_or_none()
+    result = await connection.execute(_BY_HOST_ID, chat.parameters(host_id=host_id))
+    row = result.one_or_none()
     return MessageRow(*row) if row else None
 
 
 async def find_untold(connection: AsyncConnection, chat: ChatKey) -> set[str]:
     """The ids of what only requests have shown, so that nobody knows what the host calls it."""
-    query = select(messages.c.message_id).where(
-        match_chat(chat, messages), messages.c.host_id.is_(None)
-    )
-    return set(await connection.scalars(query))
+    return set(await connection.scalars(_UNTOLD, chat.parameters()))
 
 
 async def find_messages(
     connection: AsyncConnection, chat: ChatKey, ids: Collection[str]
 ) -> dict[str, MessageRow]:
     """The rows of these messages, by id, without their bodies."""
-    query = select(*_COLUMNS).where(
-        match_chat(chat, messages), in_values(messages.c.message_id, ids)
-    )
-    return {row.message_id: MessageRow(*row) for row in await connection.execute(query)}
+    rows = await connection.execute(_BY_ID, chat.parameters(ids=list(ids)))
+    return {row.message_id: MessageRow(*row) for row in rows}
 
 
 async def load_path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[MessageRow]:
     """The rows from the root to `leaf`; empty when `leaf` is not stored."""
-    up = (
-        select(*_COLUMNS)
-        .where(match_chat(chat, messages), messages.c.message_id == leaf)
-        .cte("up", recursive=True)
-    )
-    # One at a time by the key. For a join, PostgreSQL's generic plan, which takes a chat for small,
-    # read all of its messages for each one: 1.5 s for 1,000.
-    parent = (
-        select(*_COLUMNS)
-        .where(match_chat(chat, messages), messages.c.message_id == up.c.parent_id)
-        .limit(1)
-        .lateral("parent")
-    )
-    up = up.union_all(select(parent).select_from(up.join(parent, true())))
-    result = await connection.execute(select(up).order_by(up.c.depth))
+    result = await connection.execute(_PATH, chat.parameters(leaf=leaf))
     rows = [MessageRow(*row) for row in result]
     # Without its root it is no path: a message above was deleted.
     return rows if rows and rows[0].parent_id is None else []
@@ -102,32 +95,13 @@ async def load_path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> li
 
 async def wrote_on(connection: AsyncConnection, chat: ChatKey, user: str, leaf: str) -> bool:
     """Whether a user who did not begin the chat sent `leaf` or a message above it."""
-    query = select(messages.c.message_id).where(
-        match_chat(chat, messages),
-        messages.c.author_id == user,
-        messages.c.message_id.in_(select_above(chat, leaf)),
-    )
-    return (await connection.execute(query.limit(1))).first() is not None
+    result = await connection.execute(_WROTE_ON, chat.parameters(user=user, leaf=leaf))
+    return result.first() is not None
 
 
 async def list_branches(connection: AsyncConnection, chat: ChatKey) -> list[Branch]:
     """The leaves that are stored, the longest path first."""
-    columns = (
-        func.coalesce(messages.c.host_id, messages.c.message_id),
-        messages.c.depth,
-        messages.c.path_tokens,
-        messages.c.checkpoint_id,
-    )
-    child = messages.alias()
-    # Not `exists`: PostgreSQL's generic plan takes a chat for small, and looks through all of its
-    # messages for each one: 1 s for 2,000. This it hashes once.
-    parents = select(child.c.parent_id).where(
-        match_chat(chat, child), child.c.parent_id.is_not(None)
-    )
-    leaves = select(*columns).where(
-        match_chat(chat, messages), messages.c.message_id.not_in(parents)
-    )
-    rows = await connection.execute(leaves.order_by(messages.c.depth.desc()))
+    rows = await connection.execute(_BRANCHES, chat.parameters())
     return [Branch(*row) for row in rows]
 
 
@@ -136,13 +110,9 @@ async def load_bodies(
 ) -> dict[str, bytes]:
     """The packed bodies of these messages; one whose body is gone is left out."""
     cipher = await sealing.find_cipher(connection, chat.tenant)
-    query = select(messages.c.message_id, messages.c.body).where(
-        match_chat(chat, messages),
-        in_values(messages.c.message_id, ids),
-        messages.c.body.is_not(None),
-    )
+    rows = await connection.execute(_BODIES, chat.parameters(ids=list(ids)))
     bodies = {}
-    for message_id, body in await connection.execute(query):
+    for message_id, body in rows:
         bodies[message_id] = cipher.decrypt(aad_for_body(chat, message_id), body)
     return bodies
 
@@ -162,10 +132,8 @@ async def drop_below(connection: AsyncConnection, chat: ChatKey, roots: Collecti
     """
     if not roots:
         return 0
-    statement = delete(messages).where(
-        match_chat(chat, messages), messages.c.message_id.in_(select_subtree(chat, roots))
-    )
-    return (await connection.execute(statement)).rowcount
+    result = await connection.execute(_DROP_BELOW, chat.parameters(roots=list(roots)))
+    return result.rowcount
 
 
 async def drop_unconfirmed(
@@ -182,16 +150,8 @@ async def drop_unconfirmed(
         How many messages.
     """
     parents = [node for node in above if node]
-    places = [in_values(messages.c.parent_id, parents)]
-    if None in above:
-        places.append(messages.c.parent_id.is_(None))
-    query = select(messages.c.message_id).where(
-        match_chat(chat, messages),
-        messages.c.confirmed.is_(False),
-        messages.c.host_id.is_(None),
-        or_(*places),
-    )
-    roots = await connection.scalars(query)
+    parameters = chat.parameters(parents=parents, at_beginning=None in above)
+    roots = await connection.scalars(_UNCONFIRMED, parameters)
     return await drop_below(connection, chat, roots.all())
 
 
@@ -200,66 +160,19 @@ async def assign_checkpoint(
     chat: ChatKey,
     until: str,
     checkpoint: int,
-    superseded: Collection[int] | None,
+    superseded: Collection[int] = (),
+    *,
+    preferred: bool = False,
 ) -> None:
     """Makes `checkpoint` the deepest one of its last covered message and of all below it.
 
-    A message keeps one that is deeper, or as deep, unless it is one of `superseded`; with None,
-    none does.
+    A message keeps one that is deeper, or as deep, unless it is one of `superseded`; if this one is
+    `preferred`, none does.
     """
-    query = update(messages).where(
-        match_chat(chat, messages), messages.c.message_id.in_(select_subtree(chat, [until]))
+    parameters = chat.parameters(
+        roots=[until],
+        checkpoint=checkpoint,
+        superseded=list(superseded),
+        preferred=preferred,
     )
-    if superseded is not None:
-        query = query.where(
-            or_(
-                messages.c.checkpoint_id.is_(None),
-                in_values(messages.c.checkpoint_id, superseded),
-                messages.c.checkpoint_id.in_(_select_outdone(chat, checkpoint)),
-            )
-        )
-    await connection.execute(query.values(checkpoint_id=checkpoint))
-
-
-def _select_outdone(chat: ChatKey, checkpoint: int) -> Select[tuple[int]]:
-    """The ids of those that `checkpoint` is deeper than, and of interim ones that are as deep.
-
-    Not only those that it grew from: code's summaries and copies of another chat's are published
-    while a model writes this one.
-    """
-    other = checkpoints.alias("made")
-    new = checkpoints.alias("newest")
-    is_shallower = other.c.covered_messages < new.c.covered_messages
-    as_deep = other.c.covered_messages == new.c.covered_messages
-    return select(other.c.id).where(
-        match_chat(chat, other),
-        match_chat(chat, new),
-        new.c.id == checkpoint,
-        or_(is_shallower, and_(as_deep, other.c.kind == INTERIM)),
-    )
-
-
-def select_above(chat: ChatKey, leaf: str) -> Select[tuple[str]]:
-    """The ids of `leaf` and of all messages above it."""
-    place = messages.c.message_id, messages.c.parent_id
-    line = (
-        select(*place)
-        .where(match_chat(chat, messages), messages.c.message_id == leaf)
-        .cte("line", recursive=True)
-    )
-    parent = select(*place).where(
-        match_chat(chat, messages), messages.c.message_id == line.c.parent_id
-    )
-    return select(line.union_all(parent).c.message_id)
-
-
-def select_subtree(chat: ChatKey, roots: Collection[str]) -> Select[tuple[str]]:
-    """The ids of `roots` and of all that hangs below them."""
-    below = select(messages.c.message_id).where(
-        match_chat(chat, messages), in_values(messages.c.message_id, roots)
-    )
-    tree = below.cte("below", recursive=True)
-    child = select(messages.c.message_id).where(
-        match_chat(chat, messages), messages.c.parent_id == tree.c.message_id
-    )
-    return select(tree.union_all(child).c.message_id)
+    await connection.execute(_ASSIGN_CHECKPOINT, parameters)

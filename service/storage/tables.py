@@ -336,6 +336,10 @@ class ChatKey(NamedTuple):
         """The first columns of a new row of this chat."""
         return {"tenant_id": self.tenant, "chat_id": self.id}
 
+    def parameters(self, **others: object) -> dict[str, object]:
+        """The parameters of a statement about this chat: `tenant`, `chat` and `others`."""
+        return {"tenant": self.tenant, "chat": self.id, **others}
+
 
 def match_chat(chat: ChatKey, table: FromClause) -> ColumnElement[bool]:
     """The rows of `table` that belong to this chat.
