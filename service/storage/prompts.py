@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
-from sqlalchemy import and_, delete, func, insert, select, text, update
+from sqlalchemy import insert, text
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import database, jobs, sealing
 from service.storage.database import Reads
 from service.storage.jobs import Endpoint
 from service.storage.sealing import AssociatedData
-from service.storage.tables import ChatKey, after_seconds, chats, match_chat, prompts
+from service.storage.tables import ChatKey, after_seconds, prompts
 
 UNTAKEN: Final = 120.0
 """Seconds that a prompt waits for a host to take it; the next turn makes another one."""
@@ -101,6 +102,13 @@ class ReplyReceipt:
 
 
 _SQL = database.load_statements("prompts")
+_BY_DIGEST = text(_SQL["by_digest"])
+_BASIS = text(_SQL["basis"]).columns(basis=JSONB)
+_WAITING = text(_SQL["waiting"].format(columns=", ".join(WaitingPrompt.__dataclass_fields__)))
+_DROP = text(_SQL["drop"])
+_IS_OUT = text(_SQL["is_out"])
+_WAKE_ROUND = text(_SQL["wake_round"])
+_REPLY = text(_SQL["reply"])
 _TAKE = text(_SQL["take"])
 _PROSPECT = database.number_parameters(_SQL["prospect"])
 
@@ -110,32 +118,25 @@ async def find_prompt(
 ) -> StoredReply | None:
     """The reply to a prompt of a chat, as far as there is one; None for an unknown prompt."""
     cipher = await sealing.find_cipher(connection, chat.tenant)
-    left = func.extract("epoch", prompts.c.expires_at - func.now())
-    columns = prompts.c.id, prompts.c.reply, prompts.c.taken_at, left
-    is_asked = prompts.c.digest == cipher.keyed_hash(digest)
-    query = select(*columns).where(match_chat(chat, prompts), is_asked)
-    row = (await connection.execute(query)).one_or_none()
+    parameters = chat.parameters(digest=cipher.keyed_hash(digest))
+    row = (await connection.execute(_BY_DIGEST, parameters)).one_or_none()
     if row is None:
         return None
-    number, reply, taken_at, seconds_left = row
     answer = None
-    if reply:
-        answer = cipher.decrypt(_aad_for(chat, number, "reply"), reply)
-    return StoredReply(answer, float(seconds_left), taken_at is not None)
+    if row.reply:
+        answer = cipher.decrypt(_aad_for(chat, row.id, "reply"), row.reply)
+    return StoredReply(answer, float(row.seconds_left), row.is_taken)
 
 
 async def find_basis(connection: AsyncConnection, chat: ChatKey) -> Basis | None:
     """The basis of the round that waits for a reply, or has one; None if there is none."""
-    query = select(prompts.c.basis).where(match_chat(chat, prompts)).limit(1)
-    row = await connection.scalar(query)
+    row = await connection.scalar(_BASIS, chat.parameters())
     return Basis(**row) if row else None
 
 
 async def find_waiting(connection: AsyncConnection, chat: ChatKey) -> WaitingPrompt | None:
     """The prompt of a chat that has no reply, if there is one."""
-    columns = [prompts.c[name] for name in WaitingPrompt.__dataclass_fields__]
-    unanswered = select(*columns).where(match_chat(chat, prompts), prompts.c.reply.is_(None))
-    row = (await connection.execute(unanswered.limit(1))).one_or_none()
+    row = (await connection.execute(_WAITING, chat.parameters())).one_or_none()
     return WaitingPrompt(*row) if row else None
 
 
@@ -164,13 +165,8 @@ async def find_pause(connection: AsyncConnection, endpoint: Endpoint, model: str
     state = await jobs.read_state(connection, endpoint)
     if state == "open":
         return await jobs.find_pause(connection, endpoint)
-    is_out = select(prompts.c.id).where(
-        prompts.c.tenant_id == endpoint.tenant,
-        prompts.c.model == model,
-        prompts.c.reply.is_(None),
-        prompts.c.expires_at > func.now(),
-    )
-    if state == "half-open" and await connection.scalar(select(is_out.exists())):
+    parameters = {"tenant": endpoint.tenant, "model": model}
+    if state == "half-open" and await connection.scalar(_IS_OUT, parameters):
         return jobs.PAUSE
     return None
 
@@ -205,33 +201,22 @@ async def store_reply(
 
     None when no such prompt waits for a reply.
     """
-    waits = and_(
-        prompts.c.tenant_id == tenant,
-        prompts.c.id == number,
-        prompts.c.taken_at.is_not(None),
-        prompts.c.reply.is_(None),
-    )
-    # The chat's row first, as whoever changes a chat locks it.
-    its_chat = select(prompts.c.chat_id).where(waits).scalar_subquery()
-    due = update(chats).where(chats.c.tenant_id == tenant, chats.c.id == its_chat)
-    due = due.values(due_at=func.now()).returning(chats.c.id, chats.c.handed_seq)
-    row = (await connection.execute(due)).one_or_none()
+    parameters = {"tenant": tenant, "prompt": number}
+    row = (await connection.execute(_WAKE_ROUND, parameters)).one_or_none()
     if row is None:
         return None
     cipher = await sealing.find_cipher(connection, tenant)
     aad = _aad_for(ChatKey(tenant, row.id), number, "reply")
     sealed = cipher.encrypt(aad, reply)
-    replied = update(prompts).where(waits).values(reply=sealed, replied_at=func.now())
-    seconds = func.extract("epoch", prompts.c.replied_at - prompts.c.taken_at)
-    answered = await connection.scalar(replied.returning(seconds))
-    if answered is None:
+    seconds = await connection.scalar(_REPLY, parameters | {"reply": sealed})
+    if seconds is None:
         return None
-    return ReplyReceipt(f"{row.id}:{row.handed_seq}:{number}", float(answered))
+    return ReplyReceipt(f"{row.id}:{row.handed_seq}:{number}", float(seconds))
 
 
 async def drop_prompts(connection: AsyncConnection, chat: ChatKey) -> None:
     """Deletes what a chat has of prompts and replies: their round has ended, or is refused."""
-    await connection.execute(delete(prompts).where(match_chat(chat, prompts)))
+    await connection.execute(_DROP, chat.parameters())
 
 
 def _aad_for(chat: ChatKey, prompt: str, column: str) -> AssociatedData:

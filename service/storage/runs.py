@@ -6,24 +6,23 @@ user and no chat.
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date, datetime
 from typing import Any, Final, NamedTuple, cast
 
-from sqlalchemy import delete, func, insert, or_, select, text, update
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.metrics import QueueFigures
-from service.storage import codec, jobs, sealing
+from service.storage import codec, database, jobs, sealing
 from service.storage.database import Reads, find_newest_revision
 from service.storage.sealing import AssociatedData
-from service.storage.tables import ChatKey, match_chat, runs
+from service.storage.tables import ChatKey, runs
 
 OWN_ERROR = "internal error"
 """The outcome of a round that ended with an error of our own code."""
 NOTHING = "nothing to do"
 """The outcome of a round that found nothing worth doing."""
-_LATEST = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +54,23 @@ class TokenUse:
     tokens_written: int
 
 
-_RUN = [runs.c[name] for name in Run.__dataclass_fields__]
+_SQL = database.load_statements("runs")
+_LATEST = text(_SQL["latest"].format(columns=", ".join(Run.__dataclass_fields__)))
+_LOSE = text(_SQL["lose"])
+_BEGIN = text(_SQL["begin"])
+_COUNT = text(_SQL["count"])
+_END = text(_SQL["end"])
+_DROP_IDLE = text(_SQL["drop_idle"])
+_BREAKERS = _SQL["breakers"].format(state=jobs.BREAKER_STATE)
+_ADD_SUMS = text(_SQL["add_sums"])
 
 
 async def list_latest(connection: AsyncConnection, chat: ChatKey) -> list[Run]:
     """The newest rounds of work that did something, newest first."""
-    did_something = or_(runs.c.outcome != NOTHING, runs.c.calls > 0)
-    query = select(*_RUN).where(match_chat(chat, runs), did_something)
-    query = query.order_by(runs.c.id.desc()).limit(_LATEST)
     cipher = await sealing.find_cipher(connection, chat.tenant)
+    rows = await connection.execute(_LATEST, chat.parameters(nothing=NOTHING))
     latest_runs: list[Run] = []
-    for row in (await connection.execute(query)).mappings():
+    for row in rows.mappings():
         fields: dict[str, Any] = {**row, "reason": ""}
         if row["reason"]:
             packed = cipher.decrypt(aad_for_reason(chat, row["id"]), row["reason"])
@@ -82,31 +87,18 @@ def aad_for_reason(chat: ChatKey, run: int) -> AssociatedData:
 async def begin_run(
     connection: AsyncConnection, chat: ChatKey, seq: int, request_id: str, *, by_code: bool
 ) -> int:
-    """Notes that a round has begun, and that an earlier one that has not ended never will.
-
-    Whoever begins has the chat's only lease for this kind of work: the worker of the earlier one
-    was killed, or the database went away under it.
-    """
-    is_unfinished = runs.c.outcome == "running"
-    lost = update(runs).where(match_chat(chat, runs), runs.c.by_code == by_code, is_unfinished)
-    await connection.execute(lost.values(outcome="lost", ended_at=func.now()))
-    values = {"seq": seq, "request_id": request_id, "by_code": by_code}
-    begun = insert(runs).values(chat.columns | values)
-    return cast(int, await connection.scalar(begun.returning(runs.c.id)))
+    """Notes that a round has begun, and that an earlier one that has not ended never will."""
+    await connection.execute(_LOSE, chat.parameters(by_code=by_code))
+    parameters = chat.parameters(seq=seq, request_id=request_id, by_code=by_code)
+    return cast(int, await connection.scalar(_BEGIN, parameters))
 
 
 async def count_run(
     connection: AsyncConnection, chat: ChatKey, run: int, spent: TokenUse, *, published: bool
 ) -> None:
     """Adds what an attempt took, and whether it was published, to a round."""
-    counted = {
-        "calls": runs.c.calls + spent.calls,
-        "tokens_read": runs.c.tokens_read + spent.tokens_read,
-        "tokens_written": runs.c.tokens_written + spent.tokens_written,
-        "published": runs.c.published + int(published),
-    }
-    row = update(runs).where(match_chat(chat, runs), runs.c.id == run)
-    await connection.execute(row.values(counted))
+    parameters = chat.parameters(run=run, published=int(published), **asdict(spent))
+    await connection.execute(_COUNT, parameters)
 
 
 async def end_run(
@@ -128,30 +120,20 @@ async def end_run(
     sealed = None
     if reason:
         sealed = cipher.encrypt(aad_for_reason(chat, run), codec.pack_text(reason))
-    values = {"outcome": outcome, "reason": sealed, "ended_at": func.now()}
-    ended = update(runs).where(match_chat(chat, runs), runs.c.id == run).values(values)
+    parameters = chat.parameters(run=run, outcome=outcome, reason=sealed)
     # Nothing when the chat was deleted with its rounds meanwhile.
-    return await connection.scalar(ended.returning(runs.c.published)) or 0
+    return await connection.scalar(_END, parameters) or 0
 
 
 async def drop_idle(connection: AsyncConnection, chat: ChatKey, run: int) -> None:
     """Deletes the row of a round, unless it called a summariser or published something."""
-    is_idle = runs.c.calls == 0, runs.c.published == 0
-    await connection.execute(delete(runs).where(match_chat(chat, runs), runs.c.id == run, *is_idle))
-
-
-# An endpoint that nobody asks any more stays half-open for ever: its last failure is long ago.
-_BREAKERS: Final = f"""
-select {jobs.BREAKER_STATE} as state, count(*) from endpoints
-where open_until is null or changed_at > now() - interval '1 hour' group by 1
-"""
-_FOR_MODELS: Final = "select count(*) from prompts where reply is null"
+    await connection.execute(_DROP_IDLE, chat.parameters(run=run))
 
 
 async def read_queue_figures(reads: Reads) -> QueueFigures:
     """Reads the figures; raises the driver's own errors when the database does not answer."""
     counts = await jobs.count_jobs(reads, None)
-    for_models: int = await reads.fetchval(_FOR_MODELS)
+    for_models: int = await reads.fetchval(_SQL["prompts_for_models"])
     rows = await reads.fetch(_BREAKERS)
     revision: str = await reads.fetchval("select version_num from alembic_version")
     states: dict[str, int] = {
@@ -169,23 +151,6 @@ async def read_queue_figures(reads: Reads) -> QueueFigures:
 
 COUNTS: Final = ("tokens_not_sent", "tokens_read", "truncated")
 """The columns that are summed up."""
-
-# The database's clock, so that all processes count on the same day.
-_ADD: Final = text("""
-insert into sums (tenant_id, day, model, tokens_not_sent, tokens_read, truncated)
-select tenants.id, cast(now() at time zone 'utc' as date), cast(:model as text),
-    cast(:tokens_not_sent as bigint), cast(:tokens_read as bigint), cast(:truncated as bigint)
-from tenants where tenants.id = :tenant_id
-on conflict (tenant_id, day, model) do update set
-    tokens_not_sent = sums.tokens_not_sent + excluded.tokens_not_sent,
-    tokens_read = sums.tokens_read + excluded.tokens_read,
-    truncated = sums.truncated + excluded.truncated
-""")
-_READ: Final = """
-select day, model, tokens_not_sent, tokens_read, truncated from sums
-where sums.tenant_id = $1 and day > (now() at time zone 'utc')::date - $2::int
-order by day desc, tokens_not_sent + tokens_read desc, model
-"""
 
 
 class UsageKey(NamedTuple):
@@ -244,12 +209,12 @@ async def add_sums(connection: AsyncConnection, counted: Mapping[UsageKey, Count
     for key, counts in sorted(counted.items()):
         sums = {name: counts[name] for name in COUNTS}
         rows.append({"tenant_id": key.tenant, "model": key.model, **sums})
-    await connection.execute(_ADD, rows)
+    await connection.execute(_ADD_SUMS, rows)
 
 
 async def read_sums(reads: Reads, tenant: int, days: int) -> Stats:
     """The sums of a tenant on the last `days`, with today (UTC)."""
-    rows = [ModelDay(*row) for row in await reads.fetch(_READ, tenant, days)]
+    rows = [ModelDay(*row) for row in await reads.fetch(_SQL["read_sums"], tenant, days)]
     total = TokenSums(
         sum(row.tokens_not_sent for row in rows),
         sum(row.tokens_read for row in rows),

@@ -1,3 +1,43 @@
+-- by_digest --
+select id, reply, taken_at is not null as is_taken,
+    extract(epoch from expires_at - now()) as seconds_left
+from prompts
+where prompts.tenant_id = :tenant and chat_id = :chat and digest = :digest
+
+-- basis --
+select basis from prompts where prompts.tenant_id = :tenant and chat_id = :chat limit 1
+
+-- waiting --
+select {columns} from prompts
+where prompts.tenant_id = :tenant and chat_id = :chat and reply is null limit 1
+
+-- drop --
+delete from prompts where prompts.tenant_id = :tenant and chat_id = :chat
+
+-- is_out --
+-- Whether a host has a prompt for this model.
+select exists (
+    select from prompts
+    where prompts.tenant_id = :tenant and model = :model and reply is null
+        and expires_at > now()
+)
+
+-- wake_round --
+-- The chat's row before the prompt's, as whoever changes a chat locks it.
+update chats set due_at = now()
+where chats.tenant_id = :tenant and chats.id = (
+    select chat_id from prompts
+    where prompts.tenant_id = :tenant and prompts.id = :prompt
+        and taken_at is not null and reply is null
+)
+returning chats.id, handed_seq
+
+-- reply --
+update prompts set reply = :reply, replied_at = now()
+where prompts.tenant_id = :tenant and prompts.id = :prompt
+    and taken_at is not null and reply is null
+returning extract(epoch from replied_at - taken_at)
+
 -- take --
 -- Takes the prompt of a chat that nobody has taken, by the host's id of the chat. The chat's row is
 -- locked first, as whoever changes a chat locks it, and its round is due when the time for a reply
