@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
@@ -33,18 +32,7 @@ _READ = ("memory", "summary")  # for a memory: see `storage.codec`
 PACKED = (*_READ, "verdict")
 """The columns that are packed, sealed or not."""
 
-_SQL = database.load_statements("checkpoints")
-_INFOS = text(_SQL["infos"])
-_SUMMARY = text(_SQL["summary"])
-_PLANNED = text(_SQL["planned"])
-_LINE = text(_SQL["line"])
-_LINEAGE = text(_SQL["lineage"])
-_WHOLE = text(_SQL["whole"])
-_NEXT_ID = text(_SQL["next_id"])
-_DROP_ALL_BUT = text(_SQL["drop_all_but"])
-_LEAD_TO_KEPT = text(_SQL["lead_to_kept"])
-_RETIRE = text(_SQL["retire"])
-_RETIRE_OTHERS = text(_SQL["retire_others"].format(subtree=messages.SUBTREE))
+_SQL = database.load_texts("checkpoints", subtree=messages.SUBTREE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +83,7 @@ async def list_checkpoints(
 ) -> list[CheckpointInfo]:
     """The chat's checkpoints, oldest first; only the one with the id `which`, if that is given."""
     cipher = await sealing.find_cipher(connection, chat.tenant)
-    rows = await connection.execute(_INFOS, chat.parameters(which=which))
+    rows = await connection.execute(_SQL["infos"], chat.parameters(which=which))
     found = []
     for row in rows.mappings():
         packed = cipher.decrypt(aad_for_part(chat, row["id"], "verdict"), row["verdict"])
@@ -105,7 +93,7 @@ async def list_checkpoints(
 
 async def load_summary(connection: AsyncConnection, chat: ChatKey, checkpoint: int) -> str | None:
     """The summary message of a checkpoint; None when there is none of this id."""
-    sealed = await connection.scalar(_SUMMARY, chat.parameters(checkpoint=checkpoint))
+    sealed = await connection.scalar(_SQL["summary"], chat.parameters(checkpoint=checkpoint))
     if sealed is None:
         return None
     cipher = await sealing.find_cipher(connection, chat.tenant)
@@ -117,7 +105,7 @@ async def load_path_checkpoints(
     connection: AsyncConnection, chat: ChatKey, ids: Collection[int]
 ) -> PathCheckpoints:
     """The checkpoints of a path, whose messages point to `ids`."""
-    rows = await connection.execute(_PLANNED, chat.parameters(ids=list(ids)))
+    rows = await connection.execute(_SQL["planned"], chat.parameters(ids=list(ids)))
     found = PathCheckpoints([], [])
     for is_interim, *row in rows:
         kind = found.interim if is_interim else found.final
@@ -138,7 +126,7 @@ async def load_line(
 ) -> Sequence[codec.StoredMemory]:
     """The packed rows of a checkpoint's memory; none if it is not stored any more."""
     parameters = chat.parameters(checkpoint=checkpoint, whole=codec.WHOLE_EVERY)
-    rows = (await connection.execute(_LINE, parameters)).mappings().all()
+    rows = (await connection.execute(_SQL["line"], parameters)).mappings().all()
     if rows and len(rows) != rows[0]["length"]:
         raise CannotOpen(f"checkpoint {checkpoint} grew from one that is not stored any more")
     cipher = await sealing.find_cipher(connection, chat.tenant)
@@ -280,7 +268,7 @@ async def publish_checkpoint(
     await add_checkpoint(connection, chat, line, number, content)
     await messages.assign_checkpoint(connection, chat, until, number, new.superseded)
     parameters = chat.parameters(newest=number, until=until, superseded=list(new.superseded))
-    await connection.execute(_RETIRE, parameters)
+    await connection.execute(_SQL["retire"], parameters)
     await chats.note_leaf(connection, chat)
     return number
 
@@ -299,7 +287,7 @@ async def correct_checkpoint(
     which a model may have worded otherwise. All others that reach as far are retired, but those of
     branches that go off above.
     """
-    result = await connection.execute(_WHOLE, chat.parameters(checkpoint=original))
+    result = await connection.execute(_SQL["whole"], chat.parameters(checkpoint=original))
     row = result.mappings().one()
     cipher = await sealing.find_cipher(connection, chat.tenant)
     content = open_content(row, cipher, chat) | {
@@ -318,7 +306,7 @@ async def correct_checkpoint(
     until = row["covered_until"]
     await messages.assign_checkpoint(connection, chat, until, texts.number, preferred=True)
     others = chat.parameters(newest=texts.number, roots=[until], depth=row["covered_messages"])
-    await connection.execute(_RETIRE_OTHERS, others)
+    await connection.execute(_SQL["retire_others"], others)
     await chats.let_serve(connection, chat, texts.number)
     await _end_work(connection, chat)
 
@@ -331,8 +319,8 @@ async def drop_all_but(connection: AsyncConnection, chat: ChatKey, keep: Collect
     """
     parameters = chat.parameters(keep=list(keep))
     # Before they are deleted: their rows say to which ancestor the messages fall back.
-    await connection.execute(_LEAD_TO_KEPT, parameters)
-    count = (await connection.execute(_DROP_ALL_BUT, parameters)).rowcount
+    await connection.execute(_SQL["lead_to_kept"], parameters)
+    count = (await connection.execute(_SQL["drop_all_but"], parameters)).rowcount
     await _end_work(connection, chat)
     return count
 
@@ -372,7 +360,7 @@ async def add_checkpoint(
 
 async def take_next_id(connection: AsyncConnection) -> int:
     """The id of a checkpoint that is about to be added."""
-    number: int = (await connection.scalars(_NEXT_ID)).one()
+    number: int = (await connection.scalars(_SQL["next_id"])).one()
     return number
 
 
@@ -380,5 +368,5 @@ async def find_lineage(connection: AsyncConnection, chat: ChatKey, last: int) ->
     """The line that ends with the checkpoint `last`, empty for 0; None when that was deleted."""
     if not last:
         return Lineage([], [], [])
-    row = (await connection.execute(_LINEAGE, chat.parameters(last=last))).one_or_none()
+    row = (await connection.execute(_SQL["lineage"], chat.parameters(last=last))).one_or_none()
     return Lineage([*row.ancestors, last], row.savings, row.windows) if row else None

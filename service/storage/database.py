@@ -23,7 +23,7 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from asyncpg.pool import PoolConnectionProxy
-from sqlalchemy import ExceptionContext, event
+from sqlalchemy import ExceptionContext, TextClause, event, text
 from sqlalchemy.exc import DBAPIError, DisconnectionError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
@@ -438,6 +438,16 @@ def load_statements(noun: str) -> dict[str, str]:
         name: _COMMENT.sub("", statement)
         for name, statement in zip(parts[::2], parts[1::2], strict=True)
     }
+
+
+def load_texts(noun: str, **parts: str) -> dict[str, TextClause]:
+    """The statements of `sql/noun.sql` by name, as SQLAlchemy takes them.
+
+    `{name}` in one of them stands for another statement of the file, or for one of `parts`.
+    """
+    statements = load_statements(noun)
+    known = statements | parts
+    return {name: text(statement.format(**known)) for name, statement in statements.items()}
 
 
 def number_parameters(statement: str) -> NumberedStatement:

@@ -7,7 +7,6 @@ or its words: an edited message is another row, and what hung below the old one 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.storage import database, sealing
@@ -47,47 +46,36 @@ class Branch:
     checkpoint_id: int | None
 
 
-_SQL = database.load_statements("messages")
-SUBTREE = _SQL["subtree"]
+SUBTREE = database.load_statements("messages")["subtree"]
 """The first part of a statement about the messages `:roots` and all that hangs below them."""
-_COLUMNS = ", ".join(MessageRow.__dataclass_fields__)
-_BY_HOST_ID = text(_SQL["by_host_id"].format(columns=_COLUMNS))
-_UNTOLD = text(_SQL["untold"])
-_BY_ID = text(_SQL["by_id"].format(columns=_COLUMNS))
-_PATH = text(_SQL["path"].format(columns=_COLUMNS))
-_WROTE_ON = text(_SQL["wrote_on"].format(above=_SQL["above"]))
-_BRANCHES = text(_SQL["branches"])
-_BODIES = text(_SQL["bodies"])
-_DROP_BELOW = text(_SQL["drop_below"].format(subtree=SUBTREE))
-_UNCONFIRMED = text(_SQL["unconfirmed"])
-_ASSIGN_CHECKPOINT = text(_SQL["assign_checkpoint"].format(subtree=SUBTREE))
+_SQL = database.load_texts("messages", columns=", ".join(MessageRow.__dataclass_fields__))
 
 
 async def find_by_host_id(
     connection: AsyncConnection, chat: ChatKey, host_id: str
 ) -> MessageRow | None:
     """The row of what the host calls so; of an edited one the newest."""
-    result = await connection.execute(_BY_HOST_ID, chat.parameters(host_id=host_id))
+    result = await connection.execute(_SQL["by_host_id"], chat.parameters(host_id=host_id))
     row = result.one_or_none()
     return MessageRow(*row) if row else None
 
 
 async def find_untold(connection: AsyncConnection, chat: ChatKey) -> set[str]:
     """The ids of what only requests have shown, so that nobody knows what the host calls it."""
-    return set(await connection.scalars(_UNTOLD, chat.parameters()))
+    return set(await connection.scalars(_SQL["untold"], chat.parameters()))
 
 
 async def find_messages(
     connection: AsyncConnection, chat: ChatKey, ids: Collection[str]
 ) -> dict[str, MessageRow]:
     """The rows of these messages, by id, without their bodies."""
-    rows = await connection.execute(_BY_ID, chat.parameters(ids=list(ids)))
+    rows = await connection.execute(_SQL["by_id"], chat.parameters(ids=list(ids)))
     return {row.message_id: MessageRow(*row) for row in rows}
 
 
 async def load_path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[MessageRow]:
     """The rows from the root to `leaf`; empty when `leaf` is not stored."""
-    result = await connection.execute(_PATH, chat.parameters(leaf=leaf))
+    result = await connection.execute(_SQL["path"], chat.parameters(leaf=leaf))
     rows = [MessageRow(*row) for row in result]
     # Without its root it is no path: a message above was deleted.
     return rows if rows and rows[0].parent_id is None else []
@@ -95,13 +83,13 @@ async def load_path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> li
 
 async def wrote_on(connection: AsyncConnection, chat: ChatKey, user: str, leaf: str) -> bool:
     """Whether a user who did not begin the chat sent `leaf` or a message above it."""
-    result = await connection.execute(_WROTE_ON, chat.parameters(user=user, leaf=leaf))
+    result = await connection.execute(_SQL["wrote_on"], chat.parameters(user=user, leaf=leaf))
     return result.first() is not None
 
 
 async def list_branches(connection: AsyncConnection, chat: ChatKey) -> list[Branch]:
     """The leaves that are stored, the longest path first."""
-    rows = await connection.execute(_BRANCHES, chat.parameters())
+    rows = await connection.execute(_SQL["branches"], chat.parameters())
     return [Branch(*row) for row in rows]
 
 
@@ -110,7 +98,7 @@ async def load_bodies(
 ) -> dict[str, bytes]:
     """The packed bodies of these messages; one whose body is gone is left out."""
     cipher = await sealing.find_cipher(connection, chat.tenant)
-    rows = await connection.execute(_BODIES, chat.parameters(ids=list(ids)))
+    rows = await connection.execute(_SQL["bodies"], chat.parameters(ids=list(ids)))
     bodies = {}
     for message_id, body in rows:
         bodies[message_id] = cipher.decrypt(aad_for_body(chat, message_id), body)
@@ -132,7 +120,7 @@ async def drop_below(connection: AsyncConnection, chat: ChatKey, roots: Collecti
     """
     if not roots:
         return 0
-    result = await connection.execute(_DROP_BELOW, chat.parameters(roots=list(roots)))
+    result = await connection.execute(_SQL["drop_below"], chat.parameters(roots=list(roots)))
     return result.rowcount
 
 
@@ -151,7 +139,7 @@ async def drop_unconfirmed(
     """
     parents = [node for node in above if node]
     parameters = chat.parameters(parents=parents, at_beginning=None in above)
-    roots = await connection.scalars(_UNCONFIRMED, parameters)
+    roots = await connection.scalars(_SQL["unconfirmed"], parameters)
     return await drop_below(connection, chat, roots.all())
 
 
@@ -175,4 +163,4 @@ async def assign_checkpoint(
         superseded=list(superseded),
         preferred=preferred,
     )
-    await connection.execute(_ASSIGN_CHECKPOINT, parameters)
+    await connection.execute(_SQL["assign_checkpoint"], parameters)

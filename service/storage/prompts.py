@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
-from sqlalchemy import insert, text
+from sqlalchemy import insert
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -101,16 +101,9 @@ class ReplyReceipt:
     seconds: float
 
 
-_SQL = database.load_statements("prompts")
-_BY_DIGEST = text(_SQL["by_digest"])
-_BASIS = text(_SQL["basis"]).columns(basis=JSONB)
-_WAITING = text(_SQL["waiting"].format(columns=", ".join(WaitingPrompt.__dataclass_fields__)))
-_DROP = text(_SQL["drop"])
-_IS_OUT = text(_SQL["is_out"])
-_WAKE_ROUND = text(_SQL["wake_round"])
-_REPLY = text(_SQL["reply"])
-_TAKE = text(_SQL["take"])
-_PROSPECT = database.number_parameters(_SQL["prospect"])
+_SQL = database.load_texts("prompts", columns=", ".join(WaitingPrompt.__dataclass_fields__))
+_BASIS = _SQL["basis"].columns(basis=JSONB)
+_PROSPECT = database.number_parameters(database.load_statements("prompts")["prospect"])
 
 
 async def find_prompt(
@@ -119,7 +112,7 @@ async def find_prompt(
     """The reply to a prompt of a chat, as far as there is one; None for an unknown prompt."""
     cipher = await sealing.find_cipher(connection, chat.tenant)
     parameters = chat.parameters(digest=cipher.keyed_hash(digest))
-    row = (await connection.execute(_BY_DIGEST, parameters)).one_or_none()
+    row = (await connection.execute(_SQL["by_digest"], parameters)).one_or_none()
     if row is None:
         return None
     answer = None
@@ -136,7 +129,7 @@ async def find_basis(connection: AsyncConnection, chat: ChatKey) -> Basis | None
 
 async def find_waiting(connection: AsyncConnection, chat: ChatKey) -> WaitingPrompt | None:
     """The prompt of a chat that has no reply, if there is one."""
-    row = (await connection.execute(_WAITING, chat.parameters())).one_or_none()
+    row = (await connection.execute(_SQL["waiting"], chat.parameters())).one_or_none()
     return WaitingPrompt(*row) if row else None
 
 
@@ -166,7 +159,7 @@ async def find_pause(connection: AsyncConnection, endpoint: Endpoint, model: str
     if state == "open":
         return await jobs.find_pause(connection, endpoint)
     parameters = {"tenant": endpoint.tenant, "model": model}
-    if state == "half-open" and await connection.scalar(_IS_OUT, parameters):
+    if state == "half-open" and await connection.scalar(_SQL["is_out"], parameters):
         return jobs.PAUSE
     return None
 
@@ -179,7 +172,7 @@ async def take_prompt(
     Nobody else is given it. The round waits for its reply for `seconds`, and then ends.
     """
     parameters = {"tenant": tenant, "external": chat, "seconds": seconds}
-    row = (await connection.execute(_TAKE, parameters)).one_or_none()
+    row = (await connection.execute(_SQL["take"], parameters)).one_or_none()
     if row is None:
         return None
     cipher = await sealing.find_cipher(connection, tenant)
@@ -202,13 +195,13 @@ async def store_reply(
     None when no such prompt waits for a reply.
     """
     parameters = {"tenant": tenant, "prompt": number}
-    row = (await connection.execute(_WAKE_ROUND, parameters)).one_or_none()
+    row = (await connection.execute(_SQL["wake_round"], parameters)).one_or_none()
     if row is None:
         return None
     cipher = await sealing.find_cipher(connection, tenant)
     aad = _aad_for(ChatKey(tenant, row.id), number, "reply")
     sealed = cipher.encrypt(aad, reply)
-    seconds = await connection.scalar(_REPLY, parameters | {"reply": sealed})
+    seconds = await connection.scalar(_SQL["reply"], parameters | {"reply": sealed})
     if seconds is None:
         return None
     return ReplyReceipt(f"{row.id}:{row.handed_seq}:{number}", float(seconds))
@@ -216,7 +209,7 @@ async def store_reply(
 
 async def drop_prompts(connection: AsyncConnection, chat: ChatKey) -> None:
     """Deletes what a chat has of prompts and replies: their round has ended, or is refused."""
-    await connection.execute(_DROP, chat.parameters())
+    await connection.execute(_SQL["drop"], chat.parameters())
 
 
 def _aad_for(chat: ChatKey, prompt: str, column: str) -> AssociatedData:

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from datetime import date, datetime
 from typing import Any, Final, NamedTuple, cast
 
-from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.metrics import QueueFigures
@@ -54,21 +53,16 @@ class TokenUse:
     tokens_written: int
 
 
-_SQL = database.load_statements("runs")
-_LATEST = text(_SQL["latest"].format(columns=", ".join(Run.__dataclass_fields__)))
-_LOSE = text(_SQL["lose"])
-_BEGIN = text(_SQL["begin"])
-_COUNT = text(_SQL["count"])
-_END = text(_SQL["end"])
-_DROP_IDLE = text(_SQL["drop_idle"])
-_BREAKERS = _SQL["breakers"].format(state=jobs.BREAKER_STATE)
-_ADD_SUMS = text(_SQL["add_sums"])
+_READS = database.load_statements("runs")
+_SQL = database.load_texts(
+    "runs", columns=", ".join(Run.__dataclass_fields__), state=jobs.BREAKER_STATE
+)
 
 
 async def list_latest(connection: AsyncConnection, chat: ChatKey) -> list[Run]:
     """The newest rounds of work that did something, newest first."""
     cipher = await sealing.find_cipher(connection, chat.tenant)
-    rows = await connection.execute(_LATEST, chat.parameters(nothing=NOTHING))
+    rows = await connection.execute(_SQL["latest"], chat.parameters(nothing=NOTHING))
     latest_runs: list[Run] = []
     for row in rows.mappings():
         fields: dict[str, Any] = {**row, "reason": ""}
@@ -88,9 +82,9 @@ async def begin_run(
     connection: AsyncConnection, chat: ChatKey, seq: int, request_id: str, *, by_code: bool
 ) -> int:
     """Notes that a round has begun, and that an earlier one that has not ended never will."""
-    await connection.execute(_LOSE, chat.parameters(by_code=by_code))
+    await connection.execute(_SQL["lose"], chat.parameters(by_code=by_code))
     parameters = chat.parameters(seq=seq, request_id=request_id, by_code=by_code)
-    return cast(int, await connection.scalar(_BEGIN, parameters))
+    return cast(int, await connection.scalar(_SQL["begin"], parameters))
 
 
 async def count_run(
@@ -98,7 +92,7 @@ async def count_run(
 ) -> None:
     """Adds what an attempt took, and whether it was published, to a round."""
     parameters = chat.parameters(run=run, published=int(published), **asdict(spent))
-    await connection.execute(_COUNT, parameters)
+    await connection.execute(_SQL["count"], parameters)
 
 
 async def end_run(
@@ -122,19 +116,19 @@ async def end_run(
         sealed = cipher.encrypt(aad_for_reason(chat, run), codec.pack_text(reason))
     parameters = chat.parameters(run=run, outcome=outcome, reason=sealed)
     # Nothing when the chat was deleted with its rounds meanwhile.
-    return await connection.scalar(_END, parameters) or 0
+    return await connection.scalar(_SQL["end"], parameters) or 0
 
 
 async def drop_idle(connection: AsyncConnection, chat: ChatKey, run: int) -> None:
     """Deletes the row of a round, unless it called a summariser or published something."""
-    await connection.execute(_DROP_IDLE, chat.parameters(run=run))
+    await connection.execute(_SQL["drop_idle"], chat.parameters(run=run))
 
 
 async def read_queue_figures(reads: Reads) -> QueueFigures:
     """Reads the figures; raises the driver's own errors when the database does not answer."""
     counts = await jobs.count_jobs(reads, None)
-    for_models: int = await reads.fetchval(_SQL["prompts_for_models"])
-    rows = await reads.fetch(_BREAKERS)
+    for_models: int = await reads.fetchval(_READS["prompts_for_models"])
+    rows = await reads.fetch(_READS["breakers"].format(state=jobs.BREAKER_STATE))
     revision: str = await reads.fetchval("select version_num from alembic_version")
     states: dict[str, int] = {
         "working": counts.working,
@@ -209,12 +203,12 @@ async def add_sums(connection: AsyncConnection, counted: Mapping[UsageKey, Count
     for key, counts in sorted(counted.items()):
         sums = {name: counts[name] for name in COUNTS}
         rows.append({"tenant_id": key.tenant, "model": key.model, **sums})
-    await connection.execute(_ADD_SUMS, rows)
+    await connection.execute(_SQL["add_sums"], rows)
 
 
 async def read_sums(reads: Reads, tenant: int, days: int) -> Stats:
     """The sums of a tenant on the last `days`, with today (UTC)."""
-    rows = [ModelDay(*row) for row in await reads.fetch(_SQL["read_sums"], tenant, days)]
+    rows = [ModelDay(*row) for row in await reads.fetch(_READS["read_sums"], tenant, days)]
     total = TokenSums(
         sum(row.tokens_not_sent for row in rows),
         sum(row.tokens_read for row in rows),
