@@ -169,12 +169,6 @@ class BadRequest(Problem):
     usual = ProblemType.BAD_REQUEST
 
 
-class Unauthorised(Problem):
-    """The API key is missing, unknown, revoked or expired."""
-
-    usual = ProblemType.UNAUTHORISED
-
-
 class NotFound(Problem):
     """This tenant has nothing under that id."""
 
@@ -197,12 +191,6 @@ class Unprocessable(Problem):
     """The request is well-formed, but has a value that is not accepted."""
 
     usual = ProblemType.UNPROCESSABLE
-
-
-class TooMany(Problem):
-    """Too many attempts; `retry_after`, in seconds, says when to try again."""
-
-    usual = ProblemType.TOO_MANY
 
 
 class Unavailable(Problem):

@@ -13,7 +13,7 @@ from fastapi import Request
 
 from service import LEAST_FILTER
 from service.api.key_cache import KeyCache
-from service.errors import BadRequest, Problem, ProblemType, Unauthorised
+from service.errors import BadRequest, Problem, ProblemType
 from service.names import KeyScope
 from service.runtime import Runtime
 from service.storage import keys
@@ -28,7 +28,7 @@ async def authenticate(request: Request, scope: KeyScope) -> Key:
     """The key of a request. A filter that sends its version has to be new enough as well.
 
     Raises:
-        Unauthorised: the key is missing, unknown, revoked or expired.
+        Problem: UNAUTHORISED: the key is missing, unknown, revoked or expired.
         Problem: WRONG_SCOPE: it does not open what needs this `scope`.
         Problem: FILTER_TOO_OLD: `Precis-Filter` names a version below `LEAST_FILTER`.
         BadRequest: that header is no version.
@@ -48,7 +48,10 @@ def _read_key(request: Request) -> str:
         sent_key = request.headers.get("x-api-key", "")
     if sent_key.strip():
         return sent_key.strip()
-    raise Unauthorised("send an API key as `Authorization: Bearer <key>`, or as `X-Api-Key`")
+    raise Problem(
+        "send an API key as `Authorization: Bearer <key>`, or as `X-Api-Key`",
+        ProblemType.UNAUTHORISED,
+    )
 
 
 async def _find_key(request: Request, sent_key: str) -> Key:
@@ -60,8 +63,9 @@ async def _find_key(request: Request, sent_key: str) -> Key:
     if key is not None and key.in_use:
         return key
     log_refusal(request, key, "key.refused", _explain_refusal(key))
-    raise Unauthorised(
-        "this API key is unknown, revoked or expired; make one with `precis keys create`"
+    raise Problem(
+        "this API key is unknown, revoked or expired; make one with `precis keys create`",
+        ProblemType.UNAUTHORISED,
     )
 
 

@@ -18,7 +18,7 @@ from service import __version__, metrics
 from service.api import health, problems
 from service.api.deps import WITHOUT_TELEMETRY, RuntimeDep
 from service.api.health import Cache
-from service.errors import Unauthorised
+from service.errors import Problem, ProblemType
 from service.runtime import Runtime
 from service.settings import Settings
 from service.storage import database, runs
@@ -90,14 +90,15 @@ def check_reader(request: Request, secret: SecretStr) -> None:
     """Checks the token of a request for metrics.
 
     Raises:
-        Unauthorised: the token is wrong or missing, or no token is set.
+        Problem: UNAUTHORISED: the token is wrong or missing, or no token is set.
     """
     token = secret.get_secret_value()
     kind, _, sent_token = request.headers.get("authorization", "").partition(" ")
     is_right = compare_digest(sent_token.strip().encode(), token.encode())
     if not (token and is_right and kind.lower() == "bearer"):
-        raise Unauthorised(
-            "set PRECIS_METRICS_TOKEN, and send it as `Authorization: Bearer <token>`"
+        raise Problem(
+            "set PRECIS_METRICS_TOKEN, and send it as `Authorization: Bearer <token>`",
+            ProblemType.UNAUTHORISED,
         )
 
 

@@ -447,7 +447,13 @@ def load_texts(noun: str, **parts: str) -> dict[str, TextClause]:
     """
     statements = load_statements(noun)
     known = statements | parts
-    return {name: text(statement.format(**known)) for name, statement in statements.items()}
+    texts = {}
+    for name, statement in statements.items():
+        # What stands for another statement may name a third one.
+        while "{" in statement:
+            statement = statement.format(**known)
+        texts[name] = text(statement)
+    return texts
 
 
 def number_parameters(statement: str) -> NumberedStatement:

@@ -25,7 +25,6 @@ from sqlalchemy import (
     null,
     or_,
     select,
-    text,
     update,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -117,12 +116,7 @@ _MODEL_WAITS = and_(
     chats.c.code_until.is_(None),
     func.coalesce(chats.c.code_at > func.now(), True),
 )
-_SQL = database.load_statements("work")
-_ONE_BY_ONE = text(_SQL["one_by_one"])
-_NEXT_CHAT = text(_SQL["next_chat"].format(writer=_SQL["writer"]))
-_COLUMNS = _SQL["columns"].format(writer=_SQL["writer"])
-_LEASE_FOR_CODE = text(_SQL["lease_for_code"].format(columns=_COLUMNS))
-_LEASE_FOR_MODEL = text(_SQL["lease_for_model"].format(columns=_COLUMNS))
+_SQL = database.load_texts("work")
 
 
 async def mark_due_at_once(
@@ -174,9 +168,11 @@ async def claim_work(
     `connection` is in a transaction that ends right after the claim; the built-in summariser, an
     `endpoint` None, needs no bound.
     """
-    await connection.execute(_ONE_BY_ONE)
+    await connection.execute(_SQL["one_by_one"])
     asking = endpoint is None or await _may_ask(connection, endpoint, calls)
-    turn = await connection.execute(_NEXT_CHAT, {"asking": asking, "patience": FALLBACK_AFTER})
+    turn = await connection.execute(
+        _SQL["next_chat"], {"asking": asking, "patience": FALLBACK_AFTER}
+    )
     row = turn.one_or_none()
     if row is None:
         return None
@@ -188,19 +184,13 @@ async def claim_work(
     await connection.execute(turn_taken)
     alone = endpoint is None and row.writer is None
     fallback = not row.by_code and not alone and row.attempts >= FALLBACK_AFTER
-    parameters = {
-        "tenant": chat.tenant,
-        "chat": chat.id,
-        "token": token,
-        "seconds": LEASE,
-        "worker": worker,
-    }
+    given = chat.parameters(token=token, seconds=LEASE, worker=worker)
     if row.by_code:
-        leased = await connection.execute(_LEASE_FOR_CODE, parameters | {"alone": alone})
+        leased = await connection.execute(_SQL["lease_for_code"], given | {"alone": alone})
     else:
         # A lease counts against the endpoint that it names, so one without a call names none.
         asked = None if fallback else endpoint
-        leased = await connection.execute(_LEASE_FOR_MODEL, parameters | {"endpoint": asked})
+        leased = await connection.execute(_SQL["lease_for_model"], given | {"endpoint": asked})
     return Lease(
         chat=chat,
         token=token,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
-from service.errors import TooMany
+from service.errors import Problem, ProblemType
 
 # Uploads of one user that are worked on or wait. Each holds up to `max_body_bytes` of texts, also
 # when its request was answered already, so that no other bound counts them.
@@ -46,7 +46,7 @@ class UploadQueue:
         """Waits for the user's turn, which lasts as long as the context.
 
         Raises:
-            TooMany: the user has too many uploads in progress, or the turn did not come in time.
+            Problem: TOO_MANY: the user has too many uploads in progress, or waited too long.
         """
         uploads = self._users.setdefault(user, _UserUploads())
         if uploads.number >= _MOST:
@@ -70,5 +70,6 @@ async def _wait_for_turn(turn: asyncio.Lock) -> None:
         raise _refuse(f"has uploads that took {_PATIENCE:g} s") from None
 
 
-def _refuse(what: str) -> TooMany:
-    return TooMany(f"This user {what}; retry in {_AGAIN} s", retry_after=_AGAIN)
+def _refuse(what: str) -> Problem:
+    told = f"This user {what}; retry in {_AGAIN} s"
+    return Problem(told, ProblemType.TOO_MANY, retry_after=_AGAIN)

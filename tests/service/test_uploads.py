@@ -5,7 +5,7 @@ import gc
 
 import pytest
 
-from service.errors import TooMany
+from service.errors import Problem
 from service.usecases import uploads
 from service.usecases.uploads import UploadQueue, UserKey
 
@@ -62,7 +62,7 @@ async def test_who_waits_too_long_is_refused_and_nobody_after_it(line: Line, mon
     await line.upload("1a")
     monkeypatch.setattr(uploads, "_PATIENCE", 0.01)
     (late,) = await line.upload("1a")
-    with pytest.raises(TooMany, match=r"^This user has uploads that took 0.01 s; retry in 10 s$"):
+    with pytest.raises(Problem, match=r"^This user has uploads that took 0.01 s; retry in 10 s$"):
         await late
     monkeypatch.undo()
     await line.upload("1a")
@@ -76,7 +76,7 @@ async def test_a_user_has_a_bounded_number_of_uploads_and_takes_no_turn_of_anoth
     monkeypatch.setattr(uploads, "_MOST", 2)
     await line.upload("1a", "1a")
     (refused,) = await line.upload("1a")
-    with pytest.raises(TooMany, match=r"^This user already has 2 uploads in progress; retry in 10 s$"):
+    with pytest.raises(Problem, match=r"^This user already has 2 uploads in progress; retry in 10 s$"):
         await refused
     await line.upload("1b", "2a")
     assert line.begun == ["1a", "1b", "2a"]
