@@ -12,7 +12,6 @@ from tests.fakes.scripted_llm import (
     Behaviour,
     Disconnect,
     Fail,
-    Request,
     Say,
 )
 from tests.service.harness import Harness, long_chats
@@ -135,27 +134,24 @@ async def test_two_endpoints_have_two_breakers(harness: Harness) -> None:
 # Half-open
 
 
-class Gate:
-    """Calls wait until they are let go."""
-
-    def __init__(self) -> None:
-        self.open = asyncio.Event()
-
-    async def __call__(self, _: Request) -> None:
-        await self.open.wait()
+def gate(harness: Harness) -> asyncio.Event:
+    """Calls wait until it is set."""
+    opened = asyncio.Event()
+    harness.llm.thinking = lambda _: opened.wait()
+    return opened
 
 
 async def test_when_the_pause_is_over_exactly_one_chat_probes(harness: Harness) -> None:
     await opened(harness)
     await long_chats(harness, 4)
     await pause_is_over(harness)
-    harness.llm.thinking = gate = Gate()
+    go = gate(harness)
     worker_context = harness.worker_context(**ONE_CALL)
 
     probe = asyncio.create_task(compress(worker_context))
     await harness.llm.received(1)
     assert await asyncio.gather(*(compress(worker_context) for _ in range(5))) == [None] * 5
-    gate.open.set()
+    go.set()
     await probe
 
     assert len(harness.llm.requests) == 1
@@ -195,13 +191,13 @@ async def test_a_probe_that_ends_without_a_verdict_leaves_the_next_chat_to_probe
 
 async def test_calls_that_were_under_way_when_it_opened_do_not_open_it_further(harness: Harness) -> None:
     await long_chats(harness, 4)
-    gate = Gate()
-    harness.llm.thinking, harness.llm.default = gate, Fail(401)
+    go = gate(harness)
+    harness.llm.default = Fail(401)
     worker_context = harness.worker_context(**ONE_CALL, breaker_after=2, breaker_pause=40)
     calls = [asyncio.create_task(compress(worker_context)) for _ in range(4)]
     await harness.llm.received(4)
 
-    gate.open.set()
+    go.set()
     await asyncio.gather(*calls)
 
     after = await breaker(harness)
@@ -212,7 +208,7 @@ async def test_calls_that_were_under_way_when_it_opened_do_not_open_it_further(h
 
 async def test_a_call_that_was_under_way_when_it_opened_and_succeeds_closes_it(harness: Harness) -> None:
     await long_chats(harness, 2)
-    harness.llm.thinking = gate = Gate()
+    go = gate(harness)
     worker_context = harness.worker_context(**ONE_CALL, breaker_after=1)
     slow = asyncio.create_task(compress(worker_context))
     await harness.llm.received(1)
@@ -221,7 +217,7 @@ async def test_a_call_that_was_under_way_when_it_opened_and_succeeds_closes_it(h
     await harness.compress(worker_context)
     assert (await breaker(harness)).open
 
-    gate.open.set()
+    go.set()
     await slow
 
     assert (await breaker(harness)).open_until is None

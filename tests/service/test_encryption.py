@@ -1,10 +1,8 @@
 """With a key, no word of a chat is in the database, rows cannot be moved, and all answers are the same."""
 
 import re
-from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
 
 from service.errors import CannotOpen, ConfigurationError
 from service.runtime import Urls, open_runtime
@@ -37,12 +35,6 @@ KEYED = {
 }
 
 
-@pytest_asyncio.fixture(loop_scope="function")
-async def other_urls(servers: Urls) -> AsyncIterator[Urls]:
-    async with fresh_database(servers) as made:
-        yield made
-
-
 @pytest.fixture(autouse=True)
 def _short_chats_are_searched_by_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ingesting, "STORED_FROM", 4)
@@ -56,8 +48,12 @@ async def keyed_columns(harness: Harness, leaf: str) -> set[str]:
     return await columns(urls, *map(cipher.keyed_hash, sent))
 
 
-async def test_no_column_has_a_word_of_the_chat_and_every_answer_is_the_same(urls: Urls, other_urls: Urls) -> None:
-    async with service_with(urls, "") as plain, service_with(other_urls, FIRST) as sealed:
+async def test_no_column_has_a_word_of_the_chat_and_every_answer_is_the_same(urls: Urls, servers: Urls) -> None:
+    async with (
+        fresh_database(servers) as other_urls,
+        service_with(urls, "") as plain,
+        service_with(other_urls, FIRST) as sealed,
+    ):
         leaf = await lived(plain)
         assert await lived(sealed) == leaf
 

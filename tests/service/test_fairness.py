@@ -35,12 +35,12 @@ class Queue:
             f" from tenants, generate_series(0, {count - 1}) number where name = '{tenant}'",
         )
 
-    async def claim(self, worker_context: WorkerContext | None = None, *, worker: str = "worker") -> Lease | None:
+    async def claim(self, worker_context: WorkerContext | None = None) -> Lease | None:
         """What a worker with this context (the built-in summariser by default) gets to do next."""
         worker_context = worker_context or self.harness.runtime.worker_context
         async with worker_context.engine.begin() as connection:
             return await work.claim_work(
-                connection, worker, worker_context.endpoint, worker_context.settings.summariser_calls
+                connection, "worker", worker_context.endpoint, worker_context.settings.summariser_calls
             )
 
     async def name(self, lease: Lease | None) -> str | None:
