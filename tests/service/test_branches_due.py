@@ -159,9 +159,6 @@ async def test_a_branch_without_texts_keeps_no_other_from_its_summary(harness: H
     assert await unserved(harness, [first, second]) == [], "its request has brought them"
 
 
-# What a round leaves behind
-
-
 async def test_a_round_that_did_nothing_leaves_no_row(harness: Harness) -> None:
     leaf = await harness.long_chat()
     await harness.drain()

@@ -1,6 +1,7 @@
 """The circuit breaker of a summariser's endpoint: when it opens, what happens meanwhile, and how it closes."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -35,9 +36,6 @@ async def pause_is_over(harness: Harness) -> None:
     """The breaker is half-open, and every chat is due."""
     await run_sql(harness.runtime, "update endpoints set open_until = now() - interval '1 second'")
     await harness.due_now()
-
-
-# Opening
 
 
 @pytest.mark.parametrize("behaviour", [Disconnect(), Fail(401)], ids=["a lost connection", "401"])
@@ -77,9 +75,6 @@ async def test_any_answer_of_the_model_ends_the_row_of_failures(
         await harness.compress(worker_context)
 
     assert (await breaker(harness)).open is opened
-
-
-# Open
 
 
 async def opened(harness: Harness, **more: Any) -> None:
@@ -131,7 +126,14 @@ async def test_two_endpoints_have_two_breakers(harness: Harness) -> None:
     ]
 
 
-# Half-open
+async def test_a_model_may_have_a_summariser_of_its_own(harness: Harness) -> None:
+    await harness.long_chat()
+    own = {harness.talk.model: {"summariser_model": "another"}, "model-2": {"summariser_model": "third"}}
+
+    await harness.compress(harness.worker_context(summariser_window=32_768, models=json.dumps(own)))
+
+    assert {request.body["model"] for request in harness.llm.requests} == {"another"}
+    assert {made.summariser for made in await harness.made()} == {"openai:another"}
 
 
 def gate(harness: Harness) -> asyncio.Event:

@@ -76,9 +76,6 @@ async def test_what_a_worker_does_with_a_chat_that_is_deleted_meanwhile_leaves_n
     assert again in (None, 0)
 
 
-# A chat for a limited time
-
-
 async def summarised(harness: Harness) -> str:
     """A chat with summaries that goes in an hour; returns its leaf."""
     leaf = await by_the_model(harness)

@@ -92,43 +92,37 @@ async def test_a_fork_reads_what_it_adopts_and_a_correction_is_sealed(urls: Urls
         await check_tree(harness.runtime)
 
 
-async def test_a_body_that_was_moved_is_refused(urls: Urls) -> None:
-    async with service_with(urls, FIRST) as harness:
-        await lived(harness)
-        other = Talk(harness.service.as_filter, "other", harness.talk.rows, user="user-2")
-        await other.ingest("marked")
-        key = ChatKey(1, (await row(harness.runtime, "select id from chats where external_id = 'chat-1'")).id)
-        this = (await harness.runtime.database.keyring.find_cipher(1)).keyed_hash(other.ids("marked")[-1])
-        async with harness.runtime.database.engine.connect() as connection:
-            assert await messages.load_bodies(connection, key, [this])
-        named = rf"messages\.body of chat {key.id}, row '{re.escape(this)}'"
-        others = "select body from messages m where m.host_id = 'marked' and m.chat_id <> messages.chat_id"
-        await run_sql(harness.runtime, f"update messages set body = ({others}) where host_id = 'marked'")
-        async with harness.runtime.database.engine.connect() as connection:
-            with pytest.raises(CannotOpen, match=named) as refused:
-                await messages.load_bodies(connection, key, [this])
-        assert MARK not in str(refused.value)
-
-
-async def test_summaries_and_memories_that_were_moved_are_refused(urls: Urls) -> None:
+async def test_texts_that_were_moved_are_refused(urls: Urls) -> None:
     async with service_with(urls, FIRST) as harness:
         leaf = await lived(harness)
         database, talk = harness.runtime.database, harness.talk
-        this = (await talk.ask(leaf))["checkpoint"]
-        assert this
+        served = (await talk.ask(leaf))["checkpoint"]
+        assert served
         await run_sql(
             harness.runtime,
             "update checkpoints set summary = other.summary, memory = other.memory from checkpoints other"
             " where checkpoints.id = :this and other.id <> :this",
-            this=this,
+            this=served,
         )
         async with database.engine.connect() as connection:
-            key = ChatKey(1, 1)
             with pytest.raises(CannotOpen, match=r"checkpoints\.memory"):
-                await checkpoints.load_memory(database.engine, key, this)
+                await checkpoints.load_memory(database.engine, ChatKey(1, 1), served)
             with pytest.raises(CannotOpen, match=r"checkpoints\.summary"):
-                await checkpoints.load_summary(connection, key, this)
+                await checkpoints.load_summary(connection, ChatKey(1, 1), served)
         assert (await talk.client.post("/v1/compress", json=talk.request(leaf))).status_code == 500
+
+        other = Talk(harness.service.as_filter, "other", talk.rows, user="user-2")
+        await other.ingest("marked")
+        this = (await database.keyring.find_cipher(1)).keyed_hash(other.ids("marked")[-1])
+        async with database.engine.connect() as connection:
+            assert await messages.load_bodies(connection, ChatKey(1, 1), [this])
+        named = rf"messages\.body of chat 1, row '{re.escape(this)}'"
+        others = "select body from messages m where m.host_id = 'marked' and m.chat_id <> messages.chat_id"
+        await run_sql(harness.runtime, f"update messages set body = ({others}) where host_id = 'marked'")
+        async with database.engine.connect() as connection:
+            with pytest.raises(CannotOpen, match=named) as refused:
+                await messages.load_bodies(connection, ChatKey(1, 1), [this])
+        assert MARK not in str(refused.value)
 
 
 @pytest.mark.slow
@@ -180,9 +174,6 @@ async def test_a_key_may_be_removed_only_when_nothing_is_sealed_with_it(urls: Ur
         await rotate.rotate_keys(harness.runtime.database, lambda _: None)
     async with service_with(urls, SECOND) as harness:
         assert [one.id for one in await rows(harness.runtime, "select * from sealing_keys")] == [2]
-
-
-# Rotating
 
 
 async def test_a_rotation_goes_on_with_what_a_killed_one_has_left(urls: Urls, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,9 +26,6 @@ async def audited(service: Service) -> list[Any]:
     return list(await rows(service.runtime, "select action, chat, actor, details from audit order by id"))
 
 
-# Chats
-
-
 @pytest.mark.parametrize("kind", ["chat.deleted_all", "user.deleted"])
 async def test_all_chats_of_a_user_go_and_nobody_elses(service: Service, kind: str) -> None:
     for number, user in enumerate(["user-1", "user-1", "user-2"]):
@@ -59,9 +56,6 @@ async def test_with_a_chat_go_those_of_its_sub_agents(service: Service) -> None:
     }
 
 
-# Messages
-
-
 async def test_the_same_message_in_a_chat_of_its_own_stays(service: Service, talk: Talk) -> None:
     """A fork, a clone and an import carry the same message ids."""
     leaf = await summarised(service, talk)
@@ -79,9 +73,6 @@ async def test_the_same_message_in_a_chat_of_its_own_stays(service: Service, tal
     assert await fork.ask(leaf) == served
     assert await stored(service, "fork") == set(fork.rows)
     await check_tree(service.runtime)
-
-
-# Edits on the page: only the chat is named
 
 
 async def test_an_edited_chat_loses_what_differs_and_what_is_below(service: Service, talk: Talk) -> None:
@@ -129,9 +120,6 @@ async def test_an_odd_id_is_told_as_open_webui_has_it(service: Service, talk: Ta
     assert leaf in await stored(service)
     await tell(service, "chat.updated", chat_id="chat-1", fingerprints=told | {odd: "edited"})
     assert leaf not in await stored(service)
-
-
-# Of any kind, shape and order
 
 
 @pytest.mark.parametrize(

@@ -62,9 +62,6 @@ async def queue(harness: Harness) -> AsyncIterator[Queue]:
     yield Queue(harness)
 
 
-# Tenants
-
-
 async def test_the_tenant_with_the_least_work_under_way_is_next(queue: Queue) -> None:
     await queue.put("busy", 6, waited=5000)
     assert [await queue.next() for _ in range(3)] == ["busy-0", "busy-1", "busy-2"]
@@ -112,9 +109,6 @@ async def test_of_a_tenant_codes_work_goes_before_the_models_and_one_chat_may_ha
     fourth = await queue.claim(worker_context)
     assert fourth
     assert (await queue.name(fourth), fourth.by_code) == ("new-0", True)
-
-
-# Chats of a tenant
 
 
 async def test_nothing_is_claimed_that_is_not_due_or_is_worked_on_or_is_dead(queue: Queue) -> None:
@@ -167,9 +161,6 @@ async def test_a_round_ends_after_some_calls_and_the_next_one_goes_on(harness: H
     assert len(harness.llm.requests) == len(await harness.made()) > rounds.CALLS
 
 
-# The bound of an endpoint
-
-
 async def test_a_chat_for_which_the_built_in_summariser_stands_in_takes_no_place(queue: Queue) -> None:
     await queue.put("failing", 2, waited=5000, attempts="9")
     await queue.put("fine", 2, waited=10)
@@ -196,9 +187,6 @@ async def test_a_place_is_free_again_when_the_lease_is_over(queue: Queue) -> Non
     )
 
     assert [await queue.next(worker_context) for _ in range(2)] == ["a-1", None]
-
-
-# Many workers
 
 
 @pytest.mark.parametrize("tenants", [1, 24])

@@ -1,4 +1,4 @@
-"""What becomes of a result when the chat, or whose work it is, changed while the model was thinking."""
+"""What becomes of a result when the chat, or whose work it is, changed while the model was thinking, or on a crash."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -15,7 +15,7 @@ from service.usecases.compress.outcomes import Release, give_back
 from tests.fakes.scripted_llm import Hang, Say
 from tests.service.events import tell_edit
 from tests.service.grown import by_the_model, in_one_call
-from tests.service.harness import Harness, running, thinking
+from tests.service.harness import Harness, running, thinking, told
 from tests.service.talk import check_tree, rows, run_sql
 from tests.waiting import until
 
@@ -153,6 +153,21 @@ async def test_a_late_result_is_fenced_when_another_worker_has_taken_over(harnes
     await run_sql(harness.runtime, "update chats set lease_until = now() - interval '1 second'")
     await harness.drain()
     assert (await harness.talk.ask(leaf))["status"] == "ready"
+
+
+async def test_a_crash_in_the_third_call_loses_that_call_only(harness: Harness) -> None:
+    await harness.long_chat()
+    harness.llm.script(Say("First."), Say("Second."), Hang())
+
+    async with running(harness.compress()):
+        await harness.llm.received(3)
+        assert [told(made) for made in await harness.made()] == ["First.", "Second."]
+    (run,) = await harness.runs(by_code=False)
+    assert (run.outcome, run.calls, run.published) == ("released", 2, 2)
+
+    await harness.drain()
+
+    assert "Second." in harness.llm.requests[3].text
 
 
 async def test_the_lease_is_renewed_while_a_call_takes_long(harness: Harness) -> None:

@@ -55,9 +55,6 @@ def sent(answer: Json) -> Json:
     return {name: answer[name] for name in ("status", "messages", "tokens", "covered_messages", "left_out")}
 
 
-# Who may
-
-
 async def test_another_user_is_never_served_nor_lent_a_summary_of_the_same_words(harness: Harness) -> None:
     leaf = await by_the_model(harness, 30)
     theirs = fork_of(harness.talk, user="user-2")
@@ -92,9 +89,6 @@ async def test_a_chat_that_expires_serves_and_lends_nothing(harness: Harness) ->
     assert await made(harness, "fork") == []
 
 
-# With its first requests
-
-
 async def test_the_first_request_of_a_fork_is_stored_and_served_if_it_is_too_large_for_the_window(
     harness: Harness,
 ) -> None:
@@ -120,9 +114,6 @@ async def test_a_fork_that_fits_goes_as_it_is_once_and_has_the_summary_with_its_
     assert first["status"] == "pending"
     assert first["left_out"] == 0
     assert (await fork.ask(leaf))["status"] == "ready"
-
-
-# When it is handed over
 
 
 async def test_a_fork_that_is_handed_over_has_the_summaries_as_its_own(harness: Harness) -> None:

@@ -56,9 +56,6 @@ async def retry(service: Service, chat: str) -> int:
     return (await service.as_operator.post(f"/v1/jobs/{chat}/retry")).status_code
 
 
-# Looking
-
-
 @pytest.mark.usefixtures("queue")
 async def test_every_chat_with_work_is_listed_once_with_its_state_and_reason(service: Service) -> None:
     jobs: list[Json] = []
@@ -77,9 +74,6 @@ async def test_every_chat_with_work_is_listed_once_with_its_state_and_reason(ser
         "put-off": ("waiting", 3, REASON, None),
         "dead": ("dead", 12, REASON, None),
     }
-
-
-# Status
 
 
 @pytest.mark.usefixtures("queue")
@@ -118,9 +112,6 @@ async def test_the_status_shows_the_breaker_of_each_summariser(service: Service,
     assert "API key" in one["last_error"]
     await run_sql(service.runtime, "update endpoints set open_until = now() - interval '1 second'")
     assert (await get(service, "/status"))["endpoints"][0]["state"] == "half-open"
-
-
-# Retrying
 
 
 @pytest.mark.usefixtures("queue")

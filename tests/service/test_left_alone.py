@@ -37,9 +37,6 @@ async def summarised(harness: Harness) -> str:
     return leaf
 
 
-# What a user sees
-
-
 async def test_a_user_sees_the_summary_that_the_model_is_sent(harness: Harness) -> None:
     leaf = await summarised(harness)
     sent = await harness.talk.ask(leaf)
@@ -53,9 +50,6 @@ async def test_a_user_sees_the_summary_that_the_model_is_sent(harness: Harness) 
     assert int(about[1].replace(",", "")) + beside == pytest.approx(sent["tokens"]["after"], abs=10)
     assert f"first {sent['covered_messages']} of {len(harness.talk.path(leaf))} messages" in stands
     assert summary == f"{sent['summary'].strip()}\n\nBoth buttons only close this window."
-
-
-# Left alone
 
 
 async def test_a_chat_that_is_left_alone_is_served_nothing_and_no_work_is_due(harness: Harness) -> None:
@@ -89,9 +83,6 @@ async def test_a_chat_that_is_left_alone_on_any_path_is_served_nothing_and_its_f
     await leave_alone(harness, alone=False)
     assert (await fork.ask(newest))["status"] == "not_needed"
     assert (await harness.talk.ask(newest))["status"] == "ready", "the other chat is not left alone"
-
-
-# Compacted by Open WebUI itself
 
 
 async def test_a_chat_that_open_webui_compacts_is_stored_and_no_work_becomes_due(harness: Harness) -> None:
