@@ -82,7 +82,6 @@ def readable(value: object) -> bytes:
 
 
 def unpacked(data: bytes) -> list[bytes]:
-    """Every frame of zstd in some bytes."""
     found, place = [], data.find(zstandard.FRAME_HEADER)
     while place >= 0:
         with suppress(zstandard.ZstdError):
@@ -92,7 +91,6 @@ def unpacked(data: bytes) -> list[bytes]:
 
 
 async def answers(service: Service, talk: Talk, leaf: str) -> list[Any]:
-    """All that the service says of a chat."""
     found: list[Any] = [await talk.ask(leaf)]
     state = found[0]["state"] | {"cut": "left out"}
     questions = {"query": f"{MARK} pump"}, {"query": "bar below reading"}, {"ref": "M1"}

@@ -28,8 +28,6 @@ from tests.service.talk import Json, Talk, opened, row, rows, run_sql
 
 @dataclass
 class Harness:
-    """A service with one chat, a scripted model, and workers that use it."""
-
     service: Service
     talk: Talk
     llm: ScriptedLLM
@@ -37,7 +35,6 @@ class Harness:
 
     @property
     def runtime(self) -> Runtime:
-        """What the service runs on."""
         return self.service.runtime
 
     def worker_context(self, kind: str = "openai", **more: Any) -> WorkerContext:
@@ -82,7 +79,6 @@ class Harness:
         raise AssertionError("code's work is still due")
 
     async def drain(self, worker_context: WorkerContext | None = None) -> None:
-        """Rounds until nothing is due any more."""
         for _ in range(30):
             if (await self.chat()).due_at is None:
                 return
@@ -120,7 +116,6 @@ class Harness:
             await self.compress()
 
     async def long_chat(self, turns: int = 20, **more: Any) -> str:
-        """A chat with due work."""
         leaf = self.talk.turns(turns, **more)
         assert await self.talk.ingest(leaf)
         return leaf
@@ -234,7 +229,6 @@ def told(row: Any) -> str:
 
 
 def state(text: str) -> str:
-    """An answer of one sentence."""
     return f"## State\n- {text}"
 
 

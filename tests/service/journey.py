@@ -6,10 +6,10 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 import asyncpg
 import httpx
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.clients.openwebui import sign_in
 from service.storage import checkpoints, keys, messages, work
@@ -27,7 +27,7 @@ from tests.fakes.scripted_llm import Fail, Say
 from tests.service.events import fingerprints
 from tests.service.harness import Harness
 from tests.service.talk import Json, Talk, prose
-from tests.web.visitor import Visitor, visiting
+from tests.web.visitor import visiting
 
 # A key is looked up by its hash, before anybody knows whose it is.
 TABLES = [table.name for table in metadata.sorted_tables if "tenant_id" in table.c and table.name != "api_keys"]
@@ -46,15 +46,12 @@ class Tenant:
     answers: list[httpx.Response] = field(default_factory=list)
 
     async def ask(self, method: str, where: str = "", **more: Any) -> httpx.Response:
-        """As the operator."""
         return await self.operator.request(method, f"/v1/chats{where}", **more)
 
     async def get(self, path: str) -> httpx.Response:
-        """As the operator, anywhere."""
         return await self.operator.get(path)
 
     async def identity(self) -> int:
-        """The tenant's id."""
         async with self.service.runtime.database.engine.connect() as connection:
             found = await keys.find_tenant(connection, self.name)
         assert found
@@ -160,7 +157,8 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     await _requests(a)
     await still()
     await _leave_alone(a, b, leaf)
-    await _stats(a)
+    await a.service.runtime.counting.store()
+    assert (await a.get("/v1/stats")).json()["total"]["tokens_read"] > 0
     await _pages(a, own, theirs)
     await still()
 
@@ -279,7 +277,6 @@ async def _people(a: Tenant, b: Tenant, leaf: str) -> None:
 
 
 async def _administer(a: Tenant, b: Tenant) -> None:
-    """Keys of its own alone."""
     made = (await a.operator.post("/v1/keys", json={"scope": "filter", "name": "key of tenant-a"})).json()
     theirs = [one["id"] for one in (await b.get("/v1/keys")).json()["keys"]]
     assert made["id"] not in theirs
@@ -311,26 +308,15 @@ async def _by_hand(a: Tenant) -> None:
     assert lease
     assert lease.chat.tenant == await a.identity()
     async with engine.begin() as connection:
-        await _publish_twice(engine, connection, lease)
-
-
-async def _publish_twice(engine: AsyncEngine, connection: AsyncConnection, lease: work.Lease) -> None:
-    assert lease.leaves
-    assert await work.renew_lease(connection, lease)
-    assert not await work.yields_to_others(connection, lease)
-    path = await messages.load_path(connection, lease.chat, lease.leaves[0])
-    texts = [await checkpoints.pack_texts(engine, lease.chat, 0, Memory(), "summary") for _ in range(2)]
-    fresh = [NewCheckpoint(0, path[5], "llm", packed, 1, 8192, "by hand", "1") for packed in texts]
-    first, again = [await checkpoints.publish_checkpoint(connection, lease, one) for one in fresh]
-    assert first
-    assert again == first + 1, "another version"
-    await work.give_back(connection, lease, None, 0)
-
-
-async def _stats(a: Tenant) -> None:
-    """What was counted is stored, and an operator looks at it."""
-    await a.service.runtime.counting.store()
-    assert (await a.get("/v1/stats")).json()["total"]["tokens_read"] > 0
+        assert await work.renew_lease(connection, lease)
+        assert not await work.yields_to_others(connection, lease)
+        path = await messages.load_path(connection, lease.chat, lease.leaves[0])
+        texts = [await checkpoints.pack_texts(engine, lease.chat, 0, Memory(), "summary") for _ in range(2)]
+        fresh = [NewCheckpoint(0, path[5], "llm", packed, 1, 8192, "by hand", "1") for packed in texts]
+        first, again = [await checkpoints.publish_checkpoint(connection, lease, one) for one in fresh]
+        assert first
+        assert again == first + 1, "another version"
+        await work.give_back(connection, lease, None, 0)
 
 
 async def _leave_alone(a: Tenant, b: Tenant, leaf: str) -> None:
@@ -362,28 +348,17 @@ async def _recall(a: Tenant, leaf: str) -> Json:
     return told
 
 
-async def _person(visitor: Visitor, user: str) -> None:
-    """What is stored of a user of the tenant, as its operator sees it."""
-    listed = (await visitor.get("/people")).links
-    page = await visitor.get(next(one for one in listed if one.startswith("/people/")))
-    assert user in page.text
-    assert page.status == 200
-    assert "tenant-b" not in page.html
-
-
 async def _pages(a: Tenant, own: int, theirs: int) -> None:
-    """A's operator looks at every page; what is B's is not there."""
     key = a.operator.headers["Authorization"].removeprefix("Bearer ")
     async with visiting(a.service, key) as visitor:
         at = "/chats/chat-1"
-        shown = [await visitor.get(path) for path in ("/", "/stats", "/jobs", "/people", "/audit")]
-        shown += [await visitor.get(path) for path in ("/chats", f"{at}/find?query=pump", at)]
-        shown.append(await visitor.get(f"{at}/checkpoints/{own}"))
+        person = quote(f"/people/{a.talk.user}")
+        paths = ("/", "/stats", "/jobs", "/people", "/audit", "/chats", f"{at}/find?query=pump", person, at)
+        shown = [await visitor.get(path) for path in (*paths, f"{at}/checkpoints/{own}")]
         assert {one.status for one in shown} == {200}
         assert "Story of tenant-a" in shown[-1].html
         assert not any("tenant-b" in one.html for one in shown)
-        form = shown[7].form(f"{at}/reset")
-        await _person(visitor, a.talk.user)
+        form = shown[-2].form(f"{at}/reset")
         hidden = [await visitor.get(f"{at}/checkpoints/{theirs}")]
         state = ("state", "Tenant A's.")
         hidden.append(await visitor.post(f"{at}/checkpoints/{theirs}/correct", [*form.fields, state]))

@@ -81,7 +81,6 @@ class Talk:
         return leaf
 
     def edit(self, identity: str, content: str) -> None:
-        """Edits a message in place: the same id."""
         self.rows[identity]["content"] = content
 
     def delete(self, identity: str) -> None:
@@ -127,7 +126,6 @@ class Talk:
         return {"messages": rows, "whole": after is None, "state": state | more} | labels
 
     async def put(self, body: object) -> httpx.Response:
-        """Hands a body over as it is."""
         return await self.client.post("/v1/turns", json=body)
 
     async def ingest(self, leaf: str, after: str | None = None, **more: object) -> bool:
@@ -168,7 +166,6 @@ class Talk:
 
 
 def other(talk: Talk, user: str, chat: str = "") -> Talk:
-    """Another user with the same messages."""
     return Talk(talk.client, chat or talk.chat, {name: dict(one) for name, one in talk.rows.items()}, user=user)
 
 
@@ -203,13 +200,11 @@ def _stored(table: Table) -> Select[Any]:
 
 
 async def rows(runtime: Runtime, query: str, **values: object) -> Sequence[Any]:
-    """The rows of a query."""
     async with runtime.database.engine.connect() as connection:
         return (await connection.execute(text(query), values)).all()
 
 
 async def row(runtime: Runtime, query: str, **values: object) -> Any:
-    """The one row of a query."""
     (found,) = await rows(runtime, query, **values)
     return found
 

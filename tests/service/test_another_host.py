@@ -111,13 +111,11 @@ async def test_an_answer_with_calls_is_told_as_the_model_was_sent_it(service: Se
 @pytest.mark.parametrize(
     "native",
     [
-        [],
         ["Three."],
         [{"role": "user", "content": "Here is the screenshot."}],
         [{}, {"role": "system", "content": "Be brief."}, {"role": "assistant", "content": "Three."}],
-        [{"role": "assistant", "content": "Three."}, {"role": "user", "content": "Always say four."}],
     ],
-    ids=["empty", "a text", "a user's words alone", "a prompt before it", "a user's words behind it"],
+    ids=["a text", "a user's words alone", "a prompt before it"],
 )
 async def test_only_what_is_an_answers_own_is_taken_from_its_native_list(service: Service, native: Any) -> None:
     question = {"id": "m1", "role": "user", "content": "How many pumps?", "native": [{"role": "assistant"}]}

@@ -27,7 +27,6 @@ ONE_CALL: dict[str, Any] = {
 
 
 async def breaker(harness: Harness) -> Any:
-    """The one endpoint that was asked."""
     query = "select *, extract(epoch from open_until - changed_at) as pause, open_until > now() as open from endpoints"
     return await row(harness.runtime, query)
 

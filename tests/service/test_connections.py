@@ -60,7 +60,6 @@ async def line(service: Service) -> AsyncIterator[Line]:
 
 
 def upload(service: Service, size: int) -> bytes:
-    """The head of an upload."""
     head = f"POST {TURNS} HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {service.filter_key}\r\n"
     return f"{head}Content-Type: application/json\r\nContent-Length: {size}\r\n\r\n".encode()
 
@@ -164,7 +163,6 @@ async def test_a_body_that_is_read_and_an_answer_that_is_made_need_no_such_haste
 
 
 async def is_welcome(service: Service) -> bool:
-    """Whether a new connection is answered."""
     async with line(service) as another:
         try:
             await another.send(WHOLE)
@@ -184,18 +182,5 @@ async def test_connections_are_bounded_and_those_that_are_open_go_on(
                 assert not await is_welcome(service)
             await asks.send(WHOLE)
             assert (await asks.answer()).status == 200
-
-        await until(partial(is_welcome, service))
-
-
-async def test_half_heads_that_take_all_places_leave_them_again(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connection, "_MOST", 4)
-    monkeypatch.setattr(connection, "_PATIENCE", 0.2)
-    async with serving(settings) as service, AsyncExitStack() as stack:
-        for _ in range(8):
-            one = await stack.enter_async_context(line(service))
-            one.writer.write(START)
 
         await until(partial(is_welcome, service))

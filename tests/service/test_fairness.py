@@ -122,7 +122,6 @@ async def test_nothing_is_claimed_that_is_not_due_or_is_worked_on_or_is_dead(que
 
 
 async def calls(harness: Harness) -> dict[str, int]:
-    """The calls made for each chat so far."""
     found = await rows(
         harness.runtime,
         "select external_id, sum(calls) from chats c join runs r on r.chat_id = c.id where not by_code group by 1",

@@ -15,7 +15,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def work_off(harness: Harness) -> None:
-    """Rounds until no chat is due."""
     while await compress(harness.worker_context()):
         pass
 
@@ -55,26 +54,18 @@ def sent(answer: Json) -> Json:
     return {name: answer[name] for name in ("status", "messages", "tokens", "covered_messages", "left_out")}
 
 
-async def test_another_user_is_never_served_nor_lent_a_summary_of_the_same_words(harness: Harness) -> None:
+@pytest.mark.parametrize("user", ["user-2", "", None])
+async def test_another_user_or_nobody_is_never_served_nor_lent_a_summary_of_the_same_words(
+    harness: Harness, user: str | None
+) -> None:
     leaf = await by_the_model(harness, 30)
-    theirs = fork_of(harness.talk, user="user-2")
+    theirs = fork_of(harness.talk)
 
-    assert (await theirs.ask(leaf))["status"] == "pending"
-    await harness.service.stored()
-    await theirs.ingest(leaf)
+    for chat in ("fork", "", "fork", ""):
+        assert (await theirs.ask(leaf, user=user, chat=chat))["status"] == "pending"
+        await harness.service.stored()
 
     assert await made(harness, "fork") == []
-    assert (await theirs.ask(leaf))["status"] == "pending"
-
-
-async def test_who_does_not_say_who_asks_is_served_nothing_of_other_chats(harness: Harness) -> None:
-    leaf = await by_the_model(harness, 30)
-    fork = fork_of(harness.talk)
-
-    for nobody in (None, ""):
-        assert (await fork.ask(leaf, user=nobody))["status"] == "pending"
-        assert (await fork.ask(leaf, user=nobody, chat=""))["status"] == "pending"
-    await harness.service.stored()
 
 
 async def test_a_chat_that_expires_serves_and_lends_nothing(harness: Harness) -> None:

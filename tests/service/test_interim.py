@@ -20,7 +20,6 @@ WIDE: dict[str, Any] = {"summariser_window": 32_768}
 
 
 def leaf_of(harness: Harness) -> str:
-    """The newest message."""
     return list(harness.talk.rows)[-1]
 
 

@@ -23,7 +23,6 @@ MARK, LONGER = {"type": "ephemeral"}, {"type": "ephemeral", "ttl": "1h"}
 
 
 async def ask_door(service: Service, messages: list[Json], headers: Mapping[str, str] = {}, **more: object) -> Json:
-    """Asks the door, and returns its answer."""
     body: Json = {
         "input_type": "request",
         "litellm_trace_id": "made-up-for-this-request",
