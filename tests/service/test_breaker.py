@@ -16,7 +16,7 @@ from tests.fakes.scripted_llm import (
     Say,
 )
 from tests.service.harness import Harness, long_chats
-from tests.service.talk import row, rows, run_sql
+from tests.service.talk import Json, row, rows, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -24,6 +24,12 @@ ONE_CALL: dict[str, Any] = {
     "summariser_window": 32_768,
     "fallback_after": NEVER,
 }  # a chat is one call, and nobody stands in
+
+
+async def shown(harness: Harness) -> Json:
+    """The same as operators see it."""
+    (endpoint,) = (await harness.service.as_operator.get("/v1/status")).json()["endpoints"]
+    return dict(endpoint)
 
 
 async def breaker(harness: Harness) -> Any:
@@ -54,6 +60,13 @@ async def test_it_opens_after_so_many_calls_in_a_row_that_found_nobody_at_home(
     assert (opened.failures, opened.open, opened.pause) == (2, True, 40)
     (failed,) = await rows(harness.runtime, "select distinct last_error from chats where last_error is not null")
     assert opened.last_error == failed.last_error
+    assert await shown(harness) == {
+        "name": f"openai:scripted {harness.llm.openai_url}",
+        "state": "open",
+        "failures": 2,
+        "open_until": opened.open_until.isoformat().replace("+00:00", "Z"),
+        "last_error": failed.last_error,
+    }
     asked = len(harness.llm.requests)
     await harness.due_now()
     assert [await compress(worker_context) for _ in range(3)] == [None] * 3
@@ -184,7 +197,7 @@ async def test_a_probe_that_ends_without_a_verdict_leaves_the_next_chat_to_probe
     worker_context = harness.worker_context(**ONE_CALL)
 
     await harness.compress(worker_context)
-    assert (await breaker(harness)).open is False  # half-open still
+    assert (await shown(harness))["state"] == "half-open"
     await harness.compress(worker_context)
 
     assert (await breaker(harness)).open_until is None

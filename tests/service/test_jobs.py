@@ -1,6 +1,5 @@
 """`GET /v1/jobs`, `POST /v1/jobs/{chat}/retry` and `GET /v1/status`: the work as operators see it."""
 
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -8,8 +7,6 @@ import pytest_asyncio
 from redis.asyncio import Redis
 
 from tests.conftest import Service
-from tests.constants import NEVER
-from tests.fakes.scripted_llm import Fail
 from tests.service.harness import Harness
 from tests.service.talk import Json, row, run_sql
 
@@ -97,21 +94,6 @@ async def test_work_that_is_due_for_long_and_that_nobody_does_is_stalled(service
     assert "start `precis worker`, or more of them" in warning
     await run_sql(service.runtime, "update chats set lease_until = now() + interval '1 minute'")
     assert (await get(service, "/status"))["queue"]["stalled"] is False
-
-
-async def test_the_status_shows_the_breaker_of_each_summariser(service: Service, harness: Harness) -> None:
-    await harness.long_chat()
-    harness.llm.default = Fail(401)
-    await harness.compress(harness.worker_context(breaker_after=1, fallback_after=NEVER))
-
-    (one,) = (await get(service, "/status"))["endpoints"]
-
-    assert one["name"] == f"openai:scripted {harness.llm.openai_url}"
-    assert (one["state"], one["failures"]) == ("open", 1)
-    assert datetime.fromisoformat(one["open_until"]) > datetime.now(UTC)
-    assert "API key" in one["last_error"]
-    await run_sql(service.runtime, "update endpoints set open_until = now() - interval '1 second'")
-    assert (await get(service, "/status"))["endpoints"][0]["state"] == "half-open"
 
 
 @pytest.mark.usefixtures("queue")
