@@ -76,7 +76,10 @@ async def test_the_same_message_in_a_chat_of_its_own_stays(service: Service, tal
 
 async def test_an_edited_chat_loses_what_differs_and_what_is_below(service: Service, talk: Talk) -> None:
     leaf = await summarised(service, talk)
+    for branch in (talk.add("sibling", "u4", "assistant"), leaf):
+        await talk.ingest(branch)
     talk.edit("a8", "Edited on the page.")
+    talk.edit("sibling", "Edited too.")
 
     await tell_edit(service, talk)
 
@@ -92,7 +95,7 @@ async def test_an_edited_chat_loses_what_differs_and_what_is_below(service: Serv
     assert (said.action, said.chat) == ("chat.cut", "chat-1")
     assert said.details == {
         "why": "Open WebUI: chat.updated",
-        "messages": len(talk.path(leaf)) - len(above),
+        "messages": len(talk.path(leaf)) - len(above) + 1,
         "checkpoints": 1,
     }
 

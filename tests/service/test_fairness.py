@@ -112,13 +112,20 @@ async def test_of_a_tenant_codes_work_goes_before_the_models_and_one_chat_may_ha
 
 
 async def test_nothing_is_claimed_that_is_not_due_or_is_worked_on_or_is_dead(queue: Queue) -> None:
+    worker_context = queue.harness.worker_context(summariser_calls=2)
+    was_leased = {
+        "lease_until": "now() - interval '1 second'",
+        "lease_token": "gen_random_uuid()",
+        "lease_endpoint": f"'{worker_context.endpoint}'",
+    }
     await queue.put("nothing", 2, due_at="null")
+    await queue.put("over", 2, due_at="null", **was_leased)  # they take no place of an endpoint
     await queue.put("later", 2, due_at="now() + interval '1 minute'")
     await queue.put("leased", 2, lease_until="now() + interval '1 minute'", lease_token="gen_random_uuid()")
     await queue.put("dead", 2, due_at="null", dead_at="now()")
-    await queue.put("expired", 1, lease_until="now() - interval '1 second'", lease_token="gen_random_uuid()")
+    await queue.put("expired", 1, **was_leased)
 
-    assert [await queue.next() for _ in range(2)] == ["expired-0", None]
+    assert [await queue.next(worker_context) for _ in range(2)] == ["expired-0", None]
 
 
 async def calls(harness: Harness) -> dict[str, int]:
@@ -173,19 +180,6 @@ async def test_a_chat_for_which_the_built_in_summariser_stands_in_takes_no_place
         ("failing-1", True),  # although the bound is reached
     ]
     assert leases[3] is None
-
-
-async def test_a_place_is_free_again_when_the_lease_is_over(queue: Queue) -> None:
-    await queue.put("a", 2)
-    worker_context = queue.harness.worker_context(summariser_calls=1)
-    assert [await queue.next(worker_context) for _ in range(2)] == ["a-0", None]
-
-    await run_sql(
-        queue.harness.runtime,
-        "update chats set lease_until = now() - interval '1 second', due_at = null where lease_token is not null",
-    )
-
-    assert [await queue.next(worker_context) for _ in range(2)] == ["a-1", None]
 
 
 @pytest.mark.parametrize("tenants", [1, 24])
