@@ -94,19 +94,6 @@ async def test_the_first_request_of_a_fork_is_stored_and_served_if_it_is_too_lar
     assert texts(await made(harness, "fork")) == texts(await made(harness))
 
 
-async def test_a_fork_that_fits_goes_as_it_is_once_and_has_the_summary_with_its_next_request(harness: Harness) -> None:
-    leaf = await by_the_model(harness, 30)
-    fork = fork_of(harness.talk)
-    fork.window = int((await harness.talk.ask(leaf))["tokens"]["before"] / 0.85)
-
-    first = await fork.ask(leaf, seconds=8)
-    await harness.service.stored()
-
-    assert first["status"] == "pending"
-    assert first["left_out"] == 0
-    assert (await fork.ask(leaf))["status"] == "ready"
-
-
 async def test_a_fork_that_is_handed_over_has_the_summaries_as_its_own(harness: Harness) -> None:
     leaf = await by_the_model(harness, 30)
     asked, before = len(harness.llm.requests), await harness.talk.ask(leaf)
@@ -124,24 +111,6 @@ async def test_a_fork_that_is_handed_over_has_the_summaries_as_its_own(harness: 
     assert [one.parent_id for one in mine] == [0, *(one.id for one in mine)][:-1]
     assert [list(one.ancestors) for one in mine] == [[one.id for one in mine[:place]] for place in range(len(mine))]
     assert {one.id for one in mine}.isdisjoint(one.id for one in theirs)
-    await check_tree(harness.runtime)
-
-
-async def test_a_fork_that_was_stored_before_its_source_was_summarised_adopts_with_its_next_turns(
-    harness: Harness,
-) -> None:
-    leaf = harness.talk.turns(30)
-    fork = fork_of(harness.talk)
-    early = fork.path(leaf)[19]["id"]
-    await fork.ingest(early)
-    await run_sql(harness.runtime, "update chats set due_at = null")
-    await harness.talk.ingest(leaf)
-    await work_off(harness)
-    assert (await made(harness))[0].covered_messages < 19
-
-    await fork.ingest(leaf, after=early)
-
-    assert texts(await made(harness, "fork")) == texts(await made(harness))
     await check_tree(harness.runtime)
 
 

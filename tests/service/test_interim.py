@@ -27,23 +27,6 @@ def pinned(row: Any) -> list[str]:
     return [pin["text"] for pin in row.pins]
 
 
-async def test_the_summarisers_takes_its_place_at_the_same_boundary_and_serves_then(harness: Harness) -> None:
-    leaf = await harness.long_chat()
-    worker_context = harness.worker_context(**WIDE)
-    await harness.by_code(worker_context)
-    (interim,) = await harness.interim()
-    assert (await harness.talk.ask(leaf))["checkpoint"] == interim.id
-
-    await harness.compress(worker_context)
-
-    (made,) = await harness.made()
-    assert (made.kind, made.parent_id, made.covered_until) == ("llm", 0, interim.covered_until)
-    assert await harness.interim() == []
-    assert (await harness.talk.ask(leaf))["checkpoint"] == made.id
-    assert (await harness.chat()).due_at is None
-    await check_tree(harness.runtime)
-
-
 async def test_it_is_carried_on_to_its_own_boundary_although_the_tail_may_be_longer_now(harness: Harness) -> None:
     """Beside fewer tools a model leaves more of the chat verbatim than code did: its words serve all the same."""
     leaf = harness.talk.turns(80, tokens=150)
@@ -104,22 +87,6 @@ async def goes_on(harness: Harness, leaf: str, served: list[Json]) -> None:
     await harness.talk.ingest(longer)
     await harness.by_code(harness.worker_context(**WIDE))
     served[:] = [await harness.talk.ask(longer)]
-
-
-async def test_a_branch_that_leaves_the_one_that_the_summariser_reads_is_served_meanwhile(harness: Harness) -> None:
-    """As when a user edits an old question while a call hangs."""
-    leaf = await harness.long_chat()
-    fork = harness.talk.path(leaf)[9]["id"]
-    served: list[Json] = []
-
-    await harness.compress(thinking(harness, lambda: goes_on(harness, fork, served), **WIDE))
-
-    assert served[0]["status"] == "ready"
-    assert served[0]["covered_messages"] > 10
-    await check_tree(harness.runtime)
-    await harness.drain(harness.worker_context(**WIDE))
-    assert await harness.interim() == []
-    await check_tree(harness.runtime)
 
 
 async def test_what_the_summariser_published_since_is_taken_over_however_long_a_call_takes(harness: Harness) -> None:
