@@ -13,7 +13,7 @@ from tests.conftest import Service, drain
 from tests.effort import examples
 from tests.service.harness import emptied
 from tests.service.problems import COMPRESS, LEAF, TURNS, is_problem, three_turns
-from tests.service.talk import Json, Talk, check_tree, prose, rows, tables
+from tests.service.talk import Json, Talk, check_tree, rows, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -226,23 +226,6 @@ async def test_odd_messages_are_sent_in_order_and_nothing_of_them_is_lost(
     outcomes = {run.outcome for run in await rows(service.runtime, "select outcome from runs")}
     assert outcomes <= {"done", "nothing to do", "waits"}
     await check_tree(service.runtime)
-
-
-async def test_a_list_without_a_question_is_sent_with_its_end(talk: Talk, service: Service) -> None:
-    """Somebody has an answer continued, and says nothing himself."""
-    messages = [{"role": "assistant", "content": prose(600, f"a{number}")} for number in range(20)]
-    messages = [one for answer in messages for one in (answer, {"role": "function", "content": "ok"})][:-1]
-    body = talk.request(LEAF) | {"messages": messages}
-    for _ in range(3):
-        response = await service.as_filter.post(COMPRESS, json=body)
-        assert response.status_code == 200, response.text
-        answer = response.json()
-        last = answer["messages"][-1]
-        text = messages[-1]["content"] if isinstance(last, int) else last["content"]
-        assert text.startswith("Reading a19-0")
-        assert answer["tokens"]["after"] <= 8192
-        await service.stored()
-        await drain(service.runtime)
 
 
 async def test_more_than_10000_messages_are_too_many(talk: Talk, service: Service) -> None:

@@ -1,17 +1,14 @@
 """What Open WebUI says it has deleted or edited goes, with every summary that has read it; everything else stays."""
 
-import random
-import string
 from typing import Any
 
 import pytest
 
 from service.transcript import normalise_id
 from tests.conftest import Service, drain
-from tests.effort import ALL
 from tests.service.events import fingerprints, tell, tell_edit
 from tests.service.grown import summarised
-from tests.service.talk import Json, Talk, check_tree, prose, row, rows, tables
+from tests.service.talk import Json, Talk, check_tree, row, rows, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -138,33 +135,3 @@ async def test_what_means_nothing_here_is_accepted_and_changes_nothing(
     await tell_edit(service, talk)
 
     assert await tables(service.runtime) == before
-
-
-async def test_after_any_order_of_events_and_turns_every_row_is_right(service: Service, talk: Talk) -> None:
-    random_ = random.Random(11)
-    leaf = talk.turns(3)
-    for _ in range(60 if ALL else 25):
-        ids = list(talk.rows)
-        match random_.choice(["turn", "turn", "branch", "delete", "edit", "work"]):
-            case "turn":
-                leaf = talk.turns(1, leaf=leaf)
-            case "branch":
-                leaf = talk.turns(2, leaf=random_.choice([one for one in ids if one[0] == "a"] or [leaf]))
-            case "delete":
-                gone = random_.choice(ids)
-                talk.delete(gone)
-                await tell_edit(service, talk)
-                leaf = talk.turns(1, leaf=leaf if leaf in talk.rows else next(reversed(talk.rows), None))
-            case "edit":
-                talk.edit(random_.choice(ids), prose(50, random_.choice(string.ascii_letters)))
-                await tell_edit(service, talk)
-            case "work":
-                await drain(service.runtime)
-        await check_tree(service.runtime)
-        await talk.ingest(leaf)
-        await check_tree(service.runtime)
-    while len(talk.path(leaf)) < 30:
-        leaf = talk.turns(1, leaf=leaf)
-    await talk.ingest(leaf)
-    await drain(service.runtime)
-    assert (await talk.ask(leaf))["status"] == "ready"

@@ -17,6 +17,7 @@ from tests.effort import ALL
 from tests.fakes.scripted_llm import Behaviour, Fail, Hang, ReasoningOnly, Say
 from tests.filter.chat import never_cuts
 from tests.filter.host import Host
+from tests.service.events import tell_edit
 from tests.service.grown import summarised
 from tests.service.harness import Harness, long_chats, new_in
 from tests.service.talk import Json, Talk, check_tree, opened, prose, row, rows, tables
@@ -263,7 +264,7 @@ async def test_invariant_11_the_latest_turn_is_never_touched(talk: Talk, service
 async def test_what_an_operator_corrected_is_in_force_below_it_whatever_happens(
     talk: Talk, service: Service, seed: int
 ) -> None:
-    """Turns, branches, edits, some undone, work, and other corrections, in any order.
+    """Turns, branches, edits, some undone or told by an event, work, and other corrections, in any order.
 
     No summary changes, and none is lost but of messages that are stored no more, because they were edited.
     """
@@ -284,6 +285,8 @@ async def test_what_an_operator_corrected_is_in_force_below_it_whatever_happens(
             case "edit":
                 undo.append(((message := rng.choice(path)), talk.rows[message]["content"]))
                 talk.edit(message, f"edited {len(undo)}")
+                if rng.random() < 0.5:
+                    await tell_edit(service, talk)
             case "undo":
                 talk.edit(*undo.pop(rng.randrange(len(undo))) if len(undo) > 1 else undo[0])
             case "correct" if texts:
