@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -113,7 +114,7 @@ async def test_of_a_tenant_codes_work_goes_before_the_models_and_one_chat_may_ha
 
 async def test_nothing_is_claimed_that_is_not_due_or_is_worked_on_or_is_dead(queue: Queue) -> None:
     worker_context = queue.harness.worker_context(summariser_calls=2)
-    was_leased = {
+    was_leased: dict[str, Any] = {
         "lease_until": "now() - interval '1 second'",
         "lease_token": "gen_random_uuid()",
         "lease_endpoint": f"'{worker_context.endpoint}'",

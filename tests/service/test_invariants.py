@@ -296,7 +296,8 @@ async def test_what_an_operator_corrected_is_in_force_below_it_whatever_happens(
             await drain(service.runtime)
 
         await check_tree(service.runtime)
-        made = {one.id: (one.covered_until, one.summary) for one in await rows(service.runtime, _SUMMARIES)}
+        found = await rows(service.runtime, "select id, covered_until, summary from checkpoints")
+        made = {one.id: (one.covered_until, one.summary) for one in found}
         assert all(made[one] == texts[one] for one in made.keys() & texts.keys())
         stored = {one.message_id for one in await rows(service.runtime, "select message_id from messages")}
         assert {texts[one][0] for one in texts.keys() - made.keys()}.isdisjoint(stored)
@@ -304,7 +305,6 @@ async def test_what_an_operator_corrected_is_in_force_below_it_whatever_happens(
         assert await rows(service.runtime, _NOT_IN_FORCE, chosen=chosen) == []
 
 
-_SUMMARIES = "select id, covered_until, summary from checkpoints"
 _NOT_IN_FORCE = """
 with recursive chosen as (select * from checkpoints where id = :chosen),
 below as (
