@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from service.storage import work
 from service.usecases.compress import compress
 from tests.constants import NEVER
 from tests.fakes.scripted_llm import (
@@ -98,27 +97,6 @@ async def opened(harness: Harness, **more: Any) -> None:
     assert (await breaker(harness)).open
     await run_sql(harness.runtime, "delete from chats where external_id like 'opener-%'")
     harness.llm.requests.clear()
-
-
-async def test_what_is_handed_over_during_codes_round_is_looked_at_again(harness: Harness) -> None:
-    await opened(harness)
-    ((talk, leaf),) = await long_chats(harness, 1, turns=20, for_code=True)
-    worker_context = harness.worker_context(**ONE_CALL)
-    async with worker_context.engine.begin() as connection:
-        lease = await work.claim_work(
-            connection, "worker", worker_context.endpoint, worker_context.settings.summariser_calls
-        )
-    assert lease
-    assert lease.by_code
-
-    await talk.ingest(talk.turns(2, leaf=leaf))
-    async with worker_context.engine.begin() as connection:
-        assert await work.renew_lease(connection, lease)
-        again = await work.finish_code(connection, lease, again=False, model_next=False)
-
-    assert again == 0
-    assert (await row(harness.runtime, "select code_at <= now() as due from chats")).due
-    assert (await harness.chat()).due_at
 
 
 async def test_two_endpoints_have_two_breakers(harness: Harness) -> None:

@@ -118,20 +118,27 @@ async def test_a_round_that_ends_waits_for_whoever_changes_the_chat(harness: Har
     assert await ending == 0
 
 
-async def test_what_is_ingested_during_a_models_round_is_looked_at_again(harness: Harness) -> None:
+@pytest.mark.parametrize("by_code", [True, False])
+async def test_what_is_ingested_during_a_round_is_looked_at_again(harness: Harness, by_code: bool) -> None:
     leaf = await harness.long_chat()
-    await harness.by_code()
+    if not by_code:
+        await harness.by_code()
     async with harness.runtime.database.engine.begin() as connection:
         lease = await work.claim_work(connection, "worker", None, 4)
     assert lease
-    assert not lease.by_code
+    assert lease.by_code is by_code
 
     await harness.talk.ingest(harness.talk.turns(2, leaf=leaf))
     async with harness.runtime.database.engine.begin() as connection:
-        await connection.execute(text("update chats set code_at = null"))
-        again = await work.finish_model(connection, lease, again=False)
+        if by_code:
+            assert await work.renew_lease(connection, lease)
+            again = await work.finish_code(connection, lease, again=False, model_next=False)
+        else:
+            await connection.execute(text("update chats set code_at = null"))
+            again = await work.finish_model(connection, lease, again=False)
 
-    assert again is not None
+    assert again == 0
+    assert (await harness.chat()).due_at is not None
 
 
 async def test_a_late_result_is_fenced_when_another_worker_has_taken_over(harness: Harness) -> None:

@@ -106,10 +106,9 @@ async def test_requests_begin_with_the_same_words_until_there_is_a_newer_summary
         {"input_type": "response"},
         {"request_headers": {"X-Precis": "off"}},
         {"structured_messages": None},
-        {"structured_messages": []},
         {"model": None},
     ],
-    ids=["an answer", "switched off", "no messages", "an empty list", "no model"],
+    ids=["an answer", "switched off", "no messages", "no model"],
 )
 async def test_what_is_no_request_of_a_chat_goes_as_it_is(service: Service, more: Json) -> None:
     session, _ = await long_session(service)
