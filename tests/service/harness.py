@@ -185,10 +185,7 @@ async def running(work: Coroutine[Any, Any, Any]) -> AsyncIterator["asyncio.Task
 async def long_chats(
     harness: Harness, count: int, turns: int = 20, prefix: str = "chat", *, for_code: bool = False
 ) -> list[tuple[Talk, str]]:
-    """So many due chats with the same messages; with 20 turns their requests are over `apply_at`, with 9 not yet.
-
-    Unless `for_code`, code has done its work before.
-    """
+    """So many due chats with the same messages; unless `for_code`, code has done its work before."""
     first = Talk(harness.service.as_filter)
     leaf = first.turns(turns)
     talks = [(Talk(harness.service.as_filter, f"{prefix}-{number}", first.rows), leaf) for number in range(count)]

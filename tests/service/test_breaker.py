@@ -8,12 +8,7 @@ import pytest
 
 from service.usecases.compress import compress
 from tests.constants import NEVER
-from tests.fakes.scripted_llm import (
-    Behaviour,
-    Disconnect,
-    Fail,
-    Say,
-)
+from tests.fakes.scripted_llm import Behaviour, Disconnect, Fail, Say
 from tests.service.harness import Harness, long_chats
 from tests.service.talk import Json, row, rows, run_sql
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import httpx
 import pytest
 
-from service.api import connection, deps, server
+from service.api import connection, deps
 from service.settings import Settings
 from tests.conftest import Service, serving
 from tests.service.problems import TURNS
@@ -114,16 +114,6 @@ async def test_a_body_that_drips_has_a_time_for_all_of_it_and_nothing_is_stored(
     assert answered.startswith(b"HTTP/1.1 408 ")
     assert b"urn:precis:problem:request-timeout" in answered
     assert await rows(service.runtime, "select 1 from chats") == []
-
-
-async def test_a_connection_on_which_nothing_more_is_asked_is_closed(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server, "_IDLE", 0.1)
-    async with serving(settings) as service, line(service) as silent:
-        await silent.send(WHOLE)
-        assert (await silent.answer()).status == 200
-        assert await silent.reader.read() == b""
 
 
 HALF = {
