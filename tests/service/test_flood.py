@@ -1,9 +1,9 @@
 """Many uploads at once: nobody waits for another's texts, neither for a connection nor for a turn."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ParamSpec, TypeVar, cast
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -15,8 +15,6 @@ from tests.conftest import TEXTS, Service, sending
 from tests.service.talk import Talk, check_tree, prose, rows, run_sql
 from tests.waiting import until
 
-P = ParamSpec("P")
-T = TypeVar("T")
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 LARGE = prose(8000, "large")  # above 16 KiB, so that it is read in a text process
@@ -29,7 +27,7 @@ class Held(Texts):
     begun: int = 0
     go: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    async def run(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         self.begun += 1
         await self.go.wait()
         return await TEXTS.run(function, *args, **kwargs)
