@@ -156,7 +156,13 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     assert (await a.ask("GET", "/chat-1/find", params={"query": "pump"})).json()["status"] == "found"
     await _requests(a)
     await still()
-    await _leave_alone(a, b, leaf)
+    view = {"user_id": a.talk.user, "message_id": leaf}
+    assert "Story of tenant&#45;a" in (await a.filter.post("/v1/chats/chat-1/view", json=view)).json()["text"]
+    for user, status in ((b.talk.user, 404), (a.talk.user, 200)):
+        wish = {"user_id": user, "left_alone": True}
+        assert (await a.filter.post("/v1/chats/chat-1/left-alone", json=wish)).status_code == status
+    assert not (await a.ask("POST", "/chat-1/resume")).json()["left_alone"]
+    await a.put_off("now() + interval '1 day'")
     await a.service.runtime.counting.store()
     assert (await a.operator.get("/v1/stats")).json()["total"]["tokens_read"] > 0
     await _pages(a, own, theirs)
@@ -205,7 +211,13 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
         assert (await a.operator.post("/v1/jobs/chat-1/retry")).status_code == 204
         await a.work(harness)
     await still()
-    await _administer(a, b)
+    made = (await a.operator.post("/v1/keys", json={"scope": "filter", "name": "key of tenant-a"})).json()
+    keys_of_b = [one["id"] for one in (await b.operator.get("/v1/keys")).json()["keys"]]
+    assert made["id"] not in keys_of_b
+    assert not set(keys_of_b) & {one["id"] for one in (await a.operator.get("/v1/keys")).json()["keys"]}
+    assert (await a.operator.delete(f"/v1/keys/{keys_of_b[0]}")).status_code == 404
+    assert (await a.operator.delete(f"/v1/keys/{made['id']}")).status_code == 204
+    await a.service.runtime.counting.store()
     await still()
 
     for happened in (
@@ -268,16 +280,6 @@ async def _people(a: Tenant, b: Tenant, leaf: str) -> None:
     assert (await a.operator.delete(f"/v1/users/{guest}")).status_code == 204
 
 
-async def _administer(a: Tenant, b: Tenant) -> None:
-    made = (await a.operator.post("/v1/keys", json={"scope": "filter", "name": "key of tenant-a"})).json()
-    theirs = [one["id"] for one in (await b.operator.get("/v1/keys")).json()["keys"]]
-    assert made["id"] not in theirs
-    assert not set(theirs) & {one["id"] for one in (await a.operator.get("/v1/keys")).json()["keys"]}
-    assert (await a.operator.delete(f"/v1/keys/{theirs[0]}")).status_code == 404
-    assert (await a.operator.delete(f"/v1/keys/{made['id']}")).status_code == 204
-    await a.service.runtime.counting.store()
-
-
 async def _grow_old(a: Tenant) -> None:
     """Of what is as old as this, retention keeps nothing but the chat and what leads to it."""
     whose = f"where tenant_id = {await a.identity()}"
@@ -309,17 +311,6 @@ async def _by_hand(a: Tenant) -> None:
         assert first
         assert again == first + 1, "another version"
         await work.give_back(connection, lease, None, 0)
-
-
-async def _leave_alone(a: Tenant, b: Tenant, leaf: str) -> None:
-    """A user looks, and leaves the chat alone; an operator undoes it."""
-    own, theirs = {"user_id": a.talk.user}, {"user_id": b.talk.user, "left_alone": True}
-    seen = await a.filter.post("/v1/chats/chat-1/view", json=own | {"message_id": leaf})
-    assert "Story of tenant&#45;a" in seen.json()["text"]
-    assert (await a.filter.post("/v1/chats/chat-1/left-alone", json=theirs)).status_code == 404
-    await a.filter.post("/v1/chats/chat-1/left-alone", json=own | {"left_alone": True})
-    assert not (await a.ask("POST", "/chat-1/resume")).json()["left_alone"]
-    await a.put_off("now() + interval '1 day'")
 
 
 async def _requests(a: Tenant) -> None:
