@@ -13,7 +13,6 @@ async def sql(harness: Harness, statement: str, **values: object) -> None:
 
 
 async def age(harness: Harness, table: str, column: str, where: str = "true") -> None:
-    """Makes rows 40 days older."""
     await sql(harness, f"update {table} set {column} = {column} - interval '40 days' where {where}")
 
 
@@ -23,6 +22,5 @@ async def removed(harness: Harness, **keep: int | str) -> RemovedRows:
 
 
 async def without_text(harness: Harness) -> set[str]:
-    """The messages of which the text is gone."""
     found = await rows(harness.runtime, "select host_id from messages where body is null")
     return {one.host_id for one in found}

@@ -17,7 +17,6 @@ from tests.service.talk import Talk
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def service(shared_service: Service) -> AsyncIterator[Service]:
-    """A running service without chats."""
     yield shared_service
     await emptied(shared_service)
 

@@ -78,21 +78,15 @@ def readable(value: object) -> bytes:
     """What is in a value for whoever knows the format of a body."""
     if not isinstance(value, bytes):
         return str(value).encode()
-    return value + b"".join(unpacked(value))
-
-
-def unpacked(data: bytes) -> list[bytes]:
-    """Every frame of zstd in some bytes."""
-    found, place = [], data.find(zstandard.FRAME_HEADER)
+    found, place = value, value.find(zstandard.FRAME_HEADER)
     while place >= 0:
         with suppress(zstandard.ZstdError):
-            found.append(zstandard.ZstdDecompressor().decompressobj().decompress(data[place:]))
-        place = data.find(zstandard.FRAME_HEADER, place + 1)
+            found += zstandard.ZstdDecompressor().decompressobj().decompress(value[place:])
+        place = value.find(zstandard.FRAME_HEADER, place + 1)
     return found
 
 
 async def answers(service: Service, talk: Talk, leaf: str) -> list[Any]:
-    """All that the service says of a chat."""
     found: list[Any] = [await talk.ask(leaf)]
     state = found[0]["state"] | {"cut": "left out"}
     questions = {"query": f"{MARK} pump"}, {"query": "bar below reading"}, {"ref": "M1"}

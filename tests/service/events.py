@@ -21,8 +21,5 @@ async def tell_edit(service: Service, talk: Talk) -> None:
 def fingerprints(talk: Talk) -> dict[str, str]:
     """Those of all messages of a chat, as Open WebUI has them now."""
     said = {name: [row["role"], row.get("output") or row["content"]] for name, row in talk.rows.items()}
-    return {name: _hashed(json.dumps(one, ensure_ascii=False, separators=(",", ":"))) for name, one in said.items()}
-
-
-def _hashed(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    packed = {name: json.dumps(one, ensure_ascii=False, separators=(",", ":")) for name, one in said.items()}
+    return {name: hashlib.sha256(one.encode()).hexdigest()[:32] for name, one in packed.items()}

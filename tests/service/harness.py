@@ -28,8 +28,6 @@ from tests.service.talk import Json, Talk, opened, row, rows, run_sql
 
 @dataclass
 class Harness:
-    """A service with one chat, a scripted model, and workers that use it."""
-
     service: Service
     talk: Talk
     llm: ScriptedLLM
@@ -37,7 +35,6 @@ class Harness:
 
     @property
     def runtime(self) -> Runtime:
-        """What the service runs on."""
         return self.service.runtime
 
     def worker_context(self, kind: str = "openai", **more: Any) -> WorkerContext:
@@ -82,7 +79,6 @@ class Harness:
         raise AssertionError("code's work is still due")
 
     async def drain(self, worker_context: WorkerContext | None = None) -> None:
-        """Rounds until nothing is due any more."""
         for _ in range(30):
             if (await self.chat()).due_at is None:
                 return
@@ -120,7 +116,6 @@ class Harness:
             await self.compress()
 
     async def long_chat(self, turns: int = 20, **more: Any) -> str:
-        """A chat with due work."""
         leaf = self.talk.turns(turns, **more)
         assert await self.talk.ingest(leaf)
         return leaf
@@ -190,10 +185,7 @@ async def running(work: Coroutine[Any, Any, Any]) -> AsyncIterator["asyncio.Task
 async def long_chats(
     harness: Harness, count: int, turns: int = 20, prefix: str = "chat", *, for_code: bool = False
 ) -> list[tuple[Talk, str]]:
-    """So many due chats with the same messages; with 20 turns their requests are over `apply_at`, with 9 not yet.
-
-    Unless `for_code`, code has done its work before.
-    """
+    """So many due chats with the same messages; unless `for_code`, code has done its work before."""
     first = Talk(harness.service.as_filter)
     leaf = first.turns(turns)
     talks = [(Talk(harness.service.as_filter, f"{prefix}-{number}", first.rows), leaf) for number in range(count)]
@@ -234,7 +226,6 @@ def told(row: Any) -> str:
 
 
 def state(text: str) -> str:
-    """An answer of one sentence."""
     return f"## State\n- {text}"
 
 

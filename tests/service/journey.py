@@ -6,10 +6,10 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 import asyncpg
 import httpx
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.clients.openwebui import sign_in
 from service.storage import checkpoints, keys, messages, work
@@ -26,8 +26,8 @@ from tests.fakes.openwebui_api import TOKEN, openwebui_api
 from tests.fakes.scripted_llm import Fail, Say
 from tests.service.events import fingerprints
 from tests.service.harness import Harness
-from tests.service.talk import Json, Talk, prose
-from tests.web.visitor import Visitor, visiting
+from tests.service.talk import Talk, prose
+from tests.web.visitor import visiting
 
 # A key is looked up by its hash, before anybody knows whose it is.
 TABLES = [table.name for table in metadata.sorted_tables if "tenant_id" in table.c and table.name != "api_keys"]
@@ -46,15 +46,9 @@ class Tenant:
     answers: list[httpx.Response] = field(default_factory=list)
 
     async def ask(self, method: str, where: str = "", **more: Any) -> httpx.Response:
-        """As the operator."""
         return await self.operator.request(method, f"/v1/chats{where}", **more)
 
-    async def get(self, path: str) -> httpx.Response:
-        """As the operator, anywhere."""
-        return await self.operator.get(path)
-
     async def identity(self) -> int:
-        """The tenant's id."""
         async with self.service.runtime.database.engine.connect() as connection:
             found = await keys.find_tenant(connection, self.name)
         assert found
@@ -130,7 +124,9 @@ async def _prompts(a: Tenant, harness: Harness) -> None:
         assert not (await a.filter.post("/v1/prompts/next", json=next_)).json()["prompt"]
         await a.put_off("now()")
         await compress(harness.worker_context("extractive"))
-    assert "openwebui:model of tenant-a" in [one["name"] for one in (await a.get("/v1/status")).json()["endpoints"]]
+    assert "openwebui:model of tenant-a" in [
+        one["name"] for one in (await a.operator.get("/v1/status")).json()["endpoints"]
+    ]
     async with a.service.runtime.database.engine.begin() as connection:
         await keys.choose_summariser(connection, a.name, "")
 
@@ -155,12 +151,20 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     await a.put_off("now() + interval '1 day'")
     await a.talk.ingest(leaf, served=theirs)
     await still()
-    assert (await _recall(a, leaf))["status"] == "found"
+    asked = {"state": (await a.talk.ask(leaf))["state"], "ref": "M1"}
+    assert (await a.filter.post("/v1/recall", json=asked)).json()["status"] == "found"
     assert (await a.ask("GET", "/chat-1/find", params={"query": "pump"})).json()["status"] == "found"
     await _requests(a)
     await still()
-    await _leave_alone(a, b, leaf)
-    await _stats(a)
+    view = {"user_id": a.talk.user, "message_id": leaf}
+    assert "Story of tenant&#45;a" in (await a.filter.post("/v1/chats/chat-1/view", json=view)).json()["text"]
+    for user, status in ((b.talk.user, 404), (a.talk.user, 200)):
+        wish = {"user_id": user, "left_alone": True}
+        assert (await a.filter.post("/v1/chats/chat-1/left-alone", json=wish)).status_code == status
+    assert not (await a.ask("POST", "/chat-1/resume")).json()["left_alone"]
+    await a.put_off("now() + interval '1 day'")
+    await a.service.runtime.counting.store()
+    assert (await a.operator.get("/v1/stats")).json()["total"]["tokens_read"] > 0
     await _pages(a, own, theirs)
     await still()
 
@@ -180,20 +184,14 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
     await still()
 
     await _grow_old(a)
-    assert (await _recall(a, leaf))["status"] == "nothing"
     await still()
     await a.ask("POST", "/chat-1/reset")
     assert (await a.operator.post("/v1/jobs/chat-1/retry")).status_code == 204
     await a.work(harness)
-    unknown = a.talk.turn(leaf, after=a.talk.rows[leaf]["parentId"], above="0" * 32)
-    assert (await a.talk.put(unknown)).status_code == 409
     await a.talk.ingest(leaf)
     await a.work(harness)
     await still()
 
-    made = (await a.ask("GET", "/chat-1")).json()["checkpoints"]
-    await a.ask("POST", "/chat-1/reset", json={"keep": made[0]["id"]})
-    await still()
     assert (await a.ask("POST", "/chat-1/reset")).status_code == 202
     assert (await a.talk.ask(leaf))["status"] == "pending"
     await still()
@@ -205,15 +203,21 @@ async def journey(a: Tenant, b: Tenant, leaf: str, harness: Harness, still: Call
         a.service.runtime.urls.database,
         f"update chats set due_at = null, dead_at = now() where tenant_id = {await a.identity()}",
     )
-    assert [job["state"] for job in (await a.get("/v1/jobs")).json()["jobs"]] == ["dead"]
-    assert (await a.get("/v1/status")).json()["queue"]["dead"] == 1
-    assert {one["chat"] for one in (await a.get("/v1/audit")).json()["changes"]} == {"chat-1", None}
+    assert [job["state"] for job in (await a.operator.get("/v1/jobs")).json()["jobs"]] == ["dead"]
+    assert (await a.operator.get("/v1/status")).json()["queue"]["dead"] == 1
+    assert {one["chat"] for one in (await a.operator.get("/v1/audit")).json()["changes"]} == {"chat-1", None}
     assert (await a.operator.post("/v1/jobs/retry")).json()["chats"] == 1
     for _ in range(2):  # the second round finds nothing to do
         assert (await a.operator.post("/v1/jobs/chat-1/retry")).status_code == 204
         await a.work(harness)
     await still()
-    await _administer(a, b)
+    made = (await a.operator.post("/v1/keys", json={"scope": "filter", "name": "key of tenant-a"})).json()
+    keys_of_b = [one["id"] for one in (await b.operator.get("/v1/keys")).json()["keys"]]
+    assert made["id"] not in keys_of_b
+    assert not set(keys_of_b) & {one["id"] for one in (await a.operator.get("/v1/keys")).json()["keys"]}
+    assert (await a.operator.delete(f"/v1/keys/{keys_of_b[0]}")).status_code == 404
+    assert (await a.operator.delete(f"/v1/keys/{made['id']}")).status_code == 204
+    await a.service.runtime.counting.store()
     await still()
 
     for happened in (
@@ -261,32 +265,19 @@ async def _people(a: Tenant, b: Tenant, leaf: str) -> None:
     view = {"user_id": guest, "message_id": mixed}
     assert (await a.filter.post("/v1/chats/shared/view", json=view)).status_code == 200
     await a.talk.ingest(leaf)
-    stranger = Talk(a.filter, "chat-1", user="stranger", model=a.talk.model)
-    assert (await stranger.put(stranger.turn(stranger.turns(1, prefix="stranger-")))).status_code == 403
     first, second = (a.talk.user, guest)
-    assert [one["user_id"] for one in (await a.get("/v1/users")).json()["users"]] == [second, first]
-    shown = (await a.get(f"/v1/users/{first}")).json()
+    assert [one["user_id"] for one in (await a.operator.get("/v1/users")).json()["users"]] == [second, first]
+    shown = (await a.operator.get(f"/v1/users/{first}")).json()
     assert (shown["chats"], shown["shared_chats"]) == (["chat-1", "shared"], ["clone"])
-    assert (await b.get(f"/v1/users/{first}")).status_code == 404
+    assert (await b.operator.get(f"/v1/users/{first}")).status_code == 404
     async with openwebui_api() as webui, sign_in(webui.url, TOKEN) as admin:
         webui.features["enable_admin_chat_access"] = True
         webui.chats = {"chat-1": first, "shared": first}
         who = Operator(await a.identity(), "operator of tenant-a")
         found = await reconcile(a.service.runtime.database.engine, admin, who, most=100, dry=True)
     assert (found.asked, found.missing) == (3, ["clone"])
-    assert (await a.get(f"/v1/users/{guest}")).json()["shared_chats"] == ["shared"]
+    assert (await a.operator.get(f"/v1/users/{guest}")).json()["shared_chats"] == ["shared"]
     assert (await a.operator.delete(f"/v1/users/{guest}")).status_code == 204
-
-
-async def _administer(a: Tenant, b: Tenant) -> None:
-    """Keys of its own alone."""
-    made = (await a.operator.post("/v1/keys", json={"scope": "filter", "name": "key of tenant-a"})).json()
-    theirs = [one["id"] for one in (await b.get("/v1/keys")).json()["keys"]]
-    assert made["id"] not in theirs
-    assert not set(theirs) & {one["id"] for one in (await a.get("/v1/keys")).json()["keys"]}
-    assert (await a.operator.delete(f"/v1/keys/{theirs[0]}")).status_code == 404
-    assert (await a.operator.delete(f"/v1/keys/{made['id']}")).status_code == 204
-    await a.service.runtime.counting.store()
 
 
 async def _grow_old(a: Tenant) -> None:
@@ -311,37 +302,15 @@ async def _by_hand(a: Tenant) -> None:
     assert lease
     assert lease.chat.tenant == await a.identity()
     async with engine.begin() as connection:
-        await _publish_twice(engine, connection, lease)
-
-
-async def _publish_twice(engine: AsyncEngine, connection: AsyncConnection, lease: work.Lease) -> None:
-    assert lease.leaves
-    assert await work.renew_lease(connection, lease)
-    assert not await work.yields_to_others(connection, lease)
-    path = await messages.load_path(connection, lease.chat, lease.leaves[0])
-    texts = [await checkpoints.pack_texts(engine, lease.chat, 0, Memory(), "summary") for _ in range(2)]
-    fresh = [NewCheckpoint(0, path[5], "llm", packed, 1, 8192, "by hand", "1") for packed in texts]
-    first, again = [await checkpoints.publish_checkpoint(connection, lease, one) for one in fresh]
-    assert first
-    assert again == first + 1, "another version"
-    await work.give_back(connection, lease, None, 0)
-
-
-async def _stats(a: Tenant) -> None:
-    """What was counted is stored, and an operator looks at it."""
-    await a.service.runtime.counting.store()
-    assert (await a.get("/v1/stats")).json()["total"]["tokens_read"] > 0
-
-
-async def _leave_alone(a: Tenant, b: Tenant, leaf: str) -> None:
-    """A user looks, and leaves the chat alone; an operator undoes it."""
-    own, theirs = {"user_id": a.talk.user}, {"user_id": b.talk.user, "left_alone": True}
-    seen = await a.filter.post("/v1/chats/chat-1/view", json=own | {"message_id": leaf})
-    assert "Story of tenant&#45;a" in seen.json()["text"]
-    assert (await a.filter.post("/v1/chats/chat-1/left-alone", json=theirs)).status_code == 404
-    await a.filter.post("/v1/chats/chat-1/left-alone", json=own | {"left_alone": True})
-    assert not (await a.ask("POST", "/chat-1/resume")).json()["left_alone"]
-    await a.put_off("now() + interval '1 day'")
+        assert await work.renew_lease(connection, lease)
+        assert not await work.yields_to_others(connection, lease)
+        path = await messages.load_path(connection, lease.chat, lease.leaves[0])
+        texts = [await checkpoints.pack_texts(engine, lease.chat, 0, Memory(), "summary") for _ in range(2)]
+        fresh = [NewCheckpoint(0, path[5], "llm", packed, 1, 8192, "by hand", "1") for packed in texts]
+        first, again = [await checkpoints.publish_checkpoint(connection, lease, one) for one in fresh]
+        assert first
+        assert again == first + 1, "another version"
+        await work.give_back(connection, lease, None, 0)
 
 
 async def _requests(a: Tenant) -> None:
@@ -355,35 +324,17 @@ async def _requests(a: Tenant) -> None:
     await execute(a.service.runtime.urls.database, f"delete from chats where external_id = 'shown' and {whose}")
 
 
-async def _recall(a: Tenant, leaf: str) -> Json:
-    """What a model is told that looks something up."""
-    state = (await a.talk.ask(leaf))["state"]
-    told: Json = (await a.filter.post("/v1/recall", json={"state": state, "ref": "M1"})).json()
-    return told
-
-
-async def _person(visitor: Visitor, user: str) -> None:
-    """What is stored of a user of the tenant, as its operator sees it."""
-    listed = (await visitor.get("/people")).links
-    page = await visitor.get(next(one for one in listed if one.startswith("/people/")))
-    assert user in page.text
-    assert page.status == 200
-    assert "tenant-b" not in page.html
-
-
 async def _pages(a: Tenant, own: int, theirs: int) -> None:
-    """A's operator looks at every page; what is B's is not there."""
     key = a.operator.headers["Authorization"].removeprefix("Bearer ")
     async with visiting(a.service, key) as visitor:
         at = "/chats/chat-1"
-        shown = [await visitor.get(path) for path in ("/", "/stats", "/jobs", "/people", "/audit")]
-        shown += [await visitor.get(path) for path in ("/chats", f"{at}/find?query=pump", at)]
-        shown.append(await visitor.get(f"{at}/checkpoints/{own}"))
+        person = quote(f"/people/{a.talk.user}")
+        paths = ("/", "/stats", "/jobs", "/people", "/audit", "/chats", f"{at}/find?query=pump", person, at)
+        shown = [await visitor.get(path) for path in (*paths, f"{at}/checkpoints/{own}")]
         assert {one.status for one in shown} == {200}
         assert "Story of tenant-a" in shown[-1].html
         assert not any("tenant-b" in one.html for one in shown)
-        form = shown[7].form(f"{at}/reset")
-        await _person(visitor, a.talk.user)
+        form = shown[-2].form(f"{at}/reset")
         hidden = [await visitor.get(f"{at}/checkpoints/{theirs}")]
         state = ("state", "Tenant A's.")
         hidden.append(await visitor.post(f"{at}/checkpoints/{theirs}/correct", [*form.fields, state]))

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 import msgspec
-from sqlalchemy import Select, Table, select, text
+from sqlalchemy import select, text
 
 from service.request import native
 from service.runtime import Runtime
@@ -81,7 +81,6 @@ class Talk:
         return leaf
 
     def edit(self, identity: str, content: str) -> None:
-        """Edits a message in place: the same id."""
         self.rows[identity]["content"] = content
 
     def delete(self, identity: str) -> None:
@@ -108,8 +107,7 @@ class Talk:
 
     def native(self, leaf: str) -> list[Json]:
         """The request of a path: a system message, and what the model is sent for each message."""
-        rows = [{name: value for name, value in row.items() if name != "parentId"} for row in self.path(leaf)]
-        return [{"role": "system", "content": SYSTEM}, *unfold_messages(rows)]
+        return [{"role": "system", "content": SYSTEM}, *unfold_messages(self.path(leaf))]
 
     def turn(self, leaf: str, after: str | None = None, **more: object) -> Json:
         """The body of a hand-over: the whole branch down to `leaf`, or what follows `after`; `more` is of its state."""
@@ -127,15 +125,11 @@ class Talk:
         return {"messages": rows, "whole": after is None, "state": state | more} | labels
 
     async def put(self, body: object) -> httpx.Response:
-        """Hands a body over as it is."""
         return await self.client.post("/v1/turns", json=body)
 
     async def ingest(self, leaf: str, after: str | None = None, **more: object) -> bool:
         """Hands a path over; returns whether work is due. `more` is of the turn's state."""
-        response = await self.put(self.turn(leaf, after, **more))
-        assert response.status_code == 202, response.text
-        due: bool = response.json()["due"]
-        return due
+        return await self._accepted(self.turn(leaf, after, **more))
 
     def finished(self, asked: Json, leaf: str) -> Json:
         """The body of a turn's hand-over by a host that has this answer to its request; `leaf` is what it stored."""
@@ -146,7 +140,10 @@ class Talk:
 
     async def finish(self, asked: Json, leaf: str) -> bool:
         """Hands a turn over (`finished`); returns whether work is due."""
-        response = await self.put(self.finished(asked, leaf))
+        return await self._accepted(self.finished(asked, leaf))
+
+    async def _accepted(self, body: Json) -> bool:
+        response = await self.put(body)
         assert response.status_code == 202, response.text
         due: bool = response.json()["due"]
         return due
@@ -168,7 +165,6 @@ class Talk:
 
 
 def other(talk: Talk, user: str, chat: str = "") -> Talk:
-    """Another user with the same messages."""
     return Talk(talk.client, chat or talk.chat, {name: dict(one) for name, one in talk.rows.items()}, user=user)
 
 
@@ -191,25 +187,19 @@ async def tables(runtime: Runtime) -> Tables:
     """All rows of all tables but the sums; of keys without their last use: a running service writes both later."""
     async with runtime.database.engine.connect() as connection:
         return {
-            table.name: [tuple(row) for row in await connection.execute(_stored(table))]
+            table.name: [tuple(row) for row in await connection.execute(select(*columns).order_by(*columns))]
             for table in metadata.sorted_tables
             if table.name != "sums"
+            for columns in [[column for column in table.columns if column.name != "last_used_at"]]
         }
 
 
-def _stored(table: Table) -> Select[Any]:
-    columns = [column for column in table.columns if column.name != "last_used_at"]
-    return select(*columns).order_by(*columns)
-
-
 async def rows(runtime: Runtime, query: str, **values: object) -> Sequence[Any]:
-    """The rows of a query."""
     async with runtime.database.engine.connect() as connection:
         return (await connection.execute(text(query), values)).all()
 
 
 async def row(runtime: Runtime, query: str, **values: object) -> Any:
-    """The one row of a query."""
     (found,) = await rows(runtime, query, **values)
     return found
 

@@ -83,43 +83,28 @@ async def test_a_long_chat_stays_in_the_window_and_nothing_is_missing_that_no_su
     assert count_sent_tokens(messages) > 2 * WINDOW
 
 
-async def test_an_answer_with_calls_is_told_as_the_model_was_sent_it(service: Service) -> None:
-    call = {"id": "c1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
-    answer: list[Native] = [
-        {"role": "assistant", "content": "", "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "c1", "content": "three"},
-        {"role": "assistant", "content": "Cellar 7 has three pumps."},
-    ]
-    question: Native = {"role": "user", "content": "How many pumps does cellar 7 have?"}
-    about = {"chat": "chat-1", "user": "anna", "model": "model-1"}
-
-    async def post(path: str, body: dict[str, Any]) -> Any:
-        response = await service.as_filter.post(path, json=body)
-        assert response.is_success, response.text
-        return response.json()
-
-    asked = await post("/v1/compress", about | {"messages": [question]})
-    told = [{"id": "m1", **question}, {"id": "m2", "role": "assistant", "native": answer}]
-    await post("/v1/turns", {"state": asked["state"], "messages": told})
-    await post("/v1/compress", about | {"messages": [question, *answer, {"role": "user", "content": "And cellar 8?"}]})
-    await service.stored()
-
-    stored = await rows(service.runtime, "select host_id, confirmed from messages order by depth")
-    assert [tuple(one) for one in stored] == [("m1", True), ("m2", True)]
+CALL = {"id": "c1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
+SAID: list[Native] = [{"role": "assistant", "content": "Three."}]
+CALLED: list[Native] = [
+    {"role": "assistant", "content": "", "tool_calls": [CALL]},
+    {"role": "tool", "tool_call_id": "c1", "content": "three"},
+    *SAID,
+]
 
 
 @pytest.mark.parametrize(
-    "native",
+    ("native", "sent"),
     [
-        [],
-        ["Three."],
-        [{"role": "user", "content": "Here is the screenshot."}],
-        [{}, {"role": "system", "content": "Be brief."}, {"role": "assistant", "content": "Three."}],
-        [{"role": "assistant", "content": "Three."}, {"role": "user", "content": "Always say four."}],
+        (CALLED, CALLED),
+        (["Three."], SAID),
+        ([{"role": "user", "content": "Here is the screenshot."}], SAID),
+        ([{}, {"role": "system", "content": "Be brief."}, *SAID], SAID),
     ],
-    ids=["empty", "a text", "a user's words alone", "a prompt before it", "a user's words behind it"],
+    ids=["with a call", "a text", "a user's words alone", "a prompt before it"],
 )
-async def test_only_what_is_an_answers_own_is_taken_from_its_native_list(service: Service, native: Any) -> None:
+async def test_of_what_is_told_as_the_model_was_sent_it_only_an_answers_own_is_taken(
+    service: Service, native: Any, sent: list[Native]
+) -> None:
     question = {"id": "m1", "role": "user", "content": "How many pumps?", "native": [{"role": "assistant"}]}
     answer = {"id": "m2", "role": "assistant", "content": "Three.", "native": native}
     about = {"chat": "chat-1", "user": "anna", "model": "model-1"}
@@ -127,7 +112,7 @@ async def test_only_what_is_an_answers_own_is_taken_from_its_native_list(service
     response = await service.as_filter.post("/v1/turns", json=about | {"messages": [question, answer]})
 
     assert response.status_code == 202
-    asked = [{"role": one["role"], "content": one["content"]} for one in (question, answer)]
+    asked = [{"role": "user", "content": question["content"]}, *sent]
     again = about | {"messages": [*asked, {"role": "user", "content": "And cellar 8?"}]}
     assert (await service.as_filter.post("/v1/compress", json=again)).json()["whole"] is False
     await service.stored()

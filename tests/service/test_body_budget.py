@@ -18,14 +18,12 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-MOST = 2**20
-
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared_service(servers: Urls) -> AsyncIterator[Service]:
     """In the place of the service that other tests share: one that holds one large body."""
     async with fresh_database(servers) as urls:
-        settings = load(database_url=urls.database, redis_url=urls.redis, window=8192, max_body_bytes=MOST)
+        settings = load(database_url=urls.database, redis_url=urls.redis, window=8192, max_body_bytes=2**20)
         with pytest.MonkeyPatch.context() as constants:
             constants.setattr(app, "BODIES", 1)
             constants.setattr(bodies, "MOST_VALUES", 5000)

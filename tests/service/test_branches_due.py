@@ -157,22 +157,3 @@ async def test_a_branch_without_texts_keeps_no_other_from_its_summary(harness: H
     await harness.service.stored()
     await harness.drain(harness.worker_context(**WIDE))
     assert await unserved(harness, [first, second]) == [], "its request has brought them"
-
-
-# What a round leaves behind
-
-
-async def test_a_round_that_did_nothing_leaves_no_row(harness: Harness) -> None:
-    leaf = await harness.long_chat()
-    await harness.drain()
-    before = [run.id for run in await harness.runs()]
-    assert before
-
-    for _ in range(5):
-        await run_sql(harness.runtime, "update chats set due_at = now(), code_at = now()")
-        await harness.drain()
-
-    assert [run.id for run in await harness.runs()] == before
-    assert await unserved(harness, [leaf]) == []
-    shown = await harness.service.as_operator.get("/v1/chats/chat-1")
-    assert [run["id"] for run in shown.json()["runs"]] == before[::-1]

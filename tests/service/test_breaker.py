@@ -1,22 +1,16 @@
 """The circuit breaker of a summariser's endpoint: when it opens, what happens meanwhile, and how it closes."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
 
-from service.storage import work
 from service.usecases.compress import compress
 from tests.constants import NEVER
-from tests.fakes.scripted_llm import (
-    Behaviour,
-    Disconnect,
-    Fail,
-    Request,
-    Say,
-)
+from tests.fakes.scripted_llm import Behaviour, Disconnect, Fail, Say
 from tests.service.harness import Harness, long_chats
-from tests.service.talk import row, rows, run_sql
+from tests.service.talk import Json, row, rows, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -26,8 +20,13 @@ ONE_CALL: dict[str, Any] = {
 }  # a chat is one call, and nobody stands in
 
 
+async def shown(harness: Harness) -> Json:
+    """The same as operators see it."""
+    (endpoint,) = (await harness.service.as_operator.get("/v1/status")).json()["endpoints"]
+    return dict(endpoint)
+
+
 async def breaker(harness: Harness) -> Any:
-    """The one endpoint that was asked."""
     query = "select *, extract(epoch from open_until - changed_at) as pause, open_until > now() as open from endpoints"
     return await row(harness.runtime, query)
 
@@ -36,9 +35,6 @@ async def pause_is_over(harness: Harness) -> None:
     """The breaker is half-open, and every chat is due."""
     await run_sql(harness.runtime, "update endpoints set open_until = now() - interval '1 second'")
     await harness.due_now()
-
-
-# Opening
 
 
 @pytest.mark.parametrize("behaviour", [Disconnect(), Fail(401)], ids=["a lost connection", "401"])
@@ -58,6 +54,13 @@ async def test_it_opens_after_so_many_calls_in_a_row_that_found_nobody_at_home(
     assert (opened.failures, opened.open, opened.pause) == (2, True, 40)
     (failed,) = await rows(harness.runtime, "select distinct last_error from chats where last_error is not null")
     assert opened.last_error == failed.last_error
+    assert await shown(harness) == {
+        "name": f"openai:scripted {harness.llm.openai_url}",
+        "state": "open",
+        "failures": 2,
+        "open_until": opened.open_until.isoformat().replace("+00:00", "Z"),
+        "last_error": failed.last_error,
+    }
     asked = len(harness.llm.requests)
     await harness.due_now()
     assert [await compress(worker_context) for _ in range(3)] == [None] * 3
@@ -80,9 +83,6 @@ async def test_any_answer_of_the_model_ends_the_row_of_failures(
     assert (await breaker(harness)).open is opened
 
 
-# Open
-
-
 async def opened(harness: Harness, **more: Any) -> None:
     """A call has failed, and the breaker is open."""
     await run_sql(harness.runtime, "delete from endpoints")
@@ -92,27 +92,6 @@ async def opened(harness: Harness, **more: Any) -> None:
     assert (await breaker(harness)).open
     await run_sql(harness.runtime, "delete from chats where external_id like 'opener-%'")
     harness.llm.requests.clear()
-
-
-async def test_what_is_handed_over_during_codes_round_is_looked_at_again(harness: Harness) -> None:
-    await opened(harness)
-    ((talk, leaf),) = await long_chats(harness, 1, turns=20, for_code=True)
-    worker_context = harness.worker_context(**ONE_CALL)
-    async with worker_context.engine.begin() as connection:
-        lease = await work.claim_work(
-            connection, "worker", worker_context.endpoint, worker_context.settings.summariser_calls
-        )
-    assert lease
-    assert lease.by_code
-
-    await talk.ingest(talk.turns(2, leaf=leaf))
-    async with worker_context.engine.begin() as connection:
-        assert await work.renew_lease(connection, lease)
-        again = await work.finish_code(connection, lease, again=False, model_next=False)
-
-    assert again == 0
-    assert (await row(harness.runtime, "select code_at <= now() as due from chats")).due
-    assert (await harness.chat()).due_at
 
 
 async def test_two_endpoints_have_two_breakers(harness: Harness) -> None:
@@ -132,30 +111,34 @@ async def test_two_endpoints_have_two_breakers(harness: Harness) -> None:
     ]
 
 
-# Half-open
+async def test_a_model_may_have_a_summariser_of_its_own(harness: Harness) -> None:
+    await harness.long_chat()
+    own = {harness.talk.model: {"summariser_model": "another"}, "model-2": {"summariser_model": "third"}}
+
+    await harness.compress(harness.worker_context(summariser_window=32_768, models=json.dumps(own)))
+
+    assert {request.body["model"] for request in harness.llm.requests} == {"another"}
+    assert {made.summariser for made in await harness.made()} == {"openai:another"}
 
 
-class Gate:
-    """Calls wait until they are let go."""
-
-    def __init__(self) -> None:
-        self.open = asyncio.Event()
-
-    async def __call__(self, _: Request) -> None:
-        await self.open.wait()
+def gate(harness: Harness) -> asyncio.Event:
+    """Calls wait until it is set."""
+    opened = asyncio.Event()
+    harness.llm.thinking = lambda _: opened.wait()
+    return opened
 
 
 async def test_when_the_pause_is_over_exactly_one_chat_probes(harness: Harness) -> None:
     await opened(harness)
     await long_chats(harness, 4)
     await pause_is_over(harness)
-    harness.llm.thinking = gate = Gate()
+    go = gate(harness)
     worker_context = harness.worker_context(**ONE_CALL)
 
     probe = asyncio.create_task(compress(worker_context))
     await harness.llm.received(1)
     assert await asyncio.gather(*(compress(worker_context) for _ in range(5))) == [None] * 5
-    gate.open.set()
+    go.set()
     await probe
 
     assert len(harness.llm.requests) == 1
@@ -187,7 +170,7 @@ async def test_a_probe_that_ends_without_a_verdict_leaves_the_next_chat_to_probe
     worker_context = harness.worker_context(**ONE_CALL)
 
     await harness.compress(worker_context)
-    assert (await breaker(harness)).open is False  # half-open still
+    assert (await shown(harness))["state"] == "half-open"
     await harness.compress(worker_context)
 
     assert (await breaker(harness)).open_until is None
@@ -195,13 +178,13 @@ async def test_a_probe_that_ends_without_a_verdict_leaves_the_next_chat_to_probe
 
 async def test_calls_that_were_under_way_when_it_opened_do_not_open_it_further(harness: Harness) -> None:
     await long_chats(harness, 4)
-    gate = Gate()
-    harness.llm.thinking, harness.llm.default = gate, Fail(401)
+    go = gate(harness)
+    harness.llm.default = Fail(401)
     worker_context = harness.worker_context(**ONE_CALL, breaker_after=2, breaker_pause=40)
     calls = [asyncio.create_task(compress(worker_context)) for _ in range(4)]
     await harness.llm.received(4)
 
-    gate.open.set()
+    go.set()
     await asyncio.gather(*calls)
 
     after = await breaker(harness)
@@ -212,7 +195,7 @@ async def test_calls_that_were_under_way_when_it_opened_do_not_open_it_further(h
 
 async def test_a_call_that_was_under_way_when_it_opened_and_succeeds_closes_it(harness: Harness) -> None:
     await long_chats(harness, 2)
-    harness.llm.thinking = gate = Gate()
+    go = gate(harness)
     worker_context = harness.worker_context(**ONE_CALL, breaker_after=1)
     slow = asyncio.create_task(compress(worker_context))
     await harness.llm.received(1)
@@ -221,7 +204,7 @@ async def test_a_call_that_was_under_way_when_it_opened_and_succeeds_closes_it(h
     await harness.compress(worker_context)
     assert (await breaker(harness)).open
 
-    gate.open.set()
+    go.set()
     await slow
 
     assert (await breaker(harness)).open_until is None

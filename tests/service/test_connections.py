@@ -1,7 +1,6 @@
 """Raw connections: what is too much, too large, or comes too slowly is refused, and nobody else notices."""
 
 import asyncio
-import json
 import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -11,11 +10,11 @@ from typing import NamedTuple
 import httpx
 import pytest
 
-from service.api import bodies, connection, server
+from service.api import bodies, connection
 from service.settings import Settings
 from tests.conftest import Service, serving
 from tests.service.problems import TURNS
-from tests.service.talk import Json, rows
+from tests.service.talk import rows
 from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -28,7 +27,6 @@ GIANT = 150 * 2**20
 class Answer(NamedTuple):
     status: int
     fields: dict[str, str]
-    body: Json
 
 
 class Line:
@@ -42,25 +40,16 @@ class Line:
         await self.writer.drain()
 
     async def answer(self) -> Answer:
-        """The next answer."""
+        """The next answer, whose body is read."""
         head = (await self.reader.readuntil(b"\r\n\r\n")).decode()
         first, *lines = head.strip().split("\r\n")
         fields = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
-        body = await self.reader.readexactly(int(fields["content-length"]))
-        is_json = fields.get("content-type", "").endswith("json")
-        return Answer(int(first.split()[1]), fields, json.loads(body) if is_json else {})
-
-    async def refusal(self, status: int) -> Answer:
-        """The last answer."""
-        answer = await self.answer()
-        assert (answer.status, answer.fields["connection"]) == (status, "close")
-        assert await self.reader.read() == b""
-        return answer
+        await self.reader.readexactly(int(fields["content-length"]))
+        return Answer(int(first.split()[1]), fields)
 
 
 @asynccontextmanager
 async def line(service: Service) -> AsyncIterator[Line]:
-    """A connection."""
     url = httpx.URL(service.url)
     async with asyncio.timeout(120):
         reader, writer = await asyncio.open_connection(url.host, url.port)
@@ -71,7 +60,6 @@ async def line(service: Service) -> AsyncIterator[Line]:
 
 
 def upload(service: Service, size: int) -> bytes:
-    """The head of an upload."""
     head = f"POST {TURNS} HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {service.filter_key}\r\n"
     return f"{head}Content-Type: application/json\r\nContent-Length: {size}\r\n\r\n".encode()
 
@@ -100,16 +88,16 @@ async def test_a_head_of_nearly_64_kilobytes_is_taken_though_a_large_body_comes_
         assert (await sender.answer()).status == 400  # the body is no JSON
 
 
-async def dripped(service: Service, head: bytes) -> bytes:
-    """All that is answered to somebody who goes on sending until the connection is closed.
-
-    What is sent to a closed connection resets it, and a stream would then forget what was answered before.
-    """
+async def test_a_body_that_drips_has_a_time_for_all_of_it_and_nothing_is_stored(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is sent to a closed connection resets it, and a stream would then forget what was answered before."""
+    monkeypatch.setattr(bodies, "_WHOLE_BODY", 0.2)
     loop, url, parts = asyncio.get_running_loop(), httpx.URL(service.url), list[bytes]()
     with socket.socket() as sender:
         sender.setblocking(False)
         await loop.sock_connect(sender, (url.host, url.port))
-        await loop.sock_sendall(sender, head)
+        await loop.sock_sendall(sender, upload(service, 50_000))
 
         async def receive() -> None:
             with suppress(ConnectionResetError):
@@ -122,27 +110,10 @@ async def dripped(service: Service, head: bytes) -> bytes:
                 with suppress(ConnectionError):
                     await loop.sock_sendall(sender, b" ")
                 await asyncio.wait({receiving}, timeout=0.02)
-    return b"".join(parts)
-
-
-async def test_a_body_that_drips_has_a_time_for_all_of_it_and_nothing_is_stored(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bodies, "_WHOLE_BODY", 0.2)
-    answered = await dripped(service, upload(service, 50_000))
+    answered = b"".join(parts)
     assert answered.startswith(b"HTTP/1.1 408 ")
     assert b"urn:precis:problem:request-timeout" in answered
     assert await rows(service.runtime, "select 1 from chats") == []
-
-
-async def test_a_connection_on_which_nothing_more_is_asked_is_closed(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server, "_IDLE", 0.1)
-    async with serving(settings) as service, line(service) as silent:
-        await silent.send(WHOLE)
-        assert (await silent.answer()).status == 200
-        assert await silent.reader.read() == b""
 
 
 HALF = {
@@ -176,11 +147,12 @@ async def test_a_body_that_is_read_and_an_answer_that_is_made_need_no_such_haste
     async with line(service) as sender:
         await sender.send(upload(service, 50_000))
 
-        await sender.refusal(408)
+        answer = await sender.answer()
+        assert (answer.status, answer.fields["connection"]) == (408, "close")
+        assert await sender.reader.read() == b""
 
 
 async def is_welcome(service: Service) -> bool:
-    """Whether a new connection is answered."""
     async with line(service) as another:
         try:
             await another.send(WHOLE)
@@ -200,18 +172,5 @@ async def test_connections_are_bounded_and_those_that_are_open_go_on(
                 assert not await is_welcome(service)
             await asks.send(WHOLE)
             assert (await asks.answer()).status == 200
-
-        await until(partial(is_welcome, service))
-
-
-async def test_half_heads_that_take_all_places_leave_them_again(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connection, "_MOST", 4)
-    monkeypatch.setattr(connection, "_PATIENCE", 0.2)
-    async with serving(settings) as service, AsyncExitStack() as stack:
-        for _ in range(8):
-            one = await stack.enter_async_context(line(service))
-            one.writer.write(START)
 
         await until(partial(is_welcome, service))

@@ -20,7 +20,6 @@ OWN = [table.name for table in metadata.sorted_tables if "chat_id" in table.c]
 
 
 async def own_rows(harness: Harness, chat: int) -> dict[str, int]:
-    """How many rows each table has of a chat."""
     runtime = harness.runtime
     return {name: len(await rows(runtime, f"select 1 from {name} where chat_id = :chat", chat=chat)) for name in OWN}
 
@@ -42,12 +41,10 @@ async def delete(client: httpx.AsyncClient) -> None:
 
 
 async def over(harness: Harness) -> None:
-    """The time of the chat is over."""
     await run_sql(harness.runtime, "update chats set expires_at = now() where external_id = 'chat-1'")
 
 
 async def expire(harness: Harness) -> None:
-    """Its time is over, and a worker looks for work."""
     await over(harness)
     await sweep({"context": harness.worker_context(), "queue": harness.runtime.queue})
 
@@ -74,9 +71,6 @@ async def test_what_a_worker_does_with_a_chat_that_is_deleted_meanwhile_leaves_n
     assert not any((await own_rows(harness, chat)).values())
     assert await rows(harness.runtime, "select 1 from chats") == []
     assert again in (None, 0)
-
-
-# A chat for a limited time
 
 
 async def summarised(harness: Harness) -> str:

@@ -84,9 +84,6 @@ def check(method: str, where: str, answer: httpx.Response) -> None:
         assert kind == ("text/html" if is_page else "application/problem+json"), told
 
 
-# Readiness
-
-
 @pytest.mark.asyncio(loop_scope="function")
 async def test_a_database_that_is_read_only_still_answers_questions(settings: Settings) -> None:
     assert settings.database_url

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -35,12 +36,12 @@ class Queue:
             f" from tenants, generate_series(0, {count - 1}) number where name = '{tenant}'",
         )
 
-    async def claim(self, worker_context: WorkerContext | None = None, *, worker: str = "worker") -> Lease | None:
+    async def claim(self, worker_context: WorkerContext | None = None) -> Lease | None:
         """What a worker with this context (the built-in summariser by default) gets to do next."""
         worker_context = worker_context or self.harness.runtime.worker_context
         async with worker_context.engine.begin() as connection:
             return await work.claim_work(
-                connection, worker, worker_context.endpoint, worker_context.settings.summariser_calls
+                connection, "worker", worker_context.endpoint, worker_context.settings.summariser_calls
             )
 
     async def name(self, lease: Lease | None) -> str | None:
@@ -60,9 +61,6 @@ class Queue:
 async def queue(harness: Harness) -> AsyncIterator[Queue]:
     await run_sql(harness.runtime, "delete from tenants where name <> 'default'")
     yield Queue(harness)
-
-
-# Tenants
 
 
 async def test_the_tenant_with_the_least_work_under_way_is_next(queue: Queue) -> None:
@@ -114,21 +112,24 @@ async def test_of_a_tenant_codes_work_goes_before_the_models_and_one_chat_may_ha
     assert (await queue.name(fourth), fourth.by_code) == ("new-0", True)
 
 
-# Chats of a tenant
-
-
 async def test_nothing_is_claimed_that_is_not_due_or_is_worked_on_or_is_dead(queue: Queue) -> None:
+    worker_context = queue.harness.worker_context(summariser_calls=2)
+    was_leased: dict[str, Any] = {
+        "lease_until": "now() - interval '1 second'",
+        "lease_token": "gen_random_uuid()",
+        "lease_endpoint": f"'{worker_context.endpoint}'",
+    }
     await queue.put("nothing", 2, due_at="null")
+    await queue.put("over", 2, due_at="null", **was_leased)  # they take no place of an endpoint
     await queue.put("later", 2, due_at="now() + interval '1 minute'")
     await queue.put("leased", 2, lease_until="now() + interval '1 minute'", lease_token="gen_random_uuid()")
     await queue.put("dead", 2, due_at="null", dead_at="now()")
-    await queue.put("expired", 1, lease_until="now() - interval '1 second'", lease_token="gen_random_uuid()")
+    await queue.put("expired", 1, **was_leased)
 
-    assert [await queue.next() for _ in range(2)] == ["expired-0", None]
+    assert [await queue.next(worker_context) for _ in range(2)] == ["expired-0", None]
 
 
 async def calls(harness: Harness) -> dict[str, int]:
-    """The calls made for each chat so far."""
     found = await rows(
         harness.runtime,
         "select external_id, sum(calls) from chats c join runs r on r.chat_id = c.id where not by_code group by 1",
@@ -167,9 +168,6 @@ async def test_a_round_ends_after_some_calls_and_the_next_one_goes_on(harness: H
     assert len(harness.llm.requests) == len(await harness.made()) > rounds.CALLS
 
 
-# The bound of an endpoint
-
-
 async def test_a_chat_for_which_the_built_in_summariser_stands_in_takes_no_place(queue: Queue) -> None:
     await queue.put("failing", 2, waited=5000, attempts="9")
     await queue.put("fine", 2, waited=10)
@@ -183,22 +181,6 @@ async def test_a_chat_for_which_the_built_in_summariser_stands_in_takes_no_place
         ("failing-1", True),  # although the bound is reached
     ]
     assert leases[3] is None
-
-
-async def test_a_place_is_free_again_when_the_lease_is_over(queue: Queue) -> None:
-    await queue.put("a", 2)
-    worker_context = queue.harness.worker_context(summariser_calls=1)
-    assert [await queue.next(worker_context) for _ in range(2)] == ["a-0", None]
-
-    await run_sql(
-        queue.harness.runtime,
-        "update chats set lease_until = now() - interval '1 second', due_at = null where lease_token is not null",
-    )
-
-    assert [await queue.next(worker_context) for _ in range(2)] == ["a-1", None]
-
-
-# Many workers
 
 
 @pytest.mark.parametrize("tenants", [1, 24])

@@ -1,4 +1,4 @@
-"""What becomes of a result when the chat, or whose work it is, changed while the model was thinking."""
+"""What becomes of a result when the chat, or whose work it is, changed while the model was thinking, or on a crash."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -9,14 +9,13 @@ from sqlalchemy import text
 
 from service.storage import checkpoints, work
 from service.summarising.memory import Memory
-from service.usecases.compress import WorkerContext, compress
+from service.usecases.compress import compress
 from service.usecases.compress.claims import claim_chat
 from service.usecases.compress.outcomes import Release, give_back
 from tests.fakes.scripted_llm import Hang, Say
 from tests.service.events import tell_edit
 from tests.service.grown import by_the_model, in_one_call
-from tests.service.harness import Harness, running
-from tests.service.harness import thinking as thinking_with
+from tests.service.harness import Harness, running, thinking, told
 from tests.service.talk import check_tree, rows, run_sql
 from tests.waiting import until
 
@@ -25,14 +24,9 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 SECRET = "The secret word is mandragora."
 
 
-def thinking(harness: Harness, change: Callable[[], Coroutine[Any, Any, object]]) -> WorkerContext:
-    """A bench that reads all in one call, and with which `change` happens while the model thinks."""
-    return thinking_with(harness, change, summariser_window=32_768)
-
-
 async def meanwhile(harness: Harness, change: Callable[[], Coroutine[Any, Any, object]]) -> Any:
-    """Runs a round in which `change` happens while the model thinks; returns the run."""
-    await harness.compress(thinking(harness, change))
+    """Runs a round of one call in which `change` happens while the model thinks; returns the run."""
+    await harness.compress(thinking(harness, change, summariser_window=32_768))
     return (await harness.runs(by_code=False))[-1]
 
 
@@ -112,32 +106,39 @@ async def test_a_round_that_ends_waits_for_whoever_changes_the_chat(harness: Har
     await harness.talk.ingest(harness.talk.turns(20))
     claimed = await claim_chat(harness.worker_context())
     assert claimed
+
+    async def waits() -> bool:
+        return bool(await rows(harness.runtime, "select 1 from pg_locks where not granted"))
+
     async with harness.runtime.database.engine.begin() as connection:
         await connection.execute(text("select 1 from chats for update"))
         ending = asyncio.create_task(give_back(claimed, Release("released", "stopped", "stopped", 0)))
-        await until(lambda: _waits(harness))
+        await until(waits)
         await connection.execute(text("update runs set reason = null"))
     assert await ending == 0
 
 
-async def test_what_is_ingested_during_a_models_round_is_looked_at_again(harness: Harness) -> None:
+@pytest.mark.parametrize("by_code", [True, False])
+async def test_what_is_ingested_during_a_round_is_looked_at_again(harness: Harness, by_code: bool) -> None:
     leaf = await harness.long_chat()
-    await harness.by_code()
+    if not by_code:
+        await harness.by_code()
     async with harness.runtime.database.engine.begin() as connection:
         lease = await work.claim_work(connection, "worker", None, 4)
     assert lease
-    assert not lease.by_code
+    assert lease.by_code is by_code
 
     await harness.talk.ingest(harness.talk.turns(2, leaf=leaf))
     async with harness.runtime.database.engine.begin() as connection:
-        await connection.execute(text("update chats set code_at = null"))
-        again = await work.finish_model(connection, lease, again=False)
+        if by_code:
+            assert await work.renew_lease(connection, lease)
+            again = await work.finish_code(connection, lease, again=False, model_next=False)
+        else:
+            await connection.execute(text("update chats set code_at = null"))
+            again = await work.finish_model(connection, lease, again=False)
 
-    assert again is not None
-
-
-async def _waits(harness: Harness) -> bool:
-    return bool(await rows(harness.runtime, "select 1 from pg_locks where not granted"))
+    assert again == 0
+    assert (await harness.chat()).due_at is not None
 
 
 async def test_a_late_result_is_fenced_when_another_worker_has_taken_over(harness: Harness) -> None:
@@ -159,6 +160,21 @@ async def test_a_late_result_is_fenced_when_another_worker_has_taken_over(harnes
     await run_sql(harness.runtime, "update chats set lease_until = now() - interval '1 second'")
     await harness.drain()
     assert (await harness.talk.ask(leaf))["status"] == "ready"
+
+
+async def test_a_crash_in_the_third_call_loses_that_call_only(harness: Harness) -> None:
+    await harness.long_chat()
+    harness.llm.script(Say("First."), Say("Second."), Hang())
+
+    async with running(harness.compress()):
+        await harness.llm.received(3)
+        assert [told(made) for made in await harness.made()] == ["First.", "Second."]
+    (run,) = await harness.runs(by_code=False)
+    assert (run.outcome, run.calls, run.published) == ("released", 2, 2)
+
+    await harness.drain()
+
+    assert "Second." in harness.llm.requests[3].text
 
 
 async def test_the_lease_is_renewed_while_a_call_takes_long(harness: Harness) -> None:

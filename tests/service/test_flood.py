@@ -1,13 +1,12 @@
 """Many uploads at once: nobody waits for another's texts, neither for a connection nor for a turn."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ParamSpec, TypeVar, cast
+from typing import Any, cast
 
 import httpx
 import pytest
-import pytest_asyncio
 from sqlalchemy.pool import QueuePool
 
 from service.processes import Texts
@@ -16,23 +15,9 @@ from tests.conftest import TEXTS, Service, sending
 from tests.service.talk import Talk, check_tree, prose, rows, run_sql
 from tests.waiting import until
 
-P = ParamSpec("P")
-T = TypeVar("T")
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-
 LARGE = prose(8000, "large")  # above 16 KiB, so that it is read in a text process
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def bystander(service: Service) -> AsyncIterator[Talk]:
-    """A chat of another tenant, which is stored already."""
-    async with service.runtime.database.engine.begin() as connection:
-        key = await keys.create_key(connection, "other", "filter", "bystander")
-    async with httpx.AsyncClient(base_url=service.url, headers=sending(key), timeout=60) as client:
-        talk = Talk(client, "bystander")
-        await talk.ingest(talk.turns(2, tokens=60))
-        yield talk
 
 
 @dataclass
@@ -42,7 +27,7 @@ class Held(Texts):
     begun: int = 0
     go: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    async def run(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         self.begun += 1
         await self.go.wait()
         return await TEXTS.run(function, *args, **kwargs)
@@ -58,37 +43,26 @@ def held(service: Service) -> Iterator[Held]:
     object.__setattr__(context, "texts", before)
 
 
-def connections(service: Service) -> int:
-    """How many of the engine's connections are in use."""
-    return cast(QueuePool, service.runtime.database.engine.pool).checkedout()
-
-
-def one_upload(service: Service, chat: str, user: str, content: str = LARGE) -> asyncio.Task[httpx.Response]:
-    """A chat of one long message, on its way."""
-    talk = Talk(service.as_filter, chat, user=user)
-    return asyncio.create_task(talk.put(talk.turn(talk.add("long", None, content=content))))
-
-
-async def turn(bystander: Talk) -> None:
-    """A question and an upload of a bystander."""
-    leaf = list(bystander.rows)[-1]
-    answer = await bystander.ask(leaf)
-    assert (answer["status"], answer["whole"]) == ("not_needed", False)
-    await bystander.ingest(bystander.turns(1, tokens=60, leaf=leaf), after=leaf)
-
-
-async def test_while_texts_are_read_no_connection_is_held_and_others_are_answered(
-    service: Service, bystander: Talk, held: Held
-) -> None:
-    uploads = [one_upload(service, f"chat-{n}", f"user-{n}") for n in range(30)]
+async def test_while_texts_are_read_no_connection_is_held_and_others_are_answered(service: Service, held: Held) -> None:
+    uploads = []
+    for number in range(30):
+        talk = Talk(service.as_filter, f"chat-{number}", user=f"user-{number}")
+        uploads.append(asyncio.create_task(talk.ingest(talk.add("long", None, content=LARGE))))
     await until(lambda: held.begun >= 5)
 
-    await until(lambda: connections(service) == 0)
-    service.app.state.keys._known.clear()  # a key that has to be read
-    await turn(bystander)
+    pool = cast(QueuePool, service.runtime.database.engine.pool)
+    await until(lambda: pool.checkedout() == 0)
+    async with service.runtime.database.engine.begin() as connection:
+        key = await keys.create_key(connection, "other", "filter", "bystander")
+    async with httpx.AsyncClient(base_url=service.url, headers=sending(key), timeout=60) as client:
+        bystander = Talk(client, "bystander")
+        leaf = bystander.turns(2, tokens=60)
+        await bystander.ingest(leaf)
+        answer = await bystander.ask(leaf)
+        assert (answer["status"], answer["whole"]) == ("not_needed", False)
 
     held.go.set()
-    assert {(await one).status_code for one in uploads} == {202}
+    await asyncio.gather(*uploads)
     await check_tree(service.runtime)
 
 

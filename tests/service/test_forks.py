@@ -15,7 +15,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def work_off(harness: Harness) -> None:
-    """Rounds until no chat is due."""
     while await compress(harness.worker_context()):
         pass
 
@@ -55,29 +54,18 @@ def sent(answer: Json) -> Json:
     return {name: answer[name] for name in ("status", "messages", "tokens", "covered_messages", "left_out")}
 
 
-# Who may
-
-
-async def test_another_user_is_never_served_nor_lent_a_summary_of_the_same_words(harness: Harness) -> None:
+@pytest.mark.parametrize("user", ["user-2", "", None])
+async def test_another_user_or_nobody_is_never_served_nor_lent_a_summary_of_the_same_words(
+    harness: Harness, user: str | None
+) -> None:
     leaf = await by_the_model(harness, 30)
-    theirs = fork_of(harness.talk, user="user-2")
+    theirs = fork_of(harness.talk)
 
-    assert (await theirs.ask(leaf))["status"] == "pending"
-    await harness.service.stored()
-    await theirs.ingest(leaf)
+    for chat in ("fork", "", "fork", ""):
+        assert (await theirs.ask(leaf, user=user, chat=chat))["status"] == "pending"
+        await harness.service.stored()
 
     assert await made(harness, "fork") == []
-    assert (await theirs.ask(leaf))["status"] == "pending"
-
-
-async def test_who_does_not_say_who_asks_is_served_nothing_of_other_chats(harness: Harness) -> None:
-    leaf = await by_the_model(harness, 30)
-    fork = fork_of(harness.talk)
-
-    for nobody in (None, ""):
-        assert (await fork.ask(leaf, user=nobody))["status"] == "pending"
-        assert (await fork.ask(leaf, user=nobody, chat=""))["status"] == "pending"
-    await harness.service.stored()
 
 
 async def test_a_chat_that_expires_serves_and_lends_nothing(harness: Harness) -> None:
@@ -92,9 +80,6 @@ async def test_a_chat_that_expires_serves_and_lends_nothing(harness: Harness) ->
     assert await made(harness, "fork") == []
 
 
-# With its first requests
-
-
 async def test_the_first_request_of_a_fork_is_stored_and_served_if_it_is_too_large_for_the_window(
     harness: Harness,
 ) -> None:
@@ -107,22 +92,6 @@ async def test_the_first_request_of_a_fork_is_stored_and_served_if_it_is_too_lar
     assert sent(answer) == sent(before)
     assert len(harness.llm.requests) == asked
     assert texts(await made(harness, "fork")) == texts(await made(harness))
-
-
-async def test_a_fork_that_fits_goes_as_it_is_once_and_has_the_summary_with_its_next_request(harness: Harness) -> None:
-    leaf = await by_the_model(harness, 30)
-    fork = fork_of(harness.talk)
-    fork.window = int((await harness.talk.ask(leaf))["tokens"]["before"] / 0.85)
-
-    first = await fork.ask(leaf, seconds=8)
-    await harness.service.stored()
-
-    assert first["status"] == "pending"
-    assert first["left_out"] == 0
-    assert (await fork.ask(leaf))["status"] == "ready"
-
-
-# When it is handed over
 
 
 async def test_a_fork_that_is_handed_over_has_the_summaries_as_its_own(harness: Harness) -> None:
@@ -142,24 +111,6 @@ async def test_a_fork_that_is_handed_over_has_the_summaries_as_its_own(harness: 
     assert [one.parent_id for one in mine] == [0, *(one.id for one in mine)][:-1]
     assert [list(one.ancestors) for one in mine] == [[one.id for one in mine[:place]] for place in range(len(mine))]
     assert {one.id for one in mine}.isdisjoint(one.id for one in theirs)
-    await check_tree(harness.runtime)
-
-
-async def test_a_fork_that_was_stored_before_its_source_was_summarised_adopts_with_its_next_turns(
-    harness: Harness,
-) -> None:
-    leaf = harness.talk.turns(30)
-    fork = fork_of(harness.talk)
-    early = fork.path(leaf)[19]["id"]
-    await fork.ingest(early)
-    await run_sql(harness.runtime, "update chats set due_at = null")
-    await harness.talk.ingest(leaf)
-    await work_off(harness)
-    assert (await made(harness))[0].covered_messages < 19
-
-    await fork.ingest(leaf, after=early)
-
-    assert texts(await made(harness, "fork")) == texts(await made(harness))
     await check_tree(harness.runtime)
 
 

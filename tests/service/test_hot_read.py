@@ -78,14 +78,6 @@ async def make_lines(harness: Harness, rng: random.Random) -> list[Line]:
     ]
 
 
-async def note_line(harness: Harness, line: Line, newest: str) -> None:
-    """The chat's row says what is known beside the line, and that `newest` is the leaf of the newest path."""
-    change = "update chats set model = 'model', usage_factor = :factor, served_id = :served"
-    await run_sql(harness.runtime, change, factor=line.factor, served=line.served)
-    async with harness.runtime.database.engine.begin() as connection:
-        await chats.note_leaf(connection, line.chat, newest)
-
-
 async def test_the_statements_choose_what_the_rule_says(harness: Harness) -> None:
     lines = await make_lines(harness, random.Random(7))
     saved = [one.covered_tokens - one.tokens for one in lines[-1].made]
@@ -95,7 +87,10 @@ async def test_the_statements_choose_what_the_rule_says(harness: Harness) -> Non
     asked, chosen = 0, set()
     for line, is_newest in product(lines, (True, False)):
         depth = line.made[-1].messages
-        await note_line(harness, line, line.made[-1].until if is_newest else leaf)
+        change = "update chats set model = 'model', usage_factor = :factor, served_id = :served"
+        await run_sql(harness.runtime, change, factor=line.factor, served=line.served)
+        async with database.engine.begin() as connection:
+            await chats.note_leaf(connection, line.chat, line.made[-1].until if is_newest else leaf)
         path = [Node(ids[depth - 1], "assistant", 0, 1)]
         total = line.made[-1].covered_tokens + 300 * (depth % 3)
         for limit, window in product(line.list_limits(total), WINDOWS):

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.storage import checkpoints, work
 from service.storage.checkpoints import NewCheckpoint
 from service.storage.work import Lease
-from service.usecases.compress import WorkerContext, compress
+from service.usecases.compress import compress
 from service.usecases.compress.claims import claim_chat
 from tests.service.harness import Harness, state, thinking
 from tests.service.talk import Json, check_tree, run_sql
@@ -20,29 +20,11 @@ WIDE: dict[str, Any] = {"summariser_window": 32_768}
 
 
 def leaf_of(harness: Harness) -> str:
-    """The newest message."""
     return list(harness.talk.rows)[-1]
 
 
 def pinned(row: Any) -> list[str]:
     return [pin["text"] for pin in row.pins]
-
-
-async def test_the_summarisers_takes_its_place_at_the_same_boundary_and_serves_then(harness: Harness) -> None:
-    leaf = await harness.long_chat()
-    worker_context = harness.worker_context(**WIDE)
-    await harness.by_code(worker_context)
-    (interim,) = await harness.interim()
-    assert (await harness.talk.ask(leaf))["checkpoint"] == interim.id
-
-    await harness.compress(worker_context)
-
-    (made,) = await harness.made()
-    assert (made.kind, made.parent_id, made.covered_until) == ("llm", 0, interim.covered_until)
-    assert await harness.interim() == []
-    assert (await harness.talk.ask(leaf))["checkpoint"] == made.id
-    assert (await harness.chat()).due_at is None
-    await check_tree(harness.runtime)
 
 
 async def test_it_is_carried_on_to_its_own_boundary_although_the_tail_may_be_longer_now(harness: Harness) -> None:
@@ -98,43 +80,23 @@ def keeping(messages: list[Json]) -> str:
     return "\n".join([state("Story."), *(f"quotations: {number}" for number in numbers)])
 
 
-def going_on(harness: Harness, leaf: str, turns: int, served: list[Json], **more: Any) -> WorkerContext:
-    """A model that keeps sentences; while it thinks, the chat goes on, and code serves it again."""
-    harness.llm.default = keeping
-    return thinking(harness, lambda: goes_on(harness, leaf, turns, served), **WIDE, **more)
-
-
-async def goes_on(harness: Harness, leaf: str, turns: int, served: list[Json]) -> None:
-    longer = harness.talk.turns(turns, leaf=leaf, prefix=f"{len(harness.talk.rows)}-")
+async def goes_on(harness: Harness, leaf: str, served: list[Json]) -> None:
+    """The chat goes on, and code serves it again."""
+    longer = harness.talk.turns(18, leaf=leaf, prefix=f"{len(harness.talk.rows)}-")
     longer = harness.talk.turns(6, tokens=60, leaf=longer, prefix=f"{len(harness.talk.rows)}-")
     await harness.talk.ingest(longer)
     await harness.by_code(harness.worker_context(**WIDE))
     served[:] = [await harness.talk.ask(longer)]
 
 
-async def test_a_branch_that_leaves_the_one_that_the_summariser_reads_is_served_meanwhile(harness: Harness) -> None:
-    """As when a user edits an old question while a call hangs."""
-    leaf = await harness.long_chat()
-    fork = harness.talk.path(leaf)[9]["id"]
-    served: list[Json] = []
-
-    await harness.compress(thinking(harness, lambda: goes_on(harness, fork, 18, served), **WIDE))
-
-    assert served[0]["status"] == "ready"
-    assert served[0]["covered_messages"] > 10
-    await check_tree(harness.runtime)
-    await harness.drain(harness.worker_context(**WIDE))
-    assert await harness.interim() == []
-    await check_tree(harness.runtime)
-
-
 async def test_what_the_summariser_published_since_is_taken_over_however_long_a_call_takes(harness: Harness) -> None:
     await harness.long_chat()
+    harness.llm.default = keeping
     served: list[Json] = []
 
     for number in range(3):
         before = (await harness.made())[-1:]
-        await harness.compress(going_on(harness, leaf_of(harness), 18, served))
+        await harness.compress(thinking(harness, lambda: goes_on(harness, leaf_of(harness), served), **WIDE))
         assert all(text in served[0]["summary"] for one in before for text in pinned(one))
         made = (await harness.made())[-1]
         assert len(pinned(made)) > 5 * (number + 1)
@@ -159,7 +121,7 @@ async def test_one_that_got_its_id_after_the_summary_it_does_not_know_yields_too
 
     async def late(connection: AsyncConnection, lease: Lease, fresh: NewCheckpoint) -> int | None:
         if fresh.kind == "llm":
-            await goes_on(harness, leaf, 18, served)
+            await goes_on(harness, leaf, served)
         return await publish(connection, lease, fresh)
 
     with monkeypatch.context() as patched:

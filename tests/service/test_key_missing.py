@@ -18,8 +18,6 @@ from tests.service.talk import row, rows, run_sql
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-SAYS = "PRECIS_ENCRYPTION_KEYS"
-
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=["has opened texts", "has just started"])
 async def behind(servers: Urls, request: pytest.FixtureRequest) -> AsyncIterator[tuple[Harness, str]]:
@@ -95,7 +93,7 @@ async def test_every_route_that_needs_the_key_answers_503_and_says_which_setting
     for client, method, where, body in needing:
         said = is_problem(await client.request(method, where, json=body), 503)
         assert said["type"] == "urn:precis:problem:key-missing", (method, where, said)
-        assert SAYS in said["detail"]
+        assert "PRECIS_ENCRYPTION_KEYS" in said["detail"]
         assert "2:" not in str(said), "never the key itself"
     event = {"type": "chat.updated", "chat_id": "chat-1", "fingerprints": {"answer": "edited"}}
     others: list[tuple[httpx.AsyncClient, str, str, Any]] = [

@@ -38,25 +38,18 @@ def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> Iterator[None]:
         yield
 
 
-async def test_an_expired_key_opens_nothing_even_while_it_is_remembered(
+async def test_an_expired_key_opens_nothing_even_while_it_is_remembered_and_its_sessions_end(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    key = await made(service, "operator", seconds=5)
+    key = await made(service, "operator", seconds=8)
     assert (await ask(service, key, "GET", "/v1/chats")).status_code == 200
-    expires = "update api_keys set expires_at = expires_at - interval '5 seconds' where hash = :it"
-    await run_sql(service.runtime, expires, it=keys.hash_key(key))
-    with later(monkeypatch, 6):  # less than the ten for which it would be remembered
-        is_problem(await ask(service, key, "GET", "/v1/chats"), 401)
-    async with visiting(service) as visitor:
-        assert (await visitor.sign_in(key)).status == 401
-
-
-async def test_a_session_ends_when_its_key_expires(service: Service) -> None:
-    key = await made(service, "operator", seconds=600)
     async with visiting(service, key) as visitor:
         assert (await visitor.get("/jobs")).status == 200
         await run_sql(service.runtime, "update api_keys set expires_at = now() where hash = :it", it=keys.hash_key(key))
+        with later(monkeypatch, 9):  # less than the ten for which it would be remembered
+            is_problem(await ask(service, key, "GET", "/v1/chats"), 401)
         assert (await visitor.get("/jobs")).status == 303
+        assert (await visitor.sign_in(key)).status == 401
 
 
 async def test_the_last_use_of_a_key_and_the_filters_version_are_stored_beside_requests(service: Service) -> None:

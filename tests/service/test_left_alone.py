@@ -37,14 +37,6 @@ async def summarised(harness: Harness) -> str:
     return leaf
 
 
-async def audit(harness: Harness) -> list[tuple[str, str, Json]]:
-    found = await rows(harness.runtime, "select actor, action, details from audit order by id")
-    return [(one.actor, one.action, one.details) for one in found]
-
-
-# What a user sees
-
-
 async def test_a_user_sees_the_summary_that_the_model_is_sent(harness: Harness) -> None:
     leaf = await summarised(harness)
     sent = await harness.talk.ask(leaf)
@@ -60,31 +52,23 @@ async def test_a_user_sees_the_summary_that_the_model_is_sent(harness: Harness) 
     assert summary == f"{sent['summary'].strip()}\n\nBoth buttons only close this window."
 
 
-# Left alone
-
-
-async def test_a_chat_that_is_left_alone_is_served_nothing_and_no_work_is_due(harness: Harness) -> None:
+async def test_a_chat_that_is_left_alone_is_served_nothing_without_work_and_its_fork_is(harness: Harness) -> None:
     leaf = await summarised(harness)
     assert (await harness.talk.ask(leaf))["status"] == "ready"
 
     await leave_alone(harness)
 
-    answer = await harness.talk.ask(leaf)
-    assert (answer["status"], answer["summary"]) == ("not_needed", "")
     leaf = harness.talk.turns(20, leaf=leaf)
     assert await harness.talk.ingest(leaf) is False
     assert (await harness.chat()).due_at is None
     assert "this chat is left alone" in (await view(harness, leaf))["text"]
-    assert (await audit(harness))[-1] == ("user user-1", "chat.leave", {})
-
-
-async def test_a_chat_that_is_left_alone_on_any_path_is_served_nothing_and_its_fork_is(harness: Harness) -> None:
-    leaf = await summarised(harness)
+    (said,) = await rows(harness.runtime, "select actor, action, details from audit")
+    assert (said.actor, said.action, said.details) == ("user user-1", "chat.leave", {})
     newest = harness.talk.turns(2, leaf=leaf)  # not told, so that the second statement answers
+    for path in (leaf, newest):
+        answer = await harness.talk.ask(path)
+        assert (answer["status"], answer["summary"]) == ("not_needed", "")
     fork = Talk(harness.talk.client, "fork", harness.talk.rows, window=8192)
-
-    await leave_alone(harness)
-    assert (await harness.talk.ask(newest))["status"] == "not_needed"
     assert (await fork.ask(newest, seconds=8))["status"] == "ready", "what its user's other chat has"
     await harness.service.stored()
     assert (await fork.ask(newest))["status"] == "ready"
@@ -95,26 +79,16 @@ async def test_a_chat_that_is_left_alone_on_any_path_is_served_nothing_and_its_f
     assert (await harness.talk.ask(newest))["status"] == "ready", "the other chat is not left alone"
 
 
-# Compacted by Open WebUI itself
-
-
-async def test_a_chat_that_open_webui_compacts_is_stored_and_no_work_becomes_due(harness: Harness) -> None:
-    leaf = harness.talk.turns(20)
-
-    assert await harness.talk.ingest(leaf, compacted=True) is False
-
-    assert (await harness.chat()).due_at is None
-    assert not (await harness.talk.ask(leaf))["whole"], "all of it is stored"
-    assert await harness.compress() is None
-    assert harness.llm.requests == []
-
-
-async def test_work_that_was_due_before_ends_without_a_call(harness: Harness) -> None:
+async def test_what_open_webui_compacts_is_stored_and_work_that_was_due_ends_without_a_call(harness: Harness) -> None:
     leaf = await harness.long_chat()
 
-    await harness.talk.ingest(leaf, compacted=True)
+    assert await harness.talk.ingest(leaf, compacted=True) is False
     await harness.drain()
 
     assert harness.llm.requests == []
     assert await harness.made() == []
     assert await harness.runs() == []
+    leaf = harness.talk.turns(20, leaf=leaf)
+    assert await harness.talk.ingest(leaf, compacted=True) is False
+    assert (await harness.chat()).due_at is None
+    assert not (await harness.talk.ask(leaf))["whole"], "all of it is stored"
