@@ -16,6 +16,7 @@ from service.usecases.compress import WorkerContext
 from tests.constants import NEVER
 from tests.service.harness import Harness
 from tests.service.talk import check_tree, run_sql
+from tests.service.test_too_hard import retries
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -73,16 +74,6 @@ async def with_calls(harness: Harness) -> str:
     return leaf
 
 
-async def finish(harness: Harness, context: WorkerContext, most: int = 60) -> None:
-    """Rounds, back-offs skipped, until nothing is due."""
-    for _ in range(most):
-        if (await harness.chat()).due_at is None:
-            return
-        await harness.due_now()
-        await harness.compress(context)
-    raise AssertionError("work is still due")
-
-
 @pytest.mark.parametrize("who", ["a model", "code"])
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_the_summary_gives_messages_by_their_size_on_which_our_code_fails(
@@ -94,7 +85,7 @@ async def test_the_summary_gives_messages_by_their_size_on_which_our_code_fails(
     leaf = await with_calls(harness)
     context = bench(harness, who)
 
-    await finish(harness, context)
+    await retries(harness, context)
 
     assert (await harness.talk.ask(leaf))["status"] == "ready"
     first = (await harness.made())[0]
@@ -114,12 +105,12 @@ async def test_an_operators_reset_makes_whole_summaries_once_the_error_is_mended
     context = bench(harness, "a model")
     with monkeypatch.context() as broken:
         broken.setattr(ledger, "describe_call", fails)
-        await finish(harness, context)
+        await retries(harness, context)
         assert {one.kind for one in await harness.made()} > {"degraded"}
         assert (await harness.talk.ask(leaf))["status"] == "ready"
 
     assert (await harness.service.as_operator.post("/v1/chats/chat-1/reset")).status_code == 202
-    await finish(harness, context)
+    await retries(harness, context)
 
     assert "degraded" not in {one.kind for one in await harness.made()}
     assert "4711" in (await harness.talk.ask(leaf))["summary"]
@@ -148,7 +139,7 @@ async def test_with_nothing_left_to_leave_out_the_work_ends_and_says_where_it_fa
     monkeypatch.setattr(codec, "pack_memory", fails)
     await with_calls(harness)
 
-    await finish(harness, bench(harness, "code"))
+    await retries(harness, bench(harness, "code"))
 
     chat = await harness.chat()
     assert chat.dead_at
@@ -169,5 +160,5 @@ async def test_where_code_fails_on_an_interim_summary_the_model_writes_without_i
     assert "unexpected ValueError at storage/" in chat.last_error
     failed = [(run.by_code, run.outcome) for run in await harness.runs()]
     assert sorted(failed) == [(False, "internal error"), (True, "internal error")]
-    await finish(harness, context)
+    await retries(harness, context)
     assert {one.kind for one in await harness.made()} == {"llm"}

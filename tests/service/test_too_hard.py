@@ -47,9 +47,9 @@ async def reading(harness: Harness, message: str) -> Hard:
     return Hard(lambda function, args: function is materials.gather_material and stored.message_id in args[0])
 
 
-async def retries(harness: Harness, worker_context: WorkerContext, most: int = 40) -> None:
+async def retries(harness: Harness, worker_context: WorkerContext) -> None:
     """Rounds, back-offs skipped, until nothing is due."""
-    for _ in range(most):
+    for _ in range(60):
         if (await harness.chat()).due_at is None:
             return
         await harness.due_now()

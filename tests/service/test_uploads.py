@@ -34,11 +34,6 @@ class Line:
         self.go[place].set()
         await settled()
 
-    @property
-    def is_empty(self) -> bool:
-        gc.collect()  # a task's traceback may still refer to its user
-        return not self.queue._users
-
 
 async def settled() -> None:
     """Whoever can go on has done so."""
@@ -94,4 +89,5 @@ async def test_who_is_cancelled_while_waiting_or_working_leaves_its_place(line: 
     assert line.begun == ["1a", "1a"]
     await line.end(1)
     del first, second
-    assert line.is_empty
+    gc.collect()  # a task's traceback may still refer to its user
+    assert not line.queue._users
