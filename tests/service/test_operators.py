@@ -124,17 +124,6 @@ async def test_reset_to_a_checkpoint_keeps_it_and_those_it_grew_from(service: Se
     assert newest["parent_id"] == made[1]
 
 
-async def test_reset_makes_new_ones_at_once_whatever_failed_before(service: Service, talk: Talk) -> None:
-    leaf = await summarised(service, talk)
-    await run_sql(service.runtime, "update chats set due_at = now() + interval '5 minutes', attempts = 9")
-
-    await post(service, "/chat-1/reset")
-    assert (await talk.ask(leaf))["status"] == "pending"
-    await drain(service.runtime)
-
-    assert (await talk.ask(leaf))["status"] == "ready"
-
-
 async def test_a_checkpoint_that_does_not_exist_is_not_found(service: Service, talk: Talk) -> None:
     await summarised(service, talk)
     other = Talk(service.as_filter, "other")

@@ -13,9 +13,8 @@ from service.storage import codec
 from service.summarising import ledger, room
 from service.summarising.memory import Memory
 from service.usecases.compress import WorkerContext
-from tests.constants import NEVER
 from tests.service.harness import Harness
-from tests.service.talk import check_tree, run_sql
+from tests.service.talk import check_tree
 from tests.service.test_too_hard import retries
 
 P = ParamSpec("P")
@@ -51,9 +50,6 @@ def no_entries(memory: Memory, *beside: Any) -> bytes:
 
 
 PACKED = codec.pack_memory
-OPEN_BREAKER = (
-    "insert into endpoints (name, failures, open_until, changed_at) values (:name, 5, now() + interval '1 hour', now())"
-)
 FAULTS: dict[str, tuple[object, str, Callable[..., object]]] = {
     "reading a result": (ledger, "describe_call", fails),
     "storing an entry": (codec, "pack_memory", no_entries),
@@ -62,9 +58,9 @@ FAULTS: dict[str, tuple[object, str, Callable[..., object]]] = {
 """What fails whenever it is used: module, function and fault."""
 
 
-def bench(harness: Harness, who: str, **more: Any) -> WorkerContext:
+def bench(harness: Harness, who: str) -> WorkerContext:
     """A worker for whom nothing may fail twice."""
-    context = replace(harness.worker_context(max_attempts=1, **more), texts=Here())
+    context = replace(harness.worker_context(max_attempts=1), texts=Here())
     return context if who == "a model" else replace(context, summariser=None)
 
 
@@ -114,23 +110,6 @@ async def test_an_operators_reset_makes_whole_summaries_once_the_error_is_mended
 
     assert "degraded" not in {one.kind for one in await harness.made()}
     assert "4711" in (await harness.talk.ask(leaf))["summary"]
-
-
-async def test_while_the_model_is_away_an_interim_summary_gives_these_messages_by_their_size(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ledger, "describe_call", fails)
-    leaf = await with_calls(harness)
-    away = bench(harness, "a model", fallback_after=NEVER)
-    await run_sql(harness.runtime, OPEN_BREAKER, name=away.endpoint)
-
-    await harness.compress(away)
-
-    (made,) = await harness.interim()
-    assert "tokens in all, too hard to read" in made.summary
-    assert [(one["first"], one["last"]) for one in made.ledger] == [(1, 2)]
-    assert (await harness.talk.ask(leaf))["status"] == "ready"
-    assert harness.llm.requests == []
 
 
 async def test_with_nothing_left_to_leave_out_the_work_ends_and_says_where_it_fails(

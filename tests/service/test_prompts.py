@@ -10,9 +10,10 @@ import pytest
 import pytest_asyncio
 
 from service.storage import keys
+from service.text import tokens
 from service.usecases.compress import WorkerContext, compress
 from tests.conftest import Service
-from tests.service.events import fingerprints
+from tests.service.events import tell_edit
 from tests.service.harness import Harness, state, told
 from tests.service.problems import is_problem
 from tests.service.talk import Json, Talk, opened, row, rows, run_sql
@@ -111,6 +112,14 @@ async def served(host: Host) -> list[Any]:
     return await opened(host.harness.runtime, "select * from checkpoints where kind = 'llm' order by id")
 
 
+async def taken(host: Host) -> Json:
+    """A prompt of a long chat, which its host has taken."""
+    await turn(host, host.talk.turns(24))
+    await host.work()
+    prompt: Json = (await host.next())["prompt"]
+    return prompt
+
+
 async def stored_prompts(host: Host) -> int:
     return int((await row(host.harness.runtime, "select count(*) as them from prompts")).them)
 
@@ -160,21 +169,6 @@ async def test_page_and_line_say_who_writes_and_why_not(host: Host, service: Ser
     assert " by " not in (await host.talk.ask(leaf))["status_text"]
     async with visiting(service, key) as visitor:
         assert "A summary waits" not in (await visitor.get("/chats/chat-1")).text
-
-
-async def test_what_the_model_wrote_serves_while_its_next_prompt_waits(host: Host) -> None:
-    leaf = host.talk.turns(24)
-    await turn(host, leaf)
-    await host.work()
-    reached = (await host.harness.interim())[-1].covered_messages
-
-    await host.reply((await host.next())["prompt"], GOOD)
-    await host.work()
-
-    assert (await host.next())["prompt"], "more is to be read"
-    assert "The pump was mended." in (await host.talk.ask(leaf))["summary"]
-    (made,), carried_on = await served(host), (await host.harness.interim())[-1]
-    assert (carried_on.parent_id, carried_on.covered_messages) == (made.id, reached), "by code, as far as before"
 
 
 async def test_a_model_that_was_chosen_for_all_chats_is_asked_in_the_place_of_their_own(host: Host) -> None:
@@ -227,32 +221,24 @@ async def test_a_prompt_is_given_once_and_has_one_reply(host: Host) -> None:
     assert sorted(one.status_code for one in replies) == [202, 404, 404, 404]
 
 
-async def test_another_tenants_key_gets_no_prompt_and_answers_none(host: Host, service: Service) -> None:
+async def test_neither_another_chat_nor_another_tenants_key_gets_a_prompt_or_answers_one(
+    host: Host, service: Service
+) -> None:
     await turn(host, host.talk.turns(24))
     await host.work()
     async with service.runtime.database.engine.begin() as connection:
         key = await keys.create_key(connection, "elsewhere", "filter", "theirs")
     async with httpx.AsyncClient(base_url=service.url, headers={"Authorization": f"Bearer {key}"}) as http:
         theirs = Host(host.harness, http, host.talk)
-        assert await theirs.next() == {"prompt": None, "again": False}
+        assert await theirs.next() == await host.next("chat-2") == {"prompt": None, "again": False}
         prompt = (await host.next())["prompt"]
         is_problem(await theirs.reply(prompt, GOOD), 404)
     assert (await host.reply(prompt, GOOD)).status_code == 202
 
 
-async def test_another_chats_asker_gets_no_prompt(host: Host) -> None:
-    await turn(host, host.talk.turns(24))
-    await host.work()
-    assert (await host.next("chat-2")) == {"prompt": None, "again": False}
-    assert (await host.next())["prompt"]
-
-
 async def test_a_turn_while_the_model_writes_costs_no_second_call(host: Host) -> None:
-    leaf = host.talk.turns(24)
-    await turn(host, leaf)
-    await host.work()
-    prompt = (await host.next())["prompt"]
-    leaf = host.talk.turns(4, leaf=leaf, prefix="meanwhile-")
+    prompt = await taken(host)
+    leaf = host.talk.turns(4, leaf=list(host.talk.rows)[-1], prefix="meanwhile-")
     host.talk.model, host.talk.window = "model-2", 2 * WINDOW
     await host.talk.ask(leaf)
     await turn(host, leaf)
@@ -269,16 +255,9 @@ async def test_a_turn_while_the_model_writes_costs_no_second_call(host: Host) ->
 
 
 async def test_a_prompt_that_is_deleted_with_what_it_quotes_takes_no_reply(host: Host) -> None:
-    await turn(host, host.talk.turns(24))
-    await host.work()
-    prompt = (await host.next())["prompt"]
+    prompt = await taken(host)
     host.talk.edit(list(host.talk.rows)[2], "Edited.")
-    gone = {"type": "chat.updated", "chat_id": "chat-1", "fingerprints": fingerprints(host.talk)}
-    async with host.harness.runtime.database.engine.begin() as connection:
-        key = await keys.create_key(connection, "default", "events", "events")
-    assert (
-        await host.http.post("/v1/events", json=gone, headers={"Authorization": f"Bearer {key}"})
-    ).status_code == 202
+    await tell_edit(host.harness.service, host.talk)
     assert await stored_prompts(host) == 0
     is_problem(await host.reply(prompt, GOOD), 404)
 
@@ -289,12 +268,8 @@ async def test_a_prompt_that_is_deleted_with_what_it_quotes_takes_no_reply(host:
 @pytest.mark.parametrize(
     ("answer", "cause"),
     [
-        (fails(500), "HTTP 500"),
-        (fails(403, "HTTPException: 403: Unauthorized"), "HTTP 403"),
         (fails(500, "RuntimeError: a pipe raised"), "HTTP 500"),
-        (fails(429, '{"error": {"message": "slow down"}}'), "HTTP 429"),
         ({"status": 200, "completion": {"error": {"message": "no such model"}}}, "an error in place of an answer"),
-        ({"status": 200, "body": "<html>"}, "not a chat answer"),
         (
             {"status": 200, "completion": {"choices": [{"message": {"content": "x"}}], "usage": {"prompt_tokens": 9}}},
             "it was shown 9 of some",
@@ -348,28 +323,6 @@ async def test_a_refusal_of_one_user_says_nothing_of_the_model(host: Host, refus
     assert breaker.failures == 0
 
 
-async def test_a_model_that_only_thinks_is_asked_once_more_and_then_code_writes(host: Host) -> None:
-    await turn(host, host.talk.turns(24))
-    thinks = says("")
-    thinks["completion"]["choices"][0]["message"]["reasoning_content"] = "Hm."
-    host.answers = lambda _: thinks
-
-    await host.serve()
-
-    assert len(host.forms[1]["messages"]) == 4, "the second call shows the first answer"
-    assert {one.kind for one in await host.harness.made()} == {"degraded"}
-
-
-async def test_an_answer_of_200_000_tokens_is_read_and_does_not_fill_the_summary(host: Host) -> None:
-    leaf = host.talk.turns(24)
-    await turn(host, leaf)
-    host.answers = lambda _: says(state("The pump was mended.\n- And more of it." * 40_000))
-    await host.serve()
-    made = await host.harness.made()
-    assert made
-    assert all(one.tokens < WINDOW // 2 for one in made)
-
-
 async def test_a_model_that_refuses_a_temperature_is_asked_without_one(host: Host) -> None:
     await turn(host, host.talk.turns(24))
     refused = fails(400, "Unsupported value: 'temperature' does not support 0.3 with this model.")
@@ -395,9 +348,7 @@ async def test_a_pipe_that_answers_in_a_stream_only_is_asked_for_one(host: Host)
 
 
 async def test_a_chat_that_is_left_alone_meanwhile_keeps_no_prompt(host: Host) -> None:
-    await turn(host, host.talk.turns(24))
-    await host.work()
-    prompt = (await host.next())["prompt"]
+    prompt = await taken(host)
     await run_sql(host.harness.runtime, "update chats set left_alone_at = now()")
     assert (await host.reply(prompt, GOOD)).status_code == 202
     await host.work()
@@ -425,9 +376,7 @@ async def test_a_prompt_that_nobody_takes_is_made_anew_after_the_next_turn(host:
 
 
 async def test_a_model_that_never_answers_is_one_that_is_away(host: Host) -> None:
-    await turn(host, host.talk.turns(24))
-    await host.work()
-    prompt = (await host.next())["prompt"]
+    prompt = await taken(host)
     assert (await host.harness.chat()).wait.total_seconds() > 60
     await run_sql(host.harness.runtime, "update prompts set expires_at = now()")
     await host.harness.due_now()
@@ -461,8 +410,6 @@ async def test_a_model_is_asked_also_where_its_provider_counts_much_more_than_we
 
 @pytest.mark.parametrize("window", [6144, 8192, 16_384])
 async def test_a_prompt_and_its_answer_fit_into_the_window_of_the_chats_own_model(host: Host, window: int) -> None:
-    from service.text import tokens
-
     host.talk.window = window
     await turn(host, host.talk.turns(40))
     assert await host.serve() > 0

@@ -58,11 +58,13 @@ async def test_a_retired_checkpoint_goes_when_none_that_grew_from_it_is_left(har
     where = f"/v1/chats/chat-1/checkpoints/{first.id}"
     corrected = (await harness.service.as_operator.patch(where, json={"state": "Corrected."})).json()["checkpoint"]
 
+    await age(harness, "checkpoints", "created_at", f"id < {corrected['id']}")
+    assert await removed(harness, keep_bodies=30) == RemovedRows(), "it is kept from when it was put out of service"
     await age(harness, "checkpoints", "retired_at", f"id = {first.id}")
     assert await removed(harness, keep_bodies=30) == RemovedRows(), "a young one is stored as what it adds to that"
 
     await age(harness, "checkpoints", "retired_at")
-    await age(harness, "checkpoints", "created_at")
+    await age(harness, "checkpoints", "created_at", f"id = {corrected['id']}")
     stored = len(await rows(harness.runtime, "select 1 from checkpoints"))
     assert (await removed(harness, keep_bodies=30)).checkpoints == stored - 1
     assert [one.id for one in await harness.made()] == [corrected["id"]]

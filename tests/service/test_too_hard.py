@@ -9,11 +9,9 @@ import pytest
 from service.errors import TextTooHard
 from service.processes import Texts, intake, materials
 from service.settings import Settings
-from service.summarising import summarise
 from service.summarising.summarise import Candidate
 from service.usecases.compress import WorkerContext
 from tests.conftest import TEXTS, serving
-from tests.constants import NEVER
 from tests.service.harness import Harness
 from tests.service.talk import check_tree, row
 from tests.waiting import until
@@ -80,20 +78,6 @@ async def test_the_round_that_meets_a_hard_text_gives_its_chunk_by_size_and_read
     assert ("pump" in made[at].summary) == (at > 0), "what was summarised before stays"
     assert (await harness.talk.ask(leaf))["status"] == "ready"
     await check_tree(harness.runtime)
-
-
-async def test_a_hard_candidate_of_a_model_falls_back_to_sizes_too(harness: Harness) -> None:
-    leaf = await harness.long_chat(20)
-    judging = Hard(lambda function, _: function is summarise._compose_attempt)
-    worker_context = replace(harness.worker_context(fallback_after=NEVER), texts=judging)
-
-    await harness.compress(worker_context)
-    await harness.compress(worker_context)
-
-    made = await harness.made()
-    assert {one.kind for one in made} == {"degraded"}
-    assert harness.llm.requests, "the model was asked"
-    assert (await harness.talk.ask(leaf))["status"] == "ready"
 
 
 async def test_a_message_too_hard_to_store_is_stored_as_a_note_of_its_size(harness: Harness) -> None:
