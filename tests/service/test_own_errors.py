@@ -94,37 +94,6 @@ async def test_the_summary_gives_messages_by_their_size_on_which_our_code_fails(
     await check_tree(harness.runtime)
 
 
-async def test_an_operators_reset_makes_whole_summaries_once_the_error_is_mended(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    leaf = await with_calls(harness)
-    context = bench(harness, "a model")
-    with monkeypatch.context() as broken:
-        broken.setattr(ledger, "describe_call", fails)
-        await retries(harness, context)
-        assert {one.kind for one in await harness.made()} > {"degraded"}
-        assert (await harness.talk.ask(leaf))["status"] == "ready"
-
-    assert (await harness.service.as_operator.post("/v1/chats/chat-1/reset")).status_code == 202
-    await retries(harness, context)
-
-    assert "degraded" not in {one.kind for one in await harness.made()}
-    assert "4711" in (await harness.talk.ask(leaf))["summary"]
-
-
-async def test_with_nothing_left_to_leave_out_the_work_ends_and_says_where_it_fails(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(codec, "pack_memory", fails)
-    await with_calls(harness)
-
-    await retries(harness, bench(harness, "code"))
-
-    chat = await harness.chat()
-    assert chat.dead_at
-    assert "unexpected ValueError at storage/" in chat.last_error
-
-
 async def test_where_code_fails_on_an_interim_summary_the_model_writes_without_it(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:

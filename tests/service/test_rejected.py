@@ -1,17 +1,14 @@
 """Calls of a model that fail: what is kept, when it is tried again, when it is given up, and what brings it back."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from service.errors import SummariserError
-from service.summarising.reading import Reading, Reply
 from service.usecases.compress import compress
 from tests.constants import NEVER
 from tests.fakes.scripted_llm import Fail, Say
 from tests.service.grown import in_one_call
-from tests.service.harness import Harness, told
+from tests.service.harness import Harness, thinking, told
 from tests.service.talk import check_tree
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -139,19 +136,6 @@ async def test_work_that_failed_too_often_is_dead_and_a_new_turn_gives_it_exactl
     assert len(harness.llm.requests) == 4
 
 
-class During:
-    """A summariser that fails for good, after something has happened."""
-
-    name = "failing"
-
-    def __init__(self, change: Any) -> None:
-        self.change = change
-
-    async def summarise(self, _: Reading) -> Reply:
-        await self.change()
-        raise SummariserError("out of order")
-
-
 @pytest.mark.parametrize("who", ["a hand-over", "an operator"])
 async def test_what_asks_for_work_during_the_last_try_is_not_lost_with_it(harness: Harness, who: str) -> None:
     leaf = await harness.long_chat()
@@ -162,16 +146,16 @@ async def test_what_asks_for_work_during_the_last_try_is_not_lost_with_it(harnes
         else:
             assert (await harness.service.as_operator.post("/v1/jobs/chat-1/retry")).status_code == 204
 
-    usual = harness.worker_context(**ALONE, max_attempts=1)
-    again = await harness.compress(replace(usual, summariser=During(change)))
+    harness.llm.script(Fail(400, "out of order"))
+    again = await harness.compress(thinking(harness, change, **ALONE, max_attempts=1))
 
     chat = await harness.chat()
     assert chat.dead_at is None
     assert chat.due_at
     assert again is not None, "somebody has to ring for it"
-    assert "out of order" in chat.last_error
+    assert "HTTP 400" in chat.last_error
     await harness.due_now()
-    await harness.drain(usual)
+    await harness.drain(harness.worker_context(**ALONE, max_attempts=1))
     assert await harness.made()
 
 

@@ -81,15 +81,6 @@ async def test_a_request_with_a_picture_is_not_compared(talk: Talk, service: Ser
     assert await factor(service) == 1
 
 
-async def test_another_model_is_not_measured_by_the_one_before(talk: Talk) -> None:
-    first, leaf = await turn(talk, talk.turns(4), 1.5)
-    talk.model = "model-2"
-
-    second = await talk.ask(talk.add("next", leaf), seconds=20)
-
-    assert second["tokens"]["before"] < 1.3 * first["tokens"]["before"]
-
-
 async def test_images_that_tools_gave_are_no_question_to_which_anything_was_added(talk: Talk, service: Service) -> None:
     question = talk.add("question", talk.turns(4), content="Which pump is in this picture? " * 400)
     asked = await talk.ask(question, seconds=20)

@@ -49,20 +49,6 @@ async def test_back_in_the_large_window_a_new_summary_grows_from_the_better_one(
     assert {written_for[one] for one in made.ancestors} == {LARGE}, "nothing in it was told by a shorter one"
 
 
-async def test_what_was_written_for_a_small_window_serves_until_one_is_written_for_the_large_one(
-    service: Service, talk: Talk
-) -> None:
-    leaf, small = await goes_on(service, talk, talk.turns(46), SMALL)
-    talk.model, talk.window = f"of {LARGE}", LARGE
-    assert (await windows(service))[(await talk.ask(leaf, seconds=COUNTED))["checkpoint"]] == SMALL
-
-    _, large = await goes_on(service, talk, leaf, LARGE)
-
-    (made,) = await opened(service.runtime, "select * from checkpoints where id = :id", id=large["checkpoint"])
-    assert set(made.windows) == {LARGE}, "it is made of the messages themselves"
-    assert large["tokens"]["after"] > small["tokens"]["after"]
-
-
 async def test_the_summary_that_served_last_goes_on_serving_while_it_fits(harness: Harness) -> None:
     leaf = await harness.long_chat(46)
     path, lease, line = harness.talk.path(leaf), await harness.claim(), [0]
