@@ -12,7 +12,6 @@ from service.processes import Texts, child
 from service.storage import codec
 from service.summarising import ledger, room
 from service.summarising.memory import Memory
-from service.usecases.compress import WorkerContext
 from tests.service.harness import Harness
 from tests.service.talk import check_tree
 from tests.service.test_too_hard import retries
@@ -58,12 +57,6 @@ FAULTS: dict[str, tuple[object, str, Callable[..., object]]] = {
 """What fails whenever it is used: module, function and fault."""
 
 
-def bench(harness: Harness, who: str) -> WorkerContext:
-    """A worker for whom nothing may fail twice."""
-    context = replace(harness.worker_context(max_attempts=1), texts=Here())
-    return context if who == "a model" else replace(context, summariser=None)
-
-
 async def with_calls(harness: Harness) -> str:
     leaf = harness.talk.turns(20, leaf=harness.talk.calls(None, RESULT, RESULT))
     assert await harness.talk.ingest(leaf)
@@ -79,7 +72,9 @@ async def test_the_summary_gives_messages_by_their_size_on_which_our_code_fails(
     error = "TypeError" if broken is no_entries else "ValueError"
     monkeypatch.setattr(module, name, broken)
     leaf = await with_calls(harness)
-    context = bench(harness, who)
+    context = replace(harness.worker_context(max_attempts=1), texts=Here())
+    if who == "code":
+        context = replace(context, summariser=None)
 
     await retries(harness, context)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.conftest import Service
+from tests.conftest import Service, drain
 from tests.service.grown import summarised
 from tests.service.harness import Harness
 from tests.service.talk import Json, Talk, check_tree, rows, tables
@@ -29,8 +29,8 @@ async def shown(service: Service, checkpoint: int) -> Json:
     return found
 
 
-async def correct(service: Service, checkpoint: int, chat: str = "chat-1", **parts: object) -> Json:
-    response = await service.as_operator.patch(f"/v1/chats/{chat}/checkpoints/{checkpoint}", json=parts)
+async def correct(service: Service, checkpoint: int, **parts: object) -> Json:
+    response = await service.as_operator.patch(f"/v1/chats/chat-1/checkpoints/{checkpoint}", json=parts)
     assert response.status_code == 200, response.text
     answer: Json = response.json()
     return answer
