@@ -1,7 +1,7 @@
 """The chat's own model writes: a prompt waits for its host, which asks the model and hands the answer in."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,7 +42,7 @@ GOOD = says(state("The pump was mended."))
 
 @dataclass
 class Host:
-    """A chat's host, with a key of its own, whose models answer as `answers` says."""
+    """A chat's host, whose models answer as `answers` says."""
 
     harness: Harness
     http: httpx.AsyncClient
@@ -88,15 +88,12 @@ class Host:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def host(harness: Harness) -> AsyncIterator[Host]:
+async def host(harness: Harness) -> Host:
     """The host of a tenant that lets each chat's own model write."""
-    async with harness.runtime.database.engine.begin() as connection:
-        key = await keys.create_key(connection, "default", "filter", "of the host")
-    headers = {"Authorization": f"Bearer {key}"}
-    async with httpx.AsyncClient(base_url=harness.service.url, headers=headers) as http:
-        made = Host(harness, http, Talk(http, window=WINDOW))
-        await made.choose("chat")
-        yield made
+    harness.talk.window = WINDOW
+    made = Host(harness, harness.service.as_filter, harness.talk)
+    await made.choose("chat")
+    return made
 
 
 async def turn(host: Host, leaf: str, **more: Any) -> Json:
@@ -174,9 +171,6 @@ async def test_page_and_line_say_who_writes_and_why_not(host: Host, service: Ser
 @pytest.mark.parametrize("chosen", [None, ""], ids=["nobody has chosen", "none is chosen"])
 async def test_without_a_choice_code_alone_writes(host: Host, chosen: str | None) -> None:
     await host.choose(chosen)
-    async with host.harness.runtime.database.engine.begin() as connection:
-        key = await keys.create_key(connection, "default", "filter", "another")
-    host.http.headers["Authorization"] = f"Bearer {key}"
 
     assert await turn(host, host.talk.turns(24)) == {"due": True, "asks": False}
 
@@ -257,17 +251,24 @@ async def test_a_prompt_that_is_deleted_with_what_it_quotes_takes_no_reply(host:
 
 
 @pytest.mark.parametrize(
-    ("answer", "cause"),
+    ("answer", "cause", "failures"),
     [
-        (fails(500, "RuntimeError: a pipe raised"), "HTTP 500"),
-        ({"status": 200, "completion": {"error": {"message": "no such model"}}}, "an error in place of an answer"),
+        (fails(500, "RuntimeError: a pipe raised"), "HTTP 500", 1),
+        # Of one user.
+        (fails(403, "HTTPException: 403: Unauthorized"), "HTTP 403", 0),
+        (fails(500, "Exception: Model not found"), "HTTP 500", 0),
+        # Of this prompt.
+        ({"status": 200, "completion": {"error": {"message": "no such model"}}}, "an error in place of an answer", 0),
         (
             {"status": 200, "completion": {"choices": [{"message": {"content": "x"}}], "usage": {"prompt_tokens": 9}}},
             "it was shown 9 of some",
+            0,
         ),
     ],
 )
-async def test_the_cause_of_a_failure_is_shown_and_code_serves(host: Host, answer: Json, cause: str) -> None:
+async def test_the_cause_of_a_failure_is_shown_code_serves_and_the_model_is_to_blame_where_it_is(
+    host: Host, answer: Json, cause: str, failures: int
+) -> None:
     leaf = host.talk.turns(24)
     await turn(host, leaf)
     host.answers = lambda _: answer
@@ -277,6 +278,8 @@ async def test_the_cause_of_a_failure_is_shown_and_code_serves(host: Host, answe
     chat = await host.harness.chat()
     assert f"model 'model-1' of the chat's host: {cause}" in chat.last_error
     assert chat.due_at is not None, "it is tried again"
+    (breaker,) = await rows(host.harness.runtime, "select * from endpoints where tenant_id <> 0")
+    assert breaker.failures == failures
     assert (await host.talk.ask(leaf))["status"] == "ready"
     assert await stored_prompts(host) == 0
 
@@ -302,17 +305,6 @@ async def test_a_model_that_keeps_failing_is_left_alone_for_a_while_and_others_a
     await host.harness.due_now()
     assert await host.serve() > 0
     assert host.forms[-1]["model"] == "small", "it is asked in the place of the chat's own"
-
-
-@pytest.mark.parametrize(
-    "refusal", [fails(403, "HTTPException: 403: Unauthorized"), fails(500, "Exception: Model not found")]
-)
-async def test_a_refusal_of_one_user_says_nothing_of_the_model(host: Host, refusal: Json) -> None:
-    await turn(host, host.talk.turns(24))
-    host.answers = lambda _: refusal
-    assert await host.serve() == 1
-    (breaker,) = await rows(host.harness.runtime, "select * from endpoints where tenant_id <> 0")
-    assert breaker.failures == 0
 
 
 async def test_a_model_that_refuses_a_temperature_is_asked_without_one(host: Host) -> None:

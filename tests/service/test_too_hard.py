@@ -39,12 +39,6 @@ def built_in(harness: Harness, texts: Texts, **more: Any) -> WorkerContext:
     return replace(worker_context, summariser=None, texts=texts)
 
 
-async def reading(harness: Harness, message: str) -> Hard:
-    """Hard is whatever has this message in it."""
-    stored = await row(harness.runtime, "select message_id from messages where host_id = :id", id=message)
-    return Hard(lambda function, args: function is materials.gather_material and stored.message_id in args[0])
-
-
 async def retries(harness: Harness, worker_context: WorkerContext) -> None:
     """Rounds, back-offs skipped, until nothing is due."""
     for _ in range(60):
@@ -60,9 +54,10 @@ async def test_the_round_that_meets_a_hard_text_gives_its_chunk_by_size_and_read
     harness: Harness, hard: str, at: int
 ) -> None:
     leaf = await harness.long_chat(20)
-    worker_context = built_in(harness, await reading(harness, hard))
+    stored = await row(harness.runtime, "select message_id from messages where host_id = :id", id=hard)
+    texts = Hard(lambda function, args: function is materials.gather_material and stored.message_id in args[0])
 
-    await harness.compress(worker_context)
+    await harness.compress(built_in(harness, texts))
 
     chat = await harness.chat()
     assert (chat.dead_at, chat.last_error) == (None, None)

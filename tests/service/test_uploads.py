@@ -46,13 +46,6 @@ def line() -> Line:
     return Line()
 
 
-async def test_one_upload_of_a_user_is_under_way_and_the_rest_follow_in_order(line: Line) -> None:
-    await line.upload("1a", "1a", "1a", "1b")
-    assert line.begun == ["1a", "1b"]
-    await line.end(0)
-    assert line.begun == ["1a", "1b", "1a"]
-
-
 async def test_who_waits_too_long_is_refused_and_nobody_after_it(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     await line.upload("1a")
     monkeypatch.setattr(uploads, "_PATIENCE", 0.01)

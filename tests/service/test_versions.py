@@ -101,6 +101,28 @@ async def test_what_an_operator_wrote_goes_on_serving_though_a_deeper_summary_is
     assert served["checkpoint"] == answer["checkpoint"]["id"]
 
 
+async def test_a_branch_that_goes_off_above_what_is_corrected_is_untouched(service: Service, talk: Talk) -> None:
+    leaf, made = await grown(service, talk)
+    fork = talk.path(leaf)[made[1]["covered_messages"] - 3]["id"]
+    branch = talk.turns(20, leaf=fork, prefix="branch-")
+    await talk.ingest(branch)
+    await drain(service.runtime)
+    own = [one["id"] for one in await listed(service) if one["covered_until"].startswith("branch-")]
+    assert own
+    answered = await talk.ask(branch, windows=[SMALL])
+    before = await pointers(service)
+
+    corrected = (await correct(service, made[1]["id"], state="Corrected."))["checkpoint"]["id"]
+
+    below = {one["id"] for one in talk.path(leaf)[made[1]["covered_messages"] - 1 :]}
+    after = await pointers(service)
+    assert {message for message in after if after[message] != before[message]} <= below
+    assert {after[message] for message in below} == {corrected}
+    assert await talk.ask(branch, windows=[SMALL]) == answered
+    assert set(own) <= set(serving(await listed(service)))
+    await check_tree(service.runtime)
+
+
 @pytest.mark.parametrize("how", ["correct", "keep"])
 async def test_one_that_does_not_serve_is_neither_corrected_nor_kept(service: Service, talk: Talk, how: str) -> None:
     _, made = await grown(service, talk, 2)

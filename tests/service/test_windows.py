@@ -26,12 +26,6 @@ async def goes_on(service: Service, talk: Talk, leaf: str, window: int, turns: i
     return leaf, answer
 
 
-async def windows(service: Service) -> dict[int, int]:
-    """For which window each summary was written, by its id."""
-    found = await rows(service.runtime, "select id, windows[cardinality(windows)] as written_for from checkpoints")
-    return {one.id: one.written_for for one in found}
-
-
 async def test_back_in_the_large_window_a_new_summary_grows_from_the_better_one(service: Service, talk: Talk) -> None:
     leaf, large = await goes_on(service, talk, talk.turns(46), LARGE)
     leaf, small = await goes_on(service, talk, leaf, SMALL, turns=30)
@@ -42,7 +36,8 @@ async def test_back_in_the_large_window_a_new_summary_grows_from_the_better_one(
     _, new = await goes_on(service, talk, leaf, LARGE)
 
     assert new["checkpoint"] not in (large["checkpoint"], small["checkpoint"])
-    written_for = await windows(service)
+    found = await rows(service.runtime, "select id, windows[cardinality(windows)] as written_for from checkpoints")
+    written_for = {one.id: one.written_for for one in found}
     assert written_for[new["checkpoint"]] == LARGE
     (made,) = await opened(service.runtime, "select * from checkpoints where id = :id", id=new["checkpoint"])
     assert large["checkpoint"] in made.ancestors
