@@ -1,10 +1,8 @@
 """Secrets in what tools gave are not persisted: masked in stored texts and in summaries."""
 
 import json
-from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
 
 from service.storage import codec
 from service.transcript import count_stored_tokens, parse, split_steps
@@ -16,13 +14,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 ANSWERS = {"output items": FORMATS["output items"], "body": FORMATS["body"], "bare value": BARE}
 SECRETS = (KEY, PASSWORD, "abcdefghij0123456789", "x1y2z3")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def unmasked(shared_service: Service) -> AsyncIterator[Service]:
-    """A service on the same database that is set not to mask."""
-    async with serving(shared_service.runtime.settings.model_copy(update={"mask_secrets": False})) as started:
-        yield started
 
 
 def leaking(talk: Talk, name: str) -> str:
@@ -71,10 +62,10 @@ async def test_no_secret_of_a_tool_is_stored_of_a_request(talk: Talk, service: S
     assert [secret for secret in SECRETS if secret in found] == []
 
 
-async def test_switched_off_everything_is_stored_as_it_came(service: Service, unmasked: Service) -> None:
-    talk = Talk(unmasked.as_filter)
-
-    await talk.ingest(leaking(talk, "output items"))
+async def test_switched_off_everything_is_stored_as_it_came(service: Service) -> None:
+    async with serving(service.runtime.settings.model_copy(update={"mask_secrets": False})) as unmasked:
+        talk = Talk(unmasked.as_filter)
+        await talk.ingest(leaking(talk, "output items"))
 
     handed = talk.rows["a0"]
     assert await stored(service) == {key: value for key, value in handed.items() if key not in ("id", "parentId")}

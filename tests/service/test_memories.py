@@ -40,22 +40,6 @@ def grown(number: int) -> Memory:
     )
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (Memory(), grown(3)),
-        (grown(3), Memory()),
-        (grown(3), grown(3)),
-        (grown(3), grown(4)),
-        (grown(3), replace(grown(3), talk=(said(9), *reversed(grown(3).talk), said(1)))),
-    ],
-    ids=["from nothing", "to nothing", "the same", "more", "in another order"],
-)
-async def test_a_memory_is_read_as_it_was_packed(before: Memory, after: Memory) -> None:
-    line = [codec.StoredMemory(codec.pack_memory(before))]
-    assert codec.unpack_memory([*line, codec.StoredMemory(codec.pack_memory(after, line=line))]) == after
-
-
 async def test_a_sentence_that_the_summary_shows_is_stored_once() -> None:
     sentence = random.Random(1).randbytes(1000).hex()
     memory = Memory(talk=(replace(said(1), text=sentence),))

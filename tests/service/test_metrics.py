@@ -156,16 +156,6 @@ async def test_without_a_token_nobody_reads_metrics(told: str) -> None:
         is_problem(await client.get("/metrics", headers={"Authorization": told}), 401)
 
 
-async def test_a_worker_shows_what_it_counted_itself() -> None:
-    transport = httpx.ASGITransport(create_worker_app(load(metrics_token=METRICS_TOKEN)))
-    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
-        assert (await client.get("/livez")).json() == {"status": "ok"}
-        shown = (await client.get("/metrics", headers=METRICS_KEY)).text
-        assert "precis_run_duration_seconds" in shown
-        assert "precis_queue" not in shown, "the API shows the figures of the fleet"
-        assert (await client.get("/v1/chats")).status_code == 404
-
-
 ALLOWED = {
     "method": r"GET|PUT|POST|PATCH|DELETE|other",
     "status": r"\d{3}",

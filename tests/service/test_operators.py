@@ -17,13 +17,6 @@ async def get(service: Service, where: str, **query: str | int) -> Any:
     return response.json()
 
 
-async def post(service: Service, where: str, body: object | None = None) -> Json:
-    response = await service.as_operator.post(f"/v1/chats{where}", json=body)
-    assert response.status_code in (200, 202), response.text
-    answer: Json = response.json()
-    return answer
-
-
 # Looking
 
 
@@ -109,8 +102,9 @@ async def test_reset_to_a_checkpoint_keeps_it_and_those_it_grew_from(service: Se
     leaf = await summarised(service, talk, least=4)
     made = [one["id"] for one in (await get(service, "/chat-1"))["checkpoints"]]
 
-    assert await post(service, "/chat-1/reset", {"keep": made[1]}) == {"dropped": len(made) - 2}
+    reset = await service.as_operator.post("/v1/chats/chat-1/reset", json={"keep": made[1]})
 
+    assert reset.json() == {"dropped": len(made) - 2}
     assert [one["id"] for one in (await get(service, "/chat-1"))["checkpoints"]] == made[:2]
     await check_tree(service.runtime)
     answer = await talk.ask(leaf)
@@ -122,17 +116,6 @@ async def test_reset_to_a_checkpoint_keeps_it_and_those_it_grew_from(service: Se
     newest = (await get(service, "/chat-1"))["checkpoints"][-1]
     assert newest["id"] > made[-1]
     assert newest["parent_id"] == made[1]
-
-
-async def test_reset_makes_new_ones_at_once_whatever_failed_before(service: Service, talk: Talk) -> None:
-    leaf = await summarised(service, talk)
-    await run_sql(service.runtime, "update chats set due_at = now() + interval '5 minutes', attempts = 9")
-
-    await post(service, "/chat-1/reset")
-    assert (await talk.ask(leaf))["status"] == "pending"
-    await drain(service.runtime)
-
-    assert (await talk.ask(leaf))["status"] == "ready"
 
 
 async def test_a_checkpoint_that_does_not_exist_is_not_found(service: Service, talk: Talk) -> None:

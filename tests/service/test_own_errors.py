@@ -12,10 +12,9 @@ from service.processes import Texts, child
 from service.storage import codec
 from service.summarising import ledger, room
 from service.summarising.memory import Memory
-from service.usecases.compress import WorkerContext
-from tests.constants import NEVER
 from tests.service.harness import Harness
-from tests.service.talk import check_tree, run_sql
+from tests.service.talk import check_tree
+from tests.service.test_too_hard import retries
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -50,9 +49,6 @@ def no_entries(memory: Memory, *beside: Any) -> bytes:
 
 
 PACKED = codec.pack_memory
-OPEN_BREAKER = (
-    "insert into endpoints (name, failures, open_until, changed_at) values (:name, 5, now() + interval '1 hour', now())"
-)
 FAULTS: dict[str, tuple[object, str, Callable[..., object]]] = {
     "reading a result": (ledger, "describe_call", fails),
     "storing an entry": (codec, "pack_memory", no_entries),
@@ -61,26 +57,10 @@ FAULTS: dict[str, tuple[object, str, Callable[..., object]]] = {
 """What fails whenever it is used: module, function and fault."""
 
 
-def bench(harness: Harness, who: str, **more: Any) -> WorkerContext:
-    """A worker for whom nothing may fail twice."""
-    context = replace(harness.worker_context(max_attempts=1, **more), texts=Here())
-    return context if who == "a model" else replace(context, summariser=None)
-
-
 async def with_calls(harness: Harness) -> str:
     leaf = harness.talk.turns(20, leaf=harness.talk.calls(None, RESULT, RESULT))
     assert await harness.talk.ingest(leaf)
     return leaf
-
-
-async def finish(harness: Harness, context: WorkerContext, most: int = 60) -> None:
-    """Rounds, back-offs skipped, until nothing is due."""
-    for _ in range(most):
-        if (await harness.chat()).due_at is None:
-            return
-        await harness.due_now()
-        await harness.compress(context)
-    raise AssertionError("work is still due")
 
 
 @pytest.mark.parametrize("who", ["a model", "code"])
@@ -92,9 +72,11 @@ async def test_the_summary_gives_messages_by_their_size_on_which_our_code_fails(
     error = "TypeError" if broken is no_entries else "ValueError"
     monkeypatch.setattr(module, name, broken)
     leaf = await with_calls(harness)
-    context = bench(harness, who)
+    context = replace(harness.worker_context(max_attempts=1), texts=Here())
+    if who == "code":
+        context = replace(context, summariser=None)
 
-    await finish(harness, context)
+    await retries(harness, context)
 
     assert (await harness.talk.ask(leaf))["status"] == "ready"
     first = (await harness.made())[0]
@@ -105,54 +87,6 @@ async def test_the_summary_gives_messages_by_their_size_on_which_our_code_fails(
     assert "internal error" not in {run.outcome for run in await harness.runs()}
     assert [(one["first"], one["last"]) for one in first.ledger] == [(1, 2)], "later calls keep their numbers"
     await check_tree(harness.runtime)
-
-
-async def test_an_operators_reset_makes_whole_summaries_once_the_error_is_mended(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    leaf = await with_calls(harness)
-    context = bench(harness, "a model")
-    with monkeypatch.context() as broken:
-        broken.setattr(ledger, "describe_call", fails)
-        await finish(harness, context)
-        assert {one.kind for one in await harness.made()} > {"degraded"}
-        assert (await harness.talk.ask(leaf))["status"] == "ready"
-
-    assert (await harness.service.as_operator.post("/v1/chats/chat-1/reset")).status_code == 202
-    await finish(harness, context)
-
-    assert "degraded" not in {one.kind for one in await harness.made()}
-    assert "4711" in (await harness.talk.ask(leaf))["summary"]
-
-
-async def test_while_the_model_is_away_an_interim_summary_gives_these_messages_by_their_size(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ledger, "describe_call", fails)
-    leaf = await with_calls(harness)
-    away = bench(harness, "a model", fallback_after=NEVER)
-    await run_sql(harness.runtime, OPEN_BREAKER, name=away.endpoint)
-
-    await harness.compress(away)
-
-    (made,) = await harness.interim()
-    assert "tokens in all, too hard to read" in made.summary
-    assert [(one["first"], one["last"]) for one in made.ledger] == [(1, 2)]
-    assert (await harness.talk.ask(leaf))["status"] == "ready"
-    assert harness.llm.requests == []
-
-
-async def test_with_nothing_left_to_leave_out_the_work_ends_and_says_where_it_fails(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(codec, "pack_memory", fails)
-    await with_calls(harness)
-
-    await finish(harness, bench(harness, "code"))
-
-    chat = await harness.chat()
-    assert chat.dead_at
-    assert "unexpected ValueError at storage/" in chat.last_error
 
 
 async def test_where_code_fails_on_an_interim_summary_the_model_writes_without_it(
@@ -169,5 +103,5 @@ async def test_where_code_fails_on_an_interim_summary_the_model_writes_without_i
     assert "unexpected ValueError at storage/" in chat.last_error
     failed = [(run.by_code, run.outcome) for run in await harness.runs()]
     assert sorted(failed) == [(False, "internal error"), (True, "internal error")]
-    await finish(harness, context)
+    await retries(harness, context)
     assert {one.kind for one in await harness.made()} == {"llm"}

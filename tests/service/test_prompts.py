@@ -1,7 +1,7 @@
 """The chat's own model writes: a prompt waits for its host, which asks the model and hands the answer in."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,9 +10,10 @@ import pytest
 import pytest_asyncio
 
 from service.storage import keys
+from service.text import tokens
 from service.usecases.compress import WorkerContext, compress
 from tests.conftest import Service
-from tests.service.events import fingerprints
+from tests.service.events import tell_edit
 from tests.service.harness import Harness, state, told
 from tests.service.problems import is_problem
 from tests.service.talk import Json, Talk, opened, row, rows, run_sql
@@ -41,7 +42,7 @@ GOOD = says(state("The pump was mended."))
 
 @dataclass
 class Host:
-    """A chat's host, with a key of its own, whose models answer as `answers` says."""
+    """A chat's host, whose models answer as `answers` says."""
 
     harness: Harness
     http: httpx.AsyncClient
@@ -87,15 +88,12 @@ class Host:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def host(harness: Harness) -> AsyncIterator[Host]:
+async def host(harness: Harness) -> Host:
     """The host of a tenant that lets each chat's own model write."""
-    async with harness.runtime.database.engine.begin() as connection:
-        key = await keys.create_key(connection, "default", "filter", "of the host")
-    headers = {"Authorization": f"Bearer {key}"}
-    async with httpx.AsyncClient(base_url=harness.service.url, headers=headers) as http:
-        made = Host(harness, http, Talk(http, window=WINDOW))
-        await made.choose("chat")
-        yield made
+    harness.talk.window = WINDOW
+    made = Host(harness, harness.service.as_filter, harness.talk)
+    await made.choose("chat")
+    return made
 
 
 async def turn(host: Host, leaf: str, **more: Any) -> Json:
@@ -109,6 +107,14 @@ async def turn(host: Host, leaf: str, **more: Any) -> Json:
 async def served(host: Host) -> list[Any]:
     """The checkpoints that a model wrote."""
     return await opened(host.harness.runtime, "select * from checkpoints where kind = 'llm' order by id")
+
+
+async def taken(host: Host) -> Json:
+    """A prompt of a long chat, which its host has taken."""
+    await turn(host, host.talk.turns(24))
+    await host.work()
+    prompt: Json = (await host.next())["prompt"]
+    return prompt
 
 
 async def stored_prompts(host: Host) -> int:
@@ -162,36 +168,9 @@ async def test_page_and_line_say_who_writes_and_why_not(host: Host, service: Ser
         assert "A summary waits" not in (await visitor.get("/chats/chat-1")).text
 
 
-async def test_what_the_model_wrote_serves_while_its_next_prompt_waits(host: Host) -> None:
-    leaf = host.talk.turns(24)
-    await turn(host, leaf)
-    await host.work()
-    reached = (await host.harness.interim())[-1].covered_messages
-
-    await host.reply((await host.next())["prompt"], GOOD)
-    await host.work()
-
-    assert (await host.next())["prompt"], "more is to be read"
-    assert "The pump was mended." in (await host.talk.ask(leaf))["summary"]
-    (made,), carried_on = await served(host), (await host.harness.interim())[-1]
-    assert (carried_on.parent_id, carried_on.covered_messages) == (made.id, reached), "by code, as far as before"
-
-
-async def test_a_model_that_was_chosen_for_all_chats_is_asked_in_the_place_of_their_own(host: Host) -> None:
-    await host.choose("small")
-    await turn(host, host.talk.turns(24))
-
-    assert await host.serve() > 0
-
-    assert {form["model"] for form in host.forms} == {"small"}
-
-
 @pytest.mark.parametrize("chosen", [None, ""], ids=["nobody has chosen", "none is chosen"])
 async def test_without_a_choice_code_alone_writes(host: Host, chosen: str | None) -> None:
     await host.choose(chosen)
-    async with host.harness.runtime.database.engine.begin() as connection:
-        key = await keys.create_key(connection, "default", "filter", "another")
-    host.http.headers["Authorization"] = f"Bearer {key}"
 
     assert await turn(host, host.talk.turns(24)) == {"due": True, "asks": False}
 
@@ -227,32 +206,24 @@ async def test_a_prompt_is_given_once_and_has_one_reply(host: Host) -> None:
     assert sorted(one.status_code for one in replies) == [202, 404, 404, 404]
 
 
-async def test_another_tenants_key_gets_no_prompt_and_answers_none(host: Host, service: Service) -> None:
+async def test_neither_another_chat_nor_another_tenants_key_gets_a_prompt_or_answers_one(
+    host: Host, service: Service
+) -> None:
     await turn(host, host.talk.turns(24))
     await host.work()
     async with service.runtime.database.engine.begin() as connection:
         key = await keys.create_key(connection, "elsewhere", "filter", "theirs")
     async with httpx.AsyncClient(base_url=service.url, headers={"Authorization": f"Bearer {key}"}) as http:
         theirs = Host(host.harness, http, host.talk)
-        assert await theirs.next() == {"prompt": None, "again": False}
+        assert await theirs.next() == await host.next("chat-2") == {"prompt": None, "again": False}
         prompt = (await host.next())["prompt"]
         is_problem(await theirs.reply(prompt, GOOD), 404)
     assert (await host.reply(prompt, GOOD)).status_code == 202
 
 
-async def test_another_chats_asker_gets_no_prompt(host: Host) -> None:
-    await turn(host, host.talk.turns(24))
-    await host.work()
-    assert (await host.next("chat-2")) == {"prompt": None, "again": False}
-    assert (await host.next())["prompt"]
-
-
 async def test_a_turn_while_the_model_writes_costs_no_second_call(host: Host) -> None:
-    leaf = host.talk.turns(24)
-    await turn(host, leaf)
-    await host.work()
-    prompt = (await host.next())["prompt"]
-    leaf = host.talk.turns(4, leaf=leaf, prefix="meanwhile-")
+    prompt = await taken(host)
+    leaf = host.talk.turns(4, leaf=list(host.talk.rows)[-1], prefix="meanwhile-")
     host.talk.model, host.talk.window = "model-2", 2 * WINDOW
     await host.talk.ask(leaf)
     await turn(host, leaf)
@@ -269,16 +240,9 @@ async def test_a_turn_while_the_model_writes_costs_no_second_call(host: Host) ->
 
 
 async def test_a_prompt_that_is_deleted_with_what_it_quotes_takes_no_reply(host: Host) -> None:
-    await turn(host, host.talk.turns(24))
-    await host.work()
-    prompt = (await host.next())["prompt"]
+    prompt = await taken(host)
     host.talk.edit(list(host.talk.rows)[2], "Edited.")
-    gone = {"type": "chat.updated", "chat_id": "chat-1", "fingerprints": fingerprints(host.talk)}
-    async with host.harness.runtime.database.engine.begin() as connection:
-        key = await keys.create_key(connection, "default", "events", "events")
-    assert (
-        await host.http.post("/v1/events", json=gone, headers={"Authorization": f"Bearer {key}"})
-    ).status_code == 202
+    await tell_edit(host.harness.service, host.talk)
     assert await stored_prompts(host) == 0
     is_problem(await host.reply(prompt, GOOD), 404)
 
@@ -287,21 +251,24 @@ async def test_a_prompt_that_is_deleted_with_what_it_quotes_takes_no_reply(host:
 
 
 @pytest.mark.parametrize(
-    ("answer", "cause"),
+    ("answer", "cause", "failures"),
     [
-        (fails(500), "HTTP 500"),
-        (fails(403, "HTTPException: 403: Unauthorized"), "HTTP 403"),
-        (fails(500, "RuntimeError: a pipe raised"), "HTTP 500"),
-        (fails(429, '{"error": {"message": "slow down"}}'), "HTTP 429"),
-        ({"status": 200, "completion": {"error": {"message": "no such model"}}}, "an error in place of an answer"),
-        ({"status": 200, "body": "<html>"}, "not a chat answer"),
+        (fails(500, "RuntimeError: a pipe raised"), "HTTP 500", 1),
+        # Of one user.
+        (fails(403, "HTTPException: 403: Unauthorized"), "HTTP 403", 0),
+        (fails(500, "Exception: Model not found"), "HTTP 500", 0),
+        # Of this prompt.
+        ({"status": 200, "completion": {"error": {"message": "no such model"}}}, "an error in place of an answer", 0),
         (
             {"status": 200, "completion": {"choices": [{"message": {"content": "x"}}], "usage": {"prompt_tokens": 9}}},
             "it was shown 9 of some",
+            0,
         ),
     ],
 )
-async def test_the_cause_of_a_failure_is_shown_and_code_serves(host: Host, answer: Json, cause: str) -> None:
+async def test_the_cause_of_a_failure_is_shown_code_serves_and_the_model_is_to_blame_where_it_is(
+    host: Host, answer: Json, cause: str, failures: int
+) -> None:
     leaf = host.talk.turns(24)
     await turn(host, leaf)
     host.answers = lambda _: answer
@@ -311,6 +278,8 @@ async def test_the_cause_of_a_failure_is_shown_and_code_serves(host: Host, answe
     chat = await host.harness.chat()
     assert f"model 'model-1' of the chat's host: {cause}" in chat.last_error
     assert chat.due_at is not None, "it is tried again"
+    (breaker,) = await rows(host.harness.runtime, "select * from endpoints where tenant_id <> 0")
+    assert breaker.failures == failures
     assert (await host.talk.ask(leaf))["status"] == "ready"
     assert await stored_prompts(host) == 0
 
@@ -335,39 +304,7 @@ async def test_a_model_that_keeps_failing_is_left_alone_for_a_while_and_others_a
     host.answers = lambda _: GOOD
     await host.harness.due_now()
     assert await host.serve() > 0
-
-
-@pytest.mark.parametrize(
-    "refusal", [fails(403, "HTTPException: 403: Unauthorized"), fails(500, "Exception: Model not found")]
-)
-async def test_a_refusal_of_one_user_says_nothing_of_the_model(host: Host, refusal: Json) -> None:
-    await turn(host, host.talk.turns(24))
-    host.answers = lambda _: refusal
-    assert await host.serve() == 1
-    (breaker,) = await rows(host.harness.runtime, "select * from endpoints where tenant_id <> 0")
-    assert breaker.failures == 0
-
-
-async def test_a_model_that_only_thinks_is_asked_once_more_and_then_code_writes(host: Host) -> None:
-    await turn(host, host.talk.turns(24))
-    thinks = says("")
-    thinks["completion"]["choices"][0]["message"]["reasoning_content"] = "Hm."
-    host.answers = lambda _: thinks
-
-    await host.serve()
-
-    assert len(host.forms[1]["messages"]) == 4, "the second call shows the first answer"
-    assert {one.kind for one in await host.harness.made()} == {"degraded"}
-
-
-async def test_an_answer_of_200_000_tokens_is_read_and_does_not_fill_the_summary(host: Host) -> None:
-    leaf = host.talk.turns(24)
-    await turn(host, leaf)
-    host.answers = lambda _: says(state("The pump was mended.\n- And more of it." * 40_000))
-    await host.serve()
-    made = await host.harness.made()
-    assert made
-    assert all(one.tokens < WINDOW // 2 for one in made)
+    assert host.forms[-1]["model"] == "small", "it is asked in the place of the chat's own"
 
 
 async def test_a_model_that_refuses_a_temperature_is_asked_without_one(host: Host) -> None:
@@ -395,9 +332,7 @@ async def test_a_pipe_that_answers_in_a_stream_only_is_asked_for_one(host: Host)
 
 
 async def test_a_chat_that_is_left_alone_meanwhile_keeps_no_prompt(host: Host) -> None:
-    await turn(host, host.talk.turns(24))
-    await host.work()
-    prompt = (await host.next())["prompt"]
+    prompt = await taken(host)
     await run_sql(host.harness.runtime, "update chats set left_alone_at = now()")
     assert (await host.reply(prompt, GOOD)).status_code == 202
     await host.work()
@@ -425,9 +360,7 @@ async def test_a_prompt_that_nobody_takes_is_made_anew_after_the_next_turn(host:
 
 
 async def test_a_model_that_never_answers_is_one_that_is_away(host: Host) -> None:
-    await turn(host, host.talk.turns(24))
-    await host.work()
-    prompt = (await host.next())["prompt"]
+    prompt = await taken(host)
     assert (await host.harness.chat()).wait.total_seconds() > 60
     await run_sql(host.harness.runtime, "update prompts set expires_at = now()")
     await host.harness.due_now()
@@ -461,8 +394,6 @@ async def test_a_model_is_asked_also_where_its_provider_counts_much_more_than_we
 
 @pytest.mark.parametrize("window", [6144, 8192, 16_384])
 async def test_a_prompt_and_its_answer_fit_into_the_window_of_the_chats_own_model(host: Host, window: int) -> None:
-    from service.text import tokens
-
     host.talk.window = window
     await turn(host, host.talk.turns(40))
     assert await host.serve() > 0

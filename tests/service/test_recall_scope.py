@@ -12,8 +12,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 def state(talk: Talk, leaf: str, **more: object) -> Json:
     """What the service notes of a turn below `leaf`; nothing is asked, and so nothing stored."""
-    window = talk.window or 8192
-    noted = {"chat": talk.chat, "user": talk.user, "model": talk.model, "window": window}
+    noted = {"chat": talk.chat, "user": talk.user, "model": talk.model, "window": 8192}
     return noted | {"above": talk.ids(leaf)[-1]} | more
 
 
@@ -36,11 +35,6 @@ async def covered(service: Service) -> list[tuple[int, int]]:
     """Of each checkpoint its id, and how many messages it covers."""
     shown = (await service.as_operator.get("/v1/chats/chat-1")).json()["checkpoints"]
     return [(one["id"], one["covered_messages"]) for one in shown]
-
-
-@pytest.fixture
-def talk(service: Service) -> Talk:
-    return Talk(service.as_filter, window=8192)
 
 
 async def test_the_part_that_the_served_checkpoint_covers_is_seen_and_no_message_more(

@@ -1,53 +1,34 @@
 """Calls of a model that fail: what is kept, when it is tried again, when it is given up, and what brings it back."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from service.errors import SummariserError
-from service.summarising.reading import Reading, Reply
 from service.usecases.compress import compress
 from tests.constants import NEVER
-from tests.fakes.scripted_llm import (
-    Behaviour,
-    Fail,
-    Hang,
-    Say,
-)
+from tests.fakes.scripted_llm import Fail, Say
 from tests.service.grown import in_one_call
-from tests.service.harness import Harness, told
+from tests.service.harness import Harness, thinking, told
 from tests.service.talk import check_tree
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-FAILING: dict[str, tuple[Behaviour, str]] = {
-    "500": (Fail(500), "HTTP 500"),
-    "no end of thinking": (Hang(), "time limit"),
-}
 
-
-@pytest.mark.parametrize(("behaviour", "reason"), FAILING.values(), ids=FAILING.keys())
-async def test_a_call_that_fails_is_recorded_and_tried_again(
-    harness: Harness, behaviour: Behaviour, reason: str
-) -> None:
+async def test_a_call_that_fails_is_recorded_and_tried_again(harness: Harness) -> None:
     leaf = await in_one_call(harness)
     before = await harness.talk.ask(leaf)
     leaf = harness.talk.turns(18, leaf=leaf)
     assert await harness.talk.ingest(leaf)
-    harness.llm.default = behaviour
-    timeout = 0.3 if behaviour == Hang() else 120
+    harness.llm.default = Fail(500)
 
-    await harness.compress(
-        harness.worker_context(summariser_window=32_768, fallback_after=NEVER, summariser_timeout=timeout)
-    )
+    await harness.compress(harness.worker_context(summariser_window=32_768, fallback_after=NEVER))
 
     after = await harness.talk.ask(leaf)
     assert after["covered_messages"] > before["covered_messages"], "what code made at once"
     assert "Story b." in after["summary"], "on top of what the model wrote before"
     run, chat = (await harness.runs(by_code=False))[-1], await harness.chat()
     assert (run.outcome, run.published) == ("failed", 0)
-    assert reason in run.reason
+    assert "HTTP 500" in run.reason
     assert chat.last_error.partition(":")[0] == run.reason.partition(":")[0]
     assert chat.attempts == 1
     assert 0 < chat.wait.total_seconds() <= 2
@@ -124,11 +105,8 @@ async def test_after_enough_failures_a_degraded_checkpoint_is_published(harness:
 # Work that is given up
 
 
-ALONE: dict[str, Any] = {
-    "summariser_window": 32_768,
-    "fallback_after": NEVER,
-    "breaker_after": 100,
-}  # one call a chat, nobody stands in
+# One call a chat, and nobody stands in.
+ALONE: dict[str, Any] = {"summariser_window": 32_768, "fallback_after": NEVER, "breaker_after": 100}
 
 
 async def test_work_that_failed_too_often_is_dead_and_a_new_turn_gives_it_exactly_one_more_try(
@@ -158,19 +136,6 @@ async def test_work_that_failed_too_often_is_dead_and_a_new_turn_gives_it_exactl
     assert len(harness.llm.requests) == 4
 
 
-class During:
-    """A summariser that fails for good, after something has happened."""
-
-    name = "failing"
-
-    def __init__(self, change: Any) -> None:
-        self.change = change
-
-    async def summarise(self, _: Reading) -> Reply:
-        await self.change()
-        raise SummariserError("out of order")
-
-
 @pytest.mark.parametrize("who", ["a hand-over", "an operator"])
 async def test_what_asks_for_work_during_the_last_try_is_not_lost_with_it(harness: Harness, who: str) -> None:
     leaf = await harness.long_chat()
@@ -181,16 +146,16 @@ async def test_what_asks_for_work_during_the_last_try_is_not_lost_with_it(harnes
         else:
             assert (await harness.service.as_operator.post("/v1/jobs/chat-1/retry")).status_code == 204
 
-    usual = harness.worker_context(**ALONE, max_attempts=1)
-    again = await harness.compress(replace(usual, summariser=During(change)))
+    harness.llm.script(Fail(400, "out of order"))
+    again = await harness.compress(thinking(harness, change, **ALONE, max_attempts=1))
 
     chat = await harness.chat()
     assert chat.dead_at is None
     assert chat.due_at
     assert again is not None, "somebody has to ring for it"
-    assert "out of order" in chat.last_error
+    assert "HTTP 400" in chat.last_error
     await harness.due_now()
-    await harness.drain(usual)
+    await harness.drain(harness.worker_context(**ALONE, max_attempts=1))
     assert await harness.made()
 
 

@@ -1,6 +1,6 @@
 """`POST /v1/compress` and `/v1/turns`: what a request is sent as, by content alone."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
@@ -10,7 +10,7 @@ from service.storage.tables import ChatKey
 from tests.conftest import Service, drain
 from tests.service.grown import summarised
 from tests.service.harness import Harness, running
-from tests.service.talk import Json, Talk, check_tree, prose, rows, with_texts
+from tests.service.talk import Json, Talk, check_tree, prose, rows
 from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -99,33 +99,21 @@ async def test_a_path_that_is_stored_while_a_request_looks_for_it_is_found(
     assert [tuple(one) for one in paths] == [(len(talk.path(leaf)), True)]
 
 
-async def test_what_one_request_has_shown_in_a_place_goes_when_two_others_show_something_else_there(
-    talk: Talk, service: Service
-) -> None:
-    leaf = talk.turns(1)
-    old = talk.turns(1, leaf=leaf, prefix="old")
-    new = talk.turns(2, leaf=leaf, prefix="new")
+@pytest.mark.parametrize(
+    "asked",
+    [("first", "first", "old", "new", "new"), ("old", "first")],
+    ids=["in a place where two others show something else", "below the place where the next goes on"],
+)
+async def test_what_one_request_has_shown_goes(talk: Talk, service: Service, asked: Sequence[str]) -> None:
+    leaves = {"first": talk.turns(1)}
+    leaves |= {name: talk.turns(2, leaf=leaves["first"], prefix=name) for name in ("old", "new")}
 
-    for shown in (leaf, leaf, old, new, new):
-        await talk.ask(shown)
+    for name in asked:
+        await talk.ask(leaves[name])
         await service.stored()
 
     stored = await rows(service.runtime, "select depth from messages order by depth")
-    assert [one.depth for one in stored] == [*range(1, len(talk.path(new)) + 1)]
-
-
-async def test_what_one_request_has_shown_below_the_place_where_the_next_goes_on_goes_too(
-    talk: Talk, service: Service
-) -> None:
-    leaf = talk.turns(2)
-    old = talk.turns(2, leaf=leaf, prefix="old")
-
-    for shown in (old, leaf):
-        await talk.ask(shown)
-        await service.stored()
-
-    stored = await rows(service.runtime, "select depth from messages order by depth")
-    assert [one.depth for one in stored] == [*range(1, len(talk.path(leaf)) + 1)]
+    assert [one.depth for one in stored] == [*range(1, len(talk.path(leaves[asked[-1]])) + 1)]
 
 
 Change = Callable[[list[Json], int], list[Json]]
@@ -150,20 +138,20 @@ def time_in_all_questions(messages: list[Json], turn: int) -> list[Json]:
     ]
 
 
-async def played(service: Service, talk: Talk, change: Change, turns: int = 6) -> list[Json]:
+async def played(service: Service, talk: Talk, change: Change, work: Callable[[], Awaitable[object]]) -> list[Json]:
     """Turns of a long chat, of which another filter changes each request; the answers to the requests."""
     leaf, answers = talk.turns(20), []
-    for turn in range(turns):
+    for turn in range(6):
         question = talk.add(f"question{turn}", leaf)
         asked = talk.request(question)
         asked["messages"] = change(asked["messages"], turn)
         response = await talk.client.post("/v1/compress", json=asked)
         assert response.status_code == 200
         await service.stored()
-        answers.append(with_texts(response.json()) | {"asked": asked["messages"]})
+        answers.append(response.json())
         leaf = talk.add(f"answer{turn}", question, "assistant")
         await talk.finish(answers[-1], leaf)
-        await drain(service.runtime)
+        await work()
     return answers
 
 
@@ -171,7 +159,7 @@ async def played(service: Service, talk: Talk, change: Change, turns: int = 6) -
 async def test_what_changes_at_the_beginning_stays_as_it_is_and_the_rest_is_summarised(
     talk: Talk, service: Service, change: Change
 ) -> None:
-    answers = await played(service, talk, change)
+    answers = await played(service, talk, change, lambda: drain(service.runtime))
 
     assert [answer["status"] for answer in answers[2:]] == ["ready"] * 4
     for answer in answers[2:]:
@@ -186,21 +174,9 @@ async def test_what_changes_at_the_beginning_stays_as_it_is_and_the_rest_is_summ
 async def test_a_chat_of_which_no_request_is_like_another_is_stored_once_and_no_model_reads_it(
     harness: Harness,
 ) -> None:
-    service, talk = harness.service, harness.talk
-    worker_context = harness.worker_context()
-    leaf = talk.turns(20)
-    for turn in range(5):
-        question = talk.add(f"question{turn}", leaf)
-        asked = talk.request(question)
-        asked["messages"] = time_in_all_questions(asked["messages"], turn)
-        answer = (await talk.client.post("/v1/compress", json=asked)).json()
-        await service.stored()
-        leaf = talk.add(f"answer{turn}", question, "assistant")
-        await talk.finish(answer, leaf)
-        await harness.work_off()
-        assert answer["whole"] == (turn == 0), "the host is asked for the whole branch once"
-    stored = await rows(service.runtime, "select 1 from messages")
+    answers = await played(harness.service, harness.talk, time_in_all_questions, harness.work_off)
 
-    assert len(stored) <= 2 * len(talk.rows)
+    assert [answer["whole"] for answer in answers] == [True, *[False] * 5], "the whole branch is asked for once"
+    stored = await rows(harness.runtime, "select 1 from messages")
+    assert len(stored) <= 2 * len(harness.talk.rows)
     assert not harness.llm.requests
-    assert worker_context.summariser

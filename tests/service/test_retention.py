@@ -58,11 +58,13 @@ async def test_a_retired_checkpoint_goes_when_none_that_grew_from_it_is_left(har
     where = f"/v1/chats/chat-1/checkpoints/{first.id}"
     corrected = (await harness.service.as_operator.patch(where, json={"state": "Corrected."})).json()["checkpoint"]
 
+    await age(harness, "checkpoints", "created_at", f"id < {corrected['id']}")
+    assert await removed(harness, keep_bodies=30) == RemovedRows(), "it is kept from when it was put out of service"
     await age(harness, "checkpoints", "retired_at", f"id = {first.id}")
     assert await removed(harness, keep_bodies=30) == RemovedRows(), "a young one is stored as what it adds to that"
 
     await age(harness, "checkpoints", "retired_at")
-    await age(harness, "checkpoints", "created_at")
+    await age(harness, "checkpoints", "created_at", f"id = {corrected['id']}")
     stored = len(await rows(harness.runtime, "select 1 from checkpoints"))
     assert (await removed(harness, keep_bodies=30)).checkpoints == stored - 1
     assert [one.id for one in await harness.made()] == [corrected["id"]]
@@ -108,7 +110,7 @@ async def test_the_hourly_job_does_what_the_settings_say(harness: Harness) -> No
     assert await without_text(harness) == harness.talk.rows.keys()
 
 
-@pytest.mark.parametrize("value", ["0", "for ever", "until_covered"])
+@pytest.mark.parametrize("value", ["0", "for ever"])
 async def test_a_time_to_keep_that_means_nothing_is_refused(value: str) -> None:
     with pytest.raises(ConfigurationError, match=r"PRECIS_KEEP_BODIES: .*forever"):
         load(keep_bodies=value)
@@ -117,17 +119,13 @@ async def test_a_time_to_keep_that_means_nothing_is_refused(value: str) -> None:
 # The texts come with every request
 
 
-async def forgotten_chat(harness: Harness) -> str:
-    """A chat with due work whose texts went; returns its leaf."""
+async def test_work_that_misses_texts_is_no_failure_and_is_done_when_the_next_request_brings_them(
+    harness: Harness,
+) -> None:
     leaf = await harness.long_chat()
     await age(harness, "messages", "created_at")
     await age(harness, "chats", "updated_at")
     assert (await removed(harness, keep_bodies=30)).bodies == 40
-    return leaf
-
-
-async def test_work_that_misses_texts_ends_and_is_no_failure(harness: Harness) -> None:
-    await forgotten_chat(harness)
 
     await harness.drain()
 
@@ -138,10 +136,6 @@ async def test_work_that_misses_texts_ends_and_is_no_failure(harness: Harness) -
     assert "messages is not kept any more, the first is u0;" in run.reason
     assert harness.llm.requests == []
 
-
-async def test_the_next_request_brings_the_texts_and_the_work_is_done(harness: Harness) -> None:
-    leaf = await forgotten_chat(harness)
-    await harness.drain()
     grown = harness.talk.turns(1, leaf=leaf)
     question = harness.talk.rows[grown]["parentId"]
 

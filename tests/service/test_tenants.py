@@ -204,8 +204,6 @@ def without_tenant(statement: str) -> list[str]:
 @pytest.mark.parametrize(
     "statement",
     [
-        "SELECT messages.body \nFROM messages \nWHERE messages.chat_id = $1",
-        "DELETE FROM runs WHERE runs.chat_id = $1",
         "INSERT INTO runs (chat_id, seq) VALUES ($1, $2)",
         "select 1 from messages m join checkpoints c on c.id = m.checkpoint_id where m.tenant_id = $1",
         "select 1 from messages where messages.tenant_id = $1 union all select 1 from messages, up where true",

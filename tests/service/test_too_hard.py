@@ -9,11 +9,9 @@ import pytest
 from service.errors import TextTooHard
 from service.processes import Texts, intake, materials
 from service.settings import Settings
-from service.summarising import summarise
 from service.summarising.summarise import Candidate
 from service.usecases.compress import WorkerContext
 from tests.conftest import TEXTS, serving
-from tests.constants import NEVER
 from tests.service.harness import Harness
 from tests.service.talk import check_tree, row
 from tests.waiting import until
@@ -41,15 +39,9 @@ def built_in(harness: Harness, texts: Texts, **more: Any) -> WorkerContext:
     return replace(worker_context, summariser=None, texts=texts)
 
 
-async def reading(harness: Harness, message: str) -> Hard:
-    """Hard is whatever has this message in it."""
-    stored = await row(harness.runtime, "select message_id from messages where host_id = :id", id=message)
-    return Hard(lambda function, args: function is materials.gather_material and stored.message_id in args[0])
-
-
-async def retries(harness: Harness, worker_context: WorkerContext, most: int = 40) -> None:
+async def retries(harness: Harness, worker_context: WorkerContext) -> None:
     """Rounds, back-offs skipped, until nothing is due."""
-    for _ in range(most):
+    for _ in range(60):
         if (await harness.chat()).due_at is None:
             return
         await harness.due_now()
@@ -62,9 +54,10 @@ async def test_the_round_that_meets_a_hard_text_gives_its_chunk_by_size_and_read
     harness: Harness, hard: str, at: int
 ) -> None:
     leaf = await harness.long_chat(20)
-    worker_context = built_in(harness, await reading(harness, hard))
+    stored = await row(harness.runtime, "select message_id from messages where host_id = :id", id=hard)
+    texts = Hard(lambda function, args: function is materials.gather_material and stored.message_id in args[0])
 
-    await harness.compress(worker_context)
+    await harness.compress(built_in(harness, texts))
 
     chat = await harness.chat()
     assert (chat.dead_at, chat.last_error) == (None, None)
@@ -80,20 +73,6 @@ async def test_the_round_that_meets_a_hard_text_gives_its_chunk_by_size_and_read
     assert ("pump" in made[at].summary) == (at > 0), "what was summarised before stays"
     assert (await harness.talk.ask(leaf))["status"] == "ready"
     await check_tree(harness.runtime)
-
-
-async def test_a_hard_candidate_of_a_model_falls_back_to_sizes_too(harness: Harness) -> None:
-    leaf = await harness.long_chat(20)
-    judging = Hard(lambda function, _: function is summarise._compose_attempt)
-    worker_context = replace(harness.worker_context(fallback_after=NEVER), texts=judging)
-
-    await harness.compress(worker_context)
-    await harness.compress(worker_context)
-
-    made = await harness.made()
-    assert {one.kind for one in made} == {"degraded"}
-    assert harness.llm.requests, "the model was asked"
-    assert (await harness.talk.ask(leaf))["status"] == "ready"
 
 
 async def test_a_message_too_hard_to_store_is_stored_as_a_note_of_its_size(harness: Harness) -> None:

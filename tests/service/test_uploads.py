@@ -34,11 +34,6 @@ class Line:
         self.go[place].set()
         await settled()
 
-    @property
-    def is_empty(self) -> bool:
-        gc.collect()  # a task's traceback may still refer to its user
-        return not self.queue._users
-
 
 async def settled() -> None:
     """Whoever can go on has done so."""
@@ -49,13 +44,6 @@ async def settled() -> None:
 @pytest.fixture
 def line() -> Line:
     return Line()
-
-
-async def test_one_upload_of_a_user_is_under_way_and_the_rest_follow_in_order(line: Line) -> None:
-    await line.upload("1a", "1a", "1a", "1b")
-    assert line.begun == ["1a", "1b"]
-    await line.end(0)
-    assert line.begun == ["1a", "1b", "1a"]
 
 
 async def test_who_waits_too_long_is_refused_and_nobody_after_it(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,4 +82,5 @@ async def test_who_is_cancelled_while_waiting_or_working_leaves_its_place(line: 
     assert line.begun == ["1a", "1a"]
     await line.end(1)
     del first, second
-    assert line.is_empty
+    gc.collect()  # a task's traceback may still refer to its user
+    assert not line.queue._users

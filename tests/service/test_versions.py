@@ -2,11 +2,10 @@
 
 import pytest
 
-from service.usecases.retain import remove_old
 from tests.conftest import Service, drain
 from tests.service.grown import summarised
 from tests.service.harness import Harness
-from tests.service.talk import Json, Talk, check_tree, rows, run_sql, tables
+from tests.service.talk import Json, Talk, check_tree, rows, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -30,8 +29,8 @@ async def shown(service: Service, checkpoint: int) -> Json:
     return found
 
 
-async def correct(service: Service, checkpoint: int, chat: str = "chat-1", **parts: object) -> Json:
-    response = await service.as_operator.patch(f"/v1/chats/{chat}/checkpoints/{checkpoint}", json=parts)
+async def correct(service: Service, checkpoint: int, **parts: object) -> Json:
+    response = await service.as_operator.patch(f"/v1/chats/chat-1/checkpoints/{checkpoint}", json=parts)
     assert response.status_code == 200, response.text
     answer: Json = response.json()
     return answer
@@ -49,15 +48,15 @@ def serving(made: list[Json]) -> list[int]:
 # Looking
 
 
+# Correcting
+
+
 async def test_of_each_sentence_it_is_told_whether_it_stands_in_the_summary(service: Service, talk: Talk) -> None:
     _, made = await grown(service, talk, 2)
     found = await shown(service, made[-1]["id"])
     told = {one["in_summary"] for one in found["talk"]}
     assert told == {True, False}
     assert all((one["text"] in found["summary"]) == one["in_summary"] for one in found["talk"])
-
-
-# Correcting
 
 
 async def test_a_correction_is_a_version_that_serves_and_the_old_one_is_kept(service: Service, talk: Talk) -> None:
@@ -214,17 +213,3 @@ async def test_a_fork_adopts_the_version_that_serves(service: Service, talk: Tal
     assert answer["checkpoint"] == copies[-1]["id"]
     assert answer["summary"] == (await shown(service, new))["summary"]
     await check_tree(service.runtime)
-
-
-async def test_one_that_was_put_out_of_service_is_kept_from_then_on(service: Service, talk: Talk) -> None:
-    leaf, made = await grown(service, talk, 2)
-    await run_sql(service.runtime, "update checkpoints set created_at = now() - interval '1 year'")
-    new = (await correct(service, made[-1]["id"], state="Corrected."))["checkpoint"]["id"]
-
-    await remove_old(service.runtime.database.engine, service.runtime.settings)
-    assert len(await listed(service)) == len(made) + 1
-    await run_sql(service.runtime, "update checkpoints set retired_at = retired_at - interval '1 year'")
-    await remove_old(service.runtime.database.engine, service.runtime.settings)
-
-    assert [one["id"] for one in await listed(service)] == [*(one["id"] for one in made[:-1]), new]
-    assert (await talk.ask(leaf, windows=[SMALL]))["checkpoint"] == new

@@ -1,10 +1,7 @@
 """Which summary serves in which window: one that was written for a window like it, however models are switched."""
 
-from dataclasses import replace
-
 import pytest
 
-from service.planning.plan import is_poorer
 from tests.conftest import Service, drain
 from tests.service.harness import Harness
 from tests.service.talk import Json, Talk, check_tree, opened, rows
@@ -29,24 +26,6 @@ async def goes_on(service: Service, talk: Talk, leaf: str, window: int, turns: i
     return leaf, answer
 
 
-async def windows(service: Service) -> dict[int, int]:
-    """For which window each summary was written, by its id."""
-    found = await rows(service.runtime, "select id, windows[cardinality(windows)] as written_for from checkpoints")
-    return {one.id: one.written_for for one in found}
-
-
-async def test_back_in_the_large_window_the_better_summary_serves_again(service: Service, talk: Talk) -> None:
-    leaf, large = await goes_on(service, talk, talk.turns(46), LARGE)
-    _, small = await goes_on(service, talk, leaf, SMALL)
-    assert small["checkpoint"] != large["checkpoint"]
-    assert small["tokens"]["after"] < large["tokens"]["after"]
-
-    talk.model, talk.window = f"of {LARGE}", LARGE
-    again = await talk.ask(leaf, seconds=COUNTED)
-
-    assert (again["checkpoint"], again["messages"]) == (large["checkpoint"], large["messages"])
-
-
 async def test_back_in_the_large_window_a_new_summary_grows_from_the_better_one(service: Service, talk: Talk) -> None:
     leaf, large = await goes_on(service, talk, talk.turns(46), LARGE)
     leaf, small = await goes_on(service, talk, leaf, SMALL, turns=30)
@@ -57,50 +36,22 @@ async def test_back_in_the_large_window_a_new_summary_grows_from_the_better_one(
     _, new = await goes_on(service, talk, leaf, LARGE)
 
     assert new["checkpoint"] not in (large["checkpoint"], small["checkpoint"])
-    written_for = await windows(service)
+    found = await rows(service.runtime, "select id, windows[cardinality(windows)] as written_for from checkpoints")
+    written_for = {one.id: one.written_for for one in found}
     assert written_for[new["checkpoint"]] == LARGE
     (made,) = await opened(service.runtime, "select * from checkpoints where id = :id", id=new["checkpoint"])
     assert large["checkpoint"] in made.ancestors
     assert {written_for[one] for one in made.ancestors} == {LARGE}, "nothing in it was told by a shorter one"
 
 
-async def test_what_was_written_for_a_small_window_serves_until_one_is_written_for_the_large_one(
-    service: Service, talk: Talk
-) -> None:
-    leaf, small = await goes_on(service, talk, talk.turns(46), SMALL)
-    talk.model, talk.window = f"of {LARGE}", LARGE
-    assert (await windows(service))[(await talk.ask(leaf, seconds=COUNTED))["checkpoint"]] == SMALL
-
-    _, large = await goes_on(service, talk, leaf, LARGE)
-
-    (made,) = await opened(service.runtime, "select * from checkpoints where id = :id", id=large["checkpoint"])
-    assert set(made.windows) == {LARGE}, "it is made of the messages themselves"
-    assert large["tokens"]["after"] > small["tokens"]["after"]
-
-
-async def line_of(harness: Harness, windows: list[int]) -> tuple[str, list[int]]:
-    """A chat, and a line of summaries of it that were written for these windows; each covers two turns more."""
-    leaf = await harness.long_chat(46)
-    path = [one["id"] for one in harness.talk.path(leaf)]
-    lease, line = await harness.claim(), [0]
-    for place, window in enumerate(windows, 1):
-        line.append(await harness.publish(replace(lease, window=window), line[-1], path[75 + 4 * place]))
-    return leaf, line[1:]
-
-
 async def test_the_summary_that_served_last_goes_on_serving_while_it_fits(harness: Harness) -> None:
-    leaf, line = await line_of(harness, [SMALL, SMALL, SMALL])
-    for served, chosen in ((line[1], line[1]), (0, line[1]), (line[0], line[0])):
+    leaf = await harness.long_chat(46)
+    path, lease, line = harness.talk.path(leaf), await harness.claim(), [0]
+    for place in (79, 83, 87):
+        line.append(await harness.publish(lease, line[-1], path[place]["id"]))
+    for served, chosen in ((line[2], line[2]), (0, line[2]), (line[1], line[1])):
         newer = harness.talk.turns(1, leaf=leaf)
         await harness.talk.ingest(newer, after=leaf, served=served)
         leaf = newer
         answer = await harness.talk.ask(leaf, window=SMALL, seconds=COUNTED)
         assert answer["checkpoint"] == chosen
-
-
-async def test_what_is_like_a_window_is_the_same_for_plans(harness: Harness) -> None:
-    leaf, (only,) = await line_of(harness, [4096])
-    for window in (8190, 8192, 8194):
-        answer = await harness.talk.ask(leaf, window=window, seconds=COUNTED)
-        assert answer["checkpoint"] == only, "in want of a better one"
-        assert is_poorer(4096, window) is (window > 8192)
