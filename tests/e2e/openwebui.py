@@ -82,8 +82,6 @@ class User:
 
 @dataclass
 class OpenWebUI:
-    """The running server."""
-
     version: str
     folder: Path
     url: str
@@ -95,7 +93,6 @@ class OpenWebUI:
         return User(self, await self.call("POST", "/api/v1/auths/signup", json=form))
 
     async def add_user(self, admin: User, name: str) -> User:
-        """Another user, not an admin."""
         form = {"name": name, "email": f"{name}@example.org", "password": PASSWORD, "role": "user"}
         return User(self, await admin.post("/api/v1/auths/add", form))
 

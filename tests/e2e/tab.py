@@ -71,7 +71,6 @@ class Tab:
         self.choices = Choices()
 
     async def connect(self) -> None:
-        """Opens the socket; again, after a restart of the server."""
         await self._socket.connect(
             self.user.server.url,
             socketio_path="/ws/socket.io",
@@ -82,7 +81,6 @@ class Tab:
         self._known = {one["id"]: one for one in (await self.user.get("/api/models"))["data"]}
 
     async def close(self) -> None:
-        """Closes the tab; what the server does goes on."""
         await self._socket.disconnect()
 
     # Asking for answers
@@ -104,7 +102,6 @@ class Tab:
         return await self._request(ask)
 
     async def stop(self, turn: Turn) -> None:
-        """Stop."""
         await self.user.post(f"/api/tasks/chat/{self.chat_id}/stop")
         await self.finished(turn)
         for answer in turn.answers:
@@ -166,16 +163,13 @@ class Tab:
         self.choices = replace(choices, system=params.pop("system", None), params=params) if params else choices
 
     async def fork(self, message: str) -> str:
-        """Forks the chat at a message; the id of the new chat."""
         made = await self.user.post(f"/api/v1/chats/{self.chat_id}/fork", {"message_id": message})
         return str(made["id"])
 
     async def clone(self) -> str:
-        """Clones the chat; the id of the new one."""
         return str((await self.user.post(f"/api/v1/chats/{self.chat_id}/clone", {}))["id"])
 
     async def export_and_import(self) -> str:
-        """Downloads the chat and imports the file; the id of the new chat."""
         saved = await self.user.get(f"/api/v1/chats/{self.chat_id}")
         made = await self.user.post("/api/v1/chats/import", {"chats": [{"chat": saved["chat"], "meta": {}}]})
         return str(made[0]["id"])

@@ -27,7 +27,6 @@ log = logging.getLogger(__name__)
 
 
 def home() -> Path:
-    """Where environments are kept."""
     return Path(os.environ.get("PRECIS_E2E_HOME") or Path.home() / ".cache" / "precis" / "e2e")
 
 

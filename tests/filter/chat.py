@@ -103,12 +103,10 @@ class Chat:
 
     @property
     def rows(self) -> Rows:
-        """The saved messages by id."""
         return self.host.chats[self.id]
 
     @property
     def asker(self) -> Json:
-        """The user, as Open WebUI tells filters of them."""
         return {"id": self.user, "name": f"Name of {self.user}"} | ({"valves": self.wanted} if self.wanted else {})
 
     def path(self, leaf: str | None = None) -> list[Json]:
@@ -128,7 +126,6 @@ class Chat:
         return identity
 
     def ask(self, text: str, **more: object) -> str:
-        """Saves a user message below the leaf."""
         return self.add("user", text, self.leaf, **more)
 
     def answer(self, text: str, *output: Json, **more: object) -> str:
@@ -186,12 +183,10 @@ class Chat:
         assert body == before
 
     async def reply(self, turn: Turn, text: str, *output: Json, **more: object) -> None:
-        """An answer, and the `outlet` after it."""
         self.answer(text, *output, **more)
         await self.outlet(turn)
 
     async def say(self, text: str, reply: str, *output: Json, **more: object) -> Turn:
-        """A whole turn."""
         self.ask(text, **more)
         turn = await self.inlet()
         await self.reply(turn, reply, *output)
@@ -305,5 +300,4 @@ def _name_attached_files(messages: list[Native], rows: Sequence[Json]) -> None:
 
 
 def native(rows: Sequence[Json]) -> list[Native]:
-    """The native list of saved messages."""
     return unfold_messages(copy.deepcopy(list(rows)))

@@ -56,8 +56,6 @@ class Scene:
 
 
 class Play:
-    """Plays a scene."""
-
     def __init__(self, scene: Scene, chat: Chat) -> None:
         self.scene, self.chat = scene, chat
         chat.system = prose(scene.share(scene.system), "system") or "Be brief."

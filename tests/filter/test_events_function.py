@@ -21,7 +21,6 @@ from tests.service.talk import Talk
 
 @contextlib.asynccontextmanager
 async def told(behaviour: Behaviour, key: str = "key") -> AsyncIterator[tuple[Any, Wire]]:
-    """The function, and the wire to its service."""
     async with wire(behaviour) as tap:
         loaded = load(precis_events, "Event", service_url=tap.url, api_key=key)
         type(loaded).event.__globals__["PAUSES"] = (0, 0, 0)
@@ -61,7 +60,6 @@ def event(name: str, subject: str, kind: str = "", **data: object) -> Json:
 
 
 def host(talk: Talk) -> Host:
-    """An Open WebUI with this chat."""
     return Host({talk.chat: copy.deepcopy(talk.rows)})
 
 

@@ -23,7 +23,6 @@ SOON = 0.2  # seconds of the deadline where the service never answers
 
 
 def answer(messages: object = None, **more: object) -> Json:
-    """What a service answers."""
     told = {"messages": messages, "status": "not_needed", "status_text": None, "summary": None, "state": {"turn": 1}}
     sizes = {"before": 100, "after": 100, "window": 8192}
     return told | {"checkpoint": None, "left_out": 0, "tokens": sizes, "whole": False} | more
@@ -225,7 +224,6 @@ UNFIT: list[object] = [answer(places, status_text="Summarised") for places in UN
 
 
 def without(field: str) -> Json:
-    """An answer that lacks a field."""
     told = answer([0, 7], status_text="Summarised")
     del told[field]
     return told
