@@ -173,8 +173,3 @@ def test_any_memory_fits_its_room(said: list[str], chosen: list[tuple[str, Kind]
 @given(st.lists(st.sampled_from(["Yes.", "It is P-7.", "We meet at noon.", "Why?"]), min_size=1), st.integers(64, 400))
 def test_any_talk_is_shown_in_any_room_that_one_sentence_fits(said: list[str], size: int) -> None:
     assert room.fit_memory(Memory(talk=tuple(talk(*said))), size).talk
-
-
-@pytest.mark.parametrize("text", ["", "### ", "- ", "…"])
-def test_a_summary_without_a_word_is_empty(text: str) -> None:
-    assert message.Parts(state=(text,) if text else ()).is_empty

@@ -252,12 +252,6 @@ def test_a_summary_with_nothing_in_it_is_not_published() -> None:
     assert "nothing in it" in work([said("…")], None).no_gain
 
 
-def test_calls_of_earlier_rounds_stay_and_are_numbered_on() -> None:
-    again = [said("Look again.", identity="m4"), said("I look.", "assistant", "m5", "id\n3")]
-    made = work(again, memory=work(CHAT[:2]).memory)
-    assert [entry.first for entry in made.memory.ledger] == [1, 2]
-
-
 def test_a_secret_gets_no_further_than_here() -> None:
     key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     material = summarise.gather(Memory(), [StepRead(said(f"The key is {key}.", result=f"token: {key}"))], POLICY)

@@ -94,10 +94,6 @@ def test_no_state_opens_a_part_that_looks_like_ours(disguise: str) -> None:
         assert rules.strip() == f"- {RULE}"
 
 
-def test_a_record_says_that_a_model_wrote_the_state() -> None:
-    assert "## State, in a model's words\n### Goal\n" in record("Nora waits.")
-
-
 HONEST = """
 Goal, State, Status, Open, Figures, Tools, Words, What was done, Rules of the game, Wishes of the neighbours,
 Calls with Nora,

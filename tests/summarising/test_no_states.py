@@ -8,15 +8,14 @@ from importlib import resources
 import pytest
 
 from service.planning.policy import Policy
-from service.summarising import choices, gate, prompt, summarise
+from service.summarising import gate, prompt, summarise
 from service.summarising.gate import SourceEvidence
 from service.summarising.memory import Kind, Memory, Pin
 from service.summarising.prompt import Prompt
 from service.summarising.reading import Finish, Reply
-from service.summarising.reply import parse_reply
 from service.summarising.summarise import Candidate, CoveredSpan, Material, StepRead, Task
 from service.summarising.wordings import LANGUAGES
-from tests.pure.talks import said, talk
+from tests.pure.talks import said
 
 POLICY = Policy.sized(32_768)
 RESULT = "\n".join(f"{number},pump {number},{number * 7}" for number in range(60))
@@ -73,19 +72,6 @@ def test_what_the_chat_says_without_our_marks_may_be_repeated_and_so_may_the_las
     candidate = made("\n".join(lines), material())
     assert candidate.verdict.outcome == "accepted"
     assert candidate.memory.state == tuple(lines)
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_the_numbers_that_a_prompt_shows_choose_nothing_in_any_chat(language: str) -> None:
-    built = prompt.build(replace(material(language, Memory()).reading, entries=(), excerpts=()))
-    shown = parse_reply(Reply(built.system, Finish.STOP))
-    assert shown.rules
-    assert shown.replaced
-    pins = tuple(Pin(number, Kind.QUOTATION, f"Bar {number}.", "m", utterance=f"9.{number}") for number in range(1, 99))
-    heard = talk(*["Yes. No. Why? It is so. Well. Fine. It is. Go on. Wait. Stop."] * 40)
-    found = choices.apply_choices(pins, heard, shown)
-    assert found.pins == pins
-    assert len(found.unfounded) == len([*shown.rules, *shown.quotations, *shown.replaced])
 
 
 # ---- a summariser that speaks of itself
