@@ -63,11 +63,6 @@ class Turn:
         """What follows the record and its answer."""
         return self.messages[len(self.base) + 2 :] if self.summary else self.messages[len(self.base) :]
 
-    @property
-    def hidden(self) -> list[Native]:
-        """What the summary stands for."""
-        return self.original[len(self.base) : len(self.original) - len(self.tail)]
-
     def is_summarised(self) -> bool:
         """Whether a summary stands for what is hidden; all else has to be as it was sent."""
         if not self.served:
@@ -225,14 +220,9 @@ async def ingested(loaded: Any) -> None:
 
 
 @contextlib.asynccontextmanager
-async def filter_of(url: str, key: str = "key", *, cuts: bool = True, **valves: object) -> AsyncIterator[Any]:
-    """The real filter file, loaded as Open WebUI loads it; its connections are closed at the end.
-
-    Without `cuts` no request is ever too large for it.
-    """
+async def filter_of(url: str, key: str = "key", **valves: object) -> AsyncIterator[Any]:
+    """The real filter file, loaded as Open WebUI loads it; its connections are closed at the end."""
     loaded = load_filter(url, key, **{"skip_below_chars": 0, "timeout": PATIENCE} | valves)
-    if not cuts:
-        never_cuts(loaded)
     loaded._http = httpx.AsyncClient(verify=False, timeout=None)  # reading certificates takes longer than most tests
     try:
         yield loaded
@@ -263,12 +253,12 @@ def filler(word: str, tokens: int = 400) -> str:
     return f"{word} is what this is about. " + "Then the river went on and on between the hills. " * (tokens // 11)
 
 
-def tool_answer(word: str, calls: int = 2, tokens: int = 300) -> list[Json]:
+def tool_answer(word: str) -> list[Json]:
     """The items of an answer that calls tools twice over before it says `word`."""
     items: list[Json] = [said("Let me look.")]
-    for number in range(calls):
+    for number in range(2):
         items.append(called(f"{word}-{number}", "query", '{"sql": "select 1"}'))
-        items.append(returned(f"{word}-{number}", filler(f"{word}r{number}", tokens)))
+        items.append(returned(f"{word}-{number}", filler(f"{word}r{number}", 200)))
     return [*items, said(f"The result is {word}.")]
 
 

@@ -28,7 +28,7 @@ def short(chat: Chat, number: int) -> None:
 
 def with_tools(chat: Chat, number: int) -> None:
     chat.ask(prose(40, f"q{number}"))
-    chat.answer("", *tool_answer(f"a{number}", calls=2, tokens=200))
+    chat.answer("", *tool_answer(f"a{number}"))
 
 
 def with_files(chat: Chat, number: int) -> None:
