@@ -46,10 +46,6 @@ def test_with_room_for_all_everything_stands_in_its_part_and_what_was_replaced_d
     assert parts.left_out == 0
 
 
-def test_what_no_summariser_has_read_stands_though_the_state_has_its_words() -> None:
-    assert "The archive of ACME" in "\n".join(room.fit_memory(replace(WHOLE, told=1), 1000).talk)
-
-
 def record(memory: Memory) -> str:
     return message.render(room.fit_memory(memory, 1000), 12, None)
 

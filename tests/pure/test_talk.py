@@ -48,16 +48,6 @@ def test_a_short_message_stands_as_a_whole() -> None:
     assert [one.step for one in talk.choose(said, 24)] == [3, 3]
 
 
-def test_the_first_sentence_and_one_with_a_value_come_before_the_rest_of_an_answer() -> None:
-    said = talks.talk("", "It is a ship. It is a fine one. It leaves at 7.")
-    assert [one.place for one in talk.choose(said, 18)] == [1, 3]
-
-
-def test_the_same_words_stand_once_where_they_were_said_last() -> None:
-    said = talks.talk("It is in box 4.", "Yes.", "It is in box 4.", "Yes.")
-    assert [one.step for one in talk.choose(said, 500) if one.by_user] == [3]
-
-
 def test_the_head_of_a_list_stands_once_with_its_items() -> None:
     _, *listed = talks.talk("What does it cost?", "These are the prices.\n\n- crane: 12,847 EUR\n- ship: 9,312 EUR")
     assert talk.write_lines(listed[1:]) == ("assistant: These are the prices. → crane: 12,847 EUR ship: 9,312 EUR",)
