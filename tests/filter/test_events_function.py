@@ -64,7 +64,6 @@ def host(talk: Talk) -> Host:
         (event("user.deleted", "u"), [{"type": "user.deleted", "user_id": "u"}]),
         (event("chat.created", "c", title="New Chat"), []),
         (event("message.deleted", "m", channel_id="general"), []),
-        (event("message.updated", "m", channel_id="general"), []),
         (event("folder.deleted", "f", folder_ids=["f"], delete_contents=False), []),
         (event("something.of.tomorrow", "x"), []),
     ],
