@@ -122,7 +122,10 @@ def echo(received: Received) -> Reply:
 
 @dataclass
 class Model:
-    """The running server. `window` is what it says of the window of its models; None: nothing."""
+    """The running server. `arrived` is told of each chat request.
+
+    `window` is what it says of the window of its models; None: nothing.
+    """
 
     url: str = ""
     window: int | None = None
@@ -131,6 +134,7 @@ class Model:
     received: list[Received] = field(default_factory=list)
     tasks: list[Received] = field(default_factory=list)
     built: list[Built] = field(default_factory=list)
+    arrived: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     def reset(self) -> None:
         """Forgets everything, for the next test."""
@@ -140,7 +144,7 @@ class Model:
         self.built.clear()
         self.answer = echo
 
-    def take(self, body: Json) -> Reply:
+    async def take(self, body: Json) -> Reply:
         """What to answer to a request."""
         received = Received(body)
         if canned := _canned(received):
@@ -148,6 +152,8 @@ class Model:
             return canned
         received = Received(body, self._built_for(received))
         self.received.append(received)
+        async with self.arrived:
+            self.arrived.notify_all()
         return self.script.popleft() if self.script else self.answer(received)
 
     def _built_for(self, received: Received) -> Built | None:
@@ -178,7 +184,7 @@ def _app(model: Model) -> FastAPI:
     @app.post("/v1/chat/completions")
     async def chat(request: Request) -> Response:
         body = await request.json()
-        reply = model.take(body)
+        reply = await model.take(body)
         usage = _usage(Received(body), reply)
         if body.get("stream"):
             return StreamingResponse(_stream(reply, usage), media_type="text/event-stream")

@@ -89,6 +89,10 @@ class Tab:
         """Types a message below the current one and sends it."""
         return await self._ask(self._typed(text, self.current, files), wait=wait)
 
+    async def edit_and_send(self, message: str, text: str) -> Turn:
+        """Edits a message of the user's and sends it: a new message beside the old one."""
+        return await self._ask(self._typed(text, self.messages[message]["parentId"], ()))
+
     async def regenerate(self, answer: str, instruction: str | None = None) -> Turn:
         """Try Again, or with an instruction: another answer beside this one."""
         old = self.messages[answer]
